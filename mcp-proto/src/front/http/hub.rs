@@ -24,7 +24,7 @@ use crate::schema::tasks::TaskUpdatedParams;
 /// The pending changes of a subscriber, with the signal that wakes it.
 pub(super) struct Mailbox {
     changes: Mutex<Changes>,
-    /// The messages for a legacy session.
+    /// The messages for a legacy session or a channel.
     broadcasts: Mutex<BroadcastQueue>,
     signal: Arc<Signal>,
 }
@@ -99,6 +99,8 @@ struct SubscriberIndex {
     topics: BTreeMap<Topic, InlineMap<u64, Arc<Mailbox>>>,
     /// The legacy sessions: they receive the changes of all lists without a subscription.
     sessions: BTreeMap<u64, Arc<Mailbox>>,
+    /// The channels: they receive all changes, as their machines know what their clients subscribed to.
+    channels: BTreeMap<u64, Arc<Mailbox>>,
     next: u64,
     /// The listeners for changes in resource subscriptions.
     listeners: Listeners<HttpServerEvent>,
@@ -111,6 +113,17 @@ impl Hub {
         let mut index = lock(&self.0);
         let subscriber = self.enter(&mut index, signal, InlineMap::new(), &mut wakers);
         index.sessions.insert(subscriber.key, subscriber.mailbox.clone());
+        drop(index);
+        wakers.release();
+        subscriber
+    }
+
+    /// Adds a channel, which `signal` wakes.
+    pub(super) fn add_channel(self: &Arc<Self>, signal: &Arc<Signal>) -> Subscriber {
+        let mut wakers = Wakers::default();
+        let mut index = lock(&self.0);
+        let subscriber = self.enter(&mut index, signal, InlineMap::new(), &mut wakers);
+        index.channels.insert(subscriber.key, subscriber.mailbox.clone());
         drop(index);
         wakers.release();
         subscriber
@@ -154,12 +167,15 @@ impl Hub {
         self.publish(&topic, Some(&Arc::new(params.clone())));
     }
 
-    /// Queues a message for every legacy session.
+    /// Queues a message for every legacy session and every channel.
     pub(super) fn broadcast(&self, message: Broadcast) {
-        let sessions: Vec<Arc<Mailbox>> = lock(&self.0).sessions.values().cloned().collect();
+        let mailboxes: Vec<Arc<Mailbox>> = {
+            let index = lock(&self.0);
+            index.sessions.values().chain(index.channels.values()).cloned().collect()
+        };
         let message = Arc::new(message);
-        for session in sessions {
-            session.push(message.clone());
+        for mailbox in mailboxes {
+            mailbox.push(message.clone());
         }
     }
 
@@ -191,7 +207,8 @@ impl Hub {
             let index = lock(&self.0);
             let subscribers = index.topics.get(topic).into_iter().flat_map(InlineMap::values);
             let sessions = matches!(topic, Topic::List(_)).then(|| index.sessions.values());
-            subscribers.chain(sessions.into_iter().flatten()).cloned().collect()
+            let all = subscribers.chain(sessions.into_iter().flatten()).chain(index.channels.values());
+            all.cloned().collect()
         };
         for mailbox in interested {
             mailbox.mark(topic.clone(), task.cloned());
@@ -267,6 +284,7 @@ impl Drop for Subscriber {
         let mut wakers = Wakers::default();
         let mut index = lock(&self.hub.0);
         index.sessions.remove(&self.key);
+        index.channels.remove(&self.key);
         for topic in self.topics.keys() {
             index.remove(topic, self.key, &mut wakers);
         }

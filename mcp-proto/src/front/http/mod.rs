@@ -68,6 +68,7 @@
 //! ```
 
 mod broadcast;
+mod channel;
 mod driver;
 mod events;
 mod exchange;
@@ -92,6 +93,7 @@ use crate::peer::server::ListKind;
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::transport::http::server::{HttpServerConfig, RequestHead};
 
+pub use channel::HttpChannel;
 pub use driver::HttpServerDriver;
 pub use events::HttpServerEvent;
 pub use exchange::HttpExchange;

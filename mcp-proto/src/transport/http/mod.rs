@@ -20,7 +20,8 @@ pub use fields::Fields;
 pub struct ExchangeId(u64);
 
 impl ExchangeId {
-    pub(crate) const fn new(number: u64) -> Self {
+    /// Returns the id of an exchange that an adapter opens by itself, such as the upgrade to a WebSocket.
+    pub const fn new(number: u64) -> Self {
         Self(number)
     }
 

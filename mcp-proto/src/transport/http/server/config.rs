@@ -154,7 +154,7 @@ impl HttpServerConfig {
     }
 
     /// Returns the longest request body that both limits allow, in bytes.
-    pub(super) fn body_limit(&self) -> usize {
+    pub(crate) fn body_limit(&self) -> usize {
         self.body_bytes.min(self.limits().message_bytes)
     }
 }

@@ -62,6 +62,8 @@ pub use forwarded::{ProxyAddressError, TrustedProxies, TrustedProxy};
 #[cfg(feature = "auth")]
 pub(crate) use head::unknown_request_id;
 pub use origin::{Hosts, Origins};
+#[cfg(feature = "std")]
+pub(crate) use request_intake::check_upgrade;
 pub use request_intake::{RequestHead, RequestIntake};
 pub use response::{BodyKind, Chunk, HttpResponse, ResponseHead, ResponseHeaders};
 pub use route::{ModernRequest, Post, PostedNotification, RequestRoute};

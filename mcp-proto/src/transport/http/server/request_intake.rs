@@ -15,6 +15,7 @@ use crate::peer::Principal;
 use crate::peer::server::Eras;
 use crate::quota::{ByteAccount, BytePermit, BytePurpose, OverBudgetError, QuotaOwner};
 use crate::rpc::code;
+use crate::rpc::write::ErrorId;
 use crate::schema::{CallTool, Era, Method};
 use crate::transport::http::param_headers::ParamHeaders;
 use crate::transport::http::{Fields, header};
@@ -103,19 +104,7 @@ impl RequestIntake {
         let refuse = |status: u16, what: &str| {
             HttpResponse::refusal(status, version.version().error_id(), code::INVALID_REQUEST, what)
         };
-        //= S3.2 "Origin present and invalid → 403"
-        //= R2 "Origin check"
-        if !config.origins.allows(fields) {
-            return Err(refuse(
-                403,
-                &origin::rejection_message("origin", fields, "HttpServerConfig::origins"),
-            ));
-        }
-        if !config.hosts.allows(fields) {
-            return Err(refuse(403, &origin::rejection_message("host", fields, "HttpServerConfig::hosts")));
-        }
-        let (path, query) = head.path.split_once('?').unwrap_or((head.path, ""));
-        let place = endpoint_kind(setup, path).ok_or_else(|| refuse(404, "there is nothing at this path"))?;
+        let (place, query) = check_address(setup, head, version.version().error_id())?;
         let sessions = setup.eras() != Eras::ModernOnly && !config.stateless;
         let old = sessions && version.version().era() != Some(Era::Modern);
         //= S3.1 "Single endpoint, POST (25: and GET)"
@@ -312,6 +301,45 @@ enum EndpointKind {
     Messages,
     /// The endpoint, which also opens the event streams of 2024-11-05.
     EndpointAndEvents,
+}
+
+/// Checks the head of a request to turn its connection into a channel of whole messages, such as a WebSocket.
+///
+/// The handshake of the channel itself is the adapter's.
+pub(crate) fn check_upgrade(setup: &Setup, head: &RequestHead<'_>) -> Result<(), HttpResponse> {
+    let error_id = SingleHeader::read_version(head.fields).version().error_id();
+    let (place, _) = check_address(setup, head, error_id)?;
+    match (head.method, place) {
+        ("GET", EndpointKind::Endpoint | EndpointKind::EndpointAndEvents) => Ok(()),
+        _ => {
+            let what = "no connection is upgraded here";
+            Err(HttpResponse::refusal(405, error_id, code::INVALID_REQUEST, what).with_header("allow", "GET"))
+        }
+    }
+}
+
+/// Checks where a request comes from, and which endpoint it is for. Returns also the query.
+fn check_address<'a>(
+    setup: &Setup,
+    head: &RequestHead<'a>,
+    error_id: ErrorId<'_>,
+) -> Result<(EndpointKind, &'a str), HttpResponse> {
+    let (config, fields) = (setup.config(), head.fields);
+    let refuse =
+        |status: u16, what: &str| Err(HttpResponse::refusal(status, error_id, code::INVALID_REQUEST, what));
+    //= S3.2 "Origin present and invalid → 403"
+    //= R2 "Origin check"
+    if !config.origins.allows(fields) {
+        return refuse(403, &origin::rejection_message("origin", fields, "HttpServerConfig::origins"));
+    }
+    if !config.hosts.allows(fields) {
+        return refuse(403, &origin::rejection_message("host", fields, "HttpServerConfig::hosts"));
+    }
+    let (path, query) = head.path.split_once('?').unwrap_or((head.path, ""));
+    match endpoint_kind(setup, path) {
+        Some(place) => Ok((place, query)),
+        None => refuse(404, "there is nothing at this path"),
+    }
 }
 
 fn endpoint_kind(setup: &Setup, path: &str) -> Option<EndpointKind> {

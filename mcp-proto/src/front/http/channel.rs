@@ -1,0 +1,269 @@
+//! A client's connection of whole messages, such as a WebSocket, at a server over HTTP.
+
+use alloc::string::ToString;
+use alloc::sync::Arc;
+use core::fmt;
+use core::task::{Context, Poll};
+
+use super::hub::{Subscriber, deliver};
+use super::service::{ExchangeRegistration, Service};
+use super::{HttpExchange, HttpServer};
+use crate::front::handler::caller::Caller;
+use crate::front::handler::caller_access::{CallerAccess, expiry};
+use crate::front::router::ServedRouter;
+use crate::front::server::{ServerCore, ServerDriver};
+use crate::front::shared::Shared;
+use crate::front::{Attachments, HandlerMode, SendHandlers};
+use crate::peer::server::CloseReason;
+use crate::peer::{LostReason, Principal};
+use crate::quota::QuotaOwner;
+use crate::transport::ChannelServer;
+use crate::transport::http::server::{HttpResponse, RequestHead, ResponseHeaders, check_upgrade};
+use crate::{Bytes, Instant};
+
+/// A connection that a request turned into a channel of whole messages, such as a WebSocket.
+///
+/// It is one peer of either era, like a connection of standard streams: requests of both sides, notifications and
+/// subscriptions share it, and no session outlives it. [`HttpServer::upgrade`] creates it. The adapter drives it:
+///
+/// ```text
+/// loop {
+///     channel.poll(cx, …)         runs handlers; handles timeouts; the machine's poll_transmit → send
+///     while channel.wants_read()  receive → channel.handle_message(…), at the end channel.handle_end(…)
+///     channel.closed()            → send what is left, and close
+///     wait for: readable | writable | channel.next_timeout()
+/// }
+/// ```
+///
+/// The changes that the application publishes at the [`HttpServer`] reach the channel's client, as far as it
+/// subscribed. [`HttpServer::events`] does not report a channel's subscriptions.
+#[must_use = "nothing happens unless it is polled"]
+pub struct HttpChannel<H: HandlerMode = SendHandlers> {
+    driver: ServerDriver<ChannelServer, H>,
+    service: Arc<Service>,
+    owner: QuotaOwner,
+    subscriber: Subscriber,
+    /// Whether the machine has been closed, with the server or before.
+    closing: bool,
+    /// When the next message may be read, if the client exceeded its request rate.
+    resumes: Option<Instant>,
+    /// When the access token expires.
+    expires: Option<Instant>,
+    expired: bool,
+    wants_read: bool,
+    _registration: ExchangeRegistration,
+}
+
+impl<H: HandlerMode> HttpServer<H> {
+    /// Answers a request to turn its connection into a channel of whole messages, such as a WebSocket. Its origin, host
+    /// and path are checked as those of any request, and it counts towards
+    /// [`request_rate`](crate::transport::http::server::HttpServerConfig::request_rate), as do the channel's messages.
+    ///
+    /// `handshake` is the adapter's result of the channel's own handshake: the headers of the answer, with status 101,
+    /// or the refusal. Without a channel, the exchange answers why. `principal` and `attachments` are those of all
+    /// requests in the channel.
+    pub fn upgrade(
+        &self,
+        head: &RequestHead<'_>,
+        principal: Option<Principal>,
+        attachments: Attachments,
+        handshake: Result<ResponseHeaders, HttpResponse>,
+    ) -> (HttpExchange<H>, Option<HttpChannel<H>>) {
+        self.upgrade_as(head, principal, CallerAccess::default(), attachments, handshake)
+    }
+
+    /// Like [`upgrade`](Self::upgrade), for a request that a [guard](crate::front::guard) accepted. The channel ends
+    /// when the token expires.
+    #[cfg(feature = "auth")]
+    pub fn upgrade_for(
+        &self,
+        head: &RequestHead<'_>,
+        authorized: crate::auth::server::GrantedAccess,
+        attachments: Attachments,
+        handshake: Result<ResponseHeaders, HttpResponse>,
+    ) -> (HttpExchange<H>, Option<HttpChannel<H>>) {
+        let principal = Some(authorized.access().principal.clone());
+        self.upgrade_as(head, principal, Some(authorized), attachments, handshake)
+    }
+
+    fn upgrade_as(
+        &self,
+        head: &RequestHead<'_>,
+        principal: Option<Principal>,
+        access: CallerAccess,
+        attachments: Attachments,
+        handshake: Result<ResponseHeaders, HttpResponse>,
+    ) -> (HttpExchange<H>, Option<HttpChannel<H>>) {
+        let service = &self.handle.service;
+        let answer = |answer| HttpExchange::from_answer(service, self.router.router(), answer);
+        let owner = head.owner(principal.as_ref());
+        if service.is_closing() {
+            return (answer(HttpResponse::empty(503)), None);
+        }
+        if let Err(wait) = service.count_request(&owner) {
+            return (answer(HttpResponse::too_many_requests(head, wait)), None);
+        }
+        let headers = match check_upgrade(&service.setup, head).and(handshake) {
+            Ok(headers) => headers,
+            Err(refusal) => return (answer(refusal), None),
+        };
+        let caller = Caller { owner, access, attachments };
+        let channel = HttpChannel::open(service, self.router.clone(), caller, principal);
+        (answer(HttpResponse { status: 101, headers, body: Bytes::new() }), Some(channel))
+    }
+}
+
+impl<H: HandlerMode> HttpChannel<H> {
+    fn open(
+        service: &Arc<Service>,
+        router: ServedRouter<H>,
+        caller: Caller,
+        principal: Option<Principal>,
+    ) -> Self {
+        let now = service.now();
+        let mut machine = ChannelServer::new(service.setup.config().server.clone());
+        machine.at(now).set_principal(principal);
+        let signal = Arc::default();
+        let subscriber = service.hub.add_channel(&signal);
+        let registration = service.register_exchange(Arc::clone(&signal));
+        let lifetime = expiry(&caller.access).map(|at| at.saturating_since(service.clock.unix_time()));
+        let owner = caller.owner.clone();
+        let mut core = ServerCore::default();
+        core.caller = caller;
+        let shared = Arc::new(Shared::with_signal(signal, core, machine, service.clock.clone()));
+        let driver = ServerDriver::new(shared, service.entropy.clone(), router, service.task_service.clone());
+        Self {
+            driver,
+            service: service.clone(),
+            owner,
+            subscriber,
+            closing: false,
+            resumes: None,
+            expires: lifetime.and_then(|lifetime| now.after(lifetime)),
+            expired: false,
+            wants_read: true,
+            _registration: registration,
+        }
+    }
+
+    // --- Inputs ---
+
+    /// Handles a whole message.
+    pub fn handle_message(&mut self, message: &Bytes) {
+        if let Err(wait) = self.service.count_request(&self.owner) {
+            self.resumes = self.service.now().after(wait);
+        }
+        self.wants_read = self.driver.lock(|machine, now| {
+            machine.handle_message(now, message);
+            machine.wants_read()
+        });
+    }
+
+    /// Handles the end of the connection, which cancels the client's requests: none of them can be answered.
+    pub fn handle_end(&mut self, detail: &str) {
+        self.driver.lock(|machine, now| {
+            machine.handle_eof(now, detail);
+            machine.at(now).abort(LostReason::Disconnected(detail.to_string()));
+        });
+    }
+
+    /// Ends the channel gracefully: requests in progress finish within
+    /// [`close_timeout`](crate::peer::server::ServerConfig::close_timeout).
+    pub fn close(&mut self) {
+        self.closing = true;
+        self.driver.lock(|machine, now| machine.at(now).close());
+    }
+
+    /// Records that the transport has written part of the output, so that a client which reads slowly but steadily does
+    /// not time out.
+    pub fn handle_written(&mut self) {
+        self.driver.lock(|machine, now| machine.handle_written(now));
+    }
+
+    // --- Outputs ---
+
+    /// Runs handlers, handles timeouts, published changes and the end of the server, and stores the task's waker. Then
+    /// [`poll_transmit`](Self::poll_transmit) may have messages.
+    pub fn poll(&mut self, cx: &mut Context<'_>) {
+        loop {
+            let closes = !self.closing && self.service.is_closing();
+            self.closing |= closes;
+            let now = self.service.now();
+            self.resumes = self.resumes.filter(|at| *at > now);
+            let expires = !self.expired && self.expires.is_some_and(|at| at <= now);
+            self.expired |= expires;
+            let mailbox = self.subscriber.mailbox();
+            let (changes, broadcasts) = (mailbox.take(), mailbox.take_broadcasts());
+            let wants_read = &mut self.wants_read;
+            let _: Poll<()> = self.driver.poll(cx, |machine, now| {
+                deliver(&changes, machine, now);
+                broadcasts.deliver(machine, now);
+                if closes {
+                    machine.at(now).close();
+                }
+                if expires {
+                    machine.at(now).abort(LostReason::Failed("the access token has expired".to_string()));
+                }
+                machine.handle_timeout(now);
+                *wants_read = machine.wants_read();
+                Poll::Pending
+            });
+            // Later changes call the stored waker. Changes before it was stored would be missed.
+            let missed =
+                self.subscriber.mailbox().has_changes() || (!self.closing && self.service.is_closing());
+            if !missed {
+                return;
+            }
+        }
+    }
+
+    /// Returns the next message to send.
+    ///
+    /// Call it only when the transport takes another message: the write timeout and the limits cover only messages that
+    /// are still queued here.
+    #[must_use]
+    pub fn poll_transmit(&mut self) -> Option<Bytes> {
+        self.driver.lock(|machine, _| machine.poll_transmit())
+    }
+
+    /// The time at which [`poll`](Self::poll) is due.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Instant> {
+        let expires = self.expires.filter(|_| !self.expired);
+        [self.driver.next_timeout(), self.resumes, expires].into_iter().flatten().min()
+    }
+
+    // --- Getters ---
+
+    /// Whether the next message may be read: the client reads its answers, and does not exceed its rate.
+    pub fn wants_read(&self) -> bool {
+        self.wants_read && self.resumes.is_none()
+    }
+
+    /// The longest message accepted, in bytes.
+    pub fn message_bytes(&self) -> usize {
+        self.service.setup.config().body_limit()
+    }
+
+    /// How the channel ended; `None` while it is open.
+    #[must_use]
+    pub fn closed(&self) -> Option<CloseReason> {
+        self.driver.closed()
+    }
+
+    /// Whether this side closes the channel.
+    pub fn is_closing(&self) -> bool {
+        self.closing
+    }
+
+    /// Whether the channel ended because its access token has expired.
+    pub fn has_expired(&self) -> bool {
+        self.expired
+    }
+}
+
+impl<H: HandlerMode> fmt::Debug for HttpChannel<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpChannel").field("closed", &self.closed()).finish_non_exhaustive()
+    }
+}
