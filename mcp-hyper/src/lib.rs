@@ -47,6 +47,7 @@
 //! | `auth-jwt` | servers that verify signed tokens and proofs of possession; implies `auth` and `server` |
 //! | `schemars` | input schemas of typed tool handlers, from the argument's type |
 //! | `tracing` | a span for each request: `mcp_proto::front::trace`; events of hosts |
+//! | `websocket` | clients of `ws:` and `wss:` URLs, and servers that accept WebSocket connections |
 //! | `tls` | TLS with [roots of the application](ClientOptions::tls); both others imply it |
 #![forbid(unsafe_code)]
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
@@ -78,6 +79,8 @@ mod task_set;
 mod time;
 #[cfg(feature = "tls")]
 mod tls;
+#[cfg(feature = "websocket")]
+mod websocket;
 
 pub use http;
 pub use mcp_proto;

@@ -18,7 +18,7 @@ pub(super) use fetch::FetchResponse;
 
 use super::options::{ClientOptions, ConnectError};
 use super::transport::{Transport, TransportEvent};
-use super::{ClientDriver, ClientLoop, NO_AUTHORIZATION, ROUNDS, TURN};
+use super::{ClientDriver, ClientLoop, Connection, NO_AUTHORIZATION, ROUNDS, TURN, websocket};
 pub(super) use crate::auth::Authorizer;
 use crate::auth::{AuthHandle, Authorization, ExchangeAction};
 use crate::runtime::{DefaultRuntime, Runtime};
@@ -59,7 +59,9 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     pub fn authorize(mut self, url: impl Into<String>) -> Result<(AuthHandle, AuthDriver<R>), ConnectError> {
         let clock = Arc::new(RuntimeClock::new(self.runtime.timer()));
         let authorization = std::mem::take(&mut self.authorization);
-        let authorizer = authorization.start(&url.into(), &clock)?;
+        let url = url.into();
+        let upgrade = websocket::http_url(&url);
+        let authorizer = authorization.start(upgrade.as_ref().map_or(&*url, AsRef::as_ref), &clock)?;
         let mut authorizer = authorizer.ok_or(ConnectError::NoAuthorization)?;
         self.start_runtime(Some(&mut authorizer))?;
         let (transport, _) = self.transport()?;
@@ -72,7 +74,11 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
     /// while this driver is polled.
     #[must_use]
     pub fn auth(&self) -> Option<AuthHandle> {
-        self.client.authorizer.as_ref().map(Authorizer::handle)
+        let authorizer = match &self.connection {
+            Connection::Http(client) => client.authorizer.as_ref(),
+            Connection::WebSocket(client) => client.authorizer(),
+        };
+        authorizer.map(Authorizer::handle)
     }
 }
 

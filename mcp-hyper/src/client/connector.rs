@@ -174,6 +174,15 @@ impl<R: Runtime> Connector<R> {
         Ok((stream, TargetForm::Absolute { credentials: server.credentials.clone() }))
     }
 
+    /// Opens a stream that reaches a server itself, not a proxy that forwards requests.
+    pub(super) async fn open_tunnel(&self, origin: &Origin) -> io::Result<Box<dyn Stream>> {
+        match &self.unix_socket {
+            Some(path) => self.runtime.connect(&Endpoint::Unix(path.clone())).await,
+            // As for HTTP/2, which proxies do not forward either.
+            None => self.open_by_proxy(origin, true).await.map(|(stream, _)| stream),
+        }
+    }
+
     async fn handshake(
         &self,
         mut stream: Box<dyn Stream>,

@@ -18,6 +18,8 @@ mod target;
 mod tls;
 mod transport;
 mod tunnel;
+#[cfg_attr(not(feature = "websocket"), path = "no_websocket.rs")]
+pub(crate) mod websocket;
 mod wire;
 
 use std::collections::VecDeque;
@@ -37,6 +39,7 @@ use mcp_proto::transport::http::client::{Action, HttpClient};
 
 use self::auth::Authorizer;
 use self::transport::{Transport, TransportEvent};
+use self::websocket::WebSocketLoop;
 use crate::fields::Headers;
 use crate::runtime::{DefaultRuntime, Runtime};
 use crate::time::{Alarm, RuntimeClock};
@@ -53,7 +56,8 @@ const TURN: usize = 32;
 /// Error of an exchange that the server refused, in a client without authorization.
 const NO_AUTHORIZATION: &str = "no login configured: call `ClientOptions::authorization`";
 
-/// Connects to the server at this URL, `http` or `https`, with default [options](ClientOptions).
+/// Connects to the server at this URL, `http` or `https`, with default [options](ClientOptions). With the feature
+/// `websocket`, the schemes `ws` and `wss` connect over WebSocket: see [`ClientOptions::connect`].
 ///
 /// The driver opens connections as needed while it is polled, and reuses them. Dropping the last [`Client`] closes the
 /// session in an orderly way while the driver runs.
@@ -92,8 +96,14 @@ pub fn connect(url: impl Into<String>) -> Result<(Client, ClientDriver), Connect
 /// Dropping it ends every exchange and connection at once.
 #[must_use = "nothing happens unless the driver is polled"]
 pub struct ClientDriver<H: HandlerMode = SendHandlers, R = DefaultRuntime> {
-    client: ClientLoop<H, R>,
+    connection: Connection<H, R>,
     repoll: Repoll,
+}
+
+/// A client's loop, by the kind of its URL.
+enum Connection<H: HandlerMode, R> {
+    Http(Box<ClientLoop<H, R>>),
+    WebSocket(Box<WebSocketLoop<H, R>>),
 }
 
 /// The parts of a client, and the loop over them.
@@ -231,13 +241,20 @@ impl<H: HandlerMode, R: Runtime> Future for ClientDriver<H, R> {
     type Output = Result<(), Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { client, repoll } = &mut *self;
-        repoll.poll(cx, |cx| client.poll(cx))
+        let Self { connection, repoll } = &mut *self;
+        repoll.poll(cx, |cx| match connection {
+            Connection::Http(client) => client.poll(cx),
+            Connection::WebSocket(client) => client.poll(cx),
+        })
     }
 }
 
 impl<H: HandlerMode, R> fmt::Debug for ClientDriver<H, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientDriver").field("transport", &self.client.transport).finish_non_exhaustive()
+        let transport = match &self.connection {
+            Connection::Http(client) => &client.transport,
+            Connection::WebSocket(client) => client.transport(),
+        };
+        f.debug_struct("ClientDriver").field("transport", transport).finish_non_exhaustive()
     }
 }

@@ -22,7 +22,7 @@ use super::proxy::{Proxy, ProxyError};
 use super::tls::TlsOptions;
 use super::transport::Transport;
 use super::wire::{Tap, WireEvent};
-use super::{ClientDriver, ClientLoop};
+use super::{ClientDriver, ClientLoop, Connection, websocket};
 use crate::runtime::{DefaultRuntime, Runtime};
 use crate::time::{Alarm, RuntimeClock};
 
@@ -281,10 +281,18 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
 
     /// Connects to the server at this URL; see [`connect`](crate::connect).
     ///
+    /// With the feature `websocket`, `ws://` and `wss://` URLs connect over WebSocket, with the same headers, proxy,
+    /// TLS, authorization and [connect timeout](Self::connect_timeout), which applies to the upgrade. The connection is
+    /// one peer of either era, as a child process is. It is not reopened once it has ended; the requests in flight then
+    /// fail with the server's close code and reason. Each message of the server has at most
+    /// [`Limits::message_bytes`](mcp_proto::Limits::message_bytes).
+    ///
     /// # Errors
     /// If the URL or one of the options is invalid. Nothing has been sent then.
     pub fn connect(mut self, url: impl Into<String>) -> Result<(Client, ClientDriver<H, R>), ConnectError> {
-        self.config.url = url.into();
+        let url = url.into();
+        let upgrade = websocket::http_url(&url);
+        self.config.url = upgrade.as_ref().map_or(url, |url| AsRef::<str>::as_ref(url).to_owned());
         self.config.client.capabilities = self.handlers.capabilities().clone();
         let clock = Arc::new(RuntimeClock::new(self.runtime.timer()));
         let mut authorizer = std::mem::take(&mut self.authorization).start(&self.config.url, &clock)?;
@@ -298,7 +306,13 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         }
         let machine = HttpClient::new(self.config.clone(), clock.now()).map_err(ConnectError::Url)?;
         self.start_runtime(authorizer.as_mut())?;
+        let config = upgrade.is_some().then(|| self.config.client.clone());
         let (transport, handlers) = self.transport()?;
+        if let Some((url, config)) = upgrade.zip(config) {
+            let (client, run) = websocket::start(config, url, handlers, transport, authorizer, clock);
+            let connection = Connection::WebSocket(run);
+            return Ok((client, ClientDriver { connection, repoll: Repoll::default() }));
+        }
         let (client, front) = adapter::client(machine, clock.clone(), handlers);
         if let Some(authorizer) = &authorizer {
             authorizer.link_cache(front.cache_context_ender());
@@ -313,7 +327,8 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
             actions: VecDeque::new(),
             wanted: Vec::new(),
         };
-        Ok((client, ClientDriver { client: run, repoll: Repoll::default() }))
+        let connection = Connection::Http(Box::new(run));
+        Ok((client, ClientDriver { connection, repoll: Repoll::default() }))
     }
 
     /// Starts the runtime, once all other options have been checked.

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use futures_rustls::TlsConnector;
+use futures_rustls::client::TlsStream;
 use futures_rustls::pki_types::ServerName;
 use futures_rustls::rustls::{CertificateError, ClientConfig, Error as TlsError};
 use mcp_proto::front::HandlerMode;
@@ -24,16 +25,40 @@ impl TlsOptions {
         stream: Box<dyn Stream>,
         host: &str,
     ) -> io::Result<(Box<dyn Stream>, bool)> {
-        let config = match &self.0 {
-            Some(config) => config.clone(),
-            None => tls::default_client().map_err(definite_error)?,
-        };
-        let name = ServerName::try_from(host.to_owned()).map_err(definite_error)?;
-        let connecting = TlsConnector::from(config).connect(name, stream);
-        let stream = connecting.await.map_err(|error| tls_error(&error))?;
+        let stream = connect(self.config()?, stream, host).await?;
         let speaks_http2 = stream.get_ref().1.alpn_protocol() == Some(tls::HTTP2);
         Ok((Box::new(stream), speaks_http2))
     }
+
+    /// Encrypts a stream for HTTP/1.1, which alone has upgrades.
+    #[cfg(feature = "websocket")]
+    pub(super) async fn encrypt_http1(
+        &self,
+        stream: Box<dyn Stream>,
+        host: &str,
+    ) -> io::Result<Box<dyn Stream>> {
+        let mut config = ClientConfig::clone(&*self.config()?);
+        config.alpn_protocols.retain(|protocol| protocol != tls::HTTP2);
+        let stream = connect(Arc::new(config), stream, host).await?;
+        Ok(Box::new(stream))
+    }
+
+    fn config(&self) -> io::Result<Arc<ClientConfig>> {
+        match &self.0 {
+            Some(config) => Ok(config.clone()),
+            None => tls::default_client().map_err(definite_error),
+        }
+    }
+}
+
+async fn connect(
+    config: Arc<ClientConfig>,
+    stream: Box<dyn Stream>,
+    host: &str,
+) -> io::Result<TlsStream<Box<dyn Stream>>> {
+    let name = ServerName::try_from(host.to_owned()).map_err(definite_error)?;
+    let connecting = TlsConnector::from(config).connect(name, stream);
+    connecting.await.map_err(|error| tls_error(&error))
 }
 
 impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {

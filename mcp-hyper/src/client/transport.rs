@@ -115,7 +115,11 @@ impl<R: Runtime> Transport<R> {
         Ok(target)
     }
 
-    fn prepare(&mut self, request: HttpRequest) -> Result<(Target, Request<BufferedBody>), String> {
+    /// Makes a request of the protocol's, with the application's headers, and shows it to its observer.
+    pub(super) fn prepare(
+        &mut self,
+        request: HttpRequest,
+    ) -> Result<(Target, Request<BufferedBody>), String> {
         let target = self.target(&request.url)?;
         let mut prepared = Request::new(BufferedBody(request.body));
         *prepared.method_mut() = match request.verb {
@@ -386,6 +390,11 @@ impl<R: Runtime> Transport<R> {
                 TransportEvent::Fetched { .. } => continue,
             });
         }
+    }
+
+    /// Shows an event to the application's observer.
+    pub(super) fn show(&mut self, event: WireEvent<'_>) {
+        self.wire.show(event);
     }
 
     /// Closes connections that were idle for too long.

@@ -22,6 +22,7 @@ use super::registry::RegistryEntry;
 use super::service::{ConnectionService, HttpService};
 use super::socket::Socket;
 use super::streams::{DemandQueue, ServerMode};
+use super::websocket::{UpgradeSlot, WebSocket};
 use crate::io::HyperIo;
 use crate::time::Alarm;
 
@@ -47,11 +48,13 @@ pub struct Connection<Io, H: ServerMode = SendHandlers> {
     /// The values to attach to each request.
     attachments: Attachments,
     monitor: Arc<ConnectionMonitor>,
+    upgrades: UpgradeSlot<H>,
     alarm: Alarm,
     _entry: RegistryEntry,
 }
 
-type Http1<Io, H> = http1::Connection<HyperIo<Socket<MaybeTlsStream<Io>>>, ConnectionService<H>>;
+type ConnectionSocket<Io> = Socket<MaybeTlsStream<Io>>;
+type Http1<Io, H> = http1::Connection<HyperIo<ConnectionSocket<Io>>, ConnectionService<H>>;
 
 enum Stage<Io, H: ServerMode> {
     /// The TLS handshake, and the detection of the HTTP version.
@@ -61,6 +64,7 @@ enum Stage<Io, H: ServerMode> {
     },
     Http1(Pin<Box<Http1<Io, H>>>),
     Http2(Http2<Io, H>),
+    WebSocket(Box<WebSocket<ConnectionSocket<Io>, H>>),
     Closed,
 }
 
@@ -79,7 +83,16 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
             watch.note_read();
         }
         let stage = Stage::Handshaking { io, preface: Preface::default() };
-        Self { stage, service, peer, attachments, monitor: watch, alarm: Alarm::default(), _entry: entry }
+        Self {
+            stage,
+            service,
+            peer,
+            attachments,
+            monitor: watch,
+            upgrades: UpgradeSlot::default(),
+            alarm: Alarm::default(),
+            _entry: entry,
+        }
     }
 
     /// Advances the connection's current stage. Ready when the connection has ended.
@@ -107,8 +120,20 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
                     };
                 }
                 Stage::Http1(connection) => {
-                    return connection.as_mut().poll(cx).map_err(ConnectionError::Http);
+                    ready!(connection.as_mut().poll(cx)).map_err(ConnectionError::Http)?;
+                    let stage = std::mem::replace(&mut self.stage, Stage::Closed);
+                    let (Stage::Http1(connection), Some(channel)) = (stage, self.upgrades.take()) else {
+                        return Poll::Ready(Ok(()));
+                    };
+                    let http1::Parts { io: HyperIo(socket), read_buf, .. } =
+                        Pin::into_inner(connection).into_parts();
+                    let (clock, monitor) = (self.service.shared().clock.clone(), self.monitor.clone());
+                    match WebSocket::start(socket, &read_buf, channel, clock, monitor, cx) {
+                        Some(websocket) => self.stage = Stage::WebSocket(Box::new(websocket)),
+                        None => return Poll::Ready(Ok(())),
+                    }
                 }
+                Stage::WebSocket(websocket) => return websocket.poll(cx),
                 Stage::Http2(connection) => return connection.poll(cx).map_err(ConnectionError::Http),
                 Stage::Closed => return Poll::Ready(Ok(())),
             }
@@ -143,7 +168,8 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
 
     fn connection_service(&self, queue: Option<DemandQueue<H>>) -> ConnectionService<H> {
         let (service, attachments) = (self.service.clone(), self.attachments.clone());
-        ConnectionService::new(service, self.peer, attachments, self.monitor.clone(), queue)
+        let (monitor, upgrades) = (self.monitor.clone(), self.upgrades.clone());
+        ConnectionService::new(service, self.peer, attachments, monitor, queue, upgrades)
     }
 
     /// Stops accepting requests on this connection.
@@ -152,6 +178,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
             Stage::Handshaking { .. } | Stage::Closed => self.stage = Stage::Closed,
             Stage::Http1(connection) => connection.as_mut().graceful_shutdown(),
             Stage::Http2(connection) => connection.shut_down(),
+            Stage::WebSocket(websocket) => websocket.retire(),
         }
         self.monitor.note_retired();
     }
@@ -203,6 +230,9 @@ pub enum ConnectionError {
     Io(io::Error),
     /// The client sent invalid HTTP, or disconnected in the middle of a message.
     Http(hyper::Error),
+    /// The client violated the WebSocket protocol, or its limits: what it did.
+    #[cfg(feature = "websocket")]
+    WebSocket(String),
     /// The client reached a limit of the connection.
     LimitReached(ConnectionLimit),
 }
@@ -213,6 +243,8 @@ impl fmt::Display for ConnectionError {
             Self::Handshake(error) => write!(f, "the TLS handshake failed: {error}"),
             Self::Io(error) => write!(f, "the socket failed: {error}"),
             Self::Http(error) => write!(f, "{error}"),
+            #[cfg(feature = "websocket")]
+            Self::WebSocket(detail) => write!(f, "a client's WebSocket was closed: {detail}"),
             Self::LimitReached(overrun) => write!(f, "{overrun}"),
         }
     }
@@ -223,6 +255,8 @@ impl std::error::Error for ConnectionError {
         match self {
             Self::Handshake(error) | Self::Io(error) => Some(error),
             Self::Http(error) => Some(error),
+            #[cfg(feature = "websocket")]
+            Self::WebSocket(_) => None,
             Self::LimitReached(_) => None,
         }
     }

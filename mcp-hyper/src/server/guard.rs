@@ -23,6 +23,7 @@ use self::fetching::FetchFn;
 pub(super) use self::fetching::Fetcher;
 use super::options::ServerOptions;
 use super::service::{HttpService, RequestFields, head, with_head};
+use super::websocket::Upgrade;
 use crate::client::auth::fetch::fetch_once;
 use crate::runtime::AnyRuntime;
 use crate::time::{Alarm, RuntimeClock};
@@ -134,6 +135,8 @@ struct Inner<H: HandlerMode> {
     client: Option<IpAddr>,
     attachments: Attachments,
     service: HttpService<H>,
+    /// The upgrade that the request asks for, if any.
+    upgrade: Option<Upgrade<H>>,
     alarm: Alarm,
     until: Option<Instant>,
 }
@@ -146,15 +149,16 @@ impl<H: HandlerMode> UnverifiedRequest<H> {
         client: Option<IpAddr>,
         attachments: Attachments,
         service: HttpService<H>,
+        upgrade: Option<Upgrade<H>>,
     ) -> Self {
         let until = service.shared().clock.after(VERIFY_TIMEOUT);
         let (parts, alarm) = (Some(parts), Alarm::default());
-        Self(Box::new(Inner { check, parts, client, attachments, service, alarm, until }))
+        Self(Box::new(Inner { check, parts, client, attachments, service, upgrade, alarm, until }))
     }
 
     /// Polls the verification; ready with the exchange that serves the request.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(HttpExchange<H>, Arc<RuntimeClock>)> {
-        let Inner { check, parts, client, attachments, service, alarm, until } = &mut *self.0;
+        let Inner { check, parts, client, attachments, service, upgrade, alarm, until } = &mut *self.0;
         let shared = service.shared();
         let verified = match Pin::new(check).poll(cx) {
             Poll::Ready(verified) => verified,
@@ -163,18 +167,32 @@ impl<H: HandlerMode> UnverifiedRequest<H> {
                 Err(HttpResponse::empty(503))
             }
         };
-        let Some(mut parts) = parts.take() else { return Poll::Pending };
+        let Some(parts) = parts.take() else { return Poll::Pending };
         let exchange = match verified {
             Ok(authorized) => {
                 let fields = RequestFields::of(&parts);
-                let exchange = shared.server.exchange_for(&head(&parts, &fields, *client), authorized);
-                // The token is meant for the server alone.
-                parts.headers.remove(AUTHORIZATION);
-                parts.headers.remove("dpop");
-                exchange.with_attachments(with_head(std::mem::take(attachments), parts, *client))
+                let head = head(&parts, &fields, *client);
+                let attachments = std::mem::take(attachments);
+                match upgrade.take() {
+                    Some(upgrade) => {
+                        let attachments = with_head(attachments, without_token(parts.clone()), *client);
+                        upgrade.exchange_for(&shared.server, &head, authorized, attachments)
+                    }
+                    None => {
+                        let exchange = shared.server.exchange_for(&head, authorized);
+                        exchange.with_attachments(with_head(attachments, without_token(parts), *client))
+                    }
+                }
             }
             Err(answer) => shared.server.answered_exchange(answer),
         };
         Poll::Ready((exchange, shared.clock.clone()))
     }
+}
+
+/// A head without its token, which is meant for the server alone.
+fn without_token(mut parts: Parts) -> Parts {
+    parts.headers.remove(AUTHORIZATION);
+    parts.headers.remove("dpop");
+    parts
 }

@@ -19,6 +19,8 @@ mod service;
 mod socket;
 #[cfg_attr(not(feature = "http2"), path = "no_streams.rs")]
 mod streams;
+#[cfg_attr(not(feature = "websocket"), path = "no_websocket.rs")]
+mod websocket;
 
 use std::io;
 

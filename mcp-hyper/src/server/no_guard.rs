@@ -12,6 +12,7 @@ use mcp_proto::front::{Attachments, HandlerMode};
 use mcp_proto::transport::http::server::RequestHead;
 
 use super::service::HttpService;
+use super::websocket::Upgrade;
 use crate::runtime::AnyRuntime;
 use crate::time::RuntimeClock;
 
@@ -51,6 +52,7 @@ impl<H: HandlerMode> UnverifiedRequest<H> {
         _: Option<IpAddr>,
         _: Attachments,
         _: HttpService<H>,
+        _: Option<Upgrade<H>>,
     ) -> Self {
         match check {}
     }

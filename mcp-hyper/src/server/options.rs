@@ -20,6 +20,7 @@ use super::maybe_tls::Tls;
 use super::registry::ConnectionRegistry;
 use super::service::{HttpService, PrincipalFn, ServiceState};
 use super::streams::ServerMode;
+use super::websocket::WebSocketOptions;
 use crate::runtime::{AnyRuntime, Runtime};
 use crate::time::RuntimeClock;
 
@@ -126,6 +127,7 @@ pub struct ServerOptions<H: HandlerMode = SendHandlers> {
     principal: Option<PrincipalFn>,
     proxies: TrustedProxies,
     pub(super) guard: GuardOptions,
+    pub(super) websocket: WebSocketOptions,
     on_error: OnError,
 }
 
@@ -144,6 +146,7 @@ impl<H: HandlerMode> ServerOptions<H> {
             principal: None,
             proxies: TrustedProxies::default(),
             guard: GuardOptions::default(),
+            websocket: WebSocketOptions::default(),
             on_error: Arc::new(|_| {}),
         }
     }
@@ -347,6 +350,7 @@ impl<H: HandlerMode> ServerOptions<H> {
             principal: self.principal,
             proxies: self.proxies,
             guard,
+            websocket: self.websocket,
         });
         let driver = ServiceDriver::new(service.clone(), driver, problem, close_timeout, fetcher);
         (service, driver)

@@ -25,6 +25,7 @@ use super::maybe_tls::Tls;
 use super::monitor::{ConnectionMonitor, ExchangeGuard};
 use super::registry::ConnectionRegistry;
 use super::streams::{DemandQueue, ServerMode};
+use super::websocket::{UpgradeSlot, WebSocketOptions};
 use crate::fields::Headers;
 use crate::time::RuntimeClock;
 
@@ -74,6 +75,7 @@ pub(super) struct ServiceState<H: HandlerMode> {
     pub(super) principal: Option<PrincipalFn>,
     pub(super) proxies: TrustedProxies,
     pub(super) guard: TokenGuard,
+    pub(super) websocket: WebSocketOptions,
 }
 
 /// Derives a request's principal from its head.
@@ -93,28 +95,38 @@ impl<H: HandlerMode> HttpService<H> {
         &self.0.server
     }
 
-    /// Answers a request from the address `peer`.
+    /// Answers a request from the address `peer`, whose connection can be upgraded if it has a slot for that.
     fn exchange<B: Body>(
         &self,
         request: Request<B>,
         peer: Option<IpAddr>,
         attachments: Attachments,
         attached: ConnectionHooks,
+        upgrades: Option<&UpgradeSlot<H>>,
     ) -> ResponseFuture<B, H> {
         let shared = &*self.0;
         let (parts, body) = request.into_parts();
+        let upgrade = upgrades.and_then(|slot| slot.upgrade(shared.websocket, &parts));
         let fields = RequestFields::of(&parts);
         let head = head(&parts, &fields, shared.proxies.client(peer, &fields));
         //= S10.9 "Inbound requests all verified"
         if let Some(check) = shared.guard.check(&head, &shared.clock) {
             let client = head.client;
-            let unverified = UnverifiedRequest::new(check, parts, client, attachments, self.clone());
+            let unverified = UnverifiedRequest::new(check, parts, client, attachments, self.clone(), upgrade);
             return ResponseFuture::unverified(body, unverified, attached);
         }
         let principal = shared.principal.as_ref().and_then(|principal| principal(&parts));
         let client = head.client;
-        let exchange = shared.server.exchange(&head, principal);
-        let exchange = exchange.with_attachments(with_head(attachments, parts, client));
+        let exchange = match upgrade {
+            Some(upgrade) => {
+                let attachments = with_head(attachments, parts.clone(), client);
+                upgrade.exchange(&shared.server, &head, principal, attachments)
+            }
+            None => {
+                let exchange = shared.server.exchange(&head, principal);
+                exchange.with_attachments(with_head(attachments, parts, client))
+            }
+        };
         ResponseFuture::new(body, exchange, shared.clock.clone(), attached)
     }
 }
@@ -203,7 +215,7 @@ impl<B: Body, H: HandlerMode> Service<Request<B>> for HttpService<H> {
 
     fn call(&self, request: Request<B>) -> Self::Future {
         let peer = request.extensions().get::<PeerAddress>().map(|peer| peer.0);
-        self.exchange(request, peer, Attachments::new(), ConnectionHooks::default())
+        self.exchange(request, peer, Attachments::new(), ConnectionHooks::default(), None)
     }
 }
 
@@ -216,6 +228,7 @@ pub(super) struct ConnectionService<H: ServerMode> {
     monitor: Arc<ConnectionMonitor>,
     /// Receives the streams of an HTTP/2 connection.
     queue: Option<DemandQueue<H>>,
+    upgrades: UpgradeSlot<H>,
 }
 
 impl<H: ServerMode> ConnectionService<H> {
@@ -225,11 +238,12 @@ impl<H: ServerMode> ConnectionService<H> {
         mut attachments: Attachments,
         watch: Arc<ConnectionMonitor>,
         queue: Option<DemandQueue<H>>,
+        upgrades: UpgradeSlot<H>,
     ) -> Self {
         if let Some(peer) = peer.filter(|_| !service.shared().proxies.trusts(peer)) {
             attachments.insert(PeerAddress(peer));
         }
-        Self { service, peer, attachments, monitor: watch, queue }
+        Self { service, peer, attachments, monitor: watch, queue, upgrades }
     }
 }
 
@@ -242,7 +256,9 @@ impl<H: ServerMode> Service<Request<Incoming>> for ConnectionService<H> {
         let busy = ExchangeGuard::new(self.monitor.clone());
         let body_demand = self.queue.as_ref().map(DemandQueue::<H>::announce);
         let attached = ConnectionHooks { exchange_guard: Some(busy), body_demand };
-        self.service.exchange(request, self.peer, self.attachments.clone(), attached)
+        // HTTP/2 has no upgrades.
+        let upgrades = self.queue.is_none().then_some(&self.upgrades);
+        self.service.exchange(request, self.peer, self.attachments.clone(), attached, upgrades)
     }
 }
 

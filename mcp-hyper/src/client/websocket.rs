@@ -1,0 +1,300 @@
+//! Clients over WebSocket: one connection, which carries whole messages both ways.
+
+#[cfg_attr(not(feature = "auth"), path = "websocket/no_auth.rs")]
+mod auth;
+mod upgrade;
+
+use std::future::Future as _;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use async_tungstenite::tungstenite::protocol::{Role, frame::coding::CloseCode};
+use futures_lite::future::Boxed;
+use mcp_proto::Instant;
+use mcp_proto::adapter::{self, Clock as _};
+use mcp_proto::front::{Client, ClientHandlers, Error, HandlerMode};
+use mcp_proto::peer::client::{ClientConfig, CloseReason, LinkAction};
+use mcp_proto::transport::ChannelClient;
+use mcp_proto::transport::http::client::HttpRequest;
+use mcp_proto::transport::http::{ExchangeId, Verb};
+
+use self::upgrade::UpgradeOutcome;
+use super::auth::Authorizer;
+use super::transport::Transport;
+use super::{ROUNDS, TURN};
+use crate::runtime::{Runtime, Stream};
+use crate::time::{Alarm, RuntimeClock};
+use crate::websocket::{Channel, ChannelEvent};
+
+/// The HTTP URL of the upgrade, if this is the URL of a WebSocket.
+pub(crate) fn http_url(url: &str) -> Option<UpgradeUrl> {
+    let (scheme, rest) = url.split_once(':')?;
+    match scheme.to_ascii_lowercase().as_str() {
+        "ws" => Some(format!("http:{rest}")),
+        "wss" => Some(format!("https:{rest}")),
+        _ => None,
+    }
+}
+
+/// The HTTP URL of an upgrade.
+pub(crate) type UpgradeUrl = String;
+
+/// The parts of a client over WebSocket, and the loop over them.
+pub(super) struct WebSocketLoop<H: HandlerMode, R> {
+    front: adapter::ClientDriver<ChannelClient, H>,
+    /// Opens the connection, and performs the fetches of the authorizer.
+    transport: Transport<R>,
+    authorizer: Option<Authorizer>,
+    /// The URL of the upgrade.
+    url: Arc<str>,
+    link: Link,
+    /// The number of upgrade requests.
+    upgrades: u64,
+    /// How often the server has refused the present one.
+    attempt: u32,
+    message_bytes: usize,
+    wants_read: bool,
+    clock: Arc<RuntimeClock>,
+    alarm: Alarm,
+}
+
+enum Link {
+    Closed,
+    /// Waits for credentials.
+    Parked,
+    Opening(ExchangeId, Boxed<UpgradeOutcome>),
+    Open(Box<Channel<Box<dyn Stream>>>),
+    /// The machine knows that the connection has ended.
+    Ending(Box<Channel<Box<dyn Stream>>>),
+}
+
+/// Starts a client over WebSocket.
+pub(super) fn start<H: HandlerMode, R: Runtime>(
+    mut config: ClientConfig,
+    url: UpgradeUrl,
+    handlers: ClientHandlers<H>,
+    transport: Transport<R>,
+    authorizer: Option<Authorizer>,
+    clock: Arc<RuntimeClock>,
+) -> (Client, Box<WebSocketLoop<H, R>>) {
+    config.can_reopen = true;
+    let message_bytes = config.limits.message_bytes;
+    let (client, front) = adapter::client(ChannelClient::new(config), clock.clone(), handlers);
+    if let Some(authorizer) = &authorizer {
+        authorizer.link_cache(front.cache_context_ender());
+    }
+    let run = WebSocketLoop {
+        front,
+        transport,
+        authorizer,
+        url: url.into(),
+        link: Link::Closed,
+        upgrades: 0,
+        attempt: 0,
+        message_bytes,
+        wants_read: true,
+        clock,
+        alarm: Alarm::default(),
+    };
+    (client, Box::new(run))
+}
+
+impl<H: HandlerMode, R> WebSocketLoop<H, R> {
+    pub(super) fn authorizer(&self) -> Option<&Authorizer> {
+        self.authorizer.as_ref()
+    }
+
+    pub(super) fn transport(&self) -> &Transport<R> {
+        &self.transport
+    }
+}
+
+impl<H: HandlerMode, R: Runtime> WebSocketLoop<H, R> {
+    /// Runs everything that is ready.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        for _ in 0..ROUNDS {
+            let now = self.clock.now();
+            let acted = self.poll_machine(now, cx).is_ready();
+            let sent = self.poll_send(cx);
+            let happened = self.poll_link(now, cx).is_ready();
+            let authorized = (0..TURN).take_while(|_| self.poll_authorizer(cx).is_ready()).count();
+            if acted || sent || happened || authorized > 0 {
+                continue;
+            }
+            if let Some(closed) = self.front.closed()
+                && matches!(self.link, Link::Closed)
+                && !self.authorizer.as_ref().is_some_and(Authorizer::is_finishing)
+            {
+                self.front.handle_link_down();
+                return Poll::Ready(match closed {
+                    CloseReason::Done => Ok(()),
+                    closed => Err(Error::Closed(closed)),
+                });
+            }
+            let first = self.next_timeout().and_then(|at| self.clock.at(at));
+            if self.alarm.poll_until(first, self.clock.timers(), cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn next_timeout(&self) -> Option<Instant> {
+        let of_link = match &self.link {
+            Link::Open(channel) | Link::Ending(channel) => channel.deadline(),
+            Link::Closed | Link::Parked | Link::Opening(..) => None,
+        };
+        let of_authorizer = self.authorizer.as_ref().and_then(Authorizer::poll_timeout);
+        [self.front.next_timeout(), of_link, of_authorizer].into_iter().flatten().min()
+    }
+
+    /// Carries out the machine's action on the link. Ready if there was one, as more may follow.
+    fn poll_machine(&mut self, now: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        let Self { front, link, wants_read, .. } = self;
+        let mut written = false;
+        if let Link::Open(channel) = link {
+            channel.handle_timeout(now, *wants_read);
+            written = channel.take_progress();
+        }
+        let action = ready!(front.poll(cx, |machine, now| {
+            if written {
+                machine.handle_written(now);
+            }
+            machine.handle_timeout(now);
+            *wants_read = machine.wants_read();
+            machine.poll_link().map_or(Poll::Pending, Poll::Ready)
+        }));
+        match (action, &mut self.link) {
+            (LinkAction::Open, _) => {
+                self.attempt = 0;
+                self.open();
+            }
+            (LinkAction::CloseWrite, Link::Open(channel)) => channel.close(now, CloseCode::Normal, ""),
+            (LinkAction::CloseWrite, Link::Ending(_)) => {}
+            (LinkAction::CloseWrite | LinkAction::Abort, _) => self.drop_link(),
+        }
+        Poll::Ready(())
+    }
+
+    /// Sends messages as long as the server takes them. Returns whether there were any.
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> bool {
+        let Link::Open(channel) = &mut self.link else { return false };
+        let mut sent = false;
+        for _ in 0..TURN {
+            if channel.poll_ready(cx).is_pending() {
+                return sent;
+            }
+            let Some(message) = self.front.lock(|machine, _| machine.poll_transmit()) else { break };
+            channel.send(message);
+            sent = true;
+        }
+        // If it is pending, its waker is stored.
+        let _ = channel.poll_flush(cx);
+        sent
+    }
+
+    /// Passes the link's next event to the machine. Ready if there was one.
+    fn poll_link(&mut self, now: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.link {
+            Link::Closed | Link::Parked => Poll::Pending,
+            Link::Opening(exchange, opening) => {
+                let (exchange, outcome) = (*exchange, ready!(opening.as_mut().poll(cx)));
+                self.handle_upgrade(exchange, outcome);
+                Poll::Ready(())
+            }
+            Link::Open(channel) => {
+                if channel.poll_closed(now, cx).is_ready() {
+                    self.link = Link::Closed;
+                    self.front.lock(|machine, now| machine.handle_eof(now, ""));
+                    return Poll::Ready(());
+                }
+                if !self.wants_read {
+                    return Poll::Pending;
+                }
+                match ready!(channel.poll_read(now, cx)) {
+                    ChannelEvent::Message(message) => {
+                        self.wants_read = self.front.lock(|machine, now| {
+                            machine.handle_message(now, &message);
+                            machine.wants_read()
+                        });
+                    }
+                    ChannelEvent::Ended { detail, .. } => {
+                        self.front.lock(|machine, now| machine.handle_eof(now, &detail));
+                        if let Link::Open(channel) = std::mem::replace(&mut self.link, Link::Closed) {
+                            self.link = Link::Ending(channel);
+                        }
+                    }
+                }
+                Poll::Ready(())
+            }
+            Link::Ending(channel) => {
+                ready!(channel.poll_closed(now, cx));
+                self.link = Link::Closed;
+                Poll::Ready(())
+            }
+        }
+    }
+
+    /// Asks for the upgrade, or for the credentials that it needs first.
+    fn open(&mut self) {
+        self.drop_link();
+        self.upgrades = self.upgrades.wrapping_add(1);
+        let request = HttpRequest {
+            exchange: ExchangeId::new(self.upgrades),
+            verb: Verb::Get,
+            url: self.url.clone(),
+            headers: Vec::new(),
+            body: bytes::Bytes::new(),
+        };
+        match self.authorize(request) {
+            Some(request) => self.send_upgrade(request),
+            None => self.link = Link::Parked,
+        }
+    }
+
+    fn send_upgrade(&mut self, request: HttpRequest) {
+        let exchange = request.exchange;
+        match self.transport.upgrade(request) {
+            Ok(opening) => self.link = Link::Opening(exchange, opening),
+            Err(detail) => self.fail_open(&detail),
+        }
+    }
+
+    fn handle_upgrade(&mut self, exchange: ExchangeId, outcome: UpgradeOutcome) {
+        self.link = Link::Closed;
+        match outcome {
+            UpgradeOutcome::Upgraded { io, ahead, status, headers } => {
+                self.note_head(exchange, status, headers);
+                self.forget_exchange(exchange);
+                let opening = Channel::new(io, &ahead, Role::Client, self.message_bytes, self.clock.now());
+                let mut opening = std::pin::pin!(opening);
+                let cx = &mut Context::from_waker(std::task::Waker::noop());
+                // Nothing is awaited there.
+                if let Poll::Ready(channel) = opening.as_mut().poll(cx) {
+                    self.link = Link::Open(Box::new(channel));
+                    self.front.lock(|machine, now| machine.handle_open(now));
+                }
+            }
+            UpgradeOutcome::Refused { status, headers, detail } => {
+                let headers = self.note_head(exchange, status, headers);
+                self.handle_refusal(exchange, status, &headers, &detail);
+            }
+            UpgradeOutcome::Failed(detail) => {
+                self.forget_exchange(exchange);
+                self.fail_open(&detail);
+            }
+        }
+    }
+
+    fn fail_open(&mut self, detail: &str) {
+        self.link = Link::Closed;
+        self.front.lock(|machine, _| machine.handle_open_failed(detail));
+    }
+
+    fn drop_link(&mut self) {
+        if let Link::Opening(exchange, _) = std::mem::replace(&mut self.link, Link::Closed) {
+            self.forget_exchange(exchange);
+        }
+    }
+}

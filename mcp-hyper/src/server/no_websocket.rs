@@ -1,0 +1,89 @@
+//! Stands in for `websocket` without that feature: no connection is upgraded.
+
+use std::convert::Infallible;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::request::Parts;
+use mcp_proto::front::http::{HttpExchange, HttpServer};
+use mcp_proto::front::{Attachments, HandlerMode};
+use mcp_proto::peer::Principal;
+use mcp_proto::transport::http::server::RequestHead;
+
+use super::connection::ConnectionError;
+use super::monitor::ConnectionMonitor;
+use crate::time::RuntimeClock;
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct WebSocketOptions;
+
+/// Always empty, as no connection is upgraded.
+#[derive(Clone)]
+pub(super) struct UpgradeSlot<H>(PhantomData<fn() -> H>);
+
+impl<H> Default for UpgradeSlot<H> {
+    fn default() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<H: HandlerMode> UpgradeSlot<H> {
+    pub(super) fn take(&self) -> Option<Infallible> {
+        None
+    }
+
+    pub(super) fn upgrade(&self, _: WebSocketOptions, _: &Parts) -> Option<Upgrade<H>> {
+        None
+    }
+}
+
+/// Uninhabited, as no request is an upgrade.
+pub(super) struct Upgrade<H>(Infallible, PhantomData<fn() -> H>);
+
+impl<H: HandlerMode> Upgrade<H> {
+    pub(super) fn exchange(
+        self,
+        _: &HttpServer<H>,
+        _: &RequestHead<'_>,
+        _: Option<Principal>,
+        _: Attachments,
+    ) -> HttpExchange<H> {
+        match self.0 {}
+    }
+
+    #[cfg(feature = "auth")]
+    pub(super) fn exchange_for(
+        self,
+        _: &HttpServer<H>,
+        _: &RequestHead<'_>,
+        _: mcp_proto::auth::server::GrantedAccess,
+        _: Attachments,
+    ) -> HttpExchange<H> {
+        match self.0 {}
+    }
+}
+
+/// Uninhabited, as no connection is upgraded.
+pub(super) struct WebSocket<Io, H>(Infallible, PhantomData<fn(Io) -> H>);
+
+impl<Io, H> WebSocket<Io, H> {
+    pub(super) fn start(
+        _: Io,
+        _: &[u8],
+        front: Infallible,
+        _: Arc<RuntimeClock>,
+        _: Arc<ConnectionMonitor>,
+        _: &mut Context<'_>,
+    ) -> Option<Self> {
+        match front {}
+    }
+
+    pub(super) fn retire(&mut self) {
+        match self.0 {}
+    }
+
+    pub(super) fn poll(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
+        match self.0 {}
+    }
+}

@@ -1,0 +1,299 @@
+//! WebSocket connections: the upgrade of an HTTP/1.1 connection, and its messages afterwards.
+
+use std::borrow::Cow;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use async_tungstenite::tungstenite::handshake::server::create_response_with_body;
+use async_tungstenite::tungstenite::protocol::{Role, frame::coding::CloseCode};
+use futures_lite::{AsyncRead, AsyncWrite};
+use http::request::Parts;
+use http::{Method, Request, header};
+use mcp_proto::adapter::Clock as _;
+use mcp_proto::front::http::{HttpChannel, HttpExchange, HttpServer};
+use mcp_proto::front::{Attachments, HandlerMode};
+use mcp_proto::peer::server::CloseReason;
+use mcp_proto::peer::{LostReason, Principal};
+use mcp_proto::transport::http::server::{HttpResponse, RequestHead, ResponseHeaders};
+
+use super::connection::ConnectionError;
+use super::monitor::{ConnectionMonitor, ExchangeGuard};
+use super::options::ServerOptions;
+use crate::time::{Alarm, RuntimeClock};
+use crate::websocket::{Channel, ChannelEvent, SUBPROTOCOL};
+
+/// Maximum rounds of a connection before it lets other tasks run.
+const ROUNDS: usize = 4;
+/// Maximum number of messages that a connection reads or writes in each round.
+const TURN: usize = 32;
+
+/// Whether a server accepts WebSocket connections.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct WebSocketOptions {
+    accepts: bool,
+}
+
+impl<H: HandlerMode> ServerOptions<H> {
+    /// Accepts WebSocket connections at the path of the MCP endpoint, besides HTTP. Default: they are refused.
+    ///
+    /// The upgrade is checked like any request: its `Host` and `Origin`, its token where the server is protected, and
+    /// the [request rate](Self::request_rate), which then applies to the connection's messages. The subprotocol is
+    /// `mcp`; frames are not compressed. Each text message holds one JSON-RPC message of at most
+    /// [`body_bytes`](mcp_proto::transport::http::server::HttpServerConfig::body_bytes).
+    ///
+    /// A connection is one peer of either era, as on standard input and output: there is no `Mcp-Session-Id`, and
+    /// nothing outlives the connection but tasks. The server sends pings. It closes a connection with code
+    ///
+    /// | Code | Reason |
+    /// |---|---|
+    /// | 1000 | the client closed it |
+    /// | 1001 | the server closes, or the connection has reached its [lifetime](crate::ServerLimits::lifetime) |
+    /// | 1002, 1003, 1007 | the client sent an invalid frame, a binary message, or text that is not UTF-8 |
+    /// | 1008 | the access token has expired |
+    /// | 1009 | the client sent a message that is too long |
+    /// | 1011 | the server failed |
+    ///
+    /// Upgrades work on connections that this crate serves over HTTP/1.1: with [`listen`](Self::listen) and
+    /// [`HttpService::connection`](super::HttpService::connection), not where another server calls the
+    /// [`HttpService`](super::HttpService).
+    ///
+    /// ```
+    /// use mcp_hyper::ServerOptions;
+    /// use mcp_hyper::mcp_proto::front::Router;
+    ///
+    /// let options = ServerOptions::new(Router::new("notes", "1.0.0")).websocket();
+    /// # drop(options);
+    /// ```
+    pub fn websocket(mut self) -> Self {
+        self.websocket.accepts = true;
+        self
+    }
+}
+
+/// The place where the channel of an upgraded connection waits for HTTP to end.
+pub(super) struct UpgradeSlot<H: HandlerMode>(Arc<Mutex<Option<HttpChannel<H>>>>);
+
+impl<H: HandlerMode> Clone for UpgradeSlot<H> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<H: HandlerMode> Default for UpgradeSlot<H> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl<H: HandlerMode> UpgradeSlot<H> {
+    pub(super) fn take(&self) -> Option<HttpChannel<H>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// The upgrade that a request asks for, if the server accepts any.
+    pub(super) fn upgrade(&self, options: WebSocketOptions, parts: &Parts) -> Option<Upgrade<H>> {
+        let asks = parts
+            .headers
+            .get(header::UPGRADE)
+            .is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
+        if !options.accepts || !asks || parts.method != Method::GET {
+            return None;
+        }
+        Some(Upgrade { slot: self.clone(), handshake: handshake(parts) })
+    }
+}
+
+/// A request to become a WebSocket.
+pub(super) struct Upgrade<H: HandlerMode> {
+    slot: UpgradeSlot<H>,
+    handshake: Result<ResponseHeaders, HttpResponse>,
+}
+
+impl<H: HandlerMode> Upgrade<H> {
+    /// The exchange that answers the request.
+    pub(super) fn exchange(
+        self,
+        server: &HttpServer<H>,
+        head: &RequestHead<'_>,
+        principal: Option<Principal>,
+        attachments: Attachments,
+    ) -> HttpExchange<H> {
+        let (exchange, channel) = server.upgrade(head, principal, attachments, self.handshake);
+        *self.slot.0.lock().unwrap_or_else(PoisonError::into_inner) = channel;
+        exchange
+    }
+
+    /// The exchange that answers a request whose token was verified.
+    #[cfg(feature = "auth")]
+    pub(super) fn exchange_for(
+        self,
+        server: &HttpServer<H>,
+        head: &RequestHead<'_>,
+        authorized: mcp_proto::auth::server::GrantedAccess,
+        attachments: Attachments,
+    ) -> HttpExchange<H> {
+        let (exchange, channel) = server.upgrade_for(head, authorized, attachments, self.handshake);
+        *self.slot.0.lock().unwrap_or_else(PoisonError::into_inner) = channel;
+        exchange
+    }
+}
+
+/// Checks the handshake of RFC 6455, section 4.2.1; returns the headers of the answer, or the refusal.
+fn handshake(parts: &Parts) -> Result<ResponseHeaders, HttpResponse> {
+    let mut request = Request::new(());
+    *request.method_mut() = parts.method.clone();
+    *request.version_mut() = parts.version;
+    *request.headers_mut() = parts.headers.clone();
+    let refusal = || HttpResponse {
+        headers: vec![("upgrade", "websocket".into()), ("sec-websocket-version", "13".into())],
+        ..HttpResponse::empty(426)
+    };
+    let answer = create_response_with_body(&request, || ()).map_err(|_| refusal())?;
+    let accept = answer.headers().get(header::SEC_WEBSOCKET_ACCEPT).and_then(|accept| accept.to_str().ok());
+    let accept = accept.ok_or_else(refusal)?.to_owned();
+    let mut headers: ResponseHeaders = vec![
+        ("connection", Cow::Borrowed("upgrade")),
+        ("upgrade", Cow::Borrowed("websocket")),
+        ("sec-websocket-accept", Cow::Owned(accept)),
+    ];
+    let mut offered = false;
+    for protocol in subprotocols(parts) {
+        if protocol == SUBPROTOCOL.as_bytes() {
+            headers.push(("sec-websocket-protocol", Cow::Borrowed("mcp")));
+            return Ok(headers);
+        }
+        offered = true;
+    }
+    // A client that names no subprotocol takes what the URL offers.
+    if offered { Err(HttpResponse::empty(400)) } else { Ok(headers) }
+}
+
+fn subprotocols(parts: &Parts) -> impl Iterator<Item = &[u8]> {
+    let values = parts.headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
+    values.flat_map(|value| value.as_bytes().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii)
+}
+
+/// A connection that has become a WebSocket.
+pub(super) struct WebSocket<Io, H: HandlerMode> {
+    channel: Channel<Io>,
+    front: HttpChannel<H>,
+    clock: Arc<RuntimeClock>,
+    alarm: Alarm,
+    /// Why the client ended the connection, if it violated the protocol.
+    error: Option<String>,
+    _exchange: ExchangeGuard,
+}
+
+impl<Io: AsyncRead + AsyncWrite + Unpin, H: HandlerMode> WebSocket<Io, H> {
+    /// Takes over a connection on which `ahead` was read after the request.
+    pub(super) fn start(
+        io: Io,
+        ahead: &[u8],
+        front: HttpChannel<H>,
+        clock: Arc<RuntimeClock>,
+        monitor: Arc<ConnectionMonitor>,
+        cx: &mut Context<'_>,
+    ) -> Option<Self> {
+        let opening = Channel::new(io, ahead, Role::Server, front.message_bytes(), clock.now());
+        let Poll::Ready(channel) = pin!(opening).poll(cx) else { return None };
+        let (alarm, exchange) = (Alarm::default(), ExchangeGuard::new(monitor));
+        Some(Self { channel, front, clock, alarm, error: None, _exchange: exchange })
+    }
+
+    /// Lets requests in progress finish, then closes.
+    pub(super) fn retire(&mut self) {
+        self.front.close();
+    }
+
+    /// Serves the connection. Ready once it is closed.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
+        for _ in 0..ROUNDS {
+            let now = self.clock.now();
+            self.channel.handle_timeout(now, self.front.wants_read());
+            if self.channel.take_progress() {
+                self.front.handle_written();
+            }
+            self.front.poll(cx);
+            let sent = self.poll_send(cx);
+            let received = self.poll_receive(cx);
+            let deadline = match (self.front.closed(), &sent) {
+                // What is queued for the client comes first.
+                (Some(closed), Progress::None) => {
+                    self.close(&closed);
+                    if self.channel.poll_closed(now, cx).is_ready() {
+                        return Poll::Ready(match self.error.take() {
+                            Some(error) => Err(ConnectionError::WebSocket(error)),
+                            None => Ok(()),
+                        });
+                    }
+                    self.channel.deadline()
+                }
+                _ if sent == Progress::Some || received => continue,
+                _ => [self.front.next_timeout(), self.channel.deadline()].into_iter().flatten().min(),
+            };
+            let deadline = deadline.and_then(|at| self.clock.at(at));
+            if self.alarm.poll_until(deadline, self.clock.timers(), cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Sends messages as long as the client takes them.
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> Progress {
+        let mut progress = Progress::None;
+        for _ in 0..TURN {
+            if self.channel.poll_ready(cx).is_pending() {
+                return Progress::Blocked;
+            }
+            let Some(message) = self.front.poll_transmit() else { break };
+            self.channel.send(message);
+            progress = Progress::Some;
+        }
+        match self.channel.poll_flush(cx) {
+            Poll::Pending if progress == Progress::None => Progress::Blocked,
+            _ => progress,
+        }
+    }
+
+    /// Receives messages as long as the server takes them. Returns whether there were any.
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> bool {
+        for turn in 0..TURN {
+            if !self.front.wants_read() || self.front.closed().is_some() {
+                return turn > 0;
+            }
+            match self.channel.poll_read(self.clock.now(), cx) {
+                Poll::Ready(ChannelEvent::Message(message)) => self.front.handle_message(&message),
+                Poll::Ready(ChannelEvent::Ended { detail, is_violation }) => {
+                    self.front.handle_end(&detail);
+                    self.error = is_violation.then_some(detail);
+                    return true;
+                }
+                Poll::Pending => return turn > 0,
+            }
+        }
+        true
+    }
+
+    /// Sends the close frame, unless the client has.
+    fn close(&mut self, closed: &CloseReason) {
+        let (code, reason) = match closed {
+            _ if self.front.has_expired() => (CloseCode::Policy, "the access token has expired"),
+            CloseReason::Done if self.front.is_closing() => (CloseCode::Away, "the server closes"),
+            CloseReason::Lost(LostReason::Failed(_)) => (CloseCode::Error, "internal error"),
+            _ => (CloseCode::Normal, ""),
+        };
+        self.channel.close(self.clock.now(), code, reason);
+    }
+}
+
+/// Whether a connection has sent anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    None,
+    Some,
+    /// The client takes no more at present.
+    Blocked,
+}

@@ -1,0 +1,243 @@
+//! A WebSocket as a channel of whole messages: one JSON-RPC message in each text message.
+
+mod close;
+mod heartbeat;
+mod io;
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use async_tungstenite::WebSocketStream;
+use async_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig, frame::coding::CloseCode};
+use async_tungstenite::tungstenite::{Message, Utf8Bytes};
+use bytes::Bytes;
+use futures_lite::{AsyncRead, AsyncWrite, Stream as _};
+use futures_util::Sink as _;
+use http::HeaderValue;
+use mcp_proto::Instant;
+
+use self::heartbeat::{Heartbeat, HeartbeatAction};
+use self::io::CountedIo;
+
+pub(crate) use close::Closing;
+
+/// The subprotocol of MCP over WebSocket, as in the Python and TypeScript SDKs.
+pub(crate) const SUBPROTOCOL: HeaderValue = HeaderValue::from_static("mcp");
+
+/// Size in bytes of each connection's read buffer, which is allocated at once, and of the output that is collected
+/// before it is written.
+const BUFFER: usize = 16 * 1024;
+/// Maximum number of frames without a message that are read before other tasks get a turn.
+const FRAMES: usize = 32;
+/// How long an ending connection waits for the other side to close as well.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A WebSocket, whose handshake is done.
+pub(crate) struct Channel<Io> {
+    socket: WebSocketStream<CountedIo<Io>>,
+    stage: Stage,
+    heartbeat: Heartbeat,
+    /// Bytes written at the last [`take_progress`](Self::take_progress).
+    written: u64,
+    /// Why the connection is of no use any more, unless it says so itself.
+    failure: Option<String>,
+}
+
+#[derive(Clone, Copy)]
+enum Stage {
+    Open,
+    /// The close frames of both sides are under way.
+    Closing {
+        deadline: Instant,
+    },
+    /// This side is closed; the rest of the input is discarded. The system resets a connection that is closed while
+    /// input is unread, and the other side would lose the close frame.
+    Draining {
+        deadline: Instant,
+    },
+    Closed,
+}
+
+/// What a channel received.
+#[derive(Debug)]
+pub(crate) enum ChannelEvent {
+    Message(Bytes),
+    /// The end.
+    Ended {
+        /// A description for the user, whose subject is the other side.
+        detail: String,
+        /// Whether the other side violated the protocol.
+        is_violation: bool,
+    },
+}
+
+impl<Io: AsyncRead + AsyncWrite + Unpin> Channel<Io> {
+    /// A channel over a stream on which `ahead` was read with the handshake. It accepts messages of up to
+    /// `message_bytes`.
+    pub(crate) async fn new(io: Io, ahead: &[u8], role: Role, message_bytes: usize, now: Instant) -> Self {
+        let config = WebSocketConfig::default()
+            .read_buffer_size(BUFFER)
+            .write_buffer_size(BUFFER)
+            .max_message_size(Some(message_bytes))
+            .max_frame_size(Some(message_bytes));
+        let io = CountedIo::new(io);
+        let socket = WebSocketStream::from_partially_read(io, ahead.to_vec(), role, Some(config)).await;
+        Self { socket, stage: Stage::Open, heartbeat: Heartbeat::new(now), written: 0, failure: None }
+    }
+
+    /// Sends pings, and notices that none is answered. `reads` is whether [`poll_read`](Self::poll_read) is called.
+    pub(crate) fn handle_timeout(&mut self, now: Instant, reads: bool) {
+        if !matches!(self.stage, Stage::Open) {
+            return;
+        }
+        match self.heartbeat.advance(now, self.socket.get_ref().bytes_read(), reads) {
+            HeartbeatAction::None => {}
+            HeartbeatAction::Ping => self.start_send(Message::Ping(Bytes::new())),
+            HeartbeatAction::Fail => {
+                self.failure.get_or_insert_with(|| "it stopped answering pings".to_owned());
+            }
+        }
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout) or [`poll_closed`](Self::poll_closed).
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        match self.stage {
+            Stage::Open => Some(self.heartbeat.deadline()),
+            Stage::Closing { deadline } | Stage::Draining { deadline } => Some(deadline),
+            Stage::Closed => None,
+        }
+    }
+
+    /// Whether the other side has accepted bytes since the last call.
+    pub(crate) fn take_progress(&mut self) -> bool {
+        let written = self.socket.get_ref().bytes_written();
+        std::mem::replace(&mut self.written, written) != written
+    }
+
+    /// Receives the next message.
+    pub(crate) fn poll_read(&mut self, now: Instant, cx: &mut Context<'_>) -> Poll<ChannelEvent> {
+        if !matches!(self.stage, Stage::Open) {
+            return Poll::Pending;
+        }
+        for _ in 0..FRAMES {
+            let closing = match Pin::new(&mut self.socket).poll_next(cx) {
+                Poll::Ready(Some(Ok(Message::Text(text)))) => {
+                    return Poll::Ready(ChannelEvent::Message(text.into()));
+                }
+                Poll::Ready(Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)))) => continue,
+                Poll::Ready(Some(Ok(Message::Binary(_)))) => Closing::binary(),
+                Poll::Ready(Some(Ok(Message::Close(frame)))) => Closing::of_peer(frame.as_ref()),
+                Poll::Ready(Some(Err(error))) => Closing::of_error(&error),
+                Poll::Ready(None) => Closing::of_peer(None),
+                // Input that has arrived, such as a close frame, says more than the failure of a write.
+                Poll::Pending => match self.failure.take() {
+                    Some(detail) => Closing { code: Some(CloseCode::Away), detail },
+                    None => return Poll::Pending,
+                },
+            };
+            if let Some(code) = closing.code {
+                self.close(now, code, "");
+            }
+            self.stage = Stage::Closing { deadline: now + CLOSE_TIMEOUT };
+            let is_violation = closing.code.is_some_and(|code| code != CloseCode::Away);
+            return Poll::Ready(ChannelEvent::Ended { detail: closing.detail, is_violation });
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Ready if the channel takes another message.
+    pub(crate) fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !matches!(self.stage, Stage::Open) || self.failure.is_some() {
+            // Whatever is sent is lost.
+            return Poll::Ready(());
+        }
+        let written = ready!(Pin::new(&mut self.socket).poll_ready(cx));
+        self.note_write(written);
+        Poll::Ready(())
+    }
+
+    /// Sends a message, once [`poll_flush`](Self::poll_flush) has written it.
+    pub(crate) fn send(&mut self, message: Bytes) {
+        // The messages of this side are JSON, which is UTF-8.
+        if let Ok(text) = Utf8Bytes::try_from(message) {
+            self.start_send(Message::Text(text));
+        }
+    }
+
+    fn start_send(&mut self, message: Message) {
+        if matches!(self.stage, Stage::Open) && self.failure.is_none() {
+            let sent = Pin::new(&mut self.socket).start_send(message);
+            self.note_write(sent);
+        }
+    }
+
+    /// Writes what was sent.
+    pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !matches!(self.stage, Stage::Open) || self.failure.is_some() {
+            return Poll::Ready(());
+        }
+        let flushed = ready!(Pin::new(&mut self.socket).poll_flush(cx));
+        self.note_write(flushed);
+        Poll::Ready(())
+    }
+
+    fn note_write(&mut self, written: Result<(), async_tungstenite::tungstenite::Error>) {
+        if let Err(error) = written {
+            self.failure.get_or_insert_with(|| format!("writing to it failed: {error}"));
+        }
+    }
+
+    /// Sends a close frame and begins to close. Does nothing if the channel is ending already.
+    pub(crate) fn close(&mut self, now: Instant, code: CloseCode, reason: &'static str) {
+        if matches!(self.stage, Stage::Open) {
+            self.start_send(Message::Close(Some(CloseFrame {
+                code,
+                reason: Utf8Bytes::from_static(reason),
+            })));
+            self.stage = Stage::Closing { deadline: now + CLOSE_TIMEOUT };
+        }
+    }
+
+    /// Ready once an ending channel has closed, or its time is up. To be polled at the [deadline](Self::deadline) too.
+    pub(crate) fn poll_closed(&mut self, now: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        let deadline = match self.stage {
+            Stage::Open => return Poll::Pending,
+            Stage::Closing { deadline } | Stage::Draining { deadline } => deadline,
+            Stage::Closed => return Poll::Ready(()),
+        };
+        if now >= deadline {
+            self.stage = Stage::Closed;
+            return Poll::Ready(());
+        }
+        if let Stage::Closing { .. } = self.stage {
+            // Without a working connection there is nothing to wait for: the streams below have ended as well.
+            let _: Result<(), _> = ready!(Pin::new(&mut self.socket).poll_flush(cx));
+            ready!(self.poll_close_frame(cx));
+            let _: std::io::Result<()> = ready!(Pin::new(self.socket.get_mut()).poll_close(cx));
+            self.stage = Stage::Draining { deadline };
+        }
+        let mut scratch = [0; 4096];
+        for _ in 0..FRAMES {
+            if let Ok(0) | Err(_) = ready!(Pin::new(self.socket.get_mut()).poll_read(cx, &mut scratch)) {
+                self.stage = Stage::Closed;
+                return Poll::Ready(());
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Waits for the other side's close frame, or for the end of its input. Messages before it are discarded.
+    fn poll_close_frame(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        for _ in 0..FRAMES {
+            match ready!(Pin::new(&mut self.socket).poll_next(cx)) {
+                Some(Ok(Message::Close(_)) | Err(_)) | None => return Poll::Ready(()),
+                Some(Ok(_)) => {}
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
