@@ -135,7 +135,7 @@ impl fmt::Display for ConfigErrorKind {
             Self::UnsupportedTransport(name) => {
                 write!(
                     f,
-                    "connections of the type {:?} are not supported: use stdio, http or sse",
+                    "connections of the type {:?} are not supported: use stdio, http, sse or websocket",
                     Quoted(name)
                 )
             }

@@ -9,6 +9,7 @@ use core::time::Duration;
 use super::application::References;
 use super::document::{Document, position};
 use super::members::{Members, Unit, duration, text, texts, wrong_type};
+use super::spec::websocket_url;
 use super::value::{Table, Value};
 use super::{
     Application, ConfigError, ConfigErrorKind, Diagnostic, DiagnosticKind, HttpSpec, HttpTransport,
@@ -292,17 +293,18 @@ impl Context {
                 "stdio" => Kind::Stdio,
                 "http" | "streamablehttp" => Kind::Http(HttpTransport::Http),
                 "sse" => Kind::Http(HttpTransport::Sse),
+                "ws" | "websocket" => Kind::Http(HttpTransport::WebSocket),
                 _ => return Err(ConfigErrorKind::UnsupportedTransport(written.unwrap_or_default())),
             }),
         };
         let has_url = members.has(&URLS);
         match kind {
             Some(Kind::Stdio) => stdio(members),
-            Some(Kind::Http(transport)) => http(members, transport),
+            Some(Kind::Http(transport)) => http(members, Some(transport)),
             None if members.has(&["command"]) && has_url => {
                 Err(ConfigErrorKind::ConflictingMembers("command", "url"))
             }
-            None if has_url => http(members, HttpTransport::Http),
+            None if has_url => http(members, None),
             None => stdio(members),
         }
     }
@@ -392,11 +394,21 @@ fn forwarded(members: &mut Members) -> Result<Vec<String>, ConfigErrorKind> {
     Ok(names)
 }
 
-fn http(members: &mut Members, transport: HttpTransport) -> Result<TransportSpec, ConfigErrorKind> {
+/// A URL; the transport is that of its scheme unless it is given.
+fn http(members: &mut Members, transport: Option<HttpTransport>) -> Result<TransportSpec, ConfigErrorKind> {
     let url = members.template(&URLS)?.ok_or(ConfigErrorKind::MissingTransport { expected: "\"url\"" })?;
-    if url.is_literal() && UrlConsent::new(&url.text()).is_err() {
-        let reason = "the text is not the URL of an HTTP server, with special characters percent-encoded";
-        return Err(ConfigErrorKind::InvalidValue { member: "url".into(), reason });
+    let text = url.text();
+    let upgrade = websocket_url(&text);
+    let transport = transport.unwrap_or(match upgrade {
+        Some(_) => HttpTransport::WebSocket,
+        None => HttpTransport::Http,
+    });
+    let invalid = |reason| Err(ConfigErrorKind::InvalidValue { member: "url".into(), reason });
+    if url.is_literal() && UrlConsent::new(upgrade.as_deref().unwrap_or(&text)).is_err() {
+        return invalid("the text is not the URL of an HTTP server, with special characters percent-encoded");
+    }
+    if url.is_literal() && upgrade.is_some() != (transport == HttpTransport::WebSocket) {
+        return invalid("a URL begins with ws: or wss: if the type is websocket, and only then");
     }
     let mut headers = members.template_map(&["headers", "http_headers"], header_name)?;
     for (name, variable) in env_headers(members)? {

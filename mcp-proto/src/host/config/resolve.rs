@@ -5,6 +5,7 @@ use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 use core::fmt;
 
+use super::spec::websocket_url;
 use super::template::Reference;
 use super::{
     Answers, DotenvError, HttpSpec, HttpTransport, Lookup, OauthSpec, ServerEntry, ServerSpec, StdioSpec,
@@ -47,7 +48,7 @@ impl fmt::Debug for ResolvedStdio {
 pub struct ResolvedHttp {
     /// Which of the HTTP transports.
     pub transport: HttpTransport,
-    /// The URL, an absolute one of `http` or `https`.
+    /// The URL, an absolute one of `http` or `https`; of `ws` or `wss` for a WebSocket.
     pub url: Secret,
     /// Headers that are sent with each request, by their names in lower case.
     pub headers: BTreeMap<String, Secret>,
@@ -195,7 +196,9 @@ impl<'a> Resolver<'a> {
 
     fn resolve_http(&self, http: &HttpSpec) -> Result<ResolvedHttp, ResolveError> {
         let url = Secret::new(self.member(Member::Url, &http.url)?);
-        if UrlConsent::new(url.expose()).is_err() {
+        let upgrade = websocket_url(url.expose());
+        let is_consistent = upgrade.is_some() == (http.transport == HttpTransport::WebSocket);
+        if !is_consistent || UrlConsent::new(upgrade.as_deref().unwrap_or(url.expose())).is_err() {
             return Err(self.error(Member::Url, ResolveErrorKind::Url));
         }
         let header = |(name, template): (&String, &Template)| {

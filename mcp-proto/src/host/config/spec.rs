@@ -162,6 +162,7 @@ impl TransportSpec {
                 digester.text(match http.transport {
                     HttpTransport::Http => "http",
                     HttpTransport::Sse => "sse",
+                    HttpTransport::WebSocket => "websocket",
                 });
                 if http.url.is_literal() {
                     Template::literal(normal_url(&http.url.text())).digest(digester);
@@ -229,6 +230,26 @@ pub enum HttpTransport {
     Http,
     /// HTTP+SSE of 2024-11-05.
     Sse,
+    /// WebSocket, by a URL of `ws` or `wss`.
+    WebSocket,
+}
+
+impl HttpSpec {
+    /// The URL as one of HTTP, with the references in it: that of the upgrade, for a WebSocket.
+    pub(in crate::host) fn http_url(&self) -> String {
+        let url = self.url.text();
+        websocket_url(&url).unwrap_or_else(|| url.into())
+    }
+}
+
+/// The HTTP URL of the upgrade, if this is the URL of a WebSocket.
+pub(super) fn websocket_url(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once(':')?;
+    match scheme {
+        _ if scheme.eq_ignore_ascii_case("ws") => Some(alloc::format!("http:{rest}")),
+        _ if scheme.eq_ignore_ascii_case("wss") => Some(alloc::format!("https:{rest}")),
+        _ => None,
+    }
 }
 
 /// The configuration of a login.

@@ -124,6 +124,7 @@ impl Lines {
         let label = match http.transport {
             HttpTransport::Http => "connects to",
             HttpTransport::Sse => "connects by HTTP+SSE to",
+            HttpTransport::WebSocket => "connects by WebSocket to",
         };
         self.add(label, &http.url.text());
         self.add_all("sends the header", http.headers.keys());
@@ -255,7 +256,7 @@ fn warnings(spec: &ServerSpec) -> Vec<ApprovalWarning> {
             &stdio.command
         }
         TransportSpec::Http(http) => {
-            let url = UrlConsent::new(&http.url.text());
+            let url = UrlConsent::new(&http.http_url());
             let url = url.iter().flat_map(UrlConsent::warnings);
             warnings.extend(url.copied().map(ApprovalWarning::Url));
             &http.url

@@ -33,6 +33,13 @@ fn type_is_inferred_and_accepted_in_every_spelling() {
     }
     let sse = entry(r#"{ "transport": "sse", "url": "https://a.example" }"#);
     assert_eq!(http(&sse).transport, HttpTransport::Sse);
+    for json in [
+        r#"{ "type": "websocket", "url": "wss://a.example" }"#,
+        r#"{ "type": "WS", "url": "ws://${HOST}/mcp" }"#,
+        r#"{ "url": "wss://a.example/${ROOM}" }"#,
+    ] {
+        assert_eq!(http(&entry(json)).transport, HttpTransport::WebSocket, "{json}");
+    }
     // The type decides where the members do not.
     assert!(entry(r#"{ "type": "http", "command": "x", "url": "https://a.example" }"#).spec().enabled);
 }
@@ -45,8 +52,16 @@ fn error_says_which_member_and_what_to_do() {
             r#""command" and "url" contradict each other: remove one"#,
         ),
         (
-            r#"{ "type": "websocket", "url": "wss://a.example" }"#,
-            r#"connections of the type "websocket" are not supported: use stdio, http or sse"#,
+            r#"{ "type": "carrier pigeon", "url": "https://a.example" }"#,
+            r#"connections of the type "carrier pigeon" are not supported: use stdio, http, sse or websocket"#,
+        ),
+        (
+            r#"{ "type": "websocket", "url": "https://a.example" }"#,
+            r#""url": a URL begins with ws: or wss: if the type is websocket, and only then"#,
+        ),
+        (
+            r#"{ "type": "sse", "url": "wss://a.example" }"#,
+            r#""url": a URL begins with ws: or wss: if the type is websocket, and only then"#,
         ),
         (r#"{ "type": "stdio", "url": "https://a.example" }"#, r#"the entry has no "command": add it"#),
         (r#"{ "type": "http", "command": "x" }"#, r#"the entry has no "url": add it"#),

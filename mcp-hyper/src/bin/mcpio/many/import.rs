@@ -129,6 +129,7 @@ fn server_json(spec: &ServerSpec) -> Value {
             let kind = match http.transport {
                 HttpTransport::Http => "http",
                 HttpTransport::Sse => "sse",
+                HttpTransport::WebSocket => "websocket",
             };
             set("type", kind.into());
             set("url", text(&http.url).into());
