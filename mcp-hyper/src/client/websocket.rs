@@ -21,6 +21,7 @@ use mcp_proto::transport::http::{ExchangeId, Verb};
 use self::upgrade::UpgradeOutcome;
 use super::auth::Authorizer;
 use super::transport::Transport;
+use super::wire::WireEvent;
 use super::{ROUNDS, TURN};
 use crate::runtime::{Runtime, Stream};
 use crate::time::{Alarm, RuntimeClock};
@@ -186,6 +187,7 @@ impl<H: HandlerMode, R: Runtime> WebSocketLoop<H, R> {
                 return sent;
             }
             let Some(message) = self.front.lock(|machine, _| machine.poll_transmit()) else { break };
+            self.transport.show(WireEvent::MessageSent(&message));
             channel.send(message);
             sent = true;
         }
@@ -214,6 +216,7 @@ impl<H: HandlerMode, R: Runtime> WebSocketLoop<H, R> {
                 }
                 match ready!(channel.poll_read(now, cx)) {
                     ChannelEvent::Message(message) => {
+                        self.transport.show(WireEvent::MessageReceived(&message));
                         self.wants_read = self.front.lock(|machine, now| {
                             machine.handle_message(now, &message);
                             machine.wants_read()

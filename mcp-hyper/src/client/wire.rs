@@ -43,6 +43,12 @@ pub enum WireEvent<'a> {
         /// The piece; never empty.
         bytes: &'a [u8],
     },
+    /// A message sent over WebSocket.
+    #[cfg(feature = "websocket")]
+    MessageSent(&'a [u8]),
+    /// A message received over WebSocket.
+    #[cfg(feature = "websocket")]
+    MessageReceived(&'a [u8]),
     /// The end of an exchange, unless this side aborted it.
     End {
         /// The exchange that ended.
@@ -71,6 +77,12 @@ impl fmt::Debug for WireEvent<'_> {
                 .finish(),
             Self::Body { exchange, bytes } => {
                 f.debug_struct("Body").field("exchange", exchange).field("bytes", &bytes.len()).finish()
+            }
+            #[cfg(feature = "websocket")]
+            Self::MessageSent(text) => f.debug_struct("MessageSent").field("bytes", &text.len()).finish(),
+            #[cfg(feature = "websocket")]
+            Self::MessageReceived(text) => {
+                f.debug_struct("MessageReceived").field("bytes", &text.len()).finish()
             }
             Self::End { exchange, end } => {
                 f.debug_struct("End").field("exchange", exchange).field("end", end).finish()

@@ -83,6 +83,7 @@ fn server_closes_with_a_code_for_each_violation() {
             socket.send(message).await.unwrap();
             assert_eq!(close_frame(&mut socket).await.code, code);
             assert!(socket.next().await.is_none());
+            drop(socket);
             let error = reported.recv().await.unwrap();
             assert!(error.contains(words), "{error}");
         }

@@ -1,5 +1,6 @@
 //! `mcpio login`, `mcpio logout` and `mcpio whoami`, and the stored tokens that the other commands send.
 
+use std::borrow::Cow;
 use std::env;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -180,11 +181,19 @@ pub(crate) async fn stored_authorization(
     common: &CommonOptions,
 ) -> Result<Option<Authorization>, CommandError> {
     let store = store(common)?;
-    let Ok(key) = canonical_resource(url) else { return Ok(None) };
+    let Ok(key) = canonical_resource(&upgrade_url(url)) else { return Ok(None) };
     let kept = store.load(&key).await.map_err(|error| CommandError::server(error.to_string()))?;
     match kept {
         Some(_) => Ok(Some(Authorization::new(config(common, UNUSED_REDIRECT.to_owned())?).store(store))),
         None => Ok(None),
+    }
+}
+
+/// The HTTP URL by which tokens are kept: that of the upgrade, for the URL of a WebSocket.
+fn upgrade_url(url: &str) -> Cow<'_, str> {
+    match url.strip_prefix("ws") {
+        Some(rest) if rest.starts_with(':') || rest.starts_with("s:") => format!("http{rest}").into(),
+        _ => url.into(),
     }
 }
 

@@ -99,8 +99,8 @@ async fn run(command: Command, common: &CommonOptions, screen: &mut Screen) -> R
         Command::Demo { http: false } => demo::demo(common, screen).await,
         Command::Demo { http: true } => demo::demo_over_http(common, screen).await,
         Command::Serve { http: None, .. } => serve::stdio().await,
-        Command::Serve { http: Some(address), legacy_sse, demands } => {
-            serve::http(address, legacy_sse, &demands).await
+        Command::Serve { http: Some(address), legacy_sse, websocket, demands } => {
+            serve::http(address, legacy_sse, websocket, &demands).await
         }
         Command::Completions { shell } => Ok(screen.line(Text::block(&Options::completions(shell)))?),
         Command::Login { server, login, config } if config.is_used() => {

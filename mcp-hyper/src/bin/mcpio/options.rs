@@ -288,6 +288,9 @@ pub(crate) enum Command {
         /// Serve HTTP+SSE of 2024-11-05 as well, for the oldest clients
         #[arg(long, requires = "http")]
         legacy_sse: bool,
+        /// Accept WebSocket connections as well, at ws://ADDR/mcp
+        #[arg(long, requires = "http")]
+        websocket: bool,
         #[command(flatten)]
         demands: ProtectionOptions,
     },
@@ -334,7 +337,8 @@ impl Options {
 
 /// Whether this word is a server's URL, in the place of a command.
 pub(crate) fn is_url(word: &OsStr) -> bool {
-    word.to_str().is_some_and(|word| word.starts_with("http://") || word.starts_with("https://"))
+    let schemes = ["http://", "https://", "ws://", "wss://"];
+    word.to_str().is_some_and(|word| schemes.iter().any(|scheme| word.starts_with(scheme)))
 }
 
 /// Access tokens that the server requires of its clients.

@@ -28,6 +28,7 @@ pub(crate) async fn stdio() -> Result<(), CommandError> {
 pub(crate) async fn http(
     address: SocketAddr,
     legacy_sse: bool,
+    websocket: bool,
     demands: &ProtectionOptions,
 ) -> Result<(), CommandError> {
     let failed = |error: std::io::Error| CommandError::server(format!("serving {address}: {error}"));
@@ -42,6 +43,9 @@ pub(crate) async fn http(
     }
     if legacy_sse {
         options = options.configure(|config| config.legacy_sse = Some(LegacyPaths::default()));
+    }
+    if websocket {
+        options = options.websocket();
     }
     let (server, driver) = options.listen(listener);
     let ticking = smol::spawn(async move {

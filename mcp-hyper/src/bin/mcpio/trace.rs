@@ -54,6 +54,8 @@ impl Trace {
                     print(screen, received(), shown(without_session(line)));
                 }
             }
+            WireEvent::MessageSent(text) => print(screen, sent(), shown(text)),
+            WireEvent::MessageReceived(text) => print(screen, received(), shown(text)),
             WireEvent::End { end, .. } if *end != ExchangeEnd::Complete => {
                 diagnostic(screen, &format!("the response ended early: {end:?}"));
             }
