@@ -1,6 +1,6 @@
 """A client on the Python SDK 1.x (legacy revisions only) that tries everything a demo server has.
 
-Run: client_v1.py [--lists] -- COMMAND ARGS… | URL | sse+URL
+Run: client_v1.py [--lists] -- COMMAND ARGS… | URL | sse+URL, where a URL of ws: is a WebSocket
 """
 
 import asyncio
@@ -9,6 +9,7 @@ from datetime import timedelta
 from mcp import ClientSession, McpError, StdioServerParameters, stdio_client, types
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.client.websocket import websocket_client
 from pydantic import AnyUrl
 from steps import Steps, command_line, expect, expect_names
 
@@ -118,7 +119,9 @@ async def answer_sampling(context, params):
 
 
 def connect(server, *args):
-    """A child process, or a server at a URL: `sse+http://…` by HTTP+SSE, `http://…` by Streamable HTTP."""
+    """A child process, or a server at a URL: `sse+http://…` by HTTP+SSE, `http://…` by Streamable HTTP, `ws://…`."""
+    if server.startswith("ws"):
+        return websocket_client(server)
     if server.startswith("sse+http"):
         return sse_client(server.removeprefix("sse+"))
     if server.startswith("http"):

@@ -1,15 +1,19 @@
 """The demo server on the Python SDK 1.x: legacy revisions only.
 
-Run: server_v1.py [--http PORT | --sse PORT]
+Run: server_v1.py [--http PORT | --sse PORT | --websocket PORT]
 """
 
 import asyncio
 import base64
 
+import uvicorn
 from mcp.server.fastmcp import Context, FastMCP
 from mcp.server.fastmcp.exceptions import ToolError
+from mcp.server.websocket import websocket_server
 from mcp.types import Completion, SamplingMessage, TextContent
 from pydantic import BaseModel
+from starlette.applications import Starlette
+from starlette.routing import WebSocketRoute
 from transport import transport
 
 # One pixel.
@@ -112,8 +116,32 @@ async def complete(ref, argument, context) -> Completion:
     return Completion(values=[value for value in known if value.startswith(argument.value)])
 
 
+def serve_websocket(port):
+    """Serves WebSocket connections at /ws."""
+    server = mcp._mcp_server
+
+    async def serve(scope, receive, send):
+        async with websocket_server(scope, receive, send) as streams:
+            await server.run(*streams, server.create_initialization_options())
+
+    uvicorn.run(Starlette(routes=[WebSocketRoute("/ws", endpoint=Endpoint(serve))]), port=port)
+
+
+class Endpoint:
+    """An ASGI application: Starlette passes functions a WebSocket instead."""
+
+    def __init__(self, serve):
+        self.serve = serve
+
+    async def __call__(self, scope, receive, send):
+        await self.serve(scope, receive, send)
+
+
 if __name__ == "__main__":
-    name, port = transport()
-    if port is not None:
-        mcp.settings.port = port
-    mcp.run(name)
+    name, port = transport([("websocket", "WebSocket at /ws")])
+    if name == "websocket":
+        serve_websocket(port)
+    else:
+        if port is not None:
+            mcp.settings.port = port
+        mcp.run(name)
