@@ -7,4 +7,6 @@ mod common;
 mod client;
 mod frames;
 mod pair;
+#[cfg(feature = "auth-jwt")]
+mod secure;
 mod upgrade;
