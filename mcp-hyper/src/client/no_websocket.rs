@@ -17,6 +17,9 @@ pub(crate) fn http_url(_: &str) -> Option<UpgradeUrl> {
     None
 }
 
+#[derive(Clone, Copy, Default)]
+pub(super) struct WebSocketOptions;
+
 /// Uninhabited, as no URL is that of a WebSocket.
 #[derive(Clone, Copy)]
 pub(crate) enum UpgradeUrl {}
@@ -32,6 +35,7 @@ pub(super) struct WebSocketLoop<H, R>(Infallible, PhantomData<(fn() -> H, R)>);
 
 pub(super) fn start<H: HandlerMode, R>(
     _: ClientConfig,
+    _: WebSocketOptions,
     url: UpgradeUrl,
     _: ClientHandlers<H>,
     _: Transport<R>,

@@ -21,6 +21,7 @@ use super::headers::{ExtraHeaders, HeaderError};
 use super::proxy::{Proxy, ProxyError};
 use super::tls::TlsOptions;
 use super::transport::Transport;
+use super::websocket::WebSocketOptions;
 use super::wire::{Tap, WireEvent};
 use super::{ClientDriver, ClientLoop, Connection, websocket};
 use crate::runtime::{DefaultRuntime, Runtime};
@@ -64,6 +65,7 @@ pub struct ClientOptions<H: HandlerMode = SendHandlers, R = DefaultRuntime> {
     idle_timeout: Duration,
     pub(super) authorization: AuthOptions,
     pub(super) tls: TlsOptions,
+    pub(super) websocket: WebSocketOptions,
 }
 
 /// Why a client cannot be created.
@@ -137,6 +139,7 @@ impl From<ClientConfig> for ClientOptions {
             idle_timeout: IDLE_TIMEOUT,
             authorization: AuthOptions::default(),
             tls: TlsOptions::default(),
+            websocket: WebSocketOptions::default(),
         }
     }
 }
@@ -196,6 +199,7 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
             idle_timeout: self.idle_timeout,
             authorization: self.authorization,
             tls: self.tls,
+            websocket: self.websocket,
         }
     }
 
@@ -307,9 +311,11 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         let machine = HttpClient::new(self.config.clone(), clock.now()).map_err(ConnectError::Url)?;
         self.start_runtime(authorizer.as_mut())?;
         let config = upgrade.is_some().then(|| self.config.client.clone());
+        let websocket = self.websocket;
         let (transport, handlers) = self.transport()?;
         if let Some((url, config)) = upgrade.zip(config) {
-            let (client, run) = websocket::start(config, url, handlers, transport, authorizer, clock);
+            let (client, run) =
+                websocket::start(config, websocket, url, handlers, transport, authorizer, clock);
             let connection = Connection::WebSocket(run);
             return Ok((client, ClientDriver { connection, repoll: Repoll::default() }));
         }

@@ -13,13 +13,15 @@ use futures_lite::future::Boxed;
 use mcp_proto::Instant;
 use mcp_proto::adapter::{self, Clock as _};
 use mcp_proto::front::{Client, ClientHandlers, Error, HandlerMode};
-use mcp_proto::peer::client::{ClientConfig, CloseReason, LinkAction};
+use mcp_proto::peer::client::{ClientConfig, CloseReason, EraPolicy, LinkAction};
 use mcp_proto::transport::ChannelClient;
 use mcp_proto::transport::http::client::HttpRequest;
 use mcp_proto::transport::http::{ExchangeId, Verb};
+use mcp_proto::transport::tool_frames::{ClientFrame, frame_of, response_of};
 
 use self::upgrade::UpgradeOutcome;
 use super::auth::Authorizer;
+use super::options::ClientOptions;
 use super::transport::Transport;
 use super::wire::WireEvent;
 use super::{ROUNDS, TURN};
@@ -40,6 +42,23 @@ pub(crate) fn http_url(url: &str) -> Option<UpgradeUrl> {
 /// The HTTP URL of an upgrade.
 pub(crate) type UpgradeUrl = String;
 
+/// How a client speaks over WebSocket.
+#[derive(Clone, Copy, Default)]
+pub(super) struct WebSocketOptions {
+    /// Whether it sends tool frames.
+    tool_frames: bool,
+}
+
+impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
+    /// Speaks [tool frames](mcp_proto::transport::tool_frames) to servers at `ws:` and `wss:` URLs, instead of MCP:
+    /// `{"id", "name", "arguments"}`. Such a server knows only calls of tools; every other request fails at once, and
+    /// other messages of the server are ignored. Over HTTP this option does nothing.
+    pub fn tool_frames(mut self) -> Self {
+        self.websocket.tool_frames = true;
+        self
+    }
+}
+
 /// The parts of a client over WebSocket, and the loop over them.
 pub(super) struct WebSocketLoop<H: HandlerMode, R> {
     front: adapter::ClientDriver<ChannelClient, H>,
@@ -49,6 +68,7 @@ pub(super) struct WebSocketLoop<H: HandlerMode, R> {
     /// The URL of the upgrade.
     url: Arc<str>,
     link: Link,
+    tool_frames: bool,
     /// The number of upgrade requests.
     upgrades: u64,
     /// How often the server has refused the present one.
@@ -72,6 +92,7 @@ enum Link {
 /// Starts a client over WebSocket.
 pub(super) fn start<H: HandlerMode, R: Runtime>(
     mut config: ClientConfig,
+    options: WebSocketOptions,
     url: UpgradeUrl,
     handlers: ClientHandlers<H>,
     transport: Transport<R>,
@@ -79,6 +100,9 @@ pub(super) fn start<H: HandlerMode, R: Runtime>(
     clock: Arc<RuntimeClock>,
 ) -> (Client, Box<WebSocketLoop<H, R>>) {
     config.can_reopen = true;
+    if options.tool_frames {
+        config.era_policy = EraPolicy::LegacyOnly;
+    }
     let message_bytes = config.limits.message_bytes;
     let (client, front) = adapter::client(ChannelClient::new(config), clock.clone(), handlers);
     if let Some(authorizer) = &authorizer {
@@ -90,6 +114,7 @@ pub(super) fn start<H: HandlerMode, R: Runtime>(
         authorizer,
         url: url.into(),
         link: Link::Closed,
+        tool_frames: options.tool_frames,
         upgrades: 0,
         attempt: 0,
         message_bytes,
@@ -187,9 +212,18 @@ impl<H: HandlerMode, R: Runtime> WebSocketLoop<H, R> {
                 return sent;
             }
             let Some(message) = self.front.lock(|machine, _| machine.poll_transmit()) else { break };
+            sent = true;
+            let message = match self.tool_frames.then(|| frame_of(&message)) {
+                None => message,
+                Some(ClientFrame::Send(frame)) => frame,
+                Some(ClientFrame::Answer(answer)) => {
+                    self.front.lock(|machine, now| machine.handle_message(now, &answer));
+                    continue;
+                }
+                Some(ClientFrame::Drop) => continue,
+            };
             self.transport.show(WireEvent::MessageSent(&message));
             channel.send(message);
-            sent = true;
         }
         // If it is pending, its waker is stored.
         let _ = channel.poll_flush(cx);
@@ -217,6 +251,8 @@ impl<H: HandlerMode, R: Runtime> WebSocketLoop<H, R> {
                 match ready!(channel.poll_read(now, cx)) {
                     ChannelEvent::Message(message) => {
                         self.transport.show(WireEvent::MessageReceived(&message));
+                        let message = if self.tool_frames { response_of(&message) } else { Some(message) };
+                        let Some(message) = message else { return Poll::Ready(()) };
                         self.wants_read = self.front.lock(|machine, now| {
                             machine.handle_message(now, &message);
                             machine.wants_read()

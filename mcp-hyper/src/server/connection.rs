@@ -127,8 +127,9 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
                     };
                     let http1::Parts { io: HyperIo(socket), read_buf, .. } =
                         Pin::into_inner(connection).into_parts();
-                    let (clock, monitor) = (self.service.shared().clock.clone(), self.monitor.clone());
-                    match WebSocket::start(socket, &read_buf, channel, clock, monitor, cx) {
+                    let shared = self.service.shared();
+                    let (clock, monitor) = (shared.clock.clone(), self.monitor.clone());
+                    match WebSocket::start(socket, &read_buf, channel, shared.websocket, clock, monitor, cx) {
                         Some(websocket) => self.stage = Stage::WebSocket(Box::new(websocket)),
                         None => return Poll::Ready(Ok(())),
                     }

@@ -72,6 +72,7 @@ impl<Io, H> WebSocket<Io, H> {
         _: Io,
         _: &[u8],
         front: Infallible,
+        _: WebSocketOptions,
         _: Arc<RuntimeClock>,
         _: Arc<ConnectionMonitor>,
         _: &mut Context<'_>,

@@ -16,6 +16,7 @@ use mcp_proto::front::{Attachments, HandlerMode};
 use mcp_proto::peer::server::CloseReason;
 use mcp_proto::peer::{LostReason, Principal};
 use mcp_proto::transport::http::server::{HttpResponse, RequestHead, ResponseHeaders};
+use mcp_proto::transport::tool_frames::request_of;
 
 use super::connection::ConnectionError;
 use super::monitor::{ConnectionMonitor, ExchangeGuard};
@@ -32,6 +33,8 @@ const TURN: usize = 32;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct WebSocketOptions {
     accepts: bool,
+    /// Whether clients may send tool frames.
+    tool_frames: bool,
 }
 
 impl<H: HandlerMode> ServerOptions<H> {
@@ -68,6 +71,14 @@ impl<H: HandlerMode> ServerOptions<H> {
     pub fn websocket(mut self) -> Self {
         self.websocket.accepts = true;
         self
+    }
+
+    /// Accepts [WebSocket connections](Self::websocket) whose clients may send
+    /// [tool frames](mcp_proto::transport::tool_frames), `{"id", "name", "arguments"}`, besides the messages of MCP.
+    /// Such a call is answered as one of 2026-07-28. The router must serve that revision.
+    pub fn tool_frames(mut self) -> Self {
+        self.websocket.tool_frames = true;
+        self.websocket()
     }
 }
 
@@ -178,6 +189,7 @@ fn subprotocols(parts: &Parts) -> impl Iterator<Item = &[u8]> {
 pub(super) struct WebSocket<Io, H: HandlerMode> {
     channel: Channel<Io>,
     front: HttpChannel<H>,
+    tool_frames: bool,
     clock: Arc<RuntimeClock>,
     alarm: Alarm,
     /// Why the client ended the connection, if it violated the protocol.
@@ -191,6 +203,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin, H: HandlerMode> WebSocket<Io, H> {
         io: Io,
         ahead: &[u8],
         front: HttpChannel<H>,
+        options: WebSocketOptions,
         clock: Arc<RuntimeClock>,
         monitor: Arc<ConnectionMonitor>,
         cx: &mut Context<'_>,
@@ -198,7 +211,8 @@ impl<Io: AsyncRead + AsyncWrite + Unpin, H: HandlerMode> WebSocket<Io, H> {
         let opening = Channel::new(io, ahead, Role::Server, front.message_bytes(), clock.now());
         let Poll::Ready(channel) = pin!(opening).poll(cx) else { return None };
         let (alarm, exchange) = (Alarm::default(), ExchangeGuard::new(monitor));
-        Some(Self { channel, front, clock, alarm, error: None, _exchange: exchange })
+        let tool_frames = options.tool_frames;
+        Some(Self { channel, front, tool_frames, clock, alarm, error: None, _exchange: exchange })
     }
 
     /// Lets requests in progress finish, then closes.
@@ -265,7 +279,10 @@ impl<Io: AsyncRead + AsyncWrite + Unpin, H: HandlerMode> WebSocket<Io, H> {
                 return turn > 0;
             }
             match self.channel.poll_read(self.clock.now(), cx) {
-                Poll::Ready(ChannelEvent::Message(message)) => self.front.handle_message(&message),
+                Poll::Ready(ChannelEvent::Message(message)) => {
+                    let request = if self.tool_frames { request_of(&message) } else { None };
+                    self.front.handle_message(&request.unwrap_or(message));
+                }
                 Poll::Ready(ChannelEvent::Ended { detail, is_violation }) => {
                     self.front.handle_end(&detail);
                     self.error = is_violation.then_some(detail);

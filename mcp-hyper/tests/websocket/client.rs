@@ -15,10 +15,10 @@ use smol::net::TcpStream;
 use crate::common::client::{accept, call, connect, listen, run};
 use crate::pair::speaking;
 
-type Socket = WebSocketStream<TcpStream>;
+pub(crate) type Socket = WebSocketStream<TcpStream>;
 
 /// Accepts a WebSocket; returns it with the head of its request.
-async fn accept_socket(stream: TcpStream, protocol: Option<&'static str>) -> (Socket, Request) {
+pub(crate) async fn accept_socket(stream: TcpStream, protocol: Option<&'static str>) -> (Socket, Request) {
     let head = Arc::new(Mutex::new(None));
     let seen = head.clone();
     let answer = move |request: &Request, mut response: Response| -> Result<Response, ErrorResponse> {

@@ -13,7 +13,7 @@ use crate::common::runtime::within;
 use crate::common::server::{HandlerLog, listener, router, serving};
 use crate::pair::TestServer;
 
-async fn open(url: &str) -> WebSocketStream<TcpStream> {
+pub(crate) async fn open(url: &str) -> WebSocketStream<TcpStream> {
     let address = url.split('/').nth(2).unwrap();
     let stream = TcpStream::connect(address).await.unwrap();
     let mut request = url.into_client_request().unwrap();

@@ -9,4 +9,5 @@ mod frames;
 mod pair;
 #[cfg(feature = "auth-jwt")]
 mod secure;
+mod tool_frames;
 mod upgrade;

@@ -32,6 +32,7 @@ mod framing;
 pub mod http;
 #[cfg(feature = "server")]
 mod server;
+pub mod tool_frames;
 
 use alloc::vec::Vec;
 use core::fmt;
