@@ -1,0 +1,37 @@
+//! The peer of the tests: a server on its standard streams, or over HTTP with the argument `http`, until its input ends.
+
+use std::io::{self, Read as _};
+
+use mcp_hyper::ServerOptions;
+use mcp_smol::{Router, Tool};
+use serde::Deserialize;
+use serde_json::json;
+
+#[derive(Deserialize)]
+struct Add {
+    a: f64,
+    b: f64,
+}
+
+fn main() -> io::Result<()> {
+    let numbers =
+        json!({ "type": "object", "properties": { "a": { "type": "number" }, "b": { "type": "number" } } });
+    let router = Router::new("peer", "1.0.0")
+        .tool_with(Tool::new("add", "Adds two numbers", numbers), async |Add { a, b }, _| {
+            (a + b).to_string()
+        });
+    if std::env::args().nth(1).as_deref() != Some("http") {
+        return mcp_smol::run_stdio(router);
+    }
+    smol::block_on(async {
+        let listener = smol::net::TcpListener::bind("127.0.0.1:0").await?;
+        println!("http://{}/mcp", listener.local_addr()?);
+        let (server, driver) = ServerOptions::new(router).listen(listener);
+        let handle = server.handle().clone();
+        std::thread::spawn(move || {
+            let _ = io::stdin().read_to_end(&mut Vec::new());
+            handle.close();
+        });
+        driver.await
+    })
+}

@@ -1,0 +1,38 @@
+//! Runs each adapter against a peer in another process.
+
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+const PEER: &str = env!("CARGO_BIN_EXE_peer");
+
+/// More than any program here needs.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Waits for the program, and returns what it has printed.
+fn output(program: Child) -> Output {
+    let id = program.id().to_string();
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || sender.send(program.wait_with_output()));
+    match receiver.recv_timeout(LIMIT) {
+        Ok(output) => output.unwrap(),
+        Err(_) => {
+            Command::new("kill").args(["-9", &id]).status().unwrap();
+            panic!("the program runs for more than {LIMIT:?}");
+        }
+    }
+}
+
+/// Runs a client with these arguments; returns what it prints.
+fn run(client: &str, arguments: &[&str]) -> String {
+    let program = Command::new(client).args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    let output = output(program.unwrap());
+    assert!(output.status.success(), "{:?}", output.status);
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn client_on_blocking_threads_calls_a_tool() {
+    assert_eq!(run(env!("CARGO_BIN_EXE_threads"), &[PEER]), "5\n");
+}
