@@ -41,3 +41,9 @@ fn client_on_blocking_threads_calls_a_tool() {
 fn client_on_a_hand_written_executor_has_two_calls_in_flight() {
     assert_eq!(run(env!("CARGO_BIN_EXE_executor"), &[PEER]), "5 7\n");
 }
+
+#[test]
+fn server_with_local_handlers_answers_each_client() {
+    let server = env!("CARGO_BIN_EXE_local");
+    assert_eq!(run(env!("CARGO_BIN_EXE_executor"), &[server]), "5 7\n");
+}
