@@ -43,6 +43,11 @@ fn client_on_a_hand_written_executor_has_two_calls_in_flight() {
 }
 
 #[test]
+fn client_in_a_frame_loop_calls_a_tool() {
+    assert_eq!(run(env!("CARGO_BIN_EXE_frames"), &[PEER]), "5\n");
+}
+
+#[test]
 fn server_with_local_handlers_answers_each_client() {
     let server = env!("CARGO_BIN_EXE_local");
     assert_eq!(run(env!("CARGO_BIN_EXE_executor"), &[server]), "5 7\n");
