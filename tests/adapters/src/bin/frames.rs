@@ -14,15 +14,13 @@ use std::pin::pin;
 use std::process::{Child, Command};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mcp_proto::adapter::{self, ClientDriver, SystemClock};
 use mcp_proto::front::ClientHandlers;
 use mcp_proto::peer::client::{ClientConfig, LinkAction};
 use mcp_proto::transport::StreamClient;
 use mcp_proto::{Bytes, Implementation};
-
-const FRAME: Duration = Duration::from_millis(16);
 
 /// The input that one frame handles, in blocks of 64 KiB: the rest waits for the next frames.
 const BLOCKS: usize = 4;
@@ -34,6 +32,8 @@ struct Connection {
     buffer: Vec<u8>,
     /// What the socket has not taken yet.
     unwritten: Vec<u8>,
+    /// Whether the output ends after that.
+    is_ending: bool,
 }
 
 impl Connection {
@@ -45,9 +45,8 @@ impl Connection {
                     self.driver.lock(|machine, now| machine.handle_input(now, input));
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                end => {
-                    let detail = end.map_or_else(|error| error.to_string(), |_| String::new());
-                    self.driver.lock(|machine, now| machine.handle_eof(now, &detail));
+                _ => {
+                    self.driver.lock(|machine, now| machine.handle_eof(now, "the server has ended"));
                     break;
                 }
             }
@@ -72,11 +71,14 @@ impl Connection {
                 Poll::Ready(Some(LinkAction::Open)) => {
                     self.driver.lock(|machine, now| machine.handle_open(now))
                 }
-                Poll::Ready(Some(LinkAction::CloseWrite)) => self.socket.shutdown(Shutdown::Write)?,
+                Poll::Ready(Some(LinkAction::CloseWrite)) => self.is_ending = true,
                 Poll::Ready(Some(LinkAction::Abort)) => self.child.kill()?,
                 Poll::Ready(None) => {}
                 Poll::Pending => break,
             }
+        }
+        if self.is_ending && self.unwritten.is_empty() {
+            let _ = self.socket.shutdown(Shutdown::Write);
         }
         if self.driver.closed().is_some() && self.child.try_wait()?.is_some() {
             self.driver.handle_link_down();
@@ -96,7 +98,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let machine = StreamClient::new(ClientConfig::new(Implementation::new("frames", "1.0.0")));
     let (client, driver) = adapter::client(machine, Arc::new(SystemClock::new()), ClientHandlers::new());
-    let mut connection = Connection { driver, socket, child, buffer: vec![0; 65536], unwritten: Vec::new() };
+    let mut connection =
+        Connection { driver, socket, child, buffer: vec![0; 65536], unwritten: vec![], is_ending: false };
     let mut quest = pin!(async {
         let sum = client.call_tool("add", serde_json::json!({ "a": 2, "b": 3 })).await;
         client.close().await;
@@ -104,13 +107,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     });
     let mut cx = Context::from_waker(Waker::noop());
     loop {
-        let frame = Instant::now();
         connection.poll_frame(&mut cx)?;
         if let Poll::Ready(sum) = quest.as_mut().poll(&mut cx) {
             println!("{}", sum?.text_content());
             return Ok(());
         }
-        // Here the game would move and draw its world.
-        std::thread::sleep(FRAME.saturating_sub(frame.elapsed()));
+        // Here a game moves and draws its world, and then waits for the screen.
+        std::thread::sleep(Duration::from_millis(16));
     }
 }
