@@ -33,6 +33,7 @@ mod http_stateless;
 mod http_threads;
 mod lenient;
 mod live_router;
+mod next_output;
 mod outputs;
 mod queues;
 mod quotas;

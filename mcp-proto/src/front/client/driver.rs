@@ -2,6 +2,7 @@
 
 use alloc::sync::Arc;
 use core::fmt;
+use core::future::poll_fn;
 use core::task::{Context, Poll};
 
 use super::client_tasks::{ClientTasks, ReceiveOutcome, Timestamps};
@@ -70,6 +71,34 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
     pub fn poll<R>(&mut self, cx: &mut Context<'_>, act: impl FnOnce(&mut M, Instant) -> Poll<R>) -> Poll<R> {
         self.run_handlers();
         self.shared.park(cx.waker(), act)
+    }
+
+    /// Waits for output, in adapters that await several things at once: output, input, and the end of a sleep until `due`.
+    ///
+    /// Runs handlers and the timeouts that are due, then calls `take` like [`lock`](Self::lock): it polls the machine for
+    /// one output, or returns `None` if there is none.
+    ///
+    /// Without an output it returns `None` if the connection has ended, or if [`next_timeout`](Self::next_timeout) is no
+    /// longer `due`, so that the adapter must sleep anew: a command can cause either and no output. The adapter ends
+    /// at a `None` when the connection has [ended](Self::closed), not before: outputs may be left then.
+    ///
+    /// Dropping the future loses nothing. [`adapter::guide`](crate::adapter::guide) has an adapter that uses it.
+    pub async fn next_output<R>(
+        &mut self,
+        due: Option<Instant>,
+        mut take: impl FnMut(&mut M, Instant) -> Option<R>,
+    ) -> Option<R> {
+        poll_fn(|cx| {
+            let polled = self.poll(cx, |machine, now| {
+                machine.handle_timeout(now);
+                take(machine, now).map_or(Poll::Pending, Poll::Ready)
+            });
+            match polled {
+                Poll::Pending if self.closed().is_some() || self.next_timeout() != due => Poll::Ready(None),
+                polled => polled.map(Some),
+            }
+        })
+        .await
     }
 
     /// The time at which the machine's `handle_timeout` is due.
