@@ -52,3 +52,8 @@ fn server_with_local_handlers_answers_each_client() {
     let server = env!("CARGO_BIN_EXE_local");
     assert_eq!(run(env!("CARGO_BIN_EXE_executor"), &[server]), "5 7\n");
 }
+
+#[test]
+fn client_on_completion_io_calls_a_tool() {
+    assert_eq!(run(env!("CARGO_BIN_EXE_completion"), &[PEER]), "5\n");
+}
