@@ -1,5 +1,6 @@
 //! Runs each adapter against a peer in another process.
 
+use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -21,6 +22,28 @@ fn output(program: Child) -> Output {
             Command::new("kill").args(["-9", &id]).status().unwrap();
             panic!("the program runs for more than {LIMIT:?}");
         }
+    }
+}
+
+/// A server over HTTP that prints its URL, and ends with its standard input.
+struct HttpServer {
+    url: String,
+    program: Child,
+}
+
+impl HttpServer {
+    fn start(program: &str, arguments: &[&str]) -> Self {
+        let mut command = Command::new(program);
+        let mut program =
+            command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut url = String::new();
+        BufReader::new(program.stdout.as_mut().unwrap()).read_line(&mut url).unwrap();
+        Self { url: url.trim_end().to_owned(), program }
+    }
+
+    fn stop(mut self) {
+        drop(self.program.stdin.take());
+        assert!(output(self.program).status.success());
     }
 }
 
@@ -56,4 +79,11 @@ fn server_with_local_handlers_answers_each_client() {
 #[test]
 fn client_on_completion_io_calls_a_tool() {
     assert_eq!(run(env!("CARGO_BIN_EXE_completion"), &[PEER]), "5\n");
+}
+
+#[test]
+fn client_over_hyper_util_calls_a_tool() {
+    let server = HttpServer::start(PEER, &["http"]);
+    assert_eq!(run(env!("CARGO_BIN_EXE_http_client"), &[&server.url]), "5\n");
+    server.stop();
 }
