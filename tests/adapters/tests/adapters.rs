@@ -87,3 +87,10 @@ fn client_over_hyper_util_calls_a_tool() {
     assert_eq!(run(env!("CARGO_BIN_EXE_http_client"), &[&server.url]), "5\n");
     server.stop();
 }
+
+#[test]
+fn clients_on_tokio_call_tools_of_a_program_and_of_a_url() {
+    let server = HttpServer::start(PEER, &["http"]);
+    assert_eq!(run(env!("CARGO_BIN_EXE_tokio"), &[&server.url, PEER]), "5\n7\n");
+    server.stop();
+}
