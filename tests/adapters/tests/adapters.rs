@@ -1,10 +1,14 @@
 //! Runs each adapter against a peer in another process.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
+
+use mcp_proto::peer::client::EraPolicy;
+use serde_json::json;
 
 const PEER: &str = env!("CARGO_BIN_EXE_peer");
 
@@ -93,4 +97,32 @@ fn clients_on_tokio_call_tools_of_a_program_and_of_a_url() {
     let server = HttpServer::start(PEER, &["http"]);
     assert_eq!(run(env!("CARGO_BIN_EXE_tokio"), &[&server.url, PEER]), "5\n7\n");
     server.stop();
+}
+
+fn serves_mcp_beside_other_pages(program: &str) {
+    let server = HttpServer::start(program, &[]);
+    for eras in [EraPolicy::ModernOnly, EraPolicy::LegacyOnly] {
+        let options = mcp_hyper::ClientOptions::new("test", "1.0.0").era_policy(eras);
+        let (client, driver) = options.connect(&server.url).unwrap();
+        let calls = async {
+            let sum = client.call_tool("add", json!({ "a": 2, "b": 3 })).timeout(LIMIT).await;
+            client.close().await;
+            sum
+        };
+        let (sum, _) = smol::block_on(smol::future::zip(calls, driver));
+        assert_eq!(sum.unwrap().text_content(), "5");
+    }
+    let authority = server.url.trim_start_matches("http://").trim_end_matches("/mcp");
+    let mut socket = TcpStream::connect(authority).unwrap();
+    socket.set_read_timeout(Some(LIMIT)).unwrap();
+    write!(socket, "GET / HTTP/1.1\r\nhost: {authority}\r\nconnection: close\r\n\r\n").unwrap();
+    let mut page = String::new();
+    socket.read_to_string(&mut page).unwrap();
+    assert!(page.ends_with("The application."), "{page}");
+    server.stop();
+}
+
+#[test]
+fn axum_application_serves_mcp_beside_its_own_pages() {
+    serves_mcp_beside_other_pages(env!("CARGO_BIN_EXE_axum"));
 }
