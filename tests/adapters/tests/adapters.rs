@@ -126,3 +126,8 @@ fn serves_mcp_beside_other_pages(program: &str) {
 fn axum_application_serves_mcp_beside_its_own_pages() {
     serves_mcp_beside_other_pages(env!("CARGO_BIN_EXE_axum"));
 }
+
+#[test]
+fn hyper_service_serves_mcp_beside_its_own_pages() {
+    serves_mcp_beside_other_pages(env!("CARGO_BIN_EXE_hyper_service"));
+}
