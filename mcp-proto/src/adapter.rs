@@ -4,8 +4,10 @@
 //! `server`, and polls the driver. [`front`](crate::front) has a complete one.
 
 mod repoll;
+mod wake_flag;
 
 pub use repoll::Repoll;
+pub use wake_flag::WakeFlag;
 
 pub use crate::front::clock::{Clock, SystemClock};
 pub use crate::front::entropy::Entropy;

@@ -6,6 +6,8 @@ use std::task::{Context, Poll, ready};
 
 #[cfg(feature = "smol")]
 use async_io::Async;
+#[cfg(feature = "smol")]
+use mcp_proto::adapter::WakeFlag;
 use rustix::io::Errno;
 #[cfg(feature = "tokio")]
 use tokio::net::unix::pipe;
@@ -21,7 +23,7 @@ pub(crate) enum Watch {
     /// `Async` by itself tries each operation first, and once more after each success, because the event it waited for
     /// still counts.
     #[cfg(feature = "smol")]
-    Smol { io: Async<OwnedFd>, direction: Direction, awaits: bool },
+    Smol { io: Async<OwnedFd>, direction: Direction, awaits: bool, flag: WakeFlag },
     /// tokio's pipes take any descriptor; no other of its types does so without `unsafe`.
     #[cfg(feature = "tokio")]
     TokioReader(pipe::Receiver),
@@ -41,7 +43,8 @@ impl Watch {
         Ok(match (runtime, direction) {
             #[cfg(feature = "smol")]
             (RuntimeKind::Smol, _) => {
-                Self::Smol { io: Async::new_nonblocking(fd)?, direction, awaits: false }
+                let (io, flag) = (Async::new_nonblocking(fd)?, WakeFlag::default());
+                Self::Smol { io, direction, awaits: false, flag }
             }
             #[cfg(feature = "tokio")]
             (RuntimeKind::Tokio, Direction::Read) => {
@@ -75,9 +78,14 @@ impl Watch {
     pub(crate) fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             #[cfg(feature = "smol")]
-            Self::Smol { io, direction: Direction::Read, .. } => io.poll_readable(cx),
-            #[cfg(feature = "smol")]
-            Self::Smol { io, direction: Direction::Write, .. } => io.poll_writable(cx),
+            Self::Smol { io, direction, flag, .. } => {
+                let (polled, is_woken) = flag.poll(cx, |cx| match direction {
+                    Direction::Read => io.poll_readable(cx),
+                    Direction::Write => io.poll_writable(cx),
+                });
+                // If the reactor runs on another thread, only the wake tells: see `WakeFlag`.
+                if polled.is_pending() && is_woken { Poll::Ready(Ok(())) } else { polled }
+            }
             #[cfg(feature = "tokio")]
             Self::TokioReader(pipe) => pipe.poll_read_ready(cx),
             #[cfg(feature = "tokio")]

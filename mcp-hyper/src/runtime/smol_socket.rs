@@ -10,6 +10,7 @@ use std::task::{Context, Poll, ready};
 
 use async_io::Async;
 use futures_lite::{AsyncRead, AsyncWrite};
+use mcp_proto::adapter::WakeFlag;
 
 /// A connected socket that is read and written only when the reactor says that it is ready.
 ///
@@ -21,11 +22,27 @@ pub struct SmolSocket<T> {
     shutdown: fn(&T, Shutdown) -> io::Result<()>,
     awaits_read: bool,
     awaits_write: bool,
+    readable: WakeFlag,
+    /// Most sockets take every write at once.
+    writable: Option<WakeFlag>,
 }
 
 impl<T> SmolSocket<T> {
     pub(crate) fn new(socket: Async<T>, shutdown: fn(&T, Shutdown) -> io::Result<()>) -> Self {
-        Self { socket, shutdown, awaits_read: false, awaits_write: false }
+        let readable = WakeFlag::default();
+        Self { socket, shutdown, awaits_read: false, awaits_write: false, readable, writable: None }
+    }
+}
+
+/// Polls for readiness. Where the reactor runs on another thread, only the wake tells: see [`WakeFlag`].
+fn poll_flagged(
+    flag: &mut WakeFlag,
+    cx: &mut Context<'_>,
+    source: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<()>>,
+) -> Poll<io::Result<()>> {
+    match flag.poll(cx, source) {
+        (Poll::Pending, true) => Poll::Ready(Ok(())),
+        (polled, _) => polled,
     }
 }
 
@@ -51,7 +68,8 @@ where
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
         loop {
             if self.awaits_read {
-                ready!(self.socket.poll_readable(cx))?;
+                let Self { socket, readable, .. } = &mut *self;
+                ready!(poll_flagged(readable, cx, |cx| socket.poll_readable(cx)))?;
                 self.awaits_read = false;
             }
             let mut socket = self.socket.get_ref();
@@ -76,7 +94,9 @@ where
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         loop {
             if self.awaits_write {
-                ready!(self.socket.poll_writable(cx))?;
+                let Self { socket, writable, .. } = &mut *self;
+                let writable = writable.get_or_insert_default();
+                ready!(poll_flagged(writable, cx, |cx| socket.poll_writable(cx)))?;
                 self.awaits_write = false;
             }
             let mut socket = self.socket.get_ref();
