@@ -416,3 +416,26 @@ fn killer_ends_an_open_connection_and_starts_no_other_server() {
         assert!(matches!(driver.await, Err(Error::Closed(CloseReason::Lost(_)))));
     });
 }
+
+/// async-io's reactor runs on a thread of its own there, and has begun its next turn before a late executor polls.
+#[cfg(feature = "smol")]
+#[test]
+fn driver_on_an_executor_that_is_late_reads_after_one_wake() {
+    const CALLS: usize = 20;
+    let (client, mut driver) = mcp_smol::connect(script("modern; while :; do ask; text hello; done"));
+    let polls = Cell::new(0);
+    let late = std::future::poll_fn(|cx| {
+        polls.set(polls.get() + 1);
+        std::thread::sleep(Duration::from_millis(2));
+        std::pin::Pin::new(&mut driver).poll(cx)
+    });
+    let work = async {
+        for _ in 0..CALLS {
+            assert_eq!(call(&client).await.unwrap(), "hello");
+        }
+        client.close().await;
+    };
+    // Not smol's own, which is the reactor meanwhile.
+    future::block_on(bounded(async { drop(future::zip(work, late).await) }));
+    assert!(polls.get() < 10 * CALLS, "{} polls for {CALLS} calls", polls.get());
+}
