@@ -39,9 +39,11 @@ fn main() -> std::io::Result<()> {
 
 fn router() -> Router {
     (0..TOOLS).fold(Router::new("idle", "1.0.0"), |router, number| {
-        let schema = json!({ "type": "object", "properties": { "path": { "type": "string" } }, "required": ["path"] });
+        let schema =
+            json!({ "type": "object", "properties": { "path": { "type": "string" } }, "required": ["path"] });
         let description = "Reads the file at the path, which must be inside of the folder of the server.";
-        router.tool_with(Tool::new(format!("read-{number}"), description, schema), async |NoArguments {}, _| "")
+        router
+            .tool_with(Tool::new(format!("read-{number}"), description, schema), async |NoArguments {}, _| "")
     })
 }
 
@@ -53,8 +55,10 @@ fn compare() -> std::io::Result<()> {
     for (name, row) in [("clients without a host", "--clients"), ("host", "--host")] {
         let output = Command::new(env::current_exe()?).arg(row).stderr(Stdio::inherit()).output()?;
         assert!(output.status.success(), "{name}: {}", output.status);
-        let figures: Vec<f64> =
-            String::from_utf8_lossy(&output.stdout).split_whitespace().map(|word| word.parse().unwrap()).collect();
+        let figures: Vec<f64> = String::from_utf8_lossy(&output.stdout)
+            .split_whitespace()
+            .map(|word| word.parse().unwrap())
+            .collect();
         println!(
             "{name:24} {:>12.0} {:>12.0} {:>14.1} {:>14.1}",
             figures[0], figures[1], figures[2], figures[3]
@@ -90,7 +94,9 @@ async fn host() -> std::io::Result<()> {
     // Entries with the same command and arguments would be one server.
     let servers: Map<String, Value> = (0..SERVERS)
         .map(|number| number.to_string())
-        .map(|number| (format!("server-{number}"), json!({ "command": program, "args": ["--server", number] })))
+        .map(|number| {
+            (format!("server-{number}"), json!({ "command": program, "args": ["--server", number] }))
+        })
         .collect();
     let text = json!({ "mcpServers": servers }).to_string();
     let file = ConfigFile::parse(Source::user("/idle.json"), text.as_bytes());
@@ -137,7 +143,8 @@ impl Figures {
         };
         let status = fs::read_to_string("/proc/self/status").expect("the status of this process");
         let threads = fs::read_dir("/proc/self/task").expect("the threads of this process");
-        let statuses = threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("status")).ok());
+        let statuses =
+            threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("status")).ok());
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
         Self {
             heap: HEAP.load(Ordering::Relaxed),

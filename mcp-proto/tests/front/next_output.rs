@@ -76,7 +76,8 @@ fn server_driver_returns_answers_and_then_the_end() {
     let due = driver.next_timeout();
     assert!(pin!(driver.next_output(due, take)).poll(&mut cx).is_pending());
     driver.lock(|machine, now| {
-        machine.handle_input(now, Bytes::from_static(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n"));
+        machine
+            .handle_input(now, Bytes::from_static(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n"));
         machine.handle_eof(now, "");
     });
     let due = driver.next_timeout();

@@ -238,7 +238,7 @@ impl HttpSpec {
     /// The URL as one of HTTP, with the references in it: that of the upgrade, for a WebSocket.
     pub(in crate::host) fn http_url(&self) -> String {
         let url = self.url.text();
-        websocket_url(&url).unwrap_or_else(|| url.into())
+        websocket_url(&url).unwrap_or(url)
     }
 }
 
