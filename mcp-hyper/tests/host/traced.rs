@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use mcp_hyper::host::{CallError, Host};
@@ -11,7 +11,7 @@ use smol::future::or;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
-use tracing::{Event, Metadata, Subscriber};
+use tracing::{Dispatch, Event, Metadata, Subscriber};
 use tracing_core::span::Current;
 
 use super::common::runtime::within;
@@ -29,6 +29,11 @@ struct State {
     metadata: Vec<&'static Metadata<'static>>,
     entered: Vec<usize>,
 }
+
+/// Subscribers that stay. With a single one in the program, an event that another thread reports first would be switched
+/// off for all threads.
+static LASTING: LazyLock<[Dispatch; 2]> =
+    LazyLock::new(|| [(); 2].map(|()| Dispatch::new(Recorder::default())));
 
 struct Text<'a>(&'a mut String);
 
@@ -94,6 +99,7 @@ fn record(
     host: (Host, impl Future<Output = io::Result<()>>),
     test: impl AsyncFnOnce(Host),
 ) -> (Vec<String>, Vec<(&'static str, Option<&'static str>)>) {
+    LazyLock::force(&LASTING);
     let recorder = Recorder::default();
     tracing::subscriber::with_default(recorder.clone(), || {
         let (host, driver) = host;

@@ -2,12 +2,12 @@
 
 use core::fmt::{self, Write as _};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
-use tracing::{Event, Metadata, Subscriber};
+use tracing::{Dispatch, Event, Metadata, Subscriber};
 
 pub(crate) type Fields = BTreeMap<String, String>;
 
@@ -49,9 +49,15 @@ struct State {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recorder(Arc<Mutex<State>>);
 
+/// Subscribers that stay. With a single one in the program, an event that another thread reports first would be switched
+/// off for all threads.
+static LASTING: LazyLock<[Dispatch; 2]> =
+    LazyLock::new(|| [(); 2].map(|()| Dispatch::new(Recorder::default())));
+
 impl Recorder {
     /// Runs a test, and returns the recording.
     pub(crate) fn record<T>(test: impl FnOnce() -> T) -> (T, Self) {
+        LazyLock::force(&LASTING);
         let recorder = Self::default();
         let result = tracing::subscriber::with_default(recorder.clone(), test);
         (result, recorder)
@@ -59,6 +65,7 @@ impl Recorder {
 
     /// Runs a test whose spans nothing records.
     pub(crate) fn ignore<T>(test: impl FnOnce() -> T) -> T {
+        LazyLock::force(&LASTING);
         let recorder = Self::default();
         recorder.0.lock().unwrap().is_deaf = true;
         tracing::subscriber::with_default(recorder, test)
