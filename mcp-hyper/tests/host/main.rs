@@ -16,3 +16,4 @@ mod testbed;
 mod tls;
 #[cfg(feature = "tracing")]
 mod traced;
+mod websocket;

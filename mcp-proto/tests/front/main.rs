@@ -25,6 +25,7 @@ mod forms;
 mod handlers;
 mod http_broadcasts;
 mod http_budget;
+mod http_channel;
 mod http_closing;
 mod http_idle;
 mod http_modern;

@@ -1,0 +1,37 @@
+//! Servers that are reached by WebSocket.
+
+use mcp_hyper::mcp_proto::host::control::Status;
+use serde_json::json;
+
+use super::common::runtime::{server_listener, within};
+use super::common::server::*;
+use super::testbed::*;
+
+#[test]
+fn host_calls_servers_by_websocket_and_reconnects() {
+    bounded(async {
+        let (listener, address) = listener();
+        let (server, driver) = serving(router(&HandlerLog::default())).websocket().listen(listener);
+        let running = smol::spawn(within(driver));
+        let url = format!("ws://{address}/mcp");
+        let servers = json!({ "typed": { "type": "websocket", "url": url }, "plain": { "url": url } });
+        let (host, driver) = start(options(config(servers)));
+        host.ready().await;
+        for tool in ["mcp__typed__echo", "mcp__plain__echo"] {
+            let echo = host.call_tool(tool, json!({ "message": "hello" })).await.unwrap();
+            assert_eq!(echo.text_content(), "hello");
+        }
+
+        server.close();
+        running.await.unwrap();
+        until("the host has noticed", || status(&host, "typed") != Status::Connected).await;
+        let listener = server_listener(std::net::TcpListener::bind(address).unwrap());
+        let (_server, again) = serving(router(&HandlerLog::default())).websocket().listen(listener);
+        let running = smol::spawn(within(again));
+        let echo = host.call_tool("mcp__typed__echo", json!({ "message": "again" })).await.unwrap();
+        assert_eq!(echo.text_content(), "again");
+        host.close().await;
+        driver.await.unwrap();
+        running.cancel().await;
+    });
+}

@@ -1,0 +1,143 @@
+//! Connections that become channels of whole messages.
+
+use core::task::{Context, Waker};
+use core::time::Duration;
+
+use mcp_proto::Bytes;
+use mcp_proto::front::Attachments;
+use mcp_proto::front::http::HttpChannel;
+use mcp_proto::peer::LostReason;
+use mcp_proto::peer::server::{CloseReason, ListKind};
+use mcp_proto::quota::RateLimit;
+use mcp_proto::transport::http::server::{HttpResponse, RequestHead};
+use serde_json::{Value, json};
+
+use crate::common::front_http::{HttpHarness, TestExchange, router};
+use crate::common::messages::{notification, request};
+
+/// Asks for a channel; returns the status too.
+fn upgrade(web: &HttpHarness, path: &str, headers: &[(&str, &str)]) -> (u16, Option<HttpChannel>) {
+    let head = RequestHead { method: "GET", path, fields: &headers, client: None };
+    let handshake = Ok(vec![("upgrade", "websocket".into())]);
+    let (exchange, channel) = web.server.upgrade(&head, None, Attachments::new(), handshake);
+    (TestExchange::from_exchange(exchange).head().status, channel)
+}
+
+fn open(web: &HttpHarness) -> HttpChannel {
+    let (status, channel) = upgrade(web, "/mcp", &[("host", "localhost")]);
+    assert_eq!(status, 101);
+    channel.unwrap()
+}
+
+/// Polls a channel until it has nothing to send; returns what it sent.
+fn sent(channel: &mut HttpChannel) -> Vec<Value> {
+    let mut messages = Vec::new();
+    loop {
+        channel.poll(&mut Context::from_waker(Waker::noop()));
+        let Some(message) = channel.poll_transmit() else { return messages };
+        messages.push(serde_json::from_slice(&message).unwrap());
+    }
+}
+
+fn send(channel: &mut HttpChannel, message: &Value) -> Vec<Value> {
+    channel.handle_message(&Bytes::from(message.to_string()));
+    sent(channel)
+}
+
+fn initialize(channel: &mut HttpChannel) {
+    let info = json!({ "name": "tester", "version": "1" });
+    let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info });
+    let answers = send(channel, &request(&json!(0), "initialize", params));
+    assert_eq!(answers[0]["result"]["protocolVersion"], "2025-11-25");
+    assert!(send(channel, &notification("notifications/initialized", json!({}))).is_empty());
+}
+
+fn call(id: i64, tool: &str) -> Value {
+    request(&json!(id), "tools/call", json!({ "name": tool, "arguments": { "a": 2, "b": 3 } }))
+}
+
+/// S3.2
+#[test]
+fn upgrade_is_refused_like_any_request() {
+    let mut web = HttpHarness::configured(router().0, |config| config.path = Some("/mcp".into()));
+    for (status, path, headers) in [
+        (403, "/mcp", vec![("host", "localhost"), ("origin", "https://evil.example")]),
+        (403, "/mcp", vec![("host", "evil.example")]),
+        (404, "/other", vec![("host", "localhost")]),
+    ] {
+        let (answered, channel) = upgrade(&web, path, &headers);
+        assert_eq!((answered, channel.is_none()), (status, true));
+    }
+    let head = RequestHead { method: "GET", path: "/mcp", fields: &[("host", "localhost")], client: None };
+    let handshake = Err(HttpResponse::empty(426));
+    let (exchange, channel) = web.server.upgrade(&head, None, Attachments::new(), handshake);
+    assert_eq!((TestExchange::from_exchange(exchange).head().status, channel.is_none()), (426, true));
+    web.server.close();
+    web.poll_driver();
+    assert_eq!(upgrade(&web, "/mcp", &[("host", "localhost")]).0, 503);
+}
+
+#[test]
+fn published_changes_reach_the_client_of_a_channel() {
+    let web = HttpHarness::new(router().0);
+    let mut channel = open(&web);
+    initialize(&mut channel);
+    let subscribe = request(&json!(1), "resources/subscribe", json!({ "uri": "demo://one" }));
+    assert_eq!(send(&mut channel, &subscribe).len(), 1);
+    web.server.list_changed(ListKind::Tools);
+    web.server.resource_updated("demo://one");
+    web.server.resource_updated("demo://two");
+    let mut methods: Vec<_> = sent(&mut channel).iter().map(|message| message["method"].clone()).collect();
+    methods.sort_by_key(ToString::to_string);
+    assert_eq!(methods, ["notifications/resources/updated", "notifications/tools/list_changed"]);
+}
+
+#[test]
+fn client_beyond_its_rate_is_read_later() {
+    let rate = |config: &mut mcp_proto::transport::http::server::HttpServerConfig| {
+        config.request_rate = Some(RateLimit::per_second(1).burst(3));
+    };
+    let mut web = HttpHarness::configured(router().0, rate);
+    let mut channel = open(&web);
+    initialize(&mut channel);
+    assert!(channel.wants_read());
+    assert_eq!(send(&mut channel, &call(1, "add")).len(), 1);
+    assert!(!channel.wants_read());
+    assert!(channel.next_timeout().is_some());
+    web.advance(Duration::from_secs(1));
+    assert!(sent(&mut channel).is_empty());
+    assert!(channel.wants_read());
+}
+
+#[test]
+fn closing_server_ends_a_channel_after_its_requests() {
+    let (router, held) = router();
+    let web = HttpHarness::new(router);
+    let mut channel = open(&web);
+    initialize(&mut channel);
+    assert!(send(&mut channel, &call(1, "hold")).is_empty());
+    web.server.close();
+    assert!(sent(&mut channel).is_empty());
+    assert!(channel.is_closing() && channel.closed().is_none());
+    held.release("the last");
+    let answers = sent(&mut channel);
+    assert_eq!(answers[0]["result"]["content"][0]["text"], "the last");
+    assert_eq!(channel.closed(), Some(CloseReason::Done));
+}
+
+#[test]
+fn client_that_disconnects_cancels_its_requests() {
+    let (router, held) = router();
+    let web = HttpHarness::new(router);
+    let mut channel = open(&web);
+    initialize(&mut channel);
+    send(&mut channel, &call(1, "hold"));
+    assert_eq!(held.started(), 1);
+    channel.handle_end("gone");
+    assert!(sent(&mut channel).is_empty());
+    assert_eq!(held.dropped_count(), 1);
+    assert!(matches!(
+        channel.closed(),
+        Some(CloseReason::Done | CloseReason::Lost(LostReason::Disconnected(_)))
+    ));
+}
