@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use async_tungstenite::tungstenite::handshake::derive_accept_key;
@@ -109,10 +110,10 @@ async fn upgrade(
     let mut serving = pin!(connection.without_shutdown());
     let mut parts = None;
     let answer = poll_fn(|cx| {
-        if parts.is_none() {
-            if let std::task::Poll::Ready(ended) = serving.as_mut().poll(cx) {
-                parts = Some(ended);
-            }
+        if parts.is_none()
+            && let Poll::Ready(ended) = serving.as_mut().poll(cx)
+        {
+            parts = Some(ended);
         }
         answering.as_mut().poll(cx)
     });
@@ -122,8 +123,9 @@ async fn upgrade(
         let detail = format!("the server answered with status {status} instead of opening a WebSocket");
         return Ok(UpgradeOutcome::Refused { status, headers, detail });
     }
-    let detail = if !is(&headers, header::UPGRADE, "websocket")
-        || !is(&headers, header::SEC_WEBSOCKET_ACCEPT, accept)
+    let upgrade = headers.get(header::UPGRADE);
+    let is_websocket = upgrade.is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
+    let detail = if !is_websocket || headers.get(header::SEC_WEBSOCKET_ACCEPT).is_none_or(|key| key != accept)
     {
         "the server's answer to the upgrade is not that of a WebSocket"
     } else if headers.get(header::SEC_WEBSOCKET_PROTOCOL).is_some_and(|protocol| protocol != SUBPROTOCOL) {
@@ -138,11 +140,6 @@ async fn upgrade(
         return Ok(UpgradeOutcome::Upgraded { io: parts.io.0, ahead: parts.read_buf, status, headers });
     };
     Ok(UpgradeOutcome::Refused { status, headers, detail: detail.to_owned() })
-}
-
-/// Whether a header has this value. The accept key is compared without case as well: its sender knows the request.
-fn is(headers: &HeaderMap, name: header::HeaderName, expected: &str) -> bool {
-    headers.get(name).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(expected.as_bytes()))
 }
 
 impl<R: Runtime> Connector<R> {
