@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use async_tungstenite::tungstenite::Message;
-use async_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
+use async_tungstenite::tungstenite::handshake::server::{Callback, ErrorResponse, Request, Response};
 use async_tungstenite::tungstenite::protocol::{CloseFrame, frame::coding::CloseCode};
 use async_tungstenite::{WebSocketStream, accept_hdr_async};
 use futures_lite::StreamExt as _;
@@ -17,18 +17,27 @@ use crate::pair::speaking;
 
 pub(crate) type Socket = WebSocketStream<TcpStream>;
 
-/// Accepts a WebSocket; returns it with the head of its request.
-pub(crate) async fn accept_socket(stream: TcpStream, protocol: Option<&'static str>) -> (Socket, Request) {
-    let head = Arc::new(Mutex::new(None));
-    let seen = head.clone();
-    let answer = move |request: &Request, mut response: Response| -> Result<Response, ErrorResponse> {
-        *seen.lock().unwrap() = Some(request.clone());
-        if let Some(protocol) = protocol {
+/// Keeps the head of a request, and answers it with a subprotocol.
+struct Handshake {
+    head: Arc<Mutex<Option<Request>>>,
+    protocol: Option<&'static str>,
+}
+
+impl Callback for Handshake {
+    fn on_request(self, request: &Request, mut response: Response) -> Result<Response, ErrorResponse> {
+        *self.head.lock().unwrap() = Some(request.clone());
+        if let Some(protocol) = self.protocol {
             response.headers_mut().insert("sec-websocket-protocol", protocol.parse().unwrap());
         }
         Ok(response)
-    };
-    let socket = accept_hdr_async(stream, answer).await.unwrap();
+    }
+}
+
+/// Accepts a WebSocket; returns it with the head of its request.
+pub(crate) async fn accept_socket(stream: TcpStream, protocol: Option<&'static str>) -> (Socket, Request) {
+    let head = Arc::default();
+    let handshake = Handshake { head: Arc::clone(&head), protocol };
+    let socket = accept_hdr_async(stream, handshake).await.unwrap();
     let head = head.lock().unwrap().take().unwrap();
     (socket, head)
 }

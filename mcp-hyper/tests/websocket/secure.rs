@@ -27,7 +27,7 @@ fn protected(issuer: &str, lifetime: Duration) -> (String, smol::Task<std::io::R
     let (listener, address) = listener();
     let url = format!("http://{address}/mcp");
     let audience = url.clone();
-    let guard = Guard::new(Protection::new(&*url, issuer).unwrap(), move |presented: PresentedToken| {
+    let guard = Guard::new(Protection::new(&url, issuer).unwrap(), move |presented: PresentedToken| {
         let mut access = Access::new(Principal::new("ada"), &*audience);
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
         access.expires = Some(UnixTime::from_epoch(now + lifetime));
