@@ -13,8 +13,10 @@ use std::task::{Context, Wake, Waker};
 use mcp_smol::{Client, Command};
 use serde_json::json;
 
+type LocalFuture = Pin<Box<dyn Future<Output = ()>>>;
+
 struct Executor {
-    tasks: Vec<(Option<Pin<Box<dyn Future<Output = ()>>>>, Waker)>,
+    tasks: Vec<(Option<LocalFuture>, Waker)>,
     run_queue: (mpsc::Sender<usize>, mpsc::Receiver<usize>),
 }
 
