@@ -1,9 +1,11 @@
 //! A client without the standard library: its own allocator, its own panic handler, and a whole session in memory.
-//! The exit code is the result.
+//! With an argument it is a server on its standard streams instead, as [`pipe`] has it. The exit code is the result.
 #![no_std]
 #![no_main]
 
 extern crate alloc;
+
+mod pipe;
 
 use alloc::vec::Vec;
 use core::alloc::{GlobalAlloc, Layout};
@@ -11,6 +13,7 @@ use core::cell::UnsafeCell;
 use core::panic::PanicInfo;
 use core::ptr;
 use core::sync::atomic::{AtomicUsize, Ordering};
+use core::time::Duration;
 
 use mcp_proto::transport::{StreamClient, StreamServer};
 use mcp_proto::peer::client::{ClientConfig, Event, LinkAction, State};
@@ -71,11 +74,56 @@ extern "C" fn _Unwind_Resume() {}
 #[link(name = "c")]
 unsafe extern "C" {
     fn abort() -> !;
+    fn poll(descriptors: *mut PollDescriptor, count: u64, milliseconds: i32) -> i32;
+    fn read(descriptor: i32, buffer: *mut u8, length: usize) -> isize;
+    fn write(descriptor: i32, bytes: *const u8, length: usize) -> isize;
+    fn clock_gettime(clock: i32, time: *mut [i64; 2]) -> i32;
+}
+
+#[repr(C)]
+struct PollDescriptor {
+    descriptor: i32,
+    events: i16,
+    returned: i16,
+}
+
+/// In place of a serial line: the standard streams of a program on Linux.
+struct StandardStreams;
+
+impl pipe::BytePipe for StandardStreams {
+    fn read(&mut self, buffer: &mut [u8], timeout: Option<Duration>) -> Option<usize> {
+        let milliseconds = timeout.map_or(-1, |timeout| timeout.as_millis().clamp(1, 1 << 30) as i32);
+        let mut input = PollDescriptor { descriptor: 0, events: 1, returned: 0 };
+        // SAFETY: it gets one descriptor, as it is told.
+        if unsafe { poll(&mut input, 1, milliseconds) } == 0 {
+            return Some(0);
+        }
+        // SAFETY: it writes at most the length of the buffer.
+        let count = unsafe { read(0, buffer.as_mut_ptr(), buffer.len()) };
+        usize::try_from(count).ok().filter(|&count| count > 0)
+    }
+
+    fn write(&mut self, mut bytes: &[u8]) -> Option<()> {
+        while !bytes.is_empty() {
+            // SAFETY: it reads at most the length of the bytes.
+            let count = unsafe { write(1, bytes.as_ptr(), bytes.len()) };
+            bytes = bytes.get(usize::try_from(count).ok()?..)?;
+        }
+        Some(())
+    }
+
+    fn now(&self) -> Duration {
+        let mut time = [0; 2];
+        // SAFETY: a `timespec` is two numbers of this size. 1 is the monotonic clock.
+        unsafe { clock_gettime(1, &mut time) };
+        Duration::new(time[0] as u64, time[1] as u32)
+    }
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn main() -> i32 {
-    match converse() {
+extern "C" fn main(arguments: i32) -> i32 {
+    let done = if arguments > 1 { pipe::serve(&mut StandardStreams) } else { converse() };
+    match done {
         Some(()) => 0,
         None => 1,
     }
