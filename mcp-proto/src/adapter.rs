@@ -1,8 +1,10 @@
 //! What adapters need: drivers, the machines that drivers poll, clocks and random seeds.
 //!
 //! An adapter makes a machine of [`transport`](crate::transport), joins it to a handle and a driver with `client` or
-//! `server`, and polls the driver. [`front`](crate::front) has a complete one.
+//! `server`, and polls the driver. [`front`](crate::front) has a complete one, and the [`guide`] explains how to write others.
 
+#[cfg(doc)]
+pub mod guide;
 mod repoll;
 mod wake_flag;
 

@@ -1,4 +1,4 @@
-//! The editor test: what a graphical editor needs of a client, without its graphics.
+//! The editor test: a client and a host in a graphical editor, without its graphics.
 //!
 //! `editor CONFIGURATION PROGRAM` reads keys from its standard input and prints its screen, as one line, whenever that
 //! has changed. The event loop owns the run queue and the timers; everything of MCP runs on it, between two frames: a
@@ -39,7 +39,7 @@ use serde_json::json;
 use executor::{Executor, Task, Timers};
 use runtime::EditorRuntime;
 
-/// What the event loop waits for, from any thread.
+/// The events of the event loop, from any thread.
 pub enum AppEvent {
     /// A task was woken, or a timer set.
     Wake,

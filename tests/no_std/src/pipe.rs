@@ -1,6 +1,6 @@
 //! A server on a byte pipe, such as a serial line, with `alloc` alone.
 //!
-//! What the driver owes the machine: a clock that starts anywhere; the input as it arrives, in pieces of any size; the
+//! The duties of the driver: a clock that starts anywhere; the input as it arrives, in pieces of any size; the
 //! whole of each block that `poll_transmit` fills, before the next one; and `handle_timeout` no later than the machine's
 //! deadline. One small buffer is enough for the input, as the machine keeps what is part of a message.
 

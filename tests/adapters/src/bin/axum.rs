@@ -1,6 +1,6 @@
 //! A server at `/mcp` of an existing axum application, on Tokio. It prints its URL, and ends with its standard input.
 //!
-//! What the application owes the server: it polls the service's driver for as long as it serves, since sessions live
+//! The duties of the application: it polls the service's driver for as long as it serves, since sessions live
 //! there and not in connections; it passes the address of each client on, by which the server keeps one client from
 //! using up the quota of all; and it limits connections itself, as its own listener accepts them. At the end it closes
 //! the server first: otherwise the application would wait for event streams that end only with their clients.

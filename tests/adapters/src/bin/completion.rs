@@ -1,7 +1,7 @@
 //! A client on completion I/O: compio on io_uring, which owns a buffer from the start of an operation until its end. It
 //! starts a server as a child process and calls its tool `add`: `completion PROGRAM [ARGUMENT…]`.
 //!
-//! What the driver owes the machine: a read or a write, once started, is awaited to its end, as dropping its future would
+//! The duties of the driver: a read or a write, once started, is awaited to its end, as dropping its future would
 //! lose bytes that the system has moved. So each is in a task of its own, and the loop waits for their reports instead.
 //! The buffer of a read goes back to the next one; the block that `poll_transmit` fills belongs to its write.
 
@@ -22,7 +22,7 @@ use mcp_proto::{Bytes, Implementation};
 use serde_json::json;
 use smol::{channel, future::or};
 
-/// What the loop waits for.
+/// The events of the loop.
 enum Event {
     Read(Bytes),
     Written,

@@ -1,7 +1,7 @@
 //! A client on a hand-written executor of one thread: thirty lines that know nothing of MCP. It starts a server as a
 //! child process and has two calls in flight at once: `executor PROGRAM [ARGUMENT…]`.
 //!
-//! What an executor owes a driver: a poll after each wake, from whichever thread that comes; here async-io's thread, for
+//! The duty of an executor: a poll after each wake, from whichever thread that comes; here async-io's thread, for
 //! pipes and timers. A poll without a wake does no harm. A driver is a task like any other, and calls make progress only
 //! while it is polled.
 

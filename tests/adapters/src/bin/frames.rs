@@ -1,7 +1,7 @@
 //! A client in a frame loop, as games have: one poll per frame, which never waits. Wakers are not used: what is polled in
 //! every frame needs none. It starts a server as a child process and calls its tool `add`: `frames PROGRAM [ARGUMENT…]`.
 //!
-//! What the driver owes the machine in each frame: the input that has arrived, up to a limit; `handle_timeout`, which
+//! The duties of the driver in each frame: the input that has arrived, up to a limit; `handle_timeout`, which
 //! does nothing while no timer is due; and all of the output. A block that the pipe takes in parts is reported with
 //! `handle_written`, and the next is taken when it is gone.
 
@@ -30,7 +30,7 @@ struct Connection {
     socket: UnixStream,
     child: Child,
     buffer: Vec<u8>,
-    /// What the socket has not taken yet.
+    /// The bytes that the socket has not taken yet.
     unwritten: Vec<u8>,
     /// Whether the output ends after that.
     is_ending: bool,

@@ -1,7 +1,7 @@
 //! The machine of an HTTP client over hyper-util's pooled client, on Tokio: each exchange is a task, and one loop drives
 //! the machine. It calls the tool `add` of a server: `http_client URL`.
 //!
-//! What the driver owes the machine: for each `Open` the head of the answer, then its body in pieces, then exactly one
+//! The duties of the driver: for each `Open` the head of the answer, then its body in pieces, then exactly one
 //! end; whether a request that failed can have reached the server, since only one that cannot is sent again; and no
 //! redirects, cookies or retries of its own. What an aborted exchange still reports is ignored.
 
@@ -22,7 +22,7 @@ use mcp_proto::transport::http::{ExchangeEnd, ExchangeId, SentState};
 use mcp_proto::{Bytes, Implementation};
 use tokio::sync::mpsc;
 
-/// What the task of an exchange reports.
+/// A report of the task of an exchange.
 enum Report {
     Head(u16, HeaderMap),
     Body(Bytes),

@@ -1,6 +1,6 @@
 //! A server at `/mcp` of a bare hyper service, on Tokio. It prints its URL, and ends with its standard input.
 //!
-//! What the application owes the server: it polls the service's driver for as long as it serves; it passes the address of
+//! The duties of the application: it polls the service's driver for as long as it serves; it passes the address of
 //! each client on; and it limits its connections, each of which it serves on its own. At the end it closes the server,
 //! whose driver then waits for the sessions.
 

@@ -1,7 +1,7 @@
 //! A server whose handlers are not `Send`: they share state through `Rc` and spawn tasks on smol's `LocalExecutor`, all
 //! on one thread. It serves its standard streams: a client starts it.
 //!
-//! What the driver owes the handlers: it polls them, so it is not `Send` either and stays on the thread of the
+//! The duties of the driver: it polls them, so it is not `Send` either and stays on the thread of the
 //! executor. A handler that computes for long blocks the connection; work that waits is a task of its own, as here.
 
 use std::cell::RefCell;

@@ -1,7 +1,7 @@
 //! A client on blocking threads, with `std` alone: one thread reads, one writes, and the loop of the machine waits on a
 //! channel. It starts a server as a child process and calls its tool `add`: `threads PROGRAM [ARGUMENT…]`.
 //!
-//! What the driver owes the machine here: it writes one block at a time, and takes the next when that one is written,
+//! The duties of the driver here: it writes one block at a time, and takes the next when that one is written,
 //! because only bytes that the machine still holds count towards its limits and its write timeout. It never writes in
 //! the loop: a server that does not read would also keep it from reading.
 
@@ -18,7 +18,7 @@ use mcp_proto::schema::{CallTool, CallToolParams, Implementation};
 use mcp_proto::transport::StreamClient;
 use mcp_proto::{Bytes, Instant};
 
-/// What the threads send to the loop.
+/// Messages of the threads to the loop.
 enum Input {
     Read(Bytes),
     Written,
@@ -86,7 +86,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
         }
         if has_acted {
-            continue; // What was done above may have made new output.
+            continue; // The commands above may have made new output.
         }
         if client.is_closed() {
             child.wait()?;
