@@ -170,9 +170,9 @@ impl AuthHandle {
         self.wait_for_end(before).await
     }
 
-    /// Returns the status of the token that the client has, if it covers these scopes or the user has just granted it;
-    /// otherwise logs in. `None` if the server has no metadata to log in by, or its authorization server registers no
-    /// clients.
+    /// Returns the status of the token that the client has, if it covers these scopes or this client has already shown a
+    /// page to the user; otherwise logs in. `None` if the server has no metadata to log in by, or its authorization
+    /// server registers no clients.
     ///
     /// Call it once the client is [ready](mcp_proto::front::Client::ready): a server that accepts connections without a
     /// token may still require one for its tools.
