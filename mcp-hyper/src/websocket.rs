@@ -59,7 +59,7 @@ enum Stage {
     Closed,
 }
 
-/// What a channel received.
+/// An event on a channel.
 #[derive(Debug)]
 pub(crate) enum ChannelEvent {
     Message(Bytes),
@@ -150,7 +150,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin> Channel<Io> {
     /// Ready if the channel takes another message.
     pub(crate) fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if !matches!(self.stage, Stage::Open) || self.failure.is_some() {
-            // Whatever is sent is lost.
+            // A message that is sent now is lost.
             return Poll::Ready(());
         }
         let written = ready!(Pin::new(&mut self.socket).poll_ready(cx));
@@ -173,7 +173,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin> Channel<Io> {
         }
     }
 
-    /// Writes what was sent.
+    /// Writes the buffered messages.
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if !matches!(self.stage, Stage::Open) || self.failure.is_some() {
             return Poll::Ready(());

@@ -231,7 +231,7 @@ pub enum ConnectionError {
     Io(io::Error),
     /// The client sent invalid HTTP, or disconnected in the middle of a message.
     Http(hyper::Error),
-    /// The client violated the WebSocket protocol, or its limits: what it did.
+    /// The client violated the WebSocket protocol or a limit; the text describes the violation.
     #[cfg(feature = "websocket")]
     WebSocket(String),
     /// The client reached a limit of the connection.

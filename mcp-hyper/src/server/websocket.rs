@@ -176,7 +176,7 @@ fn handshake(parts: &Parts) -> Result<ResponseHeaders, HttpResponse> {
         }
         offered = true;
     }
-    // A client that names no subprotocol takes what the URL offers.
+    // RFC 6455 lets a client name no subprotocol.
     if offered { Err(HttpResponse::empty(400)) } else { Ok(headers) }
 }
 
@@ -232,7 +232,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin, H: HandlerMode> WebSocket<Io, H> {
             let sent = self.poll_send(cx);
             let received = self.poll_receive(cx);
             let deadline = match (self.front.closed(), &sent) {
-                // What is queued for the client comes first.
+                // Queued messages come first.
                 (Some(closed), Progress::None) => {
                     self.close(&closed);
                     if self.channel.poll_closed(now, cx).is_ready() {

@@ -14,21 +14,19 @@ fn host_calls_servers_by_websocket_and_reconnects() {
         let (server, driver) = serving(router(&HandlerLog::default())).websocket().listen(listener);
         let running = smol::spawn(within(driver));
         let url = format!("ws://{address}/mcp");
-        let servers = json!({ "typed": { "type": "websocket", "url": url }, "plain": { "url": url } });
+        let servers = json!({ "web": { "type": "websocket", "url": url } });
         let (host, driver) = start(options(config(servers)));
         host.ready().await;
-        for tool in ["mcp__typed__echo", "mcp__plain__echo"] {
-            let echo = host.call_tool(tool, json!({ "message": "hello" })).await.unwrap();
-            assert_eq!(echo.text_content(), "hello");
-        }
+        let echo = host.call_tool("mcp__web__echo", json!({ "message": "hello" })).await.unwrap();
+        assert_eq!(echo.text_content(), "hello");
 
         server.close();
         running.await.unwrap();
-        until("the host has noticed", || status(&host, "typed") != Status::Connected).await;
+        until("the host has noticed", || status(&host, "web") != Status::Connected).await;
         let listener = server_listener(std::net::TcpListener::bind(address).unwrap());
         let (_server, again) = serving(router(&HandlerLog::default())).websocket().listen(listener);
         let running = smol::spawn(within(again));
-        let echo = host.call_tool("mcp__typed__echo", json!({ "message": "again" })).await.unwrap();
+        let echo = host.call_tool("mcp__web__echo", json!({ "message": "again" })).await.unwrap();
         assert_eq!(echo.text_content(), "again");
         host.close().await;
         driver.await.unwrap();

@@ -61,7 +61,7 @@ struct ToolCall<'a> {
     arguments: Option<&'a RawValue>,
 }
 
-/// What the client knows about a server without a handshake.
+/// The implementation info of a server without a handshake.
 const SERVER: &str = r#"{"name":"tool frames","version":""}"#;
 /// The error of requests that such a server does not know.
 const UNKNOWN: &str = "the server knows tool frames alone";

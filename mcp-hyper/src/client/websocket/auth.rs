@@ -37,7 +37,7 @@ impl<H: HandlerMode, R: Runtime> WebSocketLoop<H, R> {
         headers
     }
 
-    /// Logs in if that is what the server requires, otherwise gives up.
+    /// Logs in if the server requires it, otherwise gives up.
     pub(super) fn handle_refusal(
         &mut self,
         exchange: ExchangeId,

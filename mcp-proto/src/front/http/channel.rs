@@ -30,7 +30,7 @@ use crate::{Bytes, Instant};
 /// loop {
 ///     channel.poll(cx, …)         runs handlers; handles timeouts; the machine's poll_transmit → send
 ///     while channel.wants_read()  receive → channel.handle_message(…), at the end channel.handle_end(…)
-///     channel.closed()            → send what is left, and close
+///     channel.closed()            → send the remaining messages, and close
 ///     wait for: readable | writable | channel.next_timeout()
 /// }
 /// ```
