@@ -175,6 +175,7 @@ impl<R: Runtime> Connector<R> {
     }
 
     /// Opens a stream that reaches a server itself, not a proxy that forwards requests.
+    #[cfg(feature = "websocket")]
     pub(super) async fn open_tunnel(&self, origin: &Origin) -> io::Result<Box<dyn Stream>> {
         match &self.unix_socket {
             Some(path) => self.runtime.connect(&Endpoint::Unix(path.clone())).await,

@@ -393,6 +393,7 @@ impl<R: Runtime> Transport<R> {
     }
 
     /// Shows an event to the application's observer.
+    #[cfg(feature = "websocket")]
     pub(super) fn show(&mut self, event: WireEvent<'_>) {
         self.wire.show(event);
     }

@@ -12,6 +12,7 @@ use super::{Reactor, RuntimeKind};
 const FAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// A timer that never fires until it is set.
+#[derive(Debug)]
 pub(crate) enum Timer {
     #[cfg(feature = "smol")]
     Smol(async_io::Timer),
