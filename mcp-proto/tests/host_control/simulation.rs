@@ -1,11 +1,26 @@
-//! A hundred servers that crash, hang and flap over simulated hours.
+//! A hundred servers that crash, hang, flap, lie and change their tools over simulated hours.
 
 use std::collections::{BTreeMap, BTreeSet};
+
+use mcp_proto::host::tools::{Catalogue, NameScheme, ServerSettings};
+use mcp_proto::schema::Tool;
+use serde_json::json;
 
 use super::*;
 
 const SERVERS: u64 = 100;
 const MINUTE: Duration = Duration::from_secs(60);
+/// Names of tools that are alike once they are cut to the characters of a model's names.
+const TOOLS: [&str; 8] = [
+    "read_file",
+    "read.file",
+    "read file",
+    "_read_file",
+    "read__file",
+    "réad_file",
+    "read_file_hzouwaqoaltw",
+    "READ_FILE",
+];
 
 /// A later report of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,6 +51,10 @@ struct World {
     open: BTreeMap<ServerId, Generation>,
     attempts: Vec<Instant>,
     calls: BTreeMap<CallId, Option<CallOutcome>>,
+    names: BTreeMap<ServerId, String>,
+    catalogue: Catalogue,
+    /// The server and the tool that each name has meant.
+    meanings: BTreeMap<String, (String, String)>,
 }
 
 impl World {
@@ -52,6 +71,42 @@ impl World {
             open: BTreeMap::new(),
             attempts: Vec::new(),
             calls: BTreeMap::new(),
+            names: (0..SERVERS).map(|n| (id(&n.to_string()), n.to_string())).collect(),
+            catalogue: Catalogue::default(),
+            meanings: BTreeMap::new(),
+        }
+    }
+
+    /// The server lists some tools, in any order, some of them twice or with another description than before.
+    fn list(&mut self, server: ServerId) {
+        let count = self.rng.up_to(10);
+        let tools: Vec<Tool> = (0..count)
+            .map(|_| {
+                let name = TOOLS[self.rng.up_to(TOOLS.len() as u64 - 1) as usize];
+                Tool::new(name, format!("Version {}", self.rng.up_to(3)), json!({ "type": "object" }))
+            })
+            .collect();
+        let distinct: BTreeSet<_> = tools.iter().map(|tool| tool.name.clone()).collect();
+        let name = &self.names[&server];
+        self.catalogue.update(name, tools).expect("the server was added");
+        let listed = self.catalogue.snapshot(name).and_then(|snapshot| snapshot.tools).expect("its tools");
+        assert_eq!(listed.len(), distinct.len(), "every tool is there once");
+    }
+
+    /// Restarts the host: what it knows of tools is lost, but no name may mean another tool than before.
+    fn forget_tools(&mut self) {
+        self.catalogue = Catalogue::default();
+        for name in self.names.values() {
+            self.catalogue.add_server(name, ServerSettings::default());
+        }
+    }
+
+    fn check_names(&mut self) {
+        for tool in self.catalogue.tools() {
+            assert!(tool.name.len() <= NameScheme::MAX_BYTES);
+            let meaning = (tool.server.to_owned(), tool.item.name.clone());
+            let first = self.meanings.entry(tool.name.to_owned()).or_insert_with(|| meaning.clone());
+            assert_eq!(*first, meaning, "{} has another meaning", tool.name);
         }
     }
 
@@ -102,12 +157,14 @@ impl World {
         match happening {
             Happening::Connected(server, generation) => {
                 if self.open.get(&server) == Some(&generation) {
+                    self.list(server);
                     self.plane.handle_connected(self.now, server, generation);
                 }
             }
             Happening::Ended(server, generation) => {
                 if self.open.get(&server) == Some(&generation) {
                     self.open.remove(&server);
+                    self.catalogue.mark_stale(&self.names[&server]);
                     let kind = match self.rng.up_to(100) {
                         0 if self.faulty => FailureKind::Permanent,
                         1 if self.faulty => FailureKind::NeedsAuthorization,
@@ -178,6 +235,7 @@ impl World {
 fn hundred_faulty_servers_are_all_connected_once_their_faults_stop() {
     for seed in 1..=8 {
         let mut world = World::new(seed);
+        world.forget_tools();
         let names: Vec<ServerId> = (0..SERVERS).map(|n| id(&n.to_string())).collect();
         let policy = |n: usize| {
             let mut policy = if n.is_multiple_of(2) { local("a") } else { remote("a") };
@@ -206,6 +264,14 @@ fn hundred_faulty_servers_are_all_connected_once_their_faults_stop() {
                 }
                 world.run(MINUTE / 20);
             }
+            if world.rng.up_to(59) == 0 {
+                world.forget_tools();
+            }
+            let server = names[world.rng.up_to(SERVERS - 1) as usize];
+            if world.open.contains_key(&server) {
+                world.list(server);
+            }
+            world.check_names();
             let made = world.attempts.len() - before;
             // A call or a command may start a server; all other attempts are bounded.
             assert!(made <= 2 * 60 + commanded, "{made} attempts in minute {minute}");
@@ -237,6 +303,7 @@ fn hundred_faulty_servers_are_all_connected_once_their_faults_stop() {
         let answered =
             world.calls.values().filter(|outcome| **outcome == Some(CallOutcome::Answered)).count();
         assert!(answered > 0);
+        assert!(world.meanings.len() > 500, "{} names", world.meanings.len());
 
         world.plane.close(world.now);
         world.run(10 * SECOND);
