@@ -56,7 +56,7 @@
 //! process handles, which a waiting thread per child replaces (tested on Linux); OpenBSD lacks `waitid` and is
 //! not supported. The Windows parts (`.cmd` and `.bat` through `PATHEXT`, no console window, a job object
 //! that ends the tree, threads for pipes) are written against the documentation of the crates they use and
-//! have been neither compiled nor run there.
+//! compiled for Windows, but have not been run there.
 #![forbid(unsafe_code)]
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]

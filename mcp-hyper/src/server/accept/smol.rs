@@ -5,13 +5,15 @@ use std::net::IpAddr;
 #[cfg(unix)]
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use async_io::Async;
 use mcp_proto::front::Attachments;
 
 use super::Listener;
-use crate::runtime::smol::{poll_tcp, poll_until};
+use crate::runtime::smol::poll_tcp;
+#[cfg(unix)]
+use crate::runtime::smol::poll_until;
 use crate::runtime::smol_socket::SmolSocket;
 
 impl Listener for Async<std::net::TcpListener> {
@@ -53,8 +55,10 @@ impl Listener for async_net::unix::UnixListener {
 
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Self::Io>> {
         let listener: Arc<Async<std::os::unix::net::UnixListener>> = self.clone().into();
-        let (stream, _) = ready!(poll_until(&listener, cx, |listener| listener.accept()))?;
-        Poll::Ready(Async::new(stream).map(|stream| SmolSocket::new(stream, UnixStream::shutdown)))
+        poll_until(&listener, cx, |listener| {
+            let (stream, _) = listener.accept()?;
+            Ok(SmolSocket::new(Async::new(stream)?, UnixStream::shutdown))
+        })
     }
 
     fn attachments(io: &Self::Io) -> Attachments {

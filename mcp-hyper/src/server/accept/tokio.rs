@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use mcp_proto::front::Attachments;
 use tokio::net::{TcpListener, TcpStream};
@@ -34,8 +34,7 @@ impl Listener for UnixListener {
     type Io = TokioSocket<UnixStream>;
 
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Self::Io>> {
-        let (stream, _) = ready!(UnixListener::poll_accept(self, cx))?;
-        Poll::Ready(Ok(stream.into()))
+        UnixListener::poll_accept(self, cx).map_ok(|(stream, _)| stream.into())
     }
 
     fn attachments(io: &Self::Io) -> Attachments {
