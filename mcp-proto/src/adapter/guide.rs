@@ -157,11 +157,11 @@
 //!
 //! # Over HTTP
 //!
-//! A client over HTTP, [`HttpClient`](crate::transport::http::client::HttpClient), has `poll_action` in place of
-//! `poll_link` and `poll_transmit`. For each [`Open`](crate::transport::http::client::Action::Open) the driver owes it the head of the
+//! A client over HTTP, `transport::http::client::HttpClient`, has `poll_action` in place of
+//! `poll_link` and `poll_transmit`. For each `Open` the driver owes it the head of the
 //! answer, unless there is none, its body in pieces, and exactly one end. It says whether a request that failed may have
 //! reached the server: only one that cannot is sent again. It adds no redirects, cookies, retries or decompression of its
-//! own. A server over HTTP has an [`HttpExchange`](crate::front::http::HttpExchange) for each request, and one driver for
+//! own. A server over HTTP has an `front::http::HttpExchange` for each request, and one driver for
 //! all sessions, which is polled for as long as the server serves.
 //!
 //! # Adapters to start from
