@@ -30,6 +30,8 @@
 //! The protocol itself is in `mcp_proto`: handles, handlers and results in [`mcp_proto::front`], its HTTP transport in
 //! [`mcp_proto::transport::http`]. The drivers here open connections, transfer heads and bodies, and read the clock.
 //!
+//! The [`guide`] says which crate and feature to choose, and how to test your own code.
+//!
 //! # Features
 //!
 //! | Feature | |
@@ -67,6 +69,8 @@ pub mod auth;
 #[cfg(feature = "client")]
 mod client;
 mod fields;
+#[cfg(doc)]
+pub mod guide;
 #[cfg(feature = "host")]
 pub mod host;
 mod io;

@@ -1,0 +1,83 @@
+//! Guides: which crate and which features to depend on, and tests of your own code.
+//!
+//! | To | Read |
+//! |---|---|
+//! | write a client or a server | [`mcp_proto::front`], and the repository's README |
+//! | use many servers at once, from configuration files | the module `host`, with the feature `host` |
+//! | log in to servers, or require tokens of clients | the module `auth`, with the feature `auth` |
+//! | write an adapter for another runtime | the page `guide` in [`mcp_proto::adapter`] |
+//! | test your own server or client | [`testing`] |
+//!
+//! # Which crate, which features
+//!
+//! The last column counts the crates in the dependency tree besides the crate itself, on Linux; `tests/dependencies`
+//! lists them. Unless a row says otherwise, the default features are on.
+//!
+//! | You want | Depend on | Features | Crates |
+//! |---|---|---|--:|
+//! | a server that a host starts as a child process | `mcp-smol` | `server`, `smol`, without the default features; `seal` if its handlers ask the user | 33; 50 |
+//! | the same without an executor | `mcp-smol`: `run_stdio` | as above | 33; 50 |
+//! | a client of servers that are programs | `mcp-smol` | `client`, `smol`, without the default features | 33 |
+//! | a client of servers at a URL | `mcp-hyper` | `client`, `smol`, `platform-roots`, without the default features | 65 |
+//! | the same with HTTP/2 | `mcp-hyper` | also `http2` | 75 |
+//! | a server over HTTP, or both roles | `mcp-hyper` | the default features | 91 |
+//! | many servers, programs and URLs, as an agent has | `mcp-hyper` | `host`, `client`, `smol`, `platform-roots`, `http2`, without the default features | 88 |
+//! | to log in to servers | `mcp-hyper` | `auth` | 117 |
+//! | a server that requires tokens, checked by introspection or by a function | `mcp-hyper` | `auth` | 117 |
+//! | a server that requires signed tokens | `mcp-hyper` | `auth-jwt` | 138 |
+//! | a server inside of an axum application, or of another hyper service | `mcp-hyper`: [`ServerOptions::service`](crate::ServerOptions::service) | `server`, `tokio`, without the default features | |
+//! | child processes or standard streams on Tokio | `mcp-smol` | `client`, `server`, `tokio`, without the default features | 31 |
+//! | HTTP on Tokio | `mcp-hyper` | `tokio` in place of `smol` | |
+//! | WebSocket | `mcp-hyper` | `websocket` | |
+//! | I/O, an event loop or a runtime of your own | `mcp-proto` | the default features | 16 |
+//! | no `std` | `mcp-proto` | `client` or `server`, without the default features | |
+//! | a command-line client | `cargo install mcp-hyper --features cli` | | |
+//!
+//! These features add to any of the rows:
+//!
+//! | You want | Feature | Of |
+//! |---|---|---|
+//! | the schemas of tools from the types of their arguments | `schemars` | each crate |
+//! | a span for each request | `tracing` | each crate |
+//! | arguments and results of tools checked against their JSON Schemas | `schema-validate` | `mcp-proto` |
+//! | tests on a simulated clock, as in [`testing`] | `testing` | `mcp-proto`, in `[dev-dependencies]` |
+//!
+//! A feature of `mcp-proto` that the adapters do not have is enabled by depending on `mcp-proto` as well: the adapters
+//! use the same crate. Routers, clients and handlers are types of `mcp-proto`, which both adapters export again, so
+//! that one router serves both.
+//!
+//! The runtimes `smol` and `tokio` do not exclude each other. With `smol`, drivers run under any executor, also under
+//! Tokio's: it provides sockets and timers by a thread of its own. With `tokio`, a Tokio runtime polls the drivers.
+//!
+//! # One router, two transports
+//!
+//! A server on its standard streams, or over HTTP if it is given an address. It depends on `mcp-smol`, `mcp-hyper`,
+//! `smol`, `schemars` and `serde`, with the feature `schemars` of one of the first two:
+//!
+//! ```no_run
+//! use mcp_hyper::Router;
+//! use schemars::JsonSchema;
+//! use serde::Deserialize;
+//!
+//! #[derive(Deserialize, JsonSchema)]
+//! struct Add {
+//!     a: f64,
+//!     b: f64,
+//! }
+//!
+//! fn main() -> std::io::Result<()> {
+//!     let router = Router::new("calculator", "1.0.0")
+//!         .tool("add", "Adds two numbers", async |Add { a, b }, _| (a + b).to_string());
+//!     smol::block_on(async {
+//!         match std::env::args().nth(1) {
+//!             None => mcp_smol::serve_stdio(router).await,
+//!             Some(address) => {
+//!                 let listener = smol::net::TcpListener::bind(address).await?;
+//!                 mcp_hyper::serve(listener, router).await
+//!             }
+//!         }
+//!     })
+//! }
+//! ```
+
+pub mod testing;
