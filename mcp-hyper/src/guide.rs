@@ -1,4 +1,4 @@
-//! Guides: which crate and which features to depend on, and tests of your own code.
+//! Guides: which crate and which features to depend on, tests of your own code, the way from `rmcp`.
 //!
 //! | To | Read |
 //! |---|---|
@@ -7,6 +7,7 @@
 //! | log in to servers, or require tokens of clients | the module `auth`, with the feature `auth` |
 //! | write an adapter for another runtime | the page `guide` in [`mcp_proto::adapter`] |
 //! | test your own server or client | [`testing`] |
+//! | move from `rmcp` | [`migrating`] |
 //!
 //! # Which crate, which features
 //!
@@ -80,4 +81,5 @@
 //! }
 //! ```
 
+pub mod migrating;
 pub mod testing;

@@ -30,7 +30,7 @@
 //! The protocol itself is in `mcp_proto`: handles, handlers and results in [`mcp_proto::front`], its HTTP transport in
 //! [`mcp_proto::transport::http`]. The drivers here open connections, transfer heads and bodies, and read the clock.
 //!
-//! The [`guide`] says which crate and feature to choose, and how to test your own code.
+//! The [`guide`] says which crate and feature to choose, how to test your own code, and how to move from `rmcp`.
 //!
 //! # Features
 //!
