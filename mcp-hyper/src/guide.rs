@@ -1,4 +1,4 @@
-//! Guides: which crate and which features to depend on, tests of your own code, the way from `rmcp`.
+//! Guides: which crate and which features to depend on, tests of your own code, the way from `rmcp`, other SDKs.
 //!
 //! | To | Read |
 //! |---|---|
@@ -8,6 +8,7 @@
 //! | write an adapter for another runtime | the page `guide` in [`mcp_proto::adapter`] |
 //! | test your own server or client | [`testing`] |
 //! | move from `rmcp` | [`migrating`] |
+//! | compare the features of SDKs | [`comparison`] |
 //!
 //! # Which crate, which features
 //!
@@ -81,5 +82,6 @@
 //! }
 //! ```
 
+pub mod comparison;
 pub mod migrating;
 pub mod testing;
