@@ -5,6 +5,8 @@
 //! request correlation, timeouts, progress, cancellation, limits, authorization.
 //! **Out of scope**: opening connections, starting processes, reading clocks. Adapters do that: `mcp-smol` for child
 //! processes and streams, `mcp-hyper` for HTTP.
+//! **Guides**, among them which crate and feature to choose: in
+//! [`mcp-hyper`](https://docs.rs/mcp-hyper/latest/mcp_hyper/guide/).
 //!
 //! # Layers
 //!

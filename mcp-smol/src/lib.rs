@@ -38,6 +38,9 @@
 //! read the clock and open and close links. They need no particular executor: async-io provides readiness and timers, on
 //! a thread of its own where none of its `block_on` runs. With `RuntimeKind::Tokio` tokio provides them.
 //!
+//! The [guides](https://docs.rs/mcp-hyper/latest/mcp_hyper/guide/) of `mcp-hyper` serve for this crate too: which crate and
+//! feature to choose, how to test your own code, and how to move from `rmcp`.
+//!
 //! # Features
 //!
 //! | Feature | |
