@@ -79,12 +79,11 @@ impl Watch {
         match self {
             #[cfg(feature = "smol")]
             Self::Smol { io, direction, flag, .. } => {
-                let (polled, is_woken) = flag.poll(cx, |cx| match direction {
+                // If the reactor has a thread of its own, only the wake tells: see `WakeFlag`.
+                flag.poll_ready(cx, |cx| match direction {
                     Direction::Read => io.poll_readable(cx),
                     Direction::Write => io.poll_writable(cx),
-                });
-                // If the reactor runs on another thread, only the wake tells: see `WakeFlag`.
-                if polled.is_pending() && is_woken { Poll::Ready(Ok(())) } else { polled }
+                })
             }
             #[cfg(feature = "tokio")]
             Self::TokioReader(pipe) => pipe.poll_read_ready(cx),

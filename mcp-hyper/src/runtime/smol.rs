@@ -86,17 +86,16 @@ pub(crate) fn poll_tcp(
     Poll::Ready(Async::new(stream).map(|stream| (SmolSocket::new(stream, TcpStream::shutdown), address)))
 }
 
-/// Tries to accept whenever the listener is readable.
+/// Tries to accept, and waits for the reactor only if no client is connecting: where the reactor has a thread of its
+/// own, its answer alone may never be that one is.
 pub(crate) fn poll_until<L, T>(
     listener: &Async<L>,
     cx: &mut Context<'_>,
     accept: impl Fn(&L) -> io::Result<T>,
 ) -> Poll<io::Result<T>> {
     loop {
-        // The reactor is cheaper to ask than the system while no client is connecting.
-        ready!(listener.poll_readable(cx))?;
         match accept(listener.get_ref()) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready!(listener.poll_readable(cx))?,
             accepted => return Poll::Ready(accepted),
         }
     }

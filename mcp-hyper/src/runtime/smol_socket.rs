@@ -22,6 +22,7 @@ pub struct SmolSocket<T> {
     shutdown: fn(&T, Shutdown) -> io::Result<()>,
     awaits_read: bool,
     awaits_write: bool,
+    // Where the reactor has a thread of its own, only the wake tells that the socket is ready.
     readable: WakeFlag,
     /// Most sockets take every write at once.
     writable: Option<WakeFlag>,
@@ -31,18 +32,6 @@ impl<T> SmolSocket<T> {
     pub(crate) fn new(socket: Async<T>, shutdown: fn(&T, Shutdown) -> io::Result<()>) -> Self {
         let readable = WakeFlag::default();
         Self { socket, shutdown, awaits_read: false, awaits_write: false, readable, writable: None }
-    }
-}
-
-/// Polls for readiness. Where the reactor runs on another thread, only the wake tells: see [`WakeFlag`].
-fn poll_flagged(
-    flag: &mut WakeFlag,
-    cx: &mut Context<'_>,
-    source: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<()>>,
-) -> Poll<io::Result<()>> {
-    match flag.poll(cx, source) {
-        (Poll::Pending, true) => Poll::Ready(Ok(())),
-        (polled, _) => polled,
     }
 }
 
@@ -69,7 +58,7 @@ where
         loop {
             if self.awaits_read {
                 let Self { socket, readable, .. } = &mut *self;
-                ready!(poll_flagged(readable, cx, |cx| socket.poll_readable(cx)))?;
+                ready!(readable.poll_ready(cx, |cx| socket.poll_readable(cx)))?;
                 self.awaits_read = false;
             }
             let mut socket = self.socket.get_ref();
@@ -96,7 +85,7 @@ where
             if self.awaits_write {
                 let Self { socket, writable, .. } = &mut *self;
                 let writable = writable.get_or_insert_default();
-                ready!(poll_flagged(writable, cx, |cx| socket.poll_writable(cx)))?;
+                ready!(writable.poll_ready(cx, |cx| socket.poll_writable(cx)))?;
                 self.awaits_write = false;
             }
             let mut socket = self.socket.get_ref();

@@ -11,6 +11,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use futures_lite::{AsyncRead, AsyncWrite};
+use mcp_proto::adapter::WakeFlag;
 use mcp_proto::front::Attachments;
 
 use crate::time::{Alarm, Timers};
@@ -77,6 +78,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// A listener that waits before it accepts again after an error.
 pub(super) struct RetryingListener<L> {
     listener: L,
+    /// Most polls of a server are for requests, and need not try to accept.
+    flag: WakeFlag,
     wait: Duration,
     until: Option<Instant>,
     alarm: Alarm,
@@ -85,7 +88,14 @@ pub(super) struct RetryingListener<L> {
 
 impl<L: Listener> RetryingListener<L> {
     pub(super) fn new(listener: L, timers: Timers) -> Self {
-        Self { listener, wait: FIRST_WAIT, until: None, alarm: Alarm::default(), timers }
+        Self {
+            listener,
+            flag: WakeFlag::default(),
+            wait: FIRST_WAIT,
+            until: None,
+            alarm: Alarm::default(),
+            timers,
+        }
     }
 
     /// Accepts the next connection, or returns an error to report; the next call applies the delay.
@@ -94,7 +104,8 @@ impl<L: Listener> RetryingListener<L> {
             ready!(self.alarm.poll_until(self.until, &self.timers, cx));
             self.until = None;
         }
-        let accepted = ready!(self.listener.poll_accept(cx));
+        let Self { listener, flag, .. } = self;
+        let accepted = ready!(flag.poll_woken(cx, |cx| listener.poll_accept(cx)));
         match &accepted {
             Ok(_) => self.wait = FIRST_WAIT,
             // The error concerns this one connection, which the client has already closed.

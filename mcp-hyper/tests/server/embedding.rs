@@ -1,10 +1,12 @@
 //! A server under the application's own accept loop, router or executor.
 
 use std::convert::Infallible;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
 use crate::common::server::*;
+use futures_lite::future;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -114,6 +116,31 @@ fn application_can_spawn_connections_on_an_executor() {
     assert!(client.closed());
     assert_eq!(text(&busy.answer().1), "done");
     ended(driver).unwrap();
+}
+
+/// async-io's reactor runs on a thread of its own there, and has begun its next turn before a late executor polls.
+#[test]
+fn server_on_an_executor_that_is_late_accepts_after_one_wake() {
+    const CONNECTIONS: usize = 20;
+    let (listener, address) = smol_listener();
+    let (server, mut driver) = ServerOptions::new(router(&HandlerLog::default())).listen(listener);
+    let late = std::thread::spawn(move || {
+        let mut polls = 0;
+        // Not smol's own, which is the reactor meanwhile.
+        let ended = future::block_on(std::future::poll_fn(|cx| {
+            polls += 1;
+            std::thread::sleep(Duration::from_millis(2));
+            Pin::new(&mut driver).poll(cx)
+        }));
+        (ended, polls)
+    });
+    for _ in 0..CONNECTIONS {
+        RawClient::connect(address).echo("hello");
+    }
+    server.close();
+    let (ended, polls) = late.join().unwrap();
+    ended.unwrap();
+    assert!(polls < 10 * CONNECTIONS, "{polls} polls for {CONNECTIONS} connections");
 }
 
 #[test]
