@@ -44,13 +44,7 @@ pub(crate) async fn approve(
     }
     if options.changes {
         let names: Vec<&str> = entries.iter().map(|entry| entry.name()).collect();
-        let session = Session {
-            options: &options.config.options,
-            common,
-            configuration: &configuration,
-            answers_requests: false,
-            login: None,
-        };
+        let session = Session::new(&options.config.options, common, &configuration);
         let started = configuration.only(&names);
         return session.run(started, async |host| approve_changes(host, &entries, screen).await).await;
     }
@@ -227,7 +221,7 @@ mod tests {
 
     fn entry(server: serde_json::Value) -> Arc<ServerEntry> {
         let text = json!({ "mcpServers": { "a": server } }).to_string();
-        let file = ConfigFile::parse(Source::project("/work/.mcp.json"), text.as_bytes());
+        let file = ConfigFile::parse(Source::project("/srv/project/.mcp.json"), text.as_bytes());
         Arc::new(file.servers[0].clone())
     }
 
@@ -244,7 +238,7 @@ mod tests {
         show_request(&mut TerminalPrompt::new(&b""[..], screen), &request);
         let shown = record.plain();
         for part in [
-            "file: /work/.mcp.json",
+            "file: /srv/project/.mcp.json",
             "starts the program: sh",
             "with the argument: x\\u{1b}[2J\\ny",
             "in the folder: /work",
@@ -279,7 +273,7 @@ mod tests {
         let theirs = br#"{ "mcpServers": { "theirs": { "command": "b" } } }"#;
         let config = Config::merge([
             ConfigFile::parse(Source::user("/home/ann/mcp.json"), text),
-            ConfigFile::parse(Source::project("/work/.mcp.json"), theirs),
+            ConfigFile::parse(Source::project("/srv/project/.mcp.json"), theirs),
         ]);
         let names = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();

@@ -38,8 +38,7 @@ pub(crate) async fn call(
         Some(server) => configuration.only(&[server]),
         None => config.clone(),
     };
-    let session =
-        Session { options, common, configuration: &configuration, answers_requests: true, login: None };
+    let session = Session { answers_requests: true, ..Session::new(options, common, &configuration) };
     session
         .run(started, async |host| {
             host.ready().await;

@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn no_value_is_looked_up_for_a_server_that_is_not_approved() {
-        let findings = check(&configuration(Source::project("/work/.mcp.json"), MISSING));
+        let findings = check(&configuration(Source::project("/srv/project/.mcp.json"), MISSING));
         assert_eq!(findings.len(), 1, "{findings:?}");
         assert!(findings[0].what.contains("not approved"), "{findings:?}");
     }

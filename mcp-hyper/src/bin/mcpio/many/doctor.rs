@@ -44,8 +44,7 @@ pub(crate) async fn doctor(
         findings.extend(found);
     }
     if !startable.is_empty() {
-        let session =
-            Session { options, common, configuration: &configuration, answers_requests: false, login: None };
+        let session = Session::new(options, common, &configuration);
         let started = configuration.only(&startable);
         findings
             .extend(session.run(started, async |host| Ok(check_host(host, &config, options).await)).await?);

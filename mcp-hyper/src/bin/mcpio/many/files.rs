@@ -187,9 +187,9 @@ mod tests {
     #[test]
     fn file_in_the_folder_of_an_application_belongs_to_the_project_around_it() {
         for (file, folder) in [
-            ("/work/app/.mcp.json", "/work/app"),
-            ("/work/app/.vscode/mcp.json", "/work/app"),
-            ("/work/app/servers/mcp.json", "/work/app/servers"),
+            ("/srv/app/.mcp.json", "/srv/app"),
+            ("/srv/app/.vscode/mcp.json", "/srv/app"),
+            ("/srv/app/servers/mcp.json", "/srv/app/servers"),
         ] {
             assert_eq!(project_folder(Path::new(file)), Path::new(folder));
         }

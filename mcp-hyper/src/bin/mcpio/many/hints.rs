@@ -68,7 +68,7 @@ mod tests {
 
     fn entry(text: &str) -> ServerEntry {
         let text = format!(r#"{{ "mcpServers": {{ "a b": {text} }} }}"#);
-        ConfigFile::parse(Source::project("/work/.mcp.json"), text.as_bytes()).servers.remove(0)
+        ConfigFile::parse(Source::project("/srv/project/.mcp.json"), text.as_bytes()).servers.remove(0)
     }
 
     #[test]

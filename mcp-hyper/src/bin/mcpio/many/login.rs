@@ -28,13 +28,7 @@ pub(crate) async fn login(
         let hint = suggestions::suggest(name, known);
         return Err(CommandError::Usage(format!("the configuration has no server {name:?}{hint}")));
     }
-    let session = Session {
-        options,
-        common,
-        configuration: &configuration,
-        answers_requests: false,
-        login: Some(login),
-    };
+    let session = Session { login: Some(login), ..Session::new(options, common, &configuration) };
     session
         .run(configuration.only(&[name]), async |host| {
             let browser = !login.no_browser;

@@ -35,8 +35,7 @@ pub(crate) async fn servers(
 ) -> Result<(), CommandError> {
     let configuration = Configuration::read(options)?;
     let config = configuration.merged_with_messages()?;
-    let session =
-        Session { options, common, configuration: &configuration, answers_requests: false, login: None };
+    let session = Session::new(options, common, &configuration);
     session
         .run(config.clone(), async |host| {
             if watch {

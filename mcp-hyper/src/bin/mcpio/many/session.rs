@@ -37,7 +37,15 @@ pub(super) struct Session<'a> {
     pub(super) login: Option<&'a LoginOptions>,
 }
 
-impl Session<'_> {
+impl<'a> Session<'a> {
+    pub(super) fn new(
+        options: &'a ConfigOptions,
+        common: &'a CommonOptions,
+        configuration: &'a Configuration,
+    ) -> Self {
+        Self { options, common, configuration, answers_requests: false, login: None }
+    }
+
     /// Starts the servers of a configuration, runs `work` with them, and ends them, also after a signal.
     pub(super) async fn run<T>(
         &self,
