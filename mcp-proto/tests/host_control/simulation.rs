@@ -217,6 +217,8 @@ impl World {
                 self.happen(happening);
             }
             self.plane.handle_timeout(self.now);
+            let next = self.plane.poll_timeout();
+            assert!(next.is_none_or(|next| next > self.now), "a deadline that is due was left: {next:?}");
         }
         self.now = end;
     }
