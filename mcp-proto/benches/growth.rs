@@ -8,7 +8,7 @@
 
 #[path = "../tests/common/mod.rs"]
 mod common;
-#[path = "../tests/growth/shapes/mod.rs"]
+#[path = "../tests/protocol/growth/shapes/mod.rs"]
 mod shapes;
 
 use std::process::ExitCode;

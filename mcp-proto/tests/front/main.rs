@@ -36,6 +36,7 @@ mod lenient;
 mod live_router;
 mod next_output;
 mod outputs;
+mod pair;
 mod queues;
 mod quotas;
 mod rates;
@@ -48,6 +49,8 @@ mod router_tools;
 mod rules;
 mod server_requests;
 mod server_rules;
+#[cfg(feature = "tracing")]
+mod spans;
 mod subscription_access;
 mod task_input;
 mod task_stores;

@@ -3,7 +3,7 @@ use mcp_proto::host::config::{ConfigFile, ServerEntry, Source};
 use mcp_proto::host::consent::{ApprovalWarning, Approvals};
 use proptest::prelude::*;
 
-use crate::config::{entry, project};
+use super::config::{entry, project};
 
 const PATH: &str = "/work/app/.vscode/mcp.json";
 

@@ -1,5 +1,7 @@
-//! The host: configuration of servers and approval of project servers.
+//! The host: configuration of servers, approval of project servers, decisions about many servers, and their tools.
 #![cfg(feature = "host")]
 
 mod config;
 mod consent;
+mod control;
+mod tools;

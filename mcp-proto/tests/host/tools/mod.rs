@@ -1,5 +1,4 @@
 //! The tools of many servers as a model sees them: names, filters, pins, search, deferral, results.
-#![cfg(feature = "host")]
 
 mod catalogue;
 mod conversation;

@@ -38,7 +38,7 @@ fn schema_follows_the_dialect_that_it_names() {
 /// C1.24
 #[test]
 fn documentation_lists_the_supported_dialects() {
-    let page = include_str!("../../src/validate/mod.rs");
+    let page = include_str!("../../../src/validate/mod.rs");
     let (_, list) = page.split_once("//! # Dialects").expect("the section of the dialects");
     let list = list.split("//! # ").next().unwrap_or_default();
     for dialect in ["2020-12, which is the default", "2019-09", "draft-07", "draft-06", "draft-04"] {

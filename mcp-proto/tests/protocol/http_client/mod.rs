@@ -1,9 +1,6 @@
 //! The client role over HTTP, without a socket.
 #![cfg(all(feature = "client", feature = "http"))]
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod chunked_results;
 mod contracts;
 mod detection;

@@ -1,9 +1,6 @@
 //! The server role, without a transport.
 #![cfg(feature = "server")]
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod answers;
 mod backpressure;
 mod contracts;

@@ -17,7 +17,7 @@ use mcp_proto::transport::StreamServer;
 use mcp_proto::{Bytes, Instant};
 use serde_json::json;
 
-#[path = "../../examples/blocking.rs"]
+#[path = "../../../examples/blocking.rs"]
 #[allow(dead_code, reason = "the program's own entry point")]
 mod blocking;
 

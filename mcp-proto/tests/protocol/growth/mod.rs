@@ -1,8 +1,6 @@
 //! No shape of input takes quadratic time: each test processes a size at which quadratic work would not end in time.
 #![cfg(all(feature = "std", feature = "client", feature = "server"))]
 
-#[path = "../common/mod.rs"]
-mod common;
 mod shapes;
 
 use std::sync::mpsc::channel;

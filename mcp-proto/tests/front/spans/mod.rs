@@ -1,12 +1,4 @@
 //! The spans of requests, by the feature `tracing`.
-#![cfg(all(
-    feature = "std",
-    feature = "client",
-    feature = "server",
-    feature = "http",
-    feature = "testing",
-    feature = "tracing"
-))]
 
 mod propagation;
 mod subscriber;

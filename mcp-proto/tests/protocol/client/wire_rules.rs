@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 
 use crate::common::client::{ClientHarness, config};
-use crate::tasks::{INTERVAL, created, declared};
+use super::tasks::{INTERVAL, created, declared};
 use mcp_proto::peer::client::{WatchFilter, WatchStart};
 use mcp_proto::peer::{ProgressOption, RequestError, RequestOptions};
 use mcp_proto::schema::{

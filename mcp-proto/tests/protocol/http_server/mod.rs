@@ -1,9 +1,6 @@
 //! The server role over HTTP, without a socket.
 #![cfg(all(feature = "server", feature = "http"))]
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod batches;
 mod contracts;
 mod exchange;

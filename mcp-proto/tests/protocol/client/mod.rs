@@ -1,9 +1,6 @@
 //! The client role, without a transport.
 #![cfg(all(feature = "std", feature = "client", feature = "server", feature = "http", feature = "testing"))]
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod batches;
 mod blocking_loop;
 mod cache;

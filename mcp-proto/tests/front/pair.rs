@@ -1,12 +1,4 @@
 //! `testing::pair`: a router and a client, joined on simulated time.
-#![cfg(all(
-    feature = "std",
-    feature = "client",
-    feature = "server",
-    feature = "http",
-    feature = "seal",
-    feature = "testing"
-))]
 
 use core::cell::Cell;
 use core::num::NonZeroUsize;

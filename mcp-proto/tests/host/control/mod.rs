@@ -1,5 +1,4 @@
 //! The decisions of a host about many servers: starts, outages and calls.
-#![cfg(feature = "host")]
 
 mod calls;
 mod driver;

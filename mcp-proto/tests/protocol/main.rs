@@ -1,0 +1,13 @@
+//! The machines, from the codec to the transports, without the async front.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod client;
+mod growth;
+mod http_client;
+mod http_server;
+mod schema;
+mod server;
+mod validate;
+mod wire;
