@@ -3,8 +3,8 @@
 use core::time::Duration;
 use std::collections::BTreeSet;
 
-use crate::common::client::{ClientHarness, config};
 use super::tasks::{INTERVAL, created, declared};
+use crate::common::client::{ClientHarness, config};
 use mcp_proto::peer::client::{WatchFilter, WatchStart};
 use mcp_proto::peer::{ProgressOption, RequestError, RequestOptions};
 use mcp_proto::schema::{
