@@ -1,0 +1,516 @@
+//! The command-line client with the servers of configuration files, from its user's view.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::common::auth_testbed::{AuthTestbed, visit};
+use crate::common::cli::{CommandOutput, output, program};
+use crate::common::terminal::TerminalProgram;
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use serde_json::{Value, json};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A home folder with a project in it, removed at the end of the test.
+struct Home(PathBuf);
+
+impl Home {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("mcpio-many-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(path.join("project")).unwrap();
+        // As approvals are bound to it, without links.
+        Self(path.canonicalize().unwrap())
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+
+    /// Writes a configuration file and returns its path.
+    fn write(&self, name: &str, config: &Value) -> String {
+        let path = self.0.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, config.to_string()).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    fn servers(&self, name: &str, servers: Value) -> String {
+        self.write(name, &json!({ "mcpServers": servers }))
+    }
+
+    /// The demo server, which writes its process id into a file first.
+    fn demo(&self, name: &str) -> Value {
+        let script = format!("echo $$ >> '{}'; exec '{}' serve", self.path(name), program().display());
+        json!({ "command": "sh", "args": ["-c", script] })
+    }
+
+    fn processes(&self, name: &str) -> Vec<i32> {
+        let text = fs::read_to_string(self.path(name)).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(program());
+        command.args(args).current_dir(self.path("project")).env("HOME", &self.0).env("NO_COLOR", "1");
+        command.env("XDG_STATE_HOME", self.path("state")).env("XDG_CONFIG_HOME", self.path(".config"));
+        command
+    }
+
+    /// Runs a command without a terminal.
+    fn run(&self, args: &[&str]) -> CommandOutput {
+        let mut command = self.command(args);
+        command.stdin(Stdio::null());
+        CommandOutput::of(output(&mut command.into()))
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        let ran = self.run(&[args, &["--json"]].concat());
+        serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {}{}", ran.out, ran.err))
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The members of this name of the objects in a list.
+fn names<'a>(list: &'a Value, name: &str) -> Vec<&'a str> {
+    list.as_array().unwrap().iter().filter_map(|item| item[name].as_str()).collect()
+}
+
+#[test]
+fn servers_are_shown_with_status_and_reason() {
+    let home = Home::new("servers");
+    let servers = json!({
+        "one": home.demo("one"),
+        "broken": { "command": "/nonexistent/program" },
+        "failing": { "command": "sh", "args": ["-c", "echo 'no database' >&2; exit 3"] },
+        "lazy": { "command": "sh", "args": ["-c", "true"], "lazy": true },
+        "off": { "command": "true", "disabled": true },
+    });
+    let file = home.servers("mcp.json", servers);
+    let ran = home.run(&["servers", "--user-config", &file]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let line = |name: &str| ran.out.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+    let words: Vec<&str> = line("one").split_whitespace().take(3).collect();
+    assert_eq!(words, ["one", "connected", "7"], "{}", ran.out);
+    assert!(line("broken").contains("failed") && line("broken").contains("no such file"), "{}", ran.out);
+    assert!(line("lazy").contains("idle") && line("off").contains("disabled"), "{}", ran.out);
+
+    let shown = home.json(&["servers", "--user-config", &file]);
+    let servers = &shown["servers"];
+    assert_eq!(names(servers, "server"), ["broken", "failing", "lazy", "off", "one"]);
+    assert_eq!(names(servers, "status"), ["failed", "failed", "idle", "disabled", "connected"]);
+    assert!(servers[1]["stderr"].as_str().unwrap().contains("no database"), "{servers}");
+    assert_eq!(servers[4]["tools"], 7);
+    assert!(servers[4]["startMs"].as_f64().unwrap() > 0.0, "{servers}");
+    assert!(home.processes("one").into_iter().all(|process| !runs(process)));
+}
+
+#[test]
+fn tools_of_all_servers_are_listed_searched_and_called() {
+    let home = Home::new("tools");
+    let file = home.servers("mcp.json", json!({ "one": home.demo("one"), "two": home.demo("two") }));
+    let config = ["--user-config", &file];
+    let with = |args: &[&'static str]| [args, &config].concat();
+
+    let listed = home.json(&with(&["tools"]));
+    assert_eq!(listed["tools"].as_array().unwrap().len(), 14);
+    assert!(names(&listed["tools"], "name").contains(&"mcp__two__add"));
+    assert_eq!(home.json(&with(&["tools", "one"]))["tools"].as_array().unwrap().len(), 7);
+    let described = home.run(&with(&["tools", "mcp__one__add"]));
+    assert!(
+        described.out.contains("server one") && described.out.contains("The one number."),
+        "{}",
+        described.out
+    );
+    let unknown = home.run(&with(&["tools", "mcp__one__ad"]));
+    assert_eq!(unknown.code, 2);
+    assert!(unknown.err.contains("did you mean mcp__one__add"), "{}", unknown.err);
+
+    let found = home.json(&with(&["search", "adds", "numbers"]));
+    assert_eq!(names(&found["tools"], "name")[..2], ["mcp__one__add", "mcp__two__add"]);
+
+    let starts = home.processes("two").len();
+    for args in [&["call", "one", "add", "a=2", "b=3"][..], &["call", "mcp__one__add", "a=2", "b=3"]] {
+        let args: Vec<&'static str> = args.to_vec();
+        assert_eq!(home.json(&with(&args))["structuredContent"], json!({ "sum": 5 }));
+    }
+    assert_eq!(home.processes("two").len(), starts, "a call starts no other server");
+    let failed = home.run(&with(&["call", "one", "fail"]));
+    assert_eq!(failed.code, 1, "{}", failed.err);
+    let progress = home.run(&with(&["call", "one", "count", "to=3"]));
+    assert!(progress.code == 0 && progress.err.contains("3/3"), "{}", progress.err);
+    for (args, why) in [
+        (&["call", "one"][..], "name one of its tools"),
+        (&["call", "one", "ad"], "did you mean add"),
+        (&["call", "one", "add", "a=x", "b=1"], "is not a number"),
+        (&["tools", "--header", "a: b"], "--header is for one server"),
+    ] {
+        let args: Vec<&'static str> = args.to_vec();
+        let ran = home.run(&with(&args));
+        assert!(ran.code != 0 && (ran.err + &ran.out).contains(why), "{why}");
+    }
+}
+
+#[test]
+fn command_line_names_one_server_or_files() {
+    let home = Home::new("usage");
+    let file = home.servers("mcp.json", json!({}));
+    for args in [
+        &["servers"][..],
+        &["doctor"],
+        &["search", "word"],
+        &["tools", "--config", &file, "--", "server"],
+        &["servers", "--config", &file],
+        &["servers", "--config", "/nonexistent/mcp.json"],
+    ] {
+        let ran = home.run(args);
+        assert_eq!(ran.code, 2, "{args:?}: {}{}", ran.out, ran.err);
+    }
+    let other = home.servers("project/.mcp.json", json!({ "a": { "command": "true" } }));
+    let ran = home.run(&["servers", "--config", &file, "--config", &other]);
+    assert!(ran.code == 2 && ran.err.contains("two projects"), "{}", ran.err);
+}
+
+#[test]
+fn project_server_does_nothing_until_the_user_approves_it_on_a_terminal() {
+    let home = Home::new("approve");
+    let mut server = home.demo("theirs");
+    server["env"] = json!({ "X": "${MCPIO_TEST_SECRET}" });
+    let file = home.servers("project/.mcp.json", json!({ "theirs": server }));
+    let hint = format!("mcpio approve --config {file} theirs");
+    let commands: [&[&str]; 6] = [
+        &["servers", "--config", &file],
+        &["tools", "--config", &file],
+        &["search", "add", "--config", &file],
+        &["call", "theirs", "add", "a=1", "b=2", "--config", &file],
+        &["call", "mcp__theirs__add", "a=1", "b=2", "--config", &file],
+        &["doctor", "--config", &file],
+    ];
+    for args in commands {
+        let ran = home.run(args);
+        assert!((ran.out.clone() + &ran.err).contains("approve"), "{args:?}: {}{}", ran.out, ran.err);
+    }
+    let doctor = home.run(&["doctor", "--config", &file]);
+    assert!(doctor.code == 1 && doctor.out.contains(&hint), "{}", doctor.out);
+    assert!(!doctor.out.contains("MCPIO_TEST_SECRET"), "{}", doctor.out);
+    // An approval needs a terminal.
+    let refused = home.run(&["approve", "--config", &file]);
+    assert!(refused.code == 2 && refused.err.contains("terminal"), "{}", refused.err);
+
+    let approve = |answer: &str| {
+        let mut terminal = TerminalProgram::start(&mut home.command(&["approve", "--config", &file]));
+        terminal.answer("Approve exactly this?", 1, answer);
+        terminal.end()
+    };
+    let declined = approve("n\n");
+    assert!(declined.out.contains("Not approved theirs"), "{}", declined.out);
+    assert!(home.run(&["doctor", "--config", &file]).out.contains(&hint));
+    assert_eq!(home.processes("theirs").len(), 0);
+
+    let approved = approve("y\n");
+    assert!(approved.code == 0 && approved.out.contains("Approved theirs"), "{}", approved.out);
+    for part in ["starts the program: sh", "sets the variable: X", "reads the variable: MCPIO_TEST_SECRET"] {
+        assert!(approved.err.contains(part), "{part:?} in {}", approved.err);
+    }
+    assert_eq!(home.processes("theirs").len(), 0, "the approval starts nothing");
+    let missing = home.run(&["doctor", "--config", &file]);
+    assert!(missing.code == 1 && missing.out.contains("export MCPIO_TEST_SECRET=VALUE"), "{}", missing.out);
+    let mut command = home.command(&["doctor", "--config", &file]);
+    command.env("MCPIO_TEST_SECRET", "x").stdin(Stdio::null());
+    let healthy = CommandOutput::of(output(&mut command.into()));
+    assert_eq!(healthy.code, 0, "{}{}", healthy.out, healthy.err);
+    assert!(healthy.out.contains("connected in") && healthy.out.contains("7 tools"), "{}", healthy.out);
+
+    // Any change asks again, and so does another file with the same content.
+    server["args"][1] = json!(format!("true; {}", server["args"][1].as_str().unwrap()));
+    home.servers("project/.mcp.json", json!({ "theirs": server }));
+    assert!(home.run(&["doctor", "--config", &file]).out.contains(&hint));
+}
+
+#[test]
+fn approval_can_be_revoked_without_a_terminal() {
+    let home = Home::new("revoke");
+    let file = home.servers("project/.mcp.json", json!({ "theirs": home.demo("theirs") }));
+    let mut terminal = TerminalProgram::start(&mut home.command(&["approve", "--config", &file]));
+    terminal.answer("Approve exactly this?", 1, "yes\n");
+    assert_eq!(terminal.end().code, 0);
+    let status = || home.json(&["servers", "--config", &file])["servers"][0]["status"].clone();
+    assert_eq!(status(), "connected");
+    // The approval is outside of the project, for the user alone.
+    let folder = home.0.join("state/mcpio/servers");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&folder.metadata().unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o700);
+    let revoked = home.json(&["approve", "--config", &file, "--revoke", "theirs"]);
+    assert_eq!(revoked, json!({ "revoked": ["theirs"] }));
+    assert_eq!(status(), "not approved");
+}
+
+#[test]
+fn files_of_known_applications_are_the_users_own() {
+    let home = Home::new("known");
+    let file = home.servers(".cursor/mcp.json", json!({ "mine": home.demo("mine") }));
+    let shown = home.json(&["servers", "--config", &file]);
+    assert_eq!(
+        (&shown["servers"][0]["status"], &shown["servers"][0]["scope"]),
+        (&json!("connected"), &json!("user"))
+    );
+    // The same name in a project is a project's.
+    let theirs = home.servers("project/.cursor/mcp.json", json!({ "theirs": home.demo("theirs") }));
+    let shown = home.json(&["servers", "--config", &theirs]);
+    assert_eq!(shown["servers"][0]["status"], "not approved");
+    // A project takes no name of the user's.
+    let theirs = home.servers("project/.mcp.json", json!({ "mine": home.demo("shadow") }));
+    let shown = home.json(&["servers", "--config", &theirs, "--config", &file]);
+    assert_eq!((names(&shown["servers"], "scope"), home.processes("shadow").len()), (vec!["user"], 0));
+    // A file of Claude has servers of the user for single projects.
+    let servers = |name: &str| json!({ "mcpServers": { name: home.demo(name) } });
+    let (here, elsewhere) = (home.path("project"), home.path("elsewhere"));
+    let projects = json!({ "projects": { here: servers("here"), elsewhere: servers("elsewhere") } });
+    let shown = home.json(&["servers", "--config", &home.write(".claude.json", &projects)]);
+    let fields = ["server", "status", "scope"].map(|field| names(&shown["servers"], field).concat());
+    assert_eq!(fields, ["here", "connected", "user"]);
+}
+
+#[test]
+fn doctor_says_what_is_wrong_with_each_server_and_what_to_do() {
+    let home = Home::new("doctor");
+    let servers = json!({
+        "good": home.demo("good"),
+        "missing": { "command": "no-such-program-of-mcpio" },
+        "variable": { "command": "true", "env": { "A": "${MCPIO_TEST_A}", "B": "${MCPIO_TEST_B}" } },
+        "failing": { "command": "sh", "args": ["-c", "echo 'no\u{1b}[2J database' >&2; exit 3"] },
+        "slow": { "command": "sleep", "args": ["100"], "startup_timeout_sec": 0.3 },
+        "wrong": { "args": ["x"] },
+        "off": { "command": "true", "disabled": true },
+    });
+    let file = home.servers("mcp.json", servers);
+    fs::write(home.path("broken.json"), "{\n  \"mcpServers\": { \"a\": }\n}").unwrap();
+    let broken = home.path("broken.json");
+    let args = ["doctor", "--user-config", &file, "--user-config", &broken];
+    let ran = home.run(&args);
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    for part in [
+        "line 2, column ",
+        "missing: could not start `no-such-program-of-mcpio`",
+        "export MCPIO_TEST_A=VALUE",
+        "export MCPIO_TEST_B=VALUE",
+        "| no\\u{1b}[2J database",
+        "within",
+        "--timeout SECONDS",
+        "the entry has no \"command\"",
+        "good: connected in",
+        "off: it is switched off",
+    ] {
+        assert!(ran.out.contains(part), "{part:?} in {}", ran.out);
+    }
+    let shown = home.json(&args);
+    let kind = |server: &str| {
+        let findings = shown["findings"].as_array().unwrap().iter();
+        findings.filter(|it| it["server"] == server).map(|it| it["kind"].clone()).next().unwrap()
+    };
+    assert_eq!(
+        (shown["ok"].clone(), kind("good"), kind("off"), kind("slow")),
+        (json!(false), json!("good"), json!("note"), json!("wrong"))
+    );
+}
+
+#[test]
+fn inputs_are_asked_for_on_the_terminal_and_passwords_are_hidden() {
+    let home = Home::new("inputs");
+    let script = format!("test \"$KEY-$NAME\" = hunter2-ann || exit 1; exec '{}' serve", program().display());
+    let config = json!({
+        "servers": { "one": {
+            "command": "sh", "args": ["-c", script], "env": { "KEY": "${input:key}", "NAME": "${input:name}" },
+        } },
+        "inputs": [
+            { "type": "promptString", "id": "key", "description": "The key", "password": true },
+            { "type": "promptString", "id": "name" },
+        ],
+    });
+    let file = home.write("mcp.json", &config);
+    let refused = home.json(&["servers", "--user-config", &file]);
+    assert!(
+        refused["servers"][0]["reason"].as_str().unwrap().contains("the input key has no value"),
+        "{refused}"
+    );
+
+    let mut terminal =
+        TerminalProgram::start(&mut home.command(&["servers", "--json", "--user-config", &file]));
+    terminal.answer("key: ", 1, "hunter2\n");
+    terminal.answer("name: ", 1, "ann\n");
+    let ran = terminal.end();
+    let shown: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(shown["servers"][0]["status"], "connected", "{}", ran.err);
+    assert!(ran.err.contains("The key") && ran.err.contains("ann"), "{}", ran.err);
+    assert!(!ran.err.contains("hunter2"), "{}", ran.err);
+}
+
+#[test]
+fn import_prints_one_configuration_without_resolving_references() {
+    let home = Home::new("import");
+    home.servers(
+        ".cursor/mcp.json",
+        json!({ "a": { "command": "x", "env": { "K": "${env:MCPIO_TEST_KEY}" } } }),
+    );
+    home.write(
+        ".config/Code/User/mcp.json",
+        &json!({ "servers": { "b": { "url": "https://b.example/mcp" } } }),
+    );
+    home.servers("project/.mcp.json", json!({ "theirs": { "command": "y" } }));
+    let mut command = home.command(&["import"]);
+    command.env("MCPIO_TEST_KEY", "hunter2").stdin(Stdio::null());
+    let ran = CommandOutput::of(output(&mut command.into()));
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let printed: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(
+        printed,
+        json!({ "mcpServers": {
+            "a": { "command": "x", "env": { "K": "${env:MCPIO_TEST_KEY}" } },
+            "b": { "type": "http", "url": "https://b.example/mcp" },
+        } })
+    );
+    let shown = home.json(&["import"]);
+    assert_eq!(shown["notes"].as_array().unwrap().len(), 2, "{shown}");
+}
+
+/// Whether a process runs; a zombie does not.
+fn runs(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
+    let is_zombie =
+        stat.is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.trim().starts_with('Z')));
+    !is_zombie && test_kill_process(Pid::from_raw(pid).unwrap()).is_ok()
+}
+
+/// `mcpio servers --watch --json`, line by line.
+struct Watch {
+    child: Child,
+    lines: Receiver<Value>,
+}
+
+impl Watch {
+    fn start(home: &Home, file: &str) -> Self {
+        let mut command = home.command(&["servers", "--watch", "--json", "--user-config", file]);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let (sender, lines) = channel();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                let _ = sender.send(serde_json::from_str(&line).unwrap());
+            }
+        });
+        Self { child, lines }
+    }
+
+    /// Waits for a line about this server with this status.
+    fn until(&self, server: &str, status: &str) -> Value {
+        let start = Instant::now();
+        loop {
+            let left = PATIENCE.saturating_sub(start.elapsed());
+            let line = self.lines.recv_timeout(left).unwrap_or_else(|_| panic!("{server} is never {status}"));
+            if line["server"] == server && line["status"] == status {
+                return line;
+            }
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn watch_reports_the_recovery_of_a_killed_server_and_leaves_no_process() {
+    let home = Home::new("watch");
+    let file = home.servers("mcp.json", json!({ "one": home.demo("one"), "two": home.demo("two") }));
+    let mut watch = Watch::start(&home, &file);
+    // In whichever order they are ready.
+    let first = watch.lines.recv_timeout(PATIENCE).unwrap();
+    assert!(first["startMs"].is_null() || first["status"] == "connected", "{first}");
+    let start = Instant::now();
+    while home.processes("one").is_empty() || home.processes("two").is_empty() {
+        assert!(start.elapsed() < PATIENCE);
+        thread::sleep(Duration::from_millis(5));
+    }
+    watch_connected(&watch, &first);
+    let before = home.processes("one")[0];
+    kill_process(Pid::from_raw(before).unwrap(), Signal::KILL).unwrap();
+    let lost = watch.until("one", "reconnecting");
+    assert!(lost["reason"].as_str().unwrap().contains("signal"), "{lost}");
+    let again = watch.until("one", "connected");
+    assert_eq!((&again["tools"], &again["current"]), (&json!(7), &json!(true)));
+    assert_ne!(*home.processes("one").last().unwrap(), before);
+
+    kill_process(Pid::from_child(&watch.child), Signal::TERM).unwrap();
+    let start = Instant::now();
+    let status = loop {
+        if let Some(status) = watch.child.try_wait().unwrap() {
+            break status;
+        }
+        assert!(start.elapsed() < PATIENCE, "it does not end");
+        thread::sleep(Duration::from_millis(5));
+    };
+    assert_eq!(status.code(), Some(143));
+    for process in [home.processes("one"), home.processes("two")].concat() {
+        assert!(!runs(process), "{process} outlives the command");
+    }
+}
+
+/// Waits until both servers are connected.
+fn watch_connected(watch: &Watch, first: &Value) {
+    let mut connected = std::collections::BTreeSet::new();
+    let mut line = first.clone();
+    loop {
+        if line["status"] == "connected" {
+            connected.insert(line["server"].as_str().unwrap().to_owned());
+        }
+        if connected.len() == 2 {
+            return;
+        }
+        line = watch.lines.recv_timeout(PATIENCE).expect("both servers connect");
+    }
+}
+
+#[test]
+fn paths_of_hints_are_quoted() {
+    let home = Home::new("quoted");
+    let file = home.servers("project/my servers.json", json!({ "a b": { "command": "true" } }));
+    let ran = home.run(&["doctor", "--config", &file]);
+    assert!(
+        Path::new(&file).exists() && ran.out.contains(&format!("--config '{file}' 'a b'")),
+        "{}",
+        ran.out
+    );
+}
+
+#[test]
+fn login_without_a_browser_ends_with_the_url_that_the_user_pastes() {
+    let home = Home::new("paste");
+    let town = smol::block_on(AuthTestbed::new());
+    let file = home.servers("servers.json", json!({ "web": { "url": town.url() } }));
+    let lines: [&[&str]; 2] = [&["web", "--user-config", &file], &[&town.url()]];
+    for (number, line) in (0..).zip(lines) {
+        let tokens = home.path(&format!("tokens-{number}"));
+        let words = [&["login", "--no-browser", "--tokens", &tokens], line].concat();
+        let mut login = TerminalProgram::start(&mut home.command(&words));
+        login.answer("paste the URL", 1, "http://127.0.0.1/callback?code=code-1&state=other\n");
+        let shown = login.shown();
+        let page = shown.lines().find_map(|line| line.trim().strip_prefix("http://")).unwrap();
+        let left = smol::block_on(visit("GET", &format!("http://{page}")));
+        login.answer("paste the whole URL", 1, &format!("{}\n", left.location().unwrap()));
+        let ended = login.end();
+        assert!(ended.code == 0 && ended.out.contains("Logged in"), "{}{}", ended.out, ended.err);
+    }
+}

@@ -1,0 +1,6 @@
+//! The command-line client.
+
+mod commands;
+mod hostile;
+mod many;
+mod signals;

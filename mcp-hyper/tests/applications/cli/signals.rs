@@ -1,0 +1,112 @@
+//! The command-line client at signals: it ends its server before it exits.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::common::cli::program;
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+
+/// Longer than all shutdown steps.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < PATIENCE, "not in time: {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Whether a process runs; a zombie does not.
+fn runs(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
+    let is_zombie =
+        stat.is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.trim().starts_with('Z')));
+    !is_zombie && test_kill_process(Pid::from_raw(pid).unwrap()).is_ok()
+}
+
+/// A command that waits for a server. Server and its child ignore closed input and SIGTERM.
+struct BlockedCommand {
+    child: Child,
+    file: PathBuf,
+    server: Vec<i32>,
+}
+
+impl BlockedCommand {
+    fn start(name: &str) -> Self {
+        let file = std::env::temp_dir().join(format!("mcp-cli-signals-{name}-{}", std::process::id()));
+        let _ = fs::remove_file(&file);
+        let script = format!(
+            "trap '' TERM INT HUP; sleep 100 & echo $$ $! done > {}; while :; do sleep 1; done",
+            file.display()
+        );
+        let mut command = Command::new(program());
+        command.args(["info", "--", "sh", "-c", &script]);
+        let child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let pids = |file: &Path| fs::read_to_string(file).ok().filter(|text| text.contains("done"));
+        eventually("the server has started", || pids(&file).is_some());
+        let server = pids(&file).unwrap().split(' ').filter_map(|pid| pid.parse().ok()).collect();
+        Self { child, file, server }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    fn end(&mut self) -> ExitStatus {
+        let mut status = None;
+        eventually("the command has ended", || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        });
+        assert_eq!(self.server.len(), 2);
+        for pid in &self.server {
+            assert!(!runs(*pid), "{pid} outlives the command");
+        }
+        status.unwrap()
+    }
+}
+
+impl Drop for BlockedCommand {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = fs::remove_file(&self.file);
+        for pid in self.server.iter().filter(|pid| runs(**pid)) {
+            let _ = kill_process(Pid::from_raw(*pid).unwrap(), Signal::KILL);
+        }
+    }
+}
+
+#[test]
+fn signals_run_the_shutdown_steps_and_set_the_exit_code() {
+    thread::scope(|scope| {
+        for (name, signal, code) in
+            [("int", Signal::INT, 130), ("term", Signal::TERM, 143), ("hup", Signal::HUP, 129)]
+        {
+            scope.spawn(move || {
+                let mut waiting = BlockedCommand::start(name);
+                let start = Instant::now();
+                waiting.signal(signal);
+                // Wrappers forward the signal a second time.
+                waiting.signal(signal);
+                assert_eq!(waiting.end().code(), Some(code), "{name}");
+                assert!(start.elapsed() > Duration::from_secs(1), "{name}: the server had no time to exit");
+            });
+        }
+    });
+}
+
+#[test]
+fn second_signal_kills_the_server_at_once() {
+    let mut waiting = BlockedCommand::start("second");
+    waiting.signal(Signal::TERM);
+    thread::sleep(Duration::from_millis(300));
+    assert!(waiting.child.try_wait().unwrap().is_none(), "the shutdown steps take longer");
+    let start = Instant::now();
+    waiting.signal(Signal::INT);
+    assert_eq!(waiting.end().code(), Some(143), "the first signal determines the exit code");
+    assert!(start.elapsed() < Duration::from_millis(1500), "{:?}", start.elapsed());
+}

@@ -1,0 +1,129 @@
+//! Calls: each has one end, whatever happens to its server.
+
+use std::time::Duration;
+
+use mcp_hyper::host::{CallEnd, CallError, CallPhase, HostEvent};
+use mcp_hyper::mcp_proto::host::control::{Repeat, Status};
+use serde_json::json;
+
+use super::testbed::*;
+use crate::common::runtime::within;
+use crate::common::server::*;
+
+/// A server that answers its first call by its own death, if it is the first of its kind.
+fn dying(folder: &Folder) -> serde_json::Value {
+    let flag = folder.path().join("died");
+    let script = crate::common::cli::script(&format!(
+        r#"while ask; do case $line in
+            *'"initialize"'*) answer '{{"protocolVersion":"2025-11-25","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"s","version":"1"}}}}' ;;
+            *server/discover*) refuse 'no' ;;
+            *tools/list*) answer '{{"tools":[{{"name":"read","inputSchema":{{"type":"object"}},"annotations":{{"readOnlyHint":true}}}},{{"name":"write","inputSchema":{{"type":"object"}}}}]}}' ;;
+            *tools/call*) [ -e '{flag}' ] || {{ : > '{flag}'; exit 1; }}; answer '{{"content":[{{"type":"text","text":"done"}}]}}' ;;
+        esac; done"#,
+        flag = flag.display(),
+    ));
+    folder.script("dying", &script)
+}
+
+/// K25
+#[test]
+fn call_whose_answer_was_lost_is_repeated_only_if_that_is_safe() {
+    bounded(async {
+        for (tool, is_safe) in [("mcp__dying__read", true), ("mcp__dying__write", false)] {
+            let folder = Folder::new();
+            let (host, _driver) = start(options(config(json!({ "dying": dying(&folder) }))));
+            host.ready().await;
+            let called = host.call_tool(tool, json!({})).await;
+            match called {
+                Ok(result) => assert!(is_safe && result.text_content() == "done"),
+                Err(error) => assert!(!is_safe && matches!(error, CallError::Lost), "{error}"),
+            }
+            until_status(&host, "dying", Status::Connected).await;
+            // The caller may say that it is.
+            std::fs::remove_file(folder.path().join("died")).unwrap();
+            let again = host.call_tool(tool, json!({})).repeat(Repeat::IfLost).await.unwrap();
+            assert_eq!(again.text_content(), "done");
+            assert_eq!(host.counters().lost, u64::from(!is_safe));
+        }
+    });
+}
+
+#[test]
+fn dropped_call_is_cancelled_at_the_server() {
+    bounded(async {
+        let log = HandlerLog::default();
+        let (listener, address) = listener();
+        let (_server, driver) = serving(router(&log)).listen(listener);
+        let _serving = smol::spawn(within(driver));
+        let servers = json!({ "web": { "url": format!("http://{address}/mcp") } });
+        let (host, _driver) = start(options(config(servers)));
+        host.ready().await;
+        let mut events = host.events();
+        let call = host.call_tool("mcp__web__wait", json!({}));
+        smol::future::or(async { drop(call.await) }, until("it has begun", || log.begun_calls() == 1)).await;
+        until("it is over", || log.ended_calls() == 1).await;
+        until("it is counted", || host.counters().cancelled == 1).await;
+        let ended = loop {
+            if let HostEvent::CallEnded { end, item, .. } = events.next().await.unwrap() {
+                break (end, item);
+            }
+        };
+        assert!(matches!(ended.0, CallEnd::Failed { phase: CallPhase::Sent, .. }), "{ended:?}");
+        assert_eq!(ended.1.as_deref(), Some("wait"));
+    });
+}
+
+#[test]
+fn call_that_takes_too_long_ends() {
+    bounded(async {
+        let folder = Folder::new();
+        let servers = json!({ "one": folder.demo("one"), "slow": folder.script("slow", "exec sleep 1000") });
+        let (host, _driver) =
+            start(options(config(servers)).control(|control| control.startup_gate = Duration::ZERO));
+        host.ready().await;
+        until_status(&host, "one", Status::Connected).await;
+        let called = host.call_tool("mcp__one__slow", json!({ "seconds": 1000 }));
+        let late = called.timeout(Duration::from_millis(50)).await.unwrap_err();
+        assert!(matches!(late, CallError::TimedOut), "{late}");
+        // Also while its server starts.
+        let ping = host.request::<mcp_hyper::mcp_proto::schema::Ping>("slow", Default::default());
+        let late = ping.timeout(Duration::from_millis(50)).await.unwrap_err();
+        assert!(matches!(late, CallError::TimedOut), "{late}");
+        assert_eq!(host.counters().timed_out, 2);
+    });
+}
+
+#[test]
+fn progress_of_a_call_is_reported() {
+    bounded(async {
+        let folder = Folder::new();
+        let (host, _driver) = start(options(config(json!({ "one": folder.demo("one") }))));
+        host.ready().await;
+        let (reports, received) = smol::channel::unbounded();
+        let count = host.call_tool("mcp__one__count", json!({ "to": 3, "delay_ms": 1 })).on_progress(
+            move |progress| {
+                reports.try_send(progress.progress.to_string()).unwrap();
+            },
+        );
+        assert_eq!(count.await.unwrap().text_content(), "Counted to 3.");
+        assert!(!received.is_empty());
+    });
+}
+
+#[test]
+fn calls_end_when_the_driver_is_dropped() {
+    bounded(async {
+        let folder = Folder::new();
+        let (host, driver) = start(options(config(json!({ "one": folder.demo("one") }))));
+        host.ready().await;
+        let call = smol::spawn({
+            let host = host.clone();
+            async move { host.call_tool("mcp__one__slow", json!({ "seconds": 1000 })).await }
+        });
+        until("it was made", || host.counters().calls == 1).await;
+        drop(driver.cancel().await);
+        assert!(matches!(call.await, Err(CallError::Closed)));
+        host.close().await;
+        until("the process has ended", || !is_running(folder.last_process("one"))).await;
+    });
+}

@@ -1,0 +1,64 @@
+//! Servers that a project names.
+
+use mcp_hyper::host::{CallError, HostEvent};
+use mcp_hyper::mcp_proto::host::config::Lookup;
+use mcp_hyper::mcp_proto::host::control::Status;
+use serde_json::json;
+
+use super::testbed::*;
+use crate::common::server::*;
+
+#[test]
+fn project_server_starts_nothing_until_the_user_approves() {
+    bounded(async {
+        let folder = Folder::new();
+        let mut server = folder.demo("one");
+        server["env"] = json!({ "X": "${MCP_HOST_TEST_VARIABLE}" });
+        let (looked_up, lookups) = smol::channel::unbounded();
+        let options = options(project(json!({ "one": server }))).lookups(move |_, lookup| {
+            looked_up.try_send(lookup).unwrap();
+            async { Some(mcp_hyper::mcp_proto::Secret::new("value")) }
+        });
+        let (host, mut events, _driver) = start_watched(options);
+        host.ready().await;
+        assert_eq!(status(&host, "one"), Status::Unapproved);
+        let request = loop {
+            if let HostEvent::ApprovalNeeded { request, .. } = events.next().await.unwrap() {
+                break request;
+            }
+        };
+        assert!(request.to_string().contains("starts the program: sh"), "{request}");
+        assert_eq!(host.pending_approvals()[0].to_string(), request.to_string());
+        let ping = host.request::<mcp_hyper::mcp_proto::schema::Ping>("one", Default::default());
+        assert!(matches!(ping.await, Err(CallError::Unavailable { status: Status::Unapproved, .. })));
+        host.reconnect("one").unwrap();
+        assert_eq!((folder.processes("one").len(), lookups.len()), (0, 0));
+
+        host.approve(request.approve());
+        until_status(&host, "one", Status::Connected).await;
+        assert_eq!(lookups.recv().await.unwrap(), Lookup::Variable("MCP_HOST_TEST_VARIABLE".into()));
+        assert_eq!(host.pending_approvals().len(), 0);
+
+        // Another content is asked for again.
+        let processes = folder.processes("one").len();
+        host.reload(&project(json!({ "one": folder.script("one", "exec sleep 1000") })));
+        until_status(&host, "one", Status::Unapproved).await;
+        until("it has ended", || !is_running(folder.last_process("one"))).await;
+        assert_eq!(folder.processes("one").len(), processes);
+    });
+}
+
+#[test]
+fn project_server_starts_once_the_user_has_answered_yes() {
+    bounded(async {
+        let folder = Folder::new();
+        let servers = json!({ "yes": folder.demo("yes"), "no": folder.demo("no") });
+        let options =
+            options(project(servers)).on_approval_request(|request| async move { request.server() == "yes" });
+        let (host, _driver) = start(options);
+        until_status(&host, "yes", Status::Connected).await;
+        assert_eq!(status(&host, "no"), Status::Unapproved);
+        assert_eq!(folder.processes("no").len(), 0);
+        assert_eq!(host.approvals().iter().count(), 1);
+    });
+}

@@ -1,0 +1,82 @@
+//! Lists of servers, and their changes.
+
+use mcp_hyper::host::HostEvent;
+use mcp_hyper::mcp_proto::front::NoArguments;
+use mcp_hyper::mcp_proto::host::control::Status;
+use mcp_hyper::mcp_proto::host::tools::{Freshness, ItemKind};
+use mcp_hyper::mcp_proto::schema::Tool;
+use mcp_hyper::{LiveRouter, Router};
+use serde_json::json;
+
+use super::testbed::*;
+use crate::common::runtime::within;
+use crate::common::server::*;
+
+fn tool(name: &str) -> Tool {
+    Tool::new(name, "", json!({ "type": "object" }))
+}
+
+fn live() -> LiveRouter {
+    Router::new("live", "1").tool_with(tool("first"), async |NoArguments {}, _| "first").live()
+}
+
+#[test]
+fn changed_list_of_tools_is_read_again() {
+    bounded(async {
+        let live = live();
+        let (listener, address) = listener();
+        let (_server, driver) = serving(live.clone()).listen(listener);
+        let _serving = smol::spawn(within(driver));
+        let servers = json!({ "web": { "url": format!("http://{address}/mcp") } });
+        let (host, _driver) = start(options(config(servers)));
+        host.ready().await;
+        assert_eq!(tool_names(&host), ["mcp__web__first"]);
+        let mut events = host.events();
+        live.update(|router| router.tool_with(tool("second"), async |NoArguments {}, _| "second")).unwrap();
+        until("the tool is listed", || tool_names(&host) == ["mcp__web__first", "mcp__web__second"]).await;
+        let mut seen = Vec::new();
+        while seen.len() < 2 {
+            match events.next().await.unwrap() {
+                HostEvent::CatalogueChanged { kind: ItemKind::Tool, .. } => seen.push("catalogue".to_owned()),
+                HostEvent::PinsChanged { changes, .. } => seen.push(changes[0].to_string()),
+                _ => {}
+            }
+        }
+        assert_eq!(seen, ["catalogue", "tool `second` added"]);
+        let called = host.call_tool("mcp__web__second", json!({})).await.unwrap();
+        assert_eq!(called.text_content(), "second");
+    });
+}
+
+#[test]
+fn prompts_resources_and_instructions_are_listed() {
+    bounded(async {
+        let folder = Folder::new();
+        let (host, _driver) = start(options(config(json!({ "one": folder.demo("one") }))));
+        host.ready().await;
+        until("everything is listed", || {
+            host.catalogue(|catalogue| {
+                catalogue.prompts().count() > 0
+                    && catalogue.resources().count() > 1
+                    && catalogue.templates().count() > 0
+                    && catalogue.instructions_of("one").is_some()
+            })
+        })
+        .await;
+        let prompt = host.get_prompt("mcp__one__greet", [("name", "Ada")]).await.unwrap();
+        assert!(!prompt.messages.is_empty());
+        let names: Vec<_> = host.catalogue(|catalogue| {
+            catalogue.resources().map(|entry| (entry.name.to_owned(), entry.item.uri.clone())).collect()
+        });
+        let (name, uri) = &names[0];
+        let read = host.read_resource(name).await.unwrap();
+        assert!(!read.contents.is_empty(), "{uri}");
+        assert_eq!(host.server("one").unwrap().lists, Freshness::Current);
+        host.set_enabled("one", false).unwrap();
+        until("the lists are old", || host.server("one").unwrap().lists == Freshness::Stale).await;
+        assert_eq!(status(&host, "one"), Status::Disabled);
+        assert!(host.catalogue(|catalogue| catalogue.tool("mcp__one__echo").is_ok()));
+        // Nothing that is switched off is offered.
+        assert_eq!(tool_names(&host), [""; 0]);
+    });
+}

@@ -1,0 +1,188 @@
+//! Logins at the servers of a running host.
+
+use mcp_hyper::auth::{AuthConfig, Authorization, MemoryStore};
+use mcp_hyper::host::{Host, HostLoginError, HostOptions, LoginPage};
+use mcp_hyper::mcp_proto::host::control::Status;
+use serde_json::{Value, json};
+use smol::Task;
+use smol::channel::{Receiver, unbounded};
+
+use super::testbed::*;
+use crate::common::auth_testbed::{AuthTestbed, agree, visit};
+use crate::common::server::*;
+
+/// Options of a host whose servers share the tokens in this store.
+fn with_logins(servers: Value, store: &MemoryStore) -> HostOptions {
+    let store = store.clone();
+    options(config(servers)).authorization(move |_, _| {
+        let config = AuthConfig::new("test", "http://127.0.0.1/callback");
+        Some(Authorization::new(config).store(store.clone()))
+    })
+}
+
+/// A host of one server, `web`, which requires a login.
+async fn start_with(entry: Value) -> (Host, Task<std::io::Result<()>>) {
+    let (host, driver) = start(with_logins(json!({ "web": entry }), &MemoryStore::default()));
+    host.ready().await;
+    assert_eq!(status(&host, "web"), Status::NeedsAuthorization, "{:?}", host.servers());
+    (host, driver)
+}
+
+type Login = Task<Result<(), HostLoginError>>;
+
+/// Starts a login, whose page arrives at the receiver.
+fn log_in(host: &Host) -> (Login, Receiver<LoginPage>) {
+    let (pages, opened) = unbounded();
+    let host = host.clone();
+    let login = smol::spawn(crate::common::runtime::within(async move {
+        let status = host.log_in("web", move |page| pages.try_send(page).unwrap()).await?;
+        assert!(status.is_some());
+        Ok(())
+    }));
+    (login, opened)
+}
+
+/// A parameter of the page's URL.
+fn parameter(page: &LoginPage, name: &str) -> Option<String> {
+    let (_, query) = page.page.url.split_once('?')?;
+    let mut fields = query.split('&').filter_map(|field| field.split_once('='));
+    fields.find(|(known, _)| *known == name).map(|(_, value)| value.to_owned())
+}
+
+#[test]
+fn server_is_connected_once_the_user_has_logged_in() {
+    bounded(async {
+        let testbed = AuthTestbed::new().await;
+        let servers = json!({ "web": { "url": testbed.url() } });
+        let store = MemoryStore::default();
+        let (host, _driver) = start(with_logins(servers.clone(), &store));
+        host.ready().await;
+        assert_eq!(status(&host, "web"), Status::NeedsAuthorization, "{:?}", host.servers());
+        assert!(testbed.requests_to("/register").is_empty(), "client registered without a login");
+        let (login, pages) = log_in(&host);
+        let page = pages.recv().await.unwrap();
+        assert_eq!((&*page.server, page.page.issuer.as_str()), ("web", testbed.base()));
+        assert!(!format!("{page:?}").contains("state="), "{page:?}");
+        assert_eq!(agree(&page.page.url).await.status, 200);
+        login.await.unwrap();
+        until_status(&host, "web", Status::Connected).await;
+        let called = host.call_tool("mcp__web__tool", json!({})).await.unwrap();
+        assert_eq!(called.text_content(), "done");
+        assert!(page.finish("?code=1&state=2").is_err(), "the login is over");
+
+        // The tokens are stored: neither another login nor another host needs a page.
+        let (login, pages) = log_in(&host);
+        login.await.unwrap();
+        assert!(pages.is_empty());
+        let (other, _driver) = start(with_logins(servers, &store));
+        other.ready().await;
+        assert_eq!(status(&other, "web"), Status::Connected, "{:?}", other.servers());
+    });
+}
+
+#[test]
+fn login_has_the_settings_of_the_entry() {
+    bounded(async {
+        let testbed = AuthTestbed::new().await;
+        let port = {
+            let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            free.local_addr().unwrap().port()
+        };
+        let oauth = json!({
+            "clientId": "my-client", "issuer": testbed.base(), "scopes": ["read", "write"], "callbackPort": port,
+        });
+        let (host, _driver) = start_with(json!({ "url": testbed.url(), "oauth": oauth })).await;
+        let (login, pages) = log_in(&host);
+        let page = pages.recv().await.unwrap();
+        assert_eq!(parameter(&page, "client_id").unwrap(), "my-client");
+        assert_eq!(parameter(&page, "scope").unwrap(), "read+write");
+        assert!(page.page.redirect_uri.starts_with(&format!("http://127.0.0.1:{port}/callback")));
+        assert_eq!(agree(&page.page.url).await.status, 200);
+        // The user granted fewer scopes, and is not asked again.
+        login.await.unwrap();
+        assert!(pages.is_empty() && testbed.requests_to("/register").is_empty());
+        assert_eq!(testbed.requests_to("/token")[0].form("client_id").unwrap(), "my-client");
+
+        // Another authorization server than that of the entry learns nothing of the client.
+        let oauth =
+            json!({ "clientId": "my-client", "clientSecret": "marker", "issuer": "https://login.example" });
+        let (host, _driver) = start_with(json!({ "url": testbed.url(), "oauth": oauth })).await;
+        let (login, pages) = log_in(&host);
+        let error = login.await.unwrap_err();
+        assert!(matches!(error, HostLoginError::Connection(_)) && pages.is_empty(), "{error:?}");
+        assert_eq!(testbed.requests_to("/token").len(), 1);
+    });
+}
+
+#[test]
+fn pasted_redirect_completes_the_login() {
+    bounded(async {
+        let testbed = AuthTestbed::new().await;
+        let (host, _driver) = start_with(json!({ "url": testbed.url() })).await;
+        let (login, pages) = log_in(&host);
+        let page = pages.recv().await.unwrap();
+        // The browser is on another machine.
+        let shown = visit("GET", &page.page.url).await;
+        assert!(page.finish("http://127.0.0.1/callback?code=code-1&state=other").is_err());
+        page.finish(&format!(" {}\n", shown.location().unwrap())).unwrap();
+        login.await.unwrap();
+        until_status(&host, "web", Status::Connected).await;
+    });
+}
+
+#[test]
+fn server_stays_as_it_is_if_the_user_does_not_log_in() {
+    bounded(async {
+        let testbed = AuthTestbed::new().await;
+        let (host, _driver) = start_with(json!({ "url": testbed.url() })).await;
+        let (login, pages) = log_in(&host);
+        pages.recv().await.unwrap().cancel();
+        let error = login.await.unwrap_err();
+        assert!(matches!(error, HostLoginError::Connection(_)), "{error:?}");
+        assert_eq!(status(&host, "web"), Status::NeedsAuthorization);
+        assert_eq!(host.server("web").unwrap().attempts, 1);
+
+        let (login, pages) = log_in(&host);
+        let page = pages.recv().await.unwrap();
+        login.cancel().await;
+        assert!(page.finish("?code=1&state=2").is_err(), "the login was dropped");
+
+        let (login, pages) = log_in(&host);
+        pages.recv().await.unwrap();
+        host.close().await;
+        assert!(matches!(login.await.unwrap_err(), HostLoginError::UnknownServer));
+    });
+}
+
+#[test]
+fn login_that_cannot_start_says_why() {
+    bounded(async {
+        let folder = Folder::new();
+        let servers = json!({
+            "program": folder.demo("program"),
+            "issuer": { "url": "http://127.0.0.1:1/mcp",
+                        "oauth": { "clientId": "me", "clientSecret": "marker", "issuer": "nowhere" } },
+            "secret": { "url": "http://127.0.0.1:1/mcp", "oauth": { "clientId": "me", "clientSecret": "marker" } },
+            "variable": { "url": "http://127.0.0.1:1/${MCP_HOST_TEST_UNSET}" },
+        });
+        let (host, _driver) = start(with_logins(servers, &MemoryStore::default()));
+        let fails = async |host: &Host, name: &str| host.log_in(name, |_| ()).await.unwrap_err();
+        assert!(matches!(fails(&host, "other").await, HostLoginError::UnknownServer));
+        assert!(matches!(fails(&host, "program").await, HostLoginError::NoAuthorization));
+        for (name, reason) in
+            [("secret", "client secret"), ("issuer", "issuer"), ("variable", "MCP_HOST_TEST_UNSET")]
+        {
+            let error = fails(&host, name).await;
+            assert!(matches!(error, HostLoginError::NotStarted(_)), "{error:?}");
+            assert!(error.to_string().contains(reason) && !error.to_string().contains("marker"), "{error}");
+        }
+
+        let web = json!({ "web": { "url": "http://127.0.0.1:1/mcp" } });
+        let (host, _driver) = start(options(config(web.clone())));
+        assert!(matches!(fails(&host, "web").await, HostLoginError::NoAuthorization));
+        // A project's server is contacted only once the user has approved it.
+        let (host, _driver) = start(options(project(web)).authorization(|_, _| unreachable!()));
+        let error = fails(&host, "web").await;
+        assert!(error.to_string().contains("not approved"), "{error}");
+    });
+}

@@ -1,0 +1,15 @@
+//! Hosts of real programs and servers at URLs.
+#![cfg(all(unix, feature = "cli", feature = "host"))]
+
+mod calls;
+mod consent;
+mod lists;
+mod login;
+mod servers;
+mod spills;
+mod storage;
+mod testbed;
+mod tls;
+#[cfg(feature = "tracing")]
+mod traced;
+mod websocket;

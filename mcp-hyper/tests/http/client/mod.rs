@@ -1,0 +1,20 @@
+//! Clients, against servers whose responses the test chooses.
+
+#[cfg(feature = "auth")]
+mod auth;
+#[cfg(feature = "tokio")]
+mod blocked_task;
+mod connections;
+#[cfg(feature = "auth")]
+mod contexts;
+mod exchanges;
+mod http2;
+mod proxy;
+#[cfg(feature = "auth")]
+mod redirects;
+#[cfg(feature = "auth")]
+mod secrets;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(feature = "auth")]
+mod tokens;

@@ -1,0 +1,10 @@
+//! Clients and servers over HTTP and WebSocket.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod client;
+mod descriptors;
+mod restart;
+mod server;
+mod websocket;

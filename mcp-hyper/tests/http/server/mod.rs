@@ -1,0 +1,11 @@
+//! Servers over real sockets.
+
+mod attachments;
+mod embedding;
+mod exchanges;
+mod http2;
+mod limits;
+mod owners;
+#[cfg(feature = "auth-jwt")]
+mod protected;
+mod shutdown;
