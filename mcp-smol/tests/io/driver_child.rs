@@ -1,7 +1,4 @@
 //! The client's driver over real child processes. The servers are shell scripts.
-#![cfg(unix)]
-
-mod common;
 
 use std::cell::Cell;
 use std::fs;
@@ -10,7 +7,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use common::{Scratch, bounded, eventually, run, runs, state, times};
+use crate::common::{self, Scratch, bounded, eventually, run, runs, state, times};
 use futures_lite::future;
 use mcp_proto::front::{Client, ClientHandlers, Error};
 use mcp_proto::peer::LostReason;

@@ -1,11 +1,8 @@
 //! The shutdown steps, one by one: none of them leaves a process or a zombie.
-#![cfg(unix)]
-
-mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{Scratch, eventually, line, run, runs, sh, state, times};
+use crate::common::{Scratch, eventually, line, run, runs, sh, state, times};
 use mcp_smol::{Child, Command, ShutdownStep, ShutdownTimeouts};
 
 /// Spawns a program and waits for its first line of output, which it prints when its traps are set.

@@ -1,14 +1,11 @@
 //! Reading and writing at once, over pipes and sockets, under several executors.
-#![cfg(unix)]
-
-mod common;
 
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::task::Poll;
 
-use common::{bounded, run, sh};
+use crate::common::{self, bounded, run, sh};
 use futures_lite::{AsyncRead, AsyncWrite, future};
 use mcp_smol::{Command, Io};
 use smol::net::unix::UnixStream;

@@ -1,11 +1,8 @@
 //! Starting programs, and the errors of failed starts.
-#![cfg(unix)]
-
-mod common;
 
 use std::collections::BTreeSet;
 
-use common::{Scratch, run, sh};
+use crate::common::{self, Scratch, run, sh};
 use futures_lite::AsyncReadExt as _;
 use mcp_smol::{Command, Environment, SpawnError, SpawnErrorKind};
 

@@ -1,7 +1,4 @@
 //! The server's driver over sockets, with this crate's client or with hand-written lines.
-#![cfg(unix)]
-
-mod common;
 
 use std::cell::Cell;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -12,7 +9,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{bounded, run};
+use crate::common::{self, bounded, run};
 use futures_lite::future;
 use mcp_proto::front::{Context, Error, Event, NoArguments, Router};
 use mcp_proto::peer::client::{CloseReason, EraPolicy};

@@ -2,8 +2,6 @@
 // tokio starts its reactor itself.
 #![cfg(all(target_os = "linux", feature = "smol"))]
 
-mod common;
-
 use std::env;
 use std::panic;
 use std::process;
@@ -14,10 +12,10 @@ use mcp_proto::front::Router;
 use mcp_smol::Command;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use common::bounded;
+use crate::common::bounded;
 
 const ROLE: &str = "MCP_SMOL_TEST_DESCRIPTORS";
-const NAME: &str = "process_without_descriptors_gets_errors_and_no_panics";
+const NAME: &str = "descriptors::process_without_descriptors_gets_errors_and_no_panics";
 
 /// Runs in a process of its own, whose reactor has not been started.
 #[test]

@@ -1,7 +1,4 @@
 //! The client's driver over sockets. The servers are scripts in Rust.
-#![cfg(unix)]
-
-mod common;
 
 use std::future::Future as _;
 use std::io::{self, Read as _, Write as _};
@@ -14,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-use common::run;
+use crate::common::{self, run};
 use futures_lite::AsyncRead;
 use futures_lite::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use mcp_proto::front::{Client, Error};
@@ -111,7 +108,7 @@ fn tcp_socket_carries_a_session() {
 /// C3.8
 #[test]
 fn documentation_says_how_a_connection_on_a_stream_is_established() {
-    let source = include_str!("../src/client.rs");
+    let source = include_str!("../../src/client.rs");
     let (before, _) = source.split_once("pub fn connect_stream<").expect("the function");
     let docs = before.rsplit("\n}\n").next().unwrap_or_default();
     for words in

@@ -1,7 +1,4 @@
 //! Standard error: drained whether or not a task polls, its end buffered, readable line by line.
-#![cfg(unix)]
-
-mod common;
 
 use std::future::Future as _;
 use std::pin::Pin;
@@ -9,7 +6,7 @@ use std::sync::{Arc, Barrier};
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
-use common::{eventually, line, run, runs, sh, state};
+use crate::common::{self, eventually, line, run, runs, sh, state};
 use futures_lite::StreamExt as _;
 use smol::Timer;
 
