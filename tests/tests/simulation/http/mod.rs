@@ -2,7 +2,6 @@
 //!
 //! Each run is determined by its seed. `MCP_SIM_SEEDS=100000` runs more of them; a seed that fails prints the command
 //! that runs it alone.
-#![allow(unreachable_pub, reason = "the modules of a test")]
 
 mod cluster;
 mod directed;
@@ -51,8 +50,8 @@ fn run(test: &str, era: Era, site: ServerFactory<'_>) -> Tally {
             for line in &lines[lines.len().saturating_sub(500)..] {
                 eprintln!("{line}");
             }
-            let command = "cargo test -p mcp-tests --test http_simulation";
-            eprintln!("to repeat it: MCP_SIM_SEED={seed} {command} {test} -- --exact");
+            let command = "cargo test -p mcp-tests --test simulation http::";
+            eprintln!("to repeat it: MCP_SIM_SEED={seed} {command}{test} -- --exact");
             resume_unwind(panic);
         }
         tally.add(&first.tally);
