@@ -137,9 +137,9 @@ impl From<ClientConfig> for ClientOptions {
             prior_knowledge: false,
             connect_timeout: CONNECT_TIMEOUT,
             idle_timeout: IDLE_TIMEOUT,
-            authorization: AuthOptions::default(),
-            tls: TlsOptions::default(),
-            websocket: WebSocketOptions::default(),
+            authorization: Default::default(),
+            tls: Default::default(),
+            websocket: Default::default(),
         }
     }
 }

@@ -128,7 +128,7 @@ impl Shared {
             driver: None,
             waiting: Vec::new(),
             wakes: Vec::new(),
-            traced: TracedEvents::default(),
+            traced: Default::default(),
         };
         Self { clock, state: Mutex::new(state), catalogue: Mutex::new(catalogue) }
     }

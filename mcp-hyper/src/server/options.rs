@@ -145,8 +145,8 @@ impl<H: HandlerMode> ServerOptions<H> {
             tls: None,
             principal: None,
             proxies: TrustedProxies::default(),
-            guard: GuardOptions::default(),
-            websocket: WebSocketOptions::default(),
+            guard: Default::default(),
+            websocket: Default::default(),
             on_error: Arc::new(|_| {}),
         }
     }

@@ -161,7 +161,7 @@
 //! `poll_link` and `poll_transmit`. For each `Open` the driver owes it the head of the
 //! answer, unless there is none, its body in pieces, and exactly one end. It says whether a request that failed may have
 //! reached the server: only one that cannot is sent again. It adds no redirects, cookies, retries or decompression of its
-//! own. A server over HTTP has an `front::http::HttpExchange` for each request, and one driver for
+//! own. A server over HTTP has a `front::http::HttpExchange` for each request, and one driver for
 //! all sessions, which is polled for as long as the server serves.
 //!
 //! # Adapters to start from

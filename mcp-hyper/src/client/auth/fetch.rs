@@ -77,7 +77,7 @@ pub(crate) async fn fetch_once(
         unix_socket: None,
         prior_knowledge: false,
         timeout: PATIENCE,
-        tls: TlsOptions::default(),
+        tls: Default::default(),
         background: BackgroundTasks::default(),
     };
     let background = connector.background.clone();

@@ -64,7 +64,7 @@ where
     let mut core = ClientCore::default();
     core.notifications = handlers.notification_queue();
     let shared = Arc::new(Shared::new(core, machine, clock));
-    let handle = ClientInner { connection: shared.clone(), outputs: OutputChecker::default() };
+    let handle = ClientInner { connection: shared.clone(), outputs: Default::default() };
     let client = Client { inner: Arc::new(handle) };
     (client, ClientDriver::new(shared, handlers))
 }

@@ -75,7 +75,7 @@ impl Client {
     pub fn resume_task(&self, id: impl Into<String>) -> TaskHandle {
         TaskHandle {
             link: self.inner.clone(),
-            called_tool: CalledTool::default(),
+            called_tool: Default::default(),
             id: id.into(),
             initial_report: None,
         }

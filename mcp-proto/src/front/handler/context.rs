@@ -68,7 +68,7 @@ impl Context {
         Self {
             info: Arc::new(RequestInfo { request, input_rounds }),
             task: None,
-            declared_scopes: DeclaredScopes::default(),
+            declared_scopes: Default::default(),
             state,
         }
     }

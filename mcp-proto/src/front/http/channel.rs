@@ -69,7 +69,7 @@ impl<H: HandlerMode> HttpServer<H> {
         attachments: Attachments,
         handshake: Result<ResponseHeaders, HttpResponse>,
     ) -> (HttpExchange<H>, Option<HttpChannel<H>>) {
-        self.upgrade_as(head, principal, CallerAccess::default(), attachments, handshake)
+        self.upgrade_as(head, principal, Default::default(), attachments, handshake)
     }
 
     /// Like [`upgrade`](Self::upgrade), for a request that a [guard](crate::front::guard) accepted. The channel ends

@@ -81,9 +81,9 @@ impl<M: HandlerMode> RouterContents<M> {
             task_registry: None,
             task_tools: Arc::default(),
             subscription_access: None,
-            headers: ToolHeaders::default(),
-            scopes: ToolScopes::default(),
-            input_checks: InputChecks::default(),
+            headers: Default::default(),
+            scopes: Default::default(),
+            input_checks: Default::default(),
             rates: Rates::default(),
             error: None,
         }
