@@ -1,10 +1,11 @@
-//! Guides: which crate and which features to depend on, tests of your own code, the way from `rmcp`, other SDKs.
+//! Guides, one page each: servers, clients, hosts, authorization, tests; below, which crate and which features to choose.
 //!
 //! | To | Read |
 //! |---|---|
-//! | write a client or a server | [`mcp_proto::front`], and the repository's README |
-//! | use many servers at once, from configuration files | the module `host`, with the feature `host` |
-//! | log in to servers, or require tokens of clients | the module `auth`, with the feature `auth` |
+//! | write a server: tools that a model calls in your program | [`server`] |
+//! | write a client: call the tools of a server | [`client`] |
+//! | use many servers at once, from configuration files | [`host`] |
+//! | log in to servers, or require tokens of clients | [`authorization`] |
 //! | write an adapter for another runtime | the page `guide` in [`mcp_proto::adapter`] |
 //! | test your own server or client | [`testing`] |
 //! | move from `rmcp` | [`migrating`] |
@@ -82,6 +83,10 @@
 //! }
 //! ```
 
+pub mod authorization;
+pub mod client;
 pub mod comparison;
+pub mod host;
 pub mod migrating;
+pub mod server;
 pub mod testing;

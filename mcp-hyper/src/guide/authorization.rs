@@ -1,0 +1,76 @@
+//! Authorization: a client that logs in, and a server that requires tokens.
+//!
+//! MCP uses OAuth 2.1 over HTTP. An *authorization server* (the issuer), such as Keycloak, shows the login page and issues
+//! tokens. Your server checks them and never sees a password.
+//! [The specification](https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization) has the details; these
+//! crates do the discovery, the registration, the exchange of codes and the refresh.
+//!
+//! A server with a fixed key needs none of it: [`ClientOptions::header`](crate::ClientOptions::header) sends one.
+//!
+//! # A client (feature `auth`)
+//!
+//! ```no_run
+//! use mcp_hyper::ClientOptions;
+//! use mcp_hyper::auth::{AuthConfig, Authorization, Event, FileStore, LoopbackRedirects};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let redirects = LoopbackRedirects::bind()?;
+//! let authorization = Authorization::new(AuthConfig::new("my program", redirects.uri()))
+//!     .store(FileStore::new("/home/ann/.local/state/my-program"))
+//!     .redirects(redirects)
+//!     .on_event(|event| {
+//!         if let Event::NeedsAuthorization(page) = event {
+//!             println!("{} asks you to agree: {}", page.issuer, page.url);
+//!         }
+//!     });
+//! let (client, driver) =
+//!     ClientOptions::new("my-program", "1.0.0").authorization(authorization).connect("https://notes.example.com/mcp")?;
+//! # drop((client, driver));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A call that needs a login waits until the user has agreed on the page, and is then sent again. The program opens the
+//! page, after it has shown the user whose it is. Tokens are stored and refreshed; several processes may share a store.
+//!
+//! | Without a user | Use |
+//! |---|---|
+//! | client credentials, a key of the client, a workload identity | `Grant` of `mcp_proto::auth::client`, in the configuration |
+//! | no loopback port | `AuthHandle::finish` with the URL that the user pastes |
+//! | from the command line | `mcpio login URL`, `whoami`, `logout` |
+//!
+//! # A server (feature `auth-jwt`)
+//!
+//! ```no_run
+//! use mcp_hyper::auth::{Guard, JwtConfig, JwtVerifier, Protection};
+//! use mcp_hyper::{Context, HandlerError, Router, ServerOptions};
+//! # #[derive(serde::Deserialize, schemars::JsonSchema)] struct Note { id: u32 }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let issuer = "https://login.example.com";
+//! let protection = Protection::new("https://notes.example.com/mcp", issuer)?.required(["notes:read"])?;
+//! let router = Router::new("notes", "1.0.0").tool("erase", "Erases a note", async |note: Note, cx: Context| {
+//!     cx.require(["notes:write"])?;
+//!     Ok::<_, HandlerError>(format!("{:?} has erased note {}", cx.principal(), note.id))
+//! });
+//! let guard = Guard::new(protection, JwtVerifier::new(JwtConfig::new(issuer)));
+//! # smol::block_on(async {
+//! let listener = smol::net::TcpListener::bind("127.0.0.1:8080").await?;
+//! let (_server, driver) = ServerOptions::new(router).protect(guard).listen(listener);
+//! # Ok(driver.await?)
+//! # })
+//! # }
+//! ```
+//!
+//! Requests without a valid token get 401 with a challenge that names the issuer, so that clients find the login page.
+//! `Context::require` answers 403 with the missing scopes, and the client asks the user again. `Router::tool_scopes` declares
+//! them for a whole tool. `Context::principal` is the user: sessions, tasks and quotas are bound to it.
+//!
+//! | Tokens are | Use |
+//! |---|---|
+//! | signed (JWT) | `JwtVerifier`: fetches and caches the issuer's keys; feature `auth-jwt` |
+//! | opaque | `IntrospectionVerifier`: asks the issuer; feature `auth` |
+//! | your own | a function, as `Guard` documents; feature `auth` |
+//!
+//! The name in `Protection::new` is the URL by which clients know the server. Tokens for another resource are refused.
+//! `tests/authorization` runs both sides against a real authorization server.

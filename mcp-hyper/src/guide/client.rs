@@ -1,0 +1,122 @@
+//! Writing a client: calling the tools of a server from your program.
+//!
+//! Connecting returns two things. The [`Client`](crate::Client) is the handle that your program uses: cheap to clone, on any
+//! thread. The **driver** is a future that moves the bytes of the connection: spawn it on your executor, or nothing
+//! happens.
+//!
+//! # A server that is a program
+//!
+//! ```no_run
+//! use mcp_smol::Command;
+//! use serde_json::json;
+//!
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     smol::block_on(async {
+//!         let command = Command::new("npx").args(["-y", "@modelcontextprotocol/server-everything"]);
+//!         let (client, driver) = mcp_smol::connect(command);
+//!         smol::spawn(driver).detach();
+//!
+//!         for tool in client.list_tools().await? {
+//!             println!("{}: {}", tool.name, tool.description.unwrap_or_default());
+//!         }
+//!         let sum = client.call_tool("get-sum", json!({ "a": 2, "b": 3 })).await?;
+//!         println!("{}", sum.text_content());
+//!         client.close().await;
+//!         Ok(())
+//!     })
+//! }
+//! ```
+//!
+//! The program inherits few variables of the environment; `Command::env` adds others. [`Client::close`](crate::Client::close)
+//! ends it and what it has started. If it exits, the errors of the calls quote the end of its standard error.
+//!
+//! # A server at a URL
+//!
+//! Only the connection differs. `https:` and `http:` URLs work with the default features, `wss:` and `ws:` with `websocket`:
+//!
+//! ```no_run
+//! use std::time::Duration;
+//!
+//! use mcp_hyper::ClientOptions;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let (client, driver) = ClientOptions::new("my-program", "1.0.0")
+//!     .header("authorization", "Bearer my-key")
+//!     .request_timeout(Duration::from_secs(10))
+//!     .connect("https://example.com/mcp")?;
+//! # smol::block_on(async {
+//! smol::spawn(driver).detach();
+//! println!("{:?}", client.ready().await?.revision);
+//! # Ok(())
+//! # })
+//! # }
+//! ```
+//!
+//! # On Tokio
+//!
+//! Spawn the driver with `tokio::spawn(driver)`. The default feature `smol` works under it, with a thread for sockets and
+//! timers; the feature `tokio` in its place uses Tokio's own.
+//!
+//! # Calls
+//!
+//! A call is a future that takes options before it is awaited. Dropping it cancels the call, at the server too:
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use mcp_hyper::{Client, Error};
+//! use serde_json::json;
+//!
+//! async fn export(client: &Client) -> Result<String, Error> {
+//!     let result = client
+//!         .call_tool("export", json!({ "format": "pdf" }))
+//!         .timeout(Duration::from_secs(60))
+//!         .on_progress(|report| println!("{}", report.progress))
+//!         .await?;
+//!     if result.failed() {
+//!         println!("The tool reports a failure.");
+//!     }
+//!     Ok(result.text_content())
+//! }
+//! # drop(export);
+//! ```
+//!
+//! | Time | Default | Changed by |
+//! |---|---|---|
+//! | for an answer, or for the next report of progress | 30 s | `timeout`; `request_timeout` of the options |
+//! | for an answer, whatever its progress | 10 min | `hard_timeout` |
+//! | until the server is ready | 120 s | `ready_timeout` of the options |
+//!
+//! Each call has exactly one outcome. [`Error::is_unsent`](crate::Error::is_unsent) says that the server cannot have acted on
+//! it. A tool that fails is no error: [`failed`](crate::CallToolResult::failed) tells, and its text is for the model.
+//!
+//! # Questions of the server
+//!
+//! A server may ask the user ([elicitation](https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation)) or
+//! the model (sampling). A client declares what it has handlers for, and servers of every revision then ask:
+//!
+//! ```
+//! use mcp_hyper::schema::{ElicitResult, Map};
+//! use mcp_hyper::{ClientContext, ClientHandlers, ElicitParams};
+//!
+//! let handlers = ClientHandlers::new().elicitation(async |question: ElicitParams, _: ClientContext| {
+//!     // Show it with the name of the server, and let the user choose.
+//!     println!("{}", question.message());
+//!     ElicitResult::accept(Map::new())
+//! });
+//! let options = mcp_hyper::ClientOptions::new("my-program", "1.0.0").handlers(handlers);
+//! # drop(options);
+//! ```
+//!
+//! # Changes
+//!
+//! [`Client::watch`](crate::Client::watch) reports changed lists and resources, across reconnections and in every revision.
+//!
+//! # More
+//!
+//! | To | Read |
+//! |---|---|
+//! | log in | [`authorization`](super::authorization) |
+//! | use the servers of configuration files | [`host`](super::host) |
+//! | test the program | [`testing`](super::testing) |
+//! | show users what a command, a page or a tool would do | [`mcp_proto::consent`] |

@@ -1,0 +1,168 @@
+//! Writing a server: tools that a model calls in your program.
+//!
+//! A server is a [`Router`](crate::Router) with tools, and one line that serves it: over standard input and output for an
+//! application that starts the server as its child process, or over HTTP for applications that know its URL. Both need
+//! the feature `schemars` of `mcp-smol` or `mcp-hyper` for the examples on this page, and the crates `schemars` and `serde`.
+//!
+//! # Over standard input and output
+//!
+//! The application starts your program and exchanges lines with it. No executor is needed:
+//!
+//! ```no_run
+//! use mcp_smol::Router;
+//! use schemars::JsonSchema;
+//! use serde::Deserialize;
+//!
+//! #[derive(Deserialize, JsonSchema)]
+//! struct Add {
+//!     /// The first number.
+//!     a: f64,
+//!     /// The second number.
+//!     b: f64,
+//! }
+//!
+//! fn main() -> std::io::Result<()> {
+//!     let router = Router::new("calculator", "1.0.0")
+//!         .instructions("Use this server for exact arithmetic.")
+//!         .tool("add", "Adds two numbers", async |Add { a, b }, _| a + b);
+//!     mcp_smol::run_stdio(router)
+//! }
+//! ```
+//!
+//! The model sees the name, the description and the schema of the arguments, with the comments of their fields. What the
+//! program prints goes to standard error, not into the protocol.
+//!
+//! Applications read the command from a configuration file, such as `.mcp.json` (Claude Code) or `~/.cursor/mcp.json`:
+//!
+//! ```json
+//! { "mcpServers": { "calculator": { "command": "/home/ann/calculator/target/debug/calculator" } } }
+//! ```
+//!
+//! # Over HTTP
+//!
+//! The same router on a socket, at the path `/mcp`:
+//!
+//! ```no_run
+//! # use mcp_hyper::Router;
+//! # fn main() -> std::io::Result<()> {
+//! smol::block_on(async {
+//!     let listener = smol::net::TcpListener::bind("127.0.0.1:8080").await?;
+//!     mcp_hyper::serve(listener, Router::new("calculator", "1.0.0")).await
+//! })
+//! # }
+//! ```
+//!
+//! As it stands, it answers only requests whose `Host` and `Origin` name this machine, so that no web page reaches it. To
+//! serve others:
+//!
+//! | To | Set |
+//! |---|---|
+//! | serve under a public name, or to web pages | `HttpServerConfig::hosts` and `origins`, in [`ServerOptions::configure`](crate::ServerOptions::configure) |
+//! | stand behind a proxy | [`ServerOptions::trusted_proxies`](crate::ServerOptions::trusted_proxies), or all clients share one quota |
+//! | require a login | [`authorization`](super::authorization) |
+//! | be part of an axum or hyper application | [`ServerOptions::service`](crate::ServerOptions::service) |
+//! | serve from several machines | [`ServerOptions`](crate::ServerOptions), “Behind a load balancer” |
+//!
+//! # What a handler takes and returns
+//!
+//! A handler is an async closure or function of its arguments and a [`Context`](crate::Context). Arguments that do not match
+//! their type never reach it: the model receives the decoding error.
+//!
+//! | The handler returns | The model sees |
+//! |---|---|
+//! | `String`, `&str`, a number, a `bool` | its text |
+//! | `()` | an empty success |
+//! | a `Vec` of texts, or of [`ContentBlock`](crate::ContentBlock)s | all of them: text, images, sound, links |
+//! | `Structured(value)` of [`mcp_proto::front`] | JSON, whose schema the tool declares |
+//! | a [`CallToolResult`](crate::CallToolResult) | what you put into it |
+//! | `Err(`[`HandlerError`](crate::HandlerError)`)` | the message, as a failed call; other errors convert by `?` |
+//!
+//! # State
+//!
+//! Handlers share one typed value, or capture clones. Requests run at the same time, so the value has its own lock:
+//!
+//! ```
+//! use std::sync::{Arc, Mutex};
+//!
+//! use mcp_hyper::{Context, Router};
+//! # #[derive(serde::Deserialize, schemars::JsonSchema)] struct Note { text: String }
+//!
+//! struct Notes(Mutex<Vec<String>>);
+//!
+//! let motto: Arc<str> = "Write it down".into();
+//! let router = Router::new("notes", "1.0.0")
+//!     .with_state(Notes(Mutex::default()))
+//!     .tool("add", "Adds a note", async |Note { text }, cx: Context<Notes>| {
+//!         cx.state().0.lock().unwrap().push(text);
+//!         "added"
+//!     })
+//!     .tool("quote", "Quotes a note", move |Note { text }, _| {
+//!         let motto = motto.clone();
+//!         async move { format!("{motto}: {text}") }
+//!     });
+//! # drop(router);
+//! ```
+//!
+//! Handlers that are not `Send` belong to a [`Router::local`](crate::Router::local).
+//!
+//! # During a call
+//!
+//! A handler reports progress, logs, and asks the user by a form or a page. The same code works with clients of every
+//! revision. With a client of 2026-07-28 a handler that asks runs again from its start once the answer is there:
+//! [`Context::run_once`](crate::Context::run_once) protects work that must not happen twice.
+//!
+//! ```
+//! use mcp_hyper::schema::LoggingLevel;
+//! use mcp_hyper::{Context, ElicitAction, ElicitParams, ElicitSchema, HandlerError};
+//!
+//! async fn delete(cx: Context) -> Result<&'static str, HandlerError> {
+//!     let question = ElicitParams::form("Delete everything?", ElicitSchema::empty());
+//!     if cx.elicit("sure", question).await?.action != ElicitAction::Accept {
+//!         return Ok("Nothing was deleted.");
+//!     }
+//!     for percent in [25, 50, 75, 100] {
+//!         cx.progress(percent);
+//!     }
+//!     cx.log(LoggingLevel::Info, "deleted everything");
+//!     Ok("Deleted.")
+//! }
+//! # drop(delete);
+//! ```
+//!
+//! When the client cancels the call, the handler's future is dropped. [`Context::cancelled`](crate::Context::cancelled) tells
+//! work that runs elsewhere.
+//!
+//! # Resources and prompts
+//!
+//! A resource is a document that the application may read; a prompt is a message that the user may choose:
+//!
+//! ```
+//! use mcp_hyper::schema::{Prompt, PromptArgument, Resource, ResourceTemplate};
+//! use mcp_hyper::{HandlerError, Router};
+//! # #[derive(serde::Deserialize)] struct Note { id: String }
+//! # #[derive(serde::Deserialize)] struct Review { code: String }
+//!
+//! let mut review = Prompt::new("review");
+//! let mut code = PromptArgument::new("code");
+//! code.required = Some(true);
+//! review.arguments = Some(vec![code]);
+//! let router = Router::new("notes", "1.0.0")
+//!     .resource(Resource::new("note:///today", "today"), async |_, _| "Buy milk")
+//!     .template(ResourceTemplate::new("note:///{id}", "note"), async |Note { id }, _| match id.as_str() {
+//!         "monday" => Ok("Water the plants"),
+//!         _ => Err(HandlerError::no_resource(format!("note:///{id}"))),
+//!     })
+//!     .prompt(review, async |Review { code }, _| format!("Review this code:\n{code}"));
+//! # drop(router);
+//! ```
+//!
+//! # More
+//!
+//! | To | Read |
+//! |---|---|
+//! | test the router without processes and sockets | [`testing`](super::testing) |
+//! | add and remove tools while the server runs | [`Router::live`](crate::Router::live) |
+//! | return from a call at once and work on | [`Router::task_tool`](crate::Router::task_tool) |
+//! | let clients cache lists and results | [`Router::cache`](crate::Router::cache) |
+//! | limit the calls of each client: 20 a second and 40 at once by default | [`Router::tool_rate`](crate::Router::tool_rate) |
+//! | see all of it in one program | `mcp-hyper/examples/notebook.rs` |
