@@ -23,7 +23,6 @@ use crate::client::headers::USER_AGENT;
 use crate::client::proxy::Proxy;
 use crate::client::send_error::{SendError, error_chain};
 use crate::client::target::Target;
-use crate::client::tls::TlsOptions;
 use crate::client::transport::Transport;
 use crate::runtime::{AnyRuntime, Runtime};
 
