@@ -1,20 +1,50 @@
-//! [`mcp_proto`] over HTTP: clients and servers on hyper.
+//! The [Model Context Protocol](https://modelcontextprotocol.io) over HTTP: servers, clients, authorization, hosts.
+//!
+//! A server: functions of your program as tools for a model, at `http://127.0.0.1:8080/mcp`. This one needs the feature
+//! `schemars`, by which the type of the arguments describes them:
+//!
+//! ```no_run
+//! use mcp_hyper::Router;
+//! use schemars::JsonSchema;
+//! use serde::Deserialize;
+//!
+//! #[derive(Deserialize, JsonSchema)]
+//! struct Add {
+//!     a: f64,
+//!     b: f64,
+//! }
+//!
+//! fn main() -> std::io::Result<()> {
+//!     let router = Router::new("calculator", "1.0.0")
+//!         .tool("add", "Adds two numbers", async |Add { a, b }, _| a + b);
+//!     smol::block_on(async {
+//!         let listener = smol::net::TcpListener::bind("127.0.0.1:8080").await?;
+//!         mcp_hyper::serve(listener, router).await
+//!     })
+//! }
+//! ```
+//!
+//! A client calls the tools of such a server. The driver is a future that moves the bytes of the connection: spawn it on
+//! your executor.
 //!
 //! ```no_run
 //! use serde_json::json;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! smol::block_on(async {
-//!     let (client, driver) = mcp_hyper::connect("https://example.com/mcp")?;
+//!     let (client, driver) = mcp_hyper::connect("http://127.0.0.1:8080/mcp")?;
 //!     smol::spawn(driver).detach();
 //!
-//!     let sum = client.call_tool("get-sum", json!({ "a": 2, "b": 3 })).await?;
+//!     let sum = client.call_tool("add", json!({ "a": 2, "b": 3 })).await?;
 //!     println!("{}", sum.text_content());
 //!     client.close().await;
 //!     Ok(())
 //! })
 //! # }
 //! ```
+//!
+//! The [`guide`] has a page for each of: servers, clients, many servers, authorization, tests, the way from `rmcp`. Its index
+//! says which crate and which features to choose.
 //!
 //! | Task | Item |
 //! |---|---|
@@ -27,10 +57,8 @@
 //! | use many servers at once, programs and URLs | `host::Host`, with the feature `host` |
 //! | embed a server in an accept loop or another router | [`ServerOptions::service`] and its [`HttpService`] |
 //!
-//! The protocol itself is in `mcp_proto`: handles, handlers and results in [`mcp_proto::front`], its HTTP transport in
+//! The protocol itself is in `mcp_proto`: clients, routers, handlers and results in [`mcp_proto::front`], its HTTP transport in
 //! [`mcp_proto::transport::http`]. The drivers here open connections, transfer heads and bodies, and read the clock.
-//!
-//! The [`guide`] says which crate and feature to choose, how to test your own code, and how to move from `rmcp`.
 //!
 //! # Features
 //!

@@ -1,12 +1,16 @@
-//! The Model Context Protocol as a **sans-IO state machine**: bytes and clock readings go in; bytes to send, events and
-//! the next deadline come out. It opens no socket, starts no process or thread, and reads no clock or random source.
+//! The [Model Context Protocol](https://modelcontextprotocol.io) (MCP) as a **sans-IO state machine**: bytes and clock
+//! readings go in; bytes to send, events and the next deadline come out. It opens no socket, starts no process or thread,
+//! and reads no clock or random source.
+//!
+//! To write a server or a client, depend on an adapter, which exports the types of this crate that programs need:
+//! `mcp-smol` for child processes, standard input and output and sockets, `mcp-hyper` for HTTP. The
+//! [guides](https://docs.rs/mcp-hyper/latest/mcp_hyper/guide/) begin there; in a clone of the repository,
+//! `cargo doc -p mcp-hyper --no-deps --open` shows them.
 //!
 //! **In scope**: both roles, all five revisions (2024-11-05 to 2026-07-28), both eras and their detection, framing,
 //! request correlation, timeouts, progress, cancellation, limits, authorization.
-//! **Out of scope**: opening connections, starting processes, reading clocks. Adapters do that: `mcp-smol` for child
-//! processes and streams, `mcp-hyper` for HTTP.
-//! **Guides**, among them which crate and feature to choose: in
-//! [`mcp-hyper`](https://docs.rs/mcp-hyper/latest/mcp_hyper/guide/).
+//! **Out of scope**: opening connections, starting processes, reading clocks. Adapters do that; the page `guide` of
+//! `adapter` says how to write one.
 //!
 //! # Layers
 //!

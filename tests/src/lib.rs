@@ -4,13 +4,3 @@
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 pub struct Readme;
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn readme_shows_the_tested_loop() {
-        let program = include_str!("../../mcp-proto/examples/blocking.rs");
-        let start = program.find("use mcp_proto").expect("the program imports the crate");
-        assert!(include_str!("../../README.md").contains(&program[start..]));
-    }
-}

@@ -1,4 +1,4 @@
-//! The README's loop over a real socket, with a server that is driven by the same loop.
+//! The loop of `examples/blocking.rs` over a real socket, with a server that is driven by the same loop.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
