@@ -196,15 +196,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Future for Con
                 this.stage = Stage::Closed;
                 return ended;
             }
-            let order = match this.monitor.take_order(cx.waker()) {
-                Some(order) => order,
-                None => {
-                    let Some((deadline, order)) = this.monitor.deadline() else { return Poll::Pending };
-                    ready!(this.alarm.poll_until(Some(deadline), this.monitor.timers(), cx));
-                    order
-                }
-            };
-            match order {
+            match ready!(this.monitor.poll_order(&mut this.alarm, cx)) {
                 ShutdownOrder::Retire => this.retire(),
                 ShutdownOrder::Cut(overrun) => {
                     this.stage = Stage::Closed;

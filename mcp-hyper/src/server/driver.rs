@@ -20,6 +20,7 @@ use super::connection::{Connection, ConnectionError};
 use super::guard::Fetcher;
 use super::service::HttpService;
 use super::streams::ServerMode;
+use super::websocket::EmbeddedWebSockets;
 use crate::task_set::TaskSet;
 use crate::time::Alarm;
 
@@ -28,10 +29,11 @@ const ACCEPTED_AT_ONCE: usize = 16;
 /// Time to send the last responses after the close timeout has passed.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
-/// The future that runs a server's sessions and their handlers, which outlive connections.
+/// The future that runs a server's sessions and their handlers, which outlive connections, and the WebSockets on
+/// connections of another server.
 ///
-/// Unless it is polled, no session of revision 2025-11-25 or older works, and no token that requires a fetch is
-/// verified. It ends when the server has been closed, and the connections have finished or the close timeout has
+/// Unless it is polled, no session of revision 2025-11-25 or older and no such WebSocket works, and no token that
+/// requires a fetch is verified. Dropping it closes these WebSockets at once. It ends when the server has been closed, and the connections have finished or the close timeout has
 /// passed.
 ///
 /// # Errors
@@ -51,6 +53,7 @@ pub struct ServiceDriver<H: HandlerMode = SendHandlers> {
     deadline: Option<Instant>,
     /// Fetches keys and introspection results for token verification.
     fetcher: Option<Fetcher>,
+    websockets: EmbeddedWebSockets<H>,
 }
 
 impl<H: HandlerMode> ServiceDriver<H> {
@@ -60,6 +63,7 @@ impl<H: HandlerMode> ServiceDriver<H> {
         problem: Option<RouterError>,
         close_timeout: Duration,
         fetcher: Option<Fetcher>,
+        websockets: EmbeddedWebSockets<H>,
     ) -> Self {
         Self {
             service,
@@ -71,6 +75,7 @@ impl<H: HandlerMode> ServiceDriver<H> {
             patience: Alarm::default(),
             deadline: None,
             fetcher,
+            websockets,
         }
     }
 
@@ -104,6 +109,7 @@ impl<H: HandlerMode> Future for ServiceDriver<H> {
             fetcher.poll(&this.service.shared().clock, cx);
         }
         let shared = this.service.shared();
+        this.websockets.poll(&shared.upgrades, cx);
         if !shared.server.is_closing() {
             return Poll::Pending;
         }
@@ -116,8 +122,15 @@ impl<H: HandlerMode> Future for ServiceDriver<H> {
         if sessions.is_pending() || connections.is_pending() {
             ready!(this.patience.poll_until(this.deadline, shared.clock.timers(), cx));
             shared.registry.cut_all();
+            this.websockets.clear();
         }
         Poll::Ready(Ok(()))
+    }
+}
+
+impl<H: HandlerMode> Drop for ServiceDriver<H> {
+    fn drop(&mut self) {
+        self.service.shared().upgrades.close();
     }
 }
 

@@ -176,7 +176,7 @@ impl<H: HandlerMode> UnverifiedRequest<H> {
                 match upgrade.take() {
                     Some(upgrade) => {
                         let attachments = with_head(attachments, without_token(parts.clone()), *client);
-                        upgrade.exchange_for(&shared.server, &head, authorized, attachments)
+                        upgrade.exchange_for(shared, &head, authorized, attachments)
                     }
                     None => {
                         let exchange = shared.server.exchange_for(&head, authorized);

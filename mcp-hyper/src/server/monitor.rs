@@ -6,11 +6,11 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Waker;
+use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
 use super::limits::ServerLimits;
-use crate::time::Timers;
+use crate::time::{Alarm, Timers};
 
 /// How long the server waits for the client to close its side of an ending connection.
 const LINGER: Duration = Duration::from_secs(2);
@@ -202,7 +202,7 @@ impl ConnectionMonitor {
     }
 
     /// Takes the pending order, or registers the waker for the next one.
-    pub(super) fn take_order(&self, waker: &Waker) -> Option<ShutdownOrder> {
+    fn take_order(&self, waker: &Waker) -> Option<ShutdownOrder> {
         let mut state = self.state();
         let order = state.order.take();
         match &mut state.waker {
@@ -212,8 +212,18 @@ impl ConnectionMonitor {
         order
     }
 
+    /// Returns the pending order, or the shutdown whose deadline has passed. `alarm` wakes the task at the next one.
+    pub(super) fn poll_order(&self, alarm: &mut Alarm, cx: &mut Context<'_>) -> Poll<ShutdownOrder> {
+        if let Some(order) = self.take_order(cx.waker()) {
+            return Poll::Ready(order);
+        }
+        let Some((deadline, order)) = self.deadline() else { return Poll::Pending };
+        ready!(alarm.poll_until(Some(deadline), self.timers(), cx));
+        Poll::Ready(order)
+    }
+
     /// The next deadline, and the shutdown to begin if nothing changes until then.
-    pub(super) fn deadline(&self) -> Option<(Instant, ShutdownOrder)> {
+    fn deadline(&self) -> Option<(Instant, ShutdownOrder)> {
         let state = self.state();
         let limits = &self.limits;
         if let Some(left) = state.closed_at {

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::request::Parts;
-use mcp_proto::front::http::{HttpExchange, HttpServer};
+use mcp_proto::front::http::HttpExchange;
 use mcp_proto::front::{Attachments, HandlerMode};
 use mcp_proto::peer::Principal;
 use mcp_proto::transport::http::server::RequestHead;
 
 use super::connection::ConnectionError;
+use super::driver::OnError;
 use super::monitor::ConnectionMonitor;
+use super::service::ServiceState;
 use crate::time::RuntimeClock;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,19 +34,49 @@ impl<H: HandlerMode> UpgradeSlot<H> {
     pub(super) fn take(&self) -> Option<Infallible> {
         None
     }
+}
 
-    pub(super) fn upgrade(&self, _: WebSocketOptions, _: &Parts) -> Option<Upgrade<H>> {
-        None
+/// Always empty, as no connection is upgraded.
+pub(super) struct UpgradeQueue<H>(PhantomData<fn() -> H>);
+
+impl<H> Default for UpgradeQueue<H> {
+    fn default() -> Self {
+        Self(PhantomData)
     }
+}
+
+impl<H> UpgradeQueue<H> {
+    pub(super) fn close(&self) {}
+}
+
+/// Always empty, as no connection is upgraded.
+pub(super) struct EmbeddedWebSockets<H>(PhantomData<fn() -> H>);
+
+impl<H> EmbeddedWebSockets<H> {
+    pub(super) fn new(_: OnError) -> Self {
+        Self(PhantomData)
+    }
+
+    pub(super) fn poll(&mut self, _: &UpgradeQueue<H>, _: &mut Context<'_>) {}
+
+    pub(super) fn clear(&mut self) {}
 }
 
 /// Uninhabited, as no request is an upgrade.
 pub(super) struct Upgrade<H>(Infallible, PhantomData<fn() -> H>);
 
 impl<H: HandlerMode> Upgrade<H> {
+    pub(super) fn on_connection(_: &UpgradeSlot<H>, _: WebSocketOptions, _: &Parts) -> Option<Self> {
+        None
+    }
+
+    pub(super) fn on_embedded(_: WebSocketOptions, _: &mut Parts) -> Option<Self> {
+        None
+    }
+
     pub(super) fn exchange(
         self,
-        _: &HttpServer<H>,
+        _: &ServiceState<H>,
         _: &RequestHead<'_>,
         _: Option<Principal>,
         _: Attachments,
@@ -55,7 +87,7 @@ impl<H: HandlerMode> Upgrade<H> {
     #[cfg(feature = "auth")]
     pub(super) fn exchange_for(
         self,
-        _: &HttpServer<H>,
+        _: &ServiceState<H>,
         _: &RequestHead<'_>,
         _: mcp_proto::auth::server::GrantedAccess,
         _: Attachments,

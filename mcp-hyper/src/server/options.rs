@@ -20,7 +20,7 @@ use super::maybe_tls::Tls;
 use super::registry::ConnectionRegistry;
 use super::service::{HttpService, PrincipalFn, ServiceState};
 use super::streams::ServerMode;
-use super::websocket::WebSocketOptions;
+use super::websocket::{EmbeddedWebSockets, UpgradeQueue, WebSocketOptions};
 use crate::runtime::{AnyRuntime, Runtime};
 use crate::time::RuntimeClock;
 
@@ -351,8 +351,10 @@ impl<H: HandlerMode> ServerOptions<H> {
             proxies: self.proxies,
             guard,
             websocket: self.websocket,
+            upgrades: UpgradeQueue::default(),
         });
-        let driver = ServiceDriver::new(service.clone(), driver, problem, close_timeout, fetcher);
+        let websockets = EmbeddedWebSockets::new(self.on_error);
+        let driver = ServiceDriver::new(service.clone(), driver, problem, close_timeout, fetcher, websockets);
         (service, driver)
     }
 }

@@ -25,7 +25,7 @@ use super::maybe_tls::Tls;
 use super::monitor::{ConnectionMonitor, ExchangeGuard};
 use super::registry::ConnectionRegistry;
 use super::streams::{DemandQueue, ServerMode};
-use super::websocket::{UpgradeSlot, WebSocketOptions};
+use super::websocket::{Upgrade, UpgradeQueue, UpgradeSlot, WebSocketOptions};
 use crate::fields::Headers;
 use crate::time::RuntimeClock;
 
@@ -49,7 +49,8 @@ use crate::time::RuntimeClock;
 ///
 /// As a [`Service`] it answers the requests that the other router forwards, whichever way they arrived:
 /// `service.call(request)`. [`ServerOptions::any_path`](super::ServerOptions::any_path) leaves the path to that router.
-/// The code that accepts the connections must then limit them.
+/// The code that accepts the connections must then limit them. [`ServerOptions::websocket`](super::ServerOptions)
+/// also upgrades such connections, if hyper serves them `with_upgrades`.
 ///
 /// A [`PeerAddress`] among the extensions of a request gives the client's address.
 ///
@@ -76,6 +77,8 @@ pub(super) struct ServiceState<H: HandlerMode> {
     pub(super) proxies: TrustedProxies,
     pub(super) guard: TokenGuard,
     pub(super) websocket: WebSocketOptions,
+    /// Upgraded connections of other servers, for the driver.
+    pub(super) upgrades: UpgradeQueue<H>,
 }
 
 /// Derives a request's principal from its head.
@@ -95,18 +98,16 @@ impl<H: HandlerMode> HttpService<H> {
         &self.0.server
     }
 
-    /// Answers a request from the address `peer`, whose connection can be upgraded if it has a slot for that.
+    /// Answers a request from the address `peer`, which may be for an upgrade.
     fn exchange<B: Body>(
         &self,
-        request: Request<B>,
+        (parts, body): (Parts, B),
         peer: Option<IpAddr>,
         attachments: Attachments,
         attached: ConnectionHooks,
-        upgrades: Option<&UpgradeSlot<H>>,
+        upgrade: Option<Upgrade<H>>,
     ) -> ResponseFuture<B, H> {
         let shared = &*self.0;
-        let (parts, body) = request.into_parts();
-        let upgrade = upgrades.and_then(|slot| slot.upgrade(shared.websocket, &parts));
         let fields = RequestFields::of(&parts);
         let head = head(&parts, &fields, shared.proxies.client(peer, &fields));
         //= S10.9 "Inbound requests all verified"
@@ -120,7 +121,7 @@ impl<H: HandlerMode> HttpService<H> {
         let exchange = match upgrade {
             Some(upgrade) => {
                 let attachments = with_head(attachments, parts.clone(), client);
-                upgrade.exchange(&shared.server, &head, principal, attachments)
+                upgrade.exchange(shared, &head, principal, attachments)
             }
             None => {
                 let exchange = shared.server.exchange(&head, principal);
@@ -214,8 +215,10 @@ impl<B: Body, H: HandlerMode> Service<Request<B>> for HttpService<H> {
     type Future = ResponseFuture<B, H>;
 
     fn call(&self, request: Request<B>) -> Self::Future {
-        let peer = request.extensions().get::<PeerAddress>().map(|peer| peer.0);
-        self.exchange(request, peer, Attachments::new(), ConnectionHooks::default(), None)
+        let (mut parts, body) = request.into_parts();
+        let peer = parts.extensions.get::<PeerAddress>().map(|peer| peer.0);
+        let upgrade = Upgrade::on_embedded(self.0.websocket, &mut parts);
+        self.exchange((parts, body), peer, Attachments::new(), ConnectionHooks::default(), upgrade)
     }
 }
 
@@ -256,9 +259,13 @@ impl<H: ServerMode> Service<Request<Incoming>> for ConnectionService<H> {
         let busy = ExchangeGuard::new(self.monitor.clone());
         let body_demand = self.queue.as_ref().map(DemandQueue::<H>::announce);
         let attached = ConnectionHooks { exchange_guard: Some(busy), body_demand };
-        // HTTP/2 has no upgrades.
-        let upgrades = self.queue.is_none().then_some(&self.upgrades);
-        self.service.exchange(request, self.peer, self.attachments.clone(), attached, upgrades)
+        let (parts, body) = request.into_parts();
+        let upgrade = match &self.queue {
+            None => Upgrade::on_connection(&self.upgrades, self.service.shared().websocket, &parts),
+            // HTTP/2 has no upgrades.
+            Some(_) => None,
+        };
+        self.service.exchange((parts, body), self.peer, self.attachments.clone(), attached, upgrade)
     }
 }
 

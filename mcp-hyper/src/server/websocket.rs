@@ -1,5 +1,7 @@
 //! WebSocket connections: the upgrade of an HTTP/1.1 connection, and its messages afterwards.
 
+mod embedded;
+
 use std::borrow::Cow;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,17 +12,22 @@ use async_tungstenite::tungstenite::protocol::{Role, frame::coding::CloseCode};
 use futures_lite::{AsyncRead, AsyncWrite};
 use http::request::Parts;
 use http::{Method, Request, header};
+use hyper::upgrade::OnUpgrade;
 use mcp_proto::adapter::Clock as _;
-use mcp_proto::front::http::{HttpChannel, HttpExchange, HttpServer};
+use mcp_proto::front::http::{HttpChannel, HttpExchange};
 use mcp_proto::front::{Attachments, HandlerMode};
 use mcp_proto::peer::server::CloseReason;
 use mcp_proto::peer::{LostReason, Principal};
+use mcp_proto::quota::QuotaOwner;
 use mcp_proto::transport::http::server::{HttpResponse, RequestHead, ResponseHeaders};
 use mcp_proto::transport::tool_frames::request_of;
 
+use self::embedded::EmbeddedWebSocket;
+pub(super) use self::embedded::{EmbeddedWebSockets, UpgradeQueue};
 use super::connection::ConnectionError;
 use super::monitor::{ConnectionMonitor, ExchangeGuard};
 use super::options::ServerOptions;
+use super::service::ServiceState;
 use crate::time::{Alarm, RuntimeClock};
 use crate::websocket::{Channel, ChannelEvent, SUBPROTOCOL};
 
@@ -57,9 +64,11 @@ impl<H: HandlerMode> ServerOptions<H> {
     /// | 1009 | the client sent a message that is too long |
     /// | 1011 | the server failed |
     ///
-    /// Upgrades work on connections that this crate serves over HTTP/1.1: with [`listen`](Self::listen) and
-    /// [`HttpService::connection`](super::HttpService::connection), not where another server calls the
-    /// [`HttpService`](super::HttpService).
+    /// Upgrades need HTTP/1.1. Where another server calls the [`HttpService`](super::HttpService), as axum does, hyper
+    /// must serve the connection [`with_upgrades`](hyper::server::conn::http1::Connection::with_upgrades), and the
+    /// [`ServiceDriver`](super::ServiceDriver) serves the WebSocket. Such a connection counts towards
+    /// [`ServerLimits::connections`](super::ServerLimits::connections) from its upgrade on, which is answered 503 where a
+    /// listener would not accept the connection.
     ///
     /// ```
     /// use mcp_hyper::ServerOptions;
@@ -102,36 +111,58 @@ impl<H: HandlerMode> UpgradeSlot<H> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// The upgrade that a request asks for, if the server accepts any.
-    pub(super) fn upgrade(&self, options: WebSocketOptions, parts: &Parts) -> Option<Upgrade<H>> {
-        let asks = parts
-            .headers
-            .get(header::UPGRADE)
-            .is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
-        if !options.accepts || !asks || parts.method != Method::GET {
-            return None;
-        }
-        Some(Upgrade { slot: self.clone(), handshake: handshake(parts) })
+    fn put(&self, channel: HttpChannel<H>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(channel);
     }
 }
 
 /// A request to become a WebSocket.
 pub(super) struct Upgrade<H: HandlerMode> {
-    slot: UpgradeSlot<H>,
+    connection: UpgradedConnection<H>,
     handshake: Result<ResponseHeaders, HttpResponse>,
 }
 
+/// The connection to upgrade.
+enum UpgradedConnection<H: HandlerMode> {
+    /// A connection of this crate, which takes the channel from the slot.
+    Own(UpgradeSlot<H>),
+    /// A connection of another server, which hyper hands over.
+    Embedded(OnUpgrade),
+}
+
 impl<H: HandlerMode> Upgrade<H> {
+    /// The upgrade that a request asks for on a connection of this crate, if the server accepts any.
+    pub(super) fn on_connection(
+        slot: &UpgradeSlot<H>,
+        options: WebSocketOptions,
+        parts: &Parts,
+    ) -> Option<Self> {
+        let is_upgrade = is_upgrade(options, parts);
+        is_upgrade
+            .then(|| Self { connection: UpgradedConnection::Own(slot.clone()), handshake: handshake(parts) })
+    }
+
+    /// The upgrade that a request asks for on a connection of another server, if both servers accept any.
+    pub(super) fn on_embedded(options: WebSocketOptions, parts: &mut Parts) -> Option<Self> {
+        if !is_upgrade(options, parts) {
+            return None;
+        }
+        let connection = UpgradedConnection::Embedded(parts.extensions.remove()?);
+        Some(Self { connection, handshake: handshake(parts) })
+    }
+
     /// The exchange that answers the request.
     pub(super) fn exchange(
         self,
-        server: &HttpServer<H>,
+        shared: &ServiceState<H>,
         head: &RequestHead<'_>,
         principal: Option<Principal>,
         attachments: Attachments,
     ) -> HttpExchange<H> {
-        let (exchange, channel) = server.upgrade(head, principal, attachments, self.handshake);
-        *self.slot.0.lock().unwrap_or_else(PoisonError::into_inner) = channel;
+        let Self { connection, handshake } = self;
+        let handshake = connection.admit(shared, head).and(handshake);
+        let (exchange, channel) = shared.server.upgrade(head, principal, attachments, handshake);
+        connection.start(channel, shared, head);
         exchange
     }
 
@@ -139,15 +170,51 @@ impl<H: HandlerMode> Upgrade<H> {
     #[cfg(feature = "auth")]
     pub(super) fn exchange_for(
         self,
-        server: &HttpServer<H>,
+        shared: &ServiceState<H>,
         head: &RequestHead<'_>,
         authorized: mcp_proto::auth::server::GrantedAccess,
         attachments: Attachments,
     ) -> HttpExchange<H> {
-        let (exchange, channel) = server.upgrade_for(head, authorized, attachments, self.handshake);
-        *self.slot.0.lock().unwrap_or_else(PoisonError::into_inner) = channel;
+        let Self { connection, handshake } = self;
+        let handshake = connection.admit(shared, head).and(handshake);
+        let (exchange, channel) = shared.server.upgrade_for(head, authorized, attachments, handshake);
+        connection.start(channel, shared, head);
         exchange
     }
+}
+
+impl<H: HandlerMode> UpgradedConnection<H> {
+    /// Whether the server has room for the connection. A connection of this crate is counted already.
+    fn admit(&self, shared: &ServiceState<H>, head: &RequestHead<'_>) -> Result<(), HttpResponse> {
+        let is_admitted = match self {
+            Self::Own(_) => true,
+            Self::Embedded(_) => shared.upgrades.is_open() && shared.registry.has_room(&owner(head)),
+        };
+        if is_admitted { Ok(()) } else { Err(HttpResponse::empty(503)) }
+    }
+
+    /// Passes the channel on to the task that serves it.
+    fn start(self, channel: Option<HttpChannel<H>>, shared: &ServiceState<H>, head: &RequestHead<'_>) {
+        let Some(channel) = channel else { return };
+        match self {
+            Self::Own(slot) => slot.put(channel),
+            Self::Embedded(upgrade) => {
+                shared.upgrades.push(EmbeddedWebSocket::new(upgrade, channel, shared, &owner(head)));
+            }
+        }
+    }
+}
+
+/// The client that a connection counts for, as with a listener.
+fn owner(head: &RequestHead<'_>) -> QuotaOwner {
+    QuotaOwner::from_client(None, head.client)
+}
+
+/// Whether the server accepts WebSockets, and the request asks for one.
+fn is_upgrade(options: WebSocketOptions, parts: &Parts) -> bool {
+    let to = parts.headers.get(header::UPGRADE);
+    let asks = to.is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
+    options.accepts && asks && parts.method == Method::GET
 }
 
 /// Checks the handshake of RFC 6455, section 4.2.1; returns the headers of the answer, or the refusal.

@@ -99,11 +99,11 @@ fn clients_on_tokio_call_tools_of_a_program_and_of_a_url() {
     server.stop();
 }
 
-fn serves_mcp_beside_other_pages(program: &str) {
-    let server = HttpServer::start(program, &[]);
+/// Calls a tool at this URL, with a client of each era.
+fn calls_a_tool(url: &str) {
     for eras in [EraPolicy::ModernOnly, EraPolicy::LegacyOnly] {
         let options = mcp_hyper::ClientOptions::new("test", "1.0.0").era_policy(eras);
-        let (client, driver) = options.connect(&server.url).unwrap();
+        let (client, driver) = options.connect(url).unwrap();
         let calls = async {
             let sum = client.call_tool("add", json!({ "a": 2, "b": 3 })).timeout(LIMIT).await;
             client.close().await;
@@ -112,6 +112,11 @@ fn serves_mcp_beside_other_pages(program: &str) {
         let (sum, _) = smol::block_on(smol::future::zip(calls, driver));
         assert_eq!(sum.unwrap().text_content(), "5");
     }
+}
+
+fn serves_mcp_beside_other_pages(program: &str) {
+    let server = HttpServer::start(program, &[]);
+    calls_a_tool(&server.url);
     let authority = server.url.trim_start_matches("http://").trim_end_matches("/mcp");
     let mut socket = TcpStream::connect(authority).unwrap();
     socket.set_read_timeout(Some(LIMIT)).unwrap();
@@ -125,6 +130,14 @@ fn serves_mcp_beside_other_pages(program: &str) {
 #[test]
 fn axum_application_serves_mcp_beside_its_own_pages() {
     serves_mcp_beside_other_pages(env!("CARGO_BIN_EXE_axum"));
+}
+
+#[test]
+fn axum_application_serves_websockets_at_the_same_route() {
+    let server = HttpServer::start(env!("CARGO_BIN_EXE_axum"), &[]);
+    calls_a_tool(&server.url.replace("http:", "ws:"));
+    calls_a_tool(&server.url);
+    server.stop();
 }
 
 #[test]

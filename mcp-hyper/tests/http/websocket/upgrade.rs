@@ -1,9 +1,16 @@
 //! Upgrade requests that the server accepts and refuses.
 
-use super::pair::TestServer;
-use crate::common::client::run;
+use super::pair::{TestServer, speaking};
+use mcp_hyper::mcp_proto::front::http::HttpServer;
+use mcp_hyper::mcp_proto::peer::client::EraPolicy;
+use mcp_hyper::{HttpService, ServerOptions};
+use serde_json::json;
+
+use crate::common::client::{connect, legacy, modern, run};
 use crate::common::runtime::within;
-use crate::common::server::{HandlerLog, RawClient, ResponseHead, listener, router, serving};
+use crate::common::server::{
+    HandlerLog, RawClient, ResponseHead, listener, router, serving, smol_listener, wait_until,
+};
 
 /// A well-formed upgrade, but for the lines of `change`, which replace those of the same name.
 fn upgrade(url: &str, change: &str) -> (ResponseHead, RawClient) {
@@ -66,5 +73,143 @@ fn server_upgrades_no_connection_by_default() {
         let _driver = smol::spawn(within(driver));
         let (head, _client) = smol::unblock(move || upgrade(&format!("ws://{address}/mcp"), "")).await;
         assert_eq!(head.status, 400);
+    });
+}
+
+/// A server of this crate whose service another hyper server calls for each request.
+struct EmbeddedServer {
+    url: String,
+    server: HttpServer,
+    log: HandlerLog,
+    driver: smol::Task<std::io::Result<()>>,
+    _accepting: smol::Task<()>,
+}
+
+impl EmbeddedServer {
+    fn start(change: impl FnOnce(ServerOptions) -> ServerOptions) -> Self {
+        Self::serve(change, async |io, mcp: HttpService| {
+            // It ends early where the client breaks off.
+            let _ = hyper::server::conn::http1::Builder::new()
+                .header_read_timeout(None)
+                .serve_connection(io, mcp)
+                .with_upgrades()
+                .await;
+        })
+    }
+
+    fn serve<F: Future<Output = ()> + Send + 'static>(
+        change: impl FnOnce(ServerOptions) -> ServerOptions,
+        serve: impl Fn(smol_hyper::rt::FuturesIo<smol::net::TcpStream>, HttpService) -> F + Send + 'static,
+    ) -> Self {
+        let log = HandlerLog::default();
+        let (listener, address) = smol_listener();
+        let (mcp, driver) = change(serving(router(&log)).websocket()).service();
+        let server = mcp.server().clone();
+        let accepting = smol::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                smol::spawn(serve(smol_hyper::rt::FuturesIo::new(stream), mcp.clone())).detach();
+            }
+        });
+        let url = format!("ws://{address}/mcp");
+        Self { url, server, log, driver: smol::spawn(within(driver)), _accepting: accepting }
+    }
+}
+
+#[test]
+fn embedded_service_serves_http_and_websockets_at_one_url() {
+    run(async {
+        let server = EmbeddedServer::start(|options| options);
+        let http = server.url.replace("ws:", "http:");
+        for (options, url) in [
+            (speaking(EraPolicy::ModernOnly), &server.url),
+            (speaking(EraPolicy::LegacyOnly), &server.url),
+            (modern(), &http),
+            (legacy(), &http),
+        ] {
+            let (client, driver) = connect(options, url);
+            let long = "x".repeat(300_000);
+            let called = client.call_tool("echo", json!({ "message": long })).await.unwrap();
+            assert_eq!(called.text_content(), long);
+            client.close().await;
+            driver.await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn embedded_service_checks_upgrades_as_a_listener_does() {
+    let server = EmbeddedServer::start(|options| options.limits(|limits| limits.connections = 1));
+    for (status, change) in [
+        (403, "origin: https://evil.example\r\n"),
+        (403, "host: evil.example\r\n"),
+        (400, "sec-websocket-protocol: chat\r\n"),
+        (426, "sec-websocket-version: 8\r\n"),
+        (426, "connection: keep-alive\r\n"),
+    ] {
+        let (head, _client) = upgrade(&server.url, change);
+        assert_eq!(head.status, status, "{change}");
+    }
+    let (head, client) = upgrade(&server.url, "");
+    assert_eq!((head.status, head.get("sec-websocket-protocol")), (101, Some("mcp")));
+    let (head, _client) = upgrade(&server.url, "");
+    assert_eq!(head.status, 503, "there is room for one");
+    drop(client);
+    wait_until("the place is free", || upgrade(&server.url, "").0.status == 101);
+}
+
+/// F61
+#[test]
+fn closing_server_closes_embedded_websockets_with_a_reason() {
+    run(async {
+        let server = EmbeddedServer::start(|options| options);
+        let (client, driver) = connect(speaking(EraPolicy::Auto), &server.url);
+        let calling = smol::spawn({
+            let client = client.clone();
+            async move { client.call_tool("soon", json!({})).await }
+        });
+        let log = server.log.clone();
+        smol::unblock(move || wait_until("the handler runs", || log.begun_calls() == 1)).await;
+        server.server.close();
+        assert_eq!(calling.await.unwrap().text_content(), "done");
+        let error = driver.await.unwrap_err().to_string();
+        assert!(error.contains("1001 (going away): the server closes"), "{error}");
+        server.driver.await.unwrap();
+        let (head, _client) = smol::unblock(move || upgrade(&server.url, "")).await;
+        assert_eq!(head.status, 503);
+    });
+}
+
+#[test]
+fn dropped_service_driver_ends_embedded_websockets() {
+    run(async {
+        let server = EmbeddedServer::start(|options| options);
+        let (client, driver) = connect(speaking(EraPolicy::Auto), &server.url);
+        client.ready().await.unwrap();
+        server.driver.cancel().await;
+        driver.await.unwrap_err();
+        let (head, _client) = smol::unblock(move || upgrade(&server.url, "")).await;
+        assert_eq!(head.status, 503);
+    });
+}
+
+#[test]
+fn service_reports_an_upgrade_that_the_other_server_does_not_hand_over() {
+    run(async {
+        let (errors, reported) = smol::channel::unbounded();
+        let server = EmbeddedServer::serve(
+            |options| options.on_error(move |error| errors.try_send(error.to_string()).unwrap()),
+            async |io, mcp: HttpService| {
+                let connection = hyper::server::conn::http1::Builder::new()
+                    .header_read_timeout(None)
+                    .serve_connection(io, mcp);
+                let _ = connection.await;
+            },
+        );
+        let (client, driver) = connect(speaking(EraPolicy::Auto), &server.url);
+        client.ready().await.unwrap_err();
+        driver.await.unwrap_err();
+        let error = reported.recv().await.unwrap();
+        assert!(error.contains("upgrade"), "{error}");
     });
 }

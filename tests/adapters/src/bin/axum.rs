@@ -1,7 +1,8 @@
-//! A server at `/mcp` of an existing axum application, on Tokio. It prints its URL, and ends with its standard input.
+//! A server at `/mcp` of an existing axum application, on Tokio, over HTTP and WebSocket. It prints its URL, and ends with
+//! its standard input.
 //!
-//! The duties of the application: it polls the service's driver for as long as it serves, since sessions live
-//! there and not in connections; it passes the address of each client on, by which the server keeps one client from
+//! The duties of the application: it polls the service's driver for as long as it serves, since sessions and WebSockets
+//! live there and not in connections; it passes the address of each client on, by which the server keeps one client from
 //! using up the quota of all; and it limits connections itself, as its own listener accepts them. At the end it closes
 //! the server first: otherwise the application would wait for event streams that end only with their clients.
 
@@ -28,7 +29,7 @@ fn service() -> (HttpService, impl Future<Output = std::io::Result<()>>) {
     let router = Router::new("axum", "1.0.0")
         .tool_with(Tool::new("add", "Adds two numbers", schema), async |Add { a, b }, _| (a + b).to_string());
     // The application's own router has checked the path.
-    ServerOptions::new(router).any_path().runtime(Tokio).service()
+    ServerOptions::new(router).any_path().websocket().runtime(Tokio).service()
 }
 
 #[tokio::main(flavor = "current_thread")]
