@@ -21,6 +21,7 @@ use self::heartbeat::{Heartbeat, HeartbeatAction};
 use self::io::CountedIo;
 
 pub(crate) use close::Closing;
+pub(crate) use heartbeat::PingPolicy;
 
 /// The subprotocol of MCP over WebSocket, as in the Python and TypeScript SDKs.
 pub(crate) const SUBPROTOCOL: HeaderValue = HeaderValue::from_static("mcp");
@@ -75,7 +76,14 @@ pub(crate) enum ChannelEvent {
 impl<Io: AsyncRead + AsyncWrite + Unpin> Channel<Io> {
     /// A channel over a stream on which `ahead` was read with the handshake. It accepts messages of up to
     /// `message_bytes`.
-    pub(crate) async fn new(io: Io, ahead: &[u8], role: Role, message_bytes: usize, now: Instant) -> Self {
+    pub(crate) async fn new(
+        io: Io,
+        ahead: &[u8],
+        role: Role,
+        message_bytes: usize,
+        pings: Option<PingPolicy>,
+        now: Instant,
+    ) -> Self {
         let config = WebSocketConfig::default()
             .read_buffer_size(BUFFER)
             .write_buffer_size(BUFFER)
@@ -83,7 +91,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin> Channel<Io> {
             .max_frame_size(Some(message_bytes));
         let io = CountedIo::new(io);
         let socket = WebSocketStream::from_partially_read(io, ahead.to_vec(), role, Some(config)).await;
-        Self { socket, stage: Stage::Open, heartbeat: Heartbeat::new(now), written: 0, failure: None }
+        Self { socket, stage: Stage::Open, heartbeat: Heartbeat::new(pings, now), written: 0, failure: None }
     }
 
     /// Sends pings, and notices that none is answered. `reads` is whether [`poll_read`](Self::poll_read) is called.
@@ -103,7 +111,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin> Channel<Io> {
     /// When to call [`handle_timeout`](Self::handle_timeout) or [`poll_closed`](Self::poll_closed).
     pub(crate) fn deadline(&self) -> Option<Instant> {
         match self.stage {
-            Stage::Open => Some(self.heartbeat.deadline()),
+            Stage::Open => self.heartbeat.deadline(),
             Stage::Closing { deadline } | Stage::Draining { deadline } => Some(deadline),
             Stage::Closed => None,
         }
@@ -239,5 +247,107 @@ impl<Io: AsyncRead + AsyncWrite + Unpin> Channel<Io> {
         }
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::pin::pin;
+
+    use super::*;
+
+    const INTERVAL: Duration = Duration::from_secs(7);
+
+    /// The other side: what it sends, and what it was sent.
+    #[derive(Default)]
+    struct Wire {
+        input: VecDeque<u8>,
+        output: Vec<u8>,
+    }
+
+    impl AsyncRead for Wire {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buf: &mut [u8],
+        ) -> Poll<std::io::Result<usize>> {
+            if self.input.is_empty() {
+                return Poll::Pending;
+            }
+            std::io::Read::read(&mut self.input, buf).into()
+        }
+    }
+
+    impl AsyncWrite for Wire {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buf: &[u8],
+        ) -> Poll<std::io::Result<usize>> {
+            self.output.extend_from_slice(buf);
+            Poll::Ready(Ok(buf.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl Channel<Wire> {
+        fn wire(&mut self) -> &mut Wire {
+            self.socket.get_mut().get_mut()
+        }
+    }
+
+    fn server(pings: Option<PingPolicy>) -> Channel<Wire> {
+        let opening = pin!(Channel::new(Wire::default(), &[], Role::Server, 100_000, pings, Instant::ORIGIN));
+        match opening.poll(&mut Context::from_waker(std::task::Waker::noop())) {
+            Poll::Ready(channel) => channel,
+            Poll::Pending => panic!("nothing is awaited"),
+        }
+    }
+
+    fn read(channel: &mut Channel<Wire>, now: Instant) -> Poll<ChannelEvent> {
+        channel.poll_read(now, &mut Context::from_waker(std::task::Waker::noop()))
+    }
+
+    #[test]
+    fn channel_pings_at_its_interval_and_fails_without_an_answer() {
+        let mut channel = server(Some(PingPolicy::new(INTERVAL, INTERVAL)));
+        let cx = &mut Context::from_waker(std::task::Waker::noop());
+        let mut now = Instant::ORIGIN + INTERVAL;
+        assert_eq!(channel.deadline(), Some(now));
+        channel.handle_timeout(now, true);
+        assert!(channel.poll_flush(cx).is_ready());
+        assert_eq!(channel.wire().output, [0x89, 0]);
+
+        // An empty pong, masked.
+        channel.wire().input.extend([0x8a, 0x80, 1, 2, 3, 4]);
+        assert!(read(&mut channel, now).is_pending());
+        now = now + INTERVAL / 2;
+        channel.handle_timeout(now, true);
+        assert_eq!(channel.deadline(), Some(now + INTERVAL));
+
+        for _ in 0..2 {
+            now = now + INTERVAL;
+            channel.handle_timeout(now, true);
+        }
+        let Poll::Ready(ChannelEvent::Ended { detail, .. }) = read(&mut channel, now) else { panic!() };
+        assert_eq!(detail, "it stopped answering pings");
+    }
+
+    #[test]
+    fn channel_without_an_interval_sends_no_pings() {
+        let mut channel = server(None);
+        assert_eq!(channel.deadline(), None);
+        channel.handle_timeout(Instant::ORIGIN + INTERVAL * 1000, true);
+        let cx = &mut Context::from_waker(std::task::Waker::noop());
+        assert!(channel.poll_flush(cx).is_ready());
+        assert!(channel.wire().output.is_empty());
     }
 }

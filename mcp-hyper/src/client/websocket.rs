@@ -7,6 +7,7 @@ mod upgrade;
 use std::future::Future as _;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use async_tungstenite::tungstenite::protocol::{Role, frame::coding::CloseCode};
 use futures_lite::future::Boxed;
@@ -27,7 +28,7 @@ use super::wire::WireEvent;
 use super::{ROUNDS, TURN};
 use crate::runtime::{Runtime, Stream};
 use crate::time::{Alarm, RuntimeClock};
-use crate::websocket::{Channel, ChannelEvent};
+use crate::websocket::{Channel, ChannelEvent, PingPolicy};
 
 /// The HTTP URL of the upgrade, if this is the URL of a WebSocket.
 pub(crate) fn http_url(url: &str) -> Option<UpgradeUrl> {
@@ -42,11 +43,21 @@ pub(crate) fn http_url(url: &str) -> Option<UpgradeUrl> {
 /// The HTTP URL of an upgrade.
 pub(crate) type UpgradeUrl = String;
 
+/// Default interval of pings. Proxies wait at least a minute.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+
 /// How a client speaks over WebSocket.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(super) struct WebSocketOptions {
     /// Whether it sends tool frames.
     tool_frames: bool,
+    ping_interval: Option<Duration>,
+}
+
+impl Default for WebSocketOptions {
+    fn default() -> Self {
+        Self { tool_frames: false, ping_interval: Some(PING_INTERVAL) }
+    }
 }
 
 impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
@@ -55,6 +66,24 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     /// other messages of the server are ignored. Over HTTP this option does nothing.
     pub fn tool_frames(mut self) -> Self {
         self.websocket.tool_frames = true;
+        self
+    }
+
+    /// Sets after how long a silence the client pings a server over WebSocket. If the server stays silent for as long
+    /// again, the connection ends. Default 30 s; `None` sends no pings, and less than a second counts as a second. Over
+    /// HTTP this option does nothing.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use mcp_hyper::ClientOptions;
+    ///
+    /// // A proxy on the way closes connections that are silent for ten seconds.
+    /// let options = ClientOptions::new("my-host", "1.0.0").ping_interval(Some(Duration::from_secs(5)));
+    /// # drop(options);
+    /// ```
+    pub fn ping_interval(mut self, interval: Option<Duration>) -> Self {
+        self.websocket.ping_interval = interval;
         self
     }
 }
@@ -74,6 +103,7 @@ pub(super) struct WebSocketLoop<H: HandlerMode, R> {
     /// How often the server has refused the present one.
     attempt: u32,
     message_bytes: usize,
+    pings: Option<PingPolicy>,
     wants_read: bool,
     clock: Arc<RuntimeClock>,
     alarm: Alarm,
@@ -118,6 +148,7 @@ pub(super) fn start<H: HandlerMode, R: Runtime>(
         upgrades: 0,
         attempt: 0,
         message_bytes,
+        pings: options.ping_interval.map(|interval| PingPolicy::new(interval, interval)),
         wants_read: true,
         clock,
         alarm: Alarm::default(),
@@ -306,7 +337,8 @@ impl<H: HandlerMode, R: Runtime> WebSocketLoop<H, R> {
             UpgradeOutcome::Upgraded { io, ahead, status, headers } => {
                 self.note_head(exchange, status, headers);
                 self.forget_exchange(exchange);
-                let opening = Channel::new(io, &ahead, Role::Client, self.message_bytes, self.clock.now());
+                let (bytes, now) = (self.message_bytes, self.clock.now());
+                let opening = Channel::new(io, &ahead, Role::Client, bytes, self.pings, now);
                 let mut opening = std::pin::pin!(opening);
                 let cx = &mut Context::from_waker(std::task::Waker::noop());
                 // Nothing is awaited there.

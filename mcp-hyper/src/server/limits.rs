@@ -32,8 +32,8 @@ pub struct ServerLimits {
     /// Maximum age of a connection. After that it accepts no more requests, and closes once the open ones are answered.
     /// Default: unlimited. A finite value redistributes long-lived clients over servers.
     pub lifetime: Option<Duration>,
-    /// Interval of PING frames to a silent HTTP/2 client, which has [`write_timeout`](Self::write_timeout) to reply.
-    /// Default 30 s.
+    /// Interval of pings to a silent HTTP/2 or WebSocket client, which has [`write_timeout`](Self::write_timeout) to
+    /// reply. Default 30 s; `None` sends none. Over WebSocket, less than a second counts as a second.
     pub ping_interval: Option<Duration>,
 }
 

@@ -29,7 +29,7 @@ use super::monitor::{ConnectionMonitor, ExchangeGuard};
 use super::options::ServerOptions;
 use super::service::ServiceState;
 use crate::time::{Alarm, RuntimeClock};
-use crate::websocket::{Channel, ChannelEvent, SUBPROTOCOL};
+use crate::websocket::{Channel, ChannelEvent, PingPolicy, SUBPROTOCOL};
 
 /// Maximum rounds of a connection before it lets other tasks run.
 const ROUNDS: usize = 4;
@@ -53,7 +53,8 @@ impl<H: HandlerMode> ServerOptions<H> {
     /// [`body_bytes`](mcp_proto::transport::http::server::HttpServerConfig::body_bytes).
     ///
     /// A connection is one peer of either era, as on standard input and output: there is no `Mcp-Session-Id`, and
-    /// nothing outlives the connection but tasks. The server sends pings. It closes a connection with code
+    /// nothing outlives the connection but tasks. The server sends pings to a silent client, as
+    /// [`ping_interval`](super::ServerLimits::ping_interval) says. It closes a connection with code
     ///
     /// | Code | Reason |
     /// |---|---|
@@ -275,7 +276,9 @@ impl<Io: AsyncRead + AsyncWrite + Unpin, H: HandlerMode> WebSocket<Io, H> {
         monitor: Arc<ConnectionMonitor>,
         cx: &mut Context<'_>,
     ) -> Option<Self> {
-        let opening = Channel::new(io, ahead, Role::Server, front.message_bytes(), clock.now());
+        let limits = monitor.limits();
+        let pings = limits.ping_interval.map(|interval| PingPolicy::new(interval, limits.write_timeout));
+        let opening = Channel::new(io, ahead, Role::Server, front.message_bytes(), pings, clock.now());
         let Poll::Ready(channel) = pin!(opening).poll(cx) else { return None };
         let (alarm, exchange) = (Alarm::default(), ExchangeGuard::new(monitor));
         let tool_frames = options.tool_frames;

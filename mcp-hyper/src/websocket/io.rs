@@ -18,6 +18,11 @@ impl<Io> CountedIo<Io> {
         Self { io, read: 0, written: 0 }
     }
 
+    #[cfg(test)]
+    pub(super) fn get_mut(&mut self) -> &mut Io {
+        &mut self.io
+    }
+
     pub(super) fn bytes_read(&self) -> u64 {
         self.read
     }
