@@ -11,12 +11,13 @@ use std::time::Duration;
 
 use async_tungstenite::tungstenite::protocol::{Role, frame::coding::CloseCode};
 use futures_lite::future::Boxed;
-use mcp_proto::Instant;
+use mcp_proto::{Instant, Limits};
 use mcp_proto::adapter::{self, Clock as _};
 use mcp_proto::front::{Client, ClientHandlers, Error, HandlerMode};
 use mcp_proto::peer::client::{ClientConfig, CloseReason, EraPolicy, LinkAction};
+use mcp_proto::peer::TransportError;
 use mcp_proto::transport::ChannelClient;
-use mcp_proto::transport::http::client::HttpRequest;
+use mcp_proto::transport::http::client::{HttpRequest, exchange_error};
 use mcp_proto::transport::http::{ExchangeId, Verb};
 use mcp_proto::transport::tool_frames::{ClientFrame, frame_of, response_of};
 
@@ -26,6 +27,7 @@ use super::options::ClientOptions;
 use super::transport::Transport;
 use super::wire::WireEvent;
 use super::{ROUNDS, TURN};
+use crate::fields::Headers;
 use crate::runtime::{Runtime, Stream};
 use crate::time::{Alarm, RuntimeClock};
 use crate::websocket::{Channel, ChannelEvent, PingPolicy};
@@ -102,7 +104,7 @@ pub(super) struct WebSocketLoop<H: HandlerMode, R> {
     upgrades: u64,
     /// How often the server has refused the present one.
     attempt: u32,
-    message_bytes: usize,
+    limits: Limits,
     pings: Option<PingPolicy>,
     wants_read: bool,
     clock: Arc<RuntimeClock>,
@@ -111,8 +113,8 @@ pub(super) struct WebSocketLoop<H: HandlerMode, R> {
 
 enum Link {
     Closed,
-    /// Waits for credentials.
-    Parked,
+    /// Waits for credentials, after the server's refusal if there was one.
+    Parked(Option<Box<TransportError>>),
     Opening(ExchangeId, Boxed<UpgradeOutcome>),
     Open(Box<Channel<Box<dyn Stream>>>),
     /// The machine knows that the connection has ended.
@@ -133,7 +135,7 @@ pub(super) fn start<H: HandlerMode, R: Runtime>(
     if options.tool_frames {
         config.era_policy = EraPolicy::LegacyOnly;
     }
-    let message_bytes = config.limits.message_bytes;
+    let limits = config.limits;
     let (client, front) = adapter::client(ChannelClient::new(config), clock.clone(), handlers);
     if let Some(authorizer) = &authorizer {
         authorizer.link_cache(front.cache_context_ender());
@@ -147,7 +149,7 @@ pub(super) fn start<H: HandlerMode, R: Runtime>(
         tool_frames: options.tool_frames,
         upgrades: 0,
         attempt: 0,
-        message_bytes,
+        limits,
         pings: options.ping_interval.map(|interval| PingPolicy::new(interval, interval)),
         wants_read: true,
         clock,
@@ -200,7 +202,7 @@ impl<H: HandlerMode, R: Runtime> WebSocketLoop<H, R> {
     fn next_timeout(&self) -> Option<Instant> {
         let of_link = match &self.link {
             Link::Open(channel) | Link::Ending(channel) => channel.deadline(),
-            Link::Closed | Link::Parked | Link::Opening(..) => None,
+            Link::Closed | Link::Parked(_) | Link::Opening(..) => None,
         };
         let of_authorizer = self.authorizer.as_ref().and_then(Authorizer::poll_timeout);
         [self.front.next_timeout(), of_link, of_authorizer].into_iter().flatten().min()
@@ -264,7 +266,7 @@ impl<H: HandlerMode, R: Runtime> WebSocketLoop<H, R> {
     /// Passes the link's next event to the machine. Ready if there was one.
     fn poll_link(&mut self, now: Instant, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.link {
-            Link::Closed | Link::Parked => Poll::Pending,
+            Link::Closed | Link::Parked(_) => Poll::Pending,
             Link::Opening(exchange, opening) => {
                 let (exchange, outcome) = (*exchange, ready!(opening.as_mut().poll(cx)));
                 self.handle_upgrade(exchange, outcome);
@@ -319,7 +321,7 @@ impl<H: HandlerMode, R: Runtime> WebSocketLoop<H, R> {
         };
         match self.authorize(request) {
             Some(request) => self.send_upgrade(request),
-            None => self.link = Link::Parked,
+            None => self.link = Link::Parked(None),
         }
     }
 
@@ -337,7 +339,7 @@ impl<H: HandlerMode, R: Runtime> WebSocketLoop<H, R> {
             UpgradeOutcome::Upgraded { io, ahead, status, headers } => {
                 self.note_head(exchange, status, headers);
                 self.forget_exchange(exchange);
-                let (bytes, now) = (self.message_bytes, self.clock.now());
+                let (bytes, now) = (self.limits.message_bytes, self.clock.now());
                 let opening = Channel::new(io, &ahead, Role::Client, bytes, self.pings, now);
                 let mut opening = std::pin::pin!(opening);
                 let cx = &mut Context::from_waker(std::task::Waker::noop());
@@ -347,9 +349,15 @@ impl<H: HandlerMode, R: Runtime> WebSocketLoop<H, R> {
                     self.front.lock(|machine, now| machine.handle_open(now));
                 }
             }
-            UpgradeOutcome::Refused { status, headers, detail } => {
+            UpgradeOutcome::Refused { status, headers } => {
                 let headers = self.note_head(exchange, status, headers);
-                self.handle_refusal(exchange, status, &headers, &detail);
+                let error = exchange_error(status.as_u16(), &Headers(&headers), &self.limits);
+                self.handle_refusal(exchange, &headers, error);
+            }
+            UpgradeOutcome::Invalid { status, headers, detail } => {
+                self.note_head(exchange, status, headers);
+                self.forget_exchange(exchange);
+                self.fail_open(detail);
             }
             UpgradeOutcome::Failed(detail) => {
                 self.forget_exchange(exchange);
@@ -361,6 +369,11 @@ impl<H: HandlerMode, R: Runtime> WebSocketLoop<H, R> {
     fn fail_open(&mut self, detail: &str) {
         self.link = Link::Closed;
         self.front.lock(|machine, _| machine.handle_open_failed(detail));
+    }
+
+    fn refuse_open(&mut self, error: TransportError) {
+        self.link = Link::Closed;
+        self.front.lock(|machine, _| machine.handle_open_refused("the upgrade to a WebSocket", error));
     }
 
     fn drop_link(&mut self) {

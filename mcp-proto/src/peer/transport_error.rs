@@ -8,7 +8,8 @@ use crate::HumanDuration;
 
 /// An exchange of the transport that ended with a status instead of an answer.
 ///
-/// Only transports with an exchange for each message report it: HTTP does.
+/// Only transports with an exchange for each message report it, as HTTP does, or one that opens the connection, as
+/// WebSocket does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TransportError {
@@ -50,6 +51,13 @@ impl TransportError {
     /// The maximum length of [`detail`](Self::detail) in characters: enough to identify the program that wrote the
     /// body, and its reason.
     pub const MAX_DETAIL: usize = 512;
+
+    /// Adds the error of the client's own authorization flow: at most [`MAX_DETAIL`](Self::MAX_DETAIL) characters.
+    #[must_use]
+    pub fn with_unauthorized(mut self, why: &str) -> Self {
+        self.unauthorized = Some(Self::excerpt(why));
+        self
+    }
 
     /// The size in bytes of its server-supplied content.
     pub(crate) fn bytes(&self) -> usize {

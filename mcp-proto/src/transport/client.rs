@@ -6,7 +6,7 @@ use core::time::Duration;
 use crate::peer::client::{
     Client, ClientCommands, ClientConfig, ClientLoan, ClientTransport, CloseReason, Event, LinkAction, State,
 };
-use crate::peer::{LostReason, Outbox};
+use crate::peer::{LostReason, Outbox, TransportError};
 use crate::rpc::{Frame, Malformed};
 use crate::{Instant, Limits};
 
@@ -60,6 +60,14 @@ impl<F: Framing> Transport<Client, F> {
     /// Handles the failure to open the requested connection; `detail` is a human-readable reason.
     pub fn handle_open_failed(&mut self, detail: &str) {
         self.peer.handle_open_failed(detail);
+    }
+
+    /// Handles the refusal to open the requested connection by an exchange, such as the upgrade to a WebSocket.
+    ///
+    /// `during` names the exchange, and `error` is how it ended. The client closes with
+    /// [`ConnectError::Transport`](crate::peer::client::ConnectError::Transport).
+    pub fn handle_open_refused(&mut self, during: &'static str, error: TransportError) {
+        self.peer.handle_open_refused(during, error);
     }
 
     // --- Outputs ---

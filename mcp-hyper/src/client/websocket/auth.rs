@@ -3,9 +3,10 @@
 use std::task::{Context, Poll};
 
 use http::StatusCode;
-use http::header::{HeaderMap, WWW_AUTHENTICATE};
+use http::header::HeaderMap;
 use mcp_proto::adapter::Clock as _;
 use mcp_proto::front::HandlerMode;
+use mcp_proto::peer::TransportError;
 use mcp_proto::transport::http::ExchangeId;
 use mcp_proto::transport::http::client::{AuthorizationRequired, HttpRequest};
 
@@ -41,33 +42,26 @@ impl<H: HandlerMode, R: Runtime> WebSocketLoop<H, R> {
     pub(super) fn handle_refusal(
         &mut self,
         exchange: ExchangeId,
-        status: StatusCode,
         headers: &HeaderMap,
-        detail: &str,
+        error: TransportError,
     ) {
-        let needs_login = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
         match &mut self.authorizer {
-            Some(authorizer) if needs_login => {
-                let challenges: Vec<&str> = headers
-                    .get_all(WWW_AUTHENTICATE)
-                    .iter()
-                    .filter_map(|value| value.to_str().ok())
-                    .collect();
+            Some(authorizer) if error.needs_authorization => {
                 authorizer.handle_challenge(&AuthorizationRequired {
                     exchange,
-                    status: status.as_u16(),
-                    header: (!challenges.is_empty()).then(|| challenges.join(", ")),
+                    status: error.status,
+                    header: error.challenge.as_deref().map(Into::into),
                     dpop_nonce: dpop_nonce(headers),
                     attempt: self.attempt,
                 });
-                self.link = Link::Parked;
+                self.link = Link::Parked(Some(Box::new(error)));
             }
-            None if status == StatusCode::UNAUTHORIZED => {
-                self.fail_open(&format!("{detail}: {NO_AUTHORIZATION}"));
+            None if error.needs_authorization => {
+                self.refuse_open(error.with_unauthorized(NO_AUTHORIZATION));
             }
             _ => {
                 self.forget_exchange(exchange);
-                self.fail_open(detail);
+                self.refuse_open(error);
             }
         }
     }
@@ -97,7 +91,10 @@ impl<H: HandlerMode, R: Runtime> WebSocketLoop<H, R> {
                 self.open();
             }
             Poll::Ready(ExchangeAction::Refuse(exchange, detail)) if exchange == current => {
-                self.fail_open(&detail);
+                match std::mem::replace(&mut self.link, Link::Closed) {
+                    Link::Parked(Some(error)) => self.refuse_open(error.with_unauthorized(&detail)),
+                    _ => self.fail_open(&detail),
+                }
             }
             Poll::Ready(ExchangeAction::Fetch(fetch, policy)) => self.transport.fetch(fetch, policy),
             Poll::Ready(ExchangeAction::Abort(fetch)) => self.transport.abort_fetch(fetch),

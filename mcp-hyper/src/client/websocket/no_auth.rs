@@ -5,6 +5,7 @@ use std::task::{Context, Poll};
 use http::StatusCode;
 use http::header::HeaderMap;
 use mcp_proto::front::HandlerMode;
+use mcp_proto::peer::TransportError;
 use mcp_proto::transport::http::ExchangeId;
 use mcp_proto::transport::http::client::HttpRequest;
 
@@ -26,8 +27,8 @@ impl<H: HandlerMode, R: Runtime> WebSocketLoop<H, R> {
         headers
     }
 
-    pub(super) fn handle_refusal(&mut self, _: ExchangeId, _: StatusCode, _: &HeaderMap, detail: &str) {
-        self.fail_open(detail);
+    pub(super) fn handle_refusal(&mut self, _: ExchangeId, _: &HeaderMap, error: TransportError) {
+        self.refuse_open(error);
     }
 
     pub(super) fn forget_exchange(&mut self, _: ExchangeId) {}

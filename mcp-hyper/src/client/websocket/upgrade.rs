@@ -33,8 +33,10 @@ use crate::websocket::SUBPROTOCOL;
 pub(super) enum UpgradeOutcome {
     /// The connection, and the bytes that were read after the answer.
     Upgraded { io: Box<dyn Stream>, ahead: bytes::Bytes, status: StatusCode, headers: HeaderMap },
-    /// The server answered otherwise.
-    Refused { status: StatusCode, headers: HeaderMap, detail: String },
+    /// The server answered with another status.
+    Refused { status: StatusCode, headers: HeaderMap },
+    /// The server answered with an upgrade to something else.
+    Invalid { status: StatusCode, headers: HeaderMap, detail: &'static str },
     /// There was no connection, or no answer.
     Failed(String),
 }
@@ -120,8 +122,7 @@ async fn upgrade(
     let (head, _) = answer.await?.into_parts();
     let (status, headers) = (head.status, head.headers);
     if status != StatusCode::SWITCHING_PROTOCOLS {
-        let detail = format!("the server answered with status {status} instead of opening a WebSocket");
-        return Ok(UpgradeOutcome::Refused { status, headers, detail });
+        return Ok(UpgradeOutcome::Refused { status, headers });
     }
     let upgrade = headers.get(header::UPGRADE);
     let is_websocket = upgrade.is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
@@ -139,7 +140,7 @@ async fn upgrade(
         };
         return Ok(UpgradeOutcome::Upgraded { io: parts.io.0, ahead: parts.read_buf, status, headers });
     };
-    Ok(UpgradeOutcome::Refused { status, headers, detail: detail.to_owned() })
+    Ok(UpgradeOutcome::Invalid { status, headers, detail })
 }
 
 impl<R: Runtime> Connector<R> {

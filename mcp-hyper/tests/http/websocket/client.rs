@@ -171,7 +171,7 @@ fn client_explains_a_refused_upgrade() {
         for (answer, words) in [
             (
                 "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n",
-                "status 404 Not Found instead of opening a WebSocket",
+                "the server answered the upgrade to a WebSocket with HTTP status 404",
             ),
             ("HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n", "no login configured"),
             (

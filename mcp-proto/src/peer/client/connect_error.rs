@@ -37,7 +37,8 @@ pub enum ConnectError {
         /// Why the answer is invalid.
         reason: String,
     },
-    /// The transport's exchange ended with a status instead of an answer to the handshake (HTTP only).
+    /// The transport's exchange ended with a status instead of an answer to the handshake (HTTP), or instead of opening
+    /// the connection (WebSocket).
     Transport {
         /// The step that was under way.
         during: &'static str,

@@ -8,7 +8,7 @@ use crate::peer::batch::BatchId;
 use crate::peer::encode::MetaEntries;
 use crate::peer::{
     AnyParams, InvalidAnswerError, Leniency, LostReason, MessageKind, OutboundEntry, Outbox, Outcome,
-    RequestId, TaskMode,
+    RequestId, TaskMode, TransportError,
 };
 use crate::rpc::{
     Batch, EnvelopeKind, ErrorObject, Frame, Id, Malformed, MalformedKind, Message, Raw, Request, Response,
@@ -48,6 +48,13 @@ impl Client {
     pub fn handle_open_failed(&mut self, detail: &str) {
         if matches!(self.connection.phase(), Phase::Connecting) {
             self.finish(CloseReason::Connect(ConnectError::Open(detail.to_string())));
+        }
+    }
+
+    /// Handles the refusal of the exchange that opens the requested link, called `during`.
+    pub(crate) fn handle_open_refused(&mut self, during: &'static str, error: TransportError) {
+        if matches!(self.connection.phase(), Phase::Connecting) {
+            self.finish(CloseReason::Connect(ConnectError::Transport { during, error }));
         }
     }
 

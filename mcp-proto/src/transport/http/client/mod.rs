@@ -82,6 +82,7 @@ pub use address::UrlError;
 pub use authorization::{AuthorizationRequired, UnauthorizedPolicy};
 pub use config::{HttpClientConfig, ListenPolicy};
 pub use outbox::{Action, HttpRequest};
+pub use response::exchange_error;
 
 use address::Address;
 use call_table::CallTable;

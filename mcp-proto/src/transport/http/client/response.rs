@@ -10,6 +10,7 @@ use core::{fmt, mem};
 
 use bytes::Bytes;
 
+use crate::Limits;
 use crate::codec::{Sse, SseItem, media};
 use crate::peer::{Conduct, InvalidAnswerError, Leniency, TransportError};
 use crate::rpc::{self, ErrorObject, Frame, Message, Raw};
@@ -93,6 +94,14 @@ impl fmt::Debug for AnswerHead {
             .field("content", &self.content)
             .finish_non_exhaustive()
     }
+}
+
+/// Returns the error of an exchange that ended with this status and these headers, as an [`HttpClient`](super::HttpClient)
+/// reports it: for exchanges that are not its own, such as the upgrade to a WebSocket.
+///
+/// Values longer than [`Limits::header_bytes`] are omitted.
+pub fn exchange_error(status: u16, fields: &dyn Fields, limits: &Limits) -> TransportError {
+    AnswerHead::read(status, fields, limits.header_bytes).error
 }
 
 /// Joins all challenges of a response.
