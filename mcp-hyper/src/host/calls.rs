@@ -350,7 +350,7 @@ impl CallRecord {
         let end = match outcome {
             CallOutcome::Answered => self.call.summary().unwrap_or_else(failed),
             CallOutcome::TimedOut => failed(CallError::TimedOut.to_string()),
-            CallOutcome::Cancelled => failed(Error::Cancelled.to_string()),
+            CallOutcome::Cancelled => CallEnd::Cancelled { phase },
             CallOutcome::Lost => failed(CallError::Lost.to_string()),
             CallOutcome::Unavailable(status) => failed(format!("the server is unavailable: {status}")),
             CallOutcome::Removed => failed(CallError::Removed.to_string()),

@@ -98,6 +98,11 @@ pub enum CallEnd {
     Answered,
     /// With a result that reports a failure of the tool.
     ToolFailed,
+    /// Its caller cancelled it.
+    Cancelled {
+        /// In which phase.
+        phase: CallPhase,
+    },
     /// With an error.
     Failed {
         /// In which phase.

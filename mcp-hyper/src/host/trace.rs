@@ -72,9 +72,13 @@ fn trace_call(server: &str, method: &str, item: Option<&str>, latency: Duration,
     let (outcome, phase) = match end {
         CallEnd::Answered => ("ok", None),
         CallEnd::ToolFailed => ("tool_error", None),
-        CallEnd::Failed { phase: CallPhase::Waiting, .. } => ("error", Some("waiting")),
-        CallEnd::Failed { phase: CallPhase::Sent, .. } => ("error", Some("sent")),
+        CallEnd::Cancelled { phase } => ("cancelled", Some(phase)),
+        CallEnd::Failed { phase, .. } => ("error", Some(phase)),
     };
+    let phase = phase.map(|phase| match phase {
+        CallPhase::Waiting => "waiting",
+        CallPhase::Sent => "sent",
+    });
     macro_rules! call_ended {
         ($level:expr) => {
             host_event!(

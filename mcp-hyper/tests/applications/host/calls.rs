@@ -68,7 +68,7 @@ fn dropped_call_is_cancelled_at_the_server() {
                 break (end, item);
             }
         };
-        assert!(matches!(ended.0, CallEnd::Failed { phase: CallPhase::Sent, .. }), "{ended:?}");
+        assert!(matches!(ended.0, CallEnd::Cancelled { phase: CallPhase::Sent }), "{ended:?}");
         assert_eq!(ended.1.as_deref(), Some("wait"));
     });
 }

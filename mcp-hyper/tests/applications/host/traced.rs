@@ -116,7 +116,8 @@ fn record(
 #[test]
 fn host_traces_statuses_and_calls_without_secrets() {
     let (listener, address) = listener();
-    let (_server, driver) = serving(router(&HandlerLog::default())).listen(listener);
+    let log = HandlerLog::default();
+    let (_server, driver) = serving(router(&log)).listen(listener);
     let _serving = smol::spawn(within(driver));
     let servers = json!({
         "web": { "url": format!("http://{address}/mcp?key=hunter2"), "headers": { "x-key": "hunter2" } },
@@ -129,6 +130,9 @@ fn host_traces_statuses_and_calls_without_secrets() {
         assert!(host.call_tool("mcp__web__echo", json!({ "text": "hunter2" })).await.unwrap().failed());
         let wait = host.call_tool("mcp__web__wait", json!({})).timeout(Duration::from_millis(20));
         assert!(matches!(wait.await, Err(CallError::TimedOut)));
+        // Dropped before its answer.
+        let (wait, begun) = (host.call_tool("mcp__web__wait", json!({})), log.begun_calls());
+        or(async { drop(wait.await) }, until("the handler runs", || log.begun_calls() > begun)).await;
         host.close().await;
     });
     for expected in [
@@ -138,6 +142,7 @@ fn host_traces_statuses_and_calls_without_secrets() {
         r#"DEBUG call ended server="web" mcp.method.name="tools/call" gen_ai.tool.name="echo" latency_ms outcome="ok""#,
         r#"DEBUG call ended server="web" mcp.method.name="tools/call" gen_ai.tool.name="echo" latency_ms outcome="tool_error""#,
         r#"INFO call ended server="web" mcp.method.name="tools/call" gen_ai.tool.name="wait" latency_ms outcome="error" phase="sent""#,
+        r#"INFO call ended server="web" mcp.method.name="tools/call" gen_ai.tool.name="wait" latency_ms outcome="cancelled" phase="sent""#,
     ] {
         assert!(events.iter().any(|event| event == expected), "{expected}: {events:#?}");
     }
