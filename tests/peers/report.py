@@ -39,7 +39,8 @@ NOTES = {
     "there is more than the result.",
     "scale": "Requests in flight are sent and not answered; then one more is sent and answered. Subscribers are response "
     "streams in memory, and each gets its notification.",
-    "held": "Bytes on the heap, without HTTP's own connections and buffers.",
+    "held": "Bytes on the heap, without HTTP's own connections and buffers. A new session has been silent for less than a "
+    "second, an idle one for two.",
     "framing": "The limit is one copy per chunk, as reading does, and a search for newlines.",
     "sse": "The limit is a search for line breaks. sse-stream is the decoder of rmcp.",
     "envelope": "The limit is the check that the bytes are UTF-8.",

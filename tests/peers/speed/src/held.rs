@@ -24,8 +24,15 @@ use crate::memory::router;
 use crate::official::{Era, Server, tokio_runtime};
 
 pub(crate) const URI: &str = "note:///one";
-const ROWS: [&str; 4] =
-    ["idle session (2025-11-25)", "its open stream", "subscriptions/listen", "tools/call that waits"];
+const ROWS: [&str; 5] = [
+    "new session (2025-11-25)",
+    "idle session (2025-11-25)",
+    "open stream of a new session",
+    "subscriptions/listen",
+    "tools/call that waits",
+];
+/// Ours gives up after a second what a silent session does not need.
+const SILENCE: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(mode: &Mode) {
     let clients = match mode {
@@ -55,7 +62,25 @@ fn growth<T>(clients: u64, mut open: impl FnMut() -> T) -> (i64, Vec<T>) {
     (bytes / clients as i64 + size_of::<T>() as i64, all)
 }
 
-fn our_memory(clients: u64) -> [i64; 4] {
+/// Like [`growth`], for clients that have then been silent for a while, in which `rest` runs the server.
+fn silent_growth<C, T>(
+    clients: u64,
+    context: &mut C,
+    open: impl Fn(&mut C) -> T,
+    rest: impl Fn(&mut C),
+) -> i64 {
+    let mut all: Vec<T> = (0..clients).map(|_| open(context)).collect();
+    all.reserve_exact(clients as usize);
+    rest(context);
+    let ((), _, bytes) = counted(|| {
+        (0..clients).for_each(|_| all.push(open(context)));
+        rest(context);
+    });
+    bytes / clients as i64 + size_of::<T>() as i64
+}
+
+fn our_memory(clients: u64) -> [i64; 5] {
+    let silent = silent_growth(clients, &mut Ours::new(), Ours::open, Ours::rest);
     let mut ours = Ours::new();
     let (session, sessions) = growth(clients, || ours.open());
     let mut opened = sessions.iter();
@@ -65,11 +90,15 @@ fn our_memory(clients: u64) -> [i64; 4] {
     let (wait, waiting) = growth(clients, || other.wait());
     drop((streams, listening, waiting));
     // Less the session's id, which belongs to the client.
-    [session - size_of_id(&sessions[0]), stream, listen, wait]
+    let id = size_of_id(&sessions[0]);
+    [session - id, silent - id, stream, listen, wait]
 }
 
-fn their_memory(clients: u64) -> [i64; 4] {
+fn their_memory(clients: u64) -> [i64; 5] {
     let runtime = tokio_runtime();
+    let open = |theirs: &mut Theirs| runtime.block_on(theirs.open());
+    let rest = |_: &mut Theirs| runtime.block_on(tokio::time::sleep(SILENCE));
+    let silent = silent_growth(clients, &mut Theirs::new(), open, rest);
     let theirs = Theirs::new();
     let (session, sessions) = growth(clients, || runtime.block_on(theirs.open()));
     let mut opened = sessions.iter();
@@ -85,7 +114,8 @@ fn their_memory(clients: u64) -> [i64; 4] {
         call
     });
     drop((streams, listening, waiting));
-    [session - size_of_id(&sessions[0]), stream, listen, wait]
+    let id = size_of_id(&sessions[0]);
+    [session - id, silent - id, stream, listen, wait]
 }
 
 fn size_of_id(id: &str) -> i64 {
@@ -212,6 +242,12 @@ impl Ours {
 
     fn turn(&mut self) {
         let _ = self.driver.poll(&mut Context::from_waker(Waker::noop()));
+    }
+
+    /// Lets the clients be silent.
+    fn rest(&mut self) {
+        std::thread::sleep(SILENCE);
+        self.turn();
     }
 
     fn open(&mut self) -> String {
