@@ -28,6 +28,7 @@ mod http_budget;
 mod http_channel;
 mod http_closing;
 mod http_idle;
+mod http_known_meta;
 mod http_modern;
 mod http_sessions;
 mod http_stateless;

@@ -1,5 +1,6 @@
 //! The state that the connection and the context of a request share.
 
+use alloc::boxed::Box;
 use std::sync::{Mutex, OnceLock};
 
 use crate::front::signal::lock;
@@ -12,7 +13,7 @@ use crate::schema::Meta;
 pub(in crate::front) struct RequestState {
     /// The source of `meta`, until it is decoded.
     source: Mutex<MetaSource>,
-    meta: OnceLock<Meta>,
+    meta: OnceLock<Box<Meta>>,
     end: OnceLock<Cancellation>,
 }
 
@@ -22,7 +23,7 @@ enum MetaSource {
     Absent,
     /// The parameters, which share the memory of the message.
     Params(Raw),
-    /// A copy of the `_meta`.
+    /// The `_meta`, not in the memory of the message.
     Meta(Raw),
 }
 
@@ -41,8 +42,14 @@ impl RequestState {
                 MetaSource::Params(params) => meta_of(&params),
                 MetaSource::Meta(meta) => Some(meta),
             };
-            text.and_then(|text| text.decode().ok()).unwrap_or_default()
+            Box::new(text.and_then(|text| text.decode().ok()).unwrap_or_default())
         })
+    }
+
+    /// Sets the `_meta`, in memory that it shares with other requests, so that the message need not be kept for it.
+    #[cfg(feature = "http")]
+    pub(in crate::front) fn share_meta(&self, meta: Raw) {
+        *lock(&self.source) = MetaSource::Meta(meta);
     }
 
     /// Lets go of the message that the request arrived in, which a handler that waits must not keep in memory.

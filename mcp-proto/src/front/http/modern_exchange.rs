@@ -15,6 +15,7 @@ use crate::front::shared::{Core as _, Shared};
 use crate::front::signal::Signal;
 use crate::inline_map::InlineMap;
 use crate::peer::server::Topic;
+use crate::rpc::Raw;
 use crate::schema::{Method, SubscriptionsListen};
 use crate::transport::http::server::{Exchange, ModernRequest, StatelessPost};
 
@@ -38,14 +39,22 @@ impl<H: HandlerMode> ModernExchange<H> {
         let listens = request.method() == SubscriptionsListen::NAME;
         let now = service.now();
         let signal = Arc::default();
+        let cached = service.find_meta(request.meta());
         let open = || {
-            let exchange = Exchange::open(&service.setup, request, now);
+            let (exchange, known) = Exchange::open_cached(&service.setup, request, cached.clone(), now);
             let topics: InlineMap<Topic, ()> =
                 exchange.peer().topics().cloned().map(|topic| (topic, ())).collect();
-            (exchange, topics)
+            ((exchange, known), topics)
         };
-        let (exchange, subscriber) = if listens { service.hub.open(&signal, open) } else { (open().0, None) };
-        Self::run(service, router, caller, signal, exchange, subscriber.map(Box::new))
+        let ((exchange, known), subscriber) =
+            if listens { service.hub.open(&signal, open) } else { (open().0, None) };
+        let meta = known.as_ref().and_then(|known| known.shared());
+        if let Some(known) = known
+            && !cached.is_some_and(|cached| Arc::ptr_eq(&cached, &known))
+        {
+            service.cache_meta(known);
+        }
+        Self::run(service, router, caller, signal, (exchange, meta), subscriber.map(Box::new))
     }
 
     /// Starts the exchange of a legacy client's requests without a session.
@@ -56,7 +65,7 @@ impl<H: HandlerMode> ModernExchange<H> {
         caller: Caller,
     ) -> Self {
         let exchange = Exchange::open_stateless(&service.setup, post, service.now());
-        Self::run(service, router, caller, Arc::default(), exchange, None)
+        Self::run(service, router, caller, Arc::default(), (exchange, None), None)
     }
 
     fn run(
@@ -64,7 +73,7 @@ impl<H: HandlerMode> ModernExchange<H> {
         router: ServedRouter<H>,
         caller: Caller,
         signal: Arc<Signal>,
-        exchange: Exchange,
+        (exchange, meta): (Exchange, Option<Raw>),
         subscriber: Option<Box<Subscriber>>,
     ) -> Self {
         let attendance = service.register_exchange(signal.clone());
@@ -74,6 +83,9 @@ impl<H: HandlerMode> ModernExchange<H> {
         // Lets the first poll find the handler to start.
         let attachments = shared.with(|core, exchange, _, wakers| {
             core.drain(exchange, wakers);
+            if let Some(meta) = meta {
+                core.share_meta(&meta);
+            }
             core::mem::take(&mut core.caller.attachments)
         });
         drop(attachments);

@@ -16,7 +16,9 @@ use crate::front::signal::{Signal, lock};
 use crate::front::tasks::TaskService;
 use crate::front::{Clock, HandlerMode};
 use crate::peer::Principal;
+use crate::peer::server::{KnownMeta, MetaCache};
 use crate::quota::{ByteAccount, ByteBudget, QuotaError, QuotaOwner, RateLimiter};
+use crate::rpc::Raw;
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::transport::http::server::{
     ConnectionId, HttpResponse, HttpServerConfig, Post, Session, SessionId, Sessions, Setup,
@@ -35,6 +37,7 @@ pub(super) struct Service {
     exchanges: Mutex<Exchanges>,
     table: Mutex<SessionTable>,
     bytes: Mutex<ByteBudget>,
+    metas: Mutex<MetaCache>,
     /// The registration with a live router.
     _listening: Option<ListenerGuard>,
     request_rate: Option<Mutex<RateLimiter>>,
@@ -87,6 +90,7 @@ impl Service {
             exchanges: Mutex::default(),
             table: Mutex::new(SessionTable { sessions, new_sessions: Vec::new(), closed_to_new: false }),
             bytes,
+            metas: Mutex::default(),
             _listening: listening,
             request_rate,
         }
@@ -113,6 +117,16 @@ impl Service {
     /// The number of bytes buffered for all clients.
     pub(super) fn bytes_used(&self) -> usize {
         lock(&self.bytes).used()
+    }
+
+    /// The cached entry for the `_meta` of a request.
+    pub(super) fn find_meta(&self, meta: Option<&Raw>) -> Option<Arc<KnownMeta>> {
+        meta.and_then(|meta| lock(&self.metas).find(meta))
+    }
+
+    /// Adds the `_meta` of an admitted request to the cache.
+    pub(super) fn cache_meta(&self, known: Arc<KnownMeta>) {
+        lock(&self.metas).insert(known);
     }
 
     // --- Closing ---

@@ -77,6 +77,14 @@ impl ServerCore {
         self.take_work()
     }
 
+    /// Sets the `_meta` of the active requests, in memory that they share with other connections.
+    #[cfg(feature = "http")]
+    pub(crate) fn share_meta(&self, meta: &Raw) {
+        for active in self.active.values() {
+            active.state.share_meta(meta.clone());
+        }
+    }
+
     /// Whether no request is active and no handler has work.
     #[cfg(feature = "http")]
     pub(crate) fn is_idle(&self) -> bool {

@@ -15,7 +15,6 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning>
 
-use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -161,6 +160,24 @@ impl SenderInfo {
     /// The maximum length in bytes of a cached text.
     const MAX_TEXT_BYTES: usize = 1024;
 
+    /// A sender with this text, and nothing else.
+    #[cfg(all(test, feature = "std", feature = "http"))]
+    pub(super) fn of_text(text: &str) -> Self {
+        Self {
+            text: text.into(),
+            revision: Revision::LATEST,
+            info: None,
+            capabilities: Arc::default(),
+            log_level: None,
+        }
+    }
+
+    /// Whether both were decoded from the same text.
+    #[cfg(all(feature = "std", feature = "http"))]
+    pub(super) fn is_same_as(&self, other: &Self) -> bool {
+        !self.text.is_empty() && self.text == other.text
+    }
+
     fn texts<'a>(keys: &MetaKeys<'a>) -> [&'a str; 4] {
         [keys.version, keys.capabilities, keys.info, keys.level].map(|raw| raw.map_or("", RawValue::get))
     }
@@ -224,16 +241,14 @@ impl SenderInfo {
 
     /// Stores the raw text that it was decoded from, if that is short enough to be cached.
     fn into_cached(mut self, keys: &MetaKeys<'_>) -> Option<Self> {
-        if self.text.is_empty() {
-            let texts = Self::texts(keys);
-            let bytes = texts.iter().fold(texts.len(), |sum, text| sum.saturating_add(text.len()));
-            if bytes > Self::MAX_TEXT_BYTES {
-                return None;
-            }
-            self.text.reserve_exact(bytes);
-            for part in texts.into_iter().flat_map(|text| [text, "\n"]) {
-                self.text.push_str(part);
-            }
+        let texts = Self::texts(keys);
+        let bytes = texts.iter().fold(texts.len(), |sum, text| sum.saturating_add(text.len()));
+        if bytes > Self::MAX_TEXT_BYTES {
+            return None;
+        }
+        self.text.reserve_exact(bytes);
+        for part in texts.into_iter().flat_map(|text| [text, "\n"]) {
+            self.text.push_str(part);
         }
         Some(self)
     }
@@ -247,7 +262,7 @@ fn invalid_params(what: impl Into<String>) -> ErrorObject {
 pub(super) fn admit(
     config: &ServerConfig,
     session: Option<&Session>,
-    mut last: Option<&mut Option<Box<KnownMeta>>>,
+    mut last: Option<&mut Option<Arc<KnownMeta>>>,
     method: &str,
     params: Option<&Raw>,
     meta: Option<&Raw>,
@@ -278,7 +293,7 @@ pub(super) fn admit(
     if let (Some(last), Some(text)) = (&mut last, request.text)
         && keys.names_no_sender()
     {
-        **last = KnownMeta::new(text, 0, None).map(Box::new);
+        **last = KnownMeta::new(text, 0, None).map(Arc::new);
     }
     if method == Initialize::NAME {
         return match (config.eras, place) {
@@ -340,22 +355,24 @@ fn version_of(params: &Raw) -> Option<String> {
 //= S1.7 "No reliance on earlier requests of the same connection"
 fn admit_modern(
     config: &ServerConfig,
-    mut last: Option<&mut Option<Box<KnownMeta>>>,
+    mut last: Option<&mut Option<Arc<KnownMeta>>>,
     method: &str,
     request: RequestMeta<'_>,
 ) -> Result<AdmittedRequest, ErrorObject> {
     let RequestMeta { text, keys, progress_token, stored_bytes } = request;
-    let remembered = last.as_deref_mut().and_then(Option::take).and_then(|known| known.sender);
-    let sender = match remembered.filter(|last| last.matches_keys(&keys)) {
-        Some(last) => last,
-        None => SenderInfo::decode(config, &keys)?,
+    let remembered = last.as_deref_mut().and_then(Option::take).and_then(|known| known.sender.clone());
+    let (admitted, sender) = match remembered.filter(|last| last.matches_keys(&keys)) {
+        Some(sender) => (sender.admit(config, method, progress_token, stored_bytes), Some(sender)),
+        None => {
+            let sender = SenderInfo::decode(config, &keys)?;
+            let admitted = sender.admit(config, method, progress_token, stored_bytes);
+            let cached = if last.is_some() { sender.into_cached(&keys) } else { None };
+            (admitted, cached.map(Arc::new))
+        }
     };
-    let admitted = sender.admit(config, method, progress_token, stored_bytes);
-    if let (Some(last), Some(text)) = (last, text) {
+    if let (Some(last), Some(text), Some(sender)) = (last, text, sender) {
         let bytes = stored_bytes.saturating_sub(keys.progress_bytes());
-        *last = sender
-            .into_cached(&keys)
-            .and_then(|sender| KnownMeta::new(text, bytes, Some(sender)).map(Box::new));
+        *last = KnownMeta::new(text, bytes, Some(sender)).map(Arc::new);
     }
     admitted
 }

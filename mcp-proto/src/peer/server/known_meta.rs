@@ -1,7 +1,11 @@
-//! The `_meta` of the last request of a connection. The next request most likely has the same, except for its progress
-//! token, and then needs no parsing.
+//! The `_meta` of earlier requests: the last one of a connection, or recent ones of a server's clients. The next request
+//! most likely has the same, except for its progress token, and then needs no parsing.
 
-use alloc::string::String;
+use alloc::sync::Arc;
+#[cfg(all(feature = "std", feature = "http"))]
+use alloc::vec::Vec;
+
+use bytes::Bytes;
 
 use crate::rpc::{Id, Raw, check_object, find_members};
 use crate::schema::meta;
@@ -10,15 +14,15 @@ use super::admit::SenderInfo;
 
 /// A `_meta` that was parsed and checked.
 #[derive(Debug)]
-pub(super) struct KnownMeta {
+pub(crate) struct KnownMeta {
     /// Its text without the value of its progress token.
-    text: String,
+    text: Bytes,
     /// Where that value lay in the text.
     token_at: Option<usize>,
     /// The length of the values of the protocol's keys, without the progress token.
     pub(super) bytes: usize,
     /// The sender that it names; `None` if it has no key of the protocol but a progress token.
-    pub(super) sender: Option<SenderInfo>,
+    pub(super) sender: Option<Arc<SenderInfo>>,
 }
 
 /// Where the parameters of a request have their `_meta`.
@@ -38,7 +42,7 @@ impl KnownMeta {
     const MAX_BYTES: usize = 1024;
 
     /// Stores a valid `_meta` without escapes in its names, unless it is too long.
-    pub(super) fn new(text: &str, bytes: usize, sender: Option<SenderInfo>) -> Option<Self> {
+    pub(super) fn new(text: &str, bytes: usize, sender: Option<Arc<SenderInfo>>) -> Option<Self> {
         if text.len() > Self::MAX_BYTES {
             return None;
         }
@@ -47,13 +51,26 @@ impl KnownMeta {
             Some(token) => (text.get(..token.start)?, text.get(token.end..)?),
             None => (text, ""),
         };
-        Some(Self { text: [head, tail].concat(), token_at: token.map(|token| token.start), bytes, sender })
+        let text = Bytes::from([head, tail].concat().into_bytes());
+        Some(Self { text, token_at: token.map(|token| token.start), bytes, sender })
+    }
+
+    /// The whole `_meta`, in memory that all requests with the same one share; `None` if it has a progress token.
+    #[cfg(all(feature = "std", feature = "http"))]
+    pub(crate) fn shared(&self) -> Option<Raw> {
+        self.token_at.is_none().then(|| Raw::from_scan(self.text.clone()))
+    }
+
+    /// The progress token of `text` and its length, if `text` is this `_meta`.
+    fn match_whole(&self, text: &[u8]) -> Option<Option<(Id, usize)>> {
+        let (bytes, token) = self.match_start(text)?;
+        (bytes == text.len()).then_some(token)
     }
 
     /// The length and the progress token of the `_meta` at the beginning of `text`, if it is this one. Only the value
     /// of the progress token may differ, so it is as valid as the known one.
     fn match_start(&self, text: &[u8]) -> Option<(usize, Option<(Id, usize)>)> {
-        let known = self.text.as_bytes();
+        let known = &*self.text;
         let (head, tail) = known.split_at_checked(self.token_at.unwrap_or(known.len()))?;
         let rest = text.strip_prefix(head)?;
         let token = match self.token_at {
@@ -65,6 +82,47 @@ impl KnownMeta {
     }
 }
 
+/// The `_meta` of recent requests of a server's clients, with the senders that they name: requests with the same one
+/// share what was decoded.
+///
+/// It has 16 entries at most, each with two texts of 1 KiB at most and what they decode to; the least recently used
+/// makes room.
+#[cfg(all(feature = "std", feature = "http"))]
+#[derive(Debug, Default)]
+pub(crate) struct MetaCache {
+    /// The most recently used first.
+    entries: Vec<Arc<KnownMeta>>,
+}
+
+#[cfg(all(feature = "std", feature = "http"))]
+impl MetaCache {
+    const MAX_ENTRIES: usize = 16;
+
+    /// The entry with the same text, or else the most recently used one, whose sender may be the same.
+    pub(crate) fn find(&mut self, meta: &Raw) -> Option<Arc<KnownMeta>> {
+        let matches = |known: &Arc<KnownMeta>| known.match_whole(meta.as_bytes()).is_some();
+        if let Some(place) = self.entries.iter().position(matches)
+            && let Some(used) = self.entries.get_mut(..=place)
+        {
+            used.rotate_right(1);
+        }
+        self.entries.first().cloned()
+    }
+
+    /// Adds an entry, in place of one of the same sender: a `_meta` that differs in each request, for example by its
+    /// trace context, does not displace those of other clients.
+    pub(crate) fn insert(&mut self, known: Arc<KnownMeta>) {
+        let Some(sender) = &known.sender else { return };
+        let is_other = |entry: &Arc<KnownMeta>| {
+            let is_same = entry.sender.as_ref().is_some_and(|other| other.is_same_as(sender));
+            !is_same || entry.token_at.is_some() != known.token_at.is_some()
+        };
+        self.entries.retain(is_other);
+        self.entries.truncate(Self::MAX_ENTRIES.saturating_sub(1));
+        self.entries.insert(0, known);
+    }
+}
+
 /// Finds `_meta` in the parameters of a request. `given` is their `_meta` if the transport has found it already; they
 /// are valid JSON then.
 pub(super) fn find_meta<'a>(
@@ -73,8 +131,15 @@ pub(super) fn find_meta<'a>(
     given: Option<&'a Raw>,
 ) -> FoundMeta<'a> {
     let Some(params) = params else { return FoundMeta::Absent };
+    let found_known = |token: Option<(Id, usize)>| {
+        let (progress_token, token_bytes) = token.map_or((None, 0), |(id, bytes)| (Some(id), bytes));
+        FoundMeta::Known { progress_token, token_bytes }
+    };
     if let Some(given) = given {
-        return FoundMeta::Other(given.as_str());
+        return match known.and_then(|known| known.match_whole(given.as_bytes())) {
+            Some(token) => found_known(token),
+            None => FoundMeta::Other(given.as_str()),
+        };
     }
     let mut token = None;
     let skip_known = |text: &[u8]| {
@@ -86,10 +151,7 @@ pub(super) fn find_meta<'a>(
     match (found, token) {
         (None, _) => FoundMeta::Unclear,
         (Some(None), _) => FoundMeta::Absent,
-        (Some(Some(_)), Some(token)) => {
-            let (progress_token, token_bytes) = token.map_or((None, 0), |(id, bytes)| (Some(id), bytes));
-            FoundMeta::Known { progress_token, token_bytes }
-        }
+        (Some(Some(_)), Some(token)) => found_known(token),
         (Some(Some(meta)), None) => core::str::from_utf8(meta).map_or(FoundMeta::Unclear, FoundMeta::Other),
     }
 }
@@ -143,5 +205,31 @@ mod tests {
         assert_eq!(token_of(r#"{"progressToken":1}"#, r#"{"progressToken":2}!"#), Some(Some(Id::Number(2))));
         assert_eq!(token_of(r#"{"progressToken":1}"#, r#"{"progressToken":2,"a":1}"#), None);
         assert_eq!(token_of(r#"{"progressToken":1}"#, "{}"), None);
+    }
+
+    #[cfg(all(feature = "std", feature = "http"))]
+    #[test]
+    fn cache_keeps_the_metas_that_were_used_last() {
+        let meta = |client: usize| Raw::new(alloc::format!(r#"{{"client":{client}}}"#)).unwrap();
+        let has = |cache: &MetaCache, client: usize| {
+            let text = meta(client);
+            cache.entries.iter().any(|known| known.match_whole(text.as_bytes()).is_some())
+        };
+        let mut cache = MetaCache::default();
+        assert!(cache.find(&meta(0)).is_none());
+        for client in 0..MetaCache::MAX_ENTRIES {
+            let sender = SenderInfo::of_text(&client.to_string());
+            let known = KnownMeta::new(meta(client).as_str(), 0, Some(Arc::new(sender))).unwrap();
+            cache.insert(Arc::new(known));
+        }
+        assert!(cache.find(&meta(0)).unwrap().match_whole(meta(0).as_bytes()).is_some());
+        let known = KnownMeta::new(meta(99).as_str(), 0, Some(Arc::new(SenderInfo::of_text("99")))).unwrap();
+        cache.insert(Arc::new(known));
+        assert!(has(&cache, 0) && !has(&cache, 1) && has(&cache, 2) && has(&cache, 99));
+        // Another text of the same sender takes the place of the first.
+        let known = KnownMeta::new(meta(100).as_str(), 0, Some(Arc::new(SenderInfo::of_text("99")))).unwrap();
+        cache.insert(Arc::new(known));
+        assert!(has(&cache, 0) && !has(&cache, 99) && has(&cache, 100));
+        assert_eq!(cache.entries.len(), MetaCache::MAX_ENTRIES);
     }
 }

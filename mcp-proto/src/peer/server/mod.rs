@@ -32,7 +32,6 @@ mod subscriptions;
 mod transport;
 mod view;
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -68,6 +67,8 @@ pub(crate) use commands::adapt_error;
 #[cfg(all(feature = "std", feature = "http"))]
 pub(crate) use idle::IdleServer;
 pub(crate) use input_rules::{check_content, check_page_url, required_capabilities};
+#[cfg(all(feature = "std", feature = "http"))]
+pub(crate) use known_meta::{KnownMeta, MetaCache};
 pub(crate) use prepared_config::PreparedConfig;
 pub(crate) use progress::exceeds;
 use subscriptions::Subscriptions;
@@ -116,7 +117,7 @@ pub struct Server {
     /// Whether the sender of a modern request is cached for the next one, which most likely has the same sender.
     caches_sender: bool,
     /// The `_meta` of the last request, and its sender.
-    last_meta: Option<Box<known_meta::KnownMeta>>,
+    last_meta: Option<Arc<known_meta::KnownMeta>>,
     inbound: Inbound<PendingRequest>,
     /// The sum of the `stored_bytes` of all pending requests.
     stored_bytes: usize,
@@ -235,6 +236,19 @@ impl Server {
     /// Sets the principal of later requests.
     pub(crate) fn set_principal(&mut self, principal: Option<Principal>) {
         self.principal = principal;
+    }
+
+    /// Compares the `_meta` of the next request with this one, and stores it for [`take_meta`](Self::take_meta).
+    #[cfg(all(feature = "std", feature = "http"))]
+    pub(crate) fn compare_meta(&mut self, known: Option<Arc<KnownMeta>>) {
+        self.caches_sender = true;
+        self.last_meta = known;
+    }
+
+    /// Takes the `_meta` of the last request, if that was admitted.
+    #[cfg(all(feature = "std", feature = "http"))]
+    pub(crate) fn take_meta(&mut self) -> Option<Arc<KnownMeta>> {
+        self.last_meta.take()
     }
 
     /// Serves the next message as one of a legacy client without a session.

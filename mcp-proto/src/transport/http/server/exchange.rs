@@ -1,9 +1,13 @@
 //! The server's side of one exchange without a session.
 
 use alloc::string::String;
+#[cfg(feature = "std")]
+use alloc::sync::Arc;
 use core::fmt;
 
 use crate::Instant;
+#[cfg(feature = "std")]
+use crate::peer::server::KnownMeta;
 use crate::peer::server::{self as peer, Server, ServerCommands, ServerLoan, ServerTransport};
 use crate::peer::{Denial, InboundId, LostReason, Outbox};
 use crate::quota::BytePermit;
@@ -42,6 +46,29 @@ impl Exchange {
     /// The server answers some requests itself; for any other it queues an event for the application.
     #[must_use]
     pub fn open(setup: &Setup, request: ModernRequest, now: Instant) -> Self {
+        Self::open_prepared(setup, request, now, |_| ())
+    }
+
+    /// Like [`open`](Self::open), with an entry of the server's cache for the request's `_meta`. Also returns the entry
+    /// of the request.
+    #[cfg(feature = "std")]
+    pub(crate) fn open_cached(
+        setup: &Setup,
+        request: ModernRequest,
+        known: Option<Arc<KnownMeta>>,
+        now: Instant,
+    ) -> (Self, Option<Arc<KnownMeta>>) {
+        let mut exchange = Self::open_prepared(setup, request, now, |server| server.compare_meta(known));
+        let known = exchange.server.take_meta();
+        (exchange, known)
+    }
+
+    fn open_prepared(
+        setup: &Setup,
+        request: ModernRequest,
+        now: Instant,
+        prepare: impl FnOnce(&mut Server),
+    ) -> Self {
         let mut exchange = Self {
             setup: setup.clone(),
             //= S3.13 "SSE of a request carries only notifications for that request"
@@ -53,6 +80,7 @@ impl Exchange {
             body: request.permit,
         };
         exchange.server.set_principal(request.principal);
+        prepare(&mut exchange.server);
         let (meta, request) = (request.meta, request.request);
         exchange.run(now, |server, out| server.handle_exchange(now, request, meta.as_ref(), out));
         exchange.output.stage = Stage::Handling;

@@ -1,5 +1,6 @@
 //! Output of one exchange: the peer's messages, as a JSON answer or an event stream.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::mem;
 
@@ -27,7 +28,7 @@ pub(super) struct ExchangeOutput {
     /// Whether the response was written; nothing follows it.
     has_replied: bool,
     /// Why the request is denied, if it is.
-    denial: Option<Denial>,
+    denial: Option<Box<Denial>>,
     /// The permit for the queued bytes and for the part taken last, which may still be unwritten.
     permit: Option<BytePermit>,
     taken_bytes: usize,
@@ -89,7 +90,7 @@ impl ExchangeOutput {
     /// Sets the denial, which the next answer reports.
     pub(super) fn deny(&mut self, denial: &Denial) {
         if !self.has_replied {
-            self.denial = Some(denial.clone());
+            self.denial = Some(Box::new(denial.clone()));
         }
     }
 
@@ -121,7 +122,7 @@ impl ExchangeOutput {
         match self.form {
             ResponseForm::Undecided => None,
             ResponseForm::Json { status, bytes } => {
-                Some(response::json_head(status, bytes, self.denial.as_ref()))
+                Some(response::json_head(status, bytes, self.denial.as_deref()))
             }
             ResponseForm::Events => Some(response::stream_head()),
         }

@@ -126,6 +126,12 @@ impl ModernRequest {
         self.request.params.as_ref()
     }
 
+    /// Returns the `_meta` of the parameters, not decoded.
+    #[cfg(feature = "std")]
+    pub(crate) fn meta(&self) -> Option<&Raw> {
+        self.meta.as_ref()
+    }
+
     /// Returns the name of the tool, if the request is a tool call.
     pub fn tool(&self) -> Option<Cow<'_, str>> {
         if &*self.request.method != CallTool::NAME {
