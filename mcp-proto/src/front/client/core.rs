@@ -98,59 +98,64 @@ impl ClientCore {
         self.closed = Some(closed);
         wakers.wake_all(&mut self.waiters);
     }
+
+    /// Dispatches an event to its waiters. One copy serves every machine.
+    fn handle_event(&mut self, event: client::Event, client: &client::Client, wakers: &mut Wakers) {
+        match event {
+            client::Event::State(state) => {
+                if state == State::Ready {
+                    self.server = client.server().cloned().map(Arc::new);
+                    wakers.wake_all(&mut self.waiters);
+                }
+                self.publish(&Event::State(state), wakers);
+            }
+            client::Event::Connecting(progress) => self.publish(&Event::Connecting(progress), wakers),
+            client::Event::Progress { request, params } => self.slots.progress(request, params, wakers),
+            client::Event::PartialResult { request, fragment } => {
+                self.publish(&Event::PartialResult { request, fragment }, wakers);
+            }
+            client::Event::TaskStatus { request, report } => {
+                self.publish(&Event::TaskStatus { request, report }, wakers);
+            }
+            client::Event::Outcome { request, outcome } => self.slots.resolve(request, outcome, wakers),
+            client::Event::Notification { method, params, subscription } => {
+                let notification = Notification { method, params };
+                let rest = match subscription {
+                    Some(request) => self.slots.notify(request, notification, wakers),
+                    None => Some(notification),
+                };
+                if let Some(notification) = rest {
+                    let queue = self.notifications.as_mut();
+                    if let Some(count) = queue.and_then(|queue| queue.push(&notification, || ())) {
+                        let dropped = client::Diagnostic::NotificationsDropped { count };
+                        self.publish(&Event::Diagnostic(dropped), wakers);
+                    }
+                    self.publish(&Event::Notification(notification), wakers);
+                }
+            }
+            client::Event::Changed { watch, change, evidence: why } => {
+                self.watch_queues.change(watch, change, why, wakers);
+            }
+            client::Event::Watch { watch, state } => self.watch_queues.state(watch, state, wakers),
+            client::Event::Request { id, method, params } => {
+                let of = client.on_behalf_of(id);
+                let method = Text::from_static(method.name);
+                self.work.push_back(ClientWork::Start { id, method, params, on_behalf_of: of });
+            }
+            client::Event::CustomRequest { id, method, params } => {
+                self.work.push_back(ClientWork::Start { id, method, params, on_behalf_of: None });
+            }
+            client::Event::RequestCancelled { id, .. } => self.work.push_back(ClientWork::Stop(id)),
+            client::Event::Diagnostic(diagnostic) => self.publish(&Event::Diagnostic(diagnostic), wakers),
+            client::Event::Closed(closed) => self.finish(closed, wakers),
+        }
+    }
 }
 
 impl<M: ClientTransport + ?Sized> Core<M> for ClientCore {
     fn drain(&mut self, machine: &mut M, wakers: &mut Wakers) {
         while let Some(event) = machine.poll_event() {
-            match event {
-                client::Event::State(state) => {
-                    if state == State::Ready {
-                        self.server = machine.peer().server().cloned().map(Arc::new);
-                        wakers.wake_all(&mut self.waiters);
-                    }
-                    self.publish(&Event::State(state), wakers);
-                }
-                client::Event::Connecting(progress) => self.publish(&Event::Connecting(progress), wakers),
-                client::Event::Progress { request, params } => self.slots.progress(request, params, wakers),
-                client::Event::PartialResult { request, fragment } => {
-                    self.publish(&Event::PartialResult { request, fragment }, wakers);
-                }
-                client::Event::TaskStatus { request, report } => {
-                    self.publish(&Event::TaskStatus { request, report }, wakers);
-                }
-                client::Event::Outcome { request, outcome } => self.slots.resolve(request, outcome, wakers),
-                client::Event::Notification { method, params, subscription } => {
-                    let notification = Notification { method, params };
-                    let rest = match subscription {
-                        Some(request) => self.slots.notify(request, notification, wakers),
-                        None => Some(notification),
-                    };
-                    if let Some(notification) = rest {
-                        let queue = self.notifications.as_mut();
-                        if let Some(count) = queue.and_then(|queue| queue.push(&notification, || ())) {
-                            let dropped = client::Diagnostic::NotificationsDropped { count };
-                            self.publish(&Event::Diagnostic(dropped), wakers);
-                        }
-                        self.publish(&Event::Notification(notification), wakers);
-                    }
-                }
-                client::Event::Changed { watch, change, evidence: why } => {
-                    self.watch_queues.change(watch, change, why, wakers);
-                }
-                client::Event::Watch { watch, state } => self.watch_queues.state(watch, state, wakers),
-                client::Event::Request { id, method, params } => {
-                    let of = machine.peer().on_behalf_of(id);
-                    let method = Text::from_static(method.name);
-                    self.work.push_back(ClientWork::Start { id, method, params, on_behalf_of: of });
-                }
-                client::Event::CustomRequest { id, method, params } => {
-                    self.work.push_back(ClientWork::Start { id, method, params, on_behalf_of: None });
-                }
-                client::Event::RequestCancelled { id, .. } => self.work.push_back(ClientWork::Stop(id)),
-                client::Event::Diagnostic(diagnostic) => self.publish(&Event::Diagnostic(diagnostic), wakers),
-                client::Event::Closed(closed) => self.finish(closed, wakers),
-            }
+            self.handle_event(event, machine.peer(), wakers);
         }
     }
 
