@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
+use core::fmt;
 
 use serde::Serializer;
 use serde::ser::{Serialize, SerializeMap};
@@ -154,6 +155,9 @@ pub trait AnyParams {
     /// If one of the application's values does not serialize.
     fn to_raw(&self) -> Result<Raw, serde_json::Error>;
 
+    /// A copy of the parameters.
+    fn to_boxed(&self) -> Box<dyn AnyParams + Send + Sync>;
+
     /// Appends the parameters as one JSON object for `revision`, with `entries` merged into `_meta`.
     ///
     /// # Errors
@@ -187,6 +191,10 @@ impl<P: Params> Serialize for Fields<'_, P> {
 impl<P: Params> AnyParams for P {
     fn to_raw(&self) -> Result<Raw, serde_json::Error> {
         Raw::encode(self)
+    }
+
+    fn to_boxed(&self) -> Box<dyn AnyParams + Send + Sync> {
+        Box::new(self.clone())
     }
 
     fn write_params(
@@ -349,18 +357,21 @@ impl MetaWithDefaults<'_> {
     }
 }
 
-/// The function that decodes a template and encodes it for a revision.
-type ProjectFn = fn(&Raw, &mut Vec<u8>, Revision, MetaEntries<'_>) -> Result<(), serde_json::Error>;
-
-/// Parameters that were encoded before the revision was known, to be encoded for it later.
-#[derive(Clone, Debug)]
+/// A request that waits until the revision is known, to be encoded for it then.
 pub(crate) struct Template {
     pub(crate) method: Box<str>,
     /// The method; `None` if it is given by its name alone.
     pub(crate) info: Option<&'static MethodInfo>,
     pub(crate) options: RequestOptions,
-    params: Raw,
-    project: ProjectFn,
+    params: Box<dyn AnyParams + Send + Sync>,
+    /// The size of the parameters in bytes, as JSON.
+    params_bytes: usize,
+}
+
+impl fmt::Debug for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Template").field("method", &self.method).finish_non_exhaustive()
+    }
 }
 
 impl Template {
@@ -370,12 +381,12 @@ impl Template {
         revision: Revision,
         entries: MetaEntries<'_>,
     ) -> Result<(), serde_json::Error> {
-        (self.project)(&self.params, out, revision, entries)
+        self.params.write_params(out, revision, entries)
     }
 
     /// The size of its content in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        self.params.as_bytes().len().saturating_add(self.method.len())
+        self.params_bytes.saturating_add(self.method.len())
     }
 }
 
@@ -384,14 +395,13 @@ pub struct OutgoingRequest<'a> {
     pub(crate) method: &'a str,
     pub(crate) info: Option<&'static MethodInfo>,
     pub(crate) params: &'a dyn AnyParams,
-    project: ProjectFn,
     pub(crate) options: RequestOptions,
 }
 
 impl<'a> OutgoingRequest<'a> {
     /// Creates a request of the method `M`.
     pub fn new<M: Method>(params: &'a M::Params, options: RequestOptions) -> Self {
-        Self { method: M::NAME, info: Some(M::INFO), params, project: project::<M::Params>, options }
+        Self { method: M::NAME, info: Some(M::INFO), params, options }
     }
 
     /// Creates a request of a method that is known by its name alone. The parameters are sent unchanged, except for
@@ -409,7 +419,7 @@ impl<'a> OutgoingRequest<'a> {
         params: &'a M::Params,
         options: RequestOptions,
     ) -> Self {
-        Self { method, info: None, params, project: project::<M::Params>, options }
+        Self { method, info: None, params, options }
     }
 
     pub(crate) fn template(&self) -> Result<Template, serde_json::Error> {
@@ -417,17 +427,8 @@ impl<'a> OutgoingRequest<'a> {
             method: self.method.into(),
             info: self.info,
             options: self.options.clone(),
-            params: self.params.to_raw()?,
-            project: self.project,
+            params_bytes: self.params.to_raw()?.as_bytes().len(),
+            params: self.params.to_boxed(),
         })
     }
-}
-
-fn project<P: Params>(
-    template: &Raw,
-    out: &mut Vec<u8>,
-    revision: Revision,
-    entries: MetaEntries<'_>,
-) -> Result<(), serde_json::Error> {
-    template.decode::<P>()?.write_params(out, revision, entries)
 }

@@ -35,7 +35,9 @@ use super::tools::{CallToolParams, CallToolResult, ListToolsParams, ListToolsRes
 use super::write::{Projection, WriteAt};
 
 /// The parameters of a request or a notification.
-pub trait Params: WriteAt + Serialize + DeserializeOwned + Clone + Debug + PartialEq + 'static {
+pub trait Params:
+    WriteAt + Serialize + DeserializeOwned + Clone + Debug + PartialEq + Send + Sync + 'static
+{
     /// Metadata of the message: `_meta`.
     fn meta(&self) -> &Meta;
 
