@@ -128,7 +128,7 @@ enum Stage<H: HandlerMode> {
     /// The other server has yet to send the answer.
     Upgrading {
         upgrade: OnUpgrade,
-        channel: HttpChannel<H>,
+        channel: Box<HttpChannel<H>>,
     },
     Open(Box<WebSocket<Socket<UpgradedIo>, H>>),
     Closed,
@@ -147,7 +147,7 @@ impl<H: HandlerMode> EmbeddedWebSocket<H> {
         // The header timeout limits the wait for the upgrade.
         monitor.note_read();
         Self {
-            stage: Stage::Upgrading { upgrade, channel },
+            stage: Stage::Upgrading { upgrade, channel: Box::new(channel) },
             options: shared.websocket,
             clock: shared.clock.clone(),
             monitor,
@@ -163,7 +163,7 @@ impl<H: HandlerMode> EmbeddedWebSocket<H> {
             let Stage::Upgrading { channel, .. } = stage else { return Poll::Ready(Ok(())) };
             let socket = Socket::new(UpgradedIo(upgraded), Preface::default(), self.monitor.clone());
             let (clock, monitor) = (self.clock.clone(), self.monitor.clone());
-            match WebSocket::start(socket, &[], channel, self.options, clock, monitor, cx) {
+            match WebSocket::start(socket, &[], *channel, self.options, clock, monitor, cx) {
                 Some(websocket) => self.stage = Stage::Open(Box::new(websocket)),
                 None => return Poll::Ready(Ok(())),
             }

@@ -218,7 +218,7 @@ mod tests {
         let mut cache = MetaCache::default();
         assert!(cache.find(&meta(0)).is_none());
         for client in 0..MetaCache::MAX_ENTRIES {
-            let sender = SenderInfo::of_text(&client.to_string());
+            let sender = SenderInfo::of_text(&alloc::format!("{client}"));
             let known = KnownMeta::new(meta(client).as_str(), 0, Some(Arc::new(sender))).unwrap();
             cache.insert(Arc::new(known));
         }
