@@ -112,6 +112,6 @@ pub(super) fn loss(error: &(dyn Error + 'static)) -> Option<Loss> {
     let refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
     // GOAWAY ends only those streams that are above the last one that the server processed.
     let gone = error.is_go_away();
-    let sent = if error.is_remote() && (refused || gone) { SentState::No } else { SentState::Maybe };
+    let sent = if error.is_remote() && (refused || gone) { SentState::NotSent } else { SentState::MaybeSent };
     Some(Loss { sent, ends_connection: !error.is_reset() })
 }

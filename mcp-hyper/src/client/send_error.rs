@@ -52,7 +52,7 @@ impl<T> SendError<T> {
             }
             source = error.source();
         }
-        Self::Lost { sent: SentState::Maybe, detail, ends_connection: true }
+        Self::Lost { sent: SentState::MaybeSent, detail, ends_connection: true }
     }
 
     /// The error's text.

@@ -97,7 +97,7 @@ impl<R: Runtime> Transport<R> {
         let (target, request) = match self.prepare(request) {
             Ok(prepared) => prepared,
             Err(detail) => {
-                return self.resolve(exchange, ExchangeEnd::Failed { sent: SentState::No, detail });
+                return self.resolve(exchange, ExchangeEnd::Failed { sent: SentState::NotSent, detail });
             }
         };
         self.enqueue(now, exchange, target, request);
@@ -264,7 +264,7 @@ impl<R: Runtime> Transport<R> {
                         let end = if is_definite {
                             ExchangeEnd::Unreachable(detail)
                         } else {
-                            ExchangeEnd::Failed { sent: SentState::No, detail }
+                            ExchangeEnd::Failed { sent: SentState::NotSent, detail }
                         };
                         for exchange in pool.note_open_failed() {
                             self.resolve(exchange, end.clone());
@@ -327,7 +327,7 @@ impl<R: Runtime> Transport<R> {
                         self.enqueue(now, exchange, target, request)
                     }
                     (SendError::Unsent(_, detail), ConnectionUse::New) => {
-                        self.resolve(exchange, ExchangeEnd::Failed { sent: SentState::No, detail });
+                        self.resolve(exchange, ExchangeEnd::Failed { sent: SentState::NotSent, detail });
                     }
                     (SendError::Lost { sent, detail, .. }, _) => {
                         self.resolve(exchange, ExchangeEnd::Failed { sent, detail })

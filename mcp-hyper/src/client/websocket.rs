@@ -11,15 +11,15 @@ use std::time::Duration;
 
 use async_tungstenite::tungstenite::protocol::{Role, frame::coding::CloseCode};
 use futures_lite::future::Boxed;
-use mcp_proto::{Instant, Limits};
 use mcp_proto::adapter::{self, Clock as _};
 use mcp_proto::front::{Client, ClientHandlers, Error, HandlerMode};
-use mcp_proto::peer::client::{ClientConfig, CloseReason, EraPolicy, LinkAction};
 use mcp_proto::peer::TransportError;
+use mcp_proto::peer::client::{ClientConfig, CloseReason, EraPolicy, LinkAction};
 use mcp_proto::transport::ChannelClient;
 use mcp_proto::transport::http::client::{HttpRequest, exchange_error};
 use mcp_proto::transport::http::{ExchangeId, Verb};
 use mcp_proto::transport::tool_frames::{ClientFrame, frame_of, response_of};
+use mcp_proto::{Instant, Limits};
 
 use self::upgrade::UpgradeOutcome;
 use super::auth::Authorizer;

@@ -348,13 +348,13 @@ impl Client {
             EndKind::Truncated => ExchangeEnd::Truncated("fuzz".to_owned()),
             // An exchange with a partial answer was sent.
             EndKind::No if !exchange.begun => {
-                ExchangeEnd::Failed { sent: SentState::No, detail: "fuzz".to_owned() }
+                ExchangeEnd::Failed { sent: SentState::NotSent, detail: "fuzz".to_owned() }
             }
             EndKind::Maybe | EndKind::No => {
-                ExchangeEnd::Failed { sent: SentState::Maybe, detail: "fuzz".to_owned() }
+                ExchangeEnd::Failed { sent: SentState::MaybeSent, detail: "fuzz".to_owned() }
             }
         };
-        if !exchange.begun && !matches!(end, ExchangeEnd::Failed { sent: SentState::No, .. }) {
+        if !exchange.begun && !matches!(end, ExchangeEnd::Failed { sent: SentState::NotSent, .. }) {
             self.acted_on.extend(exchange.marker);
         }
         self.app.client.handle_end(self.app.run.now, id, end);

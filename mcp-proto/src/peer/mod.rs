@@ -6,7 +6,6 @@
 mod batch;
 #[cfg(feature = "client")]
 pub mod client;
-mod conduct;
 mod declared;
 mod denial;
 mod encode;
@@ -26,13 +25,13 @@ pub(crate) mod related;
 pub(crate) mod reserved;
 #[cfg(feature = "server")]
 pub mod server;
+mod strictness;
 mod task;
 #[cfg(any(feature = "client", feature = "server"))]
 pub(crate) mod topic;
 mod transport_error;
 
 pub use crate::schema::CacheHint;
-pub use conduct::{Conduct, Leniency};
 pub use denial::Denial;
 pub use encode::{AnyResult, OutgoingRequest};
 pub use inbound::InboundId;
@@ -41,6 +40,7 @@ pub use options::{CacheMode, InputMode, ProgressOption, ReissuePolicy, RequestOp
 pub use outbound::RequestId;
 pub use outcome::{DecodeError, InvalidAnswerError, LostReason, Outcome, RequestError, RequiredCapability};
 pub use principal::Principal;
+pub use strictness::{Leniency, Strictness};
 pub use task::TaskReport;
 pub use transport_error::{RetryAdvice, TransportError};
 

@@ -6,7 +6,7 @@ use crate::common::front::{ClientHarness, config};
 use crate::common::polling::{boxed, pending, poll, ready};
 use mcp_proto::front::{ClientHandlers, Error, Event, Events, PagesError, SendHandlers};
 use mcp_proto::peer::client::Diagnostic;
-use mcp_proto::peer::{Conduct, Leniency};
+use mcp_proto::peer::{Leniency, Strictness};
 use serde_json::{Value, json};
 
 fn page(names: &[&str], next: Value) -> Value {
@@ -57,7 +57,7 @@ fn repeated_empty_cursor_ends_the_list() {
 #[test]
 fn repeated_empty_cursor_is_an_error_for_a_strict_client() {
     let mut strict = config();
-    strict.conduct = Conduct::Strict;
+    strict.strictness = Strictness::Strict;
     let mut s = ClientHarness::<SendHandlers>::open(strict, ClientHandlers::new());
     let id = s.expect("server/discover");
     let discovered =

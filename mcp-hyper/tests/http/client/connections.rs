@@ -140,7 +140,7 @@ fn client_does_not_repeat_a_written_request_when_its_connection_ends() {
         call(&client).await.unwrap();
         assert!(matches!(call(&client).await, Err(Error::Lost(_))));
         let last = ends.lock().unwrap().last().cloned();
-        assert!(matches!(last, Some(ExchangeEnd::Failed { sent: SentState::Maybe, .. })), "{last:?}");
+        assert!(matches!(last, Some(ExchangeEnd::Failed { sent: SentState::MaybeSent, .. })), "{last:?}");
         client.call_tool("other", json!({})).await.unwrap();
         assert_eq!(server.await[0].body["params"]["name"], "other");
     });

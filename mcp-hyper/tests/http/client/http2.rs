@@ -131,7 +131,7 @@ fn refused_stream_counts_as_not_sent() {
             server.serve().await
         });
         assert_eq!(call(&client).await.unwrap(), url, "sent again on the same connection");
-        assert_eq!(*failures.lock().unwrap(), [SentState::No]);
+        assert_eq!(*failures.lock().unwrap(), [SentState::NotSent]);
         drop(client);
         assert_eq!(server.await, 1);
     });
@@ -150,7 +150,7 @@ fn reset_stream_counts_as_possibly_sent() {
             server.serve().await
         });
         assert!(matches!(call(&client).await, Err(Error::Lost(_))));
-        assert_eq!(*failures.lock().unwrap(), [SentState::Maybe]);
+        assert_eq!(*failures.lock().unwrap(), [SentState::MaybeSent]);
         drop(client);
         assert_eq!(server.await, 0);
     });
@@ -208,7 +208,7 @@ fn request_beyond_the_last_stream_of_goaway_counts_as_not_sent() {
             second.serve().await
         });
         call(&client).await.unwrap();
-        assert_eq!(*failures.lock().unwrap(), [SentState::No]);
+        assert_eq!(*failures.lock().unwrap(), [SentState::NotSent]);
         drop(client);
         assert_eq!(server.await, 1);
     });
@@ -231,7 +231,7 @@ fn broken_connection_loses_its_requests() {
         client.ready().await.unwrap();
         assert!(matches!(call(&client).await, Err(Error::Lost(_))));
         assert_eq!(call(&client).await.unwrap(), url);
-        assert_eq!(*failures.lock().unwrap(), [SentState::Maybe]);
+        assert_eq!(*failures.lock().unwrap(), [SentState::MaybeSent]);
         drop(client);
         assert_eq!(server.await, 1);
     });

@@ -55,7 +55,7 @@ paged! {
 /// The future of a whole list, however many pages it comes in.
 ///
 /// An absent cursor ends the list; the empty string is a cursor like any other, except that a
-/// [lenient](crate::peer::Conduct) client ends the list when the server repeats it. Any other repeated cursor, and more
+/// [lenient](crate::peer::Strictness) client ends the list when the server repeats it. Any other repeated cursor, and more
 /// pages than the limit, are errors. A [`ListError`] holds the items that were read before it. If a cursor becomes
 /// invalid in between, the list is read once more from its beginning.
 ///

@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use super::CacheConfig;
 use crate::Limits;
-use crate::peer::{Conduct, TaskMode};
+use crate::peer::{Strictness, TaskMode};
 use crate::schema::{ClientCapabilities, Era, Extension, Implementation, LoggingLevel, Revision};
 
 use super::WatchConfig;
@@ -48,7 +48,7 @@ pub struct ClientConfig {
     pub tolerate_unknown_version: bool,
     /// How strictly to hold the server to the specification. Default: lenient, because deployed servers deviate from
     /// it; each deviation is reported as [`Diagnostic::Tolerated`](super::Diagnostic::Tolerated).
-    pub conduct: Conduct,
+    pub strictness: Strictness,
     /// How long a request waits for its answer or for progress. Default 30 s, as users of other clients expect.
     pub request_timeout: Duration,
     /// How long a request waits at most, whatever progress is reported. Default 10 min: longer work belongs in a task.
@@ -92,7 +92,7 @@ impl ClientConfig {
             known_era: None,
             can_reopen: false,
             tolerate_unknown_version: false,
-            conduct: Conduct::Lenient,
+            strictness: Strictness::Lenient,
             request_timeout: Duration::from_secs(30),
             request_hard_timeout: Duration::from_secs(600),
             connect: ConnectTimeouts::default(),

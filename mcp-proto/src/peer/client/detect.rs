@@ -38,7 +38,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::Instant;
-use crate::peer::{Conduct, Leniency};
+use crate::peer::{Leniency, Strictness};
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{ClientCapabilities, Era, Revision};
 
@@ -69,7 +69,7 @@ pub(super) struct EraDetection {
     capabilities: ClientCapabilities,
     can_reopen: bool,
     tolerates_unknown_version: bool,
-    conduct: Conduct,
+    strictness: Strictness,
     timers: DetectTimers,
     step: DetectStep,
     probes: u8,
@@ -95,7 +95,7 @@ impl EraDetection {
             capabilities: config.capabilities.clone(),
             can_reopen: config.can_reopen,
             tolerates_unknown_version: config.tolerate_unknown_version,
-            conduct: config.conduct,
+            strictness: config.strictness,
             timers: DetectTimers::new(config.connect),
             step: DetectStep::Idle,
             probes: 0,
@@ -276,7 +276,7 @@ impl EraDetection {
         if !other_version
             && !self.version_chosen
             && !matches!(probe, ProbeStatus::Answered(_))
-            && self.conduct == Conduct::Lenient
+            && self.strictness == Strictness::Lenient
             && let Some(offered) = handshake::alternative_version(error.data.as_ref(), asked)
         {
             self.version_chosen = true;

@@ -139,7 +139,7 @@ pub enum Diagnostic {
     /// long.
     Malformed(Box<Malformed>),
     /// A tolerated deviation of the server from the specification: see
-    /// [`ClientConfig::conduct`](super::ClientConfig::conduct).
+    /// [`ClientConfig::strictness`](super::ClientConfig::strictness).
     Tolerated(Leniency),
     /// An answer to a request that was never made.
     UnknownAnswer(Id),

@@ -182,7 +182,7 @@ impl Client {
 
     /// Resolves the request that an unreadable message was to answer; returns whether there is one.
     fn resolve_unreadable(&mut self, now: Instant, malformed: &Malformed, out: &mut dyn Outbox) -> bool {
-        let wire = malformed.recovered.id.as_ref().and_then(|id| self.config.conduct.number_of(id));
+        let wire = malformed.recovered.id.as_ref().and_then(|id| self.config.strictness.number_of(id));
         let (Some(wire), true) = (wire, malformed.may_be_answer()) else { return false };
         if matches!(self.connection.phase(), Phase::Detecting)
             && let Some(request) = self.detect.requests.get(wire)
@@ -209,7 +209,7 @@ impl Client {
             return self.take_malformed(now, *deviation, out);
         }
         let Some(id) = response.id else { return self.handle_error_without_id(now, response.outcome, out) };
-        let Some(wire) = self.config.conduct.number_of(&id) else {
+        let Some(wire) = self.config.strictness.number_of(&id) else {
             return self.report(Diagnostic::UnknownAnswer(id));
         };
         if self.outbound.is_ours(wire) {
@@ -336,7 +336,7 @@ impl Client {
         if self.era() == Some(Era::Modern) {
             // A server cancels only to end a subscription; one that ended by its result is already removed.
             //= R4 "the client reads either, in any order"
-            if let Some(wire) = self.config.conduct.number_of(&id)
+            if let Some(wire) = self.config.strictness.number_of(&id)
                 && let number = self.outbound.number_for_wire(wire)
                 && self.is_subscription(number)
             {
@@ -364,7 +364,7 @@ impl Client {
         let params: EmptyParams = params?.decode().ok()?;
         //= C3.2 "listen notifications by subscriptionId"
         //= C6.2 "Correlate on shared channels by `_meta["io.modelcontextprotocol/subscriptionId"]`"
-        let wire = self.config.conduct.number_of(&params.meta.subscription_id()?)?;
+        let wire = self.config.strictness.number_of(&params.meta.subscription_id()?)?;
         let number = self.outbound.number_for_wire(wire);
         self.is_subscription(number).then(|| RequestId::new(number))
     }

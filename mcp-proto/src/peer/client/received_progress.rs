@@ -23,7 +23,7 @@ impl Client {
         };
         // Progress of a request that is unknown or over is no error: it may have crossed the answer.
         //= C7.9 "Track active tokens; ignore progress of unknown/finished tokens"
-        let Some(number) = self.config.conduct.number_of(&params.progress_token) else { return };
+        let Some(number) = self.config.strictness.number_of(&params.progress_token) else { return };
         let is_active = self
             .outbound
             .get(number)

@@ -5,7 +5,9 @@ use alloc::vec::Vec;
 
 use serde_json::value::RawValue;
 
-use crate::peer::{Conduct, InvalidAnswerError, Leniency, OutboundEntry, RequestError, RequiredCapability};
+use crate::peer::{
+    InvalidAnswerError, Leniency, OutboundEntry, RequestError, RequiredCapability, Strictness,
+};
 use crate::rpc::{Id, Raw, decode_member, read_members};
 use crate::schema::{
     CallTool, Era, GetPrompt, ListPrompts, ListResourceTemplates, ListResources, ListTools, Method,
@@ -28,7 +30,7 @@ const UNDECLARED_METHODS: [&str; 7] = [
 impl Client {
     /// Reports a deviation, if the configuration tolerates deviations. Returns whether it does.
     pub(crate) fn tolerate(&mut self, leniency: Leniency) -> bool {
-        let lenient = self.config.conduct == Conduct::Lenient;
+        let lenient = self.config.strictness == Strictness::Lenient;
         if lenient {
             self.report(Diagnostic::Tolerated(leniency));
         }
@@ -48,7 +50,7 @@ impl Client {
         entry: &OutboundEntry,
         result: Raw,
     ) -> Result<Raw, InvalidAnswerError> {
-        if let Some(empty) = self.config.conduct.empty_for_null(entry.info, &result) {
+        if let Some(empty) = self.config.strictness.empty_for_null(entry.info, &result) {
             self.report(Diagnostic::Tolerated(Leniency::NullResult { method: Ping::NAME }));
             return Ok(empty);
         }
@@ -84,7 +86,8 @@ impl Client {
             server.era == Era::Legacy
                 && server.capabilities.as_ref().is_some_and(|declared| *declared == none)
         });
-        if !silent || self.config.conduct == Conduct::Strict || !UNDECLARED_METHODS.contains(&info.name) {
+        if !silent || self.config.strictness == Strictness::Strict || !UNDECLARED_METHODS.contains(&info.name)
+        {
             return Err(refusal);
         }
         self.report(Diagnostic::Tolerated(Leniency::Undeclared { method: info.name, needed }));

@@ -8,7 +8,7 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::Limits;
-use crate::peer::{CacheHint, Conduct, Principal};
+use crate::peer::{CacheHint, Principal, Strictness};
 use crate::schema::{Extension, Implementation, MethodInfo, Revision, ServerCapabilities};
 
 use super::SubscriptionAccess;
@@ -50,7 +50,7 @@ pub struct ServerConfig {
     pub cache_by_method: BTreeMap<&'static str, CacheHint>,
     /// How strictly to hold clients to the specification. Default: lenient, because deployed clients deviate from it;
     /// each deviation is reported as [`Diagnostic::Tolerated`](super::Diagnostic::Tolerated).
-    pub conduct: Conduct,
+    pub strictness: Strictness,
     /// How long a request to a legacy client waits for its answer or for progress. Default 60 s. Requests that wait for
     /// a person or a model have no timeout unless their options set one.
     pub request_timeout: Duration,
@@ -84,7 +84,7 @@ impl ServerConfig {
             eras: Eras::Both,
             cache: CacheHint::default(),
             cache_by_method: BTreeMap::new(),
-            conduct: Conduct::Lenient,
+            strictness: Strictness::Lenient,
             request_timeout: Duration::from_secs(60),
             request_hard_timeout: Duration::from_secs(600),
             close_timeout: Duration::from_secs(2),

@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 
 use crate::peer::batch::BatchId;
 use crate::peer::event_queue::Pressure;
-use crate::peer::{AnyResult, Conduct, InboundId, InsertError, Leniency, Outbox};
+use crate::peer::{AnyResult, InboundId, InsertError, Leniency, Outbox, Strictness};
 use crate::rpc::{ErrorObject, Id, Raw, Request, Text, code, write};
 use crate::schema::{
     Discover, DiscoverResult, EmptyResult, Era, Initialize, InitializeParams, InitializeResult, Json, Method,
@@ -88,7 +88,7 @@ impl Server {
         out: &mut dyn Outbox,
     ) -> Result<(), ErrorObject> {
         let params = match decode::<InitializeParams>(Initialize::NAME, params) {
-            Err(_) if self.config.conduct == Conduct::Lenient && lacks_client_info(params) => {
+            Err(_) if self.config.strictness == Strictness::Lenient && lacks_client_info(params) => {
                 let params = decode(Initialize::NAME, with_client_info(params).as_ref())?;
                 self.diagnose(Diagnostic::Tolerated(Leniency::ClientInfo));
                 params

@@ -116,7 +116,7 @@ pub enum Diagnostic {
     /// Input that is not a message; it was answered with an error.
     Malformed(Box<Malformed>),
     /// A tolerated deviation of the client from the specification: see
-    /// [`ServerConfig::conduct`](super::ServerConfig::conduct).
+    /// [`ServerConfig::strictness`](super::ServerConfig::strictness).
     Tolerated(Leniency),
     /// A request whose id is that of another one that has not been answered yet. The client would take an answer to it
     /// for the answer to the other one, so on a stream it gets none. Over HTTP it is rejected in its own exchange.

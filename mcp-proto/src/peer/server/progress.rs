@@ -66,7 +66,7 @@ impl Server {
     /// Handles the client's report on a request of this side.
     pub(super) fn handle_progress(&mut self, now: Instant, method: &Text, params: ProgressParams) {
         let token = params.progress_token.clone();
-        let Some(number) = self.config.conduct.number_of(&token) else { return };
+        let Some(number) = self.config.strictness.number_of(&token) else { return };
         if !self.outbound.get(number).is_some_and(|entry| entry.progress) {
             return;
         }

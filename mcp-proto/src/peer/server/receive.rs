@@ -5,7 +5,7 @@ use alloc::string::ToString;
 
 use crate::Instant;
 use crate::peer::batch::BatchId;
-use crate::peer::{Conduct, InvalidAnswerError, Leniency, LostReason, Outbox, Outcome};
+use crate::peer::{InvalidAnswerError, Leniency, LostReason, Outbox, Outcome, Strictness};
 use crate::rpc::{
     Batch, ErrorObject, Frame, Id, Malformed, MalformedKind, Message, Raw, Request, Response, Text, code,
 };
@@ -87,7 +87,7 @@ impl Server {
     /// Resolves the request of this side that an unreadable message was to answer; returns whether there is one.
     fn resolve_unreadable(&mut self, malformed: &Malformed) -> bool {
         let recovered = &malformed.recovered;
-        let number = recovered.id.as_ref().and_then(|id| self.config.conduct.number_of(id));
+        let number = recovered.id.as_ref().and_then(|id| self.config.strictness.number_of(id));
         let (Some(number), true) = (number, malformed.may_be_answer()) else { return false };
         if self.outbound.used_mut().and_then(|outbound| outbound.remove(number)).is_none() {
             return false;
@@ -216,7 +216,7 @@ impl Server {
 
     fn handle_response(&mut self, now: Instant, mut response: Response) {
         if let Some(deviation) = response.deviation.take() {
-            if self.config.conduct == Conduct::Strict {
+            if self.config.strictness == Strictness::Strict {
                 if !self.resolve_unreadable(&deviation) {
                     self.diagnose(Diagnostic::Malformed(deviation));
                 }
@@ -224,7 +224,7 @@ impl Server {
             }
             self.diagnose(Diagnostic::Tolerated(Leniency::Response(deviation)));
         }
-        let number = response.id.as_ref().and_then(|id| self.config.conduct.number_of(id));
+        let number = response.id.as_ref().and_then(|id| self.config.strictness.number_of(id));
         match (response.id, number, response.outcome) {
             (Some(id), Some(number), outcome) if self.outbound.is_ours(number) => {
                 self.note_number_as_string(id);
@@ -253,7 +253,7 @@ impl Server {
 
     /// Replaces the `null` with which a client answers `ping` by the empty object.
     fn repair_null_result(&mut self, info: Option<&'static MethodInfo>, result: Raw) -> Raw {
-        let Some(empty) = self.config.conduct.empty_for_null(info, &result) else { return result };
+        let Some(empty) = self.config.strictness.empty_for_null(info, &result) else { return result };
         self.diagnose(Diagnostic::Tolerated(Leniency::NullResult { method: Ping::NAME }));
         empty
     }

@@ -377,8 +377,8 @@ impl<C: HttpClientSide> HttpPair<C> {
         let (due, back) = (now + wire.plan.request, now + wire.plan.request + wire.plan.answer);
         let failed = |sent| ResponsePart::End(ExchangeEnd::Failed { sent, detail: "simulated".to_owned() });
         let parts = match &wire.plan.fault {
-            Some(Fault::Refused) => Vec::from([failed(SentState::No)]),
-            Some(Fault::Lost) => Vec::from([failed(SentState::Maybe)]),
+            Some(Fault::Refused) => Vec::from([failed(SentState::NotSent)]),
+            Some(Fault::Lost) => Vec::from([failed(SentState::MaybeSent)]),
             Some(Fault::Replaced { status, reached_server: false }) => proxy_response(*status),
             Some(Fault::Redirected { status, to }) => {
                 let headers = Vec::from([("location".to_owned(), to.clone())]);
@@ -509,7 +509,7 @@ impl<C: HttpClientSide> HttpPair<C> {
         let Some(wire) = self.exchanges.get_mut(&exchange) else { return };
         let detail = "simulated".to_owned();
         let end = match (wire.head_sent, wire.plan.truncation) {
-            (false, _) => ExchangeEnd::Failed { sent: SentState::Maybe, detail },
+            (false, _) => ExchangeEnd::Failed { sent: SentState::MaybeSent, detail },
             (true, TruncationReport::Noticed) => ExchangeEnd::Truncated(detail),
             (true, TruncationReport::Hidden) => ExchangeEnd::Complete,
         };

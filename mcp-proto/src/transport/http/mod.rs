@@ -84,9 +84,9 @@ pub enum ExchangeEnd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SentState {
     /// The other side has not received it: it is safe to send it again.
-    No,
+    NotSent,
     /// The other side may have received it.
-    Maybe,
+    MaybeSent,
 }
 
 /// The names of the protocol's own headers, in lower case.

@@ -6,8 +6,8 @@ use crate::common::client::{ClientHarness, config};
 use crate::common::messages::{LEGACY, discover_result, initialize_result};
 use mcp_proto::peer::client::{ClientConfig, Diagnostic, EraPolicy, Event, State};
 use mcp_proto::peer::{
-    Conduct, InvalidAnswerError, Leniency, Outcome, RequestError, RequestId, RequestOptions,
-    RequiredCapability,
+    InvalidAnswerError, Leniency, Outcome, RequestError, RequestId, RequestOptions, RequiredCapability,
+    Strictness,
 };
 use mcp_proto::rpc::{Id, InvalidMessageKind, MalformedKind};
 use mcp_proto::schema::{
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 fn strict() -> ClientConfig {
     let mut config = config();
-    config.conduct = Conduct::Strict;
+    config.strictness = Strictness::Strict;
     config
 }
 

@@ -304,13 +304,13 @@ impl ClientHarness {
                     let end = match how {
                         0 => ExchangeEnd::Complete,
                         1 => ExchangeEnd::Truncated("cut".into()),
-                        2 => ExchangeEnd::Failed { sent: SentState::Maybe, detail: "reset".into() },
-                        _ => ExchangeEnd::Failed { sent: SentState::No, detail: "refused".into() },
+                        2 => ExchangeEnd::Failed { sent: SentState::MaybeSent, detail: "reset".into() },
+                        _ => ExchangeEnd::Failed { sent: SentState::NotSent, detail: "refused".into() },
                     };
                     // Once a head has arrived, the request has been sent.
                     let end = match end {
                         ExchangeEnd::Failed { .. } if self.open[&exchange].begun => ExchangeEnd::Complete,
-                        ExchangeEnd::Failed { sent: SentState::Maybe, .. } => {
+                        ExchangeEnd::Failed { sent: SentState::MaybeSent, .. } => {
                             self.accept(exchange);
                             end
                         }

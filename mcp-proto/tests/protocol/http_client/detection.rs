@@ -108,7 +108,7 @@ fn client_retries_the_probe_after_transient_failures() {
         wire.expect_silence();
         assert_eq!(wire.advance_to_timeout(), Duration::from_secs(3));
         let probe = wire.expect("server/discover");
-        wire.fail(&probe, SentState::No);
+        wire.fail(&probe, SentState::NotSent);
         wire.advance_to_timeout();
         let probe = wire.expect("server/discover");
         wire.head(&probe, 200, &[("content-type", "application/json")]);
@@ -128,7 +128,7 @@ fn client_gives_up_on_an_unreachable_server() {
         let request = wire.client.at(wire.now).request::<CallTool>(&params, options).unwrap();
         for _ in 0..4 {
             let probe = wire.expect("server/discover");
-            wire.fail(&probe, SentState::No);
+            wire.fail(&probe, SentState::NotSent);
             if !wire.client.is_closed() {
                 wire.advance_to_timeout();
             }

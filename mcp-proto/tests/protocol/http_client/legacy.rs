@@ -261,7 +261,7 @@ fn client_sends_an_unsent_reply_again() {
     legacy(config(), |wire, listener| {
         wire.event(&listener, &json!({"jsonrpc": "2.0", "id": 9, "method": "ping"}));
         let reply = wire.next().unwrap();
-        wire.fail(&reply, SentState::No);
+        wire.fail(&reply, SentState::NotSent);
         wire.expect_silence();
         wire.advance(Duration::from_secs(1));
         assert_eq!(wire.next().unwrap().body, reply.body);
@@ -322,7 +322,7 @@ fn client_detects_a_dead_server_by_pings() {
         for _ in 0..3 {
             wire.advance(Duration::from_secs(36));
             let ping = wire.expect("ping");
-            wire.fail(&ping, SentState::Maybe);
+            wire.fail(&ping, SentState::MaybeSent);
         }
         wire.advance(Duration::from_secs(36));
         assert_eq!(wire.closed(), Some(CloseReason::Lost(LostReason::KeepaliveFailed)));
@@ -335,7 +335,7 @@ fn client_repeats_a_lost_read_only_request_once_in_a_session() {
     legacy(config(), |wire, _| {
         let request = list_tools(wire);
         let first = wire.expect("tools/list");
-        wire.fail(&first, SentState::Maybe);
+        wire.fail(&first, SentState::MaybeSent);
         let second = wire.expect("tools/list");
         assert_ne!(first.id(), second.id());
         wire.answer(&second, json!({"tools": []}));
@@ -343,7 +343,7 @@ fn client_repeats_a_lost_read_only_request_once_in_a_session() {
 
         let request = call_tool(wire);
         let call = wire.expect("tools/call");
-        wire.fail(&call, SentState::Maybe);
+        wire.fail(&call, SentState::MaybeSent);
         assert!(matches!(wire.outcome(request), Outcome::Lost(_)));
         wire.expect_silence();
     });
@@ -356,7 +356,7 @@ fn client_repeats_the_initialized_notification_until_it_arrives() {
         let initialize = wire.expect("initialize");
         wire.answer_initialize(&initialize, LEGACY, SESSION);
         let initialized = wire.expect("notifications/initialized");
-        wire.fail(&initialized, SentState::Maybe);
+        wire.fail(&initialized, SentState::MaybeSent);
         wire.expect_silence();
         wire.advance(Duration::from_secs(1));
         let initialized = wire.expect("notifications/initialized");

@@ -198,7 +198,7 @@ fn failure_to_reopen_the_stream_ends_the_connection() {
         for _ in 0..5 {
             wire.advance_to_timeout();
             let events = wire.expect_get();
-            wire.fail(&events, SentState::No);
+            wire.fail(&events, SentState::NotSent);
         }
         assert!(matches!(wire.closed(), Some(CloseReason::Lost(LostReason::Disconnected(_)))));
         let _ = request;

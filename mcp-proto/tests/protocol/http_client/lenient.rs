@@ -3,7 +3,7 @@
 use crate::common::http_client::{ClientWire, SESSION, config, legacy, legacy_config, modern, scenario};
 use crate::common::messages::LEGACY;
 use mcp_proto::peer::client::{CloseReason, ConnectError, Diagnostic, State};
-use mcp_proto::peer::{Conduct, InvalidAnswerError, Leniency, Outcome, RequestId, RequestOptions};
+use mcp_proto::peer::{InvalidAnswerError, Leniency, Outcome, RequestId, RequestOptions, Strictness};
 use mcp_proto::rpc::Id;
 use mcp_proto::schema::{ListTools, ListToolsParams, Ping, PingParams, Revision};
 use mcp_proto::transport::http::client::HttpClientConfig;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 fn strict_config() -> HttpClientConfig {
     let mut config = config();
-    config.client.conduct = Conduct::Strict;
+    config.client.strictness = Strictness::Strict;
     config
 }
 
@@ -237,7 +237,7 @@ fn client_does_not_cross_the_eras_nor_repeat_itself_for_a_refusal_that_is_not_mo
         wire.expect_silence();
     });
     let mut strict = legacy_config();
-    strict.client.conduct = Conduct::Strict;
+    strict.client.strictness = Strictness::Strict;
     scenario(strict, |wire| {
         let initialize = wire.expect("initialize");
         wire.refuse(&initialize, 200, -32602, Some(json!({"supported": ["2025-06-18"]})));

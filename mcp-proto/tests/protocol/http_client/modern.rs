@@ -267,7 +267,7 @@ fn client_does_not_repeat_a_lost_tool_call() {
                 .unwrap();
             let exchange = wire.expect("tools/call");
             match how {
-                "no head" => wire.fail(&exchange, SentState::Maybe),
+                "no head" => wire.fail(&exchange, SentState::MaybeSent),
                 "cut body" => {
                     wire.head(&exchange, 200, &[("content-type", "application/json")]);
                     wire.body(&exchange, "{\"jsonrpc\":");
@@ -339,7 +339,7 @@ fn caller_decides_whether_a_lost_request_is_repeated() {
         let never = RequestOptions::default().reissue(ReissuePolicy::Never);
         let request = wire.client.at(wire.now).request::<ListTools>(&ListToolsParams::new(), never).unwrap();
         let exchange = wire.expect("tools/list");
-        wire.fail(&exchange, SentState::Maybe);
+        wire.fail(&exchange, SentState::MaybeSent);
         assert!(matches!(wire.outcome(request), Outcome::Lost(_)));
     });
 }
@@ -355,7 +355,7 @@ fn client_sends_an_unsent_request_again_a_few_times() {
         let mut pauses = Vec::new();
         for _ in 0..5 {
             let exchange = wire.expect("tools/call");
-            wire.fail(&exchange, SentState::No);
+            wire.fail(&exchange, SentState::NotSent);
             wire.expect_silence();
             pauses.push(wire.advance_to_timeout());
         }
@@ -364,7 +364,7 @@ fn client_sends_an_unsent_request_again_a_few_times() {
             assert!(*pause <= whole && *pause >= whole / 2, "{pauses:?}");
         }
         let exchange = wire.expect("tools/call");
-        wire.fail(&exchange, SentState::No);
+        wire.fail(&exchange, SentState::NotSent);
         let Outcome::Lost(LostReason::Disconnected(detail)) = wire.outcome(request) else { panic!() };
         assert_eq!(detail, "refused");
         wire.advance(Duration::from_secs(100));

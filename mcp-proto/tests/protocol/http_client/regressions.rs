@@ -81,7 +81,7 @@ fn client_does_not_send_an_unsent_reply_to_the_next_session() {
     legacy(config(), |wire, listener| {
         wire.event(&listener, &json!({"jsonrpc": "2.0", "id": 9, "method": "ping"}));
         let reply = wire.next().unwrap();
-        wire.fail(&reply, SentState::No);
+        wire.fail(&reply, SentState::NotSent);
         expect_renewal(wire);
         wire.advance(Duration::from_secs(10));
         wire.expect_silence();
@@ -169,7 +169,7 @@ fn client_ignores_the_first_response_to_a_repeated_request() {
     legacy(config(), |wire, listener| {
         let request = list_tools(wire);
         let first = wire.expect("tools/list");
-        wire.fail(&first, SentState::Maybe);
+        wire.fail(&first, SentState::MaybeSent);
         let second = wire.expect("tools/list");
         wire.event_answer(&listener, &first.id(), json!({"tools": [], "nextCursor": "first"}));
         wire.expect_pending(request);

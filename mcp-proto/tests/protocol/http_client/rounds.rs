@@ -262,7 +262,7 @@ fn client_sends_an_unsent_round_later() {
         let (request, first) = call(wire, RequestOptions::default());
         wire.answer(&first, state_only_result());
         let second = wire.expect("tools/call");
-        wire.fail(&second, SentState::No);
+        wire.fail(&second, SentState::NotSent);
         wire.advance_to_timeout();
         let again = wire.expect("tools/call");
         assert_eq!(again.body, second.body);

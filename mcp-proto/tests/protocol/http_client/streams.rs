@@ -93,14 +93,18 @@ fn client_reopens_an_ended_stream_from_its_last_event() {
 #[test]
 fn client_gives_up_on_a_stream_that_keeps_failing() {
     legacy(config(), |wire, listener| {
-        wire.fail(&listener, SentState::Maybe);
+        wire.fail(&listener, SentState::MaybeSent);
         let mut rounds = 0;
         while !reported_not_listening(wire) {
             rounds += 1;
             wire.advance_to_timeout();
             let again = wire.expect_get();
             assert_eq!(again.header("last-event-id"), None);
-            if rounds % 2 == 0 { wire.fail(&again, SentState::No) } else { wire.reply(&again, 503, &[], "") }
+            if rounds % 2 == 0 {
+                wire.fail(&again, SentState::NotSent)
+            } else {
+                wire.reply(&again, 503, &[], "")
+            }
         }
         assert_eq!(rounds, 5);
         wire.advance(Duration::from_secs(600));
@@ -241,7 +245,7 @@ fn response_whose_resumption_keeps_failing_is_lost() {
             let rest = wire.expect_get();
             assert_eq!(rest.header("last-event-id"), Some("p-1"));
             match round % 3 {
-                0 => wire.fail(&rest, SentState::No),
+                0 => wire.fail(&rest, SentState::NotSent),
                 1 => wire.reply(&rest, 502, &[], ""),
                 _ => {
                     wire.stream(&rest);

@@ -152,7 +152,7 @@ fn call_with_a_header_mismatch_ends_if_the_tools_cannot_be_listed() {
             let listing = wire.expect("tools/list");
             match how {
                 "error" => wire.refuse(&listing, 400, -32603, None),
-                "broken" => wire.fail(&listing, SentState::Maybe),
+                "broken" => wire.fail(&listing, SentState::MaybeSent),
                 "never" => {
                     // By then the call has timed out, too.
                     wire.advance(Duration::from_secs(40));

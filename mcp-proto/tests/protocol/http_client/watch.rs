@@ -70,7 +70,7 @@ fn take_changes(wire: &mut ClientWire) -> Vec<String> {
 fn client_listens_again_after_a_lost_stream() {
     let cut = |wire: &mut ClientWire, listen: &Exchange| wire.truncate(listen);
     let end = |wire: &mut ClientWire, listen: &Exchange| wire.end(listen);
-    let fail = |wire: &mut ClientWire, listen: &Exchange| wire.fail(listen, SentState::Maybe);
+    let fail = |wire: &mut ClientWire, listen: &Exchange| wire.fail(listen, SentState::MaybeSent);
     let ways: [fn(&mut ClientWire, &Exchange); 3] = [cut, end, fail];
     for lose in ways {
         modern(config(), |wire| {
@@ -117,7 +117,7 @@ fn client_retries_the_listen_request_until_the_server_is_back() {
             let listen = wire.next().expect("the client retries for ever");
             match round % 3 {
                 0 => wire.reply(&listen, 503, &[("retry-after", "20")], ""),
-                1 => wire.fail(&listen, SentState::Maybe),
+                1 => wire.fail(&listen, SentState::MaybeSent),
                 _ => {
                     wire.stream(&listen);
                     wire.end(&listen);

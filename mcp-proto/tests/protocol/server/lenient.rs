@@ -4,13 +4,13 @@ use core::time::Duration;
 
 use crate::common::server::{ServerHarness, config, initialize};
 use mcp_proto::peer::server::{Diagnostic, Event};
-use mcp_proto::peer::{Conduct, Leniency, Outcome, ProgressOption, RequestOptions};
+use mcp_proto::peer::{Leniency, Outcome, ProgressOption, RequestOptions, Strictness};
 use mcp_proto::schema::{EmptyResult, ListRoots, Ping};
 use serde_json::{Value, json};
 
 fn strict() -> ServerHarness {
     let mut config = config();
-    config.conduct = Conduct::Strict;
+    config.strictness = Strictness::Strict;
     ServerHarness::new(config)
 }
 

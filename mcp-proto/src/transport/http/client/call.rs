@@ -310,7 +310,7 @@ impl HttpClient {
                 let trail = self.resume_point_within(generation, trail);
                 self.handle_broken_call(now, number, "the stream ended before the answer", trail);
             }
-            ExchangeOutcome::Broken { sent: SentState::No, detail, .. }
+            ExchangeOutcome::Broken { sent: SentState::NotSent, detail, .. }
             | ExchangeOutcome::Unreachable { detail } => {
                 self.retry_unsent(now, number, &detail);
             }

@@ -63,7 +63,7 @@ use crate::peer::client::{
     ClientConfig, ConnectError, ConnectProgress, ConnectStep, ConnectTimeouts, EraPolicy, KnownEra,
     ServerInfo,
 };
-use crate::peer::{Conduct, Leniency};
+use crate::peer::{Leniency, Strictness};
 use crate::rpc::{ErrorObject, code};
 use crate::schema::{ClientCapabilities, Era, Revision};
 
@@ -147,7 +147,7 @@ pub(super) struct HttpEraDetection {
     known_era: Option<KnownEra>,
     capabilities: ClientCapabilities,
     tolerate: bool,
-    conduct: Conduct,
+    strictness: Strictness,
     timeouts: ConnectTimeouts,
     rng: SplitMix64,
     step: HttpDetectStep,
@@ -195,7 +195,7 @@ impl HttpEraDetection {
             known_era: config.known_era,
             capabilities: config.capabilities.clone(),
             tolerate: config.tolerate_unknown_version,
-            conduct: config.conduct,
+            strictness: config.strictness,
             timeouts: config.connect,
             rng: SplitMix64::new(seed),
             step: HttpDetectStep::Idle,
@@ -418,7 +418,7 @@ impl HttpEraDetection {
         }
         let alternative = match &reply {
             Reply::Error { error, .. }
-                if self.conduct == Conduct::Lenient && !self.handshake_version_chosen =>
+                if self.strictness == Strictness::Lenient && !self.handshake_version_chosen =>
             {
                 handshake::alternative_version(error.data.as_ref(), asked)
             }

@@ -18,13 +18,13 @@ impl HttpClient {
         if status < 200 || !matches!(exchange.response, ResponseState::AwaitingHead) {
             return;
         }
-        let conduct = self.config.client.conduct;
+        let strictness = self.config.client.strictness;
         let mut head = AnswerHead::read(status, fields, limits.header_bytes);
         let redirected = self.follow_redirect(now, id, &head);
         let Some(exchange) = self.exchanges.get_mut(id) else { return };
         if redirected {
             exchange.response =
-                ResponseState::Buffered(Box::new(BufferedBody::new(head, limits.message_bytes, conduct)));
+                ResponseState::Buffered(Box::new(BufferedBody::new(head, limits.message_bytes, strictness)));
             return;
         }
         let success = head.is_success();
@@ -37,7 +37,7 @@ impl HttpClient {
             exchange.response = ResponseState::Events(Box::new(EventBody::new(status, limits.message_bytes)));
         } else {
             exchange.response =
-                ResponseState::Buffered(Box::new(BufferedBody::new(head, limits.message_bytes, conduct)));
+                ResponseState::Buffered(Box::new(BufferedBody::new(head, limits.message_bytes, strictness)));
         }
         if encoded {
             // The client cannot read an encoded body.

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use crate::Instant;
 use crate::codec::{SseEvent, SseItem};
 use crate::peer::client::Diagnostic;
-use crate::peer::{Conduct, InvalidAnswerError, Leniency, Outcome};
+use crate::peer::{InvalidAnswerError, Leniency, Outcome, Strictness};
 use crate::rpc::{self, EnvelopeKind, Frame, Id, Malformed, MalformedKind, Message, Response};
 use crate::schema::{Cancelled, CancelledParams, Notification as _};
 use crate::transport::http::{ExchangeEnd, ExchangeId, SentState};
@@ -114,13 +114,13 @@ impl HttpClient {
     /// Dispatches a response, preferably to the request that its stream belongs to.
     fn handle_response(&mut self, now: Instant, id: ExchangeId, mut response: Response) {
         let Some(exchange) = self.exchanges.get(id) else { return };
-        if self.conduct() == Conduct::Strict
+        if self.strictness() == Strictness::Strict
             && let Some(deviation) = response.deviation.take()
         {
             return self.handle_malformed(now, id, *deviation);
         }
         let expected = if !exchange.is_answered() { self.expected_id(&exchange.kind) } else { None };
-        let named = response.id.as_ref().and_then(|id| self.conduct().number_of(id));
+        let named = response.id.as_ref().and_then(|id| self.strictness().number_of(id));
         let own = named.is_some() && named == expected;
         if !own && let Some(number) = self.call_answered_by(&response) {
             self.note_deviations(&mut response);
@@ -186,12 +186,12 @@ impl HttpClient {
 
     /// Returns the sent request that a response answers.
     fn call_answered_by(&self, response: &Response) -> Option<i64> {
-        let wire = self.conduct().number_of(response.id.as_ref()?)?;
+        let wire = self.strictness().number_of(response.id.as_ref()?)?;
         self.call_by_wire_id(wire)
     }
 
-    fn conduct(&self) -> Conduct {
-        self.config.client.conduct
+    fn strictness(&self) -> Strictness {
+        self.config.client.strictness
     }
 
     /// Reports the deviations of a response to one of the client's requests.
@@ -200,7 +200,7 @@ impl HttpClient {
             self.peer.report(Diagnostic::Tolerated(Leniency::Response(deviation)));
         }
         if let Some(id) = &response.id
-            && self.conduct().number_of(id).is_some()
+            && self.strictness().number_of(id).is_some()
         {
             self.peer.note_number_as_string(id);
         }
@@ -215,12 +215,12 @@ impl HttpClient {
 
     /// Passes requests, notifications and batches to the peer.
     fn handle_other_messages(&mut self, now: Instant, frame: Frame) {
-        let conduct = self.conduct();
+        let strictness = self.strictness();
         let answered: Vec<i64> = match &frame {
             // A server may end a subscription by a notification on any stream.
             Frame::Single(Message::Notification(said)) if *said.method == *Cancelled::NAME => {
                 let params = said.params.as_ref().and_then(|params| params.decode::<CancelledParams>().ok());
-                let wire = params.and_then(|params| conduct.number_of(&params.request_id?));
+                let wire = params.and_then(|params| strictness.number_of(&params.request_id?));
                 wire.map(|wire| self.peer.number_for_wire(wire)).into_iter().collect()
             }
             Frame::Single(_) => Vec::new(),
@@ -230,7 +230,7 @@ impl HttpClient {
                     Ok(_) => None,
                     Err(malformed) => malformed.recovered.id,
                 });
-                let numbers = answers.filter_map(|id| conduct.number_of(&id));
+                let numbers = answers.filter_map(|id| strictness.number_of(&id));
                 numbers.map(|wire| self.peer.number_for_wire(wire)).collect()
             }
         };
@@ -257,7 +257,7 @@ impl HttpClient {
     fn handle_malformed(&mut self, now: Instant, id: ExchangeId, malformed: Malformed) {
         let Some(exchange) = self.exchanges.get(id) else { return };
         let recovered = &malformed.recovered;
-        let named = recovered.id.as_ref().and_then(|id| self.conduct().number_of(id));
+        let named = recovered.id.as_ref().and_then(|id| self.strictness().number_of(id));
         let answer = !exchange.is_answered()
             && malformed.may_be_answer()
             && match (&recovered.id, self.expected_id(&exchange.kind)) {
@@ -332,7 +332,7 @@ impl HttpClient {
             Err(invalid) => ExchangeOutcome::Invalid(invalid, error),
             Ok(None) => ExchangeOutcome::NoAnswer(error),
             Ok(Some(Frame::Single(Message::Response(Response { deviation: Some(deviation), .. }))))
-                if self.conduct() == Conduct::Strict =>
+                if self.strictness() == Strictness::Strict =>
             {
                 match success {
                     true => {
@@ -342,7 +342,7 @@ impl HttpClient {
                 }
             }
             Ok(Some(Frame::Single(Message::Response(mut response)))) => {
-                let named = response.id.as_ref().and_then(|id| self.conduct().number_of(id));
+                let named = response.id.as_ref().and_then(|id| self.strictness().number_of(id));
                 let own = named.is_some() && named == expected;
                 if own || response.outcome.is_err() {
                     self.note_deviations(&mut response);
@@ -391,8 +391,8 @@ impl HttpClient {
             return self.park_or_resolve(now, id, exchange, ExchangeOutcome::Unreachable { detail });
         }
         let (sent, detail) = match &end {
-            ExchangeEnd::Complete | ExchangeEnd::Unreachable(_) => (SentState::Maybe, String::new()),
-            ExchangeEnd::Truncated(detail) => (SentState::Maybe, detail.clone()),
+            ExchangeEnd::Complete | ExchangeEnd::Unreachable(_) => (SentState::MaybeSent, String::new()),
+            ExchangeEnd::Truncated(detail) => (SentState::MaybeSent, detail.clone()),
             ExchangeEnd::Failed { sent, detail } => (*sent, detail.clone()),
         };
         let ended = match (mem::replace(&mut exchange.response, ResponseState::AwaitingHead), end) {
@@ -403,7 +403,7 @@ impl HttpClient {
                 return self.finish_buffered(now, id, exchange, *whole);
             }
             (ResponseState::Buffered(whole), _) => ExchangeOutcome::Broken {
-                sent: SentState::Maybe,
+                sent: SentState::MaybeSent,
                 detail,
                 refused: whole.into_truncated_error(),
                 trail: Default::default(),
@@ -435,7 +435,7 @@ impl HttpClient {
                 let error = http_error(events.status, "the event stream ended without an answer");
                 ExchangeOutcome::Unanswered(error, trail)
             }
-            _ => ExchangeOutcome::Broken { sent: SentState::Maybe, detail, refused: None, trail },
+            _ => ExchangeOutcome::Broken { sent: SentState::MaybeSent, detail, refused: None, trail },
         }
     }
 }

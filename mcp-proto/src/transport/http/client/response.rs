@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use crate::Limits;
 use crate::codec::{Sse, SseItem, media};
-use crate::peer::{Conduct, InvalidAnswerError, Leniency, TransportError};
+use crate::peer::{InvalidAnswerError, Leniency, Strictness, TransportError};
 use crate::rpc::{self, ErrorObject, Frame, Message, Raw};
 use crate::transport::http::{Fields, SentState, header};
 
@@ -131,7 +131,7 @@ pub(super) struct BufferedBody {
     pub(super) status: u16,
     content: BodyType,
     unexpected_type: Option<String>,
-    conduct: Conduct,
+    strictness: Strictness,
     encoding: Option<String>,
     error: TransportError,
     body: BodyBuffer,
@@ -161,13 +161,13 @@ enum BodyBuffer {
 }
 
 impl BufferedBody {
-    pub(super) fn new(head: AnswerHead, message_bytes: usize, conduct: Conduct) -> Self {
+    pub(super) fn new(head: AnswerHead, message_bytes: usize, strictness: Strictness) -> Self {
         let AnswerHead { status, content, unexpected_type: odd_type, encoding, error, .. } = head;
         Self {
             status,
             content,
             unexpected_type: odd_type,
-            conduct,
+            strictness,
             encoding,
             error,
             body: BodyBuffer::Empty,
@@ -182,7 +182,9 @@ impl BufferedBody {
         match self.content {
             BodyType::Json => true,
             BodyType::Untyped => {
-                self.conduct == Conduct::Lenient && self.is_success() && self.begins_as_json == Some(true)
+                self.strictness == Strictness::Lenient
+                    && self.is_success()
+                    && self.begins_as_json == Some(true)
             }
             BodyType::Events | BodyType::Unexpected => false,
         }
@@ -247,7 +249,7 @@ impl BufferedBody {
             let too_long = InvalidAnswerError::TooLong { bytes: self.limit().saturating_add(1) };
             return if answers { Err(too_long) } else { Ok(None) };
         }
-        if self.is_success() && !answers && self.conduct == Conduct::Strict {
+        if self.is_success() && !answers && self.strictness == Strictness::Strict {
             return Ok(None);
         }
         // Some servers send their errors as plain text, or without a content type.

@@ -141,7 +141,7 @@ impl HttpClient {
             ExchangeOutcome::NoAnswer(error) | ExchangeOutcome::Broken { refused: Some(error), .. } => {
                 (error.status, error)
             }
-            ExchangeOutcome::Broken { sent: SentState::No, detail, .. }
+            ExchangeOutcome::Broken { sent: SentState::NotSent, detail, .. }
             | ExchangeOutcome::Unreachable { detail } => {
                 return self.retry_post_later(now, post, &detail);
             }

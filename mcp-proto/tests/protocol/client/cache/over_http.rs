@@ -109,7 +109,7 @@ fn client_uses_a_stale_result_if_the_server_fails() {
         let broken = list(wire);
         for _ in 0..2 {
             let exchange = wire.expect("tools/list");
-            wire.fail(&exchange, SentState::Maybe);
+            wire.fail(&exchange, SentState::MaybeSent);
         }
         assert_eq!(wire.result(broken), answer);
     });

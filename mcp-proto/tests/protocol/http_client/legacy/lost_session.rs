@@ -171,7 +171,7 @@ fn client_sends_no_requests_between_two_sessions() {
     legacy(config(), |wire, _| {
         let paused = call_tool(wire);
         let never_left = wire.expect("tools/call");
-        wire.fail(&never_left, SentState::No);
+        wire.fail(&never_left, SentState::NotSent);
         call_tool(wire);
         let refused = wire.expect("tools/call");
         wire.reply(&refused, 404, &[], "");

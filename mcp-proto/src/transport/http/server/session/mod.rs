@@ -309,8 +309,8 @@ impl Session {
                 None
             }
             (Message::Response(response), _) => {
-                let conduct = self.server.config().conduct;
-                if let Some(number) = response.id.as_ref().and_then(|id| conduct.number_of(id)) {
+                let strictness = self.server.config().strictness;
+                if let Some(number) = response.id.as_ref().and_then(|id| strictness.number_of(id)) {
                     self.streams.forget_server_request(number);
                 }
                 None

@@ -11,10 +11,10 @@ use crate::schema::{Method as _, MethodInfo, Ping, Revision, ServerCapability};
 /// How strictly a peer holds the other side to the specification.
 ///
 /// Deployed peers deviate from it in ways that leave no doubt about their meaning. Each tolerated deviation is reported
-/// as a diagnostic with a [`Leniency`]. With either conduct, this side itself sends only conforming messages, and HTTP
+/// as a diagnostic with a [`Leniency`]. With either strictness, this side itself sends only conforming messages, and HTTP
 /// servers reject every request that the specification requires them to reject.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Conduct {
+pub enum Strictness {
     /// Tolerate and report known deviations.
     #[default]
     Lenient,
@@ -22,7 +22,7 @@ pub enum Conduct {
     Strict,
 }
 
-impl Conduct {
+impl Strictness {
     /// The number of this side's request, or its progress token, for `id`: a number itself, or a string that contains
     /// the number in canonical decimal form. All ids that this side issues are numbers, so a string has no other match.
     pub(crate) fn number_of(self, id: &Id) -> Option<i64> {
@@ -34,7 +34,7 @@ impl Conduct {
     }
 }
 
-impl Conduct {
+impl Strictness {
     /// The empty object, if `result` is a `null` that replaces it: the result of `ping`.
     pub(crate) fn empty_for_null(self, info: Option<&MethodInfo>, result: &Raw) -> Option<Raw> {
         let is_ping = info.is_some_and(|info| info.name == Ping::NAME);
@@ -174,12 +174,12 @@ mod tests {
     fn only_canonical_decimal_strings_stand_for_numbers() {
         for number in [0, 7, -7, 10, i64::MAX, i64::MIN] {
             let text = alloc::format!("{number}");
-            assert_eq!(Conduct::Lenient.number_of(&Id::from(&*text)), Some(number));
-            assert_eq!(Conduct::Strict.number_of(&Id::from(&*text)), None);
-            assert_eq!(Conduct::Strict.number_of(&Id::from(number)), Some(number));
+            assert_eq!(Strictness::Lenient.number_of(&Id::from(&*text)), Some(number));
+            assert_eq!(Strictness::Strict.number_of(&Id::from(&*text)), None);
+            assert_eq!(Strictness::Strict.number_of(&Id::from(number)), Some(number));
         }
         for text in ["", "-", "+7", "07", "-0", "-07", " 7", "7 ", "7.0", "1e3", "x", "9223372036854775808"] {
-            assert_eq!(Conduct::Lenient.number_of(&Id::from(text)), None, "{text:?}");
+            assert_eq!(Strictness::Lenient.number_of(&Id::from(text)), None, "{text:?}");
         }
     }
 }
