@@ -1,5 +1,6 @@
 //! The memory of a server with many clients, on real sockets: a thousand streams, ten thousand sessions. It is printed
-//! (`cargo test -p mcp-hyper --test scale -- --nocapture`).
+//! (`cargo test -p mcp-hyper --test scale -- --nocapture`). A program of its own, because it counts the allocations of the
+//! whole process.
 #![allow(missing_docs)]
 
 mod common;

@@ -1,6 +1,6 @@
 //! Stored records and wire traces, compared with fixtures that an older version wrote.
 //!
-//! The fixtures lie beside this file. A test fails if a byte differs. If a format changes on purpose, `RECORD=1` writes
+//! A program of its own, so that `RECORD=1` reaches no other test. The fixtures lie beside this file. A test fails if a byte differs. If a format changes on purpose, `RECORD=1` writes
 //! new fixtures:
 //!
 //! ```text
