@@ -1,4 +1,5 @@
-//! Guides, one page each: servers, clients, hosts, authorization, tests; below, which crate and which features to choose.
+//! Guides, one page each: servers, clients, hosts, authorization, tests; below, which crate and which features to
+//! choose.
 //!
 //! | To | Read |
 //! |---|---|

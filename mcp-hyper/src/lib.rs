@@ -24,8 +24,8 @@
 //! }
 //! ```
 //!
-//! A client calls the tools of such a server. The driver is a future that moves the bytes of the connection: spawn it on
-//! your executor.
+//! A client calls the tools of such a server. The driver is a future that moves the bytes of the connection: spawn
+//! it on your executor.
 //!
 //! ```no_run
 //! use serde_json::json;
@@ -43,8 +43,8 @@
 //! # }
 //! ```
 //!
-//! The [`guide`] has a page for each of: servers, clients, many servers, authorization, tests, the way from `rmcp`. Its index
-//! says which crate and which features to choose.
+//! The [`guide`] has a page for each of: servers, clients, many servers, authorization, tests, the way from `rmcp`.
+//! Its index says which crate and which features to choose.
 //!
 //! | Task | Item |
 //! |---|---|
@@ -57,8 +57,9 @@
 //! | use many servers at once, programs and URLs | `host::Host`, with the feature `host` |
 //! | embed a server in an accept loop or another router | [`ServerOptions::service`] and its [`HttpService`] |
 //!
-//! The protocol itself is in `mcp_proto`: clients, routers, handlers and results in [`mcp_proto::front`], its HTTP transport in
-//! [`mcp_proto::transport::http`]. The drivers here open connections, transfer heads and bodies, and read the clock.
+//! The protocol itself is in `mcp_proto`: clients, routers, handlers and results in [`mcp_proto::front`], its HTTP
+//! transport in [`mcp_proto::transport::http`]. The drivers here open connections, transfer heads and bodies, and
+//! read the clock.
 //!
 //! # Features
 //!

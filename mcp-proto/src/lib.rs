@@ -1,6 +1,6 @@
-//! The [Model Context Protocol](https://modelcontextprotocol.io) (MCP) as a **sans-IO state machine**: bytes and clock
-//! readings go in; bytes to send, events and the next deadline come out. It opens no socket, starts no process or thread,
-//! and reads no clock or random source.
+//! The [Model Context Protocol](https://modelcontextprotocol.io) (MCP) as a **sans-IO state machine**: bytes and
+//! clock readings go in; bytes to send, events and the next deadline come out. It opens no socket, starts no
+//! process or thread, and reads no clock or random source.
 //!
 //! To write a server or a client, depend on an adapter, which exports the types of this crate that programs need:
 //! `mcp-smol` for child processes, standard input and output and sockets, `mcp-hyper` for HTTP. The

@@ -1,4 +1,5 @@
-//! The [Model Context Protocol](https://modelcontextprotocol.io) over child processes, standard input and output, and sockets.
+//! The [Model Context Protocol](https://modelcontextprotocol.io) over child processes, standard input and output,
+//! and sockets.
 //!
 //! A server is a program whose functions are tools for a model. Applications start it as their child process. This one
 //! needs the feature `schemars`, by which the type of the arguments describes them:
@@ -21,8 +22,8 @@
 //! }
 //! ```
 //!
-//! A client starts such a program and calls its tools. The driver is a future that moves the bytes of the connection: spawn
-//! it on your executor.
+//! A client starts such a program and calls its tools. The driver is a future that moves the bytes of the
+//! connection: spawn it on your executor.
 //!
 //! ```no_run
 //! use mcp_smol::Command;
@@ -57,12 +58,13 @@
 //! | get an error, not a panic, if no file descriptors are left | [`start_reactor`] |
 //! | read and write at the same time in one poll | [`Io`], over any pair of reader and writer or any one stream |
 //!
-//! The protocol itself is in `mcp_proto`: clients, routers, handlers and results in [`mcp_proto::front`]. The drivers here move bytes,
-//! read the clock and open and close links. They need no particular executor: async-io provides readiness and timers, on
-//! a thread of its own where none of its `block_on` runs. With `RuntimeKind::Tokio` tokio provides them.
+//! The protocol itself is in `mcp_proto`: clients, routers, handlers and results in [`mcp_proto::front`]. The
+//! drivers here move bytes, read the clock and open and close links. They need no particular executor: async-io
+//! provides readiness and timers, on a thread of its own where none of its `block_on` runs. With
+//! `RuntimeKind::Tokio` tokio provides them.
 //!
-//! The [guides](https://docs.rs/mcp-hyper/latest/mcp_hyper/guide/) of `mcp-hyper` are for this crate too: servers, clients,
-//! tests, which crate and feature to choose, and the way from `rmcp`. In a clone of the repository,
+//! The [guides](https://docs.rs/mcp-hyper/latest/mcp_hyper/guide/) of `mcp-hyper` are for this crate too: servers,
+//! clients, tests, which crate and feature to choose, and the way from `rmcp`. In a clone of the repository,
 //! `cargo doc -p mcp-hyper --no-deps --open` shows them.
 //!
 //! # Features

@@ -1,9 +1,9 @@
 //! Authorization: a client that logs in, and a server that requires tokens.
 //!
-//! MCP uses OAuth 2.1 over HTTP. An *authorization server* (the issuer), such as Keycloak, shows the login page and issues
-//! tokens. Your server checks them and never sees a password.
-//! [The specification](https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization) has the details; these
-//! crates do the discovery, the registration, the exchange of codes and the refresh.
+//! MCP uses OAuth 2.1 over HTTP. An *authorization server* (the issuer), such as Keycloak, shows the login page and
+//! issues tokens. Your server checks them and never sees a password. [The
+//! specification](https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization) has the details;
+//! these crates do the discovery, the registration, the exchange of codes and the refresh.
 //!
 //! A server with a fixed key needs none of it: [`ClientOptions::header`](crate::ClientOptions::header) sends one.
 //!
@@ -62,9 +62,10 @@
 //! # }
 //! ```
 //!
-//! Requests without a valid token get 401 with a challenge that names the issuer, so that clients find the login page.
-//! `Context::require` answers 403 with the missing scopes, and the client asks the user again. `Router::tool_scopes` declares
-//! them for a whole tool. `Context::principal` is the user: sessions, tasks and quotas are bound to it.
+//! Requests without a valid token get 401 with a challenge that names the issuer, so that clients find the login
+//! page. `Context::require` answers 403 with the missing scopes, and the client asks the user again.
+//! `Router::tool_scopes` declares them for a whole tool. `Context::principal` is the user: sessions, tasks and
+//! quotas are bound to it.
 //!
 //! | Tokens are | Use |
 //! |---|---|

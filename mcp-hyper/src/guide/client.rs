@@ -1,8 +1,8 @@
 //! Writing a client: calling the tools of a server from your program.
 //!
-//! Connecting returns two things. The [`Client`](crate::Client) is the handle that your program uses: cheap to clone, on any
-//! thread. The **driver** is a future that moves the bytes of the connection: spawn it on your executor, or nothing
-//! happens.
+//! Connecting returns two things. The [`Client`](crate::Client) is the handle that your program uses: cheap to
+//! clone, on any thread. The **driver** is a future that moves the bytes of the connection: spawn it on your
+//! executor, or nothing happens.
 //!
 //! # A server that is a program
 //!
@@ -27,12 +27,14 @@
 //! }
 //! ```
 //!
-//! The program inherits few variables of the environment; `Command::env` adds others. [`Client::close`](crate::Client::close)
-//! ends it and what it has started. If it exits, the errors of the calls quote the end of its standard error.
+//! The program inherits few variables of the environment; `Command::env` adds others.
+//! [`Client::close`](crate::Client::close) ends it and what it has started. If it exits, the errors of the calls
+//! quote the end of its standard error.
 //!
 //! # A server at a URL
 //!
-//! Only the connection differs. `https:` and `http:` URLs work with the default features, `wss:` and `ws:` with `websocket`:
+//! Only the connection differs. `https:` and `http:` URLs work with the default features, `wss:` and `ws:` with
+//! `websocket`:
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -54,8 +56,8 @@
 //!
 //! # On Tokio
 //!
-//! Spawn the driver with `tokio::spawn(driver)`. The default feature `smol` works under it, with a thread for sockets and
-//! timers; the feature `tokio` in its place uses Tokio's own.
+//! Spawn the driver with `tokio::spawn(driver)`. The default feature `smol` works under it, with a thread for
+//! sockets and timers; the feature `tokio` in its place uses Tokio's own.
 //!
 //! # Calls
 //!
@@ -87,13 +89,15 @@
 //! | for an answer, whatever its progress | 10 min | `hard_timeout` |
 //! | until the server is ready | 120 s | `ready_timeout` of the options |
 //!
-//! Each call has exactly one outcome. [`Error::is_unsent`](crate::Error::is_unsent) says that the server cannot have acted on
-//! it. A tool that fails is no error: [`failed`](crate::CallToolResult::failed) tells, and its text is for the model.
+//! Each call has exactly one outcome. [`Error::is_unsent`](crate::Error::is_unsent) says that the server cannot
+//! have acted on it. A tool that fails is no error: [`failed`](crate::CallToolResult::failed) tells, and its text
+//! is for the model.
 //!
 //! # Questions of the server
 //!
-//! A server may ask the user ([elicitation](https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation)) or
-//! the model (sampling). A client declares what it has handlers for, and servers of every revision then ask:
+//! A server may ask the user
+//! ([elicitation](https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation)) or the model
+//! (sampling). A client declares what it has handlers for, and servers of every revision then ask:
 //!
 //! ```
 //! use mcp_hyper::schema::{ElicitResult, Map};
@@ -110,7 +114,8 @@
 //!
 //! # Changes
 //!
-//! [`Client::watch`](crate::Client::watch) reports changed lists and resources, across reconnections and in every revision.
+//! [`Client::watch`](crate::Client::watch) reports changed lists and resources, across reconnections and in every
+//! revision.
 //!
 //! # More
 //!

@@ -1,7 +1,7 @@
 //! Writing a host: many servers behind one handle, from the configuration files that users already have.
 //!
-//! A host (feature `host`) starts the servers of a configuration in parallel, reconnects those that it loses, and gives a
-//! model the tools of all of them under names that keep their meaning.
+//! A host (feature `host`) starts the servers of a configuration in parallel, reconnects those that it loses, and
+//! gives a model the tools of all of them under names that keep their meaning.
 //!
 //! ```no_run
 //! use mcp_hyper::host::{Host, HostOptions};
@@ -31,8 +31,8 @@
 //!
 //! # Configuration
 //!
-//! [`ConfigFile::parse`](mcp_proto::host::config::ConfigFile::parse) reads the files of Claude, Cursor, VS Code, Windsurf, Gemini,
-//! Zed and Codex, and this form, which most of them share:
+//! `ConfigFile::parse` reads the files of Claude, Cursor, VS Code, Windsurf, Gemini, Zed and Codex, and this form,
+//! which most of them share:
 //!
 //! ```json
 //! {
@@ -47,8 +47,8 @@
 //!
 //! # Files of a project
 //!
-//! A file that comes with a project (`Source::project`) may name any command. Its servers start nothing, connect nowhere
-//! and read no variable until the user has approved exactly that entry: [`mcp_proto::host::consent`].
+//! A file that comes with a project (`Source::project`) may name any command. Its servers start nothing, connect
+//! nowhere and read no variable until the user has approved exactly that entry: `mcp_proto::host::consent`.
 //! `HostOptions::on_approval_request` asks, `Host::approve` answers.
 //!
 //! # What an application shows
@@ -62,6 +62,6 @@
 //!
 //! # What it costs
 //!
-//! An idle host of 100 programs with ten tools each holds 4.1 MB on the heap, and takes 0.7 ms of processor time per minute:
-//! `cargo bench -p mcp-hyper --bench idle_host`. `tests/host` runs eight servers of other authors in one host and kills
-//! each of them.
+//! An idle host of 100 programs with ten tools each holds 4.1 MB on the heap, and takes 0.7 ms of processor time
+//! per minute: `cargo bench -p mcp-hyper --bench idle_host`. `tests/host` runs eight servers of other authors in
+//! one host and kills each of them.

@@ -1,8 +1,9 @@
 //! Writing a server: tools that a model calls in your program.
 //!
-//! A server is a [`Router`](crate::Router) with tools, and one line that serves it: over standard input and output for an
-//! application that starts the server as its child process, or over HTTP for applications that know its URL. Both need
-//! the feature `schemars` of `mcp-smol` or `mcp-hyper` for the examples on this page, and the crates `schemars` and `serde`.
+//! A server is a [`Router`](crate::Router) with tools, and one line that serves it: over standard input and output
+//! for an application that starts the server as its child process, or over HTTP for applications that know its URL.
+//! Both need the feature `schemars` of `mcp-smol` or `mcp-hyper` for the examples on this page, and the crates
+//! `schemars` and `serde`.
 //!
 //! # Over standard input and output
 //!
@@ -29,8 +30,9 @@
 //! }
 //! ```
 //!
-//! The model sees the name, the description and the schema of the arguments, with the comments of their fields. What the
-//! program prints goes to standard error, not into the protocol.
+//! The model sees the name, the description and the schema of the arguments, with the comments of their fields. On
+//! Unix, what the program prints goes to standard error, not into the protocol. Started by hand, the program waits
+//! in silence for a client.
 //!
 //! Applications read the command from a configuration file, such as `.mcp.json` (Claude Code) or `~/.cursor/mcp.json`:
 //!
@@ -43,17 +45,19 @@
 //! The same router on a socket, at the path `/mcp`:
 //!
 //! ```no_run
-//! # use mcp_hyper::Router;
-//! # fn main() -> std::io::Result<()> {
-//! smol::block_on(async {
-//!     let listener = smol::net::TcpListener::bind("127.0.0.1:8080").await?;
-//!     mcp_hyper::serve(listener, Router::new("calculator", "1.0.0")).await
-//! })
-//! # }
+//! use mcp_hyper::Router;
+//!
+//! fn main() -> std::io::Result<()> {
+//!     let router = Router::new("calculator", "1.0.0"); // and its tools, as above
+//!     smol::block_on(async {
+//!         let listener = smol::net::TcpListener::bind("127.0.0.1:8080").await?;
+//!         mcp_hyper::serve(listener, router).await
+//!     })
+//! }
 //! ```
 //!
-//! As it stands, it answers only requests whose `Host` and `Origin` name this machine, so that no web page reaches it. To
-//! serve others:
+//! As it stands, it answers only requests whose `Host` and `Origin` name this machine, so that no web page reaches
+//! it. To serve others:
 //!
 //! | To | Set |
 //! |---|---|
@@ -65,8 +69,8 @@
 //!
 //! # What a handler takes and returns
 //!
-//! A handler is an async closure or function of its arguments and a [`Context`](crate::Context). Arguments that do not match
-//! their type never reach it: the model receives the decoding error.
+//! A handler is an async closure or function of its arguments and a [`Context`](crate::Context). Arguments that do
+//! not match their type never reach it: the model receives the decoding error.
 //!
 //! | The handler returns | The model sees |
 //! |---|---|
@@ -129,8 +133,8 @@
 //! # drop(delete);
 //! ```
 //!
-//! When the client cancels the call, the handler's future is dropped. [`Context::cancelled`](crate::Context::cancelled) tells
-//! work that runs elsewhere.
+//! When the client cancels the call, the handler's future is dropped.
+//! [`Context::cancelled`](crate::Context::cancelled) tells work that runs elsewhere.
 //!
 //! # Resources and prompts
 //!
