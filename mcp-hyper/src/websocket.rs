@@ -31,6 +31,8 @@ pub(crate) const SUBPROTOCOL: HeaderValue = HeaderValue::from_static("mcp");
 const BUFFER: usize = 16 * 1024;
 /// Maximum number of frames without a message that are read before other tasks get a turn.
 const FRAMES: usize = 32;
+/// Bytes of a client's control frame before its payload.
+const CONTROL_HEAD: usize = 6;
 /// How long an ending connection waits for the other side to close as well.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -41,6 +43,8 @@ pub(crate) struct Channel<Io> {
     heartbeat: Heartbeat,
     /// Bytes written at the last [`take_progress`](Self::take_progress).
     written: u64,
+    /// Bytes read that belong to no incomplete message.
+    consumed: u64,
     /// Why the connection is of no use any more, unless it says so itself.
     failure: Option<String>,
 }
@@ -91,7 +95,14 @@ impl<Io: AsyncRead + AsyncWrite + Unpin> Channel<Io> {
             .max_frame_size(Some(message_bytes));
         let io = CountedIo::new(io);
         let socket = WebSocketStream::from_partially_read(io, ahead.to_vec(), role, Some(config)).await;
-        Self { socket, stage: Stage::Open, heartbeat: Heartbeat::new(pings, now), written: 0, failure: None }
+        Self {
+            socket,
+            stage: Stage::Open,
+            heartbeat: Heartbeat::new(pings, now),
+            written: 0,
+            consumed: 0,
+            failure: None,
+        }
     }
 
     /// Sends pings, and notices that none is answered. `reads` is whether [`poll_read`](Self::poll_read) is called.
@@ -123,6 +134,12 @@ impl<Io: AsyncRead + AsyncWrite + Unpin> Channel<Io> {
         std::mem::replace(&mut self.written, written) != written
     }
 
+    /// The approximate number of bytes held for a message that has arrived in part, beyond the read buffer.
+    pub(crate) fn partial_bytes(&self) -> usize {
+        let held = self.socket.get_ref().bytes_read().saturating_sub(self.consumed);
+        usize::try_from(held).unwrap_or(usize::MAX).saturating_sub(BUFFER)
+    }
+
     /// Receives the next message.
     pub(crate) fn poll_read(&mut self, now: Instant, cx: &mut Context<'_>) -> Poll<ChannelEvent> {
         if !matches!(self.stage, Stage::Open) {
@@ -131,9 +148,16 @@ impl<Io: AsyncRead + AsyncWrite + Unpin> Channel<Io> {
         for _ in 0..FRAMES {
             let closing = match Pin::new(&mut self.socket).poll_next(cx) {
                 Poll::Ready(Some(Ok(Message::Text(text)))) => {
+                    self.consumed = self.socket.get_ref().bytes_read();
                     return Poll::Ready(ChannelEvent::Message(text.into()));
                 }
-                Poll::Ready(Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)))) => continue,
+                Poll::Ready(Some(Ok(Message::Ping(payload) | Message::Pong(payload)))) => {
+                    let bytes = payload.len().saturating_add(CONTROL_HEAD) as u64;
+                    self.consumed =
+                        self.consumed.saturating_add(bytes).min(self.socket.get_ref().bytes_read());
+                    continue;
+                }
+                Poll::Ready(Some(Ok(Message::Frame(_)))) => continue,
                 Poll::Ready(Some(Ok(Message::Binary(_)))) => Closing::binary(),
                 Poll::Ready(Some(Ok(Message::Close(frame)))) => Closing::of_peer(frame.as_ref()),
                 Poll::Ready(Some(Err(error))) => Closing::of_error(&error),
@@ -259,7 +283,7 @@ mod tests {
 
     const INTERVAL: Duration = Duration::from_secs(7);
 
-    /// The other side: what it sends, and what it was sent.
+    /// A stream whose other side is the test.
     #[derive(Default)]
     struct Wire {
         input: VecDeque<u8>,

@@ -64,6 +64,7 @@ impl<H: HandlerMode> ServerOptions<H> {
     /// | 1008 | the access token has expired |
     /// | 1009 | the client sent a message that is too long |
     /// | 1011 | the server failed |
+    /// | 1013 | the [byte budget](mcp_proto::transport::http::server::HttpServerConfig::byte_limits) has no room for a long message |
     ///
     /// Upgrades need HTTP/1.1. Where another server calls the [`HttpService`](super::HttpService), as axum does, hyper
     /// must serve the connection [`with_upgrades`](hyper::server::conn::http1::Connection::with_upgrades), and the
@@ -358,7 +359,20 @@ impl<Io: AsyncRead + AsyncWrite + Unpin, H: HandlerMode> WebSocket<Io, H> {
                     self.error = is_violation.then_some(detail);
                     return true;
                 }
-                Poll::Pending => return turn > 0,
+                Poll::Pending => match self.front.handle_partial(self.channel.partial_bytes()) {
+                    Ok(()) => return turn > 0,
+                    Err(error) => {
+                        let detail = "the byte budget has no room for its message";
+                        self.channel.close(
+                            self.clock.now(),
+                            CloseCode::Again,
+                            "the byte budget is exhausted",
+                        );
+                        self.front.handle_end(detail);
+                        self.error = Some(format!("{detail}: {error}"));
+                        return true;
+                    }
+                },
             }
         }
         true

@@ -17,6 +17,12 @@ impl Closing {
     pub(super) fn of_peer(frame: Option<&CloseFrame>) -> Self {
         let detail = match frame {
             None => "WebSocket close frame without a code".to_owned(),
+            // How tungstenite reports a code that no frame may have.
+            Some(CloseFrame { code: CloseCode::Protocol, reason })
+                if reason.as_str() == "Protocol violation" =>
+            {
+                "WebSocket close frame with an invalid code".to_owned()
+            }
             Some(CloseFrame { code, reason }) => {
                 let (number, name) = (u16::from(*code), code_name(*code));
                 match reason.as_str() {

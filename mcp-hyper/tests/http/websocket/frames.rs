@@ -11,7 +11,7 @@ use smol::net::TcpStream;
 use super::pair::TestServer;
 use crate::common::client::run;
 use crate::common::runtime::within;
-use crate::common::server::{HandlerLog, listener, router, serving};
+use crate::common::server::{HandlerLog, listener, router, serving, until};
 
 pub(crate) async fn open(url: &str) -> WebSocketStream<TcpStream> {
     let address = url.split('/').nth(2).unwrap();
@@ -92,6 +92,36 @@ fn server_closes_with_a_code_for_each_violation() {
         assert_eq!(close_frame(&mut socket).await.code, CloseCode::Normal);
         assert!(socket.next().await.is_none());
         assert!(reported.is_empty());
+    });
+}
+
+#[test]
+fn server_charges_an_incomplete_message_to_the_byte_budget() {
+    use futures_lite::AsyncWriteExt as _;
+    use mcp_hyper::mcp_proto::quota::ByteLimits;
+
+    run(async {
+        let limits = ByteLimits { total: 400_000, unauthenticated: 400_000, owner: 200_000 };
+        let server = TestServer::start(|options| options.configure(|config| config.byte_limits = limits));
+        let mut socket = open(&server.url).await;
+        // A frame of 1,000,000 bytes, masked by zeros.
+        socket.get_mut().write_all(b"\x81\xff\0\0\0\0\0\x0f\x42\x40\0\0\0\0").await.unwrap();
+        socket.get_mut().write_all(&[b' '; 100_000]).await.unwrap();
+        let counted = server.server.handle().clone();
+        until("the bytes are charged", || (80_000..=100_100).contains(&counted.bytes_used())).await;
+        // Up to three quarters of the owner's limit.
+        socket.get_mut().write_all(&[b' '; 100_000]).await.unwrap();
+        assert_eq!(close_frame(&mut socket).await.code, CloseCode::Again);
+        drop(socket);
+        until("nothing is charged", || counted.bytes_used() == 0).await;
+
+        // Pings are not part of a message.
+        let mut socket = open(&server.url).await;
+        for _ in 0..3000 {
+            socket.send(Message::Ping(vec![0; 125].into())).await.unwrap();
+            assert!(matches!(socket.next().await.unwrap().unwrap(), Message::Pong(_)));
+        }
+        assert_eq!(counted.bytes_used(), 0);
     });
 }
 

@@ -108,7 +108,8 @@ impl EmbeddedServer {
         let accepting = smol::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                smol::spawn(serve(smol_hyper::rt::FuturesIo::new(stream), mcp.clone())).detach();
+                let serving = serve(smol_hyper::rt::FuturesIo::new(stream), mcp.clone());
+                smol::spawn(within(serving)).detach();
             }
         });
         let url = format!("ws://{address}/mcp");

@@ -4,6 +4,7 @@ use alloc::string::ToString;
 use alloc::sync::Arc;
 use core::fmt;
 use core::task::{Context, Poll};
+use core::time::Duration;
 
 use super::hub::{Subscriber, deliver};
 use super::service::{ExchangeRegistration, Service};
@@ -16,10 +17,13 @@ use crate::front::shared::Shared;
 use crate::front::{Attachments, HandlerMode, SendHandlers};
 use crate::peer::server::CloseReason;
 use crate::peer::{LostReason, Principal};
-use crate::quota::QuotaOwner;
+use crate::quota::{BytePermit, BytePurpose, OverBudgetError, QuotaOwner};
 use crate::transport::ChannelServer;
 use crate::transport::http::server::{HttpResponse, RequestHead, ResponseHeaders, check_upgrade};
 use crate::{Bytes, Instant};
+
+/// How long a client is not read while the byte budget has no room for answers.
+const BUDGET_PAUSE: Duration = Duration::from_secs(1);
 
 /// A connection that a request turned into a channel of whole messages, such as a WebSocket.
 ///
@@ -37,6 +41,10 @@ use crate::{Bytes, Instant};
 ///
 /// The changes that the application publishes at the [`HttpServer`] reach the channel's client, as far as it
 /// subscribed. [`HttpServer::events`] does not report a channel's subscriptions.
+///
+/// Queued messages, and [messages received in part](Self::handle_partial), are charged to the
+/// [byte budget](crate::transport::http::server::HttpServerConfig::byte_limits). While it has no room for answers,
+/// the client's messages are read at most once a second.
 #[must_use = "nothing happens unless it is polled"]
 pub struct HttpChannel<H: HandlerMode = SendHandlers> {
     driver: ServerDriver<ChannelServer, H>,
@@ -51,6 +59,12 @@ pub struct HttpChannel<H: HandlerMode = SendHandlers> {
     expires: Option<Instant>,
     expired: bool,
     wants_read: bool,
+    /// Charged for a message that was received in part.
+    partial: BytePermit,
+    /// Charged for queued messages, and for the one that the transport is writing.
+    queued: BytePermit,
+    /// The length of the message that the transport is writing.
+    transmitting: usize,
     _registration: ExchangeRegistration,
 }
 
@@ -128,6 +142,7 @@ impl<H: HandlerMode> HttpChannel<H> {
         let registration = service.register_exchange(Arc::clone(&signal));
         let lifetime = expiry(&caller.access).map(|at| at.saturating_since(service.clock.unix_time()));
         let owner = caller.owner.clone();
+        let account = service.account(&owner);
         let mut core = ServerCore::default();
         core.caller = caller;
         let shared = Arc::new(Shared::with_signal(signal, core, machine, service.clock.clone()));
@@ -142,6 +157,9 @@ impl<H: HandlerMode> HttpChannel<H> {
             expires: lifetime.and_then(|lifetime| now.after(lifetime)),
             expired: false,
             wants_read: true,
+            partial: account.permit(),
+            queued: account.permit(),
+            transmitting: 0,
             _registration: registration,
         }
     }
@@ -157,6 +175,29 @@ impl<H: HandlerMode> HttpChannel<H> {
             machine.handle_message(now, message);
             machine.wants_read()
         });
+        self.charge_queue();
+        if !self.queued.account().has_room(BytePurpose::Answer) {
+            let resumes = self.service.now().after(BUDGET_PAUSE);
+            self.resumes = self.resumes.max(resumes);
+        }
+    }
+
+    /// Charges the bytes of a message that the transport holds in part to the byte budget; 0 once it is complete.
+    ///
+    /// # Errors
+    /// If the budget has no room for them. The adapter must then close the connection: it cannot receive the rest.
+    pub fn handle_partial(&mut self, bytes: usize) -> Result<(), OverBudgetError> {
+        let more = bytes.saturating_sub(self.partial.bytes());
+        if more > 0 {
+            return self.partial.try_grow(more, BytePurpose::Request);
+        }
+        self.partial.set(bytes);
+        Ok(())
+    }
+
+    fn charge_queue(&mut self) {
+        let queued = self.driver.lock(|machine, _| machine.queued());
+        self.queued.set(queued.saturating_add(self.transmitting));
     }
 
     /// Handles the end of the connection, which cancels the client's requests: none of them can be answered.
@@ -185,6 +226,11 @@ impl<H: HandlerMode> HttpChannel<H> {
     /// Runs handlers, handles timeouts, published changes and the end of the server, and stores the task's waker. Then
     /// [`poll_transmit`](Self::poll_transmit) may have messages.
     pub fn poll(&mut self, cx: &mut Context<'_>) {
+        self.poll_driver(cx);
+        self.charge_queue();
+    }
+
+    fn poll_driver(&mut self, cx: &mut Context<'_>) {
         loop {
             let closes = !self.closing && self.service.is_closing();
             self.closing |= closes;
@@ -223,7 +269,10 @@ impl<H: HandlerMode> HttpChannel<H> {
     /// are still queued here.
     #[must_use]
     pub fn poll_transmit(&mut self) -> Option<Bytes> {
-        self.driver.lock(|machine, _| machine.poll_transmit())
+        let message = self.driver.lock(|machine, _| machine.poll_transmit());
+        self.transmitting = message.as_ref().map_or(0, Bytes::len);
+        self.charge_queue();
+        message
     }
 
     /// The time at which [`poll`](Self::poll) is due.
