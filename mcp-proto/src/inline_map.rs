@@ -233,7 +233,6 @@ impl<T> InlineQueue<T> {
         self.len() == 0
     }
 
-    #[cfg(feature = "client")]
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         let (only, several) = match self {
             Self::Inline(only) => (only.as_ref(), None),

@@ -68,14 +68,15 @@ impl<T> Inbound<T> {
     }
 
     pub(crate) fn insert(&mut self, id: Id, value: T) -> Result<InboundId, InsertError> {
-        if self.handles.contains_key(&id) {
+        if self.entries.len() >= self.limit {
+            let is_duplicate = self.handles.contains_key(&id);
+            return Err(if is_duplicate { InsertError::Duplicate } else { InsertError::Full });
+        }
+        if let Some(first) = self.handles.insert(id.clone(), InboundId(self.next)) {
+            self.handles.insert(id, first);
             return Err(InsertError::Duplicate);
         }
-        if self.entries.len() >= self.limit {
-            return Err(InsertError::Full);
-        }
         let handle = self.mint();
-        self.handles.insert(id.clone(), handle);
         self.entries.insert(handle, (id, value));
         Ok(handle)
     }

@@ -25,6 +25,12 @@ pub(crate) enum ServerWork {
     Stop(InboundId),
 }
 
+impl ServerWork {
+    pub(crate) fn is_start(&self) -> bool {
+        matches!(self, Self::Start(_))
+    }
+}
+
 /// A request whose handler has not been started yet.
 pub(crate) struct NewRequest {
     pub(crate) id: InboundId,

@@ -180,11 +180,11 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
     fn run_handlers(&mut self) {
         let (work, mut congested) =
             self.shared.update(|core, machine, _| (core.take_work(), machine.is_congested()));
-        let is_alone = work.len() == 1 && self.waiting.is_empty();
+        // Mostly there are only new requests, which need not wait for the end of the list: none is cancelled there.
+        let is_plain = self.waiting.is_empty() && work.iter().all(ServerWork::is_start);
         for item in work {
             match item {
-                // Mostly there is one request, which need not wait.
-                ServerWork::Start(request) if is_alone && !congested => congested = self.begin(request),
+                ServerWork::Start(request) if is_plain && !congested => congested = self.begin(request),
                 ServerWork::Start(request) => {
                     self.waiting.insert(request.id, request);
                 }

@@ -176,12 +176,12 @@ impl Server {
 
     fn arrival_action(&self, request: &Request, out: &dyn Outbox) -> ArrivalAction {
         let held_elsewhere = self.backlog.0.is_none() || !matches!(self.phase, Phase::Open);
-        let is_duplicate = self.inbound.find(&request.id).is_some() || self.backlog.contains(&request.id);
+        let is_duplicate = || self.inbound.find(&request.id).is_some() || self.backlog.contains(&request.id);
         //= S1.20 "ping answered promptly"
         if held_elsewhere
-            || is_duplicate
             || request.method == *Ping::NAME
             || (self.backlog.is_empty() && !self.is_congested(out))
+            || is_duplicate()
         {
             return ArrivalAction::Dispatch;
         }
