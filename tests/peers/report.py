@@ -41,7 +41,8 @@ NOTES = {
     "streams in memory, and each gets its notification.",
     "held": "Bytes on the heap, without HTTP's own connections and buffers. A new session has been silent for less than a "
     "second, an idle one for two.",
-    "framing": "The limit is one copy per chunk, as reading does, and a search for newlines.",
+    "framing": "The limit is one copy per chunk, as reading does, and a search for newlines. Lines that outlive the read share "
+    "the chunk: the second limit.",
     "sse": "The limit is a search for line breaks. sse-stream is the decoder of rmcp.",
     "envelope": "The limit is the check that the bytes are UTF-8.",
 }

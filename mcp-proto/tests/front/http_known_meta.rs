@@ -1,4 +1,4 @@
-//! Requests of 2026-07-28 whose `_meta` an earlier request had too: they share what was decoded from it.
+//! Requests of 2026-07-28 with the `_meta` of an earlier request share the decoded sender.
 
 use core::task::{Context as TaskContext, Poll, Waker};
 use std::sync::{Arc, Mutex};

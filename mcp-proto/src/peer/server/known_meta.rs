@@ -82,11 +82,11 @@ impl KnownMeta {
     }
 }
 
-/// The `_meta` of recent requests of a server's clients, with the senders that they name: requests with the same one
-/// share what was decoded.
+/// The `_meta` of recent requests of a server's clients, with the senders that they name. Requests with the same one share
+/// the decoded sender.
 ///
-/// It has 16 entries at most, each with two texts of 1 KiB at most and what they decode to; the least recently used
-/// makes room.
+/// It has 16 entries at most, each with two texts of 1 KiB at most and the sender decoded from them. A new entry replaces
+/// the least recently used one.
 #[cfg(all(feature = "std", feature = "http"))]
 #[derive(Debug, Default)]
 pub(crate) struct MetaCache {

@@ -1,7 +1,8 @@
 //! Newline framing: lines out of chunks as they are read.
 //!
 //! The limit is one copy per chunk into a shared buffer, as reading from a pipe does, and a search for newlines. Every
-//! row begins with that copy.
+//! row begins with that copy. The second limit also makes a slice of the chunk for each line, which shares its memory: two
+//! atomic operations, without which no line outlives the next read.
 
 use std::convert::Infallible;
 use std::hint::black_box;
@@ -34,6 +35,7 @@ fn table(title: String, input: &Rc<[u8]>, chunk: usize) -> Table {
     };
     let rows = vec![
         each("limit: copy and memchr", limit),
+        each("limit: and a slice per line", limit_of_slices),
         each("tokio-util LinesCodec", tokio_lines),
         each("futures-lite lines", futures_lines),
         each("ours", ours),
@@ -47,6 +49,18 @@ fn limit(input: &[u8], chunk: usize) {
         let piece = chunk_of(&mut read, chunk, piece);
         for newline in memchr::memchr_iter(b'\n', black_box(&piece)) {
             black_box(newline);
+        }
+    }
+}
+
+fn limit_of_slices(input: &[u8], chunk: usize) {
+    let mut read = BytesMut::new();
+    for piece in input.chunks(chunk) {
+        let piece = chunk_of(&mut read, chunk, piece);
+        let mut start = 0;
+        for newline in memchr::memchr_iter(b'\n', black_box(&piece)) {
+            black_box(piece.slice(start..newline));
+            start = newline + 1;
         }
     }
 }

@@ -31,7 +31,7 @@ const ROWS: [&str; 5] = [
     "subscriptions/listen",
     "tools/call that waits",
 ];
-/// Ours gives up after a second what a silent session does not need.
+/// Longer than our server keeps the buffers of a silent session.
 const SILENCE: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(mode: &Mode) {
