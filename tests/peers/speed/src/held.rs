@@ -97,7 +97,7 @@ fn our_memory(clients: u64) -> [i64; 5] {
 fn their_memory(clients: u64) -> [i64; 5] {
     let runtime = tokio_runtime();
     let open = |theirs: &mut Theirs| runtime.block_on(theirs.open());
-    let rest = |_: &mut Theirs| runtime.block_on(tokio::time::sleep(SILENCE));
+    let rest = |_: &mut Theirs| runtime.block_on(async { tokio::time::sleep(SILENCE).await });
     let silent = silent_growth(clients, &mut Theirs::new(), open, rest);
     let theirs = Theirs::new();
     let (session, sessions) = growth(clients, || runtime.block_on(theirs.open()));
