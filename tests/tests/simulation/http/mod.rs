@@ -23,7 +23,7 @@ use world::{ServerFactory, Tally, World};
 pub use ledger::Ledger;
 
 /// Number of seeds per test, unless the environment sets another.
-const SEEDS: u64 = 200;
+const SEEDS: u64 = 50;
 /// Number of actions in a run.
 const STEPS: u32 = 40;
 
