@@ -15,11 +15,13 @@ use core::ptr;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 
-use mcp_proto::transport::{StreamClient, StreamServer};
 use mcp_proto::peer::client::{ClientConfig, Event, LinkAction, State};
 use mcp_proto::peer::server::{self, Answer, ServerConfig};
 use mcp_proto::peer::{Outcome, RequestOptions};
-use mcp_proto::schema::{Implementation, List, ListTools, ListToolsResult, PaginatedParams, ServerCapability};
+use mcp_proto::schema::{
+    Implementation, List, ListTools, ListToolsResult, PaginatedParams, ServerCapability,
+};
+use mcp_proto::transport::{StreamClient, StreamServer};
 use mcp_proto::{Bytes, Instant};
 
 const HEAP: usize = 4 * 1024 * 1024;
@@ -136,7 +138,8 @@ fn converse() -> Option<()> {
     let mut config = ServerConfig::new(Implementation::new("metal", "1"));
     config.capabilities = config.capabilities.with(ServerCapability::Tools);
     let mut server = StreamServer::new(config);
-    let request = client.at(now).request::<ListTools>(&PaginatedParams::default(), RequestOptions::default()).ok()?;
+    let request =
+        client.at(now).request::<ListTools>(&PaginatedParams::default(), RequestOptions::default()).ok()?;
     (client.poll_link() == Some(LinkAction::Open)).then_some(())?;
     client.handle_open(now);
     for _ in 0..8 {

@@ -40,7 +40,8 @@ async fn exchange(
     for (name, value) in &request.headers {
         message = message.header(&**name, &**value);
     }
-    let message = message.body(Full::new(request.body)).map_err(|error| failed(SentState::NotSent, &error))?;
+    let message =
+        message.body(Full::new(request.body)).map_err(|error| failed(SentState::NotSent, &error))?;
     let answer = pool.request(message).await.map_err(|error| {
         let sent = if error.is_connect() { SentState::NotSent } else { SentState::MaybeSent };
         failed(sent, &error)

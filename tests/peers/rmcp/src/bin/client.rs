@@ -125,7 +125,8 @@ async fn call_unknown(client: &Client) -> Outcome {
 /// Calls the tool that asks the user for input, under the name that the server gives it.
 async fn call_asking(client: &Client) -> Outcome {
     let tools = client.list_all_tools().await?;
-    let Some(asking) = ["ask", "introduce"].into_iter().find(|asking| tools.iter().any(|tool| tool.name == *asking))
+    let Some(asking) =
+        ["ask", "introduce"].into_iter().find(|asking| tools.iter().any(|tool| tool.name == *asking))
     else {
         return Ok(json!("no such tool"));
     };

@@ -11,7 +11,8 @@ struct Add {
 }
 
 fn main() -> std::io::Result<()> {
-    let router = Router::new("calculator", "1.0.0")
-        .tool("add", "Adds two numbers", async |Add { a, b }, _| (a + b).to_string());
+    let router =
+        Router::new("calculator", "1.0.0")
+            .tool("add", "Adds two numbers", async |Add { a, b }, _| (a + b).to_string());
     async_io::block_on(mcp_smol::serve_stdio(router))
 }
