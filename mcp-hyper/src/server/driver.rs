@@ -33,8 +33,8 @@ const LAST_ANSWERS: Duration = Duration::from_secs(2);
 /// connections of another server.
 ///
 /// Unless it is polled, no session of revision 2025-11-25 or older and no such WebSocket works, and no token that
-/// requires a fetch is verified. Dropping it closes these WebSockets at once. It ends when the server has been closed, and the connections have finished or the close timeout has
-/// passed.
+/// requires a fetch is verified. Dropping it closes these WebSockets at once. It ends when the server has been closed,
+/// and the connections have finished or the close timeout has passed.
 ///
 /// # Errors
 ///

@@ -123,6 +123,37 @@ fn channel_charges_an_incomplete_message_to_the_byte_budget() {
 }
 
 #[test]
+fn channel_charges_a_message_until_it_is_written() {
+    let web = HttpHarness::new(router().0);
+    let used = web.server.handle().clone();
+    let mut channel = open(&web);
+    initialize(&mut channel);
+    assert_eq!(used.bytes_used(), 0);
+    channel.handle_message(&Bytes::from(request(&json!(1), "ping", json!({})).to_string()));
+    assert!(used.bytes_used() > 0, "it is queued");
+    let answer = channel.poll_transmit().unwrap();
+    assert_eq!(used.bytes_used(), answer.len(), "the transport is writing it");
+    assert_eq!(channel.poll_transmit(), None);
+    assert_eq!(used.bytes_used(), 0);
+}
+
+#[test]
+fn client_is_read_later_while_the_byte_budget_has_no_room_for_answers() {
+    let limits = ByteLimits { total: 20, unauthenticated: 20, owner: 20 };
+    let mut web = HttpHarness::configured(router().0, |config| config.byte_limits = limits);
+    let mut channel = open(&web);
+    let ping = Bytes::from(request(&json!(1), "ping", json!({})).to_string());
+    assert!(channel.wants_read());
+    channel.handle_message(&ping);
+    channel.poll(&mut Context::from_waker(Waker::noop()));
+    assert!(!channel.wants_read(), "its answer is not written yet");
+    assert_eq!(sent(&mut channel).len(), 1);
+    web.advance(Duration::from_secs(1));
+    assert!(sent(&mut channel).is_empty());
+    assert!(channel.wants_read());
+}
+
+#[test]
 fn closing_server_ends_a_channel_after_its_requests() {
     let (router, held) = router();
     let web = HttpHarness::new(router);

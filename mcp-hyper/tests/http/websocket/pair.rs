@@ -37,6 +37,21 @@ pub(crate) fn speaking(era_policy: EraPolicy) -> TestOptions {
     ClientOptions::new("test", "1").runtime(TestRuntime).era_policy(era_policy).proxy(Proxy::none())
 }
 
+/// Closes the server while it runs a call, whose result arrives before the reason of the end.
+pub(crate) async fn close_during_a_call(url: &str, server: &HttpServer, log: &HandlerLog) {
+    let (client, driver) = connect(speaking(EraPolicy::Auto), url);
+    let calling = smol::spawn({
+        let client = client.clone();
+        async move { client.call_tool("soon", json!({})).await }
+    });
+    let log = log.clone();
+    smol::unblock(move || wait_until("the handler runs", || log.begun_calls() == 1)).await;
+    server.close();
+    assert_eq!(calling.await.unwrap().text_content(), "done");
+    let error = driver.await.unwrap_err().to_string();
+    assert!(error.contains("1001 (going away): the server closes"), "{error}");
+}
+
 async fn echo(client: &Client, message: &str) -> Result<String, Error> {
     client.call_tool("echo", json!({ "message": message })).await.map(|result| result.text_content())
 }
@@ -113,17 +128,7 @@ fn server_publishes_changes_to_clients_of_each_era() {
 fn closing_server_answers_the_last_call_and_tells_why_it_closes() {
     run(async {
         let server = TestServer::start(|options| options);
-        let (client, driver) = connect(speaking(EraPolicy::Auto), &server.url);
-        let calling = smol::spawn({
-            let client = client.clone();
-            async move { client.call_tool("soon", json!({})).await }
-        });
-        let log = server.log.clone();
-        smol::unblock(move || wait_until("the handler runs", || log.begun_calls() == 1)).await;
-        server.server.close();
-        assert_eq!(calling.await.unwrap().text_content(), "done");
-        let error = driver.await.unwrap_err().to_string();
-        assert!(error.contains("1001 (going away): the server closes"), "{error}");
+        close_during_a_call(&server.url, &server.server, &server.log).await;
         server.driver.await.unwrap();
     });
 }

@@ -1,6 +1,6 @@
 //! Upgrade requests that the server accepts and refuses.
 
-use super::pair::{TestServer, speaking};
+use super::pair::{TestServer, close_during_a_call, speaking};
 use mcp_hyper::mcp_proto::front::http::HttpServer;
 use mcp_hyper::mcp_proto::peer::client::EraPolicy;
 use mcp_hyper::{HttpService, ServerOptions};
@@ -164,17 +164,7 @@ fn embedded_service_checks_upgrades_as_a_listener_does() {
 fn closing_server_closes_embedded_websockets_with_a_reason() {
     run(async {
         let server = EmbeddedServer::start(|options| options);
-        let (client, driver) = connect(speaking(EraPolicy::Auto), &server.url);
-        let calling = smol::spawn({
-            let client = client.clone();
-            async move { client.call_tool("soon", json!({})).await }
-        });
-        let log = server.log.clone();
-        smol::unblock(move || wait_until("the handler runs", || log.begun_calls() == 1)).await;
-        server.server.close();
-        assert_eq!(calling.await.unwrap().text_content(), "done");
-        let error = driver.await.unwrap_err().to_string();
-        assert!(error.contains("1001 (going away): the server closes"), "{error}");
+        close_during_a_call(&server.url, &server.server, &server.log).await;
         server.driver.await.unwrap();
         let (head, _client) = smol::unblock(move || upgrade(&server.url, "")).await;
         assert_eq!(head.status, 503);

@@ -140,7 +140,7 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
     /// one output, or returns `None` if there is none.
     ///
     /// Without an output it returns `None` if the connection has ended, or if [`next_timeout`](Self::next_timeout) is no
-    /// longer `due`, so that the adapter must sleep anew: a command can cause either and no output. The adapter ends
+    /// longer `due`, so that the adapter must start another sleep. A command can cause either without an output. The adapter ends
     /// at a `None` when the connection has [ended](Self::closed), not before: outputs may be left then.
     ///
     /// Dropping the future loses nothing. [`adapter::guide`](crate::adapter::guide) has an adapter that uses it.
