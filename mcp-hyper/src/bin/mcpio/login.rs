@@ -334,11 +334,20 @@ fn ask_to_agree(screen: &mut Screen, page: &AuthorizationPage, browser: bool) ->
     screen.line("")
 }
 
-/// Opens a page in a browser, without a shell. If there is no browser, the user can open the printed URL elsewhere.
+/// Opens a page in the browser that `BROWSER` names, else in the system's. If there is none, the user can open the
+/// printed URL elsewhere.
 fn open(page: &AuthorizationPage) {
     let url = page.url.clone();
+    let named = env::var_os("BROWSER").unwrap_or_default();
     //= C12.25 "open without a shell"
-    smol::unblock(move || drop(webbrowser::open(&url))).detach();
+    let open = move || {
+        let mut named =
+            env::split_paths(&named).filter_map(|browser| browser.into_os_string().into_string().ok());
+        if !named.any(|browser| !browser.is_empty() && open::with_detached(&url, browser).is_ok()) {
+            drop(open::that_detached(&url));
+        }
+    };
+    smol::unblock(open).detach();
 }
 
 /// A URL without its query and fragment, which may be secret.

@@ -2,10 +2,6 @@
 
 use core::fmt;
 
-use jsonwebtoken::Algorithm;
-
-use super::key::KeyType;
-
 /// A signature algorithm. All are asymmetric: with a symmetric one, anyone could sign with a public key used as its
 /// secret. `none` is not supported either, as it is no signature.
 ///
@@ -65,30 +61,6 @@ impl JwtAlgorithm {
     /// The algorithm with this name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|algorithm| algorithm.as_str() == name)
-    }
-
-    /// The type of the algorithm's keys.
-    pub(super) fn key_type(self) -> KeyType {
-        match self {
-            Self::Es256 => KeyType::P256,
-            Self::Es384 => KeyType::P384,
-            Self::EdDsa => KeyType::Ed25519,
-            _ => KeyType::Rsa,
-        }
-    }
-
-    pub(super) fn to_library(self) -> Algorithm {
-        match self {
-            Self::Rs256 => Algorithm::RS256,
-            Self::Rs384 => Algorithm::RS384,
-            Self::Rs512 => Algorithm::RS512,
-            Self::Ps256 => Algorithm::PS256,
-            Self::Ps384 => Algorithm::PS384,
-            Self::Ps512 => Algorithm::PS512,
-            Self::Es256 => Algorithm::ES256,
-            Self::Es384 => Algorithm::ES384,
-            Self::EdDsa => Algorithm::EdDSA,
-        }
     }
 }
 

@@ -6,22 +6,22 @@ use core::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
-use jsonwebtoken::DecodingKey;
-use jsonwebtoken::crypto::rust_crypto::DEFAULT_PROVIDER;
+use rsa::signature::Verifier;
+use rsa::{BoxedUint, Pkcs1v15Sign, Pss};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
+use sha2::{Digest as _, Sha256, Sha384, Sha512};
 
 use super::{Jws, JwtAlgorithm};
 use crate::rpc::{decode_member, read_members};
 
-/// The type of a public key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum KeyType {
-    Rsa,
-    P256,
-    P384,
-    Ed25519,
+/// A public key by its type.
+enum Key {
+    Rsa(rsa::PublicKey),
+    P256(p256::ecdsa::VerifyingKey),
+    P384(p384::ecdsa::VerifyingKey),
+    Ed25519(ed25519_dalek::VerifyingKey),
 }
 
 /// Accepted sizes of RSA keys, in bits: shorter keys are breakable, and longer ones serve to cost the verifier time.
@@ -30,10 +30,9 @@ const RSA_BITS: core::ops::RangeInclusive<usize> = 2048..=4096;
 /// A public key for verifying signatures.
 pub(super) struct PublicKey {
     pub(super) id: Option<String>,
-    key_type: KeyType,
     /// The only algorithm that the key may be used with, if it names one.
     algorithm: Option<String>,
-    key: DecodingKey,
+    key: Key,
 }
 
 /// A JSON Web Key (RFC 7517).
@@ -67,36 +66,83 @@ impl PublicKey {
         if private || !signs {
             return None;
         }
-        let (shape, key) = match (jwk.kty.as_str(), jwk.crv.as_deref()) {
-            ("RSA", _) => (KeyType::Rsa, rsa(jwk.n.as_deref()?, jwk.e.as_deref()?)?),
-            ("EC", Some("P-256")) => (KeyType::P256, point_key(jwk.x.as_deref()?, jwk.y.as_deref()?, 32)?),
-            ("EC", Some("P-384")) => (KeyType::P384, point_key(jwk.x.as_deref()?, jwk.y.as_deref()?, 48)?),
+        let key = match (jwk.kty.as_str(), jwk.crv.as_deref()) {
+            ("RSA", _) => Key::rsa(jwk.n.as_deref()?, jwk.e.as_deref()?)?,
+            ("EC", Some("P-256")) => {
+                let point = point(jwk.x.as_deref()?, jwk.y.as_deref()?, 32)?;
+                Key::P256(p256::ecdsa::VerifyingKey::from_sec1_bytes(&point).ok()?)
+            }
+            ("EC", Some("P-384")) => {
+                let point = point(jwk.x.as_deref()?, jwk.y.as_deref()?, 48)?;
+                Key::P384(p384::ecdsa::VerifyingKey::from_sec1_bytes(&point).ok()?)
+            }
             ("OKP", Some("Ed25519")) => {
-                let x = decode(jwk.x.as_deref()?)?;
-                // The library does not check this length.
-                (KeyType::Ed25519, (x.len() == 32).then(|| DecodingKey::from_ed_der(&x))?)
+                let point: [u8; 32] = decode(jwk.x.as_deref()?)?.try_into().ok()?;
+                Key::Ed25519(ed25519_dalek::VerifyingKey::from_bytes(&point).ok()?)
             }
             _ => return None,
         };
-        Some(Self { id: jwk.kid, key_type: shape, algorithm: jwk.alg, key })
+        Some(Self { id: jwk.kid, algorithm: jwk.alg, key })
     }
 
     /// Whether the key can verify signatures with this algorithm.
     pub(super) fn supports(&self, algorithm: JwtAlgorithm) -> bool {
         let only = self.algorithm.as_deref();
-        self.key_type == algorithm.key_type() && only.is_none_or(|only| only == algorithm.as_str())
+        self.key.supports(algorithm) && only.is_none_or(|only| only == algorithm.as_str())
     }
 
     /// Whether the signature is by this key.
     pub(super) fn verifies(&self, jws: &Jws<'_>) -> bool {
-        if !self.supports(jws.algorithm) {
-            return false;
-        }
-        // Fixes the provider, whatever others the features of other crates add.
-        let verifier = (DEFAULT_PROVIDER.verifier_factory)(&jws.algorithm.to_library(), &self.key);
         //= S10.2 "signature/introspection"
-        verifier.is_ok_and(|verifier| verifier.verify(jws.signed.as_bytes(), &jws.signature).is_ok())
+        self.supports(jws.algorithm)
+            && self.key.verifies(jws.algorithm, jws.signed.as_bytes(), &jws.signature)
     }
+}
+
+impl Key {
+    fn rsa(modulus: &str, exponent: &str) -> Option<Self> {
+        let number = |text| decode(text).map(|bytes| BoxedUint::from_be_slice_vartime(&bytes));
+        let key = rsa::PublicKey::new_with_size_limits(number(modulus)?, number(exponent)?, RSA_BITS);
+        key.ok().map(Self::Rsa)
+    }
+
+    fn supports(&self, algorithm: JwtAlgorithm) -> bool {
+        match algorithm {
+            JwtAlgorithm::Es256 => matches!(self, Self::P256(_)),
+            JwtAlgorithm::Es384 => matches!(self, Self::P384(_)),
+            JwtAlgorithm::EdDsa => matches!(self, Self::Ed25519(_)),
+            _ => matches!(self, Self::Rsa(_)),
+        }
+    }
+
+    /// Whether the signature of the message is by this key, which [supports](Self::supports) the algorithm.
+    fn verifies(&self, algorithm: JwtAlgorithm, message: &[u8], signature: &[u8]) -> bool {
+        match self {
+            Self::P256(key) => verifies::<p256::ecdsa::Signature>(key, message, signature),
+            Self::P384(key) => verifies::<p384::ecdsa::Signature>(key, message, signature),
+            Self::Ed25519(key) => verifies::<ed25519_dalek::Signature>(key, message, signature),
+            Self::Rsa(key) => match algorithm {
+                JwtAlgorithm::Rs256 => {
+                    key.verify(Pkcs1v15Sign::new::<Sha256>(), &Sha256::digest(message), signature)
+                }
+                JwtAlgorithm::Rs384 => {
+                    key.verify(Pkcs1v15Sign::new::<Sha384>(), &Sha384::digest(message), signature)
+                }
+                JwtAlgorithm::Rs512 => {
+                    key.verify(Pkcs1v15Sign::new::<Sha512>(), &Sha512::digest(message), signature)
+                }
+                JwtAlgorithm::Ps256 => key.verify(Pss::<Sha256>::new(), &Sha256::digest(message), signature),
+                JwtAlgorithm::Ps384 => key.verify(Pss::<Sha384>::new(), &Sha384::digest(message), signature),
+                JwtAlgorithm::Ps512 => key.verify(Pss::<Sha512>::new(), &Sha512::digest(message), signature),
+                JwtAlgorithm::Es256 | JwtAlgorithm::Es384 | JwtAlgorithm::EdDsa => return false,
+            }
+            .is_ok(),
+        }
+    }
+}
+
+fn verifies<'a, S: TryFrom<&'a [u8]>>(key: &impl Verifier<S>, message: &[u8], signature: &'a [u8]) -> bool {
+    S::try_from(signature).is_ok_and(|signature| key.verify(message, &signature).is_ok())
 }
 
 /// Parses a JWK set (RFC 7517, section 5), up to `most` usable keys. `None` if it is not a set.
@@ -110,30 +156,15 @@ fn decode(text: &str) -> Option<Vec<u8>> {
     BASE64.decode(text).ok()
 }
 
-fn rsa(modulus: &str, exponent: &str) -> Option<DecodingKey> {
-    let (modulus, exponent) = (decode(modulus)?, decode(exponent)?);
-    let start = modulus.iter().position(|byte| *byte != 0)?;
-    let modulus = modulus.get(start..)?;
-    let zeros = usize::try_from(modulus.first()?.leading_zeros()).ok()?;
-    let bits = modulus.len().checked_mul(8)?.checked_sub(zeros)?;
-    let odd = modulus.last().is_some_and(|byte| byte % 2 == 1);
-    // Almost all exponents are 65,537; the library checks more strictly.
-    let usable = RSA_BITS.contains(&bits) && odd && (1..=8).contains(&exponent.len());
-    usable.then(|| DecodingKey::from_rsa_raw_components(modulus, &exponent))
-}
-
-/// A point on a curve whose coordinates have this number of bytes. Its use checks that it is on the curve.
-fn point_key(x: &str, y: &str, bytes: usize) -> Option<DecodingKey> {
+/// A point of an elliptic curve whose coordinates have this number of bytes, by SEC 1.
+fn point(x: &str, y: &str, bytes: usize) -> Option<Vec<u8>> {
     let (x, y) = (decode(x)?, decode(y)?);
     let right = x.len() == bytes && y.len() == bytes;
-    right.then(|| DecodingKey::from_ec_der(&[&[4][..], &x, &y].concat()))
+    right.then(|| [&[4][..], &x, &y].concat())
 }
 
 impl fmt::Debug for PublicKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PublicKey")
-            .field("id", &self.id)
-            .field("key_type", &self.key_type)
-            .finish_non_exhaustive()
+        f.debug_struct("PublicKey").field("id", &self.id).finish_non_exhaustive()
     }
 }
