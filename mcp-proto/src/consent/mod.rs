@@ -7,7 +7,7 @@
 //! - [`Behaviour`]: the effects of a tool, as far as its server is trusted.
 //! - [`SafeText`]: any text of a peer, without terminal control and hidden characters; [`shell_word`] quotes it for a
 //!   shell.
-//! - [`is_harmless_variable`]: the environment variables that a project may set without a warning.
+//! - [`is_harmless_variable`], [`is_loader_variable`]: which environment variables choose the code that programs run.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#safe-url-handling>
 
@@ -21,4 +21,4 @@ pub use behaviour::{Behaviour, Trust};
 pub use icon::{IconPolicy, IconSource, ImageKind, UnsafeIconError};
 pub use text::{SafeText, shell_word};
 pub use url::{UnsafeUrlError, UrlConsent, UrlWarning};
-pub use variables::is_harmless_variable;
+pub use variables::{is_harmless_variable, is_loader_variable};
