@@ -3,5 +3,6 @@
 
 mod config;
 mod consent;
+mod consent_facts;
 mod control;
 mod tools;

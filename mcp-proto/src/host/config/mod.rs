@@ -46,6 +46,7 @@ mod merge;
 mod projects;
 mod read;
 mod resolve;
+mod resource;
 mod spec;
 mod template;
 mod timeouts;

@@ -13,8 +13,8 @@ use super::spec::websocket_url;
 use super::value::{Table, Value};
 use super::{
     Application, ConfigError, ConfigErrorKind, Diagnostic, DiagnosticKind, HttpSpec, HttpTransport,
-    INPUT_BYTES, InputSpec, Lookup, MAX_INPUTS, MAX_SERVERS, NAME_BYTES, OauthSpec, ServerEntry, ServerSpec,
-    Source, StdioSpec, Template, ToolLists, TransportSpec,
+    INPUT_BYTES, InputSpec, Lookup, MAX_INPUTS, MAX_SERVERS, NAME_BYTES, OauthSpec, Scope, ServerEntry,
+    ServerSpec, Source, StdioSpec, Template, ToolLists, TransportSpec,
 };
 use crate::consent::UrlConsent;
 
@@ -152,7 +152,11 @@ impl ConfigFile {
     }
 
     fn read_entry(&mut self, context: &Context, name: String, entry: Value) {
-        match context.spec(entry) {
+        let spec = context.spec(entry).and_then(|(spec, ignored)| {
+            let is_foreign = self.source.scope == Scope::Project && spec.foreign_resource().is_some();
+            if is_foreign { Err(foreign_resource()) } else { Ok((spec, ignored)) }
+        });
+        match spec {
             Ok((mut spec, ignored)) => {
                 spec.enabled &= context.uses.contain(&name);
                 for member in ignored {
@@ -162,6 +166,15 @@ impl ConfigFile {
             }
             Err(kind) => self.error(Some(&name), kind),
         }
+    }
+}
+
+/// The error of a project's entry whose server would get tokens for another one.
+fn foreign_resource() -> ConfigErrorKind {
+    ConfigErrorKind::InvalidValue {
+        member: "oauth.resource".into(),
+        reason: "the server would get tokens for another resource: \
+                 write the URL of the entry, or a parent of it by whole path segments",
     }
 }
 

@@ -5,11 +5,12 @@ use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 use core::fmt;
 
+use super::resource::is_own_resource;
 use super::spec::websocket_url;
 use super::template::Reference;
 use super::{
-    Answers, DotenvError, HttpSpec, HttpTransport, Lookup, OauthSpec, ServerEntry, ServerSpec, StdioSpec,
-    Template, TransportSpec, parse_dotenv,
+    Answers, DotenvError, HttpSpec, HttpTransport, Lookup, OauthSpec, Scope, ServerEntry, ServerSpec,
+    StdioSpec, Template, TransportSpec, parse_dotenv,
 };
 use crate::Secret;
 use crate::consent::{SafeText, UrlConsent};
@@ -97,6 +98,8 @@ pub enum ResolveErrorKind {
     EnvFile(DotenvError),
     /// The URL is not that of an HTTP server.
     Url,
+    /// A project's entry asks for tokens of another resource than its URL and the parents of it.
+    Resource,
     /// A header cannot carry the value.
     HeaderValue,
     /// The value has the character U+0000, or is an empty program.
@@ -111,6 +114,10 @@ impl fmt::Display for ResolveErrorKind {
             }
             Self::EnvFile(error) => error.fmt(f),
             Self::Url => f.write_str("the value is not the URL of an HTTP server"),
+            Self::Resource => f.write_str(
+                "the server would get tokens for another resource: \
+                 write the URL of the entry, or a parent of it by whole path segments",
+            ),
             Self::HeaderValue => f.write_str("a header cannot have this value: it has control characters"),
             Self::Value => f.write_str("the value is empty or has the character U+0000"),
         }
@@ -120,6 +127,7 @@ impl fmt::Display for ResolveErrorKind {
 /// Resolves the texts of one entry.
 pub(in crate::host) struct Resolver<'a> {
     name: &'a str,
+    scope: Scope,
     spec: &'a ServerSpec,
     answers: &'a Answers,
     /// The defaults of inputs, by id.
@@ -131,7 +139,8 @@ impl<'a> Resolver<'a> {
         let spec = entry.spec();
         let inputs = spec.inputs.iter();
         let defaults = inputs.filter_map(|input| Some((input.id.as_str(), input.default.as_deref()?)));
-        Self { name: entry.name(), spec, answers, defaults: defaults.collect() }
+        let scope = entry.source().scope;
+        Self { name: entry.name(), scope, spec, answers, defaults: defaults.collect() }
     }
 
     /// The lookups that have no answer yet. The path of a file may depend on answers, so ask again after each round.
@@ -201,6 +210,12 @@ impl<'a> Resolver<'a> {
         if !is_consistent || UrlConsent::new(upgrade.as_deref().unwrap_or(url.expose())).is_err() {
             return Err(self.error(Member::Url, ResolveErrorKind::Url));
         }
+        let resource = http.oauth.as_ref().and_then(|oauth| oauth.resource.as_deref());
+        if self.scope == Scope::Project
+            && resource.is_some_and(|resource| !is_own_resource(url.expose(), resource))
+        {
+            return Err(self.error(Member::Resource, ResolveErrorKind::Resource));
+        }
         let header = |(name, template): (&String, &Template)| {
             let value = Secret::new(self.member(Member::Header(name), template)?);
             if value.expose().contains(|c: char| c.is_control() && c != '\t') {
@@ -266,6 +281,7 @@ enum Member<'a> {
     Url,
     Header(&'a str),
     ClientSecret,
+    Resource,
 }
 
 impl fmt::Display for Member<'_> {
@@ -279,6 +295,7 @@ impl fmt::Display for Member<'_> {
             Self::Url => f.write_str("url"),
             Self::Header(name) => write!(f, "headers.{name}"),
             Self::ClientSecret => f.write_str("oauth.client_secret"),
+            Self::Resource => f.write_str("oauth.resource"),
         }
     }
 }

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
+use super::resource::is_own_resource;
 use super::{Digester, Fingerprint, Lookup, Template};
 
 /// A server as configured: how it is reached and how it is used, with references unresolved.
@@ -91,6 +92,15 @@ impl ServerSpec {
                 [url].into_iter().chain(headers.values()).chain(secret).collect()
             }
         }
+    }
+
+    /// The resource of the login, if tokens for it belong to another server than that at the URL. A URL with references
+    /// is known once they are resolved.
+    pub(in crate::host) fn foreign_resource(&self) -> Option<&str> {
+        let TransportSpec::Http(http) = &self.transport else { return None };
+        let resource = http.oauth.as_ref()?.resource.as_deref()?;
+        let is_foreign = http.url.is_literal() && !is_own_resource(&http.url.text(), resource);
+        is_foreign.then_some(resource)
     }
 
     /// The fingerprint of the program or the connection.

@@ -14,6 +14,7 @@
 //! whether it is enabled: any change asks again. The content of the program and of other files is not part of it.
 
 mod approval;
+mod facts;
 mod permit;
 mod request;
 

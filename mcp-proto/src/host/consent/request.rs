@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-use super::Approval;
+use super::{Approval, facts};
 use crate::HumanDuration;
 use crate::consent::{SafeText, UrlConsent, UrlWarning};
 use crate::host::config::{
@@ -37,7 +37,9 @@ impl ApprovalRequest {
         }
         lines.add_lookups(spec);
         lines.add_use(spec);
-        Self { approval: Approval::new(entry), lines: lines.0, warnings: warnings(spec) }
+        let mut warnings = warnings(spec);
+        warnings.extend(facts::warnings(entry));
+        Self { approval: Approval::new(entry), lines: lines.0, warnings }
     }
 
     /// The path of the project's file.
@@ -203,6 +205,10 @@ pub enum ApprovalWarning {
     Url(UrlWarning),
     /// The program or the URL depends on variables, and the user cannot see it whole.
     Hidden,
+    /// The project decides this member of the login: `issuer`, `clientId` or `resource`.
+    ChoosesLogin(&'static str),
+    /// The server gets tokens for this resource, which is neither its URL nor a parent of it.
+    ForeignResource(String),
 }
 
 impl fmt::Display for ApprovalWarning {
@@ -216,6 +222,14 @@ impl fmt::Display for ApprovalWarning {
             Self::Hidden => {
                 f.write_str("what starts, or where it connects, depends on values that are not shown")
             }
+            Self::ChoosesLogin(member) => {
+                write!(f, "the project, not you, chooses where or as what you log in, by \"{member}\"")
+            }
+            Self::ForeignResource(resource) => write!(
+                f,
+                "the server gets tokens for {}, which is neither its URL nor a parent of it",
+                SafeText::line(resource)
+            ),
         }
     }
 }

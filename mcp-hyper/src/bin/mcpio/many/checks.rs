@@ -6,9 +6,9 @@ use std::fs;
 
 use mcp_proto::Secret;
 use mcp_proto::host::config::{
-    Answers, Config, ConfigErrorKind, ENV_FILE_BYTES, Lookup, ResolveErrorKind, ServerEntry,
+    Answers, Config, ConfigErrorKind, ENV_FILE_BYTES, Lookup, ResolveErrorKind, Scope, ServerEntry,
 };
-use mcp_proto::host::consent::{Approvals, Permit};
+use mcp_proto::host::consent::{ApprovalRequest, ApprovalWarning, Approvals, Permit};
 
 use super::files::Configuration;
 use super::hints;
@@ -90,6 +90,19 @@ pub(super) fn check_entry(
             vec![Finding::new(name, FindingKind::Wrong, what).with_next([next])]
         }
     }
+}
+
+/// What deserves a second look in the user's own entry, which no approval shows. It does not keep the server from being
+/// started.
+pub(super) fn check_own_entry(entry: &ServerEntry) -> Vec<Finding> {
+    if entry.source().scope != Scope::User || !entry.spec().enabled {
+        return Vec::new();
+    }
+    let request = ApprovalRequest::new(entry);
+    let warnings = request.warnings().iter();
+    let warnings = warnings.filter(|warning| matches!(warning, ApprovalWarning::ForeignResource(_)));
+    let note = |what: String| Finding::new(Some(entry.name()), FindingKind::Note, what);
+    warnings.map(|warning| note(warning.to_string())).collect()
 }
 
 /// The values that a start lacks, each with what to do about it.
@@ -176,6 +189,20 @@ mod tests {
         let text = r#"{ "mcpServers": { "a": { "url": "https://${MCPIO_NO_1}/mcp" } } }"#;
         let findings = check(&configuration(Source::user("/home/ann/mcp.json"), text));
         assert_eq!(findings.len(), 1, "{findings:?}");
+    }
+
+    #[test]
+    fn users_entry_whose_server_gets_tokens_for_another_resource_is_noted() {
+        let text = r#"{ "mcpServers": { "a": {
+            "url": "https://a.example/mcp", "oauth": { "resource": "https://b.example" }
+        } } }"#;
+        let notes = |source| -> Vec<Finding> {
+            let config = configuration(source, text).merged();
+            config.servers().iter().flat_map(|entry| check_own_entry(entry)).collect()
+        };
+        let found = notes(Source::user("/home/ann/mcp.json"));
+        assert_eq!(found[0].kind, FindingKind::Note);
+        assert!(found[0].what.contains("https://b.example"), "{found:?}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use mcp_proto::host::tools::PinChange;
 use serde_json::{Value, json};
 use smol::future::poll_once;
 
-use super::checks::{Finding, FindingKind, check_entry, check_files};
+use super::checks::{Finding, FindingKind, check_entry, check_files, check_own_entry};
 use super::files::Configuration;
 use super::hints;
 use super::options::ConfigOptions;
@@ -42,6 +42,7 @@ pub(crate) async fn doctor(
             startable.push(entry.name());
         }
         findings.extend(found);
+        findings.extend(check_own_entry(entry));
     }
     if !startable.is_empty() {
         let session = Session::new(options, common, &configuration);
