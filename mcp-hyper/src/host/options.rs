@@ -196,7 +196,8 @@ impl HostOptions {
         self
     }
 
-    /// Sets the project's folder: `${workspaceFolder}`, and where relative paths of files of variables begin.
+    /// Sets the project's folder for the user's servers: `${workspaceFolder}`, and where relative paths of files of
+    /// variables begin. A project's servers have the [folder of its file](mcp_proto::host::config::Source::folder).
     pub fn project_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folder = Some(folder.into());
         self

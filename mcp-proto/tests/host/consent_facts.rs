@@ -2,7 +2,8 @@
 
 use mcp_proto::Secret;
 use mcp_proto::host::config::{
-    Answers, ConfigFile, Lookup, ResolveError, ResolveErrorKind, ResolvedSpec, ServerEntry,
+    Answers, ConfigFile, Lookup, ResolveError, ResolveErrorKind, ResolvedSpec, ResolvedStdio, ServerEntry,
+    Source,
 };
 use mcp_proto::host::consent::{ApprovalRequest, ApprovalWarning, Approvals};
 
@@ -117,4 +118,85 @@ fn users_entry_with_a_foreign_resource_is_warned_of() {
     let warnings = ApprovalRequest::new(&own).warnings().to_vec();
     assert_eq!(warnings, [ApprovalWarning::ForeignResource("https://b.example/".into())]);
     assert!(own.permit(&Approvals::new()).is_ok());
+}
+
+fn program(
+    server: &ServerEntry,
+    approvals: &Approvals,
+    environment: &[(&str, &str)],
+) -> Result<ResolvedStdio, ResolveError> {
+    match resolve(server, approvals, environment)? {
+        ResolvedSpec::Stdio(program) => Ok(program),
+        ResolvedSpec::Http(_) => panic!("{} is no program", server.name()),
+    }
+}
+
+#[test]
+fn project_of_a_file_is_the_folder_around_that_of_an_application() {
+    for (path, folder) in [
+        ("/srv/app/.mcp.json", Some("/srv/app")),
+        ("/srv/app/.vscode/mcp.json", Some("/srv/app")),
+        ("/srv/app/servers/mcp.json", Some("/srv/app/servers")),
+        ("/.mcp.json", Some("/")),
+        ("/.cursor/mcp.json", Some("/")),
+        ("/srv/a\\.mcp.json", Some("/srv")),
+        ("C:\\app\\.vscode\\mcp.json", Some("C:\\app")),
+        ("C:\\.mcp.json", Some("C:\\")),
+        ("app/.mcp.json", None),
+        (".mcp.json", None),
+    ] {
+        assert_eq!(Source::project(path).folder(), folder, "{path}");
+    }
+    assert_eq!(Source::user("/srv/app/.mcp.json").folder(), None);
+}
+
+#[test]
+fn projects_program_runs_in_the_projects_folder() {
+    for (path, json, folder, command) in [
+        (PATH, r#"{ "command": "./srv.sh" }"#, "/work/app", "/work/app/srv.sh"),
+        (PATH, r#"{ "command": "bin/../srv.sh" }"#, "/work/app", "/work/app/bin/../srv.sh"),
+        (PATH, r#"{ "command": "python3", "args": ["server.py"] }"#, "/work/app", "python3"),
+        (PATH, r#"{ "command": "./srv.sh", "cwd": "tools" }"#, "/work/app/tools", "/work/app/tools/srv.sh"),
+        (PATH, r#"{ "command": "./srv.sh", "cwd": "/opt/x" }"#, "/opt/x", "/opt/x/srv.sh"),
+        (PATH, r#"{ "command": "/bin/srv", "cwd": "" }"#, "/work/app", "/bin/srv"),
+        ("/work/app/.cursor/mcp.json", r#"{ "command": "./srv.sh" }"#, "/work/app", "/work/app/srv.sh"),
+    ] {
+        let server = server(path, json);
+        let request = request(&server);
+        let line = request.lines().iter().find(|line| line.label == "in the folder").unwrap();
+        assert_eq!(line.text, folder);
+        let program = program(&server, &approved(&request), &[]).unwrap();
+        assert_eq!((program.cwd.as_deref(), program.command.as_str()), (Some(folder), command), "{json}");
+    }
+    let own = program(&entry(r#"{ "command": "./srv.sh" }"#), &Approvals::new(), &[]).unwrap();
+    assert_eq!((own.cwd, own.command.as_str()), (None, "./srv.sh"));
+}
+
+#[test]
+fn variables_of_a_projects_folder_do_not_depend_on_the_application() {
+    let json = r#"{ "command": "${workspaceFolder}/srv", "args": ["${cwd}", "${workspaceFolderBasename}"] }"#;
+    let server = server(PATH, json);
+    let approvals = approved(&request(&server));
+    assert_eq!(server.permit(&approvals).unwrap().unanswered(&Answers::new()), []);
+    let elsewhere = [("workspaceFolder", "/evil"), ("cwd", "/evil"), ("workspaceFolderBasename", "evil")];
+    let program = program(&server, &approvals, &elsewhere).unwrap();
+    let args: Vec<_> = program.args.iter().map(Secret::expose).collect();
+    assert_eq!((program.command.as_str(), args), ("/work/app/srv", vec!["/work/app", "app"]));
+}
+
+#[test]
+fn project_whose_folder_is_unknown_starts_nothing() {
+    let server = server("app/.mcp.json", r#"{ "command": "./srv.sh" }"#);
+    let error = program(&server, &approved(&request(&server)), &[]).unwrap_err();
+    assert_eq!((error.member.as_str(), error.kind), ("cwd", ResolveErrorKind::Folder));
+}
+
+#[test]
+fn relative_paths_of_the_users_entry_are_found() {
+    let paths = |json: &str| entry(json).relative_paths();
+    let json =
+        r#"{ "command": "./run", "args": ["-u", "a.py", "--x=b.toml", "--y", "/srv/c", "--z=/d", ""] }"#;
+    assert_eq!(paths(json), ["./run", "a.py", "b.toml"]);
+    assert_eq!(paths(r#"{ "command": "npx", "args": ["a.js"], "cwd": "/srv" }"#), [""; 0]);
+    assert_eq!(server(PATH, r#"{ "command": "./run" }"#).relative_paths(), [""; 0]);
 }

@@ -81,7 +81,8 @@ pub(crate) fn config(servers: Value) -> Config {
 /// A configuration of a project.
 pub(crate) fn project(servers: Value) -> Config {
     let text = json!({ "mcpServers": servers }).to_string();
-    Config::merge([ConfigFile::parse(Source::project("/srv/project/.mcp.json"), text.as_bytes())])
+    let path = env::temp_dir().join(".mcp.json");
+    Config::merge([ConfigFile::parse(Source::project(path.to_str().unwrap()), text.as_bytes())])
 }
 
 /// Options of a host that reconnects quickly.

@@ -2,8 +2,10 @@
 
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
-use super::{Application, Fingerprint, PROJECT_FILE_BYTES, ServerId, ServerSpec, USER_FILE_BYTES};
+use super::{Application, Fingerprint, PROJECT_FILE_BYTES, ServerId, ServerSpec, Template, USER_FILE_BYTES};
+use super::{TransportSpec, folder};
 
 /// Whose configuration a server belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,6 +46,22 @@ impl Source {
     /// A file of a project, with its absolute path, which tells the application.
     pub fn project(path: impl Into<String>) -> Self {
         Self::new(Scope::Project, path.into())
+    }
+
+    /// The folder of the project, in which its programs run: the folder of the file, or the one around it if that is the
+    /// folder of an application, such as `.vscode`. `None` for a file of the user, and for a path that is not absolute.
+    ///
+    /// ```
+    /// use mcp_proto::host::config::Source;
+    ///
+    /// assert_eq!(Source::project("/work/app/.vscode/mcp.json").folder(), Some("/work/app"));
+    /// assert_eq!(Source::user("/home/ann/.cursor/mcp.json").folder(), None);
+    /// ```
+    pub fn folder(&self) -> Option<&str> {
+        match self.scope {
+            Scope::User => None,
+            Scope::Project => folder::project_folder(&self.path),
+        }
     }
 
     fn new(scope: Scope, path: String) -> Self {
@@ -103,6 +121,44 @@ impl ServerEntry {
     /// The server's program or URL and its options, with references unresolved.
     pub const fn spec(&self) -> &ServerSpec {
         &self.spec
+    }
+
+    /// The folder in which the program runs, as far as the entry says it: a project's runs in the
+    /// [folder of the project](Source::folder) unless it has another, and a user's in the application's.
+    pub(in crate::host) fn working_folder(&self) -> Option<String> {
+        let TransportSpec::Stdio(stdio) = &self.spec.transport else { return None };
+        let written = stdio.cwd.as_ref().map(Template::text);
+        let Some(project) = self.source.folder() else { return written };
+        let is_literal = stdio.cwd.as_ref().is_none_or(Template::is_literal);
+        match written {
+            Some(written) if !is_literal => Some(written),
+            written => Some(folder::join(project, &written.unwrap_or_default())),
+        }
+    }
+
+    /// The texts of the command and the arguments that may name files in the application's working directory: those of
+    /// a user's entry without `cwd` that are relative paths. Another application starts the program elsewhere, and a
+    /// file of that name in the folder of a project is the project's.
+    ///
+    /// ```
+    /// use mcp_proto::host::config::{ServerEntry, ServerSpec};
+    ///
+    /// let entry = ServerEntry::user("a", ServerSpec::stdio("python3", ["-u", "server.py", "--data=/srv"]));
+    /// assert_eq!(entry.relative_paths(), ["server.py"]);
+    /// ```
+    pub fn relative_paths(&self) -> Vec<String> {
+        let TransportSpec::Stdio(stdio) = &self.spec.transport else { return Vec::new() };
+        if self.source.scope == Scope::Project || stdio.cwd.is_some() {
+            return Vec::new();
+        }
+        let command = Some(stdio.command.text()).filter(|command| folder::has_folder(command));
+        let arguments = stdio.args.iter().map(Template::text).filter_map(|argument| {
+            // `--config=FILE` names a file too.
+            let option = argument.starts_with('-').then(|| argument.split_once('=')).flatten();
+            let path = option.map_or(argument.as_str(), |(_, value)| value);
+            Some(String::from(path)).filter(|path| !path.is_empty() && !path.starts_with('-'))
+        });
+        command.into_iter().chain(arguments).filter(|path| !folder::is_absolute(path)).collect()
     }
 
     /// Changes exactly when another program would run, or another URL be used, or in another way: a change needs a new

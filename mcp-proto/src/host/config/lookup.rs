@@ -19,7 +19,7 @@ pub enum Lookup {
     Input(String),
     /// A variable that the application defines.
     Predefined(PredefinedVariable),
-    /// The whole content of the `.env` file at this path, which may be relative to the project's folder.
+    /// The whole content of the `.env` file at this path, which is absolute or begins in the project's folder.
     EnvFile(String),
 }
 

@@ -38,6 +38,7 @@ mod dotenv;
 mod entry;
 mod error;
 mod fingerprint;
+mod folder;
 mod jsonc;
 mod known_files;
 mod lookup;

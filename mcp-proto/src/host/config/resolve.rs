@@ -9,8 +9,8 @@ use super::resource::is_own_resource;
 use super::spec::websocket_url;
 use super::template::Reference;
 use super::{
-    Answers, DotenvError, HttpSpec, HttpTransport, Lookup, OauthSpec, Scope, ServerEntry, ServerSpec,
-    StdioSpec, Template, TransportSpec, parse_dotenv,
+    Answers, DotenvError, HttpSpec, HttpTransport, Lookup, OauthSpec, PredefinedVariable, Scope, ServerEntry,
+    ServerSpec, StdioSpec, Template, TransportSpec, folder, parse_dotenv,
 };
 use crate::Secret;
 use crate::consent::{SafeText, UrlConsent};
@@ -100,6 +100,8 @@ pub enum ResolveErrorKind {
     Url,
     /// A project's entry asks for tokens of another resource than its URL and the parents of it.
     Resource,
+    /// The path of the project's file is not absolute, so that the project's folder is unknown.
+    Folder,
     /// A header cannot carry the value.
     HeaderValue,
     /// The value has the character U+0000, or is an empty program.
@@ -114,6 +116,10 @@ impl fmt::Display for ResolveErrorKind {
             }
             Self::EnvFile(error) => error.fmt(f),
             Self::Url => f.write_str("the value is not the URL of an HTTP server"),
+            Self::Folder => f.write_str(
+                "the path of the project's file is not absolute, so that the folder of the project is unknown: \
+                 name the file by its whole path",
+            ),
             Self::Resource => f.write_str(
                 "the server would get tokens for another resource: \
                  write the URL of the entry, or a parent of it by whole path segments",
@@ -128,6 +134,8 @@ impl fmt::Display for ResolveErrorKind {
 pub(in crate::host) struct Resolver<'a> {
     name: &'a str,
     scope: Scope,
+    /// The folder of the project, if the entry is a project's.
+    folder: Option<&'a str>,
     spec: &'a ServerSpec,
     answers: &'a Answers,
     /// The defaults of inputs, by id.
@@ -139,8 +147,8 @@ impl<'a> Resolver<'a> {
         let spec = entry.spec();
         let inputs = spec.inputs.iter();
         let defaults = inputs.filter_map(|input| Some((input.id.as_str(), input.default.as_deref()?)));
-        let scope = entry.source().scope;
-        Self { name: entry.name(), scope, spec, answers, defaults: defaults.collect() }
+        let (scope, folder) = (entry.source().scope, entry.source().folder());
+        Self { name: entry.name(), scope, folder, spec, answers, defaults: defaults.collect() }
     }
 
     /// The lookups that have no answer yet. The path of a file may depend on answers, so ask again after each round.
@@ -150,11 +158,32 @@ impl<'a> Resolver<'a> {
             lookups.extend(stdio.forwarded.iter().cloned().map(Lookup::Variable));
             // A path with a missing variable is an error of `resolve`.
             let path = stdio.env_file.as_ref();
-            let path = path.filter(|path| path.lookups().all(|lookup| self.answers.contains(lookup)));
-            lookups.extend(path.and_then(|path| self.resolve_text(path).ok()).map(Lookup::EnvFile));
+            let is_answered = |lookup| self.answers.contains(lookup) || self.project_value(lookup).is_some();
+            let path = path.filter(|path| path.lookups().all(is_answered));
+            lookups.extend(path.and_then(|path| self.env_file_path(path).ok()).map(Lookup::EnvFile));
         }
-        lookups.retain(|lookup| !self.answers.contains(lookup));
+        lookups.retain(|lookup| !self.answers.contains(lookup) && self.project_value(lookup).is_none());
         lookups
+    }
+
+    /// The path of the file of variables. A project's begins in its folder.
+    fn env_file_path(&self, path: &Template) -> Result<String, Lookup> {
+        let path = self.resolve_text(path)?;
+        Ok(self.folder.map_or_else(|| path.clone(), |folder| folder::join(folder, &path)))
+    }
+
+    /// The value of a variable that is the folder of the project: its entries mean no other, wherever the application
+    /// runs.
+    fn project_value(&self, lookup: &Lookup) -> Option<&'a str> {
+        match lookup {
+            Lookup::Predefined(
+                PredefinedVariable::WorkspaceFolder | PredefinedVariable::WorkingDirectory,
+            ) => self.folder,
+            Lookup::Predefined(PredefinedVariable::WorkspaceFolderBasename) => {
+                self.folder.map(folder::base_name)
+            }
+            _ => None,
+        }
     }
 
     pub(in crate::host) fn resolve(&self) -> Result<ResolvedSpec, ResolveError> {
@@ -183,14 +212,23 @@ impl<'a> Resolver<'a> {
             });
             self.check(member, value.map_err(ResolveErrorKind::Missing))
         };
-        let command = argument(Member::Command, &stdio.command)?;
+        let mut command = argument(Member::Command, &stdio.command)?;
         if command.is_empty() {
             return Err(self.error(Member::Command, ResolveErrorKind::Value));
         }
         let args = stdio.args.iter().enumerate();
         let args = args.map(|(index, template)| argument(Member::Argument(index), template).map(Secret::new));
         let args = args.collect::<Result<_, _>>()?;
-        let cwd = stdio.cwd.as_ref().map(|cwd| self.member(Member::WorkingDirectory, cwd)).transpose()?;
+        let mut cwd = stdio.cwd.as_ref().map(|cwd| self.member(Member::WorkingDirectory, cwd)).transpose()?;
+        if self.scope == Scope::Project {
+            let unknown = || self.error(Member::WorkingDirectory, ResolveErrorKind::Folder);
+            let folder = folder::join(self.folder.ok_or_else(unknown)?, cwd.as_deref().unwrap_or_default());
+            // Systems differ in where a relative path of a program begins.
+            if folder::has_folder(&command) {
+                command = folder::join(&folder, &command);
+            }
+            cwd = Some(folder);
+        }
         Ok(ResolvedStdio { command, args, env, cwd })
     }
 
@@ -198,7 +236,9 @@ impl<'a> Resolver<'a> {
     fn env_file(&self, stdio: &StdioSpec) -> Result<BTreeMap<String, Secret>, ResolveError> {
         let Some(path) = &stdio.env_file else { return Ok(BTreeMap::new()) };
         let error = |kind| self.error(Member::EnvFile, kind);
-        let lookup = Lookup::EnvFile(self.member(Member::EnvFile, path)?);
+        let path =
+            self.check(Member::EnvFile, self.env_file_path(path).map_err(ResolveErrorKind::Missing))?;
+        let lookup = Lookup::EnvFile(path);
         let content = self.answers.get(&lookup).ok_or_else(|| error(ResolveErrorKind::Missing(lookup)))?;
         parse_dotenv(content.expose()).map_err(|cause| error(ResolveErrorKind::EnvFile(cause)))
     }
@@ -258,6 +298,9 @@ impl<'a> Resolver<'a> {
 
     /// The value of a reference: the answer, or the default if the answer is absent or empty.
     fn value<'b>(&'b self, reference: &'b Reference) -> Option<&'b str> {
+        if let Some(value) = self.project_value(&reference.lookup) {
+            return Some(value);
+        }
         let answer = self.answers.get(&reference.lookup).map(Secret::expose);
         let default = reference.default.as_deref().or_else(|| match &reference.lookup {
             Lookup::Input(id) => self.defaults.get(id.as_str()).copied(),

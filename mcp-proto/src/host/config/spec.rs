@@ -216,7 +216,8 @@ pub struct StdioSpec {
     pub forwarded: Vec<String>,
     /// A file with further variables; those of [`env`](Self::env) override them.
     pub env_file: Option<Template>,
-    /// Its working directory.
+    /// Its working directory; one of a project's entry begins in the [project's folder](super::Source::folder), which is
+    /// the default there.
     pub cwd: Option<Template>,
 }
 

@@ -24,6 +24,7 @@ impl Approval {
         let mut digester = Digester::new("approval");
         digester.text(&entry.source().path);
         digester.text(entry.name());
+        digester.option(entry.source().folder(), Digester::text);
         digester.bytes(entry.spec().approved_content().as_bytes());
         let (path, server) = (entry.source().path.clone(), entry.name().into());
         Self { path, server, binding: digester.finish() }

@@ -10,7 +10,8 @@
 //!    the project.
 //! 4. The [`Permit`] that `permit` returns from then on lists the lookups of a start and resolves the entry.
 //!
-//! An approval is bound to the path of the file, the name of the server and everything that the entry means, except
+//! An approval is bound to the path of the file, the [folder](super::config::Source::folder) of the project, in which
+//! the program runs unless its entry names another, the name of the server and everything that the entry means, except
 //! whether it is enabled: any change asks again. The content of the program and of other files is not part of it.
 
 mod approval;

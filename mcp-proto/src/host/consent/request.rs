@@ -32,7 +32,7 @@ impl ApprovalRequest {
         lines.add("server", entry.name());
         lines.add("file", &entry.source().path);
         match &spec.transport {
-            TransportSpec::Stdio(stdio) => lines.add_program(stdio),
+            TransportSpec::Stdio(stdio) => lines.add_program(stdio, entry.working_folder()),
             TransportSpec::Http(http) => lines.add_connection(http),
         }
         lines.add_lookups(spec);
@@ -109,11 +109,11 @@ impl Lines {
         texts.into_iter().for_each(|text| self.add(label, text));
     }
 
-    fn add_program(&mut self, stdio: &StdioSpec) {
+    fn add_program(&mut self, stdio: &StdioSpec, folder: Option<String>) {
         self.add("starts the program", &stdio.command.text());
         stdio.args.iter().for_each(|argument| self.add("with the argument", &argument.text()));
-        if let Some(cwd) = &stdio.cwd {
-            self.add("in the folder", &cwd.text());
+        if let Some(folder) = folder {
+            self.add("in the folder", &folder);
         }
         self.add_all("sets the variable", stdio.env.keys());
         self.add_all("passes on the variable", &stdio.forwarded);

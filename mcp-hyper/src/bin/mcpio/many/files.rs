@@ -15,9 +15,6 @@ use crate::error::CommandError;
 use crate::terminal::Screen;
 use crate::text::{BAD, QUIET, styled};
 
-/// The folders of applications within a project.
-const APPLICATION_FOLDERS: [&str; 5] = [".codex", ".cursor", ".gemini", ".vscode", ".zed"];
-
 /// Configuration files that were read.
 #[derive(Clone)]
 pub(super) struct Configuration {
@@ -43,8 +40,7 @@ impl Configuration {
                 Some(source) => source,
                 None => Source::project(absolute(path)?),
             };
-            if source.scope == Scope::Project {
-                let project = project_folder(Path::new(&source.path));
+            if let Some(project) = source.folder().map(PathBuf::from) {
                 match &folder {
                     Some(other) if *other != project => return Err(two_projects(other, &project)),
                     _ => folder = Some(project),
@@ -144,15 +140,6 @@ fn absolute(path: &Path) -> Result<String, CommandError> {
     file.into_os_string().into_string().map_err(|_| failed(&"the path is not UTF-8"))
 }
 
-/// The folder of the project whose file this is.
-fn project_folder(file: &Path) -> PathBuf {
-    let parent = file.parent().unwrap_or(file);
-    let is_application =
-        parent.file_name().is_some_and(|name| APPLICATION_FOLDERS.iter().any(|it| name == *it));
-    let folder = parent.parent().filter(|_| is_application).unwrap_or(parent);
-    folder.to_owned()
-}
-
 /// Reads a file. The user's file of Claude Code counts as two: its servers for the project in this folder, then the others.
 fn read_file(source: Source, path: &Path, folder: &Path) -> Vec<ConfigFile> {
     let text = match content(&source, path) {
@@ -183,17 +170,6 @@ pub(super) fn content(source: &Source, path: &Path) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn file_in_the_folder_of_an_application_belongs_to_the_project_around_it() {
-        for (file, folder) in [
-            ("/srv/app/.mcp.json", "/srv/app"),
-            ("/srv/app/.vscode/mcp.json", "/srv/app"),
-            ("/srv/app/servers/mcp.json", "/srv/app/servers"),
-        ] {
-            assert_eq!(project_folder(Path::new(file)), Path::new(folder));
-        }
-    }
 
     #[test]
     fn named_file_is_of_a_project_unless_an_application_keeps_the_users_configuration_there() {
