@@ -12,6 +12,7 @@ use mcp_proto::Instant;
 use mcp_proto::adapter::Clock as _;
 pub(super) use mcp_proto::auth::FetchId;
 use mcp_proto::front::HandlerMode;
+use mcp_proto::schema::Extension;
 use mcp_proto::transport::http::client::{AuthorizationRequired, HttpRequest};
 
 pub(super) use fetch::FetchResponse;
@@ -29,6 +30,11 @@ use crate::time::{Alarm, RuntimeClock};
 pub(super) struct AuthOptions(Option<Authorization>);
 
 impl AuthOptions {
+    /// The extension that defines how the client logs in, if an extension does.
+    pub(super) fn extension(&self) -> Option<Extension> {
+        Extension::new(self.0.as_ref()?.config.grant.extension()?).ok()
+    }
+
     /// The authorizer for the server at `url`, if the client logs in.
     pub(super) fn start(
         self,

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use mcp_proto::Instant;
 use mcp_proto::adapter::CacheContextEnder;
 use mcp_proto::front::HandlerMode;
+use mcp_proto::schema::Extension;
 use mcp_proto::transport::http::ExchangeId;
 use mcp_proto::transport::http::client::{AuthorizationRequired, HttpRequest};
 
@@ -25,6 +26,10 @@ pub(super) struct FetchResponse;
 pub(super) struct AuthOptions;
 
 impl AuthOptions {
+    pub(super) fn extension(&self) -> Option<Extension> {
+        None
+    }
+
     pub(super) fn start(self, _: &str, _: &Arc<RuntimeClock>) -> Result<Option<Authorizer>, ConnectError> {
         Ok(None)
     }

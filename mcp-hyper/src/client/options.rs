@@ -298,6 +298,10 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         let upgrade = websocket::http_url(&url);
         self.config.url = upgrade.as_ref().map_or(url, |url| AsRef::<str>::as_ref(url).to_owned());
         self.config.client.capabilities = self.handlers.capabilities().clone();
+        if let Some(extension) = self.authorization.extension() {
+            // First, so that the application's own settings of the extension count.
+            self.config.client.extensions.insert(0, extension);
+        }
         let clock = Arc::new(RuntimeClock::new(self.runtime.timer()));
         let mut authorizer = std::mem::take(&mut self.authorization).start(&self.config.url, &clock)?;
         if authorizer.is_some() {

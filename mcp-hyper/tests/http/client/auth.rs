@@ -9,18 +9,21 @@ use std::sync::{Arc, Mutex};
 
 use hyper::rt::Timer as HyperTimer;
 use mcp_hyper::auth::{
-    AuthHandle, Authorization, FileStore, LoginError, LoopbackRedirects, MemoryStore, StoreFuture, TokenStore,
+    AuthHandle, Authorization, FileStore, LoginError, LoopbackRedirects, MemoryStore, Secret, StoreFuture,
+    TokenStore,
 };
 use mcp_hyper::mcp_proto::auth::client::{
-    AuthConfig, AuthorizationPage, Event, Record, RecordVersion, Redirect, SaveOutcome, StoredRecord,
+    AuthConfig, AuthorizationPage, ClientCredentials, Event, Grant, IdentityProvider, ProviderLocation,
+    Record, RecordVersion, Redirect, SaveOutcome, StoredRecord, SubjectKind,
 };
 use mcp_hyper::mcp_proto::front::Client;
 use mcp_hyper::{Endpoint, Runtime, Smol, Stream, WireEvent};
+use serde_json::{Value, json};
 use smol::channel::{Receiver, unbounded};
 use smol::future::{or, poll_once};
 
 use crate::common::auth_testbed::{AuthTestbed, PathGate, agree, ok, visit};
-use crate::common::client::{TestOptions, call, connect, legacy, modern, run};
+use crate::common::client::{Request, TestOptions, accept, call, connect, legacy, listen, modern, run};
 use crate::common::runtime::within;
 
 /// A user who is shown pages; the pages arrive at the receiver.
@@ -50,6 +53,56 @@ fn start(options: TestOptions, url: &str) -> (Client, AuthHandle, smol::Task<()>
     let (client, driver) = options.connect(url).unwrap();
     let handle = driver.auth().unwrap();
     (client, handle, smol::spawn(within(async move { drop(driver.await) })))
+}
+
+/// The capabilities that a client with this grant declares, in its first requests to a server that needs no token.
+async fn declared_capabilities(grant: Grant, options: TestOptions, requests: usize) -> Vec<Value> {
+    let mut config = AuthConfig::new("test", "http://127.0.0.1/callback");
+    config.grant = grant;
+    let config = config.client_secret("https://auth.example.com", "machine", Secret::new("hush"));
+    let (listener, url) = listen().await;
+    let (client, driver) = connect(options.authorization(Authorization::new(config)), &url);
+    let calling = async {
+        _ = call(&client).await;
+        std::future::pending().await
+    };
+    let received = or(async { accept(&listener).await.serve(requests).await }, calling).await;
+    drop(driver);
+    let capabilities = |request: &Request| match request.method() {
+        "initialize" => request.body["params"]["capabilities"].clone(),
+        _ => request.body["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"].clone(),
+    };
+    received.iter().map(capabilities).collect()
+}
+
+/// C14.12, C14.13: a client declares the extension of its grant with each request, and no other.
+#[test]
+fn client_declares_the_extension_of_its_grant() {
+    let provider = IdentityProvider {
+        location: ProviderLocation::Issuer("https://idp.example.com".to_owned()),
+        credentials: ClientCredentials::new("test"),
+        subject: SubjectKind::IdToken,
+    };
+    run(async {
+        for (grant, extension) in [
+            (Grant::ClientCredentials, Some("oauth-client-credentials")),
+            (Grant::Enterprise(provider), Some("enterprise-managed-authorization")),
+            (Grant::JwtBearer, None),
+        ] {
+            let declared = declared_capabilities(grant, modern(), 2).await;
+            let name = extension.map(|name| format!("io.modelcontextprotocol/{name}"));
+            assert_eq!(declared.len(), 2);
+            for capabilities in declared {
+                let extensions = capabilities["extensions"].as_object().cloned().unwrap_or_default();
+                let names: Vec<_> = extensions.keys().filter(|name| !name.ends_with("/tasks")).collect();
+                assert_eq!(names, Vec::from_iter(&name));
+                assert!(extensions.values().all(|settings| *settings == json!({})), "{extensions:?}");
+            }
+        }
+        // Earlier revisions have no extensions.
+        let declared = declared_capabilities(Grant::ClientCredentials, legacy(), 1).await;
+        assert!(declared[0]["extensions"].is_null(), "{declared:?}");
+    });
 }
 
 /// C12.1, C12.2, C12.12, C12.13
@@ -95,8 +148,6 @@ fn client_sends_every_request_with_the_token_once_the_user_agreed() {
 /// C12.12: whatever the method of the HTTP request.
 #[test]
 fn client_sends_every_request_of_a_session_with_the_token() {
-    use serde_json::{Value, json};
-
     run(async {
         let town = AuthTestbed::with(|seen| {
             if seen.path != "/mcp" || seen.header("authorization").is_none() {
@@ -385,7 +436,7 @@ fn token_replaces_the_header_of_the_application() {
 /// The record of a client that logged in an hour ago.
 async fn expired_login_store(town: &AuthTestbed) -> MemoryStore {
     let store = MemoryStore::new();
-    let record = serde_json::json!({
+    let record = json!({
         "version": 1,
         "tokens": {
             "issuer": town.base(), "client_id": "client-1", "resource": town.url(), "access": "token-0",
@@ -496,7 +547,7 @@ async fn connected_addresses(addresses: &[&str]) -> (String, Vec<SocketAddr>) {
         (seen.path == "/.well-known/oauth-protected-resource/mcp").then(|| {
             let resource = format!("http://{}/mcp", seen.header("host").unwrap());
             let servers = ["https://auth.example.com"];
-            ok(&serde_json::json!({ "resource": resource, "authorization_servers": servers }))
+            ok(&json!({ "resource": resource, "authorization_servers": servers }))
         })
     })
     .await;

@@ -240,6 +240,20 @@ pub enum Grant {
     JwtBearer,
 }
 
+impl Grant {
+    /// The identifier of the extension that defines the grant, if an extension does. A client with this grant declares
+    /// it among its [extensions](crate::schema::Extension), without settings.
+    pub fn extension(&self) -> Option<&'static str> {
+        match self {
+            //= C14.12 "Declare `io.modelcontextprotocol/oauth-client-credentials` on each request"
+            Self::ClientCredentials => Some("io.modelcontextprotocol/oauth-client-credentials"),
+            //= C14.13 "Declare `io.modelcontextprotocol/enterprise-managed-authorization` on each request"
+            Self::Enterprise(_) => Some("io.modelcontextprotocol/enterprise-managed-authorization"),
+            Self::AuthorizationCode | Self::JwtBearer => None,
+        }
+    }
+}
+
 /// The identity provider of [`Grant::Enterprise`].
 #[derive(Clone, Debug)]
 pub struct IdentityProvider {
