@@ -433,9 +433,17 @@ where
 async fn judge(error: &Error, client: &Client, is_http: bool) -> Sent {
     let sent = |delivery| Sent { delivery, failure: None };
     match error {
-        Error::Closed(_) | Error::NotSent(RequestError::Closed | RequestError::Connect(_)) => {
+        Error::Closed(_) | Error::NotSent(RequestError::Closed) => sent(Delivery::NotSent),
+        Error::NotSent(RequestError::Connect(_)) if poll_once(client.closed()).await.is_some() => {
             sent(Delivery::NotSent)
         }
+        // No connection could be made for this request. The next one may succeed, and nothing waits for that.
+        Error::NotSent(RequestError::Connect(_)) => match check(client).await {
+            Ok(()) => sent(Delivery::Answered),
+            Err(error) => {
+                Sent { delivery: Delivery::NotSent, failure: Some(super::failure::of_error(&error)) }
+            }
+        },
         Error::Lost(LostReason::LimitExceeded | LostReason::Ended) => sent(Delivery::Answered),
         Error::Lost(_) if !is_http || poll_once(client.closed()).await.is_some() => sent(Delivery::Lost),
         // One exchange is lost. Is the server?

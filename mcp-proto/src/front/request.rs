@@ -14,7 +14,7 @@ use super::outputs::{CalledTool, check_result};
 use super::request_slots::{FollowKind, RequestLink};
 use super::trace::{RequestSpan, SpanEnd};
 use crate::peer::{
-    CacheMode, InputMode, Outcome, OutgoingRequest, ProgressOption, RequestId, RequestOptions,
+    CacheMode, DecodeError, InputMode, Outcome, OutgoingRequest, ProgressOption, RequestId, RequestOptions,
 };
 use crate::schema::{Era, LoggingLevel, Meta, Method, ProgressParams, TraceContext};
 
@@ -316,7 +316,16 @@ impl<M: Method> Call<M> {
             outcome => outcome,
         };
         let is_legacy = || self.link.revision().is_some_and(|revision| revision.era() == Era::Legacy);
-        check_result::<M>(self.link.outputs(), is_legacy, &self.tool, outcome.decode::<M>()?)
+        let decoded = outcome.decode::<M>().map_err(|error| match error {
+            DecodeError::Outcome(outcome) => self.error(outcome),
+            error => error.into(),
+        })?;
+        check_result::<M>(self.link.outputs(), is_legacy, &self.tool, decoded)
+    }
+
+    /// The error of an outcome that is not a result.
+    pub(super) fn error(&self, outcome: Outcome) -> Error {
+        self.link.error(outcome)
     }
 
     /// The id by which the machine knows the request.

@@ -232,6 +232,11 @@ pub(crate) trait RequestLink: Send + Sync {
 
     fn poll_outcome(&self, request: RequestId, waker: Waker) -> Poll<Outcome>;
 
+    /// The error of a request that ended with this outcome.
+    fn error(&self, outcome: Outcome) -> Error {
+        outcome.into()
+    }
+
     /// Gives up a request whose future was dropped: cancels it unless it has ended.
     fn abandon(&self, request: RequestId, reason: Option<&str>);
 

@@ -274,7 +274,7 @@ pub enum RequestError {
     },
     /// The request to which the notification belongs is answered or cancelled.
     Answered,
-    /// The connection could not be established.
+    /// The connection could not be established: the first one, or over HTTP the one for this request.
     Connect(String),
     /// The connection is not ready yet; notifications do not wait for that.
     NotReady,

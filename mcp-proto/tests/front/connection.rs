@@ -85,13 +85,11 @@ fn dropping_the_driver_ends_everything_and_refuses_later_requests() {
     assert_eq!(wakes.take(), 1);
     assert!(matches!(ready(poll(&mut call)), Err(Error::Lost(LostReason::DriverDropped))));
     assert_eq!(ready(poll(&mut closed)), CloseReason::Lost(LostReason::DriverDropped));
-    assert!(matches!(
-        ready(poll(&mut client.call_tool("add", json!({})))),
-        Err(Error::Lost(LostReason::DriverDropped))
-    ));
+    let later = ready(poll(&mut client.call_tool("add", json!({})))).unwrap_err();
+    assert!(matches!(later, Error::Closed(CloseReason::Lost(LostReason::DriverDropped))), "{later}");
     assert!(matches!(
         client.notify::<RootsListChanged>(&Default::default()),
-        Err(Error::Lost(LostReason::DriverDropped))
+        Err(Error::Closed(CloseReason::Lost(LostReason::DriverDropped)))
     ));
     assert!(matches!(
         events.drain().last(),
@@ -100,15 +98,45 @@ fn dropping_the_driver_ends_everything_and_refuses_later_requests() {
     assert_eq!(ready(poll(&mut boxed(client.close()))), CloseReason::Lost(LostReason::DriverDropped));
 }
 
+/// Calls that waited for the connection, calls that follow and `ready` report one reason.
 #[test]
-fn driver_dropped_before_the_handshake_refuses_waiting_requests() {
-    let s = ClientHarness::open(config(), ClientHandlers::new());
-    let client = s.client.clone();
-    let mut call = client.call_tool("add", json!({}));
-    pending(poll(&mut call));
-    drop(s);
-    let ended = ready(poll(&mut call)).unwrap_err();
-    assert!(ended.is_disconnect(), "{ended}");
+fn waiting_requests_fail_with_the_reason_of_ready() {
+    let ends: [(fn(ClientHarness), &str); 3] = [
+        (|mut s| s.end("exit status 1"), "exit status 1"),
+        (
+            |mut s| {
+                s.driver.lock(|machine, now| machine.at(now).abort(LostReason::Failed("no reactor".into())))
+            },
+            "no reactor",
+        ),
+        (drop, "the driver of the connection was dropped"),
+    ];
+    for (end, reason) in ends {
+        let mut config = config();
+        config.era_policy = EraPolicy::ModernOnly;
+        let s = ClientHarness::open(config, ClientHandlers::new());
+        let client = s.client.clone();
+        let mut known = boxed(client.ready());
+        let mut call = client.call_tool("add", json!({}));
+        let task = client.resume_task("task-1");
+        let mut status = boxed(task.status());
+        pending(poll(&mut known));
+        pending(poll(&mut call));
+        pending(poll(&mut status));
+        end(s);
+        let known = ready(poll(&mut known)).unwrap_err();
+        assert!(known.to_string().contains(reason), "{known}");
+        for error in [
+            ready(poll(&mut call)).unwrap_err(),
+            ready(poll(&mut status)).unwrap_err(),
+            ready(poll(&mut client.call_tool("add", json!({})))).unwrap_err(),
+            client.notify::<RootsListChanged>(&Default::default()).unwrap_err(),
+            client.watch().open().err().unwrap(),
+        ] {
+            assert_eq!(format!("{error:?}"), format!("{known:?}"));
+            assert!(error.is_unsent() && error.is_disconnect(), "{error}");
+        }
+    }
 }
 
 #[test]

@@ -20,7 +20,7 @@ use mcp_hyper::mcp_proto::front::Client;
 use mcp_hyper::{Endpoint, Runtime, Smol, Stream, WireEvent};
 use serde_json::{Value, json};
 use smol::channel::{Receiver, unbounded};
-use smol::future::{or, poll_once};
+use smol::future::{or, poll_once, zip};
 
 use crate::common::auth_testbed::{AuthTestbed, PathGate, agree, ok, visit};
 use crate::common::client::{Request, TestOptions, accept, call, connect, legacy, listen, modern, run};
@@ -386,8 +386,11 @@ fn application_without_authorization_gets_the_refusal() {
     run(async {
         let town = AuthTestbed::new().await;
         let (client, _driver) = connect(modern(), &town.url());
-        let error = client.ready().await.unwrap_err();
-        assert_eq!(error.unauthorized().unwrap().unauthorized, None);
+        // The first call reports what `ready` reports.
+        let (first, ready) = zip(call(&client), client.ready()).await;
+        for error in [first.unwrap_err(), ready.unwrap_err(), call(&client).await.unwrap_err()] {
+            assert_eq!(error.unauthorized().unwrap().unauthorized, None);
+        }
         assert!(matches!(modern().authorize(town.url()), Err(mcp_hyper::ConnectError::NoAuthorization)));
     });
 }

@@ -123,6 +123,21 @@ fn client_replaces_a_dead_idle_connection_without_an_error() {
 }
 
 #[test]
+fn refused_connection_leaves_the_call_of_a_known_server_unsent() {
+    run(async {
+        let (listener, url) = listen().await;
+        let options = modern().configure(|config| config.backoff.attempts = 0);
+        let (client, _driver) = connect(options, &url);
+        let server = smol::spawn(async move { accept(&listener).await.serve(1).await });
+        client.ready().await.unwrap();
+        server.await;
+        let error = call(&client).await.unwrap_err();
+        assert!(error.is_unsent() && error.is_disconnect(), "{error:?}");
+        assert!(error.to_string().ends_with("connection refused"), "{error}");
+    });
+}
+
+#[test]
 fn client_does_not_repeat_a_written_request_when_its_connection_ends() {
     run(async {
         let (listener, url) = listen().await;

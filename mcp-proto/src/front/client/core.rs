@@ -13,7 +13,7 @@ use crate::front::shared::Core;
 use crate::front::signal::{Waiters, Wakers};
 use crate::front::{Error, Notification};
 use crate::peer::client::{self, ClientTransport, CloseReason, ServerInfo, State};
-use crate::peer::{InboundId, LostReason, RequestId};
+use crate::peer::{InboundId, LostReason, Outcome, RequestError, RequestId};
 use crate::rpc::{Raw, Text};
 
 /// Work on the server's requests, queued for the driver.
@@ -47,17 +47,19 @@ pub(crate) struct ClientCore {
 }
 
 impl ClientCore {
-    /// Rejects commands once the driver is dropped.
+    /// Rejects commands once the connection has ended, with the reason for which it has.
     pub(crate) fn check_open(&self) -> Result<(), Error> {
-        if !self.driver_dropped {
-            return Ok(());
-        }
-        // If the connection ended before its driver was dropped, the error is the connection's.
-        match &self.closed {
-            None | Some(CloseReason::Lost(LostReason::DriverDropped)) => {
-                Err(Error::Lost(LostReason::DriverDropped))
+        self.closed.clone().map_or(Ok(()), |closed| Err(Error::Closed(closed)))
+    }
+
+    /// The error of a request that ended with this outcome: requests that waited for the connection, and
+    /// [`ready`](super::Client::ready), fail for one reason.
+    pub(crate) fn error(&self, outcome: Outcome) -> Error {
+        match (outcome, &self.closed) {
+            (Outcome::Refused(RequestError::Connect(_) | RequestError::Closed), Some(closed)) => {
+                Error::Closed(closed.clone())
             }
-            Some(closed) => Err(Error::Closed(closed.clone())),
+            (outcome, _) => outcome.into(),
         }
     }
 

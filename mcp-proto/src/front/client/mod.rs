@@ -331,6 +331,10 @@ impl RequestLink for ClientInner {
         self.connection.update(|core, _, wakers| core.slots.poll_outcome(request, waker, wakers))
     }
 
+    fn error(&self, outcome: Outcome) -> Error {
+        self.connection.read(|core, _| core.error(outcome))
+    }
+
     fn abandon(&self, request: RequestId, reason: Option<&str>) {
         self.connection.command(|core, machine, now, wakers| {
             core.slots.close(request, wakers);

@@ -108,7 +108,7 @@ impl Subscription {
                 };
                 self.state = StreamState::Ended(match outcome {
                     Outcome::Result(_) => Ok(()),
-                    other => Err(other.into()),
+                    other => Err(link.error(other)),
                 });
                 Poll::Ready(None)
             }

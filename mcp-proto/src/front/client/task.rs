@@ -109,11 +109,12 @@ impl TaskHandle {
     /// # Errors
     /// If the server does not answer, or does not know the task (any more).
     pub async fn status(&self) -> Result<TaskReport, Error> {
-        match self.send_command(TaskCommand::Status)?.outcome().await {
+        let mut call = self.send_command(TaskCommand::Status)?;
+        match call.outcome().await {
             Outcome::Result(raw) => {
                 TaskReport::read(&raw).map_err(|what| Error::Invalid(InvalidAnswerError::Malformed(what)))
             }
-            outcome => Err(outcome.into()),
+            outcome => Err(call.error(outcome)),
         }
     }
 
@@ -133,9 +134,10 @@ impl TaskHandle {
     /// # Errors
     /// If the server rejects it: the task has ended, or the server supports no cancellation.
     pub async fn cancel(&self) -> Result<(), Error> {
-        match self.send_command(TaskCommand::Cancel)?.outcome().await {
+        let mut call = self.send_command(TaskCommand::Cancel)?;
+        match call.outcome().await {
             Outcome::Result(_) => Ok(()),
-            outcome => Err(outcome.into()),
+            outcome => Err(call.error(outcome)),
         }
     }
 

@@ -5,7 +5,7 @@
 
 use crate::Instant;
 use crate::peer::encode::MetaEntries;
-use crate::peer::{AnyParams, Outbox, Outcome, ReissuePolicy, Stage};
+use crate::peer::{AnyParams, LostReason, Outbox, Outcome, ReissuePolicy, RequestError, Stage};
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{MethodInfo, Revision};
 
@@ -32,6 +32,18 @@ impl Client {
     /// Assigns a new id on the wire to a request that is sent again, and returns it.
     pub(crate) fn renumber(&mut self, number: i64) -> i64 {
         self.outbound.renumber(number)
+    }
+
+    /// The outcome of a request whose last attempt could not be sent.
+    ///
+    /// It is unsent unless the server has received it before: an earlier attempt or input round has another id, and a poll
+    /// of a task concerns a call that was sent.
+    pub(crate) fn unsent_outcome(&self, number: i64, detail: &str) -> Outcome {
+        if self.wire_id(number) == Some(number) && !self.tasks.is_own_request(number) {
+            Outcome::Refused(RequestError::Connect(detail.into()))
+        } else {
+            Outcome::Lost(LostReason::Disconnected(detail.into()))
+        }
     }
 
     /// Ends a request with its answer.

@@ -365,10 +365,25 @@ fn client_sends_an_unsent_request_again_a_few_times() {
         }
         let exchange = wire.expect("tools/call");
         wire.fail(&exchange, SentState::NotSent);
-        let Outcome::Lost(LostReason::Disconnected(detail)) = wire.outcome(request) else { panic!() };
+        let Outcome::Refused(RequestError::Connect(detail)) = wire.outcome(request) else { panic!() };
         assert_eq!(detail, "refused");
         wire.advance(Duration::from_secs(100));
         wire.expect_silence();
+    });
+}
+
+#[test]
+fn request_that_was_sent_once_is_lost_when_it_cannot_be_sent_again() {
+    let mut config = config();
+    config.backoff.attempts = 0;
+    modern(config, |wire| {
+        let again = RequestOptions::default().reissue(ReissuePolicy::Always);
+        let request = wire.client.at(wire.now).request::<CallTool>(&call("pay"), again).unwrap();
+        let exchange = wire.expect("tools/call");
+        wire.fail(&exchange, SentState::MaybeSent);
+        let exchange = wire.expect("tools/call");
+        wire.fail(&exchange, SentState::NotSent);
+        assert!(matches!(wire.outcome(request), Outcome::Lost(LostReason::Disconnected(_))));
     });
 }
 

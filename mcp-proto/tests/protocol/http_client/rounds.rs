@@ -271,6 +271,20 @@ fn client_sends_an_unsent_round_later() {
     });
 }
 
+/// The server may have acted on the first round.
+#[test]
+fn call_is_lost_when_its_second_round_cannot_be_sent() {
+    let mut config = open_config();
+    config.backoff.attempts = 0;
+    modern(config, |wire| {
+        let (request, first) = call(wire, RequestOptions::default());
+        wire.answer(&first, state_only_result());
+        let second = wire.expect("tools/call");
+        wire.fail(&second, SentState::NotSent);
+        assert!(matches!(wire.outcome(request), Outcome::Lost(LostReason::Disconnected(_))));
+    });
+}
+
 /// C4.13
 #[test]
 fn client_lists_the_tools_after_a_header_mismatch_and_keeps_the_state() {

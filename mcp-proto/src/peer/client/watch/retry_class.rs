@@ -34,9 +34,9 @@ impl From<Outcome> for RetryClass {
             Outcome::Lost(_)
             | Outcome::TimedOut { .. }
             | Outcome::Cancelled
-            | Outcome::Refused(RequestError::Overloaded { .. } | RequestError::InFlight { .. }) => {
-                Self::Lost(Duration::ZERO)
-            }
+            | Outcome::Refused(
+                RequestError::Connect(_) | RequestError::Overloaded { .. } | RequestError::InFlight { .. },
+            ) => Self::Lost(Duration::ZERO),
             Outcome::Error(error) => {
                 let made = matches!(
                     error.code,

@@ -422,7 +422,12 @@ impl HttpClient {
         let backoff = self.config.backoff;
         let Some(call) = self.calls.get_mut(number) else { return };
         if call.failures >= backoff.attempts || call.encoded.is_none() {
-            return self.fail_call(now, number, Outcome::Lost(LostReason::Disconnected(detail.into())));
+            // A session that was lost has refused the request, under the same id.
+            let outcome = match call.renewals {
+                0 => self.peer.unsent_outcome(number, detail),
+                _ => Outcome::Lost(LostReason::Disconnected(detail.into())),
+            };
+            return self.fail_call(now, number, outcome);
         }
         let pause = backoff.pause(call.failures, &mut self.rng);
         call.back_off();
