@@ -1,7 +1,7 @@
 //! Files and folders that only their owner can access.
 
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::io;
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -55,6 +55,22 @@ pub(crate) fn check_private(folder: &Path) -> io::Result<()> {
 #[cfg(not(unix))]
 pub(crate) fn check_private(_: &Path) -> io::Result<()> {
     Ok(())
+}
+
+/// Writes a file atomically: readers find the old file or the new one, whole. `new` is the name of the file until it is
+/// complete; no other writer uses it at this time.
+pub(crate) fn replace(path: &Path, new: &Path, contents: &[u8]) -> io::Result<()> {
+    let written = (|| {
+        let mut file = private_file().create_new(true).open(new)?;
+        file.write_all(contents)?;
+        file.sync_all()?;
+        fs::rename(new, path)
+    })();
+    if written.is_err() {
+        // The incomplete file is useless.
+        let _ = fs::remove_file(new);
+    }
+    written
 }
 
 /// Flushes the folder's entries to disk. Not every file system can.

@@ -1,14 +1,15 @@
 //! A token store in files that only their owner can read.
 
 use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::path::PathBuf;
 
+use mcp_proto::auth::Secret;
 use mcp_proto::auth::client::{Record, RecordVersion, SaveOutcome, StoredRecord};
 use sha2::{Digest as _, Sha256};
 
 use super::{StoreFuture, TokenStore};
-use crate::private_files::{check_private, lock, make_private, private_file, sync};
+use crate::private_files::{check_private, lock, make_private, private_file, replace, sync};
 use crate::runtime::{AnyRuntime, Runtime};
 
 /// First line of every file.
@@ -151,18 +152,9 @@ impl RecordFile {
     /// Writes the file atomically: readers find the old file or the new one, whole.
     fn write(&self, version: RecordVersion, record: &Record) -> io::Result<()> {
         let new = self.folder.join(format!("{}.{:016x}{NEW}", self.name, random_version()?));
-        let written = (|| {
-            let mut file = private_file().create_new(true).open(&new)?;
-            writeln!(file, "{HEADING}\n{:016x}\n{}", version.0, self.key.escape_debug())?;
-            file.write_all(record.to_json().expose().as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&new, self.path())
-        })();
-        if written.is_err() {
-            // The incomplete file is useless.
-            let _ = fs::remove_file(&new);
-        }
-        written
+        let (json, key) = (record.to_json(), self.key.escape_debug());
+        let contents = Secret::new(format!("{HEADING}\n{:016x}\n{key}\n{}", version.0, json.expose()));
+        replace(&self.path(), &new, contents.expose().as_bytes())
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use mcp_proto::transport::http::IpNetwork;
+
 /// A list of exceptions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Exceptions(Vec<Exception>);
@@ -17,8 +19,7 @@ enum Hosts {
     All,
     /// A name and its subdomains, in lower case.
     Name(String),
-    /// The addresses that share this prefix, of the given number of bits.
-    Network(IpAddr, u32),
+    Network(IpNetwork),
 }
 
 impl Exceptions {
@@ -59,26 +60,14 @@ impl Hosts {
 
     fn network(text: &str) -> Option<Self> {
         let text = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-        if let Ok(address) = text.parse() {
-            return Some(Self::Network(address, bits(address)));
-        }
-        let (address, length) = text.split_once('/')?;
-        let (address, length) = (address.parse().ok()?, length.parse().ok()?);
-        (length <= bits(address)).then_some(Self::Network(address, length))
+        text.parse().ok().map(Self::Network)
     }
 
     fn contain(&self, host: &str, address: Option<IpAddr>) -> bool {
         match (self, address) {
             (Self::All, _) => true,
             (Self::Name(name), _) => is_below(host.trim_end_matches('.'), name),
-            (Self::Network(IpAddr::V4(network), length), Some(IpAddr::V4(address))) => {
-                let difference = u32::from(*network) ^ u32::from(address);
-                difference.leading_zeros() >= *length
-            }
-            (Self::Network(IpAddr::V6(network), length), Some(IpAddr::V6(address))) => {
-                let difference = u128::from(*network) ^ u128::from(address);
-                difference.leading_zeros() >= *length
-            }
+            (Self::Network(network), Some(address)) => network.contains(address),
             (Self::Network(..), _) => false,
         }
     }
@@ -87,13 +76,6 @@ impl Hosts {
 /// Whether `host` is `name` or one of its subdomains.
 fn is_below(host: &str, name: &str) -> bool {
     host.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-}
-
-fn bits(address: IpAddr) -> u32 {
-    match address {
-        IpAddr::V4(_) => 32,
-        IpAddr::V6(_) => 128,
-    }
 }
 
 /// Whether the host is this machine, by name or by address.

@@ -1,11 +1,11 @@
 //! A storage in files that only their owner can read.
 
 use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use super::{Storage, StorageFuture};
-use crate::private_files::{check_private, lock, make_private, private_file, sync};
+use crate::private_files::{check_private, lock, make_private, replace, sync};
 use crate::runtime::{AnyRuntime, Runtime};
 
 /// Maximum bytes of a value.
@@ -114,17 +114,7 @@ fn write(folder: &Path, name: &str, value: &[u8]) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let written = (|| {
-        let mut file = private_file().create_new(true).open(&new)?;
-        file.write_all(value)?;
-        file.sync_all()?;
-        fs::rename(&new, folder.join(name))
-    })();
-    if written.is_err() {
-        // The incomplete file is useless.
-        let _ = fs::remove_file(&new);
-    }
-    written
+    replace(&folder.join(name), &new, value)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 #[cfg(feature = "client")]
 pub mod client;
 mod fields;
+mod ip_network;
 pub mod param_headers;
 #[cfg(feature = "server")]
 pub mod server;
@@ -14,6 +15,7 @@ use alloc::string::String;
 use core::fmt;
 
 pub use fields::Fields;
+pub use ip_network::{IpNetwork, IpNetworkError};
 
 /// The id of an HTTP exchange: one request and its answer. A client or server never reuses one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -6,7 +6,7 @@ use core::fmt;
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use core::str::FromStr;
 
-use crate::transport::http::Fields;
+use crate::transport::http::{Fields, IpNetwork};
 
 /// The proxies that the server trusts to report a client's address.
 ///
@@ -43,8 +43,7 @@ pub struct TrustedProxy(ProxyMatch);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ProxyMatch {
-    /// The network address in IPv6 bits, and the prefix length.
-    Network(u128, u32),
+    Network(IpNetwork),
     Local,
 }
 
@@ -67,26 +66,15 @@ impl TrustedProxy {
     fn includes(self, peer: Option<IpAddr>) -> bool {
         match (self.0, peer) {
             (ProxyMatch::Local, None) => true,
-            (ProxyMatch::Network(network, length), Some(address)) => {
-                let host = 128_u32.saturating_sub(length);
-                ipv6_bits(address).checked_shr(host) == network.checked_shr(host)
-            }
+            (ProxyMatch::Network(network), Some(address)) => network.contains(address),
             _ => false,
         }
     }
 }
 
-/// Converts an address to IPv6 bits; IPv4 addresses are mapped.
-fn ipv6_bits(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
-        IpAddr::V6(address) => address.to_bits(),
-    }
-}
-
 impl From<IpAddr> for TrustedProxy {
     fn from(address: IpAddr) -> Self {
-        Self(ProxyMatch::Network(ipv6_bits(address), 128))
+        Self(ProxyMatch::Network(address.into()))
     }
 }
 
@@ -94,19 +82,11 @@ impl FromStr for TrustedProxy {
     type Err = ProxyAddressError;
 
     fn from_str(text: &str) -> Result<Self, ProxyAddressError> {
-        let error = || ProxyAddressError(text.into());
         if text.eq_ignore_ascii_case("unix") {
             return Ok(Self::UNIX);
         }
-        let (address, length) = match text.split_once('/') {
-            Some((address, length)) => (address, Some(length.parse::<u32>().map_err(|_| error())?)),
-            None => (text, None),
-        };
-        let address: IpAddr = address.parse().map_err(|_| error())?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        let length = length.unwrap_or(most);
-        let missing = most.checked_sub(length).ok_or_else(error)?;
-        Ok(Self(ProxyMatch::Network(ipv6_bits(address), 128_u32.saturating_sub(missing))))
+        let network = text.parse().map_err(|_| ProxyAddressError(text.into()))?;
+        Ok(Self(ProxyMatch::Network(network)))
     }
 }
 
