@@ -14,12 +14,13 @@ use mcp_proto::host::config::ServerId;
 use mcp_proto::host::control::{
     CallId, CallOptions, CallOutcome, CallRefusal, Delivery, Failure, Repeat, Status,
 };
-use mcp_proto::host::tools::LookupError;
+use mcp_proto::host::tools::{Catalogue, LookupError};
 use mcp_proto::peer::{CacheMode, LostReason, RequestError};
 use mcp_proto::schema::{Method, ProgressParams};
 
 use super::Host;
 use super::events::{CallEnd, CallPhase, HostEvent};
+use super::shared::Shared;
 use super::trace::CallerSpan;
 
 /// The error of a call.
@@ -135,9 +136,17 @@ struct Draft<M: Method> {
     host: Host,
     target: Result<Target, CallError>,
     params: Result<M::Params, Error>,
+    lookup: Option<Lookup<M>>,
     options: CallOptions,
     on_progress: Option<OnProgress>,
 }
+
+/// Finds the item of a call in the catalogue, and puts its name for the wire into the parameters.
+///
+/// It runs whenever the call is sent: while the call waited, a new connection may have brought another definition, which
+/// the user has not approved.
+pub(super) type Lookup<M> =
+    Box<dyn Fn(&Catalogue, &mut <M as Method>::Params) -> Result<(), LookupError> + Send + Sync>;
 
 /// The server and the item that a request names.
 pub(super) struct Target {
@@ -157,8 +166,13 @@ where
         repeat: Repeat,
     ) -> Self {
         let options = CallOptions { repeat, ..CallOptions::default() };
-        let draft = Draft { host, target, params, options, on_progress: None };
+        let draft = Draft { host, target, params, lookup: None, options, on_progress: None };
         Self { state: RequestState::Draft(Box::new(draft)) }
+    }
+
+    /// Finds the item by `lookup` whenever the call is sent.
+    pub(super) fn looked_up(self, lookup: Lookup<M>) -> Self {
+        self.with(|draft| draft.lookup = Some(lookup))
     }
 
     /// Sets how long the call may take, the wait for its server included; `Duration::MAX` is no limit. Default: the
@@ -193,10 +207,11 @@ where
     M: Method<Params: Send + Sync, Result: Send>,
 {
     fn make(self) -> Result<(Host, CallId, Arc<PendingCall<M>>), CallError> {
-        let Self { host, target, params, options, on_progress } = self;
+        let Self { host, target, params, lookup, options, on_progress } = self;
         let target = target?;
         let call = Arc::new(PendingCall::<M> {
             params: params.map_err(CallError::Call)?,
+            lookup,
             on_progress: on_progress.map(|follow| Arc::new(Mutex::new(follow))),
             slot: Mutex::new(Slot::default()),
             caller: CallerSpan::current(),
@@ -212,7 +227,6 @@ where
                     method: M::NAME,
                     item: target.item,
                     began: now,
-                    is_sent: false,
                     call: call.clone(),
                 };
                 state.calls.insert(id, record);
@@ -278,21 +292,24 @@ impl<M: Method> fmt::Debug for HostRequest<M> {
 /// A call that was made.
 pub(super) struct PendingCall<M: Method> {
     params: M::Params,
+    lookup: Option<Lookup<M>>,
     on_progress: Option<Arc<Mutex<OnProgress>>>,
     slot: Mutex<Slot<M::Result>>,
     caller: CallerSpan,
 }
 
 struct Slot<T> {
-    /// The answer to the last time that it was sent.
-    answer: Option<Result<T, Error>>,
+    /// The answer to the last time that it was sent, or why it was not sent again.
+    answer: Option<Result<T, CallError>>,
+    /// Whether it was sent, and may have reached the server.
+    was_sent: bool,
     end: Option<(CallOutcome, Arc<str>, Option<Failure>)>,
     waker: Option<Waker>,
 }
 
 impl<T> Default for Slot<T> {
     fn default() -> Self {
-        Self { answer: None, end: None, waker: None }
+        Self { answer: None, was_sent: false, end: None, waker: None }
     }
 }
 
@@ -308,8 +325,8 @@ impl<M: Method> PendingCall<M> {
             return Poll::Pending;
         };
         Poll::Ready(match outcome {
-            CallOutcome::Answered => {
-                slot.answer.take().unwrap_or(Err(Error::Finished)).map_err(CallError::Call)
+            CallOutcome::Answered | CallOutcome::Refused => {
+                slot.answer.take().unwrap_or(Err(CallError::Call(Error::Finished)))
             }
             CallOutcome::TimedOut => Err(CallError::TimedOut),
             CallOutcome::Cancelled => Err(CallError::Call(Error::Cancelled)),
@@ -330,7 +347,6 @@ pub(super) struct CallRecord {
     method: &'static str,
     item: Option<Arc<str>>,
     began: Instant,
-    pub(super) is_sent: bool,
     pub(super) call: Arc<dyn SendCall>,
 }
 
@@ -342,13 +358,13 @@ impl CallRecord {
         outcome: CallOutcome,
         failure: Option<Failure>,
     ) -> (HostEvent, Option<Waker>) {
-        let phase = if self.is_sent { CallPhase::Sent } else { CallPhase::Waiting };
+        let phase = if self.call.was_sent() { CallPhase::Sent } else { CallPhase::Waiting };
         let failed = |error: String| {
             let end = error.floor_char_boundary(Failure::LIMIT);
             CallEnd::Failed { phase, error: error.get(..end).unwrap_or_default().into() }
         };
         let end = match outcome {
-            CallOutcome::Answered => self.call.summary().unwrap_or_else(failed),
+            CallOutcome::Answered | CallOutcome::Refused => self.call.summary().unwrap_or_else(failed),
             CallOutcome::TimedOut => failed(CallError::TimedOut.to_string()),
             CallOutcome::Cancelled => CallEnd::Cancelled { phase },
             CallOutcome::Lost => failed(CallError::Lost.to_string()),
@@ -366,8 +382,11 @@ impl CallRecord {
 
 /// A call of any method.
 pub(super) trait SendCall: Send + Sync {
-    /// Sends it over this client, and keeps the answer.
-    fn send(self: Arc<Self>, client: Client, is_http: bool) -> Boxed<Sent>;
+    /// Sends it over this client, unless its item is hidden by now, and keeps the answer.
+    fn send(self: Arc<Self>, shared: Arc<Shared>, client: Client, is_http: bool) -> Boxed<Sent>;
+
+    /// Whether it was sent, and may have reached the server.
+    fn was_sent(&self) -> bool;
 
     /// The summary of the answer for events; the text of an error.
     fn summary(&self) -> Result<CallEnd, String>;
@@ -387,10 +406,19 @@ impl<M> SendCall for PendingCall<M>
 where
     M: Method<Params: Send + Sync, Result: Send>,
 {
-    fn send(self: Arc<Self>, client: Client, is_http: bool) -> Boxed<Sent> {
+    fn send(self: Arc<Self>, shared: Arc<Shared>, client: Client, is_http: bool) -> Boxed<Sent> {
         Box::pin(async move {
+            let mut params = self.params.clone();
+            let look_up = |lookup: &Lookup<M>| shared.catalogue(|catalogue| lookup(catalogue, &mut params));
+            if let Some(Err(refusal)) = self.lookup.as_ref().map(look_up) {
+                let mut slot = self.slot();
+                slot.answer =
+                    Some(Err(if slot.was_sent { CallError::Lost } else { CallError::Name(refusal) }));
+                return Sent { delivery: Delivery::Refused, failure: None };
+            }
+            self.slot().was_sent = true;
             // The control plane has the time limits.
-            let request = client.request::<M>(self.params.clone());
+            let request = client.request::<M>(params);
             let mut request = request.timeout(Duration::MAX).hard_timeout(Duration::MAX);
             if let Some(follow) = self.on_progress.clone() {
                 request = request.on_progress(move |progress| {
@@ -402,11 +430,17 @@ where
                 Ok(_) => Sent { delivery: Delivery::Answered, failure: None },
                 Err(error) => judge(error, &client, is_http).await,
             };
-            if sent.delivery == Delivery::Answered {
-                self.slot().answer = Some(answer);
+            match sent.delivery {
+                Delivery::Answered => self.slot().answer = Some(answer.map_err(CallError::Call)),
+                Delivery::NotSent => self.slot().was_sent = false,
+                _ => {}
             }
             sent
         })
+    }
+
+    fn was_sent(&self) -> bool {
+        self.slot().was_sent
     }
 
     fn summary(&self) -> Result<CallEnd, String> {

@@ -265,7 +265,7 @@ impl HostLoop {
             }
             Work::Send { call, server, generation, client, send } => {
                 let is_http = self.settings.is_http(&self.shared, server);
-                let (sending, abort) = abortable(send.send(client, is_http));
+                let (sending, abort) = abortable(send.send(self.shared.clone(), client, is_http));
                 self.sending.insert(call, abort);
                 self.tasks
                     .push(Box::pin(async move { Done::Call(call, server, generation, sending.await.ok()) }));
@@ -345,8 +345,7 @@ impl State {
             Action::Send { call, server, generation } => {
                 let connection = self.connections.get(&server)?;
                 let client = connection.client.clone()?;
-                let record = self.calls.get_mut(&call)?;
-                record.is_sent = true;
+                let record = self.calls.get(&call)?;
                 Some(Work::Send { call, server, generation, client, send: record.call.clone() })
             }
             Action::Abort { call } => Some(Work::Abort(call)),

@@ -20,7 +20,7 @@ use mcp_proto::schema::{
 };
 use serde::Serialize;
 
-use super::calls::{CallError, HostRequest, Target};
+use super::calls::{CallError, HostRequest, Lookup, Target};
 use super::configure::configure;
 use super::events::{HostEvent, HostEvents};
 use super::options::Settings;
@@ -322,19 +322,20 @@ impl Host {
             let is_safe = hints.is_some_and(|hints| {
                 hints.read_only_hint == Some(true) || hints.idempotent_hint == Some(true)
             });
-            (tool.name.clone(), if is_safe { Repeat::IfLost } else { Repeat::IfNotSent })
+            if is_safe { Repeat::IfLost } else { Repeat::IfNotSent }
         });
-        let (target, (tool, repeat)) = split(found);
+        let (target, repeat) = split(found);
         let arguments = Json::encode(&arguments).map_err(|error| error.to_string());
         let arguments = arguments.and_then(|json| match json.is_object() {
             true => Ok(json),
             false => Err("the arguments of a tool must be a JSON object".to_owned()),
         });
         let params = match arguments {
-            Ok(json) => Ok(CallToolParams::new(tool).with_arguments(json)),
+            Ok(json) => Ok(CallToolParams::new("").with_arguments(json)),
             Err(error) => Err(Error::NotSent(RequestError::Encode(error))),
         };
         HostRequest::new(self.clone(), target, params, repeat)
+            .looked_up(lookup::<CallTool, _>(name, |params, tool: &Tool| params.name.clone_from(&tool.name)))
     }
 
     /// Calls a tool and converts its result for a model: parts of text, images and audio within
@@ -383,19 +384,26 @@ impl Host {
         K: Into<String>,
         V: Into<String>,
     {
-        let (target, prompt) = split(self.find(name, |prompt: &Prompt| prompt.name.clone()));
+        let target = self.find(name, |_: &Prompt| ()).map(|(target, ())| target);
         let arguments: Map<String> =
             arguments.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-        let mut params = GetPromptParams::new(prompt);
+        let mut params = GetPromptParams::new("");
         params.arguments = Some(arguments).filter(|arguments| !arguments.is_empty());
         HostRequest::new(self.clone(), target, Ok(params), Repeat::IfLost)
+            .looked_up(lookup::<GetPrompt, _>(name, |params, prompt: &Prompt| {
+                params.name.clone_from(&prompt.name)
+            }))
     }
 
     /// Reads a resource by its name in the catalogue. For another URI of the server, such as one of a template, use
     /// [`request`](Self::request).
     pub fn read_resource(&self, name: &str) -> HostRequest<ReadResource> {
-        let (target, uri) = split(self.find(name, |resource: &Resource| resource.uri.clone()));
-        HostRequest::new(self.clone(), target, Ok(ReadResourceParams::new(uri)), Repeat::IfLost)
+        let target = self.find(name, |_: &Resource| ()).map(|(target, ())| target);
+        HostRequest::new(self.clone(), target, Ok(ReadResourceParams::new("")), Repeat::IfLost).looked_up(
+            lookup::<ReadResource, _>(name, |params, resource: &Resource| {
+                params.uri.clone_from(&resource.uri)
+            }),
+        )
     }
 
     /// Makes a request of any method to the server of this name. No filter of tools applies to it.
@@ -425,6 +433,19 @@ impl Host {
         let id = self.with(|state| state.find(server)).ok_or(CallError::UnknownServer)?;
         Ok(Target { id, server: server.into(), item })
     }
+}
+
+/// Finds an item again when its call is sent.
+fn lookup<M, T>(name: &str, set: fn(&mut M::Params, &T)) -> Lookup<M>
+where
+    M: Method,
+    T: CatalogueItem,
+{
+    let name = name.to_owned();
+    Box::new(move |catalogue, params| {
+        set(params, catalogue.find(&name)?.item);
+        Ok(())
+    })
 }
 
 /// Separates the target, or the error, from the rest.

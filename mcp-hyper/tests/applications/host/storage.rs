@@ -55,26 +55,13 @@ fn lists_of_the_last_run_stand_in_for_a_slow_server() {
     });
 }
 
-/// A server whose tool has the description in the file `description`.
-fn described(folder: &Folder) -> serde_json::Value {
-    let script = crate::common::cli::script(&format!(
-        r#"while ask; do case $line in
-            *'"initialize"'*) answer '{{"protocolVersion":"2025-11-25","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"s","version":"1"}}}}' ;;
-            *server/discover*) refuse 'no' ;;
-            *tools/list*) answer '{{"tools":[{{"name":"read","description":"'"$(cat '{}')"'","inputSchema":{{"type":"object"}}}}]}}' ;;
-        esac; done"#,
-        folder.path().join("description").display(),
-    ));
-    folder.script("one", &script)
-}
-
 #[test]
 fn changed_tool_of_a_project_is_blocked_in_the_next_run_until_approved() {
     bounded(async {
         let folder = Folder::new();
         let description = folder.path().join("description");
         fs::write(&description, "Reads a file").unwrap();
-        let config = project(json!({ "one": described(&folder) }));
+        let config = project(json!({ "one": folder.described() }));
         let (host, driver) = start(options(config.clone()).storage(storage(&folder)));
         host.ready().await;
         let request = host.pending_approvals().remove(0);

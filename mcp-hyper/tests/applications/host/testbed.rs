@@ -42,6 +42,21 @@ impl Folder {
         json!({ "command": "sh", "args": ["-c", script] })
     }
 
+    /// A server whose tool `read` has the description in the file `description`, and creates the file `called`.
+    pub(crate) fn described(&self) -> Value {
+        let script = cli::script(&format!(
+            r#"while ask; do case $line in
+                *'"initialize"'*) answer '{{"protocolVersion":"2025-11-25","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"s","version":"1"}}}}' ;;
+                *server/discover*) refuse 'no' ;;
+                *tools/list*) answer '{{"tools":[{{"name":"read","description":"'"$(cat '{}')"'","inputSchema":{{"type":"object"}}}}]}}' ;;
+                *tools/call*) : > '{}'; answer '{{"content":[]}}' ;;
+            esac; done"#,
+            self.0.join("description").display(),
+            self.0.join("called").display(),
+        ));
+        self.script("one", &script)
+    }
+
     /// The processes of a script, in the order of their starts.
     pub(crate) fn processes(&self, name: &str) -> Vec<i32> {
         let text = fs::read_to_string(self.0.join(name)).unwrap_or_default();

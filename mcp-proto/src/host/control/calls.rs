@@ -44,6 +44,8 @@ pub enum Repeat {
 pub enum Delivery {
     /// It has a result or an error, which the driver keeps.
     Answered,
+    /// The driver refused to send it over this connection, and keeps the reason: the tool has changed, for example.
+    Refused,
     /// It certainly did not reach the server. The end of the connection follows.
     NotSent,
     /// It may have reached the server, and has no answer. The end of the connection follows.
@@ -59,6 +61,8 @@ pub enum Delivery {
 pub enum CallOutcome {
     /// It has a result or an error, which the driver keeps.
     Answered,
+    /// The driver refused to send it, and keeps the reason.
+    Refused,
     /// It, or its server, took too long.
     TimedOut,
     /// The application cancelled it.
@@ -183,6 +187,7 @@ impl ControlPlane {
         }
         match delivery {
             Delivery::Answered => self.end_call(now, call, CallOutcome::Answered),
+            Delivery::Refused => self.end_call(now, call, CallOutcome::Refused),
             Delivery::Lost | Delivery::ExchangeLost if state.repeat == Repeat::IfNotSent => {
                 self.end_call(now, call, CallOutcome::Lost)
             }
@@ -259,7 +264,8 @@ impl ControlPlane {
             Some(action) => self.actions.withdraw(action).is_none(),
             None => call.sent.is_some(),
         };
-        if was_announced && !matches!(outcome, CallOutcome::Answered | CallOutcome::Lost) {
+        let is_over = matches!(outcome, CallOutcome::Answered | CallOutcome::Refused | CallOutcome::Lost);
+        if was_announced && !is_over {
             self.actions.push(Action::Abort { call: id });
         }
         self.ended.push_back((id, outcome));

@@ -37,6 +37,17 @@ fn cancelled_call_that_was_sent_is_aborted_once() {
     assert_eq!(host.events(), []);
 }
 
+#[test]
+fn call_that_its_driver_refuses_ends_without_being_sent_again() {
+    let mut host = Host::new([("one", local("a"))]);
+    let generation = host.connected("one");
+    let repeatable = CallOptions { repeat: Repeat::IfLost, ..CallOptions::default() };
+    let call = host.plane.call(host.now, id("one"), repeatable).unwrap();
+    host.actions();
+    host.plane.handle_delivery(host.now, call, generation, Delivery::Refused);
+    assert_eq!((host.actions(), host.outcome(call)), (vec![], Some(CallOutcome::Refused)));
+}
+
 /// C3.6
 #[test]
 fn call_that_was_not_sent_is_sent_over_the_next_connection() {
