@@ -155,7 +155,7 @@ fn describe(kind: &str, mime_type: &str, data: &str) -> String {
 /// 2. The caller writes each to a file.
 /// 3. [`finish`](Self::finish) takes the path of each file, or why it could not be written, and returns the content.
 ///
-/// Nothing disappears silently: content of unknown kinds is shown as JSON, structured content if no text repeats it,
+/// Nothing disappears silently: content of unknown kinds is shown as JSON, structured content unless a text repeats it,
 /// links and resources with their URIs. Content for the user alone is [left to the caller](ModelContent::for_user), and a
 /// note says so.
 ///

@@ -86,6 +86,24 @@ fn structured_content_is_shown_unless_a_text_repeats_it() {
 }
 
 #[test]
+fn structured_content_whose_only_string_is_the_text_is_not_shown_again() {
+    let long = "line\n".repeat(1000);
+    let of = |structured: Value| {
+        content(json!({ "content": [{ "type": "text", "text": long }], "structuredContent": structured }))
+    };
+    for structured in [json!({ "result": long }), json!({ "a": [{ "content": long.trim_end() }], "b": null })]
+    {
+        assert_eq!(of(structured).to_text(), long);
+    }
+    // Whatever else it says is shown.
+    for structured in
+        [json!({ "result": long, "lines": 1000 }), json!({ "result": long, "other": "" }), json!({})]
+    {
+        assert_eq!(of(structured.clone()).to_text(), format!("{long}\n{structured}"));
+    }
+}
+
+#[test]
 fn long_text_goes_to_a_file_and_the_model_gets_its_ends() {
     let limits = ResultLimits { text_bytes: 10, head_bytes: 4, tail_bytes: 3, ..Default::default() };
     let result = json!({ "content": [

@@ -6,6 +6,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write as _;
 
+use serde_json::Value;
+
 use super::file::{FileNames, Spill, SpillNote};
 use super::{Author, Conversion, ModelContent, ModelPart, ResultLimits, describe, prefix_of, suffix_of};
 use crate::host::tools::digest::Digest;
@@ -30,13 +32,33 @@ fn is_for_user_only(block: &ContentBlock) -> bool {
     audience.is_some_and(|roles| roles.contains(&Role::User) && !roles.contains(&Role::Assistant))
 }
 
-/// Whether a text block for the model has the same JSON value, as the specification recommends for structured content.
+/// Whether a text block for the model repeats structured content: it has the same JSON value, as the specification
+/// recommends, or it is the only string of a value that holds nothing else, such as `{"result": "the text"}`.
 pub(super) fn repeats(content: &[ContentBlock], structured: &Json) -> bool {
     let digest = Digest::of_json(structured.as_str());
     let first = structured.as_str().as_bytes().first();
+    let value: Value = structured.decode().unwrap_or_default();
+    let mut leaves = Vec::new();
+    collect_leaves(&value, &mut leaves);
+    let only_string = match leaves.as_slice() {
+        [Value::String(text)] => Some(text.trim_ascii()),
+        _ => None,
+    };
     let shown = content.iter().filter(|block| !is_for_user_only(block));
     let mut texts = shown.filter_map(ContentBlock::as_text).map(str::trim_ascii);
-    texts.any(|text| text.as_bytes().first() == first && Digest::of_json(text) == digest)
+    texts.any(|text| {
+        only_string == Some(text) || text.as_bytes().first() == first && Digest::of_json(text) == digest
+    })
+}
+
+/// Collects the strings, numbers and booleans of a value. The parser bounds its depth.
+fn collect_leaves<'a>(value: &'a Value, leaves: &mut Vec<&'a Value>) {
+    match value {
+        Value::Null => {}
+        Value::Array(values) => values.iter().for_each(|value| collect_leaves(value, leaves)),
+        Value::Object(members) => members.values().for_each(|value| collect_leaves(value, leaves)),
+        Value::String(_) | Value::Number(_) | Value::Bool(_) => leaves.push(value),
+    }
 }
 
 /// The parts of a result so far. Each shown part lowers the limits.
