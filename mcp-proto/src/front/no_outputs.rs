@@ -32,6 +32,7 @@ impl CalledTool {
 pub(super) fn check_result<M: Method>(
     _: Option<&OutputChecker>,
     _: impl FnOnce() -> bool,
+    _: impl FnOnce(&str) -> bool,
     _: &CalledTool,
     result: M::Result,
 ) -> Result<M::Result, Error> {

@@ -62,7 +62,9 @@ impl OutputChecker {
 
 impl Client {
     /// Sets whether structured results of tools are checked against the output schemas that the server listed last. On
-    /// by default. A result that fails the check is returned in the [error](Error::Output).
+    /// by default. A result that fails the check is returned in the [error](Error::Output). With
+    /// [`ClientConfig::tolerate_missing_output`](crate::peer::client::ClientConfig::tolerate_missing_output), one without
+    /// structured content is accepted and reported.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#output-schema>
     pub fn check_outputs(&self, checks: OutputChecks) {
@@ -82,10 +84,11 @@ impl CalledTool {
 }
 
 /// Learns output schemas from a list of tools, and checks the structured result of a tool call. `is_legacy` says whether
-/// the server is of a legacy revision.
+/// the server is of a legacy revision; `tolerate_missing` whether the tool may leave out its structured content.
 pub(super) fn check_result<M: Method>(
     outputs: Option<&OutputChecker>,
     is_legacy: impl FnOnce() -> bool,
+    tolerate_missing: impl FnOnce(&str) -> bool,
     tool: &CalledTool,
     result: M::Result,
 ) -> Result<M::Result, Error> {
@@ -96,6 +99,7 @@ pub(super) fn check_result<M: Method>(
     }
     if let (Some(tool), Some(called)) = (&tool.0, any.downcast_ref::<CallToolResult>())
         && let Err(fault) = outputs.check(tool, called, is_legacy)
+        && !(fault == OutputError::Missing && tolerate_missing(tool))
     {
         return Err(Error::Output {
             tool: String::from(&**tool),

@@ -320,7 +320,8 @@ impl<M: Method> Call<M> {
             DecodeError::Outcome(outcome) => self.error(outcome),
             error => error.into(),
         })?;
-        check_result::<M>(self.link.outputs(), is_legacy, &self.tool, decoded)
+        let tolerate_missing = |tool: &str| self.link.tolerate_missing_output(tool);
+        check_result::<M>(self.link.outputs(), is_legacy, tolerate_missing, &self.tool, decoded)
     }
 
     /// The error of an outcome that is not a result.

@@ -245,6 +245,12 @@ pub(crate) trait RequestLink: Send + Sync {
         None
     }
 
+    /// Reports that the result of this tool lacks its structured content. Returns whether it is accepted nevertheless.
+    fn tolerate_missing_output(&self, tool: &str) -> bool {
+        let _ = tool;
+        false
+    }
+
     /// The revision in use, once it is known.
     fn revision(&self) -> Option<Revision> {
         None

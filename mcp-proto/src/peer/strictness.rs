@@ -98,6 +98,12 @@ pub enum Leniency {
         /// The name of the tool.
         tool: String,
     },
+    /// The result of a tool with an output schema has no structured content, and was accepted because of
+    /// [`ClientConfig::tolerate_missing_output`](crate::peer::client::ClientConfig::tolerate_missing_output).
+    MissingOutput {
+        /// The name of the tool.
+        tool: String,
+    },
     /// A list repeats the empty cursor again and again. The empty cursor was read as the end of the list.
     EmptyCursor {
         /// The method.
@@ -122,7 +128,7 @@ impl Leniency {
                 id.as_ref().map_or(0, of_id).saturating_add(method)
             }
             Self::ContentType { found } => found.as_ref().map_or(0, String::len),
-            Self::MissingInputSchema { tool } => tool.len(),
+            Self::MissingInputSchema { tool } | Self::MissingOutput { tool } => tool.len(),
             Self::VersionRetried { .. }
             | Self::Undeclared { .. }
             | Self::NullResult { .. }
@@ -158,6 +164,9 @@ impl fmt::Display for Leniency {
             Self::ContentType { found: Some(found) } => write!(f, "a message has the Content-Type {found:?}"),
             Self::NullResult { method } => write!(f, "the result of {method} is null instead of an object"),
             Self::MissingInputSchema { tool } => write!(f, "the tool {tool:?} has no inputSchema"),
+            Self::MissingOutput { tool } => {
+                write!(f, "the tool {tool:?} has an output schema, but its result has no structured content")
+            }
             Self::EmptyCursor { method } => {
                 write!(f, "the empty nextCursor of {method} was read as the end of the list")
             }

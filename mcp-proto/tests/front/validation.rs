@@ -1,13 +1,20 @@
 //! Routers and clients that validate tools against their schemas.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
+use core::task::Poll;
 use std::sync::Arc;
 
-use crate::common::front::ClientHarness;
-use crate::common::polling::{pending, poll, ready};
+use crate::common::front::{ClientHarness, config};
+use crate::common::messages::discover_result;
+use crate::common::polling::{boxed, pending, poll, ready};
 use crate::common::router::ServerHarness;
 use mcp_proto::front::tasks::{DetachedWork, TaskChoice, TaskConfig};
-use mcp_proto::front::{Error, ErrorOrigin, HandlerError, NoArguments, OutputChecks, Router, RouterError};
+use mcp_proto::front::{
+    ClientHandlers, Error, ErrorOrigin, Event, HandlerError, NoArguments, OutputChecks, Router, RouterError,
+    SendHandlers,
+};
+use mcp_proto::peer::client::Diagnostic;
+use mcp_proto::peer::{Leniency, Strictness};
 use mcp_proto::rpc::code;
 use mcp_proto::schema::{CallToolResult, Json, Tool};
 use mcp_proto::validate::{Bound, Bounds, CheckError, OutputError, SchemaError};
@@ -295,6 +302,32 @@ mod client {
             error,
             Error::Output { error: OutputError::Schema(SchemaError::Dialect { .. }), .. }
         ));
+    }
+
+    #[test]
+    fn client_reports_missing_structured_content_in_place_of_a_failure_if_it_is_told_to() {
+        for strictness in [Strictness::Lenient, Strictness::Strict] {
+            let mut config = config();
+            config.tolerate_missing_output = true;
+            config.strictness = strictness;
+            let mut s = ClientHarness::<SendHandlers>::open(config, ClientHandlers::new());
+            let id = s.expect("server/discover");
+            s.answer(&id, discover_result());
+            list(&mut s, json!({"type": "object", "required": ["degrees"]}));
+            let mut events = s.client.events();
+            let text = json!({"resultType": "complete", "content": [{"type": "text", "text": "warm"}]});
+            let called = call(&mut s, text);
+            let is_tolerated = strictness == Strictness::Lenient;
+            assert_eq!(called.is_ok(), is_tolerated);
+            let reported = match poll(&mut boxed(events.next())) {
+                Poll::Ready(Some(Event::Diagnostic(Diagnostic::Tolerated(leniency)))) => Some(leniency),
+                _ => None,
+            };
+            let missing = Leniency::MissingOutput { tool: "weather".into() };
+            assert_eq!(reported, is_tolerated.then_some(missing));
+            // Content of another kind stays a failure.
+            assert!(call(&mut s, structured(json!({}))).is_err());
+        }
     }
 
     #[test]

@@ -346,6 +346,10 @@ impl RequestLink for ClientInner {
         Some(&self.outputs)
     }
 
+    fn tolerate_missing_output(&self, tool: &str) -> bool {
+        self.connection.command(|_, machine, now, _| machine.at(now).tolerate_missing_output(tool))
+    }
+
     fn revision(&self) -> Option<Revision> {
         self.connection.read(|core, _| core.server.as_ref().map(|server| server.revision))
     }

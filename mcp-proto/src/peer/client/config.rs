@@ -46,6 +46,10 @@ pub struct ClientConfig {
     pub can_reopen: bool,
     /// Whether to continue with a legacy server that answers with a version unknown to this client. Default: no.
     pub tolerate_unknown_version: bool,
+    /// Whether to accept the result of a tool that has an output schema but sends no structured content, and to report it
+    /// as [`Leniency::MissingOutput`](crate::peer::Leniency::MissingOutput). Default: no, the call fails. Matters where
+    /// results are checked (feature `schema-validate`), and not to a strict client.
+    pub tolerate_missing_output: bool,
     /// How strictly to hold the server to the specification. Default: lenient, because deployed servers deviate from
     /// it; each deviation is reported as [`Diagnostic::Tolerated`](super::Diagnostic::Tolerated).
     pub strictness: Strictness,
@@ -92,6 +96,7 @@ impl ClientConfig {
             known_era: None,
             can_reopen: false,
             tolerate_unknown_version: false,
+            tolerate_missing_output: false,
             strictness: Strictness::Lenient,
             request_timeout: Duration::from_secs(30),
             request_hard_timeout: Duration::from_secs(600),

@@ -37,6 +37,12 @@ impl Client {
         lenient
     }
 
+    /// Reports that the result of this tool lacks its structured content, if the configuration tolerates that. Returns
+    /// whether it does.
+    pub(crate) fn tolerate_missing_output(&mut self, tool: &str) -> bool {
+        self.config.tolerate_missing_output && self.tolerate(Leniency::MissingOutput { tool: tool.into() })
+    }
+
     /// Reports a tolerated deviation if the server has written the number of a request of this side as a string.
     pub(crate) fn note_number_as_string(&mut self, id: &Id) {
         if matches!(id, Id::String(_)) {

@@ -199,6 +199,12 @@ impl<'a> ClientCommands<'a> {
     pub(crate) fn tolerate(&mut self, leniency: crate::peer::Leniency) -> bool {
         self.client().tolerate(leniency)
     }
+
+    /// Reports that the result of this tool lacks its structured content, if the configuration tolerates that. Returns
+    /// whether it does.
+    pub(crate) fn tolerate_missing_output(&mut self, tool: &str) -> bool {
+        self.client().tolerate_missing_output(tool)
+    }
 }
 
 impl fmt::Debug for ClientCommands<'_> {
