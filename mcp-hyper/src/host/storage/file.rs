@@ -38,6 +38,40 @@ impl FileStorage {
         self
     }
 
+    /// Changes a value, which no other process changes meanwhile: `change` gets the stored value, if there is one, and
+    /// returns the new one beside its result.
+    ///
+    /// ```
+    /// use mcp_hyper::host::FileStorage;
+    ///
+    /// async fn count(storage: &FileStorage) -> std::io::Result<usize> {
+    ///     storage
+    ///         .update("starts", |stored| {
+    ///             let starts = stored.unwrap_or_default().len() + 1;
+    ///             (vec![b'+'; starts], starts)
+    ///         })
+    ///         .await
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// If the store cannot be read or written.
+    pub async fn update<T: Send + 'static>(
+        &self,
+        name: &str,
+        change: impl FnOnce(Option<Vec<u8>>) -> (Vec<u8>, T) + Send + 'static,
+    ) -> io::Result<T> {
+        self.run(name, |folder, name| {
+            make_private(folder)?;
+            let _lock = lock(&folder.join(".lock"))?;
+            let (value, result) = change(read(folder, name)?);
+            write(folder, name, &value)?;
+            sync(folder);
+            Ok(result)
+        })
+        .await
+    }
+
     fn run<'a, T: Send + 'static>(
         &'a self,
         name: &str,
