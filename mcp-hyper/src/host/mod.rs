@@ -86,6 +86,7 @@ mod connection;
 mod driver;
 mod events;
 mod failure;
+mod files;
 mod handle;
 mod lists;
 #[cfg(feature = "auth")]
@@ -105,6 +106,7 @@ mod trace;
 pub use calls::{CallError, HostRequest};
 pub use driver::HostDriver;
 pub use events::{CallEnd, CallPhase, HostEvent, HostEvents};
+pub use files::read_file;
 pub use handle::{Host, HostTool};
 #[cfg(feature = "auth")]
 pub use login::{HostLoginError, LoginPage};
