@@ -74,6 +74,8 @@ enum Done {
     Call(CallId, ServerId, Generation, Option<Sent>),
     /// The user's answer, or none.
     Approval(ServerId, Fingerprint, Box<ApprovalRequest>, bool),
+    /// The request with the file of variables.
+    Request(Arc<ServerEntry>, Fingerprint, Box<ApprovalRequest>),
     Loaded(Config, Loaded),
 }
 
@@ -89,6 +91,8 @@ enum Work {
     },
     Abort(CallId),
     AskApproval(Arc<ServerEntry>, Fingerprint, Box<ApprovalRequest>),
+    /// Reads the file of variables that the request shows.
+    ReadEnvFile(Arc<ServerEntry>, Fingerprint, Box<ApprovalRequest>),
     /// Reads the stored values of the new servers of a configuration.
     Load(Config, Vec<Arc<ServerEntry>>),
 }
@@ -128,11 +132,22 @@ impl HostLoop {
                 Done::Approval(server, content, request, is_approved) => {
                     self.shared.with(|state, now| {
                         if is_approved {
-                            state.unsaved.approve(request.approve());
-                            state.approvals.insert(request.approve());
+                            state.approve(request.approve());
                         }
                         state.plane.handle_approval(now, server, content, is_approved);
                     });
+                }
+                Done::Request(entry, content, request) => {
+                    let work = self.shared.with(|state, _| {
+                        let is_wanted =
+                            state.entries.get(&entry.id()).is_some_and(|known| known.meaning() == content)
+                                && entry.permit(&state.approvals).is_err();
+                        is_wanted.then(|| {
+                            state.requests.insert(entry.id(), (content, (*request).clone()));
+                            state.publish_request(entry, content, request)
+                        })
+                    });
+                    work.into_iter().for_each(|work| self.perform(work));
                 }
                 Done::Loaded(config, loaded) => {
                     self.is_loading = false;
@@ -284,6 +299,13 @@ impl HostLoop {
                     Done::Loaded(config, loaded)
                 }));
             }
+            Work::ReadEnvFile(entry, content, request) => {
+                let settings = self.settings.clone();
+                self.tasks.push(Box::pin(async move {
+                    let request = settings.show_env_file(&entry, *request).await;
+                    Done::Request(entry, content, Box::new(request))
+                }));
+            }
             Work::AskApproval(entry, content, request) => {
                 let Some(asking) = self.settings.ask_approval(&request) else { return };
                 let server = entry.id();
@@ -358,20 +380,26 @@ impl State {
         if entry.meaning() != content {
             return None;
         }
-        match entry.permit(&self.approvals) {
-            Ok(_) => {
+        match self.request(&entry) {
+            None => {
                 self.plane.handle_approval(now, server, content, true);
                 None
             }
-            Err(request) => {
-                let event = HostEvent::ApprovalNeeded {
-                    server: entry.name().into(),
-                    request: Arc::new((*request).clone()),
-                };
-                self.publish(event);
-                Some(Work::AskApproval(entry, content, request))
-            }
+            Some((request, true)) => Some(self.publish_request(entry, content, Box::new(request))),
+            Some((request, false)) => Some(Work::ReadEnvFile(entry, content, Box::new(request))),
         }
+    }
+
+    fn publish_request(
+        &mut self,
+        entry: Arc<ServerEntry>,
+        content: Fingerprint,
+        request: Box<ApprovalRequest>,
+    ) -> Work {
+        let event =
+            HostEvent::ApprovalNeeded { server: entry.name().into(), request: Arc::new((*request).clone()) };
+        self.publish(event);
+        Work::AskApproval(entry, content, request)
     }
 
     fn publish_status(&mut self, server: ServerId) {

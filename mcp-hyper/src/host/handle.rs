@@ -207,20 +207,20 @@ impl Host {
         })
     }
 
-    /// The servers of projects that wait for the user's approval.
+    /// The servers of projects that wait for the user's approval. Names of variables in a file of the project are part of
+    /// a request from the event [`ApprovalNeeded`](HostEvent::ApprovalNeeded) on; before, its approval is asked again.
     pub fn pending_approvals(&self) -> Vec<ApprovalRequest> {
         self.with(|state| {
             let unapproved = |id| state.plane.server(id).is_some_and(|it| it.status == Status::Unapproved);
             let entries = state.entries.values().filter(|entry| unapproved(entry.id()));
-            entries.filter_map(|entry| entry.permit(&state.approvals).err().map(|request| *request)).collect()
+            entries.filter_map(|entry| Some(state.request(entry)?.0)).collect()
         })
     }
 
     /// Adds an approval that the user gave after seeing the whole [request](ApprovalRequest), and starts its server.
     pub fn approve(&self, approval: Approval) {
         self.shared().command(|state, now| {
-            state.unsaved.approve(approval.clone());
-            state.approvals.insert(approval);
+            state.approve(approval);
             let entries: Vec<_> = state.entries.values().cloned().collect();
             for entry in entries {
                 let is_waiting =

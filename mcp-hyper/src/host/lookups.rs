@@ -1,18 +1,19 @@
 //! The values that configurations refer to.
 
 use std::env;
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mcp_proto::Secret;
 use mcp_proto::host::config::{
-    Answers, ENV_FILE_BYTES, Lookup, PredefinedVariable, ResolvedSpec, ServerEntry,
+    Answers, ENV_FILE_BYTES, Lookup, PredefinedVariable, ResolveError, ResolveErrorKind, ResolvedSpec, Scope,
+    ServerEntry,
 };
+use mcp_proto::host::consent::ApprovalRequest;
 use mcp_proto::host::control::Failure;
 
 use super::failure;
+use super::files::read_file;
 use super::options::Settings;
 use super::shared::Shared;
 use crate::runtime::{AnyRuntime, Runtime as _};
@@ -39,8 +40,36 @@ impl Settings {
                 answers.insert(lookup, value);
             }
         }
-        permit.resolve(&answers).map_err(|error| failure::of_resolution(&error))
+        let resolved = permit.resolve(&answers);
+        if let Err(ResolveError { kind: ResolveErrorKind::UnapprovedEnvFile, .. }) = &resolved {
+            let request = permit.env_file_request(&answers, random_key()?);
+            let request = request.map_err(|error| failure::of_resolution(&error))?;
+            shared.command(|state, now| state.ask_again(now, entry, request));
+        }
+        resolved.map_err(|error| failure::of_resolution(&error))
     }
+}
+
+impl Settings {
+    /// Adds the names in the project's file of variables, if it can be read.
+    pub(super) async fn show_env_file(
+        &self,
+        entry: &Arc<ServerEntry>,
+        request: ApprovalRequest,
+    ) -> ApprovalRequest {
+        let Some(file) = request.env_file().cloned() else { return request };
+        let Some(content) = self.look_up(entry.clone(), file).await else { return request };
+        let Ok(key) = random_key() else { return request };
+        // What is wrong with it is said when the server starts.
+        request.clone().with_env_file(&content, key).unwrap_or(request)
+    }
+}
+
+/// The key under which the values of a file of variables are hashed.
+fn random_key() -> Result<[u8; 16], Failure> {
+    let mut key = [0; 16];
+    getrandom::fill(&mut key).map_err(|error| failure::permanent(error.to_string()))?;
+    Ok(key)
 }
 
 /// Looks values up in the environment of this process and in files.
@@ -53,13 +82,13 @@ pub(super) struct EnvironmentLookups {
 
 impl EnvironmentLookups {
     /// The value; `None` if it does not exist, or only the user knows it.
-    pub(super) async fn find(self, lookup: Lookup) -> Option<Secret> {
+    pub(super) async fn find(self, scope: Scope, lookup: Lookup) -> Option<Secret> {
         match lookup {
             Lookup::Variable(name) => env::var(name).ok().map(Secret::new),
             Lookup::Predefined(variable) => self.predefined(variable).map(Secret::new),
             Lookup::EnvFile(path) => {
                 let path = self.folder.unwrap_or_default().join(path);
-                self.runtime.blocking(move || read_bounded(&path)).await.ok()?.map(Secret::new)
+                self.runtime.blocking(move || read_bounded(&path, scope)).await.ok()?.map(Secret::new)
             }
             _ => None,
         }
@@ -80,13 +109,8 @@ impl EnvironmentLookups {
     }
 }
 
-/// The content of a regular file that is not too long.
-fn read_bounded(path: &Path) -> Option<String> {
-    // A pipe would block forever.
-    if !path.metadata().ok()?.is_file() {
-        return None;
-    }
-    let mut text = String::new();
-    File::open(path).ok()?.take(ENV_FILE_BYTES as u64 + 1).read_to_string(&mut text).ok()?;
-    (text.len() <= ENV_FILE_BYTES).then_some(text)
+/// The content of a file that is not too long.
+fn read_bounded(path: &Path, scope: Scope) -> Option<String> {
+    let content = read_file(path, scope, ENV_FILE_BYTES).ok()?;
+    String::from_utf8(content).ok().filter(|text| text.len() <= ENV_FILE_BYTES)
 }

@@ -166,7 +166,8 @@ impl HostOptions {
     }
 
     /// Asks the user whether a project's server may start. Show the whole [`ApprovalRequest`], and return whether the
-    /// user agreed. Without this such servers stay off, until [`Host::approve`].
+    /// user agreed. The names in its `envFile` are part of it; if the file is not in the project, they are asked about
+    /// before the start, and so is each change of the file. Without this such servers stay off, until [`Host::approve`].
     ///
     /// The future runs inside of the driver: it must not block.
     pub fn on_approval_request<F>(
@@ -337,12 +338,13 @@ impl fmt::Debug for HostOptions {
 impl Settings {
     /// Looks a value up: by the application, then in the environment.
     pub(super) async fn look_up(&self, entry: Arc<ServerEntry>, lookup: Lookup) -> Option<Secret> {
+        let scope = entry.source().scope;
         if let Some(look_up) = &self.look_up
             && let Some(value) = look_up(entry, lookup.clone()).await
         {
             return Some(value);
         }
-        self.environment.clone().find(lookup).await
+        self.environment.clone().find(scope, lookup).await
     }
 
     /// Asks the user, if anybody can be asked.

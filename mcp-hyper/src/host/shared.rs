@@ -11,7 +11,7 @@ use mcp_proto::Instant;
 use mcp_proto::adapter::Clock as _;
 use mcp_proto::front::Client;
 use mcp_proto::host::config::{Config, Fingerprint, ServerEntry, ServerId};
-use mcp_proto::host::consent::Approvals;
+use mcp_proto::host::consent::{Approval, ApprovalRequest, Approvals};
 use mcp_proto::host::control::{CallId, CallOutcome, ControlPlane, Generation};
 use mcp_proto::host::tools::Catalogue;
 use mcp_proto::peer::client::KnownEra;
@@ -36,6 +36,8 @@ pub(super) struct State {
     pub(super) plane: ControlPlane,
     pub(super) entries: BTreeMap<ServerId, Arc<ServerEntry>>,
     pub(super) approvals: Approvals,
+    /// The requests that show a file of variables, with the meanings of their entries.
+    pub(super) requests: BTreeMap<ServerId, (Fingerprint, ApprovalRequest)>,
     pub(super) connections: BTreeMap<ServerId, Connection>,
     pub(super) calls: BTreeMap<CallId, CallRecord>,
     pub(super) listeners: Listeners,
@@ -94,6 +96,34 @@ impl State {
         self.entries.get(&server).map(|entry| entry.name().into())
     }
 
+    /// The request of a server that is not approved, and whether its file of variables is in it or needs not be.
+    pub(super) fn request(&self, entry: &ServerEntry) -> Option<(ApprovalRequest, bool)> {
+        let request = entry.permit(&self.approvals).err()?;
+        let shown = self.requests.get(&entry.id()).filter(|(meaning, _)| *meaning == entry.meaning());
+        Some(match shown {
+            Some((_, shown)) => (shown.clone(), true),
+            None => {
+                let is_whole = request.env_file().is_none();
+                (*request, is_whole)
+            }
+        })
+    }
+
+    /// Adds an approval.
+    pub(super) fn approve(&mut self, approval: Approval) {
+        self.requests.remove(&ServerId::project(approval.path(), approval.server()));
+        self.unsaved.approve(approval.clone());
+        self.approvals.insert(approval);
+    }
+
+    /// Ends a server whose file of variables is not the approved one, and asks the user about the file.
+    pub(super) fn ask_again(&mut self, now: Instant, entry: &ServerEntry, request: ApprovalRequest) {
+        self.approvals.revoke(request.path(), request.server());
+        self.requests.insert(entry.id(), (entry.meaning(), request));
+        // A server that was removed meanwhile needs no approval.
+        let _ = self.plane.revoke_approval(now, entry.id());
+    }
+
     /// Passes the end of a call to its future, and reports it.
     pub(super) fn end_call(&mut self, now: Instant, id: CallId, outcome: CallOutcome) {
         let Some(call) = self.calls.remove(&id) else { return };
@@ -116,6 +146,7 @@ impl Shared {
             plane,
             entries: BTreeMap::new(),
             approvals,
+            requests: BTreeMap::new(),
             connections: BTreeMap::new(),
             calls: BTreeMap::new(),
             listeners: Listeners::default(),

@@ -200,3 +200,102 @@ fn relative_paths_of_the_users_entry_are_found() {
     assert_eq!(paths(r#"{ "command": "npx", "args": ["a.js"], "cwd": "/srv" }"#), [""; 0]);
     assert_eq!(server(PATH, r#"{ "command": "./run" }"#).relative_paths(), [""; 0]);
 }
+
+const WITH_FILE: &str = r#"{ "command": "x", "envFile": "conf/.env" }"#;
+const FILE: &str = "/work/app/conf/.env";
+
+/// The approval of a server together with this file of variables.
+fn approved_with(server: &ServerEntry, content: &str) -> Approvals {
+    approved(&request(server).with_env_file(&Secret::new(content), [1; 16]).unwrap())
+}
+
+#[test]
+fn change_of_the_file_of_variables_asks_again() {
+    let server = server(PATH, WITH_FILE);
+    assert_eq!(request(&server).env_file(), Some(&Lookup::EnvFile(FILE.into())));
+    let approvals = approved_with(&server, "API_KEY=s3cret\nLOG_LEVEL=info\n");
+    let stored = approvals.to_json();
+    assert!(!stored.contains("s3cret"));
+    let approvals = Approvals::from_json(stored.as_bytes()).unwrap();
+    let start = |content| program(&server, &approvals, &[(FILE, content)]);
+    // The value of a variable that can do no harm may change, and so may the layout.
+    for same in ["API_KEY=s3cret\nLOG_LEVEL=info\n", "# ok\nexport LOG_LEVEL=debug\nAPI_KEY='s3cret'"] {
+        assert_eq!(start(same).unwrap().env["API_KEY"].expose(), "s3cret");
+    }
+    for changed in [
+        "API_KEY=s3cret\nLOG_LEVEL=info\nNODE_OPTIONS=--require=./evil.js",
+        "API_KEY=s3cret\nLOG_LEVEL=info\nNEW=1",
+        "API_KEY=s3cret",
+        "API_KEY=other\nLOG_LEVEL=info",
+        "",
+    ] {
+        let error = start(changed).unwrap_err();
+        assert_eq!((error.member.as_str(), &error.kind), ("envFile", &ResolveErrorKind::UnapprovedEnvFile));
+        assert!(!error.to_string().contains("s3cret"));
+    }
+}
+
+#[test]
+fn file_of_variables_that_was_not_shown_is_not_approved() {
+    let server = server(PATH, WITH_FILE);
+    let approvals = approved(&request(&server));
+    let error = program(&server, &approvals, &[(FILE, "A=1")]).unwrap_err();
+    assert_eq!(error.kind, ResolveErrorKind::UnapprovedEnvFile);
+    // The request that follows shows it.
+    let permit = server.permit(&approvals).unwrap();
+    let mut answers = Answers::new();
+    answers.insert(Lookup::EnvFile(FILE.into()), Some(Secret::new("A=1")));
+    let approvals = approved(&permit.env_file_request(&answers, [2; 16]).unwrap());
+    assert!(program(&server, &approvals, &[(FILE, "A=1")]).is_ok());
+}
+
+#[test]
+fn request_shows_the_names_in_the_file_and_warns_of_loaders() {
+    let content = Secret::new("API_KEY=s3cret\nLD_PRELOAD=./evil.so");
+    let request = request(&server(PATH, WITH_FILE)).with_env_file(&content, [1; 16]).unwrap();
+    let shown = request.to_string();
+    for line in ["that file sets the variable: API_KEY", "that file sets the variable: LD_PRELOAD"] {
+        assert!(shown.contains(line), "{shown}");
+    }
+    assert_eq!(request.warnings(), [ApprovalWarning::LoadsCode("LD_PRELOAD".into())]);
+    assert!(!format!("{shown} {request:?}").contains("s3cret"));
+}
+
+#[test]
+fn file_outside_of_the_project_is_not_read_before_the_approval() {
+    for path in ["../.env", "/home/ann/.env", "${HOME}/.env", "${userHome}/.env", "/work/application/.env"] {
+        let server = server(PATH, &format!(r#"{{ "command": "x", "envFile": "{path}" }}"#));
+        assert_eq!(request(&server).env_file(), None, "{path}");
+    }
+    for path in [".env", "${workspaceFolder}/.env", "${cwd}/.env"] {
+        let server = server(PATH, &format!(r#"{{ "command": "x", "envFile": "{path}" }}"#));
+        let file = Lookup::EnvFile("/work/app/.env".into());
+        assert_eq!(request(&server).env_file(), Some(&file), "{path}");
+    }
+}
+
+#[test]
+fn keys_of_two_approvals_give_different_digests() {
+    let server = server(PATH, WITH_FILE);
+    let request = |key| request(&server).with_env_file(&Secret::new("A=1"), [key; 16]).unwrap();
+    let digest = |approvals: Approvals| {
+        let stored: serde_json::Value = serde_json::from_str(&approvals.to_json()).unwrap();
+        stored["approvals"][0]["env_file"][1].clone()
+    };
+    assert_ne!(digest(approved(&request(1))), digest(approved(&request(2))));
+}
+
+#[test]
+fn users_server_refuses_loader_variables_of_a_projects_file() {
+    let refused = |json: &str, file: &str| {
+        let environment = [(file, "LD_PRELOAD=./evil.so\nA=1"), ("workspaceFolder", "/work/app")];
+        program(&entry(json), &Approvals::new(), &environment).err().map(|error| error.kind)
+    };
+    let loader = Some(ResolveErrorKind::LoaderVariable("LD_PRELOAD".into()));
+    assert_eq!(refused(r#"{ "command": "x", "envFile": ".env" }"#, ".env"), loader);
+    let of_workspace = r#"{ "command": "x", "envFile": "${workspaceFolder}/.env" }"#;
+    assert_eq!(refused(of_workspace, "/work/app/.env"), loader);
+    assert_eq!(refused(r#"{ "command": "x", "envFile": "/home/ann/.env" }"#, "/home/ann/.env"), None);
+    let named = r#"{ "command": "x", "envFile": ".env", "env": { "LD_PRELOAD": "/opt/mine.so" } }"#;
+    assert_eq!(refused(named, ".env"), None);
+}

@@ -238,6 +238,92 @@ fn project_server_does_nothing_until_the_user_approves_it_on_a_terminal() {
 }
 
 #[test]
+fn approval_of_a_relative_program_is_bound_to_the_folder_of_the_project() {
+    let home = Home::new("folder");
+    // Each folder has a program and a file of variables of this name.
+    for (folder, marker) in [("project", "theirs"), ("elsewhere", "other")] {
+        let script =
+            format!("#!/bin/sh\necho $$ >> '{}'\nexec '{}' serve\n", home.path(marker), program().display());
+        fs::create_dir_all(home.0.join(folder)).unwrap();
+        fs::write(home.0.join(folder).join("srv.sh"), script).unwrap();
+        let path = home.0.join(folder).join("srv.sh");
+        fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let servers =
+        json!({ "theirs": { "command": "./srv.sh" }, "script": { "command": "sh", "args": ["srv.sh"] } });
+    let file = home.write("project/.vscode/mcp.json", &json!({ "servers": servers }));
+    let mut terminal = TerminalProgram::start(&mut home.command(&["approve", "--config", &file]));
+    terminal.answer("Approve exactly this?", 1, "y\n");
+    terminal.answer("Approve exactly this?", 2, "y\n");
+    let approved = terminal.end();
+    assert!(approved.err.contains(&format!("in the folder: {}", home.path("project"))), "{}", approved.err);
+    // The same file, named from another folder.
+    let mut command = home.command(&["servers", "--json", "--config", &file]);
+    command.current_dir(home.path("elsewhere")).stdin(Stdio::null());
+    let ran = CommandOutput::of(output(&mut command.into()));
+    let shown: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(names(&shown["servers"], "status"), ["connected", "connected"], "{}", ran.out);
+    assert_eq!((home.processes("theirs").len(), home.processes("other").len()), (2, 0));
+
+    // A server of the user runs where the command was started, which is said.
+    let own = home.servers("own.json", json!({ "mine": { "command": "sh", "args": ["srv.sh"] } }));
+    for (command, code) in [("servers", 0), ("doctor", 0)] {
+        let ran = home.run(&[command, "--user-config", &own]);
+        let warning = format!("uses srv.sh of the folder {}", home.path("project"));
+        assert!(
+            ran.code == code && (ran.out.clone() + &ran.err).contains(&warning),
+            "{}{}",
+            ran.out,
+            ran.err
+        );
+    }
+}
+
+#[test]
+fn change_of_a_projects_file_of_variables_asks_again() {
+    let home = Home::new("env-file");
+    let mut server = home.demo("theirs");
+    server["envFile"] = json!(".env");
+    let file = home.servers("project/.mcp.json", json!({ "theirs": server }));
+    let variables = |text: &str| fs::write(home.path("project/.env"), text).unwrap();
+    let status = || home.json(&["servers", "--config", &file])["servers"][0]["status"].clone();
+    let approve = || {
+        let mut terminal = TerminalProgram::start(&mut home.command(&["approve", "--config", &file]));
+        terminal.answer("Approve exactly this?", 1, "y\n");
+        terminal.end()
+    };
+    variables("API_KEY=s3cret\n");
+    let approved = approve();
+    assert!(approved.err.contains("that file sets the variable: API_KEY"), "{}", approved.err);
+    assert!(!approved.err.contains("s3cret"), "{}", approved.err);
+    assert_eq!(status(), "connected");
+
+    variables("API_KEY=s3cret\nNODE_OPTIONS=--require=./evil.js\n");
+    assert_eq!(status(), "not approved");
+    let doctor = home.run(&["doctor", "--config", &file]);
+    let hint = format!("mcpio approve --config {file} theirs");
+    assert!(doctor.code == 1 && doctor.out.contains(&hint), "{}", doctor.out);
+    assert!(approve().err.contains("NODE_OPTIONS can make programs run other code"));
+    assert_eq!(status(), "connected");
+}
+
+#[test]
+fn pipe_in_place_of_a_projects_file_is_refused_without_waiting() {
+    let home = Home::new("pipe");
+    let pipe = home.path("project/.mcp.json");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &pipe,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+        0,
+    )
+    .unwrap();
+    let ran = home.run(&["doctor", "--config", &pipe]);
+    assert!(ran.code == 1 && ran.out.contains("not a regular file"), "{}{}", ran.out, ran.err);
+}
+
+#[test]
 fn approval_can_be_revoked_without_a_terminal() {
     let home = Home::new("revoke");
     let file = home.servers("project/.mcp.json", json!({ "theirs": home.demo("theirs") }));

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use mcp_hyper::host::{CallEnd, CallError, CallPhase, HostEvent};
-use mcp_hyper::mcp_proto::host::config::Lookup;
+use mcp_hyper::mcp_proto::host::config::{Config, ConfigFile, Lookup, Source};
 use mcp_hyper::mcp_proto::host::control::Status;
 use mcp_hyper::mcp_proto::host::tools::LookupError;
 use serde_json::json;
@@ -99,5 +99,43 @@ fn call_that_waited_for_a_connection_does_not_reach_a_tool_that_changed_meanwhil
         assert_eq!(host.approve_changes("one", &changes), 1);
         host.call_tool("mcp__one__read", json!({})).await.unwrap();
         assert!(folder.path().join("called").exists());
+    });
+}
+
+#[test]
+fn file_of_variables_that_has_changed_is_asked_about_before_the_server_starts() {
+    bounded(async {
+        let folder = Folder::new();
+        let variables = folder.path().join(".env");
+        std::fs::write(&variables, "A=1").unwrap();
+        let mut server = folder.demo("one");
+        server["envFile"] = json!(".env");
+        let text = json!({ "mcpServers": { "one": server } }).to_string();
+        let path = folder.path().join(".mcp.json").to_str().unwrap().to_owned();
+        let config = Config::merge([ConfigFile::parse(Source::project(path), text.as_bytes())]);
+        let (host, mut events, _driver) = start_watched(options(config));
+        let mut request = async || loop {
+            if let HostEvent::ApprovalNeeded { request, .. } = events.next().await.unwrap() {
+                return request;
+            }
+        };
+        let shown = request().await;
+        assert!(shown.to_string().contains("that file sets the variable: A"), "{shown}");
+        host.approve(shown.approve());
+        until_status(&host, "one", Status::Connected).await;
+
+        std::fs::write(&variables, "A=1\nLD_PRELOAD=./evil.so").unwrap();
+        let starts = folder.processes("one").len();
+        host.reconnect("one").unwrap();
+        let changed = request().await;
+        assert!(changed.to_string().contains("that file sets the variable: LD_PRELOAD"), "{changed}");
+        until_status(&host, "one", Status::Unapproved).await;
+        assert_eq!(host.pending_approvals()[0].to_string(), changed.to_string());
+        // The earlier approval is none of this file.
+        host.approve(shown.approve());
+        let again = request().await;
+        assert_eq!((again.to_string(), folder.processes("one").len()), (changed.to_string(), starts));
+        host.approve(again.approve());
+        until_status(&host, "one", Status::Connected).await;
     });
 }

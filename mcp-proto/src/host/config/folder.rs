@@ -38,6 +38,14 @@ pub(super) fn join(folder: &str, path: &str) -> String {
     }
 }
 
+/// Whether the path, which is not normalised, is below the folder without a step upwards.
+pub(super) fn is_below(folder: &str, path: &str) -> bool {
+    let rest = path.strip_prefix(folder).unwrap_or_default();
+    let is_inside =
+        rest.starts_with(is_any_separator) || (folder.ends_with(is_any_separator) && !rest.is_empty());
+    is_inside && !rest.split(is_any_separator).any(|name| name == "..")
+}
+
 /// Whether this relative path names a file rather than a program to search for.
 pub(super) fn has_folder(path: &str) -> bool {
     path.contains(is_any_separator)

@@ -36,6 +36,7 @@ mod changes;
 mod document;
 mod dotenv;
 mod entry;
+mod env_binding;
 mod error;
 mod fingerprint;
 mod folder;
@@ -70,6 +71,7 @@ pub use spec::{
 pub use template::Template;
 pub use timeouts::{TimeoutOverrides, TimeoutVariableError, Timeouts};
 
+pub(in crate::host) use env_binding::EnvFileBinding;
 pub(in crate::host) use fingerprint::Digester;
 pub(in crate::host) use resolve::Resolver;
 

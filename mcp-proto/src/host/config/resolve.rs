@@ -9,11 +9,11 @@ use super::resource::is_own_resource;
 use super::spec::websocket_url;
 use super::template::Reference;
 use super::{
-    Answers, DotenvError, HttpSpec, HttpTransport, Lookup, OauthSpec, PredefinedVariable, Scope, ServerEntry,
-    ServerSpec, StdioSpec, Template, TransportSpec, folder, parse_dotenv,
+    Answers, DotenvError, EnvFileBinding, HttpSpec, HttpTransport, Lookup, OauthSpec, PredefinedVariable,
+    Scope, ServerEntry, ServerSpec, StdioSpec, Template, TransportSpec, folder, parse_dotenv,
 };
 use crate::Secret;
-use crate::consent::{SafeText, UrlConsent};
+use crate::consent::{SafeText, UrlConsent, is_loader_variable};
 
 /// A program or a URL with every value in place, for one start. `Debug` shows names only.
 #[derive(Debug)]
@@ -96,6 +96,11 @@ pub enum ResolveErrorKind {
     Missing(Lookup),
     /// The file of environment variables cannot be read.
     EnvFile(DotenvError),
+    /// The user has not approved the variables of the file as they are now. The
+    /// [request](crate::host::consent::Permit::env_file_request) shows their names.
+    UnapprovedEnvFile,
+    /// The file is in the folder of a project, and sets this variable, by which programs load other code.
+    LoaderVariable(String),
     /// The URL is not that of an HTTP server.
     Url,
     /// A project's entry asks for tokens of another resource than its URL and the parents of it.
@@ -111,10 +116,23 @@ pub enum ResolveErrorKind {
 impl fmt::Display for ResolveErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Missing(Lookup::EnvFile(_)) => f.write_str(
+                "the file of environment variables cannot be read: it must be a regular file of UTF-8 text, and of \
+                 yours for a project's server",
+            ),
             Self::Missing(lookup) => {
                 write!(f, "{} has no value: set it", SafeText::line(&lookup.to_string()))
             }
             Self::EnvFile(error) => error.fmt(f),
+            Self::UnapprovedEnvFile => f.write_str(
+                "you have not approved the variables of this file as they are now: approve the server again",
+            ),
+            Self::LoaderVariable(name) => write!(
+                f,
+                "the file of a project sets {}, which can make programs run other code: \
+                 remove it there, or write it into \"env\" of the entry",
+                SafeText::line(name)
+            ),
             Self::Url => f.write_str("the value is not the URL of an HTTP server"),
             Self::Folder => f.write_str(
                 "the path of the project's file is not absolute, so that the folder of the project is unknown: \
@@ -138,6 +156,8 @@ pub(in crate::host) struct Resolver<'a> {
     folder: Option<&'a str>,
     spec: &'a ServerSpec,
     answers: &'a Answers,
+    /// The content of the file of variables that the user has approved.
+    approved_env_file: Option<EnvFileBinding>,
     /// The defaults of inputs, by id.
     defaults: BTreeMap<&'a str, &'a str>,
 }
@@ -148,7 +168,13 @@ impl<'a> Resolver<'a> {
         let inputs = spec.inputs.iter();
         let defaults = inputs.filter_map(|input| Some((input.id.as_str(), input.default.as_deref()?)));
         let (scope, folder) = (entry.source().scope, entry.source().folder());
-        Self { name: entry.name(), scope, folder, spec, answers, defaults: defaults.collect() }
+        let defaults = defaults.collect();
+        Self { name: entry.name(), scope, folder, spec, answers, approved_env_file: None, defaults }
+    }
+
+    pub(in crate::host) fn with_approved_env_file(mut self, approved: Option<EnvFileBinding>) -> Self {
+        self.approved_env_file = approved;
+        self
     }
 
     /// The lookups that have no answer yet. The path of a file may depend on answers, so ask again after each round.
@@ -164,6 +190,15 @@ impl<'a> Resolver<'a> {
         }
         lookups.retain(|lookup| !self.answers.contains(lookup) && self.project_value(lookup).is_none());
         lookups
+    }
+
+    /// The file of variables, if it is in the folder of the project and depends on nothing else.
+    pub(in crate::host) fn project_env_file(&self) -> Option<Lookup> {
+        let TransportSpec::Stdio(stdio) = &self.spec.transport else { return None };
+        let path = stdio.env_file.as_ref()?;
+        let is_known = path.lookups().all(|lookup| self.project_value(lookup).is_some());
+        let path = self.env_file_path(path).ok().filter(|_| is_known)?;
+        folder::is_below(self.folder?, &path).then_some(Lookup::EnvFile(path))
     }
 
     /// The path of the file of variables. A project's begins in its folder.
@@ -194,7 +229,9 @@ impl<'a> Resolver<'a> {
     }
 
     fn resolve_stdio(&self, stdio: &StdioSpec) -> Result<ResolvedStdio, ResolveError> {
-        let mut env = self.env_file(stdio)?;
+        let file = self.env_file_content(stdio)?;
+        let mut env = file.map(|content| self.parse_env_file(content)).transpose()?.unwrap_or_default();
+        self.check_env_file(stdio, &env)?;
         for name in &stdio.forwarded {
             if let Some(value) = self.answers.get(&Lookup::Variable(name.clone())) {
                 env.insert(name.clone(), value.clone());
@@ -232,15 +269,59 @@ impl<'a> Resolver<'a> {
         Ok(ResolvedStdio { command, args, env, cwd })
     }
 
-    /// The variables of the entry's file.
-    fn env_file(&self, stdio: &StdioSpec) -> Result<BTreeMap<String, Secret>, ResolveError> {
-        let Some(path) = &stdio.env_file else { return Ok(BTreeMap::new()) };
-        let error = |kind| self.error(Member::EnvFile, kind);
+    /// The content of the entry's file of variables, if it has one.
+    fn env_file_content(&self, stdio: &StdioSpec) -> Result<Option<&'a Secret>, ResolveError> {
+        let Some(path) = &stdio.env_file else { return Ok(None) };
         let path =
             self.check(Member::EnvFile, self.env_file_path(path).map_err(ResolveErrorKind::Missing))?;
         let lookup = Lookup::EnvFile(path);
-        let content = self.answers.get(&lookup).ok_or_else(|| error(ResolveErrorKind::Missing(lookup)))?;
-        parse_dotenv(content.expose()).map_err(|cause| error(ResolveErrorKind::EnvFile(cause)))
+        match self.answers.get(&lookup) {
+            Some(content) => Ok(Some(content)),
+            None => Err(self.error(Member::EnvFile, ResolveErrorKind::Missing(lookup))),
+        }
+    }
+
+    fn parse_env_file(&self, content: &Secret) -> Result<BTreeMap<String, Secret>, ResolveError> {
+        parse_dotenv(content.expose()).map_err(|error| self.env_file_error(error))
+    }
+
+    pub(in crate::host) fn env_file_error(&self, error: DotenvError) -> ResolveError {
+        self.error(Member::EnvFile, ResolveErrorKind::EnvFile(error))
+    }
+
+    /// The content of the file of variables, for the request to approve it.
+    pub(in crate::host) fn answered_env_file(&self) -> Result<Option<&'a Secret>, ResolveError> {
+        match &self.spec.transport {
+            TransportSpec::Stdio(stdio) => self.env_file_content(stdio),
+            TransportSpec::Http(_) => Ok(None),
+        }
+    }
+
+    /// Checks that the user has approved the variables of a file that the project's authors may have written.
+    fn check_env_file(
+        &self,
+        stdio: &StdioSpec,
+        variables: &BTreeMap<String, Secret>,
+    ) -> Result<(), ResolveError> {
+        let Some(path) = &stdio.env_file else { return Ok(()) };
+        let error = |kind| Err(self.error(Member::EnvFile, kind));
+        match self.scope {
+            Scope::Project => match self.approved_env_file {
+                Some(approved) if approved.matches(variables) => Ok(()),
+                _ => error(ResolveErrorKind::UnapprovedEnvFile),
+            },
+            Scope::User => {
+                let is_of_project = !folder::is_absolute(&self.resolve_text(path).unwrap_or_default())
+                    || path.lookups().any(is_folder_of_application);
+                let is_written =
+                    |name: &String| stdio.env.contains_key(name) || stdio.forwarded.contains(name);
+                let loader = variables.keys().find(|name| is_loader_variable(name) && !is_written(name));
+                match loader.filter(|_| is_of_project) {
+                    Some(name) => error(ResolveErrorKind::LoaderVariable(name.clone())),
+                    None => Ok(()),
+                }
+            }
+        }
     }
 
     fn resolve_http(&self, http: &HttpSpec) -> Result<ResolvedHttp, ResolveError> {
@@ -311,6 +392,14 @@ impl<'a> Resolver<'a> {
             None => answer,
         }
     }
+}
+
+/// Whether this is a folder in which the application runs, so that the files there may be a project's.
+const fn is_folder_of_application(lookup: &Lookup) -> bool {
+    matches!(
+        lookup,
+        Lookup::Predefined(PredefinedVariable::WorkspaceFolder | PredefinedVariable::WorkingDirectory)
+    )
 }
 
 /// The member of an entry that has a text.

@@ -9,7 +9,7 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::host::config::{Digester, ServerEntry};
+use crate::host::config::{Digester, EnvFileBinding, ServerEntry};
 
 /// The user's approval of one server of one project. It says nothing about any other entry.
 #[derive(Clone, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub struct Approval {
     path: String,
     server: String,
     binding: [u8; 32],
+    /// The content of the file of variables, if the user has seen its names.
+    env_file: Option<EnvFileBinding>,
 }
 
 impl Approval {
@@ -27,7 +29,15 @@ impl Approval {
         digester.option(entry.source().folder(), Digester::text);
         digester.bytes(entry.spec().approved_content().as_bytes());
         let (path, server) = (entry.source().path.clone(), entry.name().into());
-        Self { path, server, binding: digester.finish() }
+        Self { path, server, binding: digester.finish(), env_file: None }
+    }
+
+    pub(super) const fn bind_env_file(&mut self, content: EnvFileBinding) {
+        self.env_file = Some(content);
+    }
+
+    pub(super) const fn env_file(&self) -> Option<EnvFileBinding> {
+        self.env_file
     }
 
     /// The path of the project's file.
@@ -88,6 +98,20 @@ struct StoredApproval<'a> {
     /// In hexadecimal digits.
     #[serde(borrow)]
     binding: Cow<'a, str>,
+    /// The key and the digest of the file of variables, in hexadecimal digits.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    env_file: Option<(Cow<'a, str>, Cow<'a, str>)>,
+}
+
+impl StoredApproval<'_> {
+    fn read(self) -> Option<Approval> {
+        let env_file = match &self.env_file {
+            Some((key, digest)) => Some(EnvFileBinding::from_parts(from_hex(key)?, from_hex(digest)?)),
+            None => None,
+        };
+        let binding = from_hex(&self.binding)?;
+        Some(Approval { path: self.path.into_owned(), server: self.server.into_owned(), binding, env_file })
+    }
 }
 
 #[derive(Serialize)]
@@ -127,9 +151,10 @@ impl Approvals {
         self.approvals.values()
     }
 
-    pub(super) fn contains(&self, approval: &Approval) -> bool {
+    /// The stored approval that covers this one, but for the content of the file of variables.
+    pub(super) fn find(&self, approval: &Approval) -> Option<&Approval> {
         let stored = self.approvals.get(&(approval.path.clone(), approval.server.clone()));
-        stored.is_some_and(|stored| stored.binding == approval.binding)
+        stored.filter(|stored| stored.binding == approval.binding)
     }
 
     /// The stored form, a JSON text. It has no value of the project's file.
@@ -138,6 +163,9 @@ impl Approvals {
             path: approval.path.as_str().into(),
             server: approval.server.as_str().into(),
             binding: to_hex(&approval.binding).into(),
+            env_file: approval
+                .env_file
+                .map(|content| (to_hex(content.key()).into(), to_hex(content.digest()).into())),
         });
         let written = WrittenApprovals { version: VERSION, approvals: approvals.collect() };
         serde_json::to_string(&written).unwrap_or_default()
@@ -154,18 +182,15 @@ impl Approvals {
         let mut approvals = Self::new();
         for stored in read.approvals {
             let Ok(stored) = serde_json::from_str::<StoredApproval<'_>>(stored.get()) else { continue };
-            let Some(binding) = from_hex(&stored.binding) else { continue };
-            approvals.insert(Approval {
-                path: stored.path.into_owned(),
-                server: stored.server.into_owned(),
-                binding,
-            });
+            if let Some(approval) = stored.read() {
+                approvals.insert(approval);
+            }
         }
         Ok(approvals)
     }
 }
 
-fn to_hex(bytes: &[u8; 32]) -> String {
+fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(64), |mut hex, byte| {
         hex.extend(
             [byte >> 4, byte & 15].map(|digit| char::from_digit(digit.into(), 16).unwrap_or_default()),
@@ -174,9 +199,9 @@ fn to_hex(bytes: &[u8; 32]) -> String {
     })
 }
 
-fn from_hex(text: &str) -> Option<[u8; 32]> {
+fn from_hex<const LENGTH: usize>(text: &str) -> Option<[u8; LENGTH]> {
     let mut digits = text.chars().map(|digit| digit.to_digit(16));
-    let mut bytes = [0; 32];
+    let mut bytes = [0; LENGTH];
     for byte in &mut bytes {
         let (high, low) = (digits.next()??, digits.next()??);
         *byte = u8::try_from((high << 4) | low).ok()?;

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::ApprovalWarning;
-use crate::host::config::{HttpSpec, Scope, ServerEntry, TransportSpec};
+use crate::host::config::{Answers, HttpSpec, Lookup, Resolver, Scope, ServerEntry, TransportSpec};
 
 /// The parts of an entry that deserve a second look, beside its program or URL.
 pub(super) fn warnings(entry: &ServerEntry) -> Vec<ApprovalWarning> {
@@ -16,6 +16,11 @@ pub(super) fn warnings(entry: &ServerEntry) -> Vec<ApprovalWarning> {
         warnings.extend(foreign.map(|resource| ApprovalWarning::ForeignResource(resource.into())));
     }
     warnings
+}
+
+/// The file of variables that the request shows.
+pub(super) fn env_file(entry: &ServerEntry) -> Option<Lookup> {
+    Resolver::new(entry, &Answers::new()).project_env_file()
 }
 
 /// The members by which an entry decides where and as what the user logs in.

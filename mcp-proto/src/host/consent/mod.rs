@@ -12,7 +12,12 @@
 //!
 //! An approval is bound to the path of the file, the [folder](super::config::Source::folder) of the project, in which
 //! the program runs unless its entry names another, the name of the server and everything that the entry means, except
-//! whether it is enabled: any change asks again. The content of the program and of other files is not part of it.
+//! whether it is enabled, and to the variables of its `envFile`: any change asks again. The content of the program and of
+//! other files is not part of it.
+//!
+//! The names in an `envFile` are part of the request. A file [in the project](ApprovalRequest::env_file) is read before the
+//! request is shown, one elsewhere only once the server is approved, which then asks
+//! [again](Permit::env_file_request).
 
 mod approval;
 mod facts;

@@ -4,12 +4,16 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::{Approval, ApprovalRequest, Approvals};
-use crate::host::config::{Answers, Lookup, ResolveError, ResolvedSpec, Resolver, Scope, ServerEntry};
+use crate::host::config::{
+    Answers, EnvFileBinding, Lookup, ResolveError, ResolvedSpec, Resolver, Scope, ServerEntry,
+};
 
 /// The right to start a server as its entry says. Only [`ServerEntry::permit`] gives it.
 #[derive(Clone, Copy, Debug)]
 pub struct Permit<'a> {
     entry: &'a ServerEntry,
+    /// The content of the file of variables that the user has approved.
+    env_file: Option<EnvFileBinding>,
 }
 
 impl ServerEntry {
@@ -18,11 +22,13 @@ impl ServerEntry {
     /// # Errors
     /// If the user has to approve it first: returns the request to show. An application without a user to ask refuses the server.
     pub fn permit(&self, approvals: &Approvals) -> Result<Permit<'_>, Box<ApprovalRequest>> {
-        let is_permitted = match self.source().scope {
-            Scope::User => true,
-            Scope::Project => approvals.contains(&Approval::new(self)),
-        };
-        if is_permitted { Ok(Permit { entry: self }) } else { Err(Box::new(ApprovalRequest::new(self))) }
+        if self.source().scope == Scope::User {
+            return Ok(Permit { entry: self, env_file: None });
+        }
+        match approvals.find(&Approval::new(self)) {
+            Some(approval) => Ok(Permit { entry: self, env_file: approval.env_file() }),
+            None => Err(Box::new(ApprovalRequest::new(self))),
+        }
     }
 }
 
@@ -76,8 +82,32 @@ impl<'a> Permit<'a> {
     /// A variable that is absent keeps its reference in the arguments of a program that gets the variable itself.
     ///
     /// # Errors
-    /// If a value is missing that has no default, or a value cannot be used where it stands.
+    /// If a value is missing that has no default, or a value cannot be used where it stands; and
+    /// [`ResolveErrorKind::UnapprovedEnvFile`] if the file of variables of a project's server is not the one that was
+    /// approved: show the [request](Self::env_file_request) then.
+    ///
+    /// [`ResolveErrorKind::UnapprovedEnvFile`]: crate::host::config::ResolveErrorKind::UnapprovedEnvFile
     pub fn resolve(&self, answers: &Answers) -> Result<ResolvedSpec, ResolveError> {
-        Resolver::new(self.entry, answers).resolve()
+        Resolver::new(self.entry, answers).with_approved_env_file(self.env_file).resolve()
+    }
+
+    /// The request to approve the server with the file of variables that the answers have. `key` is random: see
+    /// [`ApprovalRequest::with_env_file`].
+    ///
+    /// # Errors
+    /// If there is no answer for the file, or it cannot be read.
+    pub fn env_file_request(
+        &self,
+        answers: &Answers,
+        key: [u8; 16],
+    ) -> Result<ApprovalRequest, ResolveError> {
+        let resolver = Resolver::new(self.entry, answers);
+        let request = ApprovalRequest::new(self.entry);
+        match resolver.answered_env_file()? {
+            Some(content) => {
+                request.with_env_file(content, key).map_err(|error| resolver.env_file_error(error))
+            }
+            None => Ok(request),
+        }
     }
 }

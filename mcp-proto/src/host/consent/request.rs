@@ -7,11 +7,12 @@ use core::fmt;
 use core::time::Duration;
 
 use super::{Approval, facts};
-use crate::HumanDuration;
-use crate::consent::{SafeText, UrlConsent, UrlWarning};
+use crate::consent::{SafeText, UrlConsent, UrlWarning, is_loader_variable};
+use crate::host::config::{DotenvError, EnvFileBinding, parse_dotenv};
 use crate::host::config::{
     HttpSpec, HttpTransport, Lookup, ServerEntry, ServerSpec, StdioSpec, Template, TransportSpec,
 };
+use crate::{HumanDuration, Secret};
 
 /// The question whether a project's server may start, with everything that the approval covers.
 ///
@@ -22,6 +23,8 @@ pub struct ApprovalRequest {
     approval: Approval,
     lines: Vec<RequestLine>,
     warnings: Vec<ApprovalWarning>,
+    /// The file of variables to show, if it is in the folder of the project.
+    env_file: Option<Lookup>,
 }
 
 impl ApprovalRequest {
@@ -39,7 +42,8 @@ impl ApprovalRequest {
         lines.add_use(spec);
         let mut warnings = warnings(spec);
         warnings.extend(facts::warnings(entry));
-        Self { approval: Approval::new(entry), lines: lines.0, warnings }
+        let env_file = facts::env_file(entry);
+        Self { approval: Approval::new(entry), lines: lines.0, warnings, env_file }
     }
 
     /// The path of the project's file.
@@ -60,6 +64,55 @@ impl ApprovalRequest {
     /// The parts that deserve a second look.
     pub fn warnings(&self) -> &[ApprovalWarning] {
         &self.warnings
+    }
+
+    /// The file of environment variables in the folder of the project: look it up before the request is shown, and add
+    /// it by [`with_env_file`](Self::with_env_file). `None` if there is none, or it is elsewhere: such a file is read
+    /// once the server is approved, and asked about then, by [`Permit::env_file_request`](super::Permit::env_file_request).
+    pub const fn env_file(&self) -> Option<&Lookup> {
+        self.env_file.as_ref()
+    }
+
+    /// Adds the names of the variables in the file, with this content, and binds the approval to them and to the values,
+    /// except those of [harmless](crate::consent::is_harmless_variable) variables. A change asks again.
+    ///
+    /// The approval is stored with a hash of the values under `key`: 16 random bytes, new for each request.
+    ///
+    /// ```
+    /// use mcp_proto::Secret;
+    /// use mcp_proto::host::config::{ConfigFile, Source};
+    /// use mcp_proto::host::consent::ApprovalRequest;
+    ///
+    /// let text = br#"{ "servers": { "db": { "command": "mcp-db", "envFile": ".env" } } }"#;
+    /// let server = &ConfigFile::parse(Source::project("/work/app/.vscode/mcp.json"), text).servers[0];
+    /// let request = ApprovalRequest::new(server);
+    /// assert!(request.env_file().is_some());
+    /// # let random = [7; 16];
+    /// let request = request.with_env_file(&Secret::new("DB_URL=db://localhost"), random)?;
+    /// assert!(request.to_string().contains("that file sets the variable: DB_URL"));
+    /// # Ok::<(), mcp_proto::host::config::DotenvError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the content is no file of variables.
+    pub fn with_env_file(mut self, content: &Secret, key: [u8; 16]) -> Result<Self, DotenvError> {
+        let variables = parse_dotenv(content.expose())?;
+        self.approval.bind_env_file(EnvFileBinding::new(&variables, key));
+        for name in variables.into_keys() {
+            if is_loader_variable(&name) {
+                self.warnings.push(ApprovalWarning::LoadsCode(name.clone()));
+            }
+            self.lines.push(RequestLine { label: "that file sets the variable", text: name });
+        }
+        Ok(self)
+    }
+
+    /// Says that the user has logged in at the server's URL, so that the server gets tokens of the user at once. Only the
+    /// application knows its tokens.
+    #[must_use]
+    pub fn with_login(mut self) -> Self {
+        self.warnings.push(ApprovalWarning::HasLogin);
+        self
     }
 
     /// The approval. Call it only if the user has seen the lines and agreed.
@@ -207,6 +260,8 @@ pub enum ApprovalWarning {
     Hidden,
     /// The project decides this member of the login: `issuer`, `clientId` or `resource`.
     ChoosesLogin(&'static str),
+    /// The user has logged in at the server's URL before.
+    HasLogin,
     /// The server gets tokens for this resource, which is neither its URL nor a parent of it.
     ForeignResource(String),
 }
@@ -224,6 +279,9 @@ impl fmt::Display for ApprovalWarning {
             }
             Self::ChoosesLogin(member) => {
                 write!(f, "the project, not you, chooses where or as what you log in, by \"{member}\"")
+            }
+            Self::HasLogin => {
+                f.write_str("you have logged in at this URL: the server is used in your name from the first connection on")
             }
             Self::ForeignResource(resource) => write!(
                 f,

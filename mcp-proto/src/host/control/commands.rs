@@ -153,6 +153,20 @@ impl ControlPlane {
         Ok(())
     }
 
+    /// Takes the approval of a server back: it ends, and asks again. Does nothing for a server that needs none.
+    ///
+    /// # Errors
+    ///
+    /// No such server is configured.
+    pub fn revoke_approval(&mut self, now: Instant, server: ServerId) -> Result<(), UnknownServer> {
+        let state = self.open_server(server)?;
+        if state.policy.approval.is_some() && state.approved {
+            state.approved = false;
+            self.restart(now, server, CallOutcome::Unavailable(Status::Unapproved));
+        }
+        Ok(())
+    }
+
     /// Keeps a server running for something other than a call: a task, a subscription, a question to the user. A lazy
     /// server starts, and is not stopped until [`release`](Self::release) was called as often.
     ///

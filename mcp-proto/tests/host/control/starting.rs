@@ -237,3 +237,24 @@ fn close_ends_everything_within_its_time() {
     let refused = host.plane.call(host.now, id("one"), CallOptions::default());
     assert_eq!(refused, Err(CallRefusal::Closed));
 }
+
+#[test]
+fn server_whose_approval_is_taken_back_ends_and_asks_again() {
+    let approved = content("content");
+    let mut policy = local("a");
+    policy.approval = Some(approved);
+    policy.is_approved = true;
+    let mut host = Host::new([("project", policy)]);
+    let generation = host.connected("project");
+    host.plane.revoke_approval(host.now, id("project")).unwrap();
+    assert_eq!(host.status("project"), Status::Unapproved);
+    assert_eq!(host.actions(), [Action::Disconnect { server: id("project"), generation }]);
+    host.ended("project", generation, None);
+    assert_eq!(host.actions(), [Action::AskApproval { server: id("project"), content: approved }]);
+    assert_eq!(host.plane.revoke_approval(host.now, id("none")), Err(UnknownServer));
+
+    let mut host = Host::new([("own", local("b"))]);
+    host.connected("own");
+    host.plane.revoke_approval(host.now, id("own")).unwrap();
+    assert_eq!((host.actions(), host.status("own")), (vec![], Status::Connected));
+}

@@ -4,17 +4,19 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use mcp_hyper::host::{FileStorage, Host};
-use mcp_proto::host::config::{Config, Scope, ServerEntry};
+use mcp_proto::host::config::{Config, Scope, ServerEntry, TransportSpec};
 use mcp_proto::host::consent::ApprovalRequest;
 use mcp_proto::host::tools::{ItemKind, PinChange};
 use serde_json::json;
 
+use super::checks::pending_request;
 use super::files::Configuration;
 use super::options::ApproveOptions;
 use super::session::{Session, wake_idle};
 use super::state;
 use crate::error::CommandError;
 use crate::interrupt;
+use crate::login;
 use crate::options::CommonOptions;
 use crate::server_requests::{NoAnswerError, TerminalPrompt, is_person_present};
 use crate::show;
@@ -50,23 +52,28 @@ pub(crate) async fn approve(
     }
     let (mut approved, mut declined) = (Vec::new(), Vec::new());
     for entry in entries {
-        let approvals = state::approvals(&storage).await?;
-        let Err(request) = entry.permit(&approvals) else {
-            if !common.json {
-                screen.line(Text::from(entry.name()).and(": it is approved already"))?;
+        let mut is_asked = false;
+        // A file of variables outside of the project is asked about once its server is approved.
+        while let Some(request) = pending_request(&entry, &state::approvals(&storage).await?, &configuration)?
+        {
+            is_asked = true;
+            let request = note_login(request, &entry, common).await?;
+            let shown = request.clone();
+            let is_agreed = ask(move |person| {
+                show_request(person, &shown);
+                agree(person, "Approve exactly this? [y]es, [n]o: ")
+            });
+            if !is_agreed.await? {
+                declined.push(entry.name().to_owned());
+                break;
             }
-            continue;
-        };
-        let shown = request.clone();
-        let is_agreed = ask(move |person| {
-            show_request(person, &shown);
-            agree(person, "Approve exactly this? [y]es, [n]o: ")
-        });
-        if is_agreed.await? {
-            state::change_approvals(&storage, |approvals| approvals.insert(request.approve())).await?;
+            let approval = request.approve();
+            state::change_approvals(&storage, move |approvals| approvals.insert(approval.clone())).await?;
+        }
+        if !is_asked && !common.json {
+            screen.line(Text::from(entry.name()).and(": it is approved already"))?;
+        } else if is_asked && declined.last().is_none_or(|name| name != entry.name()) {
             approved.push(entry.name().to_owned());
-        } else {
-            declined.push(entry.name().to_owned());
         }
     }
     if common.json {
@@ -79,6 +86,20 @@ pub(crate) async fn approve(
         screen.line(Text::from("Not approved ").and(name))?;
     }
     Ok(())
+}
+
+/// Says it if the server gets a login that the user has: the tokens in the store of `mcpio login`.
+async fn note_login(
+    request: ApprovalRequest,
+    entry: &ServerEntry,
+    common: &CommonOptions,
+) -> Result<ApprovalRequest, CommandError> {
+    let TransportSpec::Http(http) = &entry.spec().transport else { return Ok(request) };
+    if !http.url.is_literal() {
+        return Ok(request);
+    }
+    let is_logged_in = login::stored_authorization(&http.url.text(), common).await?.is_some();
+    Ok(if is_logged_in { request.with_login() } else { request })
 }
 
 /// The project's servers of these names; all of them if none is named.
@@ -110,14 +131,12 @@ async fn revoke(
     screen: &mut Screen,
 ) -> Result<(), CommandError> {
     let mut revoked = Vec::new();
-    state::change_approvals(storage, |approvals| {
-        for entry in entries {
-            if approvals.revoke(&entry.source().path, entry.name()) {
-                revoked.push(entry.name());
-            }
+    for entry in entries {
+        let (path, name) = (entry.source().path.clone(), entry.name().to_owned());
+        if state::change_approvals(storage, move |approvals| approvals.revoke(&path, &name)).await? {
+            revoked.push(entry.name());
         }
-    })
-    .await?;
+    }
     if common.json {
         return show::json(screen, &json!({ "revoked": revoked }));
     }

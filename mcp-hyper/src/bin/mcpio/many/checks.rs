@@ -2,17 +2,19 @@
 
 use std::collections::BTreeSet;
 use std::env;
-use std::fs;
 
+use mcp_hyper::host::read_file;
 use mcp_proto::Secret;
 use mcp_proto::host::config::{
-    Answers, Config, ConfigErrorKind, ENV_FILE_BYTES, Lookup, ResolveErrorKind, Scope, ServerEntry,
+    Answers, Config, ConfigErrorKind, ENV_FILE_BYTES, Lookup, PredefinedVariable, ResolveErrorKind, Scope,
+    ServerEntry,
 };
 use mcp_proto::host::consent::{ApprovalRequest, ApprovalWarning, Approvals, Permit};
 
 use super::files::Configuration;
 use super::hints;
 use super::options::ConfigOptions;
+use crate::error::CommandError;
 use crate::server_requests::is_person_present;
 
 /// Something that `doctor` says about a server or a file.
@@ -80,7 +82,7 @@ pub(super) fn check_entry(
         return vec![Finding::new(name, FindingKind::Note, "it is switched off")];
     }
     match entry.permit(approvals) {
-        Ok(permit) => missing(permit, configuration)
+        Ok(permit) => missing(permit, options, configuration)
             .into_iter()
             .map(|(what, next)| Finding::new(name, FindingKind::Wrong, what).with_next(next))
             .collect(),
@@ -102,17 +104,76 @@ pub(super) fn check_own_entry(entry: &ServerEntry) -> Vec<Finding> {
     let warnings = request.warnings().iter();
     let warnings = warnings.filter(|warning| matches!(warning, ApprovalWarning::ForeignResource(_)));
     let note = |what: String| Finding::new(Some(entry.name()), FindingKind::Note, what);
-    warnings.map(|warning| note(warning.to_string())).collect()
+    warnings.map(ToString::to_string).chain(relative_files(entry)).map(note).collect()
+}
+
+/// A warning if the user's server uses files of the working directory, by their relative paths. The home folder is the
+/// user's own.
+pub(super) fn relative_files(entry: &ServerEntry) -> Option<String> {
+    let folder = env::current_dir().ok()?;
+    if !entry.spec().enabled || env::home_dir().is_some_and(|home| home == folder) {
+        return None;
+    }
+    let paths = entry.relative_paths();
+    let files: Vec<String> = paths.into_iter().filter(|path| folder.join(path).is_file()).collect();
+    let folder = folder.display();
+    (!files.is_empty()).then(|| {
+        format!(
+            "server \"{}\" uses {} of the folder {folder}, where this command was started: if the server needs files \
+             of its own, write their whole paths, or \"cwd\", into its entry",
+            entry.name(),
+            files.join(", ")
+        )
+    })
+}
+
+/// The request to approve a server that is not approved as it is now, its file of variables included.
+pub(super) fn pending_request(
+    entry: &ServerEntry,
+    approvals: &Approvals,
+    configuration: &Configuration,
+) -> Result<Option<ApprovalRequest>, CommandError> {
+    let mut key = [0; 16];
+    getrandom::fill(&mut key).map_err(|error| CommandError::server(error.to_string()))?;
+    let permit = match entry.permit(approvals) {
+        Ok(permit) => permit,
+        Err(request) => {
+            let content =
+                request.env_file().and_then(|file| look_up(file, entry.source().scope, configuration));
+            let shown = content.map(|content| request.clone().with_env_file(&content, key));
+            // What is wrong with the file is said when the server starts.
+            return Ok(Some(shown.and_then(Result::ok).unwrap_or(*request)));
+        }
+    };
+    let mut answers = Answers::new();
+    loop {
+        let lookups = permit.unanswered(&answers);
+        if lookups.is_empty() {
+            break;
+        }
+        for lookup in lookups {
+            let value = look_up(&lookup, entry.source().scope, configuration);
+            answers.insert(lookup, value);
+        }
+    }
+    let resolved = permit.resolve(&answers).map_err(|error| error.kind);
+    let is_changed = matches!(resolved, Err(ResolveErrorKind::UnapprovedEnvFile));
+    Ok(is_changed.then(|| permit.env_file_request(&answers, key).ok()).flatten())
 }
 
 /// The values that a start lacks, each with what to do about it.
-fn missing(permit: Permit<'_>, configuration: &Configuration) -> Vec<(String, Option<String>)> {
+fn missing(
+    permit: Permit<'_>,
+    options: &ConfigOptions,
+    configuration: &Configuration,
+) -> Vec<(String, Option<String>)> {
+    let entry = permit.entry();
     let mut answers = Answers::new();
     let mut missing = Vec::new();
     let mut stand_ins = BTreeSet::new();
     loop {
         for lookup in permit.unanswered(&answers) {
-            let value = look_up(&lookup, configuration);
+            let value = look_up(&lookup, entry.source().scope, configuration);
             answers.insert(lookup, value);
         }
         match permit.resolve(&answers).map_err(|error| (error.kind.clone(), error)) {
@@ -123,10 +184,12 @@ fn missing(permit: Permit<'_>, configuration: &Configuration) -> Vec<(String, Op
                 let stand_in = if let Lookup::EnvFile(_) = lookup { "" } else { "http://localhost" };
                 answers.insert(lookup, Some(Secret::new(stand_in)));
             }
-            Err((_, error)) => {
+            Err((kind, error)) => {
                 // An error that a stand-in causes is no finding.
                 if stand_ins.is_empty() {
-                    missing.push((error.to_string(), None));
+                    let is_unapproved = kind == ResolveErrorKind::UnapprovedEnvFile;
+                    let next = is_unapproved.then(|| hints::approve(options, entry.name()));
+                    missing.push((error.to_string(), next));
                 }
                 return missing;
             }
@@ -134,14 +197,18 @@ fn missing(permit: Permit<'_>, configuration: &Configuration) -> Vec<(String, Op
     }
 }
 
-fn look_up(lookup: &Lookup, configuration: &Configuration) -> Option<Secret> {
+fn look_up(lookup: &Lookup, scope: Scope, configuration: &Configuration) -> Option<Secret> {
     match lookup {
         Lookup::Variable(name) => env::var(name).ok().map(Secret::new),
         Lookup::EnvFile(path) => {
-            let path = configuration.folder.join(path);
-            let is_file =
-                path.metadata().is_ok_and(|file| file.is_file() && file.len() <= ENV_FILE_BYTES as u64);
-            is_file.then(|| fs::read_to_string(path).ok()).flatten().map(Secret::new)
+            let content = read_file(&configuration.folder.join(path), scope, ENV_FILE_BYTES).ok()?;
+            String::from_utf8(content).ok().map(Secret::new)
+        }
+        Lookup::Predefined(PredefinedVariable::UserHome) => {
+            env::home_dir()?.into_os_string().into_string().ok().map(Secret::new)
+        }
+        Lookup::Predefined(PredefinedVariable::WorkspaceFolder) => {
+            configuration.folder.to_str().map(Secret::new)
         }
         // The user is asked.
         Lookup::Input(_) => is_person_present().then(|| Secret::new("http://localhost")),

@@ -5,10 +5,12 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use mcp_hyper::host::read_file;
 use mcp_proto::host::config::{
     Application, Config, ConfigFile, Folders, PROJECT_FILE_BYTES, Scope, Source, USER_FILE_BYTES,
 };
 
+use super::checks;
 use super::options::ConfigOptions;
 use crate::connect::quoted_word;
 use crate::error::CommandError;
@@ -51,7 +53,8 @@ impl Configuration {
         let folder = folder.map_or_else(env::current_dir, Ok);
         let folder =
             folder.map_err(|error| CommandError::Usage(format!("the working directory: {error}")))?;
-        let files = sources.into_iter().flat_map(|(source, path)| read_file(source, path, &folder)).collect();
+        let files =
+            sources.into_iter().flat_map(|(source, path)| parse_file(source, path, &folder)).collect();
         Ok(Self { files, folder })
     }
 
@@ -74,6 +77,11 @@ impl Configuration {
         let mut messages = Screen::messages();
         for error in config.errors() {
             messages.line(styled(BAD, "mcpio:").and(" ").and(error.to_string()))?;
+        }
+        for entry in config.servers() {
+            if let Some(warning) = checks::relative_files(entry) {
+                messages.line(styled(BAD, "mcpio:").and(" ").and(warning))?;
+            }
         }
         for omitted in config.omitted() {
             messages.line(styled(QUIET, format_args!("left out: {omitted}")))?;
@@ -141,7 +149,7 @@ fn absolute(path: &Path) -> Result<String, CommandError> {
 }
 
 /// Reads a file. The user's file of Claude Code counts as two: its servers for the project in this folder, then the others.
-fn read_file(source: Source, path: &Path, folder: &Path) -> Vec<ConfigFile> {
+fn parse_file(source: Source, path: &Path, folder: &Path) -> Vec<ConfigFile> {
     let text = match content(&source, path) {
         Ok(text) => text,
         Err(error) => return vec![ConfigFile::unreadable(source, error.to_string())],
@@ -158,12 +166,12 @@ fn read_file(source: Source, path: &Path, folder: &Path) -> Vec<ConfigFile> {
 
 /// The content of a file, at most one byte more than is allowed.
 pub(super) fn content(source: &Source, path: &Path) -> io::Result<Vec<u8>> {
-    let most = match source.scope {
-        Scope::User => USER_FILE_BYTES,
-        Scope::Project => PROJECT_FILE_BYTES,
-    };
+    if source.scope == Scope::Project {
+        return read_file(path, source.scope, PROJECT_FILE_BYTES);
+    }
+    // The user may name a pipe.
     let mut text = Vec::new();
-    File::open(path)?.take(most as u64 + 1).read_to_end(&mut text)?;
+    File::open(path)?.take(USER_FILE_BYTES as u64 + 1).read_to_end(&mut text)?;
     Ok(text)
 }
 
