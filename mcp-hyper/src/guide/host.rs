@@ -49,7 +49,8 @@
 //!
 //! A file that comes with a project (`Source::project`) may name any command. Its servers start nothing, connect
 //! nowhere and read no variable until the user has approved exactly that entry: `mcp_proto::host::consent`.
-//! `HostOptions::on_approval_request` asks, `Host::approve` answers.
+//! `HostOptions::on_approval_request` asks, `Host::approve` answers. Its programs run in the project's folder; a change
+//! of its `envFile` asks again. Read such files by `host::read_file`, which no pipe blocks.
 //!
 //! # What an application shows
 //!

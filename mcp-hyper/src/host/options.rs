@@ -182,7 +182,8 @@ impl HostOptions {
     }
 
     /// Looks up the values that configurations refer to: variables, inputs, and files of variables. It is called for
-    /// each start of a server; nothing that it returns is kept. Where it returns `None`, the value is looked up as by
+    /// each start of a server, and for the file of variables whose names a request of approval shows; nothing that it
+    /// returns is kept. Where it returns `None`, the value is looked up as by
     /// default: variables in the environment of this process, files of variables on disk, and inputs nowhere.
     ///
     /// The future runs inside of the driver: it must not block.

@@ -113,6 +113,13 @@ fn approval_warns_of_a_login_that_the_project_chooses() {
 }
 
 #[test]
+fn approval_says_that_the_user_has_a_login() {
+    let request = request(&server(PATH, r#"{ "url": "https://a.example/mcp" }"#)).with_login();
+    assert_eq!(request.warnings(), [ApprovalWarning::HasLogin]);
+    assert!(request.to_string().contains("you have logged in at this URL"), "{request}");
+}
+
+#[test]
 fn users_entry_with_a_foreign_resource_is_warned_of() {
     let own = entry(&with_resource("https://a.example/mcp", "https://b.example/"));
     let warnings = ApprovalRequest::new(&own).warnings().to_vec();

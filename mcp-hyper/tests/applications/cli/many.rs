@@ -588,15 +588,35 @@ fn login_without_a_browser_ends_with_the_url_that_the_user_pastes() {
     let file = home.servers("servers.json", json!({ "web": { "url": town.url() } }));
     let lines: [&[&str]; 2] = [&["web", "--user-config", &file], &[&town.url()]];
     for (number, line) in (0..).zip(lines) {
-        let tokens = home.path(&format!("tokens-{number}"));
-        let words = [&["login", "--no-browser", "--tokens", &tokens], line].concat();
-        let mut login = TerminalProgram::start(&mut home.command(&words));
-        login.answer("paste the URL", 1, "http://127.0.0.1/callback?code=code-1&state=other\n");
-        let shown = login.shown();
-        let page = shown.lines().find_map(|line| line.trim().strip_prefix("http://")).unwrap();
-        let left = smol::block_on(visit("GET", &format!("http://{page}")));
-        login.answer("paste the whole URL", 1, &format!("{}\n", left.location().unwrap()));
-        let ended = login.end();
-        assert!(ended.code == 0 && ended.out.contains("Logged in"), "{}{}", ended.out, ended.err);
+        log_in_by_pasting(&home, &home.path(&format!("tokens-{number}")), line);
+    }
+}
+
+/// Logs in with these words of the command line, and stores the tokens in this folder.
+fn log_in_by_pasting(home: &Home, tokens: &str, line: &[&str]) {
+    let words = [&["login", "--no-browser", "--tokens", tokens], line].concat();
+    let mut login = TerminalProgram::start(&mut home.command(&words));
+    login.answer("paste the URL", 1, "http://127.0.0.1/callback?code=code-1&state=other\n");
+    let shown = login.shown();
+    let page = shown.lines().find_map(|line| line.trim().strip_prefix("http://")).unwrap();
+    let left = smol::block_on(visit("GET", &format!("http://{page}")));
+    login.answer("paste the whole URL", 1, &format!("{}\n", left.location().unwrap()));
+    let ended = login.end();
+    assert!(ended.code == 0 && ended.out.contains("Logged in"), "{}{}", ended.out, ended.err);
+}
+
+#[test]
+fn approval_says_that_the_user_is_logged_in_at_the_projects_url() {
+    let home = Home::new("known-login");
+    let town = smol::block_on(AuthTestbed::new());
+    let tokens = home.path("tokens");
+    log_in_by_pasting(&home, &tokens, &[&town.url()]);
+    let file = home.servers("project/.mcp.json", json!({ "theirs": { "url": town.url() } }));
+    for (tokens, is_said) in [(tokens, true), (home.path("none"), false)] {
+        let words = ["approve", "--config", &file, "--tokens", &tokens];
+        let mut terminal = TerminalProgram::start(&mut home.command(&words));
+        terminal.answer("Approve exactly this?", 1, "n\n");
+        let shown = terminal.end().err;
+        assert_eq!(shown.contains("you have logged in at this URL"), is_said, "{shown}");
     }
 }
