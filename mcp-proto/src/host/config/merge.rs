@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::{ConfigError, ConfigFile, Diagnostic, Fingerprint, MAX_SERVERS, Scope, ServerEntry, ServerId};
-use crate::consent::SafeText;
+use crate::consent::{SafeText, skeleton};
 
 /// The servers of several files, each once, and the servers that were omitted.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +22,8 @@ impl Config {
     /// Merges files: the user's in the given order, then the project's in theirs.
     ///
     /// - The first server of a name counts. A project's server never takes the name of a user's, not even of one that
-    ///   is disabled, filtered out or wrong, and not with letters of another case either.
+    ///   is disabled, filtered out or wrong, and no name that looks like it either. Of a user's file that cannot be
+    ///   parsed, all texts that may be names count.
     /// - A server that is already there under another name is left out if both are enabled.
     pub fn merge(files: impl IntoIterator<Item = ConfigFile>) -> Self {
         Self::merge_filtered(files, |_| true)
@@ -113,6 +114,8 @@ struct KnownServers {
     /// The names of the user's servers in lower case, of those too that are wrong or filtered out: no project gets
     /// one of them.
     reserved: BTreeSet<String>,
+    /// The same names as a reader sees them.
+    skeletons: BTreeSet<String>,
     /// The connections of enabled servers.
     connections: BTreeMap<Fingerprint, ServerId>,
 }
@@ -121,7 +124,10 @@ impl KnownServers {
     fn reserve(&mut self, file: &ConfigFile) {
         let wrong = file.errors.iter().filter_map(|error| error.server.as_deref());
         let names = file.servers.iter().map(ServerEntry::name).chain(wrong);
-        self.reserved.extend(names.map(str::to_lowercase));
+        for name in names.chain(file.possible_names.iter().map(String::as_str)) {
+            self.reserved.insert(name.to_lowercase());
+            self.skeletons.insert(skeleton(name));
+        }
     }
 
     fn omission_reason(
@@ -129,10 +135,13 @@ impl KnownServers {
         server: &ServerEntry,
         keep: &mut impl FnMut(&ServerEntry) -> bool,
     ) -> Option<OmissionReason> {
-        let is_reserved =
-            server.source().scope == Scope::Project && self.reserved.contains(&server.name().to_lowercase());
+        let is_of_project = server.source().scope == Scope::Project;
+        let is_reserved = is_of_project && self.reserved.contains(&server.name().to_lowercase());
         if is_reserved || self.names.contains(server.name()) {
             return Some(OmissionReason::NameTaken);
+        }
+        if is_of_project && self.skeletons.contains(&skeleton(server.name())) {
+            return Some(OmissionReason::SimilarName);
         }
         if !keep(server) {
             return Some(OmissionReason::Filtered);
@@ -172,6 +181,8 @@ pub enum OmissionReason {
     /// Another server has the name: an earlier one of the same kind, or a user's server, which may itself be wrong or
     /// filtered out.
     NameTaken,
+    /// A user's server has a name that looks like this one of a project's.
+    SimilarName,
     /// This server has the same program or URL.
     SameServer(ServerId),
     /// The application's filter does not keep it.
@@ -184,6 +195,9 @@ impl fmt::Display for OmissionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NameTaken => f.write_str("another server has the name: rename one of them"),
+            Self::SimilarName => {
+                f.write_str("one of your servers has a name that looks like it: rename one of them")
+            }
             Self::SameServer(_) => f.write_str("the same server is configured under another name"),
             Self::Filtered => f.write_str("the application does not use it"),
             Self::TooMany => write!(f, "there are {MAX_SERVERS} servers already"),

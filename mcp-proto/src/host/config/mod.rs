@@ -49,6 +49,7 @@ mod projects;
 mod read;
 mod resolve;
 mod resource;
+mod salvage;
 mod spec;
 mod template;
 mod timeouts;

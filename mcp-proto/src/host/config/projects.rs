@@ -35,6 +35,7 @@ impl ConfigFile {
             Ok(document) => file.read(document),
             Err(kind) => file.error(None, kind),
         }
+        file.salvage_names(text);
         file
     }
 }

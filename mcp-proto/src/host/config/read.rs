@@ -9,6 +9,7 @@ use core::time::Duration;
 use super::application::References;
 use super::document::{Document, position};
 use super::members::{Members, Unit, duration, text, texts, wrong_type};
+use super::salvage::possible_names;
 use super::spec::websocket_url;
 use super::value::{Table, Value};
 use super::{
@@ -48,6 +49,9 @@ pub struct ConfigFile {
     pub errors: Vec<ConfigError>,
     /// The parts that were ignored.
     pub diagnostics: Vec<Diagnostic>,
+    /// Texts that may be names of servers, if the file or a table of servers in it cannot be read. No project's server
+    /// gets one of them.
+    pub(super) possible_names: BTreeSet<String>,
 }
 
 impl ConfigFile {
@@ -61,7 +65,19 @@ impl ConfigFile {
             Ok(document) => file.read(document),
             Err(kind) => file.error(None, kind),
         }
+        file.salvage_names(text);
         file
+    }
+
+    /// Finds the names of servers in a file of the user that is not read as a whole.
+    pub(super) fn salvage_names(&mut self, text: &[u8]) {
+        let is_damage = |error: &ConfigError| {
+            use ConfigErrorKind::{FileTooLarge, NotATable, Syntax, TooManyServers};
+            matches!(error.kind, FileTooLarge(_) | NotATable(_) | Syntax { .. } | TooManyServers)
+        };
+        if self.source.scope == Scope::User && self.errors.iter().any(is_damage) {
+            self.possible_names = possible_names(text, is_toml(&self.source));
+        }
     }
 
     /// A file that could not be read, for a reason to show to the user. A file that does not exist is no error.
@@ -87,7 +103,13 @@ impl ConfigFile {
     }
 
     pub(super) fn new(source: Source) -> Self {
-        Self { source: Arc::new(source), servers: Vec::new(), errors: Vec::new(), diagnostics: Vec::new() }
+        Self {
+            source: Arc::new(source),
+            servers: Vec::new(),
+            errors: Vec::new(),
+            diagnostics: Vec::new(),
+            possible_names: BTreeSet::new(),
+        }
     }
 
     pub(super) fn error(&mut self, server: Option<&str>, kind: ConfigErrorKind) {
@@ -193,12 +215,13 @@ pub(super) fn decoded<'a>(source: &Source, text: &'a [u8]) -> Result<&'a str, Co
 
 fn document(source: &Source, text: &[u8]) -> Result<Document, ConfigErrorKind> {
     let text = decoded(source, text)?;
-    let is_toml = source.path.rsplit_once('.').is_some_and(|(_, end)| end.eq_ignore_ascii_case("toml"));
-    if is_toml || source.application == Application::Codex {
-        Document::from_toml(text)
-    } else {
-        Document::from_json(text)
-    }
+    if is_toml(source) { Document::from_toml(text) } else { Document::from_json(text) }
+}
+
+fn is_toml(source: &Source) -> bool {
+    let extension = source.path.rsplit_once('.').map(|(_, extension)| extension);
+    extension.is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))
+        || source.application == Application::Codex
 }
 
 /// Reads the declaration of an input that the user types or picks: the output of a command is none.

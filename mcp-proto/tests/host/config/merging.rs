@@ -45,6 +45,46 @@ fn project_never_takes_the_name_of_a_users_server() {
 }
 
 #[test]
+fn project_never_takes_a_name_that_looks_like_a_users_server() {
+    let mine = servers(r#""github": { "command": "git" }, "my files": { "command": "files" }"#);
+    let theirs = servers(
+        r#""gіthub": { "command": "a" }, "GitHuЬ": { "command": "b" }, "git\u200bhub": { "command": "c" },
+        "ｇithub": { "command": "d" }, "g1thub ": { "command": "e" }, "my_files": { "command": "f" },
+        "gitlab": { "command": "g" }"#,
+    );
+    let config = Config::merge([user("/u.json", &mine), project(PROJECT, &theirs)]);
+    assert_eq!(names(&config), ["github", "my files", "gitlab"]);
+    assert_eq!(config.omitted().len(), 6);
+    assert!(config.omitted().iter().all(|left| left.reason == OmissionReason::SimilarName));
+    assert!(config.omitted()[0].to_string().ends_with("looks like it: rename one of them"));
+    // The user may have such names, and projects among themselves.
+    let both = Config::merge([user("/u.json", &theirs), user("/v.json", &mine)]);
+    assert_eq!(both.servers().len(), 9);
+}
+
+#[test]
+fn damaged_file_of_a_user_reserves_the_names_in_it() {
+    let theirs =
+        servers(r#""git": { "command": "evil" }, "GIT": { "command": "evil" }, "own": { "command": "own" }"#);
+    for (path, damaged) in [
+        ("/u.json", r#"{ "mcpServers": { "git": { "command": "git" } "#),
+        ("/u.json", r#"{ "mcpServers": { "git: { "command": "git" } } }"#),
+        ("/u.json", r#"{ "mcpServers": [{ "git": { "command": "git" } }] }"#),
+        ("/.codex/config.toml", "[mcp_servers.git]\ncommand = git"),
+    ] {
+        let config = Config::merge([project(PROJECT, &theirs), user(path, damaged)]);
+        assert_eq!(names(&config), ["own"], "{damaged}");
+        assert_eq!(config.errors().len(), 1);
+    }
+    // A project's file reserves nothing.
+    let config = Config::merge([
+        project("/work/other/.mcp.json", r#"{ "mcpServers": { "git": "#),
+        project(PROJECT, &servers(r#""git": { "command": "git" }"#)),
+    ]);
+    assert_eq!(names(&config), ["git"]);
+}
+
+#[test]
 fn same_server_in_two_files_is_recognised_whatever_its_name_and_spelling() {
     let first = servers(
         r#""search": { "url": "HTTPS://Search.Example:443", "headers": { "X-A": "1", "authorization": "Bearer ${TOKEN}" } },
