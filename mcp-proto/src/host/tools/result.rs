@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use core::fmt::Write as _;
 
 use super::text::{prefix_of, suffix_of};
+use crate::consent::{SafeText, is_opening_bracket, prototype};
 use crate::schema::{
     CallToolResult, ContentBlock, EmbeddedResource, GetPromptResult, ReadResourceResult, Role,
 };
@@ -113,7 +114,7 @@ impl ModelContent {
     /// The content as one text, for models that read nothing else.
     ///
     /// Images and audio are described. A failure begins with `Tool error: `. Lines of the host begin with `[host] `;
-    /// where a server writes that, `> ` is put before it.
+    /// where a server writes that, or something that looks like it, `> ` is put before it.
     pub fn to_text(&self) -> String {
         let mut text = String::from(if self.is_error { "Tool error: " } else { "" });
         for (index, part) in self.parts.iter().enumerate() {
@@ -122,7 +123,7 @@ impl ModelContent {
             }
             match part {
                 ModelPart::Text { text: own, author: Author::Server } => {
-                    text.push_str(&own.replace(HOST_MARK, "> [host] "));
+                    push_quoted(&mut text, own);
                 }
                 ModelPart::Text { text: own, author: Author::Host } => {
                     for line in own.split_inclusive('\n') {
@@ -135,6 +136,47 @@ impl ModelContent {
             }
         }
         text
+    }
+}
+
+/// Adds a server's text, with `> ` before whatever looks like the mark of the host.
+fn push_quoted(text: &mut String, own: &str) {
+    let mut copied = 0;
+    // Whether only spaces and marks of quotes and lists stand before on the line.
+    let mut begins_line = true;
+    for (at, character) in own.char_indices() {
+        if is_opening_bracket(character)
+            && let Some((before, imitation)) = own.split_at_checked(at)
+            && let Some(after) = after_host_mark(imitation)
+            && (begins_line
+                || after.starts_with(|next: char| next.is_whitespace() || SafeText::is_unsafe(next)))
+        {
+            text.push_str(before.get(copied..).unwrap_or_default());
+            text.push_str("> ");
+            copied = at;
+        }
+        begins_line = match character {
+            '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}' => true,
+            _ => begins_line && (prototype(character).is_none_or(|it| " >*-#".contains(it))),
+        };
+    }
+    text.push_str(own.get(copied..).unwrap_or_default());
+}
+
+/// The text behind the mark of the host, or what looks like it, with which this text begins.
+fn after_host_mark(text: &str) -> Option<&str> {
+    let mut characters = text.chars();
+    let mut expected = HOST_MARK.trim_end().chars();
+    let mut next = expected.next()?;
+    loop {
+        match prototype(characters.next()?) {
+            Some(character) if character == next => match expected.next() {
+                Some(expected) => next = expected,
+                None => return Some(characters.as_str()),
+            },
+            None | Some(' ') => {}
+            Some(_) => return None,
+        }
     }
 }
 
