@@ -1,6 +1,7 @@
 //! Escaping of a peer's text for terminals, logs, dialogs and shells.
 
-use alloc::string::String;
+use alloc::string::{String, ToString as _};
+use alloc::vec::Vec;
 use core::fmt::{self, Write as _};
 
 /// Displays a peer's text safely: it cannot control a terminal, reorder the text around it or hide in it.
@@ -47,6 +48,34 @@ impl<'a> SafeText<'a> {
     /// value. Line breaks and tabs between the values are kept. Text that is not JSON is escaped in the same way.
     pub const fn json(text: &'a str) -> Self {
         Self { text, form: TextForm::Json }
+    }
+
+    /// Splits a [line](Self::line) into pieces for the rows of a terminal: the first fills at most `first` columns, each
+    /// other at most `next`. A first piece without room is empty.
+    ///
+    /// A terminal wraps a long line so that padded text within it passes for a line of the program. A program that
+    /// shows the pieces in rows of their own, each but the first behind a mark, shows whose text they are. Characters
+    /// beyond ASCII count as two columns.
+    ///
+    /// ```
+    /// use mcp_proto::consent::SafeText;
+    ///
+    /// assert_eq!(SafeText::wrap_line("one two three", 8, 4), ["one two ", "thre", "e"]);
+    /// ```
+    pub fn wrap_line(text: &str, first: usize, next: usize) -> Vec<String> {
+        let (mut rows, mut row) = (Vec::new(), String::new());
+        let (mut room, mut filled) = (first, 0_usize);
+        for character in SafeText::line(text).to_string().chars() {
+            let columns = if character.is_ascii() { 1 } else { 2 };
+            filled = filled.saturating_add(columns);
+            if filled > room {
+                rows.push(core::mem::take(&mut row));
+                (room, filled) = (next.max(2), columns);
+            }
+            row.push(character);
+        }
+        rows.push(row);
+        rows
     }
 
     /// Whether a character is unsafe to show, and so written as an escape. Unsafe are:
@@ -144,8 +173,6 @@ pub fn shell_word(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use alloc::string::ToString as _;
-
     use super::*;
 
     #[test]
@@ -200,6 +227,19 @@ mod tests {
         assert_eq!(SafeText::line("\u{1b}[2J\u{1b}[").to_string(), "\\u{1b}[2J\\u{1b}[");
         // The text around an omitted sequence must not join to a new sequence.
         assert_eq!(SafeText::line("\u{1b}\u{1b}[m[31mx").to_string(), "\\u{1b}[31mx");
+    }
+
+    #[test]
+    fn wrapped_line_omits_nothing_and_fits_its_rows() {
+        for text in ["", "a", "one two three four", "緑茶緑茶緑茶", "a\n\u{202e}b", &" ".repeat(50)] {
+            for (first, next) in [(0, 4), (3, 4), (7, 2), (80, 80)] {
+                let rows = SafeText::wrap_line(text, first, next);
+                assert_eq!(rows.concat(), SafeText::line(text).to_string());
+                let columns =
+                    |row: &String| row.chars().map(|c| if c.is_ascii() { 1 } else { 2 }).sum::<usize>();
+                assert!(columns(&rows[0]) <= first && rows[1..].iter().all(|row| columns(row) <= next));
+            }
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Environment variables that do not decide which code a program runs.
+//! Environment variables by what they can do to the program that gets them.
 
-/// Whether a value of this environment variable can do no harm: the variable sets a language, a time zone, a terminal, a
-/// level of logging, or a similar choice of the program itself.
+/// Whether a value of this environment variable changes neither the code that a program runs nor where it connects: the
+/// variable sets a language, a time zone, a terminal or a level of logging, or its name is that of a credential.
 ///
 /// All others may load code, redirect connections or choose files, in a way that depends on the program, so the user
 /// must see their values. Names are compared as they are written.
@@ -10,15 +10,17 @@
 /// use mcp_proto::consent::is_harmless_variable;
 ///
 /// assert!(is_harmless_variable("LOG_LEVEL") && is_harmless_variable("LC_ALL"));
-/// assert!(!is_harmless_variable("NODE_OPTIONS") && !is_harmless_variable("PATH"));
+/// assert!(is_harmless_variable("SEARCH_API_KEY"));
+/// assert!(!is_harmless_variable("NODE_OPTIONS") && !is_harmless_variable("SEARCH_URL"));
 /// ```
 pub fn is_harmless_variable(name: &str) -> bool {
-    const NAMES: [&str; 19] = [
+    const NAMES: [&str; 24] = [
+        "API_KEY",
         "CI",
         "CLICOLOR",
         "COLORTERM",
         "COLUMNS",
-        "DEBUG",
+        "DO_NOT_TRACK",
         "FORCE_COLOR",
         "LANG",
         "LANGUAGE",
@@ -28,17 +30,28 @@ pub fn is_harmless_variable(name: &str) -> bool {
         "NODE_ENV",
         "NO_COLOR",
         "PORT",
+        "PYTHONDONTWRITEBYTECODE",
+        "PYTHONIOENCODING",
         "PYTHONUNBUFFERED",
+        "PYTHONUTF8",
         "RUST_BACKTRACE",
         "RUST_LOG",
         "TERM",
+        "TOKEN",
         "TZ",
     ];
-    name.starts_with("LC_") || NAMES.contains(&name)
+    // A warning at each credential, which most servers need, would hide the warnings that matter.
+    const ENDINGS: [&str; 5] = ["_API_KEY", "_LOG_LEVEL", "_PASSWORD", "_SECRET", "_TOKEN"];
+    let is_known = name.starts_with("LC_")
+        || NAMES.contains(&name)
+        || ENDINGS.iter().any(|ending| name.ends_with(ending));
+    is_known && !is_loader_variable(name)
 }
 
-/// Whether this environment variable makes a program, or the programs that it starts, load other code or commands.
-/// Systems differ in the case of names, so upper and lower case are equal here.
+/// Whether this environment variable is known to make a program, or the programs that it starts, load other code, run
+/// other commands or connect elsewhere. The list is not complete: what is not
+/// [harmless](is_harmless_variable) may do so too. Systems differ in the case of names, so upper and lower case are
+/// equal here.
 ///
 /// ```
 /// use mcp_proto::consent::is_loader_variable;
@@ -47,34 +60,89 @@ pub fn is_harmless_variable(name: &str) -> bool {
 /// assert!(!is_loader_variable("API_KEY"));
 /// ```
 pub fn is_loader_variable(name: &str) -> bool {
-    const NAMES: [&str; 25] = [
+    const NAMES: [&str; 55] = [
+        "ALL_PROXY",
+        "APPDATA",
         "BASH_ENV",
         "CLASSPATH",
-        "COR_PROFILER",
+        "COMSPEC",
         "CORECLR_PROFILER",
+        "COR_PROFILER",
+        "DENO_DIR",
+        "DOCKER_CONFIG",
+        "DOCKER_HOST",
         "DOTNET_STARTUP_HOOKS",
+        "EDITOR",
+        "ELECTRON_RUN_AS_NODE",
         "ENV",
+        "GCONV_PATH",
+        "GEM_HOME",
         "GEM_PATH",
-        "GIT_EXEC_PATH",
-        "GIT_SSH",
-        "GIT_SSH_COMMAND",
+        "HOME",
+        "HTTPS_PROXY",
+        "HTTP_PROXY",
+        "IFS",
+        "JAVA_HOME",
         "JAVA_TOOL_OPTIONS",
         "JDK_JAVA_OPTIONS",
+        "LESSOPEN",
+        "LOCALAPPDATA",
+        "LUA_CPATH",
+        "LUA_INIT",
+        "LUA_PATH",
+        "NODE_EXTRA_CA_CERTS",
         "NODE_OPTIONS",
         "NODE_PATH",
+        "NODE_TLS_REJECT_UNAUTHORIZED",
+        "OPENSSL_CONF",
+        "PAGER",
         "PATH",
+        "PATHEXT",
+        "PERL5DB",
         "PERL5LIB",
         "PERL5OPT",
+        "PERLLIB",
+        "PHPRC",
+        "PHP_INI_SCAN_DIR",
         "PROMPT_COMMAND",
-        "PYTHONHOME",
-        "PYTHONPATH",
-        "PYTHONSTARTUP",
+        "PS4",
         "RUBYLIB",
         "RUBYOPT",
+        "SHELL",
         "SHELLOPTS",
+        "SSL_CERT_DIR",
+        "SSL_CERT_FILE",
+        "USERPROFILE",
+        "XDG_CONFIG_HOME",
+        "ZDOTDIR",
         "_JAVA_OPTIONS",
     ];
-    const PREFIXES: [&str; 7] = ["DYLD_", "GIT_CONFIG", "LD_", "NPM_CONFIG_", "PIP_", "UV_", "BUN_CONFIG_"];
+    const PREFIXES: [&str; 20] = [
+        "BASH_FUNC_",
+        "BUNDLE_",
+        "BUN_CONFIG_",
+        "CARGO_",
+        "DYLD_",
+        "GIT_ASKPASS",
+        "GIT_CONFIG",
+        "GIT_DIR",
+        "GIT_EDITOR",
+        "GIT_EXEC",
+        "GIT_EXTERNAL",
+        "GIT_PAGER",
+        "GIT_PROXY",
+        "GIT_SSH",
+        "GIT_TEMPLATE",
+        "LD_",
+        "NPM_CONFIG_",
+        "PIP_",
+        "PYTHON",
+        "UV_",
+    ];
+    // These of Python choose no code.
+    const OTHERS: [&str; 4] =
+        ["PYTHONDONTWRITEBYTECODE", "PYTHONIOENCODING", "PYTHONUNBUFFERED", "PYTHONUTF8"];
     let name = name.to_ascii_uppercase();
-    NAMES.contains(&name.as_str()) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    let is_known = NAMES.contains(&name.as_str()) || PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+    is_known && !OTHERS.contains(&name.as_str())
 }

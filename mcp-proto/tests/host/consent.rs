@@ -49,9 +49,9 @@ fn request_shows_everything_that_the_approval_covers() {
   with the argument: two words
   with the argument: ${workspaceFolder}
   in the folder: /tmp
-  sets the variable: API_KEY
-  sets the variable: KEY
-  sets the variable: TOKEN
+  sets the variable: API_KEY=s3cret
+  sets the variable: KEY=${input:key}
+  sets the variable: TOKEN=${env:GITHUB_TOKEN}
   sets the variables of the file: ${env:DIR}/.env
   reads the variable: DIR
   reads the variable: GITHUB_TOKEN
@@ -61,7 +61,8 @@ fn request_shows_everything_that_the_approval_covers() {
   offers the tool: read
   does not offer the tool: write
   may start for: any time
-  may answer within: any time"
+  may answer within: any time
+  warning: the program decides what the variable KEY changes: read its value"
     );
     assert!(!format!("{request:?}").contains("two words"));
 }
@@ -78,7 +79,7 @@ fn request_shows_a_connection() {
     let shown = server.permit(&Approvals::new()).unwrap_err().to_string();
     for line in [
         "connects by HTTP+SSE to: http://user@xn--e-0ga.example/${env:TEAM}",
-        "sends the header: authorization",
+        "sends the header: authorization: Bearer ${env:GITHUB_TOKEN}",
         "logs in as the client: app",
         "logs in with: a secret of its own",
         "logs in at: https://login.example",
@@ -92,18 +93,94 @@ fn request_shows_a_connection() {
     assert!(!shown.contains("s3cret"));
 }
 
+fn warnings(json: &str) -> Vec<ApprovalWarning> {
+    server(PATH, json).permit(&Approvals::new()).unwrap_err().warnings().to_vec()
+}
+
 #[test]
 fn request_warns_of_shells_loaders_and_urls() {
-    let warnings = |json| server(PATH, json).permit(&Approvals::new()).unwrap_err().warnings().to_vec();
     assert_eq!(warnings(r#"{ "command": "npx" }"#), []);
     assert_eq!(warnings(r#"{ "command": "/bin/SH", "args": ["-c", "x"] }"#), [ApprovalWarning::Shell]);
     assert_eq!(warnings(r#"{ "command": "C:\\Windows\\cmd.exe" }"#), [ApprovalWarning::Shell]);
     assert_eq!(
-        warnings(r#"{ "command": "node", "env": { "NODE_OPTIONS": "--require ./evil", "A": "b" } }"#),
+        warnings(r#"{ "command": "node", "env": { "NODE_OPTIONS": "--require ./evil", "LANG": "b" } }"#),
         [ApprovalWarning::LoadsCode("NODE_OPTIONS".into())]
     );
     assert_eq!(warnings(r#"{ "command": "${env:RUN}" }"#), [ApprovalWarning::Hidden]);
     assert_eq!(warnings(r#"{ "url": "http://a.example" }"#).len(), 1);
+}
+
+#[test]
+fn request_warns_of_every_variable_that_is_not_known_to_be_harmless() {
+    for name in [
+        "npm_config_registry",
+        "PIP_INDEX_URL",
+        "UV_DEFAULT_INDEX",
+        "GIT_SSH_COMMAND",
+        "GIT_CONFIG_COUNT",
+        "NODE_PATH",
+        "JAVA_TOOL_OPTIONS",
+        "DOTNET_STARTUP_HOOKS",
+        "PYTHONHOME",
+        "PERL5LIB",
+        "RUBYLIB",
+        "HOME",
+        "HTTPS_PROXY",
+        "NODE_EXTRA_CA_CERTS",
+        "DOCKER_HOST",
+        "LD_PRELOAD_TOKEN",
+    ] {
+        let json = serde_json::json!({ "command": "x", "env": { name: "y", "SEARCH_API_KEY": "z" } });
+        assert_eq!(warnings(&json.to_string()), [ApprovalWarning::LoadsCode(name.into())]);
+    }
+    let json = r#"{ "command": "x", "env": { "LOG_LEVEL": "debug", "PLUGINS": "./a", "lang": "b" } }"#;
+    let unknown = |name: &str| ApprovalWarning::UnknownVariable(name.into());
+    assert_eq!(warnings(json), [unknown("PLUGINS"), unknown("lang")]);
+}
+
+#[test]
+fn interpreter_with_code_in_its_arguments_counts_as_a_shell() {
+    for json in [
+        r#"{ "command": "python3.12", "args": ["-W", "ignore", "-c", "x"] }"#,
+        r#"{ "command": "node", "args": ["--import", "data:text/javascript,x", "server.js"] }"#,
+        r#"{ "command": "env", "args": ["A=b", "server"] }"#,
+        r#"{ "command": "busybox", "args": ["sh"] }"#,
+        r#"{ "command": "uv", "args": ["run", "python", "-c", "x"] }"#,
+        // Nothing sets the variable, so that the default counts.
+        r#"{ "command": "node", "args": ["${env:NOT_SET:--e}", "x"] }"#,
+    ] {
+        assert_eq!(warnings(json), [ApprovalWarning::Shell], "{json}");
+    }
+    assert_eq!(warnings(r#"{ "command": "python3", "args": ["server.py", "-c", "x"] }"#), []);
+}
+
+#[test]
+fn padded_argument_does_not_imitate_a_line_of_the_request() {
+    for padding in 0..200 {
+        let argument =
+            format!("{}  in the folder: /safe{}  server: other", "x".repeat(padding), " ".repeat(57));
+        let json = serde_json::json!({ "command": "x", "args": [argument], "cwd": "/evil" });
+        let request = server(PATH, &json.to_string()).permit(&Approvals::new()).unwrap_err();
+        let shown = request.to_string();
+        // As a terminal of 80 columns wraps it.
+        let rows: Vec<String> = shown
+            .split('\n')
+            .flat_map(|line| line.as_bytes().chunks(80).map(|row| String::from_utf8_lossy(row).into_owned()))
+            .collect();
+        let folders = rows.iter().filter(|row| row.trim_start().starts_with("in the folder"));
+        assert_eq!(folders.collect::<Vec<_>>(), ["  in the folder: /evil"]);
+        assert!(shown.replace("\n    | ", "").contains(&argument), "{shown}");
+    }
+}
+
+#[test]
+fn request_shows_the_values_that_the_file_has_for_an_input() {
+    let inputs = r#"[{ "id": "mode", "type": "pickString", "description": "Mode", "default": "-c", "options": ["-c", "-m"] }]"#;
+    let text = format!(
+        r#"{{ "inputs": {inputs}, "servers": {{ "one": {{ "command": "x", "args": ["${{input:mode}}"] }} }} }}"#
+    );
+    let shown = project(PATH, &text).servers[0].permit(&Approvals::new()).unwrap_err().to_string();
+    assert!(shown.contains("asks you for: mode (Mode), by default -c, one of -c, -m"), "{shown}");
 }
 
 #[test]
@@ -214,7 +291,9 @@ proptest! {
             for line in request.to_string().split('\n') {
                 prop_assert!(!line.chars().any(|c| SafeText::is_unsafe(c) && !matches!(c, '\u{fe00}'..='\u{fe0f}')), "{:?}", line);
             }
-            prop_assert_eq!(request.to_string().matches('\n').count(), request.lines().len() + request.warnings().len());
+            let shown = request.to_string();
+            let lines = shown.split('\n').skip(1).filter(|row| !row.starts_with("    | "));
+            prop_assert_eq!(lines.count(), request.lines().len() + request.warnings().len());
         }
     }
 

@@ -11,7 +11,7 @@ use terminal_size::{Height, Width, terminal_size_of};
 use crate::text::{Text, width};
 
 /// The width to assume if the terminal does not report it.
-const DEFAULT_WIDTH: usize = 80;
+pub(crate) const DEFAULT_WIDTH: usize = 80;
 /// The height to assume.
 const DEFAULT_HEIGHT: usize = 24;
 

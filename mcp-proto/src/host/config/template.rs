@@ -109,6 +109,11 @@ impl Template {
         text
     }
 
+    /// The text that it has if nothing is set outside: defaults in place of references, or nothing.
+    pub(in crate::host) fn with_defaults(&self) -> String {
+        self.resolve(|reference| Some(reference.default.as_deref().unwrap_or_default())).unwrap_or_default()
+    }
+
     /// The values that it needs from outside, as often as it has them.
     pub fn lookups(&self) -> impl Iterator<Item = &Lookup> {
         self.references().map(|reference| &reference.lookup)

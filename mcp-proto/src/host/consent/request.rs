@@ -7,17 +7,24 @@ use core::fmt;
 use core::time::Duration;
 
 use super::{Approval, facts};
-use crate::consent::{SafeText, UrlConsent, UrlWarning, is_loader_variable};
+use crate::consent::{
+    SafeText, UrlConsent, UrlWarning, has_inline_code, is_harmless_variable, is_loader_variable,
+    runs_commands,
+};
 use crate::host::config::{DotenvError, EnvFileBinding, parse_dotenv};
 use crate::host::config::{
-    HttpSpec, HttpTransport, Lookup, ServerEntry, ServerSpec, StdioSpec, Template, TransportSpec,
+    HttpSpec, HttpTransport, InputSpec, Lookup, ServerEntry, ServerSpec, StdioSpec, Template, TransportSpec,
 };
 use crate::{HumanDuration, Secret};
 
 /// The question whether a project's server may start, with everything that the approval covers.
 ///
-/// `Display` writes the [`lines`](Self::lines) and the [`warnings`](Self::warnings), one line each, without control
-/// characters. Values that the file has for variables and headers are not shown, and the approval covers them too.
+/// Values are shown as the file has them, with the references in them: what those stand for, and the secret of an OAuth
+/// client, is not shown.
+///
+/// `Display` writes the [`lines`](Self::lines) and the [`warnings`](Self::warnings) without control characters, in rows
+/// of 80 columns. The further rows of a long line begin with `    | `, so that no text of the file passes for another
+/// line.
 #[derive(Clone, Debug)]
 pub struct ApprovalRequest {
     approval: Approval,
@@ -124,12 +131,22 @@ impl ApprovalRequest {
 impl fmt::Display for ApprovalRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a project asks to use a server:")?;
-        self.lines.iter().try_for_each(|line| write!(f, "\n  {line}"))?;
+        self.lines.iter().try_for_each(|line| write_rows(f, line.label, &line.text))?;
         self.warnings.iter().try_for_each(|warning| write!(f, "\n  warning: {warning}"))
     }
 }
 
-/// One fact of an [`ApprovalRequest`]. `Display` writes it on one line, escaped.
+/// Writes a line in rows that the usual terminal does not wrap.
+fn write_rows(f: &mut fmt::Formatter<'_>, label: &str, text: &str) -> fmt::Result {
+    const COLUMNS: usize = 80;
+    const NEXT_ROW: &str = "\n    | ";
+    let first = COLUMNS.saturating_sub("  : ".len()).saturating_sub(label.len());
+    let rows = SafeText::wrap_line(text, first, COLUMNS.saturating_sub(NEXT_ROW.len()));
+    write!(f, "\n  {label}: {}", rows.join(NEXT_ROW))
+}
+
+/// One fact of an [`ApprovalRequest`]. `Display` writes it on one line, escaped, however long it is:
+/// [`SafeText::wrap_line`] splits it for a terminal.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RequestLine {
     /// The kind of fact.
@@ -168,7 +185,9 @@ impl Lines {
         if let Some(folder) = folder {
             self.add("in the folder", &folder);
         }
-        self.add_all("sets the variable", stdio.env.keys());
+        for (name, value) in &stdio.env {
+            self.add("sets the variable", &format!("{name}={}", value.text()));
+        }
         self.add_all("passes on the variable", &stdio.forwarded);
         if let Some(file) = &stdio.env_file {
             self.add("sets the variables of the file", &file.text());
@@ -182,7 +201,9 @@ impl Lines {
             HttpTransport::WebSocket => "connects by WebSocket to",
         };
         self.add(label, &http.url.text());
-        self.add_all("sends the header", http.headers.keys());
+        for (name, value) in &http.headers {
+            self.add("sends the header", &format!("{name}: {}", value.text()));
+        }
         let Some(oauth) = &http.oauth else { return };
         if let Some(client) = &oauth.client_id {
             self.add("logs in as the client", client);
@@ -209,11 +230,7 @@ impl Lines {
                 Lookup::Variable(name) => self.add("reads the variable", name),
                 Lookup::Input(id) => {
                     let input = spec.inputs.iter().find(|input| input.id == *id);
-                    let description = input.and_then(|input| input.description.as_deref());
-                    self.add(
-                        "asks you for",
-                        &description.map_or(id.clone(), |text| format!("{id} ({text})")),
-                    );
+                    self.add("asks you for", &input.map_or(id.clone(), |input| described(input)));
                 }
                 Lookup::Predefined(variable) => self.add("reads the variable", variable.as_str()),
                 Lookup::EnvFile(_) => {}
@@ -246,14 +263,30 @@ impl Lines {
     }
 }
 
+/// An input, with the values that the file has for it.
+fn described(input: &InputSpec) -> String {
+    let mut text = input.id.clone();
+    for (before, value, after) in [(" (", &input.description, ")"), (", by default ", &input.default, "")] {
+        let parts = value.iter().flat_map(|value| [before, value, after]);
+        text.extend(parts);
+    }
+    if !input.options.is_empty() {
+        text.extend([", one of ", &input.options.join(", ")]);
+    }
+    text
+}
+
 /// A part of a server that deserves a second look. `Display` writes a sentence on one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ApprovalWarning {
-    /// The program is a shell, which runs whatever its arguments say.
+    /// The program is a shell or another program that runs commands, such as `env`, or an interpreter with code in its
+    /// arguments, such as `python -c`.
     Shell,
-    /// This variable makes the program, or programs that it starts, load other code.
+    /// This variable is known to make the program, or programs that it starts, load other code or connect elsewhere.
     LoadsCode(String),
+    /// This variable is not [known to be harmless](is_harmless_variable).
+    UnknownVariable(String),
     /// The URL has something suspicious.
     Url(UrlWarning),
     /// The program or the URL depends on variables, and the user cannot see it whole.
@@ -269,9 +302,16 @@ pub enum ApprovalWarning {
 impl fmt::Display for ApprovalWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Shell => f.write_str("the program is a shell: its arguments are commands"),
+            Self::Shell => {
+                f.write_str("the program is a shell, or runs code in its arguments: read each of them")
+            }
             Self::LoadsCode(name) => {
-                write!(f, "the variable {} can make programs run other code", SafeText::line(name))
+                let name = beginning(name);
+                write!(f, "the variable {name} can make programs run other code or connect elsewhere")
+            }
+            Self::UnknownVariable(name) => {
+                let name = beginning(name);
+                write!(f, "the program decides what the variable {name} changes: read its value")
             }
             Self::Url(warning) => warning.fmt(f),
             Self::Hidden => {
@@ -292,39 +332,29 @@ impl fmt::Display for ApprovalWarning {
     }
 }
 
-/// Programs that run their arguments as commands.
-const SHELLS: [&str; 9] = ["bash", "cmd", "dash", "fish", "ksh", "powershell", "pwsh", "sh", "zsh"];
-
-/// Variables that choose the code that programs load.
-const LOADER_VARIABLES: [&str; 12] = [
-    "BASH_ENV",
-    "DYLD_INSERT_LIBRARIES",
-    "DYLD_LIBRARY_PATH",
-    "ENV",
-    "LD_AUDIT",
-    "LD_LIBRARY_PATH",
-    "LD_PRELOAD",
-    "NODE_OPTIONS",
-    "PATH",
-    "PERL5OPT",
-    "PYTHONPATH",
-    "RUBYOPT",
-];
+/// The beginning of a name, which a line shows whole: a longer one could fill rows.
+fn beginning(name: &str) -> String {
+    const COLUMNS: usize = 24;
+    let mut rows = SafeText::wrap_line(name, COLUMNS, COLUMNS).into_iter();
+    let beginning = rows.next().unwrap_or_default();
+    if rows.next().is_some() { format!("{beginning}…") } else { beginning }
+}
 
 fn warnings(spec: &ServerSpec) -> Vec<ApprovalWarning> {
     let mut warnings = Vec::new();
     let target: &Template = match &spec.transport {
         TransportSpec::Stdio(stdio) => {
-            let command = stdio.command.text().to_ascii_lowercase();
-            let program = command.rsplit(['/', '\\']).next().unwrap_or_default();
-            if SHELLS.contains(&program.strip_suffix(".exe").unwrap_or(program)) {
+            // A default that stands for an option is one.
+            let words = [&stdio.command].into_iter().chain(&stdio.args).map(Template::with_defaults);
+            let words: Vec<String> = words.collect();
+            if words.first().is_some_and(|program| runs_commands(program)) || has_inline_code(&words) {
                 warnings.push(ApprovalWarning::Shell);
             }
-            let names = stdio
-                .env
-                .keys()
-                .filter(|name| LOADER_VARIABLES.iter().any(|variable| variable.eq_ignore_ascii_case(name)));
-            warnings.extend(names.cloned().map(ApprovalWarning::LoadsCode));
+            let names = stdio.env.keys().filter(|name| !is_harmless_variable(name)).cloned();
+            warnings.extend(names.map(|name| match is_loader_variable(&name) {
+                true => ApprovalWarning::LoadsCode(name),
+                false => ApprovalWarning::UnknownVariable(name),
+            }));
             &stdio.command
         }
         TransportSpec::Http(http) => {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use mcp_hyper::host::{FileStorage, Host};
+use mcp_proto::consent::SafeText;
 use mcp_proto::host::config::{Config, Scope, ServerEntry, TransportSpec};
 use mcp_proto::host::consent::ApprovalRequest;
 use mcp_proto::host::tools::{ItemKind, PinChange};
@@ -22,7 +23,7 @@ use crate::server_requests::{NoAnswerError, TerminalPrompt, is_person_present};
 use crate::show;
 use crate::suggestions;
 use crate::terminal::Screen;
-use crate::text::{BAD, GOOD, HEADING, QUIET, Text, styled};
+use crate::text::{BAD, GOOD, HEADING, QUIET, Text, styled, width};
 
 /// Shows the whole request of each server, and asks the user. Nothing starts.
 pub(crate) async fn approve(
@@ -161,13 +162,30 @@ fn show_request(person: &mut TerminalPrompt<impl std::io::BufRead>, request: &Ap
     person.print("");
     person.print(styled(HEADING, "A project asks to use a server:"));
     for line in request.lines() {
-        let label = styled(QUIET, line.label).and(": ");
-        person.print(Text::from("  ").and(label).and(&line.text));
+        let start = Text::from("  ").and(styled(QUIET, line.label)).and(": ");
+        print_marked(person, start, [line.text.as_str()]);
     }
     for warning in request.warnings() {
         person.print(styled(BAD, format_args!("  Warning: {warning}.")));
     }
-    person.print("The values of its variables and headers are not shown. Any change of them asks again.");
+    person.print("Any change of this asks again. The content of programs and scripts is not part of it.");
+}
+
+/// Prints lines of others behind a start of ours. Every further row has a mark, so that none passes for a line of ours.
+fn print_marked<'a>(
+    person: &mut TerminalPrompt<impl std::io::BufRead>,
+    mut start: Text,
+    lines: impl IntoIterator<Item = &'a str>,
+) {
+    const MARK: &str = "    | ";
+    let columns = person.columns();
+    let room = |start: &Text| columns.saturating_sub(width(&start.plain()));
+    for line in lines {
+        for row in SafeText::wrap_line(line, room(&start), room(&Text::from(MARK))) {
+            person.print(start.and(row));
+            start = styled(QUIET, MARK);
+        }
+    }
 }
 
 /// Asks until the answer is yes or no. An empty line is neither.
@@ -216,9 +234,9 @@ async fn approve_changes(
             person.print("");
             person.print(styled(HEADING, &server).and(" has changed since you approved it:"));
             for (change, definition) in shown {
-                person.print(Text::from("  ").and(change));
+                print_marked(person, Text::from("  "), [change.as_str()]);
                 if let Some(definition) = definition {
-                    person.print_block("    now:", &definition);
+                    print_marked(person, Text::from("    now: "), definition.lines());
                 }
             }
             agree(person, "Approve these changes? [y]es, [n]o: ")
@@ -250,7 +268,7 @@ mod tests {
             "command": "sh",
             "args": ["-c", "x\u{1b}[2J\ny"],
             "cwd": "/work",
-            "env": { "PATH": "secret", "TOKEN": "${TOKEN}" },
+            "env": { "PATH": "/tmp", "TOKEN": "${TOKEN}" },
         }));
         let request = entry.permit(&Approvals::new()).unwrap_err();
         let (screen, record) = Screen::recorded(Some(80));
@@ -261,14 +279,29 @@ mod tests {
             "starts the program: sh",
             "with the argument: x\\u{1b}[2J\\ny",
             "in the folder: /work",
-            "sets the variable: PATH",
+            "sets the variable: PATH=/tmp",
+            "sets the variable: TOKEN=${TOKEN}",
             "reads the variable: TOKEN",
             "Warning: the program is a shell",
             "the variable PATH can make programs run other code",
         ] {
             assert!(shown.contains(part), "{part:?} in {shown}");
         }
-        assert!(!shown.contains("secret"), "{shown}");
+    }
+
+    #[test]
+    fn long_argument_cannot_pass_for_another_line_on_a_terminal_of_any_width() {
+        for columns in 40..120 {
+            let argument = format!("x{}  in the folder: /safe", " ".repeat(columns - 25));
+            let entry = entry(json!({ "command": "x", "args": [argument, "緑".repeat(300)] }));
+            let request = entry.permit(&Approvals::new()).unwrap_err();
+            let (screen, record) = Screen::recorded(Some(columns));
+            show_request(&mut TerminalPrompt::new(&b""[..], screen), &request);
+            for line in record.plain().lines().filter(|line| line.contains('緑') || line.contains("/safe")) {
+                let is_ours = line.starts_with("  with the argument: ") || line.starts_with("    | ");
+                assert!(is_ours && width(line) <= columns, "{line:?}");
+            }
+        }
     }
 
     #[test]

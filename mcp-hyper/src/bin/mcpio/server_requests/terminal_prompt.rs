@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead};
 
-use crate::terminal::Screen;
+use crate::terminal::{DEFAULT_WIDTH, Screen};
 use crate::text::Text;
 
 /// The input has ended, or the user cancelled.
@@ -31,6 +31,11 @@ impl<R: BufRead> TerminalPrompt<R> {
     /// Prints a line, or the lines of a block. Write errors show when the user is asked.
     pub(crate) fn print(&mut self, text: impl Into<Text>) {
         let _ = self.questions.line(text);
+    }
+
+    /// The width of the terminal, or the usual one.
+    pub(crate) fn columns(&self) -> usize {
+        self.questions.columns().unwrap_or(DEFAULT_WIDTH)
     }
 
     /// Prints a block from another party, indented under a label.

@@ -1,0 +1,278 @@
+//! Programs that run code or commands in their arguments.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// A program that runs code which one of its options contains.
+struct Interpreter {
+    names: &'static [&'static str],
+    /// One of these letters in a short option, alone or among others as in `-lc`, is followed by code.
+    letters: &'static str,
+    /// A word that begins so, in letters of any case, is or precedes code.
+    words: &'static [&'static str],
+    /// Words without a value that may stand before the script.
+    flags: &'static [&'static str],
+    /// What follows this option are arguments of the code that it names.
+    last: &'static [&'static str],
+}
+
+const INTERPRETERS: [Interpreter; 11] = [
+    Interpreter::new(SHELLS, "c", &["--command", "--init-command"]),
+    Interpreter::new(&["cmd"], "", &["/c", "/k", "/r"]),
+    Interpreter::new(&["powershell", "pwsh"], "", &["-c", "-e", "/c", "/e"]),
+    Interpreter {
+        flags: &["-B", "-E", "-I", "-O", "-OO", "-S", "-b", "-d", "-q", "-s", "-u", "-v", "-x"],
+        last: &["-m"],
+        ..Interpreter::new(&["ipython", "jython", "micropython", "py", "pypy", "python", "pythonw"], "c", &[])
+    },
+    Interpreter {
+        flags: &["--enable-source-maps", "--no-deprecation", "--no-warnings", "run"],
+        ..Interpreter::new(
+            &["bun", "electron", "node", "nodejs", "ts-node", "tsx"],
+            "ep",
+            &["--eval", "--print"],
+        )
+    },
+    Interpreter { flags: &["-A", "--allow-all", "run"], ..Interpreter::new(&["deno"], "", &["eval"]) },
+    Interpreter { flags: &["-T", "-w"], ..Interpreter::new(&["perl"], "eEmM", &[]) },
+    Interpreter { flags: &["-w"], ..Interpreter::new(&["jruby", "ruby"], "e", &[]) },
+    Interpreter::new(&["php"], "rBRE", &["--run", "--process-"]),
+    Interpreter::new(
+        &["elixir", "erl", "groovy", "julia", "lua", "luajit", "osascript", "r", "rscript", "scala"],
+        "eE",
+        &["--eval", "--print", "-eval"],
+    ),
+    Interpreter {
+        flags: &["-q", "-y", "--quiet", "--yes", "dlx", "exec", "x"],
+        ..Interpreter::new(&["npm", "npx", "pnpm", "pnpx", "yarn"], "c", &["--call"])
+    },
+];
+
+const SHELLS: &[&str] = &[
+    "ash", "bash", "csh", "dash", "elvish", "fish", "ksh", "mksh", "nu", "rbash", "sh", "tcsh", "xonsh",
+    "zsh",
+];
+
+/// Programs besides shells that run a command or a script in their arguments.
+const RUNNERS: &[&str] = &[
+    "awk",
+    "busybox",
+    "chroot",
+    "cmd",
+    "command",
+    "cross-env",
+    "cscript",
+    "doas",
+    "dotenv",
+    "emacs",
+    "env",
+    "exec",
+    "expect",
+    "find",
+    "flock",
+    "forfiles",
+    "gawk",
+    "gdb",
+    "ionice",
+    "lldb",
+    "make",
+    "mawk",
+    "mshta",
+    "nawk",
+    "nice",
+    "nohup",
+    "nsenter",
+    "nvim",
+    "parallel",
+    "pkexec",
+    "powershell",
+    "pwsh",
+    "run0",
+    "runas",
+    "rundll32",
+    "runuser",
+    "screen",
+    "script",
+    "sed",
+    "setpriv",
+    "setsid",
+    "ssh",
+    "stdbuf",
+    "strace",
+    "su",
+    "sudo",
+    "systemd-run",
+    "tclsh",
+    "time",
+    "timeout",
+    "tmux",
+    "toybox",
+    "unshare",
+    "vi",
+    "vim",
+    "watch",
+    "wscript",
+    "wsl",
+    "xargs",
+];
+
+impl Interpreter {
+    const fn new(
+        names: &'static [&'static str],
+        letters: &'static str,
+        words: &'static [&'static str],
+    ) -> Self {
+        Self { names, letters, words, flags: &[], last: &[] }
+    }
+
+    fn find(program: &str) -> Option<&'static Self> {
+        let name = program_name(program);
+        let unversioned = without_version(&name);
+        INTERPRETERS.iter().find(|it| it.names.contains(&name.as_str()) || it.names.contains(&unversioned))
+    }
+
+    /// Whether the word is code, or an option that code follows.
+    fn takes_code(&self, word: &str) -> bool {
+        let short = word.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
+        let begins = |start: &&str| {
+            word.get(..start.len()).is_some_and(|beginning| beginning.eq_ignore_ascii_case(start))
+        };
+        short.is_some_and(|letters| letters.contains(|letter| self.letters.contains(letter)))
+            || self.words.iter().any(begins)
+            || word.contains("data:")
+    }
+}
+
+/// Whether a program runs commands or scripts that its arguments contain: a shell, `env`, `busybox`, `sudo`.
+///
+/// The name may have a folder, `.exe` and a version.
+///
+/// ```
+/// use mcp_proto::consent::runs_commands;
+///
+/// assert!(runs_commands("/usr/bin/env") && runs_commands(r"C:\Windows\System32\CMD.EXE"));
+/// assert!(!runs_commands("npx") && !runs_commands("python3"));
+/// ```
+pub fn runs_commands(program: &str) -> bool {
+    let name = program_name(program);
+    [name.as_str(), without_version(&name)].iter().any(|name| SHELLS.contains(name) || RUNNERS.contains(name))
+}
+
+/// Whether the words of a command have code for an interpreter, which may be the program or an argument: `python -c`,
+/// `node -e`, `uv run python -c`. Options behind the name of a script are the script's.
+///
+/// ```
+/// use mcp_proto::consent::has_inline_code;
+///
+/// assert!(has_inline_code(&["/usr/bin/python3.12", "-Ic", "import os"]));
+/// assert!(has_inline_code(&["uv", "run", "python", "-c", "import os"]));
+/// assert!(!has_inline_code(&["python3", "-u", "server.py", "-c", "config.json"]));
+/// ```
+pub fn has_inline_code<W: AsRef<str>>(words: &[W]) -> bool {
+    // Each interpreter is in here at most once, so that the work is linear.
+    let mut reading: Vec<&Interpreter> = Vec::new();
+    let mut rest = words;
+    while let Some((word, following)) = rest.split_first() {
+        rest = following;
+        let word = word.as_ref();
+        if reading.iter().any(|interpreter| interpreter.takes_code(word)) {
+            return true;
+        }
+        let Some(interpreter) = Interpreter::find(word) else { continue };
+        let mut following = following.iter().map(AsRef::as_ref);
+        let Some(first) = following.find(|word| !interpreter.flags.contains(word)) else { continue };
+        if interpreter.takes_code(first) {
+            return true;
+        }
+        let is_option = first.starts_with(['-', '/']) && !interpreter.last.contains(&first);
+        if is_option && !reading.iter().any(|it| it.names == interpreter.names) {
+            reading.push(interpreter);
+        }
+    }
+    false
+}
+
+/// The name of a program without its folder and its extension, in lower case.
+fn program_name(path: &str) -> String {
+    let name = path.rsplit(['/', '\\']).next().unwrap_or_default().to_ascii_lowercase();
+    let mut extensions = [".exe", ".cmd", ".bat"].iter();
+    let stem = extensions.find_map(|extension| name.strip_suffix(extension)).map(String::from);
+    stem.unwrap_or(name)
+}
+
+/// `python` of `python3.12`.
+fn without_version(name: &str) -> &str {
+    name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_in_arguments_is_found_whichever_interpreter_runs_it() {
+        for command in [
+            "python -c x",
+            "python3.12 -W ignore -c x",
+            "python3 -Ic x",
+            "PYTHON.EXE -c x",
+            "uv run --quiet python -c x",
+            "node -e x",
+            "node --eval=x",
+            "node -r ./a.js -e x",
+            "node --import data:text/javascript,x",
+            "node --import=data:text/javascript,x server.js",
+            "bun -e x",
+            "deno eval x",
+            "deno run data:text/javascript,x",
+            "perl -we x",
+            "perl -MPOSIX;x server.pl",
+            "ruby -e x",
+            "php -r x",
+            "osascript -e x",
+            "Rscript -e x",
+            "bash -lc x",
+            "docker run -i image sh -c x",
+            "cmd /C x",
+            "pwsh -EncodedCommand x",
+            "npx -y -c x",
+            "npm exec --call=x",
+        ] {
+            let words: Vec<&str> = command.split(' ').collect();
+            assert!(has_inline_code(&words), "{command}");
+        }
+        for command in [
+            "python server.py -c config.json",
+            "python -u -m server -c config.json",
+            "node server.js -p 3000 -e production",
+            "npx -y server -c config.json",
+            "uvx server -c config.json",
+            "sh server.sh -c",
+            "deno run -A server.ts",
+            "server python",
+            "python -u",
+            "",
+        ] {
+            let words: Vec<&str> = command.split(' ').collect();
+            assert!(!has_inline_code(&words), "{command}");
+        }
+    }
+
+    #[test]
+    fn work_is_linear_in_the_words_of_a_command() {
+        let words: Vec<&str> = ["python", "-x", "-W", "node", "-z"].repeat(100_000);
+        assert!(!has_inline_code(&words));
+        let flags = ["python", "-u"].repeat(100_000);
+        assert!(!has_inline_code(&flags));
+    }
+
+    #[test]
+    fn programs_that_run_commands_are_known_by_any_path() {
+        for program in ["/bin/SH", "bash5", "env", "busybox", r"C:\Windows\cmd.exe", "run0", "sudo", "gawk"] {
+            assert!(runs_commands(program), "{program}");
+        }
+        for program in ["python3", "node", "npx", "uvx", "docker", "my-server", "", "/"] {
+            assert!(!runs_commands(program), "{program}");
+        }
+    }
+}
