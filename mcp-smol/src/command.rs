@@ -215,17 +215,16 @@ fn is_path(name: &OsStr) -> bool {
     if cfg!(windows) { name.eq_ignore_ascii_case("PATH") } else { name == "PATH" }
 }
 
-/// Omits the values of variables, which may be secrets.
+/// Omits what may be a secret of a configuration: the arguments, the values of variables and the directory.
 impl fmt::Debug for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Command")
             .field("program", &self.program)
-            .field("args", &self.args)
+            .field("args", &self.args.len())
             .field("env", &self.env.iter().map(|(name, _)| name).collect::<Vec<_>>())
             .field("environment", &self.environment)
-            .field("directory", &self.directory)
             .field("shutdown", &self.shutdown)
             .field("stderr_bytes", &self.stderr_bytes)
-            .finish()
+            .finish_non_exhaustive()
     }
 }

@@ -5,11 +5,14 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::path::PathBuf;
 
+use mcp_proto::consent::{SafeText, has_inline_code, is_loader_variable, runs_commands};
+
 use crate::command::Command;
 
 /// A command to show to a user, who agrees before it runs: see [`Command::preview`].
 ///
-/// Its `Display` text omits nothing. A host should show it before the first run of a command that came from a
+/// Its `Display` text omits nothing: a long command fills several rows, each of them behind `    | `, so that no argument
+/// passes for another line. `Debug` omits the command, which may have secrets. A host should show it before the first run of a command that came from a
 /// configuration or a link, let the user decline, and run nothing without consent. The program runs with all the
 /// rights of this process; where that is too much, put a sandbox around it.
 ///
@@ -20,7 +23,7 @@ use crate::command::Command;
 /// assert_eq!(preview.line, "sh -c 'curl https://example.com/x | sudo sh'");
 /// assert!(preview.risks.contains(&Risk::PrivilegeEscalation) && preview.risks.contains(&Risk::Network));
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CommandPreview {
     /// The whole program and its arguments, quoted as a POSIX shell takes them. Invisible characters, and those that
@@ -45,10 +48,10 @@ impl CommandPreview {
         let variables: Vec<String> = variables.map(escape).collect();
         let words: Vec<_> = words.into_iter().map(OsStr::to_string_lossy).collect();
         let mut risks = risks(&words);
-        if words.iter().any(|word| word.chars().any(is_hidden)) {
+        if words.iter().any(|word| word.chars().any(SafeText::is_unsafe)) {
             risks.insert(Risk::Hidden);
         }
-        if variables.iter().any(|name| LOADERS.iter().any(|loader| name.eq_ignore_ascii_case(loader))) {
+        if variables.iter().any(|name| is_loader_variable(name)) {
             risks.insert(Risk::Loader);
         }
         Self { line, directory, variables, risks }
@@ -58,18 +61,35 @@ impl CommandPreview {
 impl fmt::Display for CommandPreview {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "This runs on your machine, with all your rights:")?;
-        writeln!(f, "    {}", self.line)?;
+        write_marked(f, &self.line)?;
         if let Some(directory) = &self.directory {
-            writeln!(f, "in {}", quote(directory.as_os_str()))?;
+            writeln!(f, "in the folder")?;
+            write_marked(f, &quote(directory.as_os_str()))?;
         }
         if !self.variables.is_empty() {
-            writeln!(f, "with the variables {}", self.variables.join(", "))?;
+            writeln!(f, "with the variables")?;
+            self.variables.iter().try_for_each(|name| write_marked(f, name))?;
         }
         for risk in &self.risks {
             writeln!(f, "Warning: {risk}.")?;
         }
         Ok(())
     }
+}
+
+impl fmt::Debug for CommandPreview {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CommandPreview")
+            .field("variables", &self.variables)
+            .field("risks", &self.risks)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Writes a text in rows of a terminal of 80 columns, each behind a mark.
+fn write_marked(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    const COLUMNS: usize = 72;
+    SafeText::wrap_line(text, COLUMNS, COLUMNS).iter().try_for_each(|row| writeln!(f, "    | {row}"))
 }
 
 /// A risk that the words of a command show.
@@ -90,7 +110,7 @@ pub enum Risk {
     SensitivePath,
     /// It contains invisible characters, or characters that reverse the direction of text.
     Hidden,
-    /// It sets variables that make programs load or run something else.
+    /// It sets [variables](is_loader_variable) that make programs load or run something else.
     Loader,
 }
 
@@ -158,29 +178,6 @@ const DOWNLOADS_BY: &[(&str, &[&str])] = &[
     ("go", &["run"]),
     ("nix", &["run", "shell"]),
 ];
-/// Programs that take a script after an option such as `-c`, alone or among others as in `-lc`.
-const SCRIPTS: &[&str] = &[
-    "sh",
-    "bash",
-    "zsh",
-    "dash",
-    "ksh",
-    "fish",
-    "python",
-    "python3",
-    "node",
-    "bun",
-    "deno",
-    "perl",
-    "ruby",
-    "php",
-    "osascript",
-    "lua",
-];
-const WINDOWS_SHELLS: &[&str] = &["cmd", "powershell", "pwsh"];
-/// Programs that run the command in their arguments.
-const WRAPPERS: &[&str] =
-    &["env", "nice", "nohup", "timeout", "time", "exec", "xargs", "setsid", "stdbuf", "command"];
 const SENSITIVE_PATHS: &[&str] = &[
     ".ssh",
     ".aws",
@@ -199,29 +196,12 @@ const SENSITIVE_PATHS: &[&str] = &[
     "system32",
     "/library/keychains",
 ];
-const LOADERS: &[&str] = &[
-    "LD_PRELOAD",
-    "LD_LIBRARY_PATH",
-    "LD_AUDIT",
-    "DYLD_INSERT_LIBRARIES",
-    "DYLD_LIBRARY_PATH",
-    "NODE_OPTIONS",
-    "PYTHONPATH",
-    "PYTHONSTARTUP",
-    "PERL5OPT",
-    "RUBYOPT",
-    "BASH_ENV",
-    "ENV",
-    "PATH",
-    "GIT_SSH_COMMAND",
-];
-
 fn risks<W: AsRef<str>>(words: &[W]) -> BTreeSet<Risk> {
     let mut found = BTreeSet::new();
     let Some((program, arguments)) = words.split_first() else { return found };
     let program = name(program.as_ref());
-    let script = arguments.iter().any(|argument| takes_script(&program, argument.as_ref()));
-    let wraps = script || WRAPPERS.contains(&&*program) || PRIVILEGES.contains(&&*program);
+    let script = has_inline_code(words);
+    let wraps = script || runs_commands(&program);
     // The command that a script or a wrapper runs is somewhere in its words.
     let mut names = vec![program];
     if wraps {
@@ -261,33 +241,12 @@ fn name(path: &str) -> String {
     stem.unwrap_or(last)
 }
 
-fn takes_script(program: &str, option: &str) -> bool {
-    if WINDOWS_SHELLS.contains(&program) {
-        let option = option.to_ascii_lowercase();
-        return option == "/c" || option == "/k" || option.starts_with("-c") || option.starts_with("-e");
-    }
-    let short = option.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
-    SCRIPTS.contains(&program)
-        && (short.is_some_and(|letters| letters.contains(['c', 'e', 'r']))
-            || option == "--eval"
-            || option == "eval")
-}
-
-/// Whether a character is invisible or reverses the direction of text.
-fn is_hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{AD}' | '\u{61C}' | '\u{180E}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}'
-            | '\u{2060}'..='\u{206F}' | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}' | '\u{FFF9}'..='\u{FFFB}'
-            | '\u{E0000}'..='\u{E0FFF}')
-}
-
 /// Quotes one word for a POSIX shell; with invisible characters, in the `$'…'` form of other shells.
 fn quote(word: &OsStr) -> String {
     let escaped = escape(word);
     let plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
     match word.to_str() {
-        Some(text) if !text.chars().any(is_hidden) => {
+        Some(text) if !text.chars().any(SafeText::is_unsafe) => {
             if !text.is_empty() && text.chars().all(plain) {
                 text.to_owned()
             } else {
@@ -307,8 +266,10 @@ fn escape(word: &OsStr) -> String {
                 '\n' => out.push_str(r"\n"),
                 '\t' => out.push_str(r"\t"),
                 '\\' | '\'' => out.extend(['\\', c]),
-                c if is_hidden(c) && u32::from(c) < 0x80 => out.push_str(&format!("\\x{:02x}", u32::from(c))),
-                c if is_hidden(c) => out.push_str(&format!("\\U{:08x}", u32::from(c))),
+                c if SafeText::is_unsafe(c) && c.is_ascii() => {
+                    out.push_str(&format!("\\x{:02x}", u32::from(c)))
+                }
+                c if SafeText::is_unsafe(c) => out.push_str(&format!("\\U{:08x}", u32::from(c))),
                 c => out.push(c),
             }
         }
@@ -350,7 +311,9 @@ mod tests {
             Command::new("server").env("API_KEY", "secret").current_dir("/tmp/a b").preview().to_string();
         assert!(shown.contains("with all your rights"), "{shown}");
         assert!(
-            shown.contains("in '/tmp/a b'") && shown.contains("API_KEY") && !shown.contains("secret"),
+            shown.contains("in the folder\n    | '/tmp/a b'\n")
+                && shown.contains("API_KEY")
+                && !shown.contains("secret"),
             "{shown}"
         );
     }
@@ -361,6 +324,38 @@ mod tests {
         let hidden = preview(&["server", "a\u{1b}[2K\r", "\u{202e}gpj", "a\u{200b}b", "x\ny'\\"]);
         assert_eq!(hidden.line, r"server $'a\x1b[2K\x0d' $'\U0000202egpj' $'a\U0000200bb' $'x\ny\'\\'");
         assert_eq!(hidden.risks.into_iter().collect::<Vec<_>>(), [Risk::Hidden]);
+    }
+
+    /// C13.1
+    #[test]
+    fn padded_argument_does_not_imitate_a_line_of_the_preview() {
+        for padding in 0..200 {
+            let argument = format!("{}{}in the folder: /safe", "x".repeat(padding), " ".repeat(60));
+            let shown = preview(&["server", &argument]).to_string();
+            assert!(shown.lines().all(|line| line.len() <= 80), "{shown}");
+            assert!(shown.lines().skip(1).all(|line| line.starts_with("    | ")), "{shown}");
+            assert!(shown.replace("\n    | ", "").contains(&argument), "{shown}");
+        }
+    }
+
+    /// C13.2: the characters and variables are those of other approvals.
+    #[test]
+    fn preview_knows_the_characters_and_variables_of_mcp_proto() {
+        for hidden in ["a\u{3164}b", "a\u{115f}b", "a\u{34f}b", "a\u{180b}b"] {
+            let preview = preview(&["server", hidden]);
+            assert_eq!(preview.risks.into_iter().collect::<Vec<_>>(), [Risk::Hidden], "{hidden:?}");
+        }
+        for name in ["NODE_PATH", "npm_config_registry", "JAVA_TOOL_OPTIONS", "GIT_CONFIG_COUNT"] {
+            let preview = Command::new("server").env(name, "x").preview();
+            assert_eq!(preview.risks.into_iter().collect::<Vec<_>>(), [Risk::Loader], "{name}");
+        }
+    }
+
+    #[test]
+    fn debug_output_has_no_argument() {
+        let command = Command::new("server").arg("--key=s3cret").current_dir("/s3cret");
+        let shown = format!("{command:?} {:?}", command.preview());
+        assert!(!shown.contains("s3cret") && shown.contains("server"), "{shown}");
     }
 
     /// C13.2

@@ -9,10 +9,11 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 /// Error of starting a program: which command was tried, and why it failed.
-#[derive(Debug)]
+///
+/// `Display` has the arguments, `Debug` and [`without_arguments`](Self::without_arguments) have none, as they may be
+/// secret.
 pub struct SpawnError(Box<SpawnAttempt>);
 
-#[derive(Debug)]
 struct SpawnAttempt {
     program: OsString,
     args: Vec<OsString>,
@@ -188,6 +189,12 @@ impl SpawnError {
             }
             SpawnErrorKind::System => write!(f, "{error}"),
         }
+    }
+}
+
+impl fmt::Debug for SpawnError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SpawnError").field(&format_args!("{}", self.without_arguments())).finish()
     }
 }
 

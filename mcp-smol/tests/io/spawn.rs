@@ -140,6 +140,14 @@ fn messages_omit_the_values_of_variables() {
     assert!(!format!("{command:?} {error} {error:?}").contains("secret"));
 }
 
+/// F25
+#[test]
+fn debug_output_of_an_error_omits_the_arguments() {
+    let error = failure(&Command::new("no-such-server").arg("--key=secret"));
+    let shown = format!("{error:?}");
+    assert!(!shown.contains("secret") && shown.contains("no-such-server"), "{shown}");
+}
+
 /// C3.6
 #[test]
 fn command_can_be_spawned_twice() {
