@@ -3,6 +3,7 @@
 //! `@FILE` stands for the contents of a file, `-` for all arguments from standard input, `@@` for an `@`.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::{fs, io};
 
 use serde_json::{Map, Value};
@@ -123,24 +124,36 @@ struct SchemaTypes<'a> {
     choices: Vec<&'a Value>,
     items: Option<&'a Value>,
     root: Option<&'a Value>,
+    /// Whether this is an item of a list that was separated by commas.
+    is_item: bool,
 }
+
+/// How many parts of a schema are read: a server can send far more than any value needs.
+const MAX_PARTS: usize = 1024;
 
 impl<'a> SchemaTypes<'a> {
     fn from_schema(schema: &'a Value, root: &'a Value) -> Self {
         let mut wanted = Self { root: Some(root), ..Self::default() };
-        // A schema may refer to itself.
-        wanted.collect(schema, root, 16);
+        // A schema may refer to itself, and to one part from many places: each part counts once.
+        let mut seen: BTreeSet<*const Value> = BTreeSet::new();
+        let mut waiting = vec![schema];
+        while let Some(schema) = waiting.pop().filter(|_| seen.len() < MAX_PARTS) {
+            if !seen.insert(schema) {
+                continue;
+            }
+            wanted.add(schema);
+            // The last is read first.
+            for key in ["allOf", "oneOf", "anyOf"] {
+                waiting.extend(schema.get(key).and_then(Value::as_array).into_iter().flatten().rev());
+            }
+            let pointer = schema.get("$ref").and_then(Value::as_str).and_then(|path| path.strip_prefix('#'));
+            waiting.extend(pointer.and_then(|pointer| root.pointer(pointer)));
+        }
         wanted
     }
 
-    fn collect(&mut self, schema: &'a Value, root: &'a Value, depth: u8) {
-        let Some(depth) = depth.checked_sub(1) else { return };
-        if let Some(pointer) =
-            schema.get("$ref").and_then(Value::as_str).and_then(|path| path.strip_prefix('#'))
-            && let Some(target) = root.pointer(pointer)
-        {
-            self.collect(target, root, depth);
-        }
+    /// Adds what the schema itself says, without the schemas that it refers to.
+    fn add(&mut self, schema: &'a Value) {
         match schema.get("type") {
             Some(Value::String(name)) => self.types.push(name),
             Some(Value::Array(names)) => self.types.extend(names.iter().filter_map(Value::as_str)),
@@ -149,11 +162,6 @@ impl<'a> SchemaTypes<'a> {
         self.choices.extend(schema.get("enum").and_then(Value::as_array).into_iter().flatten());
         self.choices.extend(schema.get("const"));
         self.items = self.items.or(schema.get("items"));
-        for key in ["anyOf", "oneOf", "allOf"] {
-            for part in schema.get(key).and_then(Value::as_array).into_iter().flatten() {
-                self.collect(part, root, depth);
-            }
-        }
     }
 
     fn allows(&self, name: &str) -> bool {
@@ -194,7 +202,7 @@ fn convert(text: &str, wanted: &SchemaTypes<'_>) -> Result<Value, String> {
     if wanted.allows("string") {
         return Ok(text.into());
     }
-    if wanted.allows("array") {
+    if wanted.allows("array") && !wanted.is_item {
         return list(text, wanted);
     }
     Err(format!("{text:?} is not {}", suggestions::either(wanted.types.iter().map(|name| described(name)))))
@@ -207,7 +215,8 @@ fn is_whole(number: &serde_json::Number) -> bool {
 /// A list separated by commas.
 fn list(text: &str, wanted: &SchemaTypes<'_>) -> Result<Value, String> {
     let root = wanted.root.unwrap_or(&Value::Null);
-    let item = SchemaTypes::from_schema(wanted.items.unwrap_or(&Value::Null), root);
+    let mut item = SchemaTypes::from_schema(wanted.items.unwrap_or(&Value::Null), root);
+    item.is_item = true;
     let parts = text.split(',').filter(|part| !part.is_empty());
     parts.map(|part| convert(part.trim(), &item)).collect::<Result<Vec<_>, _>>().map(Value::from)
 }
@@ -218,6 +227,7 @@ fn described(name: &str) -> &str {
         "number" => "a number",
         "boolean" => "true or false",
         "object" => "an object (write KEY:='{…}')",
+        "array" => "a list (write KEY:='[…]')",
         other => other,
     }
 }
@@ -335,6 +345,29 @@ mod tests {
     fn conversion_ends_for_a_schema_that_refers_to_itself() {
         let schema = json!({"properties": {"a": {"$ref": "#/properties/a"}}});
         assert_eq!(tool(&["a=1"], schema), Ok(json!({"a": 1})));
+    }
+
+    #[test]
+    fn conversion_reads_each_part_of_a_schema_once() {
+        let many = |reference: &str| vec![json!({"$ref": reference}); 100];
+        let schema = json!({
+            "properties": {"a": {"anyOf": many("#/$defs/b")}},
+            "$defs": {
+                "b": {"oneOf": many("#/$defs/c")},
+                "c": {"allOf": many("#/$defs/b"), "type": "integer", "anyOf": many("#/properties/a")}
+            }
+        });
+        assert_eq!(tool(&["a=1"], schema), Ok(json!({"a": 1})));
+        let wide = json!({"properties": {"a": {"anyOf": vec![json!({"enum": ["x"]}); 100_000]}}});
+        assert_eq!(tool(&["a=x"], wide), Ok(json!({"a": "x"})));
+    }
+
+    #[test]
+    fn items_of_a_list_that_are_lists_must_be_json() {
+        let schema = json!({"properties": {"a": {"type": "array", "items": {"$ref": "#/properties/a"}}}});
+        let error = tool(&["a=x"], schema.clone()).unwrap_err();
+        assert_eq!(error, "a: \"x\" is not a list (write KEY:='[…]')");
+        assert_eq!(tool(&["a=[[]]"], schema), Ok(json!({"a": [[]]})));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! One field of a form: its question and the check of its answer.
 
+use std::collections::BTreeMap;
 use std::io::BufRead;
 
 use mcp_proto::schema::{
@@ -117,11 +118,10 @@ impl<'a> Field<'a> {
 
     /// A value as shown to the user: choices by their titles.
     pub(super) fn show(&self, value: &ElicitValue) -> String {
-        let choices = self.choices();
-        let title = |value: &str| {
-            let choice = choices.iter().find(|it| it.value == value);
-            choice.map_or(value, |it| it.title).to_owned()
-        };
+        // The server chooses both how many values there are and how many choices.
+        let titles: BTreeMap<&str, &str> =
+            self.choices().iter().rev().map(|choice| (choice.value, choice.title)).collect();
+        let title = |value: &str| titles.get(value).map_or(value, |title| *title).to_owned();
         match value {
             ElicitValue::String(text) => title(text),
             ElicitValue::Number(number) => number.to_string(),
@@ -144,12 +144,13 @@ impl<'a> Field<'a> {
                 _ => Err("Please answer yes or no.".to_owned()),
             },
             PrimitiveSchema::Enum(_) | PrimitiveSchema::TitledEnum(_) => {
-                self.parse_choice(typed).map(|value| ElicitValue::String(value.to_owned()))
+                parse_choice(&self.choices(), typed).map(|value| ElicitValue::String(value.to_owned()))
             }
             PrimitiveSchema::MultiSelect(schema) => {
+                let choices = self.choices();
                 let mut values: Vec<String> = Vec::new();
                 for part in typed.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-                    let value = self.parse_choice(part)?;
+                    let value = parse_choice(&choices, part)?;
                     if !values.iter().any(|it| it == value) {
                         values.push(value.to_owned());
                     }
@@ -167,20 +168,17 @@ impl<'a> Field<'a> {
             }
         }
     }
+}
 
-    /// Finds the typed choice: by its number, its title or its value.
-    fn parse_choice(&self, typed: &str) -> Result<&'a str, String> {
-        let choices = self.choices();
-        let by_number = typed.parse::<usize>().ok().and_then(|number| choices.get(number.checked_sub(1)?));
-        let exact = choices.iter().find(|it| it.value == typed);
-        let loose = || {
-            choices
-                .iter()
-                .find(|it| it.title.eq_ignore_ascii_case(typed) || it.value.eq_ignore_ascii_case(typed))
-        };
-        let chosen = exact.or_else(loose).or(by_number);
-        chosen.map(|it| it.value).ok_or_else(|| format!("{typed:?} is none of the choices."))
-    }
+/// Finds the typed choice: by its number, its title or its value.
+fn parse_choice<'a>(choices: &[FieldOption<'a>], typed: &str) -> Result<&'a str, String> {
+    let by_number = typed.parse::<usize>().ok().and_then(|number| choices.get(number.checked_sub(1)?));
+    let exact = choices.iter().find(|it| it.value == typed);
+    let loose = || {
+        choices.iter().find(|it| it.title.eq_ignore_ascii_case(typed) || it.value.eq_ignore_ascii_case(typed))
+    };
+    let chosen = exact.or_else(loose).or(by_number);
+    chosen.map(|it| it.value).ok_or_else(|| format!("{typed:?} is none of the choices."))
 }
 
 fn text(schema: &StringSchema, typed: &str) -> Result<ElicitValue, String> {

@@ -53,6 +53,19 @@ fn user_chooses_by_number_title_or_value() {
     }
 }
 
+/// Without an index of the choices, it takes more than a billion comparisons.
+#[test]
+fn form_with_many_choices_that_are_defaults_is_shown_at_once() {
+    let choices: Vec<String> = (0..40_000).map(|number| format!("choice {number}")).collect();
+    let choices = serde_json::to_string(&choices).unwrap();
+    let many = format!(
+        r#"{{ "many": {{ "type": "array", "items": {{ "type": "string", "enum": {choices} }}, "default": {choices} }} }}"#
+    );
+    let (result, shown) = fill_form(&many, &[], "y\n40000\ny\n");
+    assert_eq!(result["content"], json!({ "many": ["choice 39999"] }));
+    assert!(shown.contains("choice 0, choice 1, "));
+}
+
 /// C10.4
 #[test]
 fn user_can_decline_or_cancel_at_any_time_and_edit_answers() {
