@@ -54,7 +54,7 @@ pub(super) fn check_files(config: &Config) -> Vec<Finding> {
     let errors = config.errors().iter().map(|error| {
         let next = match error.kind {
             ConfigErrorKind::Unreadable(_) => None,
-            _ => Some(format!("edit {}", error.source.path)),
+            _ => Some(hints::edit(&error.source.path)),
         };
         Finding::new(error.server.as_deref(), FindingKind::Wrong, error.to_string()).with_next(next)
     });

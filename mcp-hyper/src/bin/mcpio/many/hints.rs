@@ -21,6 +21,14 @@ pub(super) fn approve_changes(options: &ConfigOptions, server: &str) -> String {
     approve(options, server).replacen("mcpio approve", "mcpio approve --changes", 1)
 }
 
+/// What to do about a file with an error.
+pub(super) fn edit(path: &str) -> String {
+    match quoted_word(path) {
+        Some(path) => format!("edit {path}"),
+        None => "edit the file".to_owned(),
+    }
+}
+
 /// What to do about a server that does not connect.
 pub(super) fn for_status(options: &ConfigOptions, entry: &ServerEntry, status: Status) -> Option<String> {
     match (status, &entry.spec().transport) {
@@ -99,5 +107,7 @@ mod tests {
         let options = ConfigOptions { files: vec!["a".into()], ..ConfigOptions::default() };
         assert_eq!(approve(&options, "--revoke"), "mcpio approve --config a");
         assert_eq!(approve(&options, "\u{202e}"), "mcpio approve --config a");
+        assert_eq!(edit("/srv/a b; reboot/.mcp.json"), "edit '/srv/a b; reboot/.mcp.json'");
+        assert_eq!(edit("/srv/\u{202e}/.mcp.json"), "edit the file");
     }
 }
