@@ -18,6 +18,7 @@ use crate::login;
 use crate::non_message_lines::NonMessageCounter;
 use crate::options::{CommonOptions, EraOption, is_url};
 use crate::reports::Reports;
+use crate::secrets;
 use crate::server_requests;
 use crate::terminal::Screen;
 use crate::trace::{self, Trace};
@@ -135,8 +136,8 @@ pub(crate) fn options(common: &CommonOptions) -> Result<mcp_hyper::ClientOptions
         .era_policy(mode(common))
         .handlers(server_requests::handlers())
         .configure(|config| configure(&mut config.client, common));
-    for (name, value) in &common.headers {
-        options = options.header(name, value);
+    for (name, value) in secrets::headers(common)? {
+        options = options.header(&name, &value);
     }
     if let Some(file) = &common.cacert {
         options = options.tls(trusted_certificates::tls_config(file)?);
@@ -184,7 +185,7 @@ fn program(command: &[OsString], common: &CommonOptions) -> Result<Command, Comm
     if let Some(directory) = &common.cwd {
         command = command.current_dir(directory);
     }
-    Ok(command.envs(common.variables.iter().map(|(name, value)| (name, value))))
+    Ok(command.envs(secrets::variables(common)?))
 }
 
 pub(crate) fn mode(common: &CommonOptions) -> EraPolicy {

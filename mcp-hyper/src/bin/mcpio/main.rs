@@ -23,6 +23,7 @@ mod prompts;
 mod protect;
 mod reports;
 mod resources;
+mod secrets;
 mod serve;
 mod server_info;
 mod server_requests;

@@ -31,6 +31,12 @@ use crate::many::options::{ApproveOptions, ConfigOptions, RequiredConfig, Server
 /// approval. Variables of a configuration come from the environment; inputs are asked for
 /// on the terminal.
 ///
+/// Other users of the machine can read a command line. Give secrets by --header-file,
+/// --header-env, --env-file, or by --env with a name alone, which passes on your variable:
+///
+///     mcpio tools --header-file ~/.config/example-headers https://example.com/mcp
+///     mcpio tools --env SEARCH_API_KEY -- npx -y search-server
+///
 /// Exit codes: 0 success, 1 the tool reported a failure or doctor found something wrong,
 /// 2 wrong usage, 3 the connection or the protocol failed, 130 ended by SIGINT (Ctrl-C),
 /// 143 by SIGTERM. At a signal the servers are shut down by the usual steps; a second
@@ -84,6 +90,14 @@ pub(crate) struct CommonOptions {
     #[arg(long = "header", global = true, value_parser = header, value_name = "NAME: VALUE")]
     pub(crate) headers: Vec<(String, String)>,
 
+    /// Send the headers of this file, with NAME: VALUE on each line; may be repeated
+    #[arg(long = "header-file", global = true, value_name = "FILE")]
+    pub(crate) header_files: Vec<PathBuf>,
+
+    /// Send a header with the value of an environment variable; may be repeated
+    #[arg(long = "header-env", global = true, value_parser = header_variable, value_name = "NAME=VARIABLE")]
+    pub(crate) header_variables: Vec<(String, String)>,
+
     /// Client id, if the client was registered beforehand at the server's authorization server; its secret is read from
     /// the variable MCP_CLIENT_SECRET and needs --issuer
     #[arg(long, global = true, value_name = "ID")]
@@ -105,9 +119,13 @@ pub(crate) struct CommonOptions {
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) tokens: Option<PathBuf>,
 
-    /// Set a variable in the server's environment; may be repeated
-    #[arg(long = "env", global = true, value_parser = variable, value_name = "NAME=VALUE")]
-    pub(crate) variables: Vec<(String, String)>,
+    /// Set a variable in the server's environment, or pass on the variable of this name; may be repeated
+    #[arg(long = "env", global = true, value_parser = set_or_passed, value_name = "NAME[=VALUE]")]
+    pub(crate) variables: Vec<(String, Option<String>)>,
+
+    /// Set the variables of this file, with NAME=VALUE on each line, in the server's environment; may be repeated
+    #[arg(long = "env-file", global = true, value_name = "FILE")]
+    pub(crate) env_files: Vec<PathBuf>,
 
     /// Pass this process's whole environment on to the server, instead of a few variables known to be harmless
     #[arg(long, global = true)]
@@ -407,7 +425,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
-fn header(text: &str) -> Result<(String, String), String> {
+pub(crate) fn header(text: &str) -> Result<(String, String), String> {
     match text.split_once(':') {
         Some((name, value)) if !name.trim().is_empty() => {
             Ok((name.trim().to_owned(), value.trim().to_owned()))
@@ -421,6 +439,18 @@ fn variable(text: &str) -> Result<(String, String), String> {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("write NAME=VALUE".to_owned()),
     }
+}
+
+fn header_variable(text: &str) -> Result<(String, String), String> {
+    variable(text).map_err(|_| "write NAME=VARIABLE".to_owned())
+}
+
+/// A variable with its value, or without: that of this process is passed on.
+fn set_or_passed(text: &str) -> Result<(String, Option<String>), String> {
+    if text.contains('=') {
+        return variable(text).map(|(name, value)| (name, Some(value)));
+    }
+    if text.is_empty() { Err("write NAME or NAME=VALUE".to_owned()) } else { Ok((text.to_owned(), None)) }
 }
 
 #[cfg(test)]
@@ -534,5 +564,8 @@ mod tests {
     fn variables_keep_what_follows_the_first_equals_sign() {
         assert_eq!(variable("A=b=c"), Ok(("A".to_owned(), "b=c".to_owned())));
         assert!(variable("=b").is_err() && variable("A").is_err());
+        assert_eq!(set_or_passed("A=b=c"), Ok(("A".to_owned(), Some("b=c".to_owned()))));
+        assert_eq!(set_or_passed("A"), Ok(("A".to_owned(), None)));
+        assert!(set_or_passed("=b").is_err() && set_or_passed("").is_err());
     }
 }

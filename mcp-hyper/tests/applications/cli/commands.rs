@@ -309,6 +309,17 @@ fn server_gets_the_requested_environment_and_directory() {
     assert!(ran.err.contains("blue /"), "{}", ran.err);
 }
 
+#[test]
+fn server_gets_variables_that_are_not_on_the_command_line() {
+    let script = "echo \"$COLOUR $CARGO_PKG_NAME\" >&2; exit 1";
+    let file = std::env::temp_dir().join(format!("mcpio-variables-{}", std::process::id()));
+    std::fs::write(&file, "COLOUR=blue\n").unwrap();
+    let path = file.to_str().unwrap();
+    let ran = mcp(&["info", "--env-file", path, "--env", "CARGO_PKG_NAME", "--", "sh", "-c", script]);
+    assert!(ran.err.contains("blue mcp-hyper"), "{}", ran.err);
+    std::fs::remove_file(file).unwrap();
+}
+
 /// S2.4
 #[test]
 fn server_answers_requests_that_arrived_before_its_input_ended() {

@@ -111,7 +111,10 @@ fn check_options(common: &CommonOptions) -> Result<(), CommandError> {
         ("--trace", common.trace),
         ("--log", common.log.is_some()),
         ("--header", !common.headers.is_empty()),
+        ("--header-file", !common.header_files.is_empty()),
+        ("--header-env", !common.header_variables.is_empty()),
         ("--env", !common.variables.is_empty()),
+        ("--env-file", !common.env_files.is_empty()),
         ("--whole-env", common.whole_env),
         ("--cwd", common.cwd.is_some()),
     ];
