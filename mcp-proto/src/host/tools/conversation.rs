@@ -1,6 +1,6 @@
 //! What one conversation with a model sees of the catalogue: filters, a budget, and tools found by search.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -35,14 +35,15 @@ pub struct ConversationSettings {
     pub allow: Option<Vec<ToolPattern>>,
     /// A tool must match none of them, even if it is allowed.
     pub deny: Vec<ToolPattern>,
-    /// The tools that are shown from the start if there is no room for all.
+    /// The tools that are shown from the start if there is no room for all of their server.
     pub favourites: Vec<ToolPattern>,
-    /// How many bytes of definitions are shown from the start; if all tools have more, they are deferred. A token of a
-    /// model is about four bytes.
+    /// How many bytes of definitions are shown from the start. If all tools have more, the tools of the servers with the
+    /// most are deferred; a server within an equal share of the bytes never is. A token of a model is about four bytes.
     ///
     /// Default 64 KiB, some 16,000 tokens: a tenth of a usual context.
     pub definition_bytes: usize,
-    /// How many bytes of definitions of found tools are shown besides; the oldest leave first, the newest stays.
+    /// How many bytes of definitions of found tools are shown besides. The oldest leave first, those within an equal
+    /// share of their server last; the newest of each server stays.
     ///
     /// Default 32 KiB.
     pub found_bytes: usize,
@@ -62,9 +63,12 @@ impl Default for ConversationSettings {
 
 /// The tools that one conversation sees.
 ///
-/// If the definitions of all tools exceed the budget, the model sees a tool that searches them, and the favourites;
-/// tools that it finds become visible. Once tools are deferred they stay so, and found tools are appended in the order
-/// in which they were found, so that the beginning of a model's prompt stays the same.
+/// If the definitions of all tools exceed the budget, the tools of the largest servers are deferred: of these the model
+/// sees the favourites, and a tool that searches the others; tools that it finds become visible. The tools of a server
+/// that are deferred stay so, and found tools are appended in the order in which they were found, so that the beginning
+/// of a model's prompt stays the same.
+///
+/// The servers share the budget: one that lists a great deal hides its own tools, not those of others.
 ///
 /// ```
 /// use mcp_proto::host::tools::{Catalogue, Conversation, ConversationSettings, ServerSettings, ToolIndex};
@@ -96,7 +100,8 @@ pub struct Conversation {
     settings: ConversationSettings,
     /// Names of found tools, the newest last.
     found: VecDeque<String>,
-    deferring: bool,
+    /// The servers whose tools are deferred.
+    deferred: BTreeSet<String>,
 }
 
 /// The tools whose definitions a model is given.
@@ -153,42 +158,108 @@ impl Conversation {
 
     /// Selects the tools for the next request to the model.
     pub fn select<'a>(&mut self, catalogue: &'a Catalogue) -> Selection<'a> {
-        let size = |tool: &Entry<'a, Tool>| tool.definition().bytes();
-        let all: Vec<_> = catalogue.tools().filter(|tool| self.allows(*tool)).collect();
-        let total = all.iter().map(size).fold(0, usize::saturating_add);
-        self.deferring |= total > self.settings.definition_bytes;
-        if !self.deferring {
-            return Selection { search: None, tools: all, deferred: 0 };
+        let allowed = catalogue.tools().filter(|tool| self.allows(*tool));
+        let all: Vec<_> = allowed.map(|tool| Candidate { tool, bytes: tool.definition().bytes() }).collect();
+        let shown = self.shown_from_start(&all);
+        let (shown, others): (Vec<_>, Vec<_>) =
+            all.iter().copied().partition(|candidate| shown.contains(candidate.tool.name));
+        let mut tools: Vec<_> = shown.iter().map(|candidate| candidate.tool).collect();
+        if self.deferred.is_empty() {
+            return Selection { search: None, tools, deferred: 0 };
         }
+        tools.extend(self.shown_found(&others));
+        let deferred = all.len().saturating_sub(tools.len());
+        let servers: BTreeSet<&str> = all.iter().map(|candidate| candidate.tool.server).collect();
+        Selection { search: Some(search_tool(catalogue, &servers)), tools, deferred }
+    }
 
-        let is_favourite = |tool: &Entry<'a, Tool>| {
+    /// The names of the tools that are shown without a search. Decides whose tools are deferred.
+    ///
+    /// First come the favourites within the share of their server, then whole servers, the smallest first, then further
+    /// favourites.
+    fn shown_from_start<'a>(&mut self, all: &[Candidate<'a>]) -> BTreeSet<&'a str> {
+        let mut totals: BTreeMap<&str, usize> = BTreeMap::new();
+        for Candidate { tool, bytes } in all {
+            let total = totals.entry(tool.server).or_default();
+            *total = total.saturating_add(*bytes);
+        }
+        let is_favourite = |Candidate { tool, .. }: &&Candidate<'a>| {
             self.settings.favourites.iter().any(|pattern| pattern.matches(tool.server, &tool.item.name))
         };
+        let favourites: Vec<_> = all.iter().filter(is_favourite).collect();
         let mut room = self.settings.definition_bytes;
-        let mut fits = |tool: &Entry<'a, Tool>| {
-            let rest = room.checked_sub(size(tool));
-            room = rest.unwrap_or(room);
-            rest.is_some()
-        };
-        let mut tools: Vec<_> = all.iter().copied().filter(|tool| is_favourite(tool) && fits(tool)).collect();
-        let mut others: BTreeMap<&str, _> = all.iter().map(|tool| (tool.name, *tool)).collect();
-        for favourite in &tools {
-            others.remove(favourite.name);
-        }
-
-        let mut found = Vec::new();
-        let mut bytes = 0_usize;
-        for tool in self.found.iter().rev().filter_map(|name| others.get(&**name)) {
-            bytes = bytes.saturating_add(size(tool));
-            if bytes > self.settings.found_bytes && !found.is_empty() {
-                break;
+        let share = room.checked_div(totals.len()).unwrap_or(room);
+        let mut shown = BTreeSet::new();
+        let mut used: BTreeMap<&str, usize> = BTreeMap::new();
+        for Candidate { tool, bytes } in &favourites {
+            let used = used.entry(tool.server).or_default();
+            let with_tool = used.saturating_add(*bytes);
+            if with_tool <= share {
+                *used = with_tool;
+                room = room.saturating_sub(*bytes);
+                shown.insert(tool.name);
             }
-            found.push(*tool);
         }
-        tools.extend(found.into_iter().rev());
+        let mut by_size: Vec<_> = totals.into_iter().map(|(server, total)| (total, server)).collect();
+        by_size.sort_unstable();
+        let mut whole = BTreeSet::new();
+        for (total, server) in by_size {
+            let rest = total.saturating_sub(used.get(server).copied().unwrap_or_default());
+            match room.checked_sub(rest).filter(|_| !self.deferred.contains(server)) {
+                Some(left) => {
+                    room = left;
+                    whole.insert(server);
+                }
+                None => _ = self.deferred.insert(server.into()),
+            }
+        }
+        for Candidate { tool, bytes } in favourites {
+            let is_shown = whole.contains(tool.server) || shown.contains(tool.name);
+            if let Some(left) = room.checked_sub(*bytes).filter(|_| !is_shown) {
+                room = left;
+                shown.insert(tool.name);
+            }
+        }
+        shown.extend(
+            all.iter()
+                .map(|other| other.tool)
+                .filter(|tool| whole.contains(tool.server))
+                .map(|tool| tool.name),
+        );
+        shown
+    }
 
-        let deferred = all.len().saturating_sub(tools.len());
-        Selection { search: Some(search_tool(catalogue, &all)), tools, deferred }
+    /// The found ones of these tools, the newest last.
+    ///
+    /// First come those within the share of their server, with at least its newest, then others while there is room.
+    fn shown_found<'a>(&self, others: &[Candidate<'a>]) -> Vec<Entry<'a, Tool>> {
+        let others: BTreeMap<&str, _> = others.iter().map(|other| (other.tool.name, *other)).collect();
+        let newest_first: Vec<_> =
+            self.found.iter().rev().filter_map(|name| others.get(&**name).copied()).collect();
+        let servers: BTreeSet<&str> = newest_first.iter().map(|found| found.tool.server).collect();
+        let mut room = self.settings.found_bytes;
+        let share = room.checked_div(servers.len()).unwrap_or(room);
+        let mut shown = BTreeSet::new();
+        let mut used: BTreeMap<&str, usize> = BTreeMap::new();
+        for Candidate { tool, bytes } in &newest_first {
+            let used = used.entry(tool.server).or_default();
+            let is_newest = *used == 0;
+            // Also of a tool without room, so that no older one of the server takes its place.
+            *used = used.saturating_add(*bytes);
+            if is_newest || *used <= share {
+                room = room.saturating_sub((*bytes).min(share));
+                shown.insert(tool.name);
+            }
+        }
+        for Candidate { tool, bytes } in &newest_first {
+            if !shown.contains(tool.name) {
+                let Some(left) = room.checked_sub(*bytes) else { break };
+                room = left;
+                shown.insert(tool.name);
+            }
+        }
+        let found = newest_first.into_iter().rev().map(|found| found.tool);
+        found.filter(|tool| shown.contains(tool.name)).collect()
     }
 
     /// Answers a call of the search tool. The tools that it finds become visible.
@@ -210,11 +281,15 @@ impl Conversation {
     }
 }
 
+/// A tool that may be shown, and the size of its definition.
+#[derive(Clone, Copy)]
+struct Candidate<'a> {
+    tool: Entry<'a, Tool>,
+    bytes: usize,
+}
+
 /// The search tool. Its description does not change as long as the servers are the same.
-fn search_tool(catalogue: &Catalogue, all: &[Entry<'_, Tool>]) -> Tool {
-    let mut servers: Vec<&str> = all.iter().map(|tool| tool.server).collect();
-    servers.sort_unstable();
-    servers.dedup();
+fn search_tool(catalogue: &Catalogue, servers: &BTreeSet<&str>) -> Tool {
     let mut description = String::from(
         "Finds tools of MCP servers by words of their names and descriptions, and makes them callable. \
          Search before you conclude that there is no tool for something.",

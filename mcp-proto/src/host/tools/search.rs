@@ -17,10 +17,13 @@ use words::each_word;
 /// How many words of one server are indexed beside the names of its tools: a hundred tools of two hundred words.
 const WORDS_PER_SERVER: usize = 20_000;
 
+/// How many words of a tool's name are indexed.
+const NAME_WORDS: usize = 32;
+
 /// How many words of a query count.
 const QUERY_WORDS: usize = 32;
 
-/// How many longer words a word of a query finds.
+/// How many longer words of each server a word of a query finds.
 const COMPLETIONS: usize = 32;
 
 /// How fast further occurrences of a word count less, and how much long definitions count less: the usual constants of
@@ -31,6 +34,7 @@ const LENGTH_NORMALISATION: f32 = 0.75;
 /// An index of the words of all visible tools: their names, titles, servers, descriptions and the names of their
 /// arguments.
 ///
+/// No server crowds out the others: the words of each that are indexed, and its [hits](Self::search), are bounded.
 /// Results are ranked by BM25, with more weight on names than on descriptions. Identifiers are taken apart
 /// (`createIssue`, `create_issue`), plurals are found by the singular, and words by their beginnings.
 ///
@@ -64,8 +68,17 @@ pub struct ToolIndex {
 #[derive(Clone, Debug)]
 struct IndexedTool {
     name: String,
+    /// The number of its server in the order of their names.
+    server: usize,
     /// Sum of the weights of its words.
     length: f32,
+}
+
+/// A server whose tools are being indexed.
+struct IndexedServer {
+    number: usize,
+    /// How many words are indexed further, beside the names of its tools.
+    words_left: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -98,31 +111,46 @@ impl ToolIndex {
             return;
         }
         *self = Self { revision: Some(catalogue.revision()), ..Self::default() };
-        let mut words_of_servers: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut servers: BTreeMap<&str, IndexedServer> = BTreeMap::new();
+        for (number, server) in catalogue.servers().enumerate() {
+            servers.insert(server, IndexedServer { number, words_left: WORDS_PER_SERVER });
+        }
         for entry in catalogue.tools() {
-            self.insert(entry, words_of_servers.entry(entry.server).or_default());
+            if let Some(server) = servers.get_mut(entry.server) {
+                self.insert(entry, server);
+            }
         }
         let total: f32 = self.tools.iter().map(|tool| tool.length).sum();
         self.mean_length = total / self.tools.len().max(1) as f32;
     }
 
-    fn insert(&mut self, entry: Entry<'_, Tool>, words_of_server: &mut usize) {
+    fn insert(&mut self, entry: Entry<'_, Tool>, indexed: &mut IndexedServer) {
         let Entry { name, server, item } = entry;
         let mut weights: BTreeMap<String, f32> = BTreeMap::new();
-        let mut add = |text: &str, weight: f32| {
-            each_word(text, |word| *weights.entry(word.into()).or_default() += weight);
+        // Adds the weight of each word, unless the tool has `limit` other words.
+        let mut add = |text: &str, weight: f32, limit: usize| {
+            each_word(text, |word| {
+                if let Some(sum) = weights.get_mut(word) {
+                    *sum += weight;
+                } else if weights.len() < limit {
+                    weights.insert(word.into(), weight);
+                }
+            });
+            weights.len()
         };
-        add(&item.name, 5.0);
-        add(server, 2.0);
-        if *words_of_server < WORDS_PER_SERVER {
-            add(item.title.as_deref().unwrap_or_default(), 3.0);
-            add(item.description.as_deref().unwrap_or_default(), 1.0);
+        add(&item.name, 5.0, NAME_WORDS);
+        let named = add(server, 2.0, usize::MAX);
+        let limit = named.saturating_add(indexed.words_left);
+        if limit > named {
+            add(item.title.as_deref().unwrap_or_default(), 3.0, limit);
+            add(item.description.as_deref().unwrap_or_default(), 1.0, limit);
             let arguments: Arguments = item.input_schema.decode().unwrap_or_default();
-            arguments.properties.keys().for_each(|argument| add(argument, 1.5));
+            arguments.properties.keys().for_each(|argument| _ = add(argument, 1.5, limit));
         }
-        *words_of_server = words_of_server.saturating_add(weights.len());
+        indexed.words_left = limit.saturating_sub(weights.len());
         let tool = self.tools.len();
-        self.tools.push(IndexedTool { name: name.into(), length: weights.values().sum() });
+        let length = weights.values().sum();
+        self.tools.push(IndexedTool { name: name.into(), server: indexed.number, length });
         for (word, weight) in weights {
             self.postings.entry(word).or_default().push(Posting { tool, weight });
         }
@@ -130,7 +158,8 @@ impl ToolIndex {
 
     /// Finds tools by words, the best first, at most `limit` of those whose names `accept` accepts.
     ///
-    /// A tool need not have every word. The first 32 words of the query count.
+    /// A tool need not have every word. The first 32 words of the query count. As long as tools of other servers are
+    /// found, no server has more than half of the hits.
     pub fn search(&self, query: &str, limit: usize, mut accept: impl FnMut(&str) -> bool) -> Vec<Hit> {
         let mut words: Vec<String> = Vec::new();
         each_word(query, |word| {
@@ -144,32 +173,52 @@ impl ToolIndex {
                 *scores.entry(tool).or_default() += score;
             }
         }
-        let found =
-            scores.into_iter().filter_map(|(tool, score)| Some((&*self.tools.get(tool)?.name, score)));
-        let mut found: Vec<_> = found.filter(|(name, _)| accept(name)).collect();
-        found.sort_by(|(a, a_score), (b, b_score)| b_score.total_cmp(a_score).then_with(|| a.cmp(b)));
-        found.truncate(limit);
-        found.into_iter().map(|(name, score)| Hit { name: name.into(), score }).collect()
+        let found = scores.into_iter().filter_map(|(tool, score)| Some((self.tools.get(tool)?, score)));
+        let mut found: Vec<_> = found.filter(|(tool, _)| accept(&tool.name)).collect();
+        found.sort_by(|(a, a_score), (b, b_score)| {
+            b_score.total_cmp(a_score).then_with(|| a.name.cmp(&b.name))
+        });
+        // Those within the share of their server are chosen first, then the best of the others.
+        let share = limit.div_ceil(2);
+        let mut hits: BTreeMap<usize, usize> = BTreeMap::new();
+        let (within, beyond): (Vec<_>, Vec<_>) = found.into_iter().enumerate().partition(|(_, (tool, _))| {
+            let hits = hits.entry(tool.server).or_default();
+            *hits = hits.saturating_add(1);
+            *hits <= share
+        });
+        let mut chosen: Vec<_> = within.into_iter().chain(beyond).take(limit).collect();
+        chosen.sort_unstable_by_key(|(rank, _)| *rank);
+        chosen.into_iter().map(|(_, (tool, score))| Hit { name: tool.name.clone(), score }).collect()
     }
 
     /// The score of one word for each tool that has it, or a longer word that begins with it.
     fn scores_of(&self, word: &str) -> BTreeMap<usize, f32> {
         let mut scores: BTreeMap<usize, f32> = BTreeMap::new();
         // Short beginnings say too little.
-        let completions = if word.chars().count() < 3 { 0 } else { COMPLETIONS };
-        let longer = self
+        let has_completions = word.chars().count() >= 3;
+        let words = self
             .postings
             .range::<str, _>((Bound::Included(word), Bound::Unbounded))
-            .take_while(|(other, _)| other.starts_with(word));
-        for (other, postings) in longer.take(completions.saturating_add(1)) {
-            let share = match other == word {
-                true => 1.0,
-                false if completions > 0 => 0.5,
-                false => continue,
-            };
+            .take_while(|(other, _)| *other == word || has_completions && other.starts_with(word));
+        // The longer words of each server so far, and the last of them.
+        let mut completions: BTreeMap<usize, (usize, &str)> = BTreeMap::new();
+        for (other, postings) in words {
+            let other = other.as_str();
+            let is_longer = other != word;
+            let share = if is_longer { 0.5 } else { 1.0 };
             let rarity = self.rarity(postings.len());
             for &Posting { tool, weight } in postings {
-                let length = self.tools.get(tool).map_or(0.0, |tool| tool.length) / self.mean_length.max(1.0);
+                let Some(indexed) = self.tools.get(tool) else { continue };
+                if is_longer {
+                    let (count, last) = completions.entry(indexed.server).or_insert((0, word));
+                    if *last != other {
+                        (*count, *last) = (count.saturating_add(1), other);
+                    }
+                    if *count > COMPLETIONS {
+                        continue;
+                    }
+                }
+                let length = indexed.length / self.mean_length.max(1.0);
                 let damping = SATURATION * (1.0 - LENGTH_NORMALISATION + LENGTH_NORMALISATION * length);
                 let score = share * rarity * weight * (SATURATION + 1.0) / (weight + damping);
                 let best = scores.entry(tool).or_default();

@@ -43,7 +43,7 @@ fn over_the_budget_a_model_sees_the_search_and_the_favourites() {
     let mut conversation = Conversation::new(settings);
     let size = catalogue.tool("mcp__a__tool00").unwrap().definition().bytes();
     assert!((81..100).contains(&size), "{size}");
-    let names = ["mcp__search", "mcp__a__tool00", "mcp__a__tool01", "mcp__a__tool02", "mcp__a__tool03"];
+    let names = ["mcp__search", "mcp__a__tool00", "mcp__a__tool01", "mcp__a__tool02", "mcp__b__other"];
     assert_eq!(shown(&mut conversation, &catalogue), names);
     let selection = conversation.select(&catalogue);
     assert_eq!(selection.deferred, 27);
@@ -54,7 +54,7 @@ fn over_the_budget_a_model_sees_the_search_and_the_favourites() {
 #[test]
 fn found_tools_are_appended_in_the_order_in_which_they_were_found() {
     let catalogue = catalogue(30);
-    let settings = ConversationSettings { definition_bytes: 100, found_bytes: 200, ..Default::default() };
+    let settings = ConversationSettings { definition_bytes: 50, found_bytes: 200, ..Default::default() };
     let mut conversation = Conversation::new(settings);
     assert_eq!(find(&mut conversation, &catalogue, "tool07"), ["mcp__a__tool07"]);
     assert_eq!(find(&mut conversation, &catalogue, "tool03"), ["mcp__a__tool03"]);
@@ -69,11 +69,13 @@ fn found_tools_are_appended_in_the_order_in_which_they_were_found() {
 fn found_tool_is_shown_whatever_its_size() {
     let mut catalogue = catalogue(30);
     add(&mut catalogue, "c", vec![described("large", &"large ".repeat(1000))]);
-    let settings = ConversationSettings { definition_bytes: 100, found_bytes: 200, ..Default::default() };
+    let settings = ConversationSettings { definition_bytes: 50, found_bytes: 200, ..Default::default() };
     let mut conversation = Conversation::new(settings);
     find(&mut conversation, &catalogue, "tool07");
     find(&mut conversation, &catalogue, "large");
-    assert_eq!(shown(&mut conversation, &catalogue), ["mcp__search", "mcp__c__large"]);
+    // It hides no tool of another server.
+    let names = ["mcp__search", "mcp__a__tool07", "mcp__c__large"];
+    assert_eq!(shown(&mut conversation, &catalogue), names);
 }
 
 #[test]
@@ -81,9 +83,44 @@ fn conversation_that_defers_tools_goes_on_deferring() {
     let mut catalogue = catalogue(30);
     let settings = ConversationSettings { definition_bytes: 1000, ..Default::default() };
     let mut conversation = Conversation::new(settings);
-    assert_eq!(shown(&mut conversation, &catalogue), ["mcp__search"]);
+    assert_eq!(shown(&mut conversation, &catalogue), ["mcp__search", "mcp__b__other"]);
+    add(&mut catalogue, "a", vec![tool("tool00")]);
+    assert_eq!(shown(&mut conversation, &catalogue), ["mcp__search", "mcp__b__other"]);
     catalogue.remove_server("a");
-    assert_eq!(shown(&mut conversation, &catalogue), ["mcp__search"]);
+    assert_eq!(shown(&mut conversation, &catalogue), ["mcp__search", "mcp__b__other"]);
+}
+
+#[test]
+fn server_with_too_many_definitions_hides_no_tool_of_another_server() {
+    let mut catalogue = catalogue(5);
+    let settings = ConversationSettings { definition_bytes: 1000, ..Default::default() };
+    let mut conversation = Conversation::new(settings);
+    let names: Vec<_> = shown(&mut conversation, &catalogue);
+    assert_eq!(names.len(), 6);
+    let flood = (0..1000).map(|n| described(&format!("flood{n}"), &"tool other ".repeat(20))).collect();
+    add(&mut catalogue, "flood", flood);
+    assert_eq!(shown(&mut conversation, &catalogue)[1..], names);
+    assert_eq!(conversation.select(&catalogue).deferred, 1000);
+    // It leaves room in the results of a search, too.
+    let request = SearchRequest { query: "tool other flood".into(), limit: Some(12) };
+    let found = conversation.search(&catalogue, &mut ToolIndex::default(), &request).names;
+    let count = |server: &str| found.iter().filter(|name| name.starts_with(server)).count();
+    assert_eq!((count("mcp__flood__"), count("mcp__a__"), count("mcp__b__")), (6, 5, 1), "{found:?}");
+}
+
+#[test]
+fn favourites_of_a_server_beyond_its_share_take_only_what_others_leave() {
+    let mut catalogue = Catalogue::default();
+    add(&mut catalogue, "a", (0..30).map(|n| tool(&format!("search{n:02}"))).collect());
+    add(&mut catalogue, "b", (0..4).map(|n| tool(&format!("tool{n}"))).collect());
+    add(&mut catalogue, "c", (0..30).map(|n| tool(&format!("search{n:02}"))).collect());
+    let favourites = patterns(&["*/search*"]);
+    let settings = ConversationSettings { favourites, definition_bytes: 1200, ..Default::default() };
+    let mut conversation = Conversation::new(settings);
+    let names = shown(&mut conversation, &catalogue);
+    let count = |server: &str| names.iter().filter(|name| name.starts_with(server)).count();
+    assert_eq!((count("mcp__b__"), count("mcp__c__")), (4, 4), "{names:?}");
+    assert!(count("mcp__a__") >= 4, "{names:?}");
 }
 
 #[test]

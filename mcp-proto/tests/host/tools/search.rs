@@ -85,6 +85,34 @@ fn server_with_endless_descriptions_is_indexed_by_its_names() {
     assert_eq!(index.search("w19x7", 5, |_| true), []);
 }
 
+#[test]
+fn server_does_not_crowd_out_the_longer_words_of_others() {
+    let mut catalogue = catalogue();
+    let words: String = (0..2000).map(|n| format!("fore{n} ")).collect();
+    add(&mut catalogue, "crowd", vec![described("x", &words)]);
+    let mut index = ToolIndex::default();
+    index.refresh(&catalogue);
+    let hits = index.search("fore", 5, |_| true);
+    assert!(hits.iter().any(|hit| hit.name == "mcp__weather__forecast"), "{hits:?}");
+}
+
+#[test]
+fn server_has_at_most_half_of_the_hits_while_others_have_any() {
+    let mut catalogue = Catalogue::default();
+    add(&mut catalogue, "crowd", (0..50).map(|n| tool(&format!("issue_{n}"))).collect());
+    for server in ["a", "b", "c"] {
+        add(&mut catalogue, server, vec![described("x", "Something long that ends with an issue")]);
+    }
+    let mut index = ToolIndex::default();
+    index.refresh(&catalogue);
+    let hits = index.search("issue", 5, |_| true);
+    let names: Vec<_> = hits.iter().map(|hit| &*hit.name).collect();
+    assert_eq!(names[3..], ["mcp__a__x", "mcp__b__x"], "{names:?}");
+    assert!(hits.windows(2).all(|pair| pair[0].score >= pair[1].score));
+    // It has the rest if others have too few.
+    assert_eq!(index.search("issue", 20, |_| true).len(), 20);
+}
+
 proptest! {
     #[test]
     fn every_tool_is_found_by_its_own_name(names in prop::collection::btree_set("[a-zA-Z0-9_]{1,12}", 1..20)) {

@@ -8,7 +8,7 @@ use core::fmt;
 use super::entry::CatalogueItem;
 use super::{CatalogueLimits, UpdateReport};
 use crate::consent::SafeText;
-use crate::host::tools::pin::Pin;
+use crate::host::tools::pin::{ItemKind, Pin};
 use crate::host::tools::text::prefix_of;
 use crate::schema::{Json, List};
 
@@ -32,6 +32,8 @@ pub struct RejectedItem {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RejectionReason {
+    /// Its name is longer than [`CatalogueLimits::name_bytes`].
+    NameTooLong,
     /// Its definition is longer than [`CatalogueLimits::definition_bytes`].
     TooLarge,
     /// The items before it reach [`CatalogueLimits::items`] or [`CatalogueLimits::list_bytes`].
@@ -46,6 +48,7 @@ impl fmt::Display for RejectedItem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}`: ", SafeText::line(&self.item))?;
         match &self.reason {
+            RejectionReason::NameTooLong => f.write_str("the name is too long"),
             RejectionReason::TooLarge => f.write_str("the definition is too large"),
             RejectionReason::ListTooLarge => f.write_str("the list is too large"),
             RejectionReason::Repeated => f.write_str("an earlier item has the same name"),
@@ -79,7 +82,10 @@ pub(super) fn admit<T: CatalogueItem>(
             Err(_) => RejectionReason::Invalid("it cannot be written as JSON".into()),
             Ok(definition) => {
                 let length = definition.as_str().len();
-                if length > limits.definition_bytes {
+                let is_named = matches!(T::KIND, ItemKind::Tool | ItemKind::Prompt);
+                if is_named && item.key().len() > limits.name_bytes {
+                    RejectionReason::NameTooLong
+                } else if length > limits.definition_bytes {
                     RejectionReason::TooLarge
                 } else if items.len() >= limits.items || bytes.saturating_add(length) > limits.list_bytes {
                     RejectionReason::ListTooLarge
