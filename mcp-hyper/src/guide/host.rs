@@ -27,6 +27,10 @@
 //! }
 //! ```
 //!
+//! `ready` waits for each server until it is connected or has failed, at most for its start timeout: 30 s unless
+//! configured. An agent that cannot wait for slow servers calls `wait_for_gate`, which takes 250 ms: it lists the tools
+//! again at each `HostEvent::CatalogueChanged`. A call to a server that still starts waits for it in any case.
+//!
 //! The module `host` shows the loop of an agent.
 //!
 //! # Configuration

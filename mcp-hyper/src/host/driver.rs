@@ -58,8 +58,6 @@ struct HostLoop {
     sending: BTreeMap<CallId, AbortHandle>,
     alarm: Alarm,
     is_started: bool,
-    /// Whether stored values are being read.
-    is_loading: bool,
     /// Writes values; returns the errors.
     saving: Option<Boxed<Vec<String>>>,
     /// When new values are written.
@@ -112,7 +110,6 @@ impl HostLoop {
             sending: BTreeMap::new(),
             alarm: Alarm::default(),
             is_started: false,
-            is_loading: false,
             saving: None,
             save_at: None,
             is_closing: false,
@@ -150,8 +147,11 @@ impl HostLoop {
                     work.into_iter().for_each(|work| self.perform(work));
                 }
                 Done::Loaded(config, loaded) => {
-                    self.is_loading = false;
                     configure(&self.shared, &self.settings, &config, loaded);
+                    self.shared.with(|state, _| {
+                        state.is_loading = false;
+                        state.wake_waiting();
+                    });
                 }
             }
         }
@@ -196,8 +196,11 @@ impl HostLoop {
             state.driver = Some(cx.waker().clone());
             state.plane.handle_timeout(now);
             let (mut any, mut is_over, mut work) = (false, false, Vec::new());
-            if let Some(config) = state.new_config.take_if(|_| !self.is_loading) {
+            if !state.is_loading
+                && let Some(config) = state.new_config.take()
+            {
                 any = true;
+                state.is_loading = true;
                 work.push(state.prepare_load(config));
             }
             loop {
@@ -209,8 +212,11 @@ impl HostLoop {
                 while let Some(event) = state.plane.poll_event() {
                     found = true;
                     match event {
-                        Event::Ready => state.set_ready(),
-                        Event::Status(server) => state.publish_status(server),
+                        Event::Ready => state.pass_gate(),
+                        Event::Status(server) => {
+                            state.publish_status(server);
+                            state.wake_waiting();
+                        }
                         Event::Ended { call, outcome } => state.end_call(now, call, outcome),
                         Event::Closed => is_over = true,
                         _ => {}
@@ -293,7 +299,6 @@ impl HostLoop {
             Work::Load(config, entries) => {
                 let Some(memory) = self.settings.memory.clone() else { return };
                 let shared = self.shared.clone();
-                self.is_loading = true;
                 self.tasks.push(Box::pin(async move {
                     let loaded = memory.load(shared, entries).await;
                     Done::Loaded(config, loaded)

@@ -19,8 +19,9 @@ use super::shared::Shared;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum HostEvent {
-    /// The startup has ended: the application goes on with the servers that are connected.
-    Ready,
+    /// The startup gate has passed: the application goes on with the servers that are connected. See
+    /// [`Host::wait_for_gate`](super::Host::wait_for_gate).
+    GatePassed,
     /// The status of a server has changed.
     Status {
         /// Its name.

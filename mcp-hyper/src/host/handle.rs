@@ -88,11 +88,24 @@ impl Host {
 
 /// # Life
 impl Host {
-    /// Waits for the end of the startup: every server is connected or has failed, or the
-    /// [gate](mcp_proto::host::control::ControlConfig::startup_gate) has passed and the required ones are connected.
-    /// The others go on to start; calls wait for them.
+    /// Waits until every server is connected or has failed, its first attempt at least. Servers that are switched off,
+    /// start with their first call, or wait for the user's approval are not awaited.
+    ///
+    /// A server that does not start fails at the end of its start timeout, 30 s unless it is
+    /// [configured](super::HostOptions::timeouts); this is the limit of the wait. To go on earlier, use
+    /// [`wait_for_gate`](Self::wait_for_gate).
     pub async fn ready(&self) {
-        self.shared().wait(|state| state.is_ready).await;
+        self.shared().wait(State::has_settled).await;
+    }
+
+    /// Waits until the startup gate has passed: every server is connected or has failed, or
+    /// [`ControlConfig::startup_gate`](mcp_proto::host::control::ControlConfig::startup_gate) is over, 250 ms by default,
+    /// and the required ones are connected or have failed.
+    ///
+    /// The others go on to start, and their tools are not listed yet, except those that a
+    /// [storage](super::HostOptions::storage) remembers. Calls wait for their servers.
+    pub async fn wait_for_gate(&self) {
+        self.shared().wait(|state| state.is_gate_passed).await;
     }
 
     /// Ends all calls and all servers, and waits until no process is left, within
@@ -306,7 +319,7 @@ impl Host {
 
     /// Calls a tool by its name for a model. `arguments` is any value that serializes to a JSON object.
     ///
-    /// The call waits for its server. If its connection ends before the answer, it is sent again only if that is safe:
+    /// The call waits for its server, also for one that still starts and has not listed its tools. If its connection ends before the answer, it is sent again only if that is safe:
     /// see [`HostRequest::repeat`].
     ///
     /// ```no_run
@@ -324,7 +337,15 @@ impl Host {
             });
             if is_safe { Repeat::IfLost } else { Repeat::IfNotSent }
         });
-        let (target, repeat) = split(found);
+        let (target, repeat) = match found {
+            Ok((target, repeat)) => (Ok(target), repeat),
+            // The lookup of the call finds the tool once the server is connected.
+            Err(CallError::Name(LookupError::Unknown)) => {
+                let target = self.unlisted_server(name);
+                (target.ok_or(CallError::Name(LookupError::Unknown)), Repeat::IfNotSent)
+            }
+            Err(error) => (Err(error), Repeat::IfNotSent),
+        };
         let arguments = Json::encode(&arguments).map_err(|error| error.to_string());
         let arguments = arguments.and_then(|json| match json.is_object() {
             true => Ok(json),
@@ -429,6 +450,23 @@ impl Host {
         Ok((self.target(&server, Some(key))?, taken))
     }
 
+    /// The server that may have a tool of this name, but has not listed its tools since it was started.
+    fn unlisted_server(&self, name: &str) -> Option<Target> {
+        let candidates: Vec<(String, bool)> = self.shared().catalogue(|catalogue| {
+            let named = catalogue.servers().filter(|server| catalogue.scheme().may_belong_to(server, name));
+            let is_unlisted = |server: &str| catalogue.freshness(server) == Some(Freshness::Unlisted);
+            named.map(|server| (server.to_owned(), is_unlisted(server))).collect()
+        });
+        let is_starting = |server: &str| {
+            self.with(|state| Some(state.plane.server(state.find(server)?)?.status)) == Some(Status::Starting)
+        };
+        let unlisted =
+            candidates.into_iter().filter(|(server, is_unlisted)| *is_unlisted || is_starting(server));
+        // That of the longest name has the most in common with the tool's.
+        let (server, _) = unlisted.max_by_key(|(server, _)| server.len())?;
+        self.target(&server, None).ok()
+    }
+
     fn target(&self, server: &str, item: Option<Arc<str>>) -> Result<Target, CallError> {
         let id = self.with(|state| state.find(server)).ok_or(CallError::UnknownServer)?;
         Ok(Target { id, server: server.into(), item })
@@ -446,14 +484,6 @@ where
         set(params, catalogue.find(&name)?.item);
         Ok(())
     })
-}
-
-/// Separates the target, or the error, from the rest.
-fn split<T: Default>(found: Result<(Target, T), CallError>) -> (Result<Target, CallError>, T) {
-    match found {
-        Ok((target, taken)) => (Ok(target), taken),
-        Err(error) => (Err(error), T::default()),
-    }
 }
 
 impl fmt::Debug for Host {

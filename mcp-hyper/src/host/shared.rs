@@ -12,7 +12,7 @@ use mcp_proto::adapter::Clock as _;
 use mcp_proto::front::Client;
 use mcp_proto::host::config::{Config, Fingerprint, ServerEntry, ServerId};
 use mcp_proto::host::consent::{Approval, ApprovalRequest, Approvals};
-use mcp_proto::host::control::{CallId, CallOutcome, ControlPlane, Generation};
+use mcp_proto::host::control::{CallId, CallOutcome, ControlPlane, Generation, Status};
 use mcp_proto::host::tools::Catalogue;
 use mcp_proto::peer::client::KnownEra;
 
@@ -46,12 +46,14 @@ pub(super) struct State {
     pub(super) counters: Counters,
     /// A configuration whose stored values are not read yet.
     pub(super) new_config: Option<Config>,
+    /// Whether the stored values of a configuration are being read.
+    pub(super) is_loading: bool,
     pub(super) unsaved: Unsaved,
-    pub(super) is_ready: bool,
+    pub(super) is_gate_passed: bool,
     pub(super) is_closed: bool,
     /// The waker of the driver's task.
     pub(super) driver: Option<Waker>,
-    /// Tasks that wait for the startup or for the end.
+    /// Tasks that wait for servers to start or for the end.
     waiting: Vec<Waker>,
     /// Tasks to wake once the lock is released.
     wakes: Vec<Waker>,
@@ -77,10 +79,21 @@ impl State {
         self.listeners.publish(&event, &mut self.wakes);
     }
 
-    pub(super) fn set_ready(&mut self) {
-        self.is_ready = true;
-        self.publish(HostEvent::Ready);
+    pub(super) fn pass_gate(&mut self) {
+        self.is_gate_passed = true;
+        self.publish(HostEvent::GatePassed);
+        self.wake_waiting();
+    }
+
+    /// Lets those who wait look at the state again.
+    pub(super) fn wake_waiting(&mut self) {
         self.wakes.append(&mut self.waiting);
+    }
+
+    /// Whether every server of the newest configuration is connected or has failed.
+    pub(super) fn has_settled(&self) -> bool {
+        let is_configured = self.new_config.is_none() && !self.is_loading;
+        is_configured && self.plane.servers().all(|(_, server)| server.status != Status::Starting)
     }
 
     pub(super) fn set_closed(&mut self) {
@@ -88,7 +101,7 @@ impl State {
             self.is_closed = true;
             self.connections.clear();
             self.publish(HostEvent::Closed);
-            self.wakes.append(&mut self.waiting);
+            self.wake_waiting();
         }
     }
 
@@ -153,8 +166,9 @@ impl Shared {
             eras: BTreeMap::new(),
             counters: Counters::default(),
             new_config: None,
+            is_loading: false,
             unsaved: Unsaved::default(),
-            is_ready: false,
+            is_gate_passed: false,
             is_closed: false,
             driver: None,
             waiting: Vec::new(),

@@ -80,7 +80,7 @@ fn call_that_takes_too_long_ends() {
         let servers = json!({ "one": folder.demo("one"), "slow": folder.script("slow", "exec sleep 1000") });
         let (host, _driver) =
             start(options(config(servers)).control(|control| control.startup_gate = Duration::ZERO));
-        host.ready().await;
+        host.wait_for_gate().await;
         until_status(&host, "one", Status::Connected).await;
         let called = host.call_tool("mcp__one__slow", json!({ "seconds": 1000 }));
         let late = called.timeout(Duration::from_millis(50)).await.unwrap_err();

@@ -1,9 +1,12 @@
 //! Starts, outages and ends of servers.
 
 use std::io;
+use std::time::Duration;
 
 use mcp_hyper::host::{CallError, FileStorage, Host, HostEvent};
+use mcp_hyper::mcp_proto::host::config::TimeoutOverrides;
 use mcp_hyper::mcp_proto::host::control::{FailureKind, Repeat, Status};
+use mcp_hyper::mcp_proto::host::tools::LookupError;
 use serde_json::json;
 use smol::Task;
 
@@ -283,5 +286,70 @@ fn server_at_a_url_that_was_away_answers_again() {
         let (_server, driver) = serving(router(&HandlerLog::default())).listen(again);
         let _serving = smol::spawn(within(driver));
         assert_eq!(call.await.unwrap().text_content(), "back");
+    });
+}
+
+/// A program that serves the demo after half a second.
+fn slow(folder: &Folder) -> serde_json::Value {
+    let program = crate::common::cli::program();
+    folder.script("slow", &format!("sleep 0.5; exec '{}' serve", program.display()))
+}
+
+#[test]
+fn ready_waits_for_servers_that_start_after_the_gate() {
+    bounded(async {
+        let folder = Folder::new();
+        let servers = json!({ "slow": slow(&folder), "broken": folder.script("broken", "exit 3") });
+        let options = options(config(servers)).control(|control| control.startup_gate = Duration::ZERO);
+        let (host, mut events, _driver) = start_watched(options);
+        host.wait_for_gate().await;
+        assert_eq!((status(&host, "slow"), tool_names(&host)), (Status::Starting, vec![]));
+        while !matches!(events.next().await.unwrap(), HostEvent::GatePassed) {}
+        host.ready().await;
+        assert_eq!(status(&host, "slow"), Status::Connected);
+        assert!(tool_names(&host).contains(&"mcp__slow__echo".to_owned()));
+        assert!(host.server("broken").unwrap().failure.is_some());
+        // Also for those of a new configuration.
+        let mut other = slow(&folder);
+        other["env"] = json!({ "X": "1" });
+        host.reload(&config(json!({ "slow": other })));
+        host.ready().await;
+        assert_eq!(status(&host, "slow"), Status::Connected);
+    });
+}
+
+#[test]
+fn ready_waits_no_longer_than_the_start_timeout() {
+    bounded(async {
+        let folder = Folder::new();
+        let servers = json!({ "hanging": folder.script("hanging", "exec sleep 1000") });
+        let timeouts =
+            TimeoutOverrides::from_variables(|name| (name == "MCP_TIMEOUT").then(|| "100".into())).unwrap();
+        let (host, _driver) = start(options(config(servers)).timeouts(timeouts));
+        host.ready().await;
+        assert_eq!(status(&host, "hanging"), Status::Reconnecting);
+    });
+}
+
+#[test]
+fn call_waits_for_a_configured_server_that_has_not_listed_its_tools() {
+    bounded(async {
+        let folder = Folder::new();
+        let servers = json!({ "slow": slow(&folder), "broken": { "command": "/nonexistent/program" } });
+        let (host, _driver) =
+            start(options(config(servers)).control(|control| control.startup_gate = Duration::ZERO));
+        host.wait_for_gate().await;
+        let unknown = host.call_tool("mcp__other__echo", json!({})).await.unwrap_err();
+        assert!(matches!(unknown, CallError::Name(LookupError::Unknown)), "{unknown}");
+        assert_eq!(tool_names(&host), [""; 0]);
+        let echo = host.call_tool("mcp__slow__echo", json!({ "text": "hello" }));
+        let missing = host.call_tool("mcp__slow__missing", json!({}));
+        let (echo, missing) = smol::future::zip(echo, missing).await;
+        assert_eq!(echo.unwrap().text_content(), "hello");
+        let missing = missing.unwrap_err();
+        assert!(matches!(missing, CallError::Name(LookupError::Unknown)) && missing.is_unsent(), "{missing}");
+        // A server that cannot start says so.
+        let broken = host.call_tool("mcp__broken__echo", json!({})).await.unwrap_err();
+        assert!(broken.to_string().contains("no such file"), "{broken}");
     });
 }

@@ -35,7 +35,7 @@ fn lists_of_the_last_run_stand_in_for_a_slow_server() {
         let options =
             |config| options(config).storage(storage(&folder)).control(|control| control.startup_gate = gate);
         let (host, driver) = start(options(config(servers)));
-        host.ready().await;
+        host.wait_for_gate().await;
         assert_eq!((status(&host, "one"), tool_names(&host)), (Status::Starting, tools));
         assert_eq!(host.server("one").unwrap().lists, Freshness::Cached);
         // The call waits for the server.
@@ -50,7 +50,7 @@ fn lists_of_the_last_run_stand_in_for_a_slow_server() {
         fs::write(&slow, "").unwrap();
         let other = json!({ "one": folder.script("one", "exec sleep 1000") });
         let (host, _driver) = start(options(config(other)));
-        host.ready().await;
+        host.wait_for_gate().await;
         assert_eq!(tool_names(&host), [""; 0]);
     });
 }

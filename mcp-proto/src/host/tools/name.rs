@@ -106,12 +106,39 @@ impl NameScheme {
             return format!("{prefix}{server}{separator}{item}");
         }
         let hash = hash(server, item);
-        // At least 27 bytes: `new` bounds the prefix and the separator.
-        let used = [prefix.len(), separator.len(), 1, HASH_CHARACTERS].iter().sum();
-        let room = Self::MAX_BYTES.saturating_sub(used);
+        let room = self.room();
         let item = cleaned(item, room.saturating_sub(room / 3), "item");
         let server = cleaned(server, room.saturating_sub(item.len()), "server");
         format!("{prefix}{server}{separator}{item}_{hash}")
+    }
+
+    /// How many bytes a server and an item have in a name with a hash. At least 27: `new` bounds the prefix and the
+    /// separator.
+    fn room(&self) -> usize {
+        let used = [self.prefix.len(), self.separator.len(), 1, HASH_CHARACTERS].iter().sum();
+        Self::MAX_BYTES.saturating_sub(used)
+    }
+
+    /// Whether `name` may be the name of an item of `server`. It may be of another server's too, if their names are
+    /// alike: one begins with the other, or both are longer than names have room for.
+    ///
+    /// ```
+    /// use mcp_proto::host::tools::NameScheme;
+    ///
+    /// let scheme = NameScheme::default();
+    /// assert!(scheme.may_belong_to("github", "mcp__github__create_issue"));
+    /// assert!(!scheme.may_belong_to("git", "mcp__github__create_issue"));
+    /// ```
+    pub fn may_belong_to(&self, server: &str, name: &str) -> bool {
+        let Some(rest) = name.strip_prefix(&*self.prefix) else { return false };
+        let names =
+            |server: &str| rest.strip_prefix(server).is_some_and(|rest| rest.starts_with(&*self.separator));
+        // A name with a hash has at least this many characters of the server.
+        let least = self.room() / 3;
+        let is_long = server.chars().nth(least).is_some();
+        names(server)
+            || names(&cleaned(server, usize::MAX, "server"))
+            || is_long && rest.starts_with(&*cleaned(server, least, "server"))
     }
 
     /// The name of the host's own tool that searches all others, which no server's tool can have: `mcp__search`.

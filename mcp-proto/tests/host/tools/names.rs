@@ -33,6 +33,15 @@ fn imitation(scheme: &NameScheme, server: &str, tool: &str, of_server: &str) -> 
 }
 
 proptest! {
+    #[test]
+    fn name_may_belong_to_its_server(scheme in schemes(), server in confusable(), tool in confusable()) {
+        let name = scheme.name(&server, &tool);
+        prop_assert!(scheme.may_belong_to(&server, &name), "{name}");
+        prop_assert!(!scheme.may_belong_to("zebra", &name));
+    }
+}
+
+proptest! {
     /// C9.5
     #[test]
     fn different_tools_have_different_names(scheme in schemes(), pairs in pairs()) {

@@ -196,7 +196,7 @@ async fn follow(host: &Host, config: &Config, screen: &mut Screen, json: bool) -
         }
         let tick = async {
             Timer::after(TICK).await;
-            Some(HostEvent::Ready)
+            Some(HostEvent::GatePassed)
         };
         let event = match is_live {
             true => or(events.next(), tick).await,

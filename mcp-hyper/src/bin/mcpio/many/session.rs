@@ -2,7 +2,6 @@
 
 use std::env;
 use std::sync::Arc;
-use std::time::Duration;
 
 use mcp_hyper::host::{Host, HostEvent, HostOptions};
 use mcp_proto::Secret;
@@ -22,9 +21,6 @@ use crate::server_requests;
 use crate::terminal::Screen;
 use crate::text::{BAD, styled};
 use crate::trusted_certificates;
-
-/// No gate: a command waits for every server, each within its own timeout.
-const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// The options and files of one command.
 pub(super) struct Session<'a> {
@@ -89,7 +85,6 @@ impl<'a> Session<'a> {
             .approvals(approvals)
             .storage(storage)
             .timeouts(timeouts(common)?)
-            .control(|control| control.startup_gate = LONGEST)
             .project_folder(&configuration.folder)
             .lookups(look_up)
             .configure_clients(move |_, client| client.era_policy = era);
