@@ -4,8 +4,10 @@ use std::future::{Future as _, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
-use futures_lite::future::{poll_once, zip};
+use futures_lite::future::{or, poll_once, zip};
+use mcp_proto::adapter::Clock as _;
 use mcp_proto::front::{Client, Error, Watch, WatchUpdate};
 use mcp_proto::host::config::ServerEntry;
 use mcp_proto::host::control::{Failure, Generation};
@@ -14,11 +16,17 @@ use mcp_proto::peer::client::Change;
 
 use super::calls::check;
 use super::failure::{self, StderrTail};
-use super::lists::Lists;
+use super::lists::{ChangedLists, Lists};
 use super::open::Driver;
 use super::options::Settings;
+use super::pause::GrowingPause;
 use super::shared::Shared;
 use super::stop::Stop;
+
+/// The pauses before changed lists are read again: short enough for people, and at last a sixth of a minute for a server
+/// that changes them without end.
+const FIRST_REREAD: Duration = Duration::from_millis(50);
+const LONGEST_REREAD: Duration = Duration::from_secs(10);
 
 /// A connection that is made, used and ended.
 pub(super) struct Attempt {
@@ -125,7 +133,7 @@ impl Attempt {
     async fn await_active(&self, watch: &mut Watch, lists: &Lists<'_>) -> Result<(), Error> {
         while let Some(update) = watch.next().await {
             if let WatchUpdate::Active { .. } = update {
-                return lists.read_all().await;
+                return lists.read_changed(ChangedLists::ALL).await;
             }
         }
         Ok(())
@@ -133,18 +141,40 @@ impl Attempt {
 
     /// Reads lists again when they change, until the watch ends.
     async fn follow(&self, watch: &mut Watch, lists: &Lists<'_>) -> Result<(), Error> {
+        let clock = &self.shared.clock;
+        let mut pause = GrowingPause::new(FIRST_REREAD, LONGEST_REREAD);
         while let Some(update) = watch.next().await {
-            match update {
-                WatchUpdate::Changed { change: Change::Tools, .. } => lists.read_tools_again().await?,
-                WatchUpdate::Changed { change: Change::Prompts, .. } => lists.read_prompts().await?,
-                WatchUpdate::Changed { change: Change::Resources, .. } => lists.read_resources().await?,
-                WatchUpdate::Missed { .. } => lists.read_all().await?,
-                WatchUpdate::Interrupted => check(lists.client).await?,
-                _ => {}
+            let mut changed = ChangedLists::default();
+            note(update, &mut changed, lists).await?;
+            if !changed.any() {
+                continue;
             }
+            let end = pause.begin(clock.now());
+            let mut timer = clock.timers().sleep(end.saturating_since(clock.now()));
+            let mut pausing = async || {
+                (&mut timer).await;
+                None
+            };
+            while let Some(update) = or(pausing(), watch.next()).await {
+                note(update, &mut changed, lists).await?;
+            }
+            lists.read_changed(changed).await?;
         }
         Ok(())
     }
+}
+
+/// Notes which lists an update of the watch concerns.
+async fn note(update: WatchUpdate, changed: &mut ChangedLists, lists: &Lists<'_>) -> Result<(), Error> {
+    match update {
+        WatchUpdate::Changed { change: Change::Tools, .. } => changed.tools = true,
+        WatchUpdate::Changed { change: Change::Prompts, .. } => changed.prompts = true,
+        WatchUpdate::Changed { change: Change::Resources, .. } => changed.resources = true,
+        WatchUpdate::Missed { .. } => *changed = ChangedLists::ALL,
+        WatchUpdate::Interrupted => check(lists.client).await?,
+        _ => {}
+    }
+    Ok(())
 }
 
 /// How a connection ended.

@@ -25,6 +25,7 @@ use super::configure::configure;
 use super::connection::Attempt;
 use super::events::HostEvent;
 use super::options::Settings;
+use super::pause::GrowingPause;
 use super::shared::{Connection, Shared, State};
 use super::storage::saving::Loaded;
 use crate::runtime::Runtime as _;
@@ -32,8 +33,10 @@ use crate::time::Alarm;
 
 /// Maximum rounds of the driver before it lets other tasks run.
 const ROUNDS: usize = 16;
-/// How long the driver gathers new values before it writes them.
+/// How long the driver gathers new values before it writes them; longer and longer if servers change their lists without
+/// end.
 const SAVE_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_SAVE_PAUSE: Duration = Duration::from_secs(30);
 
 /// The future that drives a host: its servers, their connections, timers and calls.
 ///
@@ -62,6 +65,7 @@ struct HostLoop {
     saving: Option<Boxed<Vec<String>>>,
     /// When new values are written.
     save_at: Option<Instant>,
+    save_pause: GrowingPause,
     /// Whether all servers have ended.
     is_closing: bool,
 }
@@ -112,6 +116,7 @@ impl HostLoop {
             is_started: false,
             saving: None,
             save_at: None,
+            save_pause: GrowingPause::new(SAVE_PAUSE, LONGEST_SAVE_PAUSE),
             is_closing: false,
         }
     }
@@ -253,7 +258,10 @@ impl HostLoop {
             if state.unsaved.is_empty() {
                 return (None, None);
             }
-            let save_at = self.save_at.unwrap_or(now + SAVE_PAUSE);
+            let mut save_at = self.save_at.unwrap_or_else(|| self.save_pause.begin(now));
+            if state.unsaved.is_urgent {
+                save_at = save_at.min(now + SAVE_PAUSE);
+            }
             if save_at <= now || is_closing {
                 (Some(std::mem::take(&mut state.unsaved)), None)
             } else {

@@ -307,8 +307,9 @@ impl Host {
             let count = catalogue.approve(server, changes);
             let kinds: BTreeSet<_> = changes.iter().map(|change| change.kind).collect();
             self.shared().command(|state, _| {
-                let server_id = state.find(server).filter(|_| count > 0);
-                state.unsaved.servers.extend(server_id);
+                if let Some(server_id) = state.find(server).filter(|_| count > 0) {
+                    state.unsaved.add(server_id, true);
+                }
                 for kind in kinds.into_iter().filter(|_| count > 0) {
                     state.publish(HostEvent::CatalogueChanged { server: server.into(), kind });
                 }
@@ -441,7 +442,7 @@ impl Host {
     where
         T: CatalogueItem,
     {
-        let found = self.catalogue(|catalogue| {
+        let found = self.shared().catalogue(|catalogue| {
             let entry: Entry<'_, T> = catalogue.find(name)?;
             let key: Arc<str> = entry.item.key().into();
             Ok::<_, LookupError>((entry.server.to_owned(), key, take(entry.item)))

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use mcp_proto::front::{Client, Error, ListError};
+use mcp_proto::host::config::Scope;
 use mcp_proto::host::tools::{Catalogue, CatalogueItem, Freshness, ItemKind, UpdateReport};
 use mcp_proto::peer::client::ServerInfo;
 use mcp_proto::schema::{List, Prompt, Resource, ResourceTemplate, ServerCapabilities, Tool};
@@ -10,6 +11,22 @@ use mcp_proto::schema::{List, Prompt, Resource, ResourceTemplate, ServerCapabili
 use super::connection::Attempt;
 use super::events::HostEvent;
 use super::shared::{Shared, State};
+
+/// The lists of a server that have changed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ChangedLists {
+    pub(super) tools: bool,
+    pub(super) prompts: bool,
+    pub(super) resources: bool,
+}
+
+impl ChangedLists {
+    pub(super) const ALL: Self = Self { tools: true, prompts: true, resources: true };
+
+    pub(super) fn any(self) -> bool {
+        self.tools || self.prompts || self.resources
+    }
+}
 
 /// Reads the lists of one server.
 pub(super) struct Lists<'a> {
@@ -45,14 +62,14 @@ impl Lists<'_> {
     }
 
     /// Reads tools that have changed; keeps the old ones if the server does not list them.
-    pub(super) async fn read_tools_again(&self) -> Result<(), Error> {
+    async fn read_tools_again(&self) -> Result<(), Error> {
         match self.read_tools().await {
             Err(error) if error.is_disconnect() => Err(error),
             _ => Ok(()),
         }
     }
 
-    pub(super) async fn read_prompts(&self) -> Result<(), Error> {
+    async fn read_prompts(&self) -> Result<(), Error> {
         let read = match self.has(|capabilities| capabilities.prompts.is_some()) {
             true => self.client.list_prompts().await,
             false => Ok(List::new()),
@@ -60,7 +77,7 @@ impl Lists<'_> {
         self.update_if_read::<Prompt>(read)
     }
 
-    pub(super) async fn read_resources(&self) -> Result<(), Error> {
+    async fn read_resources(&self) -> Result<(), Error> {
         if !self.has(|capabilities| capabilities.resources.is_some()) {
             self.update::<Resource>(List::new());
             self.update::<ResourceTemplate>(List::new());
@@ -76,9 +93,17 @@ impl Lists<'_> {
         self.read_resources().await
     }
 
-    pub(super) async fn read_all(&self) -> Result<(), Error> {
-        self.read_tools_again().await?;
-        self.read_others().await
+    pub(super) async fn read_changed(&self, changed: ChangedLists) -> Result<(), Error> {
+        if changed.tools {
+            self.read_tools_again().await?;
+        }
+        if changed.prompts {
+            self.read_prompts().await?;
+        }
+        if changed.resources {
+            self.read_resources().await?;
+        }
+        Ok(())
     }
 
     /// A list that cannot be read stays as it was; the server is used all the same, unless it is gone.
@@ -125,7 +150,9 @@ impl Lists<'_> {
             let Some((report, is_visible)) = act(catalogue, &name) else { return };
             shared.command(|state, _| {
                 if is_visible || report.pins_changed {
-                    state.unsaved.servers.insert(entry.id());
+                    // What the user has approved must not be lost; the rest is only a cache.
+                    let is_urgent = report.pins_changed && entry.source().scope == Scope::Project;
+                    state.unsaved.add(entry.id(), is_urgent);
                 }
                 if is_visible || !report.changes.is_empty() || !report.collisions.is_empty() {
                     state.publish_update(&name, kind, report);

@@ -94,6 +94,7 @@ mod login;
 mod lookups;
 mod open;
 mod options;
+mod pause;
 mod report;
 mod server_hold;
 mod shared;

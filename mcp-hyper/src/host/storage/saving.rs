@@ -1,6 +1,6 @@
 //! Reads and writes the stored values of a host.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,7 +38,9 @@ pub(in crate::host) struct Loaded {
 #[derive(Debug, Default)]
 pub(in crate::host) struct Unsaved {
     /// The servers of which something is new.
-    pub(in crate::host) servers: std::collections::BTreeSet<ServerId>,
+    servers: BTreeSet<ServerId>,
+    /// Whether anything is more than a list, which can be read again.
+    pub(in crate::host) is_urgent: bool,
     /// The user's approvals.
     approvals: Vec<Approval>,
     /// The servers whose approval was revoked, none of which is in `approvals`.
@@ -50,13 +52,21 @@ impl Unsaved {
         self.servers.is_empty() && self.approvals.is_empty() && self.revoked.is_empty()
     }
 
+    /// Something is new of this server.
+    pub(in crate::host) fn add(&mut self, server: ServerId, is_urgent: bool) {
+        self.servers.insert(server);
+        self.is_urgent |= is_urgent;
+    }
+
     pub(in crate::host) fn approve(&mut self, approval: Approval) {
+        self.is_urgent = true;
         let server = ServerId::project(approval.path(), approval.server());
         self.revoked.retain(|revoked| *revoked != server);
         self.approvals.push(approval);
     }
 
     pub(in crate::host) fn revoke(&mut self, path: &str, name: &str) {
+        self.is_urgent = true;
         self.approvals.retain(|approval| (approval.path(), approval.server()) != (path, name));
         self.revoked.push(ServerId::project(path, name));
     }

@@ -1,6 +1,10 @@
 //! Lists of servers, and their changes.
 
-use mcp_hyper::host::HostEvent;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use mcp_hyper::host::{HostEvent, Storage, StorageFuture};
 use mcp_hyper::mcp_proto::front::NoArguments;
 use mcp_hyper::mcp_proto::host::control::Status;
 use mcp_hyper::mcp_proto::host::tools::{Freshness, ItemKind};
@@ -78,5 +82,52 @@ fn prompts_resources_and_instructions_are_listed() {
         assert!(host.catalogue(|catalogue| catalogue.tool("mcp__one__echo").is_ok()));
         // Nothing that is switched off is offered.
         assert_eq!(tool_names(&host), [""; 0]);
+    });
+}
+
+/// Counts what is written.
+#[derive(Clone, Default)]
+struct CountingStorage(Arc<AtomicUsize>);
+
+impl Storage for CountingStorage {
+    fn get<'a>(&'a self, _: &'a str) -> StorageFuture<'a, Option<Vec<u8>>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    fn put<'a>(&'a self, _: &'a str, _: Vec<u8>) -> StorageFuture<'a, ()> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Box::pin(async { Ok(()) })
+    }
+
+    fn remove<'a>(&'a self, _: &'a str) -> StorageFuture<'a, ()> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+#[test]
+fn server_that_changes_its_list_without_end_is_read_and_stored_less_and_less_often() {
+    bounded(async {
+        let folder = Folder::new();
+        // Each list is another one, and announces the next.
+        let script = crate::common::cli::script(&format!(
+            r#"n=0; while ask; do case $line in
+                *'"initialize"'*) answer '{{"protocolVersion":"2025-11-25","capabilities":{{"tools":{{"listChanged":true}}}},"serverInfo":{{"name":"s","version":"1"}}}}' ;;
+                *server/discover*) refuse 'no' ;;
+                *tools/list*) n=$((n+1)); echo $n >> '{}'; answer '{{"tools":[{{"name":"t'$n'","inputSchema":{{"type":"object"}}}}]}}'
+                    printf '{{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}}\n' ;;
+            esac; done"#,
+            folder.path().join("lists").display(),
+        ));
+        let storage = CountingStorage::default();
+        let servers = json!({ "flood": folder.script("flood", &script) });
+        let begin = Instant::now();
+        let (host, _driver) = start(options(config(servers)).storage(storage.clone()));
+        host.ready().await;
+        let lists = || std::fs::read_to_string(folder.path().join("lists")).unwrap().lines().count();
+        until("six lists were read", || lists() >= 6).await;
+        assert!(begin.elapsed() >= Duration::from_millis(50 + 100 + 200 + 400), "{:?}", begin.elapsed());
+        let stored = storage.0.load(Ordering::Relaxed);
+        assert!((1..=3).contains(&stored), "{stored}");
+        assert_eq!(tool_names(&host).len(), 1);
     });
 }
