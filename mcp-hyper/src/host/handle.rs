@@ -5,9 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use mcp_proto::front::{Client, Error};
-#[cfg(feature = "auth")]
-use mcp_proto::host::config::ServerEntry;
-use mcp_proto::host::config::{Config, ServerId};
+use mcp_proto::host::config::{Config, ServerEntry, ServerId};
 use mcp_proto::host::consent::{Approval, ApprovalRequest, Approvals};
 use mcp_proto::host::control::{Repeat, Status, UnknownServer};
 use mcp_proto::host::tools::{
@@ -271,6 +269,13 @@ impl State {
     fn find(&self, name: &str) -> Option<ServerId> {
         self.entries.values().find(|entry| entry.name() == name).map(|entry| entry.id())
     }
+
+    /// Whether the user has switched this server off, or has not approved it: nothing of it is offered to a model.
+    pub(super) fn is_withdrawn(&self, entry: &ServerEntry) -> bool {
+        let status = self.plane.server(entry.id()).map(|server| server.status);
+        matches!(status, Some(Status::Disabled | Status::Unapproved))
+            || entry.permit(&self.approvals).is_err()
+    }
 }
 
 /// # Tools, prompts and resources
@@ -278,27 +283,30 @@ impl Host {
     /// The visible tools of all servers that can be called, sorted by name. Those of a server that is away are as it
     /// last listed them; those of a server that is switched off or not approved are left out.
     pub fn tools(&self) -> Vec<HostTool> {
-        let off: BTreeSet<Arc<str>> = self.with(|state| {
-            let off = |status| matches!(status, Status::Disabled | Status::Unapproved);
-            let servers = state.plane.servers().filter(|(_, server)| off(server.status));
-            servers.filter_map(|(id, _)| state.name(id)).collect()
-        });
         let owned = |entry: Entry<'_, Tool>| HostTool {
             name: entry.name.to_owned(),
             server: entry.server.to_owned(),
             tool: entry.item.clone(),
         };
-        self.catalogue(|catalogue| {
-            catalogue.tools().filter(|entry| !off.contains(entry.server)).map(owned).collect()
-        })
+        self.catalogue(|catalogue| catalogue.tools().map(owned).collect())
     }
 
     /// Reads the catalogue: tools, prompts, resources and instructions, or what a
-    /// [`Conversation`](mcp_proto::host::tools::Conversation) selects of them.
+    /// [`Conversation`](mcp_proto::host::tools::Conversation) selects of them. A server that is switched off or not
+    /// approved is [withdrawn](Catalogue::set_withdrawn) there.
     ///
     /// The host waits meanwhile: `read` should be quick, and must not use this handle.
     pub fn catalogue<T>(&self, read: impl FnOnce(&Catalogue) -> T) -> T {
-        self.shared().catalogue(|catalogue| read(catalogue))
+        let servers: Vec<(Arc<str>, bool)> = self.with(|state| {
+            let entries = state.entries.values();
+            entries.map(|entry| (entry.name().into(), state.is_withdrawn(entry))).collect()
+        });
+        self.shared().catalogue(|catalogue| {
+            for (server, is_withdrawn) in servers {
+                catalogue.set_withdrawn(&server, is_withdrawn);
+            }
+            read(catalogue)
+        })
     }
 
     /// Approves changed definitions of a server that the user has seen; returns how many still waited for it.

@@ -141,12 +141,15 @@ impl Lists<'_> {
         let name: Arc<str> = entry.name().into();
         let shared = &self.attempt.shared;
         shared.catalogue(|catalogue| {
-            let is_current = shared.with(|state, _| {
-                state.entries.get(&entry.id()).is_some_and(|now| now.connection() == entry.connection())
+            let (is_current, is_withdrawn) = shared.with(|state, _| {
+                let current = state.entries.get(&entry.id());
+                let is_current = current.is_some_and(|now| now.connection() == entry.connection());
+                (is_current, current.is_some_and(|current| state.is_withdrawn(current)))
             });
             if !is_current {
                 return;
             }
+            catalogue.set_withdrawn(&name, is_withdrawn);
             let Some((report, is_visible)) = act(catalogue, &name) else { return };
             shared.command(|state, _| {
                 if is_visible || report.pins_changed {

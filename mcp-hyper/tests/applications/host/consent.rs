@@ -6,7 +6,7 @@ use std::time::Duration;
 use mcp_hyper::host::{CallEnd, CallError, CallPhase, HostEvent};
 use mcp_hyper::mcp_proto::host::config::{Config, ConfigFile, Lookup, Source};
 use mcp_hyper::mcp_proto::host::control::Status;
-use mcp_hyper::mcp_proto::host::tools::LookupError;
+use mcp_hyper::mcp_proto::host::tools::{Conversation, LookupError};
 use serde_json::json;
 
 use super::testbed::*;
@@ -137,5 +137,34 @@ fn file_of_variables_that_has_changed_is_asked_about_before_the_server_starts() 
         assert_eq!((again.to_string(), folder.processes("one").len()), (changed.to_string(), starts));
         host.approve(again.approve());
         until_status(&host, "one", Status::Connected).await;
+    });
+}
+
+#[test]
+fn server_whose_approval_was_revoked_offers_nothing_to_a_model() {
+    bounded(async {
+        let folder = Folder::new();
+        let (host, _driver) = start(options(project(json!({ "one": folder.demo("one") }))));
+        let request = host.pending_approvals().remove(0);
+        host.approve(request.approve());
+        until_status(&host, "one", Status::Connected).await;
+        let offered = || {
+            host.catalogue(|catalogue| {
+                let mut conversation = Conversation::default();
+                let tools = conversation.select(catalogue).tools.len();
+                (catalogue.tools().count(), tools, catalogue.instructions(1000).is_some())
+            })
+        };
+        let before = offered();
+        assert!(before.0 > 0 && before.1 == before.0 && before.2, "{before:?}");
+        assert!(host.revoke_approval(request.path(), request.server()));
+        assert_eq!((offered(), tool_names(&host).len()), ((0, 0, false), 0));
+        let refused = host.call_tool("mcp__one__echo", json!({ "text": "x" })).await.unwrap_err();
+        assert!(matches!(refused, CallError::Unavailable { status: Status::Failed, .. }), "{refused}");
+
+        host.approve(request.approve());
+        host.reconnect("one").unwrap();
+        until_status(&host, "one", Status::Connected).await;
+        assert_eq!(offered(), before);
     });
 }

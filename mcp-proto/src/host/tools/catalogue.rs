@@ -191,6 +191,8 @@ pub struct Sections {
 struct ServerState {
     settings: ServerSettings,
     freshness: Freshness,
+    /// Whether its items are left out of the lists.
+    is_withdrawn: bool,
     instructions: Option<String>,
     approved: Pins,
     current: Pins,
@@ -269,6 +271,7 @@ impl Catalogue {
             let state = ServerState {
                 settings,
                 freshness: Freshness::Unlisted,
+                is_withdrawn: false,
                 instructions: None,
                 approved: Pins::default(),
                 current: Pins::default(),
@@ -305,6 +308,18 @@ impl Catalogue {
             && state.freshness == Freshness::Current
         {
             state.freshness = Freshness::Stale;
+        }
+    }
+
+    /// Leaves the items and instructions of a server out of all lists and searches, because the user switched it off or
+    /// revoked its approval, or lists them again. Its items can be found by name, so that a call of one says why it
+    /// fails.
+    pub fn set_withdrawn(&mut self, server: &str, is_withdrawn: bool) {
+        if let Some(state) = self.servers.get_mut(server)
+            && state.is_withdrawn != is_withdrawn
+        {
+            state.is_withdrawn = is_withdrawn;
+            self.touch();
         }
     }
 
@@ -419,10 +434,12 @@ impl Catalogue {
         approved
     }
 
-    /// The items of one kind that are visible, sorted by name.
+    /// The items of one kind that are visible, sorted by name: neither denied, blocked nor
+    /// [withdrawn](Self::set_withdrawn).
     pub fn items<T: CatalogueItem>(&self) -> impl Iterator<Item = Entry<'_, T>> {
         let visible = |entry: &Entry<'_, T>| {
-            self.servers.get(entry.server).is_some_and(|state| state.check(entry.item).is_ok())
+            let state = self.servers.get(entry.server).filter(|state| !state.is_withdrawn);
+            state.is_some_and(|state| state.check(entry.item).is_ok())
         };
         T::section(&self.sections).iter().filter(visible)
     }
@@ -466,10 +483,10 @@ impl Catalogue {
         self.find(name)
     }
 
-    /// The instructions of a server, unless they changed and wait for approval. To show them to a model, use
+    /// The instructions of a server, unless it is withdrawn or they changed and wait for approval. To show them to a model, use
     /// [`instructions`](Self::instructions).
     pub fn instructions_of(&self, server: &str) -> Option<&str> {
-        let state = self.servers.get(server)?;
+        let state = self.servers.get(server).filter(|state| !state.is_withdrawn)?;
         state.instructions.as_deref().filter(|_| !state.is_blocked(ItemKind::Instructions, ""))
     }
 

@@ -1,6 +1,6 @@
 use mcp_proto::host::tools::{
-    Catalogue, CatalogueLimits, CatalogueSnapshot, Freshness, LookupError, NameScheme, Pins, RejectionReason,
-    ServerSettings, ToolFilter,
+    Catalogue, CatalogueLimits, CatalogueSnapshot, Conversation, Freshness, LookupError, NameScheme, Pins,
+    RejectionReason, SearchRequest, ServerSettings, ToolFilter, ToolIndex,
 };
 use mcp_proto::schema::{ListToolsResult, Prompt, Resource, ResourceTemplate, Tool};
 use serde_json::json;
@@ -139,6 +139,38 @@ fn report_names_a_bounded_number_of_rejected_items() {
     assert_eq!((report.rejected.len(), report.rejected_count), (16, 3000));
     let long = vec![tool(&"é".repeat(100_000))];
     assert!(catalogue.update("a", long).unwrap().rejected[0].item.len() <= 128);
+}
+
+#[test]
+fn withdrawn_server_has_no_item_in_lists_and_searches() {
+    let mut catalogue = Catalogue::default();
+    add(&mut catalogue, "a", vec![tool("needle")]);
+    catalogue.set_instructions("a", Some("Use the needle.")).unwrap();
+    let (mut conversation, mut index) = (Conversation::default(), ToolIndex::default());
+    let request = SearchRequest { query: "needle".into(), limit: None };
+    assert_eq!(conversation.search(&catalogue, &mut index, &request).names, ["mcp__a__needle"]);
+    catalogue.set_withdrawn("a", true);
+    assert_eq!(names(&catalogue).len(), 0);
+    assert_eq!(conversation.select(&catalogue).definitions().count(), 0);
+    assert_eq!(conversation.search(&catalogue, &mut index, &request).names.len(), 0);
+    assert_eq!(catalogue.instructions(1000), None);
+    // A call of it can say why it fails.
+    assert!(catalogue.tool("mcp__a__needle").is_ok());
+    catalogue.set_withdrawn("a", false);
+    assert_eq!(names(&catalogue), ["mcp__a__needle"]);
+}
+
+#[test]
+fn tools_and_prompts_with_endless_names_are_rejected() {
+    let mut catalogue = Catalogue::default();
+    let report = add(&mut catalogue, "a", vec![tool(&"é".repeat(256)), tool(&"n".repeat(513))]);
+    assert_eq!(report.rejected[0].to_string(), format!("`{}`: the name is too long", "n".repeat(128)));
+    assert_eq!((names(&catalogue).len(), report.rejected_count), (1, 1));
+    let report = catalogue.update("a", vec![Prompt::new("n".repeat(513))]).unwrap();
+    assert_eq!(report.rejected[0].reason, RejectionReason::NameTooLong);
+    // Addresses may be long.
+    let uri = format!("file:///{}", "n".repeat(600));
+    assert_eq!(catalogue.update("a", vec![Resource::new(uri, "x")]).unwrap().rejected_count, 0);
 }
 
 #[test]
