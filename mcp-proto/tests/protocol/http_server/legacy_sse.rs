@@ -167,6 +167,9 @@ fn server_refuses_a_foreign_origin_on_both_endpoints() {
         assert!(matches!(ping().header("Origin", origin).route(setup), RequestRoute::LegacyPost { .. }));
     }
     assert_eq!(stream().with("Host", "evil.example").expect_refusal(setup), (403, -32600));
+    // Without an origin, as of an image.
+    assert_eq!(stream().header("Sec-Fetch-Site", "cross-site").expect_refusal(setup), (403, -32600));
+    assert!(matches!(stream().header("Sec-Fetch-Site", "none").route(setup), RequestRoute::LegacyEvents));
 }
 
 /// R2: messages go to the URL of the `endpoint` event only.

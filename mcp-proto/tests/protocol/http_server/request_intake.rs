@@ -29,6 +29,25 @@ fn server_refuses_a_foreign_origin_and_accepts_requests_without_origin() {
     assert_eq!(ping().header("Origin", "http://evil.example").expect_refusal(&Setup::new(any)).0, 400);
 }
 
+/// S3.2: browsers send no origin with an image, a script or a navigation.
+#[test]
+fn server_refuses_requests_without_origin_from_pages_of_other_sites() {
+    let setup = setup();
+    for site in ["cross-site", "same-site", "another"] {
+        assert_eq!(ping().header("Sec-Fetch-Site", site).expect_refusal(&setup), (403, -32600), "{site}");
+    }
+    for site in ["same-origin", "none"] {
+        assert_eq!(ping().header("Sec-Fetch-Site", site).expect_refusal(&setup).0, 400, "{site}");
+    }
+    let allowed = ping().header("Origin", "http://localhost:1").header("Sec-Fetch-Site", "same-site");
+    assert_eq!(allowed.expect_refusal(&setup).0, 400, "its origin decides");
+    let refused = ping().header("Sec-Fetch-Site", "cross-site").answer(&setup).body;
+    assert!(String::from_utf8_lossy(&refused).contains("sec-fetch-site"));
+    let mut any = config();
+    any.origins = Origins::Any;
+    assert_eq!(ping().header("Sec-Fetch-Site", "cross-site").expect_refusal(&Setup::new(any)).0, 400);
+}
+
 /// S3.5
 #[test]
 fn server_refuses_a_foreign_host_unless_the_check_is_off() {

@@ -9,7 +9,8 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::transport::http::Fields;
 
-/// The `Origin` values that are served. A request without that header does not come from a web page and is served.
+/// The `Origin` values that are served. A request without that header is served unless its `Sec-Fetch-Site` says that a
+/// page of another site sent it, as an image for example.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Origins {
@@ -35,7 +36,17 @@ pub enum Hosts {
     Only(Vec<String>),
 }
 
+/// The header that tells how the site of the page that sends a request relates to the server's.
+///
+/// <https://www.w3.org/TR/fetch-metadata/#sec-fetch-site-header>
+const FETCH_SITE: &str = "sec-fetch-site";
+
 impl Origins {
+    /// The header by which a request is refused.
+    pub(super) fn rejected_header(fields: &dyn Fields) -> &'static str {
+        if fields.get("origin").is_some() { "origin" } else { FETCH_SITE }
+    }
+
     pub(super) fn allows(&self, fields: &dyn Fields) -> bool {
         let allowed = |value: &str| match self {
             Self::Any => true,
@@ -47,7 +58,11 @@ impl Origins {
                 })
                 .is_some_and(|(_, authority)| is_local(authority)),
         };
-        all_allowed(fields, "origin", allowed).unwrap_or(true)
+        all_allowed(fields, "origin", allowed).unwrap_or_else(|| {
+            // Browsers send GET requests without an origin: for images, scripts and navigations.
+            let is_own = |site: &str| matches!(site, "same-origin" | "none");
+            matches!(self, Self::Any) || all_allowed(fields, FETCH_SITE, is_own).unwrap_or(true)
+        })
     }
 }
 

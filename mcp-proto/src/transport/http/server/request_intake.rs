@@ -24,7 +24,7 @@ use super::head::{AcceptedTypes, RetainedHead, SingleHeader};
 use super::origin;
 use super::response::{EVENTS, HttpResponse, JSON};
 use super::route::{RequestRoute, route, route_message};
-use super::{SessionId, Setup};
+use super::{Origins, SessionId, Setup};
 
 /// The head of an HTTP request, borrowed from the adapter.
 #[derive(Clone, Copy)]
@@ -330,7 +330,8 @@ fn check_address<'a>(
     //= S3.2 "Origin present and invalid → 403"
     //= R2 "Origin check"
     if !config.origins.allows(fields) {
-        return refuse(403, &origin::rejection_message("origin", fields, "HttpServerConfig::origins"));
+        let header = Origins::rejected_header(fields);
+        return refuse(403, &origin::rejection_message(header, fields, "HttpServerConfig::origins"));
     }
     if !config.hosts.allows(fields) {
         return refuse(403, &origin::rejection_message("host", fields, "HttpServerConfig::hosts"));
