@@ -66,6 +66,8 @@ impl<H: HandlerMode> ServerOptions<H> {
     /// | 1011 | the server failed |
     /// | 1013 | the [byte budget](mcp_proto::transport::http::server::HttpServerConfig::byte_limits) has no room for a long message |
     ///
+    /// A request for which the byte budget has no room is answered with an error.
+    ///
     /// Upgrades need HTTP/1.1. Where another server calls the [`HttpService`](super::HttpService), as axum does, hyper
     /// must serve the connection [`with_upgrades`](hyper::server::conn::http1::Connection::with_upgrades), and the
     /// [`ServiceDriver`](super::ServiceDriver) serves the WebSocket. Such a connection counts towards

@@ -65,6 +65,22 @@ impl<F: Framing> Transport<Server, F> {
     }
 }
 
+#[cfg(all(feature = "std", feature = "http"))]
+impl ChannelServer {
+    /// Handles a whole message that is charged to a byte budget until all its requests are answered. If the budget has
+    /// no room for it, its requests are refused.
+    pub(crate) fn handle_charged(
+        &mut self,
+        now: Instant,
+        message: &bytes::Bytes,
+        charged: Result<crate::quota::BytePermit, crate::quota::OverBudgetError>,
+    ) {
+        self.peer.charge_message(Some(charged));
+        self.handle_message(now, message);
+        self.peer.charge_message(None);
+    }
+}
+
 impl<F: Framing> ServerTransport for Transport<Server, F> {
     fn peer(&self) -> &Server {
         &self.peer

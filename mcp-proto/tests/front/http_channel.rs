@@ -9,7 +9,7 @@ use mcp_proto::front::http::HttpChannel;
 use mcp_proto::peer::LostReason;
 use mcp_proto::peer::server::{CloseReason, ListKind};
 use mcp_proto::quota::{ByteLimits, RateLimit};
-use mcp_proto::transport::http::server::{HttpResponse, RequestHead};
+use mcp_proto::transport::http::server::{HttpResponse, HttpServerConfig, RequestHead};
 use serde_json::{Value, json};
 
 use crate::common::front_http::{HttpHarness, TestExchange, router};
@@ -94,7 +94,7 @@ fn published_changes_reach_the_client_of_a_channel() {
 
 #[test]
 fn client_beyond_its_rate_is_read_later() {
-    let rate = |config: &mut mcp_proto::transport::http::server::HttpServerConfig| {
+    let rate = |config: &mut HttpServerConfig| {
         config.request_rate = Some(RateLimit::per_second(1).burst(3));
     };
     let mut web = HttpHarness::configured(router().0, rate);
@@ -134,6 +134,66 @@ fn channel_charges_a_message_until_it_is_written() {
     let answer = channel.poll_transmit().unwrap();
     assert_eq!(used.bytes_used(), answer.len(), "the transport is writing it");
     assert_eq!(channel.poll_transmit(), None);
+    assert_eq!(used.bytes_used(), 0);
+}
+
+#[test]
+fn channel_charges_each_request_until_it_is_answered() {
+    let limits = ByteLimits { total: 1_200, unauthenticated: 1_200, owner: 1_200 };
+    let (router, held) = router();
+    let web = HttpHarness::configured(router, |config| config.byte_limits = limits);
+    let used = web.server.handle().clone();
+    let mut channel = open(&web);
+    initialize(&mut channel);
+    assert_eq!(used.bytes_used(), 0);
+    let large = |id: i64| {
+        let arguments = json!({ "a": "x".repeat(400) });
+        request(&json!(id), "tools/call", json!({ "name": "hold", "arguments": arguments }))
+    };
+    assert!(send(&mut channel, &large(1)).is_empty());
+    let first = used.bytes_used();
+    assert_eq!(first, large(1).to_string().len());
+    // Up to three quarters of the limit.
+    let answers = send(&mut channel, &large(2));
+    assert_eq!(answers[0]["error"]["message"], "the server's byte budget is exhausted: try again later");
+    assert_eq!((&answers[0]["id"], &answers[0]["error"]["code"]), (&json!(2), &json!(-32603)));
+    assert_eq!((held.started(), used.bytes_used()), (1, first));
+    // What frees the budget is handled.
+    assert_eq!(send(&mut channel, &request(&json!(3), "ping", json!({}))).len(), 1);
+    assert!(
+        send(&mut channel, &notification("notifications/cancelled", json!({ "requestId": 1 }))).is_empty()
+    );
+    assert_eq!(used.bytes_used(), 0);
+    assert!(send(&mut channel, &large(4)).is_empty());
+    assert_eq!(used.bytes_used(), first);
+    held.release("done");
+    assert_eq!(sent(&mut channel).len(), 1);
+    assert_eq!(used.bytes_used(), 0);
+}
+
+#[test]
+fn channel_charges_requests_that_wait_for_the_client_to_read() {
+    let unread = |config: &mut HttpServerConfig| {
+        std::sync::Arc::make_mut(&mut config.server).limits.queued_bytes = 10;
+    };
+    let web = HttpHarness::configured(router().0, unread);
+    let used = web.server.handle().clone();
+    let mut channel = open(&web);
+    initialize(&mut channel);
+    let queued = |channel: &mut HttpChannel, message: &Value| {
+        channel.handle_message(&Bytes::from(message.to_string()));
+        channel.poll(&mut Context::from_waker(Waker::noop()));
+        used.bytes_used()
+    };
+    let mut before = queued(&mut channel, &call(1, "add"));
+    for id in 2..5 {
+        let message = call(id, "add");
+        let now = queued(&mut channel, &message);
+        assert_eq!(now, before + message.to_string().len(), "{id} waits for the answer to 1 to be read");
+        before = now;
+    }
+    let answers: Vec<_> = (0..4).flat_map(|_| sent(&mut channel)).collect();
+    assert_eq!(answers.len(), 4);
     assert_eq!(used.bytes_used(), 0);
 }
 

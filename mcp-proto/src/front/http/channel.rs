@@ -42,9 +42,10 @@ const BUDGET_PAUSE: Duration = Duration::from_secs(1);
 /// The changes that the application publishes at the [`HttpServer`] reach the channel's client, as far as it
 /// subscribed. [`HttpServer::events`] does not report a channel's subscriptions.
 ///
-/// Queued messages, and [messages received in part](Self::handle_partial), are charged to the
-/// [byte budget](crate::transport::http::server::HttpServerConfig::byte_limits). While it has no room for answers,
-/// the client's messages are read at most once a second.
+/// Charged to the [byte budget](crate::transport::http::server::HttpServerConfig::byte_limits) are
+/// [messages received in part](Self::handle_partial), each message until its requests are answered, and queued answers.
+/// A request for which it has no room is answered with [`INTERNAL_ERROR`](crate::rpc::code::INTERNAL_ERROR). While it has
+/// no room for answers, the client's messages are read at most once a second.
 #[must_use = "nothing happens unless it is polled"]
 pub struct HttpChannel<H: HandlerMode = SendHandlers> {
     driver: ServerDriver<ChannelServer, H>,
@@ -171,8 +172,9 @@ impl<H: HandlerMode> HttpChannel<H> {
         if let Err(wait) = self.service.count_request(&self.owner) {
             self.resumes = self.service.now().after(wait);
         }
+        let charged = self.charge_message(message.len());
         self.wants_read = self.driver.lock(|machine, now| {
-            machine.handle_message(now, message);
+            machine.handle_charged(now, message, charged);
             machine.wants_read()
         });
         self.charge_queue();
@@ -193,6 +195,17 @@ impl<H: HandlerMode> HttpChannel<H> {
         }
         self.partial.set(bytes);
         Ok(())
+    }
+
+    /// Charges a complete message, in place of the part that was charged before.
+    fn charge_message(&mut self, bytes: usize) -> Result<BytePermit, OverBudgetError> {
+        let unused = self.queued.account().permit();
+        let mut permit = core::mem::replace(&mut self.partial, unused);
+        match bytes.checked_sub(permit.bytes()) {
+            Some(more) => permit.try_grow(more, BytePurpose::Request)?,
+            None => permit.set(bytes),
+        }
+        Ok(permit)
     }
 
     fn charge_queue(&mut self) {

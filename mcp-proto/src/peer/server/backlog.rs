@@ -7,15 +7,17 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString as _};
 
 use crate::Instant;
 use crate::peer::Outbox;
 use crate::peer::batch::BatchId;
 use crate::peer::event_queue::Pressure;
+use crate::quota::OverBudgetError;
 use crate::rpc::{ErrorObject, Id, Message, Notification, Raw, Request, code};
 use crate::schema::{Method, Ping};
 
-use super::{Diagnostic, Phase, Server};
+use super::{Diagnostic, MessageCharge, Phase, Server};
 
 /// The size charged for a held message beside its own bytes: its entries in both maps.
 const OVERHEAD: usize = 256;
@@ -46,6 +48,7 @@ struct QueuedMessage {
     message: Message,
     batch: Option<BatchId>,
     bytes: usize,
+    charge: MessageCharge,
 }
 
 /// How an arriving request is treated.
@@ -54,6 +57,8 @@ enum ArrivalAction {
     Dispatch,
     Queue,
     Refuse,
+    /// The byte budget has no room for its message.
+    RefuseOverBudget,
 }
 
 impl Backlog {
@@ -96,7 +101,7 @@ impl Backlog {
     }
 
     /// Copies the message: a held message must not keep the whole read in memory.
-    fn push(&mut self, message: Message, batch: Option<BatchId>) {
+    fn push(&mut self, message: Message, batch: Option<BatchId>, charge: MessageCharge) {
         let Some(held) = &mut self.0 else { return };
         let params = |params: &Option<Raw>| params.as_ref().map_or(0, |params| params.as_bytes().len());
         let (message, bytes) = match message {
@@ -120,7 +125,7 @@ impl Backlog {
         };
         let bytes = bytes.saturating_add(OVERHEAD);
         held.bytes = held.bytes.saturating_add(bytes);
-        held.messages.insert(held.next, QueuedMessage { message, batch, bytes });
+        held.messages.insert(held.next, QueuedMessage { message, batch, bytes, charge });
         held.next = held.next.saturating_add(1);
     }
 
@@ -154,23 +159,39 @@ impl Server {
     pub(super) fn receive_request(&mut self, request: Request, batch: Option<BatchId>, out: &mut dyn Outbox) {
         match self.arrival_action(&request, out) {
             ArrivalAction::Dispatch => self.handle_request(request, None, batch, out),
-            ArrivalAction::Queue => self.backlog.push(Message::Request(request), batch),
-            ArrivalAction::Refuse => {
-                let error = ErrorObject::new(code::INTERNAL_ERROR, "the server is overloaded");
-                self.reply_error(Some(&request.id), batch, &error, out);
-                if !self.is_closed() {
-                    self.diagnose(Diagnostic::Refused { method: request.method, error });
-                }
+            ArrivalAction::Queue => {
+                self.backlog.push(Message::Request(request), batch, self.charge.clone());
             }
+            ArrivalAction::Refuse => {
+                self.refuse_arrival(request, batch, "the server is overloaded".into(), out)
+            }
+            ArrivalAction::RefuseOverBudget => {
+                self.refuse_arrival(request, batch, OverBudgetError.to_string(), out);
+            }
+        }
+    }
+
+    fn refuse_arrival(
+        &mut self,
+        request: Request,
+        batch: Option<BatchId>,
+        what: String,
+        out: &mut dyn Outbox,
+    ) {
+        let error = ErrorObject::new(code::INTERNAL_ERROR, what);
+        self.reply_error(Some(&request.id), batch, &error, out);
+        if !self.is_closed() {
+            self.diagnose(Diagnostic::Refused { method: request.method, error });
         }
     }
 
     /// Holds a notification behind held requests; returns it if there are none.
     pub(super) fn queue_notification(&mut self, notification: Notification) -> Option<Notification> {
-        if self.backlog.is_empty() || self.backlog.is_overflowing() || !matches!(self.phase, Phase::Open) {
+        let has_room = !self.backlog.is_overflowing() && !self.is_over_budget();
+        if self.backlog.is_empty() || !has_room || !matches!(self.phase, Phase::Open) {
             return Some(notification);
         }
-        self.backlog.push(Message::Notification(notification), None);
+        self.backlog.push(Message::Notification(notification), None, self.charge.clone());
         None
     }
 
@@ -178,11 +199,13 @@ impl Server {
         let held_elsewhere = self.backlog.0.is_none() || !matches!(self.phase, Phase::Open);
         let is_duplicate = || self.inbound.find(&request.id).is_some() || self.backlog.contains(&request.id);
         //= S1.20 "ping answered promptly"
-        if held_elsewhere
-            || request.method == *Ping::NAME
-            || (self.backlog.is_empty() && !self.is_congested(out))
-            || is_duplicate()
-        {
+        if request.method == *Ping::NAME || is_duplicate() {
+            return ArrivalAction::Dispatch;
+        }
+        if self.is_over_budget() {
+            return ArrivalAction::RefuseOverBudget;
+        }
+        if held_elsewhere || (self.backlog.is_empty() && !self.is_congested(out)) {
             return ArrivalAction::Dispatch;
         }
         if self.backlog.is_overflowing() { ArrivalAction::Refuse } else { ArrivalAction::Queue }
@@ -205,7 +228,11 @@ impl Server {
             let Some(held) = self.backlog.pop() else { break };
             waited = true;
             match held.message {
-                Message::Request(request) => self.handle_request(request, None, held.batch, out),
+                Message::Request(request) => {
+                    self.charge = held.charge;
+                    self.handle_request(request, None, held.batch, out);
+                    self.charge = None;
+                }
                 Message::Notification(notification) => {
                     self.handle_notification(now, notification.method, notification.params, out);
                 }
@@ -246,6 +273,11 @@ impl Server {
     /// Whether held messages can be dispatched now.
     pub(super) fn is_release_due(&self) -> bool {
         self.can_release() && !self.backlog.is_blocked()
+    }
+
+    /// Whether the byte budget has no room for the message that is being handled.
+    fn is_over_budget(&self) -> bool {
+        matches!(self.charge, Some(Err(OverBudgetError)))
     }
 
     /// Whether the client leaves so much unread that no further request is dispatched.

@@ -175,6 +175,7 @@ impl Server {
             log_level: context.log_level,
             batch,
             stored_bytes: kept.saturating_add(id_bytes(&id)),
+            _charge: self.charge.clone(),
         };
         match name {
             Some(Discover::NAME) => {

@@ -43,6 +43,7 @@ use crate::peer::progress_pacer::{ProgressPacer, ProgressRate};
 use crate::peer::{
     Inbound, InboundId, LostReason, MessageKind, Outbound, Outbox, Outcome, Principal, RequestId,
 };
+use crate::quota::{BytePermit, OverBudgetError};
 use crate::rpc::{ErrorId, ErrorObject, Id, code, write};
 use crate::schema::{
     Era, Json, LoggingLevel, Method, MethodInfo, Number, ProgressParams, Revision, SubscriptionsListen,
@@ -100,7 +101,13 @@ struct PendingRequest {
     batch: Option<BatchId>,
     /// The approximate size in bytes of its stored state, its id included.
     stored_bytes: usize,
+    /// Its share in the charge for its message, which ends with its answer.
+    _charge: MessageCharge,
 }
+
+/// The byte budget's permit for a message, which its requests share, or that there is no room for it. `None` where the
+/// transport charges for its requests by itself.
+type MessageCharge = Option<Result<Arc<BytePermit>, OverBudgetError>>;
 
 /// The server role of one connection, without its transport.
 ///
@@ -122,6 +129,8 @@ pub struct Server {
     /// The sum of the `stored_bytes` of all pending requests.
     stored_bytes: usize,
     backlog: Backlog,
+    /// The charge for the message that is being handled.
+    charge: MessageCharge,
     subscriptions: LazyBox<Subscriptions>,
     /// When to retry change notifications that found no room.
     notify_again_at: Option<Instant>,
@@ -166,6 +175,7 @@ impl Server {
             inbound: Inbound::new(limits.requests_in.saturating_add(limits.subscriptions)),
             stored_bytes: 0,
             backlog: Backlog::default(),
+            charge: None,
             subscriptions: LazyBox::new(),
             notify_again_at: None,
             outbound: LazyBox::new(),
@@ -236,6 +246,13 @@ impl Server {
     /// Sets the principal of later requests.
     pub(crate) fn set_principal(&mut self, principal: Option<Principal>) {
         self.principal = principal;
+    }
+
+    /// Sets the charge for the message that is handled next: its requests share it until they are answered. If there is
+    /// no room for it, they are refused; pings, responses and notifications are handled all the same.
+    #[cfg(all(feature = "std", feature = "http"))]
+    pub(crate) fn charge_message(&mut self, charged: Option<Result<BytePermit, OverBudgetError>>) {
+        self.charge = charged.map(|charged| charged.map(Arc::new));
     }
 
     /// Compares the `_meta` of the next request with this one, and stores it for [`take_meta`](Self::take_meta).
