@@ -12,6 +12,7 @@ use mcp_proto::Instant;
 use mcp_proto::adapter::Clock as _;
 pub(super) use mcp_proto::auth::FetchId;
 use mcp_proto::front::HandlerMode;
+use mcp_proto::peer::client::OnServerEnd;
 use mcp_proto::schema::Extension;
 use mcp_proto::transport::http::client::{AuthorizationRequired, HttpRequest};
 
@@ -52,9 +53,12 @@ impl AuthOptions {
 
 impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     /// Logs in where the server requires it.
+    ///
+    /// A server ends subscriptions with their token, so that watches subscribe again when a server ends them
+    /// ([`OnServerEnd::Listen`]), unless a later [`configure`](Self::configure) says otherwise.
     pub fn authorization(mut self, authorization: Authorization) -> Self {
         self.authorization = AuthOptions(Some(authorization));
-        self
+        self.configure(|config| config.client.watch.on_server_end = OnServerEnd::Listen)
     }
 
     /// Manages the tokens of the server at this URL without connecting to it: reports their status, logs out, or logs

@@ -73,5 +73,8 @@
 //! | opaque | `IntrospectionVerifier`: asks the issuer; feature `auth` |
 //! | your own | a function, as `Guard` documents; feature `auth` |
 //!
+//! Streams of changes and WebSocket connections end when their token expires. `Guard::reverify_every` also ends those of
+//! revoked tokens, and of opaque tokens whose issuer names no expiry.
+//!
 //! The name in `Protection::new` is the URL by which clients know the server. Tokens for another resource are refused.
 //! `tests/authorization` runs both sides against a real authorization server.

@@ -61,12 +61,13 @@ impl<H: HandlerMode> ServerOptions<H> {
     /// | 1000 | the client closed it |
     /// | 1001 | the server closes, or the connection has reached its [lifetime](crate::ServerLimits::lifetime) |
     /// | 1002, 1003, 1007 | the client sent an invalid frame, a binary message, or text that is not UTF-8 |
-    /// | 1008 | the access token has expired |
+    /// | 1008 | the access token has expired, or was revoked (`Guard::reverify_every`) |
     /// | 1009 | the client sent a message that is too long |
     /// | 1011 | the server failed |
     /// | 1013 | the [byte budget](mcp_proto::transport::http::server::HttpServerConfig::byte_limits) has no room for a long message |
     ///
-    /// A request for which the byte budget has no room is answered with an error.
+    /// A request for which the byte budget has no room is answered with an error. A token that is no longer valid ends
+    /// the connection's subscriptions first; calls in progress are not answered.
     ///
     /// Upgrades need HTTP/1.1. Where another server calls the [`HttpService`](super::HttpService), as axum does, hyper
     /// must serve the connection [`with_upgrades`](hyper::server::conn::http1::Connection::with_upgrades), and the
@@ -383,7 +384,9 @@ impl<Io: AsyncRead + AsyncWrite + Unpin, H: HandlerMode> WebSocket<Io, H> {
     /// Sends the close frame, unless the client has.
     fn close(&mut self, closed: &CloseReason) {
         let (code, reason) = match closed {
-            _ if self.front.has_expired() => (CloseCode::Policy, "the access token has expired"),
+            _ if self.front.has_expired() => {
+                (CloseCode::Policy, "the access token has expired or was revoked")
+            }
             CloseReason::Done if self.front.is_closing() => (CloseCode::Away, "the server closes"),
             CloseReason::Lost(LostReason::Failed(_)) => (CloseCode::Error, "internal error"),
             _ => (CloseCode::Normal, ""),

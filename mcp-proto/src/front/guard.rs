@@ -60,10 +60,12 @@ use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
+use core::time::Duration;
 
 use crate::Bytes;
 use crate::auth::server::{
-    Access, AccessDecision, GrantedAccess, PresentedToken, Protection, ReplayCache, VerifyError,
+    Access, AccessDecision, GrantedAccess, PresentedToken, Protection, ReplayCache, Reverification,
+    Reverifier, VerifyError,
 };
 use crate::auth::{Fetch, FetchId, FetchPolicy, Now};
 use crate::transport::http::server::{HttpResponse, RequestHead};
@@ -117,7 +119,11 @@ pub struct FetchResponse {
 
 /// Authorizes requests by their tokens. Clones share cached token verifications; separate guards do not.
 #[derive(Clone)]
-pub struct Guard(Arc<Inner>);
+pub struct Guard {
+    inner: Arc<Inner>,
+    /// The time between two verifications of an open stream's token.
+    reverify_every: Option<Duration>,
+}
 
 struct Inner {
     protection: Protection,
@@ -137,25 +143,34 @@ pub enum GuardDecision {
 impl Guard {
     /// Creates a guard that requires the access of `protection`, with tokens that `verifier` verifies.
     pub fn new(protection: Protection, verifier: impl Verifier + 'static) -> Self {
-        Self(Arc::new(Inner { protection, verifier: Box::new(verifier), proofs: ReplayCache::new() }))
+        let inner = Inner { protection, verifier: Box::new(verifier), proofs: ReplayCache::new() };
+        Self { inner: Arc::new(inner), reverify_every: None }
+    }
+
+    /// Verifies the tokens of open streams again, each after this time and then as often. Default: never; a stream ends
+    /// when its token expires.
+    ///
+    /// The streams are those that tell a client of changes: `subscriptions/listen`, GET streams of legacy sessions, and
+    /// WebSocket connections. One of them ends as soon as a new request with its token would be refused: because the token
+    /// was revoked, for example, or because its issuer cannot be reached. Set it for introspected tokens whose issuer
+    /// names no expiry; an introspection's [cached answer](crate::auth::server::IntrospectionConfig::cache_ttl) counts.
+    #[must_use]
+    pub fn reverify_every(self, interval: Duration) -> Self {
+        Self { reverify_every: Some(interval), ..self }
     }
 
     /// The guard's requirements.
     pub fn protection(&self) -> &Protection {
-        &self.0.protection
+        &self.inner.protection
     }
 
     /// Checks the head of a request.
     pub fn check(&self, head: &RequestHead<'_>, now: Now) -> GuardDecision {
-        match self.0.protection.check_request(head, now) {
+        match self.inner.protection.check_request(head, now) {
             AccessDecision::Answer(answer) => GuardDecision::Answer(answer),
             AccessDecision::Verify(presented) => {
-                let verification = self.0.verifier.verify(presented.clone());
-                GuardDecision::Verifying(PendingVerification {
-                    guard: self.0.clone(),
-                    presented,
-                    verification,
-                })
+                let verification = self.inner.verifier.verify(presented.clone());
+                GuardDecision::Verifying(PendingVerification { guard: self.clone(), presented, verification })
             }
         }
     }
@@ -164,25 +179,25 @@ impl Guard {
     /// only to addresses that the policy [allows](FetchPolicy::allows), follow no redirects, and read no more than the
     /// exchange's limit.
     pub fn poll_fetch(&self, cx: &mut Context<'_>) -> Poll<(Fetch, FetchPolicy)> {
-        self.0.verifier.poll_fetch(cx)
+        self.inner.verifier.poll_fetch(cx)
     }
 
     /// Handles the end of an exchange: its response, or a description of its failure.
     pub fn handle_fetched(&self, now: Now, id: FetchId, fetched: Result<FetchResponse, String>) {
-        self.0.verifier.handle_fetched(now, id, fetched);
+        self.inner.verifier.handle_fetched(now, id, fetched);
     }
 }
 
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guard").field("protection", &self.0.protection).finish_non_exhaustive()
+        f.debug_struct("Guard").field("protection", &self.inner.protection).finish_non_exhaustive()
     }
 }
 
 /// A request whose token is being verified: the future of its granted access, or of the answer that rejects it.
 #[must_use = "nothing happens unless it is polled"]
 pub struct PendingVerification {
-    guard: Arc<Inner>,
+    guard: Guard,
     presented: PresentedToken,
     verification: VerificationFuture,
 }
@@ -192,8 +207,38 @@ impl Future for PendingVerification {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let verified = ready!(self.verification.as_mut().poll(cx));
-        let Inner { protection, proofs, .. } = &*self.guard;
-        Poll::Ready(protection.check_token(&self.presented, verified, proofs))
+        let Inner { protection, proofs, .. } = &*self.guard.inner;
+        let checked = protection.check_token(&self.presented, verified, proofs);
+        Poll::Ready(match self.guard.reverify_every {
+            Some(interval) => checked.map(|granted| {
+                let (guard, presented) = (self.guard.inner.clone(), self.presented.clone());
+                granted.with_reverifier(Box::new(StreamVerifier { guard, presented, interval }))
+            }),
+            None => checked,
+        })
+    }
+}
+
+/// Verifies the token of an accepted request again, for its open stream.
+struct StreamVerifier {
+    guard: Arc<Inner>,
+    presented: PresentedToken,
+    interval: Duration,
+}
+
+impl Reverifier for StreamVerifier {
+    fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    fn verify(&self, now: Now) -> Reverification {
+        let mut presented = self.presented.clone();
+        presented.received = now;
+        let (guard, verification) = (self.guard.clone(), self.guard.verifier.verify(presented.clone()));
+        Box::pin(async move {
+            let access = verification.await.ok()?;
+            guard.protection.still_accepts(&presented, &access).then_some(access)
+        })
     }
 }
 

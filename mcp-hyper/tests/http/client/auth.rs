@@ -639,3 +639,71 @@ fn tokens_in_files_outlive_the_client() {
         assert_eq!(town.requests_to("/token").len(), 1);
     });
 }
+
+/// S10.2: the server ends a stream of changes with its token, and refuses it afterwards.
+#[test]
+fn client_logs_in_and_watches_again_when_its_token_expires() {
+    use std::sync::OnceLock;
+    use std::time::Duration;
+
+    use mcp_hyper::mcp_proto::UnixTime;
+    use mcp_hyper::mcp_proto::auth::server::{Access, PresentedToken, Protection};
+    use mcp_hyper::mcp_proto::front::guard::Guard;
+    use mcp_hyper::mcp_proto::front::{Router, WatchUpdate};
+    use mcp_hyper::mcp_proto::peer::Principal;
+    use mcp_hyper::mcp_proto::peer::client::ChangeEvidence;
+    use mcp_hyper::mcp_proto::peer::server::ListKind;
+    use mcp_hyper::mcp_proto::schema::ServerCapability;
+    use mcp_hyper::mcp_proto::transport::http::client::ListenPolicy;
+
+    use crate::common::server::{listener, serving};
+
+    let listening = || legacy().configure(|config| config.listen = ListenPolicy::IfOffered);
+    for options in [modern as fn() -> TestOptions, listening] {
+        run(async {
+            let issuer = AuthTestbed::new().await;
+            let (listener, address) = listener();
+            let url = format!("http://{address}/mcp");
+            let audience = url.clone();
+            let expiry: OnceLock<UnixTime> = OnceLock::new();
+            let protection = Protection::new(&url, issuer.base()).unwrap();
+            let guard = Guard::new(protection, move |presented: PresentedToken| {
+                let mut access = Access::new(Principal::new("ada"), &*audience);
+                let soon = presented.received.unix + Duration::from_secs(1);
+                let is_first = presented.token.expose() == "token-1";
+                access.expires = is_first.then(|| *expiry.get_or_init(|| soon));
+                async move { Ok(access) }
+            });
+            let router = Router::new("notes", "1").declare(ServerCapability::ToolsListChanged);
+            let (server, driver) = serving(router).protect(guard).listen(listener);
+            let _server = smol::spawn(within(driver));
+
+            let (authorization, pages) = interactive_login();
+            let (client, _driver) = connect(options().authorization(authorization), &url);
+            let mut watch = client.watch().tools().open().unwrap();
+            agree(&pages.recv().await.unwrap().url).await;
+            assert!(matches!(watch.next().await, Some(WatchUpdate::Active { .. })));
+            while issuer.requests_to("/token").len() < 2 {
+                smol::Timer::after(Duration::from_millis(10)).await;
+            }
+            // Until the stream is open again, changes are not reported.
+            let change = async {
+                loop {
+                    server.list_changed(ListKind::Tools);
+                    smol::Timer::after(Duration::from_millis(50)).await;
+                }
+            };
+            let changed = async {
+                loop {
+                    match watch.next().await {
+                        Some(WatchUpdate::Changed { evidence: ChangeEvidence::Notified, .. }) => break,
+                        Some(_) => {}
+                        None => panic!("the watch has ended"),
+                    }
+                }
+            };
+            or(changed, change).await;
+            assert!(pages.is_empty(), "the refresh token suffices");
+        });
+    }
+}

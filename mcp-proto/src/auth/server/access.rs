@@ -1,14 +1,18 @@
 //! The access that a verified token grants.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::time::Duration;
 
 use super::access_error::Scheme;
 use super::protection::Rules;
 use crate::UnixTime;
-use crate::auth::Scopes;
+use crate::auth::{Now, Scopes};
 use crate::peer::Principal;
 use crate::schema::Json;
 
@@ -80,11 +84,35 @@ struct Inner {
     access: Access,
     rules: Arc<Rules>,
     scheme: Scheme,
+    reverifier: Option<Box<dyn Reverifier>>,
 }
+
+/// Verifies the token of an accepted request again, while a stream of that request is open.
+pub(crate) trait Reverifier: Send + Sync {
+    /// The time between two verifications.
+    fn interval(&self) -> Duration;
+
+    fn verify(&self, now: Now) -> Reverification;
+}
+
+/// The future of the access that a token still grants, if it would be accepted now.
+pub(crate) type Reverification = Pin<Box<dyn Future<Output = Option<Access>> + Send>>;
 
 impl GrantedAccess {
     pub(super) fn new(access: Access, rules: Arc<Rules>, scheme: Scheme) -> Self {
-        Self(Arc::new(Inner { access, rules, scheme }))
+        Self(Arc::new(Inner { access, rules, scheme, reverifier: None }))
+    }
+
+    /// Adds the verifier for streams of the request. `self` has no clones yet.
+    pub(crate) fn with_reverifier(mut self, reverifier: Box<dyn Reverifier>) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.reverifier = Some(reverifier);
+        }
+        self
+    }
+
+    pub(crate) fn reverifier(&self) -> Option<&dyn Reverifier> {
+        self.0.reverifier.as_deref()
     }
 
     /// The access that the token grants.

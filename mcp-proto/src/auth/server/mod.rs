@@ -25,10 +25,12 @@
 //! | introspection responses, by a token hash | [`IntrospectionChecker`] | see [`IntrospectionConfig::cache_ttl`] |
 //! | used proofs of possession, by a hash | [`ReplayCache`] | as long as a proof is valid |
 //!
-//! A token is checked once per request, when the request arrives. Open streams and other work of the request continue
-//! after the token expires.
+//! A token is checked once per request, when the request arrives. Handlers continue after it expires, over HTTP. Streams
+//! of changes end then: those of `subscriptions/listen`, GET streams of legacy sessions, and whole WebSocket connections;
+//! the client's next request gets 401. `Guard::reverify_every` also ends the streams of tokens that were revoked.
 //!
-//! Tokens are not stored, and handlers never see one: a server uses its own tokens for requests to other servers.
+//! Tokens are not stored, but for these verifications, and handlers never see one: a server uses its own tokens for
+//! requests to other servers.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization>
 
@@ -48,6 +50,7 @@ mod presented_token;
 mod protection;
 
 pub use access::{Access, GrantedAccess};
+pub(crate) use access::{Reverification, Reverifier};
 pub use checker::{Checker, TokenValidation, VerifyError};
 pub use introspection::{IntrospectionChecker, IntrospectionConfig, MissingAudience};
 #[cfg(feature = "auth-jwt")]

@@ -258,11 +258,17 @@ impl Protection {
                 VerifyError::Unavailable(_) => AccessError::Unavailable,
                 VerifyError::OverQuota(_) => AccessError::OverQuota,
             })
-            .and_then(|access| rules.check_access(presented, &access, proofs).map(|()| access));
+            .and_then(|access| rules.check_access(presented, &access, Some(proofs)).map(|()| access));
         match settled {
             Ok(access) => Ok(GrantedAccess::new(access, rules.clone(), presented.scheme())),
             Err(fault) => Err(rules.error_response(&fault, presented.error_id)),
         }
+    }
+
+    /// Whether the access of an accepted token, which was verified again, still fulfils the rules. The proof of the
+    /// request was checked when it was accepted.
+    pub(crate) fn still_accepts(&self, presented: &PresentedToken, access: &Access) -> bool {
+        self.rules.check_access(presented, access, None).is_ok()
     }
 }
 
@@ -309,7 +315,7 @@ impl Rules {
         &self,
         presented: &PresentedToken,
         access: &Access,
-        proofs: &ReplayCache,
+        proofs: Option<&ReplayCache>,
     ) -> Result<(), AccessError> {
         let scheme = presented.scheme();
         let invalid = |why: &str| Err(AccessError::Token { scheme, why: why.into() });
@@ -327,7 +333,9 @@ impl Rules {
             // RFC 9449, section 7.2: no sender may use a bound token without a proof.
             (Scheme::Bearer, Some(_)) => return invalid("it is bound to a key, and comes without a proof"),
             (Scheme::Dpop, None) => return invalid("it is not bound to a key"),
-            (Scheme::Dpop, Some(key)) => self.check_proof(presented, access, key, proofs)?,
+            (Scheme::Dpop, Some(key)) => {
+                proofs.map_or(Ok(()), |proofs| self.check_proof(presented, access, key, proofs))?;
+            }
         }
         if !self.covers_scopes(&access.scopes, &self.required) {
             return Err(AccessError::Scope { scheme });

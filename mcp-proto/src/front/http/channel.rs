@@ -8,9 +8,10 @@ use core::time::Duration;
 
 use super::hub::{Subscriber, deliver};
 use super::service::{ExchangeRegistration, Service};
+use super::token_watch::TokenWatch;
 use super::{HttpExchange, HttpServer};
 use crate::front::handler::caller::Caller;
-use crate::front::handler::caller_access::{CallerAccess, expiry};
+use crate::front::handler::caller_access::CallerAccess;
 use crate::front::router::ServedRouter;
 use crate::front::server::{ServerCore, ServerDriver};
 use crate::front::shared::Shared;
@@ -56,8 +57,8 @@ pub struct HttpChannel<H: HandlerMode = SendHandlers> {
     closing: bool,
     /// When the next message may be read, if the client exceeded its request rate.
     resumes: Option<Instant>,
-    /// When the access token expires.
-    expires: Option<Instant>,
+    token: TokenWatch,
+    /// Whether the token is no longer valid.
     expired: bool,
     wants_read: bool,
     /// Charged for a message that was received in part.
@@ -87,8 +88,8 @@ impl<H: HandlerMode> HttpServer<H> {
         self.upgrade_as(head, principal, Default::default(), attachments, handshake)
     }
 
-    /// Like [`upgrade`](Self::upgrade), for a request that a [guard](crate::front::guard) accepted. The channel ends
-    /// when the token expires.
+    /// Like [`upgrade`](Self::upgrade), for a request that a [guard](crate::front::guard) accepted. When the token expires,
+    /// the channel ends its subscriptions and then itself: requests in progress are not answered.
     #[cfg(feature = "auth")]
     pub fn upgrade_for(
         &self,
@@ -141,7 +142,7 @@ impl<H: HandlerMode> HttpChannel<H> {
         let signal = Arc::default();
         let subscriber = service.hub.add_channel(&signal);
         let registration = service.register_exchange(Arc::clone(&signal));
-        let lifetime = expiry(&caller.access).map(|at| at.saturating_since(service.clock.unix_time()));
+        let token = TokenWatch::new(service, &caller.access);
         let owner = caller.owner.clone();
         let account = service.account(&owner);
         let mut core = ServerCore::default();
@@ -155,7 +156,7 @@ impl<H: HandlerMode> HttpChannel<H> {
             subscriber,
             closing: false,
             resumes: None,
-            expires: lifetime.and_then(|lifetime| now.after(lifetime)),
+            token,
             expired: false,
             wants_read: true,
             partial: account.permit(),
@@ -249,7 +250,7 @@ impl<H: HandlerMode> HttpChannel<H> {
             self.closing |= closes;
             let now = self.service.now();
             self.resumes = self.resumes.filter(|at| *at > now);
-            let expires = !self.expired && self.expires.is_some_and(|at| at <= now);
+            let expires = self.token.poll(&self.service, cx).is_ready();
             self.expired |= expires;
             let mailbox = self.subscriber.mailbox();
             let (changes, broadcasts) = (mailbox.take(), mailbox.take_broadcasts());
@@ -257,11 +258,8 @@ impl<H: HandlerMode> HttpChannel<H> {
             let _: Poll<()> = self.driver.poll(cx, |machine, now| {
                 deliver(&changes, machine, now);
                 broadcasts.deliver(machine, now);
-                if closes {
+                if closes || expires {
                     machine.at(now).close();
-                }
-                if expires {
-                    machine.at(now).abort(LostReason::Failed("the access token has expired".to_string()));
                 }
                 machine.handle_timeout(now);
                 *wants_read = machine.wants_read();
@@ -282,7 +280,16 @@ impl<H: HandlerMode> HttpChannel<H> {
     /// are still queued here.
     #[must_use]
     pub fn poll_transmit(&mut self) -> Option<Bytes> {
-        let message = self.driver.lock(|machine, _| machine.poll_transmit());
+        let expired = self.expired;
+        let message = self.driver.lock(|machine, now| {
+            let message = machine.poll_transmit();
+            // The ends of its subscriptions are sent. Requests in progress are not answered.
+            if expired && message.is_none() && !machine.is_closed() {
+                let lost = LostReason::Failed("the access token is no longer valid".to_string());
+                machine.at(now).abort(lost);
+            }
+            message
+        });
         self.transmitting = message.as_ref().map_or(0, Bytes::len);
         self.charge_queue();
         message
@@ -291,8 +298,7 @@ impl<H: HandlerMode> HttpChannel<H> {
     /// The time at which [`poll`](Self::poll) is due.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
-        let expires = self.expires.filter(|_| !self.expired);
-        [self.driver.next_timeout(), self.resumes, expires].into_iter().flatten().min()
+        [self.driver.next_timeout(), self.resumes, self.token.next_timeout()].into_iter().flatten().min()
     }
 
     // --- Getters ---
@@ -318,7 +324,7 @@ impl<H: HandlerMode> HttpChannel<H> {
         self.closing
     }
 
-    /// Whether the channel ended because its access token has expired.
+    /// Whether the channel ends because its access token has expired, or is no longer valid.
     pub fn has_expired(&self) -> bool {
         self.expired
     }

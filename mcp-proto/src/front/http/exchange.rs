@@ -9,6 +9,7 @@ use super::modern_exchange::ModernExchange;
 use super::posted_handler::PostedHandler;
 use super::service::Service;
 use super::session::{SessionCell, StreamReader};
+use super::token_watch::TokenWatch;
 use crate::front::handler::caller::Caller;
 use crate::front::handler::caller_access::CallerAccess;
 use crate::front::handler::notification_context::NotificationContext;
@@ -18,8 +19,8 @@ use crate::peer::Principal;
 use crate::quota::QuotaOwner;
 use crate::transport::http::param_headers::ParamHeaders;
 use crate::transport::http::server::{
-    Chunk, HttpResponse, PostOutcome, RequestHead, RequestIntake, RequestRoute, ResponseHead, Session,
-    SessionId,
+    Chunk, ConnectionId, HttpResponse, PostOutcome, RequestHead, RequestIntake, RequestRoute, ResponseHead,
+    Session, SessionId,
 };
 use crate::{Bytes, Instant};
 
@@ -59,7 +60,11 @@ enum Stage<H: HandlerMode> {
     Body(Bytes),
     Modern(ModernExchange<H>),
     Notification(PostedHandler<H>),
-    Stream(StreamReader),
+    Stream {
+        reader: StreamReader,
+        /// Ends a GET stream with its token.
+        token: TokenWatch,
+    },
     Over,
 }
 
@@ -176,7 +181,7 @@ impl<H: HandlerMode> HttpExchange<H> {
                 }
                 Poll::Pending => Poll::Pending,
             },
-            Stage::Stream(reader) => reader.poll_head(cx),
+            Stage::Stream { reader, .. } => reader.poll_head(cx),
             Stage::Answer(answer) => {
                 let head = answer.head();
                 self.stage = Stage::Body(mem::take(&mut answer.body));
@@ -196,7 +201,10 @@ impl<H: HandlerMode> HttpExchange<H> {
                 Chunk::Pending => Poll::Pending,
                 Chunk::End => Poll::Ready(None),
             }),
-            Stage::Stream(reader) => reader.poll_body(cx),
+            Stage::Stream { reader, token } => match token.poll(&self.service, cx) {
+                Poll::Ready(()) => Poll::Ready(None),
+                Poll::Pending => reader.poll_body(cx),
+            },
             Stage::Body(rest) => {
                 let rest = mem::take(rest);
                 Poll::Ready((!rest.is_empty()).then_some(rest))
@@ -217,6 +225,7 @@ impl<H: HandlerMode> HttpExchange<H> {
             Stage::Modern(running) => running.next_timeout(),
             Stage::Request { deadline, .. } => *deadline,
             // The driver handles the timeouts of sessions.
+            Stage::Stream { token, .. } => token.next_timeout(),
             _ => None,
         }
     }
@@ -273,7 +282,8 @@ impl<H: HandlerMode> HttpExchange<H> {
                     Some(cell) => match cell.post(post, self.caller.clone()) {
                         PostOutcome::Answer(answer) => Stage::Answer(answer),
                         PostOutcome::Connection(connection) => {
-                            Stage::Stream(StreamReader::new(&cell, connection))
+                            let reader = StreamReader::new(&cell, connection);
+                            Stage::Stream { reader, token: TokenWatch::default() }
                         }
                     },
                     None => Stage::Answer(HttpResponse::unknown_session(post.request_id())),
@@ -282,7 +292,7 @@ impl<H: HandlerMode> HttpExchange<H> {
             RequestRoute::Listen { id, last_event } => match self.session(id) {
                 Some(cell) => {
                     match cell.with_session(|session, now| session.listen(now, last_event.as_deref())) {
-                        Ok(connection) => Stage::Stream(StreamReader::new(&cell, connection)),
+                        Ok(connection) => self.get_stream(&cell, connection),
                         Err(answer) => Stage::Answer(answer),
                     }
                 }
@@ -295,11 +305,16 @@ impl<H: HandlerMode> HttpExchange<H> {
             RequestRoute::LegacyEvents => {
                 let (owner, principal) = (self.owner().clone(), self.principal.clone());
                 match self.service.open_legacy_session(owner, principal) {
-                    Ok((cell, connection)) => Stage::Stream(StreamReader::new(&cell, connection)),
+                    Ok((cell, connection)) => self.get_stream(&cell, connection),
                     Err(answer) => Stage::Answer(answer),
                 }
             }
         }
+    }
+
+    fn get_stream(&self, cell: &SessionCell, connection: ConnectionId) -> Stage<H> {
+        let token = TokenWatch::new(&self.service, &self.caller.access);
+        Stage::Stream { reader: StreamReader::new(cell, connection), token }
     }
 
     fn session(&self, id: SessionId) -> Option<Arc<SessionCell>> {
@@ -331,7 +346,7 @@ impl<H: HandlerMode> fmt::Debug for HttpExchange<H> {
             Stage::Answer(_) | Stage::Body(_) => "Answer",
             Stage::Modern(_) => "Modern",
             Stage::Notification(_) => "Notification",
-            Stage::Stream(_) => "Stream",
+            Stage::Stream { .. } => "Stream",
             Stage::Over => "Over",
         };
         f.debug_struct("HttpExchange").field("stage", &stage).finish_non_exhaustive()

@@ -77,6 +77,8 @@ mod modern_exchange;
 mod posted_handler;
 mod service;
 mod session;
+#[cfg_attr(not(feature = "auth"), path = "no_token_watch.rs")]
+mod token_watch;
 
 use alloc::boxed::Box;
 use alloc::string::String;

@@ -6,6 +6,7 @@ use core::task::{Context, Poll};
 
 use super::hub::{Subscriber, deliver};
 use super::service::{ExchangeRegistration, Service};
+use super::token_watch::TokenWatch;
 use crate::Instant;
 use crate::front::HandlerMode;
 use crate::front::handler::caller::Caller;
@@ -26,6 +27,8 @@ pub(super) struct ModernExchange<H: HandlerMode> {
     subscriber: Option<Box<Subscriber>>,
     /// Whether the machine has been closed with the server.
     closing: bool,
+    /// Ends the stream of changes with its token.
+    token: TokenWatch,
     _registration: ExchangeRegistration,
 }
 
@@ -54,7 +57,11 @@ impl<H: HandlerMode> ModernExchange<H> {
         {
             service.cache_meta(known);
         }
-        Self::run(service, router, caller, signal, (exchange, meta), subscriber.map(Box::new))
+        let token = if listens { TokenWatch::new(service, &caller.access) } else { TokenWatch::default() };
+        let mut exchange =
+            Self::run(service, router, caller, signal, (exchange, meta), subscriber.map(Box::new));
+        exchange.token = token;
+        exchange
     }
 
     /// Starts the exchange of a legacy client's requests without a session.
@@ -90,7 +97,8 @@ impl<H: HandlerMode> ModernExchange<H> {
         });
         drop(attachments);
         let driver = ServerDriver::new(shared, service.entropy.clone(), router, service.task_service.clone());
-        Self { driver, service: service.clone(), subscriber, closing: false, _registration: attendance }
+        let (service, token) = (service.clone(), TokenWatch::default());
+        Self { driver, service, subscriber, closing: false, token, _registration: attendance }
     }
 
     /// Runs the handler, passes changes to the machine, and polls the answer with `take`.
@@ -102,12 +110,13 @@ impl<H: HandlerMode> ModernExchange<H> {
         loop {
             let closes = !self.closing && self.service.is_closing();
             self.closing |= closes;
+            let ends = self.token.poll(&self.service, cx).is_ready();
             let changes = self.subscriber.as_ref().map(|subscriber| subscriber.mailbox().take());
             let polled = self.driver.poll(cx, |exchange, now| {
                 if let Some(changes) = &changes {
                     deliver(changes, exchange, now);
                 }
-                if closes {
+                if closes || ends {
                     exchange.at(now).close();
                 }
                 take(exchange, now)
@@ -127,7 +136,7 @@ impl<H: HandlerMode> ModernExchange<H> {
     }
 
     pub(super) fn next_timeout(&self) -> Option<Instant> {
-        self.driver.next_timeout()
+        [self.driver.next_timeout(), self.token.next_timeout()].into_iter().flatten().min()
     }
 }
 

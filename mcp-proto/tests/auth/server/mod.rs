@@ -9,6 +9,7 @@ mod introspection;
 mod jwt;
 #[cfg(feature = "auth-jwt")]
 mod openssl_tokens;
+mod streams;
 mod waiting;
 
 use core::time::Duration;
