@@ -11,4 +11,4 @@ pub mod sse;
 pub use lines::{Line, Lines};
 pub use sse::{Sse, SseEvent, SseItem};
 
-const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";

@@ -35,11 +35,19 @@ impl Strictness {
 }
 
 impl Strictness {
-    /// The empty object, if `result` is a `null` that replaces it: the result of `ping`.
-    pub(crate) fn empty_for_null(self, info: Option<&MethodInfo>, result: &Raw) -> Option<Raw> {
+    /// The empty object, if `result` is a `null` or an empty array that replaces it, with the deviation: the result of
+    /// `ping`.
+    pub(crate) fn empty_result(self, info: Option<&MethodInfo>, result: &Raw) -> Option<(Raw, Leniency)> {
         let is_ping = info.is_some_and(|info| info.name == Ping::NAME);
-        let stands_for_it = self == Self::Lenient && is_ping && result.as_str() == "null";
-        stands_for_it.then(|| Raw::new("{}").ok()).flatten()
+        let leniency = match result.as_str() {
+            "null" => Leniency::NullResult { method: Ping::NAME },
+            "[]" => Leniency::EmptyArray { of: Ping::NAME },
+            _ => return None,
+        };
+        if !is_ping || self == Self::Strict {
+            return None;
+        }
+        Some((Raw::new("{}").ok()?, leniency))
     }
 }
 
@@ -63,9 +71,15 @@ pub enum Leniency {
         /// The id or progress token as the peer wrote it.
         id: Id,
     },
-    /// A response breaks JSON-RPC and was read nevertheless: its id is an integral float, or its error is not an object
-    /// or has no integer code or no string message.
+    /// A response breaks JSON-RPC and was read nevertheless: its id is an integral float, its error is not an object or
+    /// has no integer code or no string message, or its text has lone surrogates or bytes that are not UTF-8, which
+    /// U+FFFD replaced.
     Response(
+        /// How it breaks JSON-RPC.
+        Box<Malformed>,
+    ),
+    /// A notification has the id `null`, which was ignored.
+    Notification(
         /// How it breaks JSON-RPC.
         Box<Malformed>,
     ),
@@ -75,6 +89,14 @@ pub enum Leniency {
         refused: Revision,
         /// The version of the second attempt.
         offered: Revision,
+    },
+    /// The server answered `initialize` with a version that this client does not know. The newest known legacy revision
+    /// that is not later is used, or else the oldest one.
+    UnknownVersion {
+        /// The start of the server's version.
+        answered: String,
+        /// The revision that is used.
+        used: Revision,
     },
     /// A request was sent whose capability the server does not declare; the server declares no capability at all.
     Undeclared {
@@ -93,6 +115,19 @@ pub enum Leniency {
         /// The method.
         method: &'static str,
     },
+    /// An empty object is written as an empty array, as PHP encodes it: the result of a method or a server capability.
+    EmptyArray {
+        /// The method or the name of the capability.
+        of: &'static str,
+    },
+    /// A server before 2026-07-28 accepted a request with status 202 instead of an answer. The client waits for the
+    /// answer on the stream of the server's own messages.
+    AnswerOnEventStream {
+        /// The method of the request.
+        method: String,
+    },
+    /// The body of an HTTP response begins with a byte order mark, which was ignored.
+    ByteOrderMark,
     /// A tool has no `inputSchema`, which was read as the schema of any object.
     MissingInputSchema {
         /// The name of the tool.
@@ -122,16 +157,21 @@ impl Leniency {
         };
         match self {
             Self::NumberAsString { id } => of_id(id),
-            Self::Response(malformed) => {
+            Self::Response(malformed) | Self::Notification(malformed) => {
                 let Recovered { id, method, .. } = &malformed.recovered;
                 let method = method.as_ref().map_or(0, |method| method.len());
                 id.as_ref().map_or(0, of_id).saturating_add(method)
             }
             Self::ContentType { found } => found.as_ref().map_or(0, String::len),
-            Self::MissingInputSchema { tool } | Self::MissingOutput { tool } => tool.len(),
+            Self::MissingInputSchema { tool: text }
+            | Self::MissingOutput { tool: text }
+            | Self::AnswerOnEventStream { method: text } => text.len(),
+            Self::UnknownVersion { answered, .. } => answered.len(),
             Self::VersionRetried { .. }
             | Self::Undeclared { .. }
             | Self::NullResult { .. }
+            | Self::EmptyArray { .. }
+            | Self::ByteOrderMark
             | Self::EmptyCursor { .. }
             | Self::ClientInfo => 0,
         }
@@ -140,7 +180,7 @@ impl Leniency {
 
 impl MakeOwned for Leniency {
     fn make_owned(&mut self) {
-        if let Self::Response(malformed) = self {
+        if let Self::Response(malformed) | Self::Notification(malformed) = self {
             malformed.make_owned();
         }
     }
@@ -151,18 +191,27 @@ impl fmt::Display for Leniency {
         match self {
             Self::NumberAsString { id } => write!(f, "the number of a request is written as the string {id}"),
             Self::Response(malformed) => write!(f, "a response breaks JSON-RPC: {malformed}"),
+            Self::Notification(malformed) => write!(f, "a notification breaks JSON-RPC: {malformed}"),
             Self::VersionRetried { refused, offered } => write!(
                 f,
                 "the server refused version {}; asking again with version {}",
                 refused.as_str(),
                 offered.as_str()
             ),
+            Self::UnknownVersion { answered, used } => {
+                write!(f, "the server answers with the unknown version {answered:?}; using {}", used.as_str())
+            }
             Self::Undeclared { method, needed } => {
                 write!(f, "{method} was sent although the server does not declare {:?}", needed.path())
             }
             Self::ContentType { found: None } => f.write_str("a message has no Content-Type"),
             Self::ContentType { found: Some(found) } => write!(f, "a message has the Content-Type {found:?}"),
             Self::NullResult { method } => write!(f, "the result of {method} is null instead of an object"),
+            Self::EmptyArray { of } => write!(f, "{of} is an empty array instead of an object"),
+            Self::AnswerOnEventStream { method } => {
+                write!(f, "{method} was accepted with status 202; its answer is expected on the event stream")
+            }
+            Self::ByteOrderMark => f.write_str("a message begins with a byte order mark"),
             Self::MissingInputSchema { tool } => write!(f, "the tool {tool:?} has no inputSchema"),
             Self::MissingOutput { tool } => {
                 write!(f, "the tool {tool:?} has an output schema, but its result has no structured content")

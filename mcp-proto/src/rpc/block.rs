@@ -15,6 +15,8 @@ pub(super) struct Carry {
     in_string: u64,
     /// 1 if the last byte of the previous block escapes the first byte, else 0.
     escaped: u64,
+    /// Not 0 if a block so far has an escape of the form `\u`.
+    unicode_escapes: u64,
 }
 
 /// The structural characters of a block.
@@ -44,11 +46,19 @@ impl Carry {
             });
             escapes = self.escapes(gather(block, |byte| byte == b'\\'));
             quotes &= !escapes;
+            if escapes != 0 {
+                self.unicode_escapes |= escapes & gather(block, |byte| byte == b'u');
+            }
         }
         let strings = parity(quotes) ^ self.in_string;
         self.in_string = 0u64.wrapping_sub(strings >> 63);
         let in_long_string = (quotes | escapes) >> 48 == 0 && self.in_string != 0 && self.escaped == 0;
         Marks { brackets: brackets & !strings, strays: strays & !strings, in_long_string }
+    }
+
+    /// Whether a block so far has an escape of the form `\u`.
+    pub(super) fn has_unicode_escapes(&self) -> bool {
+        self.unicode_escapes != 0
     }
 
     /// The mask of escaped bytes: those behind a backslash that is not escaped itself.

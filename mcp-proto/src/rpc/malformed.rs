@@ -21,6 +21,8 @@ pub struct Malformed {
 pub enum MalformedKind {
     /// A byte that is not UTF-8.
     NotUtf8,
+    /// A string has an escape such as `\ud83d` that stands for half of a character.
+    LoneSurrogate,
     /// The text is not JSON.
     Syntax {
         /// The token that the parser expected here.
@@ -129,9 +131,10 @@ impl Malformed {
     #[must_use]
     pub fn code(&self) -> i64 {
         match self.kind {
-            MalformedKind::NotUtf8 | MalformedKind::Syntax { .. } | MalformedKind::Truncated => {
-                code::PARSE_ERROR
-            }
+            MalformedKind::NotUtf8
+            | MalformedKind::LoneSurrogate
+            | MalformedKind::Syntax { .. }
+            | MalformedKind::Truncated => code::PARSE_ERROR,
             MalformedKind::TooDeep { .. }
             | MalformedKind::TooLong { .. }
             | MalformedKind::BatchTooLong
@@ -155,6 +158,7 @@ impl fmt::Display for MalformedKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotUtf8 => f.write_str("not UTF-8"),
+            Self::LoneSurrogate => f.write_str("half of a character (a lone surrogate)"),
             Self::Syntax { expected } => write!(f, "not JSON: expected {expected}"),
             Self::Truncated => f.write_str("the message ends within a value"),
             Self::TooDeep { limit } => write!(f, "nested deeper than {limit} levels"),

@@ -39,6 +39,8 @@ pub struct Notification {
     pub method: Text,
     /// An object or an array; `null` counts as none.
     pub params: Option<Raw>,
+    /// The tolerated breach of JSON-RPC: the id of a method `notifications/…` is `null`. `None` for a valid notification.
+    pub deviation: Option<Box<Malformed>>,
 }
 
 /// The answer to a request.
@@ -49,7 +51,7 @@ pub struct Response {
     /// The result or the error.
     pub outcome: Result<Raw, ErrorObject>,
     /// The first tolerated breach of JSON-RPC: an id that is an integral float, an error that is not an object or has
-    /// no integer code or no string message. `None` for a valid response.
+    /// no integer code or no string message, text that is not Unicode. `None` for a valid response.
     pub deviation: Option<Box<Malformed>>,
 }
 

@@ -19,6 +19,7 @@ mod plain;
 mod raw;
 mod read;
 mod recover;
+mod repair;
 mod scan;
 mod text;
 #[cfg(all(feature = "http", feature = "server"))]

@@ -7,6 +7,7 @@ use alloc::string::{String, ToString};
 
 use bytes::Bytes;
 
+use super::repair::{is_opaque_member_lost, replace_lone_surrogates};
 use super::scan::{Cursor, ScanError, ScanMode, Shape, Value};
 use super::{
     Batch, EnvelopeKind, ErrorObject, Frame, Id, InvalidMessageKind, Malformed, MalformedKind, Message,
@@ -17,8 +18,11 @@ use super::{
 ///
 /// Parameters, results and error data are returned as slices of `frame`, delimited by their structure; the caller
 /// decodes them to their types. Members that JSON-RPC does not define are ignored. `params: null` counts as absent, and
-/// so does a `null` in one of `result` and `error` if the other is present. Some breaches of JSON-RPC in a response are
-/// tolerated and reported in its [`deviation`](Response::deviation).
+/// so does a `null` in one of `result` and `error` if the other is present. Some breaches of JSON-RPC in a response or a
+/// notification are tolerated and reported in its [`deviation`](Response::deviation).
+///
+/// In the result or error of a response, U+FFFD replaces each lone surrogate and each sequence of bytes that is not
+/// UTF-8. The `requestState` of a result stays as it is.
 ///
 /// `max_depth` limits the nesting of the whole frame; values over 128 count as 128, so that the inner values never
 /// reach serde_json's own limit. The scan does not recurse.
@@ -55,7 +59,7 @@ fn not_a_message(offset: usize, kind: InvalidMessageKind) -> ScanError {
 fn scan(frame: &Bytes, max_depth: usize) -> Result<Frame, ScanError> {
     //= C1.22 "JSON-RPC text is UTF-8"
     if let Err(error) = core::str::from_utf8(frame) {
-        return Err(ScanError { offset: error.valid_up_to(), kind: MalformedKind::NotUtf8 });
+        return scan_not_utf8(frame, max_depth, error.valid_up_to());
     }
     let mut cursor = Cursor::new(frame, 0, ScanMode::Strict { max_depth });
     cursor.space();
@@ -87,6 +91,30 @@ fn scan(frame: &Bytes, max_depth: usize) -> Result<Frame, ScanError> {
     }
 }
 
+/// Parses a frame that is not UTF-8, from `offset` on: it must be one response.
+#[cold]
+fn scan_not_utf8(frame: &Bytes, max_depth: usize, offset: usize) -> Result<Frame, ScanError> {
+    let not_utf8 = || ScanError { offset, kind: MalformedKind::NotUtf8 };
+    let response = || {
+        let mut cursor = Cursor::new(frame, 0, ScanMode::Strict { max_depth });
+        cursor.space();
+        if cursor.peek() != Some(b'{') {
+            return Err(not_utf8());
+        }
+        let mut parts = Parts::read(&mut cursor, frame)?;
+        cursor.finish()?;
+        if parts.result.is_some_and(|result| is_opaque_member_lost(result.of(frame))) {
+            return Err(not_utf8());
+        }
+        parts.not_utf8 = Some(offset);
+        parts.message(frame, max_depth)
+    };
+    match response() {
+        Ok(message @ Message::Response(_)) => Ok(Frame::Single(message)),
+        Ok(_) | Err(_) => Err(not_utf8()),
+    }
+}
+
 /// Parses one element of a batch that has been scanned.
 pub(super) fn element(frame: &Bytes, value: Value, max_depth: usize) -> Result<Message, Malformed> {
     let message = || {
@@ -112,6 +140,10 @@ struct Parts {
     error: Option<Value>,
     /// The name and offset of the first member that occurred twice.
     duplicate: Option<(&'static str, usize)>,
+    /// Whether a string has an escape of the form `\u`.
+    has_unicode_escapes: bool,
+    /// The offset of the first byte that is not UTF-8.
+    not_utf8: Option<usize>,
 }
 
 impl Parts {
@@ -137,6 +169,7 @@ impl Parts {
                 parts.duplicate = Some((known, name.start));
             }
         }
+        parts.has_unicode_escapes = cursor.has_unicode_escapes();
         Ok(parts)
     }
 
@@ -154,6 +187,9 @@ impl Parts {
         if let Some(outcome) = self.result.or(self.error) {
             return Err(not_a_message(outcome.start, InvalidMessageKind::MethodAndOutcome));
         }
+        if let Some(offset) = self.not_utf8 {
+            return Err(ScanError { offset, kind: MalformedKind::NotUtf8 });
+        }
         let method = text(&method, frame, InvalidMessageKind::MethodType)?;
         let params = match self.params {
             Some(value) => match value.shape {
@@ -163,16 +199,26 @@ impl Parts {
             },
             None => None,
         };
-        Ok(match self.id {
-            Some(id) => Message::Request(Request { id: read_id(&id, frame)?, method, params }),
-            None => Message::Notification(Notification { method, params }),
-        })
+        let deviation = match self.id {
+            Some(id) if id.shape == Shape::Null && is_notification(&method) => {
+                // Strictly it is a request.
+                let recovered =
+                    Recovered { id: None, kind: Some(EnvelopeKind::Request), method: Some(method.clone()) };
+                let kind = MalformedKind::NotAMessage(InvalidMessageKind::IdNull);
+                Some(Box::new(Malformed { kind, offset: id.start, recovered }))
+            }
+            Some(id) => {
+                return Ok(Message::Request(Request { id: read_id(&id, frame)?, method, params }));
+            }
+            None => None,
+        };
+        Ok(Message::Notification(Notification { method, params, deviation }))
     }
 
     #[inline]
     fn response(&self, frame: &Bytes, max_depth: usize) -> Result<Response, ScanError> {
         let null = |value: &Value| value.shape == Shape::Null;
-        let mut deviation = None;
+        let mut deviation = self.not_utf8.map(|offset| ScanError { offset, kind: MalformedKind::NotUtf8 });
         let mut exact = true;
         let id = match self.id.filter(|id| !null(id)) {
             Some(value) => Some(match read_id(&value, frame) {
@@ -180,7 +226,7 @@ impl Parts {
                 Err(stop) => {
                     let Some(number) = value.integral_float(frame) else { return Err(stop) };
                     exact = false;
-                    deviation = Some(stop);
+                    _ = deviation.get_or_insert(stop);
                     Id::Number(number)
                 }
             }),
@@ -192,10 +238,20 @@ impl Parts {
                 return Err(not_a_message(error.start.max(result.start), InvalidMessageKind::ResultAndError));
             }
             (result, Some(error)) if result.is_none() || !null(&error) => {
-                Err(read_error(&error, frame, max_depth, &mut deviation)?)
+                Err(match self.repair(&error, frame, &mut deviation) {
+                    Some(repaired) => {
+                        let value = Value { start: 0, end: repaired.len(), shape: error.shape };
+                        read_error(&value, &repaired, max_depth, &mut deviation)
+                            .map_err(|stop| ScanError { offset: error.start, ..stop })?
+                    }
+                    None => read_error(&error, frame, max_depth, &mut deviation)?,
+                })
             }
             (Some(result), _) => match (&id, self.id) {
-                (Some(_), _) => Ok(raw(&result, frame)),
+                (Some(_), _) => Ok(match self.repair(&result, frame, &mut deviation) {
+                    Some(repaired) => Raw::from_scan(repaired),
+                    None => raw(&result, frame),
+                }),
                 (None, Some(id)) => return Err(not_a_message(id.start, InvalidMessageKind::IdNull)),
                 (None, None) => return Err(not_a_message(self.start, InvalidMessageKind::IdMissing)),
             },
@@ -211,6 +267,31 @@ impl Parts {
         });
         Ok(Response { id, outcome, deviation })
     }
+
+    /// The text of a value with U+FFFD in place of what is not Unicode; `None` if it is valid. Sets `deviation`, unless
+    /// that is set already.
+    #[inline]
+    fn repair(&self, value: &Value, frame: &[u8], deviation: &mut Option<ScanError>) -> Option<Bytes> {
+        if !self.has_unicode_escapes && self.not_utf8.is_none() {
+            return None;
+        }
+        let text = value.of(frame);
+        let lossy = self.not_utf8.map(|_| String::from_utf8_lossy(text));
+        let replaced = match lossy {
+            Some(Cow::Owned(text)) => Some(text.into_bytes()),
+            Some(Cow::Borrowed(_)) | None => None,
+        };
+        let text = replaced.as_deref().unwrap_or(text);
+        let Some((near, text)) = replace_lone_surrogates(text) else { return replaced.map(Bytes::from) };
+        let offset = value.start.saturating_add(near);
+        _ = deviation.get_or_insert(ScanError { offset, kind: MalformedKind::LoneSurrogate });
+        Some(Bytes::from(text))
+    }
+}
+
+/// Whether a method's name is that of a notification.
+pub(super) fn is_notification(method: &str) -> bool {
+    method.starts_with("notifications/")
 }
 
 /// Unescapes a member's name.

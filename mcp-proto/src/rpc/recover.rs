@@ -4,7 +4,7 @@ use alloc::borrow::Cow;
 
 use memchr::memrchr;
 
-use super::read::{member_name, read_id};
+use super::read::{is_notification, member_name, read_id};
 use super::scan::{Cursor, ScanMode, Shape, Value};
 use super::{EnvelopeKind, Id, Malformed, MalformedKind, Recovered, Text};
 
@@ -59,6 +59,8 @@ struct RecoveredMembers {
     id: UniqueMember<(Id, bool)>,
     method: UniqueMember<Text>,
     outcome: bool,
+    /// Whether the id is `null`.
+    null_id: bool,
 }
 
 /// A member that counts only if it occurs once and is valid.
@@ -135,10 +137,13 @@ impl RecoveredMembers {
 
     fn add(&mut self, name: &[u8], value: &Value, text: &[u8]) {
         match name {
-            b"id" => self.id.add(match read_id(value, text) {
-                Ok(id) => Some((id, true)),
-                Err(_) => value.integral_float(text).map(|number| (Id::Number(number), false)),
-            }),
+            b"id" => {
+                self.null_id |= value.shape == Shape::Null;
+                self.id.add(match read_id(value, text) {
+                    Ok(id) => Some((id, true)),
+                    Err(_) => value.integral_float(text).map(|number| (Id::Number(number), false)),
+                });
+            }
             b"method" => self.method.add(value.unescaped(text).map(|method| Text::from(&*method))),
             _ => {}
         }
@@ -146,16 +151,19 @@ impl RecoveredMembers {
 
     fn recovered(self, complete: bool) -> Recovered {
         let called = !matches!(self.method, UniqueMember::Absent);
-        let kind = match (&self.id, called, self.outcome) {
-            (_, false, true) => Some(EnvelopeKind::Response),
-            (UniqueMember::Absent, true, false) => complete.then_some(EnvelopeKind::Notification),
-            (_, true, false) => Some(EnvelopeKind::Request),
+        let method = self.method.value();
+        let notifies = matches!(self.id, UniqueMember::Absent)
+            || (self.null_id && method.as_ref().is_some_and(|method| is_notification(method)));
+        let kind = match (called, self.outcome) {
+            (false, true) => Some(EnvelopeKind::Response),
+            (true, false) if notifies => complete.then_some(EnvelopeKind::Notification),
+            (true, false) => Some(EnvelopeKind::Request),
             _ => None,
         };
         // A response with an integral float as its id answers the request with that number; a request cannot have such
         // an id.
         let id = self.id.value().filter(|(_, exact)| *exact || kind == Some(EnvelopeKind::Response));
-        Recovered { id: id.map(|(id, _)| id), kind, method: self.method.value() }
+        Recovered { id: id.map(|(id, _)| id), kind, method }
     }
 }
 

@@ -55,6 +55,8 @@ pub(super) struct Cursor<'a> {
     mode: ScanMode,
     /// The number of containers entered by [`enter`](Self::enter).
     depth: usize,
+    /// Whether the text so far has an escape of the form `\u`. Not maintained for lenient scans.
+    has_unicode_escapes: bool,
 }
 
 impl<'a> Cursor<'a> {
@@ -63,11 +65,16 @@ impl<'a> Cursor<'a> {
             ScanMode::Strict { max_depth } => ScanMode::Strict { max_depth: max_depth.min(MAX_DEPTH) },
             ScanMode::Lenient => ScanMode::Lenient,
         };
-        Self { text, at, mode, depth: 0 }
+        Self { text, at, mode, depth: 0, has_unicode_escapes: false }
     }
 
     pub(super) fn at(&self) -> usize {
         self.at
+    }
+
+    /// Whether a string that was scanned has an escape of the form `\u`.
+    pub(super) fn has_unicode_escapes(&self) -> bool {
+        self.has_unicode_escapes
     }
 
     #[inline(always)]
@@ -208,7 +215,9 @@ impl<'a> Cursor<'a> {
                 return Ok(escaped);
             }
             escaped = true;
-            self.at = self.at.saturating_add(2);
+            self.advance();
+            self.has_unicode_escapes |= self.peek() == Some(b'u');
+            self.advance();
         }
     }
 
@@ -258,6 +267,7 @@ impl<'a> Cursor<'a> {
                 open >>= 1;
                 depth = depth.saturating_sub(1);
                 if depth == self.depth {
+                    self.has_unicode_escapes |= carry.has_unicode_escapes();
                     self.at = self.at.saturating_add(near).saturating_add(1);
                     return Ok(());
                 }

@@ -1,5 +1,7 @@
 //! Capabilities of clients and servers.
 
+use alloc::vec::Vec;
+
 use super::json::Json;
 use super::map::Map;
 use super::object::object;
@@ -316,6 +318,28 @@ impl ServerCapabilities {
             ServerCapability::TasksCancel => tasks.is_some_and(|tasks| tasks.cancel.is_some()),
             ServerCapability::TasksExtension => self.has_extension(super::tasks::EXTENSION),
         }
+    }
+
+    /// Declares each capability that is written as an empty array, and returns their names.
+    #[cfg(feature = "client")]
+    pub(crate) fn declare_empty_arrays(&mut self) -> Vec<&'static str> {
+        let mut is_empty_array = |name| {
+            let is_empty = self.extra.get(name).is_some_and(|value| value.as_str() == "[]");
+            is_empty.then(|| self.extra.remove(name)).is_some()
+        };
+        let found: Vec<&'static str> = ["tools", "resources", "prompts", "tasks"]
+            .into_iter()
+            .filter(|name| is_empty_array(name))
+            .collect();
+        for name in &found {
+            match *name {
+                "tools" => self.tools = Some(ListChangedCapability::default()),
+                "resources" => self.resources = Some(ResourcesCapability::default()),
+                "prompts" => self.prompts = Some(ListChangedCapability::default()),
+                _ => self.tasks = Some(ServerTasksCapability::default()),
+            }
+        }
+        found
     }
 
     /// Whether a client may use `capability` at `revision`.

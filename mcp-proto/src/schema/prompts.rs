@@ -1,6 +1,5 @@
 //! Prompts: `prompts/list` and `prompts/get`.
 
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -113,22 +112,13 @@ object! {
         required {
             /// The messages that begin the conversation.
             ///
-            /// An invalid message, such as one with an unknown role, fails the whole result: without it the other
-            /// messages would mean something else.
-            messages: List<PromptMessage> = "messages" check all_valid;
+            /// An invalid message, such as one with an unknown role, is among its [`invalid`](List::invalid) items.
+            messages: List<PromptMessage> = "messages";
         }
         optional {
             /// Description of the prompt.
             description: Option<String> = "description";
         }
-    }
-}
-
-/// Checks that every message could be read.
-fn all_valid(messages: &List<PromptMessage>) -> Result<(), String> {
-    match messages.invalid().first() {
-        Some(item) => Err(format!("valid messages, but item {}: {}", item.index, item.reason)),
-        None => Ok(()),
     }
 }
 

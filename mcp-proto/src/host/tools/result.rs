@@ -263,6 +263,7 @@ impl Conversion {
         let mut limits = *limits;
         let mut files = FileNames::new(name);
         let total = result.messages.len();
+        let unreadable = result.messages.invalid().len();
         let mut messages: Vec<MessageConversion> = Vec::new();
         for message in result.messages.into_iter().take(limits.messages) {
             let mut collector = Collector::new(&mut limits);
@@ -270,11 +271,15 @@ impl Conversion {
             messages
                 .push(MessageConversion { role: message.role, content: collector.finish(&mut files, false) });
         }
-        if let Some(last) = messages.last_mut()
-            && total > limits.messages
-        {
-            let text = format!("{} further messages are left out.", total.saturating_sub(limits.messages));
-            last.content.content.parts.push(ModelPart::Text { text, author: Author::Host });
+        if let Some(last) = messages.last_mut() {
+            let mut note =
+                |text| last.content.content.parts.push(ModelPart::Text { text, author: Author::Host });
+            if total > limits.messages {
+                note(format!("{} further messages are left out.", total.saturating_sub(limits.messages)));
+            }
+            if unreadable > 0 {
+                note(format!("{unreadable} messages of the prompt could not be read and are left out."));
+            }
         }
         messages
     }

@@ -8,7 +8,7 @@ use crate::peer::batch::BatchId;
 use crate::peer::encode::MetaEntries;
 use crate::peer::{
     AnyParams, InvalidAnswerError, Leniency, LostReason, MessageKind, OutboundEntry, Outbox, Outcome,
-    RequestId, TaskMode, TransportError,
+    RequestId, Strictness, TaskMode, TransportError,
 };
 use crate::rpc::{
     Batch, EnvelopeKind, ErrorObject, Frame, Id, Malformed, MalformedKind, Message, Raw, Request, Response,
@@ -103,6 +103,11 @@ impl Client {
         match message {
             Message::Response(response) => self.handle_response(now, response, out),
             Message::Notification(notification) => {
+                if let Some(deviation) = notification.deviation
+                    && !self.tolerate(Leniency::Notification(deviation.clone()))
+                {
+                    return self.take_malformed(now, *deviation, out);
+                }
                 self.handle_notification(now, notification.method, notification.params, out);
             }
             Message::Request(Request { id, method, params }) => {
@@ -403,7 +408,20 @@ impl Client {
     }
 
     /// Makes the connection ready and sends the queued requests.
-    pub(super) fn start(&mut self, now: Instant, info: ServerInfo, verdict: KnownEra, out: &mut dyn Outbox) {
+    pub(super) fn start(
+        &mut self,
+        now: Instant,
+        mut info: ServerInfo,
+        verdict: KnownEra,
+        out: &mut dyn Outbox,
+    ) {
+        if self.config.strictness == Strictness::Lenient
+            && let Some(capabilities) = &mut info.capabilities
+        {
+            for of in capabilities.declare_empty_arrays() {
+                self.report(Diagnostic::Tolerated(Leniency::EmptyArray { of }));
+            }
+        }
         let (era, revision) = (info.era, info.revision);
         self.meta.set_server(&self.config, era, revision);
         self.tasks.support.note(revision, info.capabilities.as_ref());

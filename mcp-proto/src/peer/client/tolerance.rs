@@ -1,5 +1,6 @@
 //! Deviations of the server that a lenient client tolerates and reports.
 
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
@@ -10,8 +11,8 @@ use crate::peer::{
 };
 use crate::rpc::{Id, Raw, decode_member, read_members};
 use crate::schema::{
-    CallTool, Era, GetPrompt, ListPrompts, ListResourceTemplates, ListResources, ListTools, Method,
-    MethodInfo, Ping, ReadResource, ServerCapabilities,
+    CallTool, Era, GetPrompt, GetPromptResult, ListPrompts, ListResourceTemplates, ListResources, ListTools,
+    Method, MethodInfo, ReadResource, ServerCapabilities,
 };
 
 use super::{Client, Diagnostic};
@@ -56,9 +57,18 @@ impl Client {
         entry: &OutboundEntry,
         result: Raw,
     ) -> Result<Raw, InvalidAnswerError> {
-        if let Some(empty) = self.config.strictness.empty_for_null(entry.info, &result) {
-            self.report(Diagnostic::Tolerated(Leniency::NullResult { method: Ping::NAME }));
+        let strictness = self.config.strictness;
+        if let Some((empty, leniency)) = strictness.empty_result(entry.info, &result) {
+            self.report(Diagnostic::Tolerated(leniency));
             return Ok(empty);
+        }
+        if strictness == Strictness::Strict
+            && entry.info.is_some_and(|info| info.name == GetPrompt::NAME)
+            && let Ok(prompt) = result.decode::<GetPromptResult>()
+            && let Some(item) = prompt.messages.invalid().first()
+        {
+            let what = format!("message {} of the prompt: {}", item.index, item.reason);
+            return Err(InvalidAnswerError::Malformed(what));
         }
         if entry.info.is_some_and(|info| info.name == ListTools::NAME) {
             for tool in tools_without_schema(&result) {

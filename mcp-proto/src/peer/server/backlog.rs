@@ -115,10 +115,11 @@ impl Backlog {
                 let params = given.as_ref().map(Raw::detached);
                 (Message::Request(Request { id, method: method.detached(), params }), bytes)
             }
-            Message::Notification(Notification { method, params: given }) => {
+            Message::Notification(Notification { method, params: given, deviation }) => {
                 let bytes = method.len().saturating_add(params(&given));
                 let params = given.as_ref().map(Raw::detached);
-                (Message::Notification(Notification { method: method.detached(), params }), bytes)
+                let method = method.detached();
+                (Message::Notification(Notification { method, params, deviation }), bytes)
             }
             // Responses are never held.
             Message::Response(_) => return,

@@ -10,8 +10,7 @@ use crate::rpc::{
     Batch, ErrorObject, Frame, Id, Malformed, MalformedKind, Message, Raw, Request, Response, Text, code,
 };
 use crate::schema::{
-    Cancelled, CancelledParams, Initialized, Method as _, MethodInfo, Notification, Ping, Progress,
-    ProgressParams,
+    Cancelled, CancelledParams, Initialized, MethodInfo, Notification, Progress, ProgressParams,
 };
 
 use super::dispatch::decode;
@@ -156,7 +155,16 @@ impl Server {
                 self.receive_request(request, batch, out);
             }
             //= S1.12 "Notifications, known or not, get no answer"
-            Message::Notification(notification) => {
+            Message::Notification(mut notification) => {
+                if let Some(deviation) = notification.deviation.take() {
+                    if self.config.strictness == Strictness::Strict {
+                        if let Some(batch) = batch {
+                            self.batches.expect(batch);
+                        }
+                        return self.refuse_malformed(*deviation, batch, out);
+                    }
+                    self.diagnose(Diagnostic::Tolerated(Leniency::Notification(deviation)));
+                }
                 let overtakes = [Cancelled::NAME, Progress::NAME].contains(&&*notification.method);
                 let due = if overtakes { Some(notification) } else { self.queue_notification(notification) };
                 if let Some(notification) = due {
@@ -231,7 +239,7 @@ impl Server {
                 // The answer to a cancelled request is dropped.
                 let Some(entry) = self.outbound.remove(number) else { return };
                 let outcome = match outcome {
-                    Ok(result) => Outcome::Result(self.repair_null_result(entry.info, result)),
+                    Ok(result) => Outcome::Result(self.repair_empty_result(entry.info, result)),
                     Err(error) => Outcome::Error(error),
                 };
                 self.resolve(number, outcome);
@@ -251,10 +259,12 @@ impl Server {
         }
     }
 
-    /// Replaces the `null` with which a client answers `ping` by the empty object.
-    fn repair_null_result(&mut self, info: Option<&'static MethodInfo>, result: Raw) -> Raw {
-        let Some(empty) = self.config.strictness.empty_for_null(info, &result) else { return result };
-        self.diagnose(Diagnostic::Tolerated(Leniency::NullResult { method: Ping::NAME }));
+    /// Replaces the `null` or empty array with which a client answers `ping` by the empty object.
+    fn repair_empty_result(&mut self, info: Option<&'static MethodInfo>, result: Raw) -> Raw {
+        let Some((empty, leniency)) = self.config.strictness.empty_result(info, &result) else {
+            return result;
+        };
+        self.diagnose(Diagnostic::Tolerated(leniency));
         empty
     }
 

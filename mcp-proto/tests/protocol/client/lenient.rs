@@ -11,8 +11,8 @@ use mcp_proto::peer::{
 };
 use mcp_proto::rpc::{Id, InvalidMessageKind, MalformedKind};
 use mcp_proto::schema::{
-    CallTool, CallToolParams, Complete, CompleteParams, CompletionArgument, EmptyResult, GetPrompt,
-    GetPromptParams, ListPrompts, ListResourceTemplates, ListResources, ListTools, Method, Ping,
+    CallTool, CallToolParams, Complete, CompleteParams, CompletionArgument, ContentBlock, EmptyResult,
+    GetPrompt, GetPromptParams, ListPrompts, ListResourceTemplates, ListResources, ListTools, Method, Ping,
     PromptReference, ReadResource, ReadResourceParams, Revision, ServerCapability, SetLoggingLevel,
     SetLoggingLevelParams, SubscribeResource, SubscribeResourceParams,
 };
@@ -154,6 +154,117 @@ fn line_truncated_after_the_id_of_a_request_ends_the_request() {
     let (request, id) = list(&mut s);
     s.send_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"res"#));
     assert!(matches!(s.outcome(request), Outcome::Invalid(_)));
+}
+
+// --- Text that is not Unicode ---
+
+/// C1.22
+#[test]
+fn client_replaces_what_is_not_unicode_in_a_result() {
+    for (text, kind) in [
+        (&br#""half of a character: \ud83d""#[..], MalformedKind::LoneSurrogate),
+        (b"\"a path: \xE9\xFF\"", MalformedKind::NotUtf8),
+    ] {
+        let send = |s: &mut ClientHarness, id: &Value| {
+            let head =
+                format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":"#);
+            let line = [head.as_bytes(), text, b"}],\"resultType\":\"complete\"}}\n"].concat();
+            s.client.handle_input(s.now, line.into());
+        };
+        let mut s = ClientHarness::modern(config());
+        let request = ask::<CallTool>(&mut s, &CallToolParams::new("t")).unwrap();
+        let id = s.expect("tools/call");
+        send(&mut s, &id);
+        let result = s.outcome(request).decode::<CallTool>().expect("the result is not lost");
+        let [ContentBlock::Text(content)] = &result.content[..] else { panic!("{result:?}") };
+        assert!(content.text.ends_with('\u{fffd}'), "{content:?}");
+        let tolerated = tolerated(&mut s);
+        let [Leniency::Response(malformed)] = &tolerated[..] else { panic!("{tolerated:?}") };
+        assert_eq!(malformed.kind, kind);
+
+        let mut s = ClientHarness::modern(strict());
+        let request = ask::<CallTool>(&mut s, &CallToolParams::new("t")).unwrap();
+        let id = s.expect("tools/call");
+        send(&mut s, &id);
+        assert!(matches!(s.outcome(request), Outcome::Invalid(InvalidAnswerError::Malformed(_))));
+    }
+}
+
+#[test]
+fn client_replaces_a_lone_surrogate_in_the_message_of_an_error() {
+    let mut s = ClientHarness::modern(config());
+    let (request, id) = list(&mut s);
+    s.send_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-1,"message":"no \ud83d"}}}}"#));
+    let Outcome::Error(error) = s.outcome(request) else { panic!() };
+    assert_eq!((error.code, &*error.message), (-1, "no \u{fffd}"));
+    assert!(matches!(tolerated(&mut s)[..], [Leniency::Response(_)]));
+}
+
+// --- Forms of other languages ---
+
+#[test]
+fn client_takes_a_notification_with_the_id_null() {
+    let text =
+        r#"{"jsonrpc":"2.0","id":null,"method":"notifications/message","params":{"level":"info","data":1}}"#;
+    let mut s = ClientHarness::legacy(config());
+    s.send_text(text);
+    s.expect_silence();
+    let tolerated = tolerated(&mut s);
+    assert!(matches!(&tolerated[..], [Leniency::Notification(_)]), "{tolerated:?}");
+    assert!(
+        matches!(&s.events[..], [Event::Notification { method, .. }] if method == "notifications/message")
+    );
+
+    let mut s = ClientHarness::legacy(strict());
+    s.send_text(text);
+    let events = s.take_events();
+    assert!(matches!(&events[..], [Event::Diagnostic(Diagnostic::Malformed(_))]), "{events:?}");
+}
+
+#[test]
+fn client_takes_an_empty_array_for_a_capability_and_the_result_of_ping() {
+    for (config, tools) in [(config(), true), (strict(), false)] {
+        let mut config = config;
+        config.era_policy = EraPolicy::LegacyOnly;
+        let mut s = ClientHarness::open(config);
+        let id = s.expect("initialize");
+        let mut result = initialize_result(LEGACY);
+        result["capabilities"] = json!({"tools": [], "logging": {}});
+        s.answer(&id, result);
+        assert_eq!(s.line()["method"], "notifications/initialized");
+        let capabilities = s.client.peer().server().unwrap().capabilities.clone().unwrap();
+        assert_eq!(capabilities.has(ServerCapability::Tools), tools);
+        let ping = ask::<Ping>(&mut s, &Default::default()).unwrap();
+        let id = s.expect("ping");
+        s.answer(&id, json!([]));
+        assert_eq!(s.outcome(ping).decode::<Ping>().is_ok(), tools);
+        let expected: &[Leniency] = if tools {
+            &[Leniency::EmptyArray { of: "tools" }, Leniency::EmptyArray { of: "ping" }]
+        } else {
+            &[]
+        };
+        assert_eq!(tolerated(&mut s), expected);
+    }
+}
+
+#[test]
+fn only_a_strict_client_rejects_a_prompt_for_one_message_of_an_unknown_role() {
+    for (config, messages) in [(config(), Some(1)), (strict(), None)] {
+        let mut s = ClientHarness::legacy(config);
+        let request = ask::<GetPrompt>(&mut s, &GetPromptParams::new("p")).unwrap();
+        let id = s.expect("prompts/get");
+        let message = |role: &str| json!({"role": role, "content": {"type": "text", "text": "a"}});
+        s.answer(&id, json!({"messages": [message("user"), message("narrator")]}));
+        match (s.outcome(request), messages) {
+            (Outcome::Invalid(InvalidAnswerError::Malformed(what)), None) => {
+                assert!(what.contains("message 1") && what.contains("`role`"), "{what}");
+            }
+            (outcome, Some(messages)) => {
+                assert_eq!(outcome.decode::<GetPrompt>().unwrap().messages.len(), messages);
+            }
+            (outcome, None) => panic!("{outcome:?}"),
+        }
+    }
 }
 
 // --- Errors ---

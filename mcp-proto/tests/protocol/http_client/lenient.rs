@@ -1,11 +1,13 @@
 //! A client over HTTP whose server deviates from the specification as servers in use do.
 
+use core::time::Duration;
+
 use crate::common::http_client::{ClientWire, SESSION, config, legacy, legacy_config, modern, scenario};
 use crate::common::messages::LEGACY;
 use mcp_proto::peer::client::{CloseReason, ConnectError, Diagnostic, State};
 use mcp_proto::peer::{InvalidAnswerError, Leniency, Outcome, RequestId, RequestOptions, Strictness};
 use mcp_proto::rpc::Id;
-use mcp_proto::schema::{ListTools, ListToolsParams, Ping, PingParams, Revision};
+use mcp_proto::schema::{CallTool, CallToolParams, ListTools, ListToolsParams, Ping, PingParams, Revision};
 use mcp_proto::transport::http::client::HttpClientConfig;
 use serde_json::{Value, json};
 
@@ -245,6 +247,60 @@ fn client_does_not_cross_the_eras_nor_repeat_itself_for_a_refusal_that_is_not_mo
     });
 }
 
+// --- Answers ---
+
+#[test]
+fn client_waits_on_the_event_stream_for_the_answer_to_a_request_with_status_202() {
+    legacy(config(), |wire, listener| {
+        let request = list(wire);
+        let exchange = wire.expect("tools/list");
+        wire.reply(&exchange, 202, &[], "");
+        wire.expect_pending(request);
+        assert_eq!(take_leniencies(wire), [Leniency::AnswerOnEventStream { method: "tools/list".into() }]);
+        wire.event_answer(&listener, &exchange.id(), json!({"tools": []}));
+        assert_eq!(wire.result(request)["tools"], json!([]));
+
+        let request = list(wire);
+        let exchange = wire.expect("tools/list");
+        wire.reply(&exchange, 202, &[], "");
+        wire.advance(Duration::from_secs(30));
+        assert!(matches!(wire.outcome(request), Outcome::TimedOut { .. }));
+        wire.expect("notifications/cancelled");
+    });
+}
+
+#[test]
+fn status_202_is_an_error_where_no_stream_can_bring_the_answer() {
+    let fail = |wire: &mut ClientWire| {
+        let request = list(wire);
+        let exchange = wire.expect("tools/list");
+        wire.reply(&exchange, 202, &[], "");
+        let outcome = wire.outcome(request);
+        assert!(matches!(&outcome, Outcome::Transport(error) if error.status == 202), "{outcome:?}");
+    };
+    modern(config(), fail);
+    legacy(strict_config(), |wire, _| fail(wire));
+    scenario(legacy_config(), |wire| {
+        wire.open_session(LEGACY, SESSION);
+        let listener = wire.expect_get();
+        wire.reply(&listener, 405, &[], "");
+        fail(wire);
+    });
+    scenario(legacy_config(), |wire| {
+        wire.open_session(LEGACY, SESSION);
+        let listener = wire.expect_get();
+        let params = CallToolParams::new("pay");
+        let request =
+            wire.client.at(wire.now).request::<CallTool>(&params, RequestOptions::default()).unwrap();
+        let call = wire.expect("tools/call");
+        wire.reply(&call, 202, &[], "");
+        wire.expect_pending(request);
+        wire.reply(&listener, 405, &[], "");
+        let outcome = wire.outcome(request);
+        assert!(matches!(outcome, Outcome::Lost(_)), "{outcome:?}");
+    });
+}
+
 // --- Bodies ---
 
 #[test]
@@ -288,6 +344,39 @@ fn client_takes_nothing_else_without_content_type() {
             wire.reply(&exchange, 200, &[], body);
             assert!(matches!(wire.outcome(request), Outcome::Transport(_)));
             assert!(take_leniencies(wire).is_empty());
+        });
+    }
+}
+
+#[test]
+fn client_ignores_a_byte_order_mark_before_a_body() {
+    let reply = |wire: &mut ClientWire| {
+        let request = list(wire);
+        let exchange = wire.expect("tools/list");
+        let body = json!({"jsonrpc": "2.0", "id": exchange.id(), "result": empty_page()}).to_string();
+        wire.reply(&exchange, 200, &[("content-type", "application/json")], &format!("\u{feff}{body}"));
+        request
+    };
+    modern(config(), |wire| {
+        let request = reply(wire);
+        assert_eq!(wire.result(request)["tools"], json!([]));
+        assert_eq!(take_leniencies(wire), [Leniency::ByteOrderMark]);
+    });
+    modern(strict_config(), |wire| {
+        let request = reply(wire);
+        assert!(matches!(wire.outcome(request), Outcome::Invalid(_)));
+    });
+}
+
+#[test]
+fn client_replaces_a_lone_surrogate_in_a_result() {
+    for carrier in CARRIERS {
+        modern(config(), |wire| {
+            let text = r#"{"jsonrpc":"2.0","id":ID,"result":{"resultType":"complete","a":"\ud83d"}}"#;
+            let (outcome, tolerated) = listed(wire, carrier, text);
+            let Outcome::Result(result) = outcome else { panic!("{outcome:?}") };
+            assert!(result.as_str().contains("\\ufffd"), "{result:?}");
+            assert!(matches!(&tolerated[..], [Leniency::Response(_)]), "{tolerated:?}");
         });
     }
 }

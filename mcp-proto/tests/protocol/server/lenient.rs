@@ -76,6 +76,27 @@ fn server_keeps_the_message_of_a_malformed_error() {
     assert!(matches!(take_reports(&mut s).1[..], [Outcome::Invalid(_)]));
 }
 
+/// S1.12
+#[test]
+fn server_takes_a_notification_with_the_id_null() {
+    let text = r#"{"jsonrpc":"2.0","id":null,"method":"notifications/initialized"}"#;
+    for lenient in [true, false] {
+        let mut s = if lenient { ServerHarness::new(config()) } else { strict() };
+        s.request_with_id(1, "initialize", initialize("2025-11-25"));
+        s.line();
+        s.send(text);
+        let events = s.events();
+        let initialized = events.iter().any(|event| matches!(event, Event::Initialized));
+        let tolerated = events.iter().any(|event| {
+            matches!(event, Event::Diagnostic(Diagnostic::Tolerated(Leniency::Notification(_))))
+        });
+        assert_eq!((initialized, tolerated), (lenient, lenient), "{events:?}");
+        if !lenient {
+            assert_eq!(s.line()["error"]["code"], -32600);
+        }
+    }
+}
+
 #[test]
 fn log_line_with_the_id_of_a_request_does_not_end_the_request_of_the_server() {
     let mut s = handshake(ServerHarness::new(config()));

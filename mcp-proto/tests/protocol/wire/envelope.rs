@@ -192,6 +192,76 @@ fn parser_rejects_invalid_strings_in_the_envelope() {
     }
 }
 
+/// C1.22: only the result or the error of a response is repaired.
+#[test]
+fn parser_replaces_what_is_not_unicode_in_a_response() {
+    let result = |text: &[u8]| match message(text) {
+        Message::Response(response) => {
+            let deviation = *response.deviation.expect("a deviation");
+            let outcome = response.outcome.map(|result| result.as_str().to_string());
+            (outcome.map_err(|error| error.message), deviation.kind, deviation.offset)
+        }
+        other => panic!("{other:?}"),
+    };
+    let head = r#"{"jsonrpc":"2.0","id":1,"#;
+    for (member, repaired, at) in [
+        (r#""result":{"a":["\ud83d\ude00 \ud83d"]}"#, Ok(r#"{"a":["\ud83d\ude00 \ufffd"]}"#), 53),
+        (r#""result":"\udE00\u0041""#, Ok(r#""\ufffd\u0041""#), 34),
+        (r#""error":{"code":1,"message":"a\ud83d"}"#, Err("a\u{fffd}"), 54),
+    ] {
+        let found = result(format!("{head}{member}}}").as_bytes());
+        let expected = repaired.map(String::from).map_err(String::from);
+        assert_eq!(found, (expected, MalformedKind::LoneSurrogate, at), "{member}");
+    }
+    for (member, repaired, at) in [
+        (&b"\"result\":{\"a\":\"\xFF\xE9b\"}"[..], Ok("{\"a\":\"\u{fffd}\u{fffd}b\"}"), 39),
+        (b"\"result\":[\"\xFF\\ud83d\"]", Ok("[\"\u{fffd}\\ufffd\"]"), 35),
+        (b"\"error\":{\"code\":1,\"message\":\"\xFF\"}", Err("\u{fffd}"), 53),
+    ] {
+        let found = result(&[head.as_bytes(), member, b"}"].concat());
+        let expected = repaired.map(String::from).map_err(String::from);
+        assert_eq!(found, (expected, MalformedKind::NotUtf8, at));
+    }
+    for text in [
+        &b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"a\":\"\xFF\"}}"[..],
+        b"{\"jsonrpc\":\"2.0\",\"id\":\"\xFF\",\"result\":{}}",
+        b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\xFF}",
+        b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"requestState\":\"\xFF\"}}",
+        b"[{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"\xFF\"}]",
+        b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"\xFF\"",
+    ] {
+        assert_eq!(malformed(text).kind, MalformedKind::NotUtf8, "{}", String::from_utf8_lossy(text));
+    }
+}
+
+#[test]
+fn lone_surrogate_in_one_response_leaves_its_batch_alone() {
+    let text = r#"[{"jsonrpc":"2.0","id":1,"result":"\ud83d"},{"jsonrpc":"2.0","id":2,"result":"\u0041"}]"#;
+    let deviations: Vec<_> = batch(text)
+        .map(|message| match message {
+            Ok(Message::Response(response)) => response.deviation.map(|deviation| deviation.offset),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(deviations, [Some(35), None]);
+}
+
+/// C1.1: the `null` id of a notification is a deviation; that of any other method is an error.
+#[test]
+fn notification_may_have_the_id_null() {
+    let text = r#"{"jsonrpc":"2.0","id":null,"method":"notifications/message","params":{"a":1}}"#;
+    let Message::Notification(notification) = message(text) else { panic!() };
+    assert_eq!(
+        (&*notification.method, notification.params.unwrap().as_str()),
+        ("notifications/message", r#"{"a":1}"#)
+    );
+    let deviation = notification.deviation.unwrap();
+    assert_eq!(deviation.kind, MalformedKind::NotAMessage(InvalidMessageKind::IdNull));
+    assert_eq!((deviation.offset, deviation.recovered.kind), (22, Some(EnvelopeKind::Request)));
+    assert_eq!(recover(text.as_bytes()).kind, Some(EnvelopeKind::Notification));
+    assert_eq!(recover(&text.as_bytes()[..70]).kind, None, "an id may follow");
+}
+
 /// C1.1
 #[test]
 fn parser_reports_why_json_is_not_a_message() {

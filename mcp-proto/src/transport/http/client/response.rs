@@ -11,7 +11,7 @@ use core::{fmt, mem};
 use bytes::Bytes;
 
 use crate::Limits;
-use crate::codec::{Sse, SseItem, media};
+use crate::codec::{BYTE_ORDER_MARK, Sse, SseItem, media};
 use crate::peer::{InvalidAnswerError, Leniency, Strictness, TransportError};
 use crate::rpc::{self, ErrorObject, Frame, Message, Raw};
 use crate::transport::http::{Fields, SentState, header};
@@ -232,14 +232,21 @@ impl BufferedBody {
             let found = if self.is_success() { Err(invalid) } else { Ok(None) };
             return FinishedBody { message: found, error: self.error, leniency: None };
         }
-        let found = self.parse_body(&body, depth);
+        let text = match body.strip_prefix(BYTE_ORDER_MARK) {
+            Some(text) if self.strictness == Strictness::Lenient => body.slice_ref(text),
+            _ => body.clone(),
+        };
+        let found = self.parse_body(&text, depth);
         // A success with an answer needs no excerpt.
         if !self.is_success() || !matches!(found, Ok(Some(Frame::Single(Message::Response(_))))) {
             self.error.detail = excerpt(&body);
         }
         let untyped = self.content != BodyType::Json && self.is_success();
-        let leniency = (untyped && matches!(found, Ok(Some(_))))
-            .then(|| Leniency::ContentType { found: self.unexpected_type.take() });
+        let leniency = match found {
+            Ok(Some(_)) if untyped => Some(Leniency::ContentType { found: self.unexpected_type.take() }),
+            Ok(Some(_)) if text.len() < body.len() => Some(Leniency::ByteOrderMark),
+            _ => None,
+        };
         FinishedBody { message: found, error: self.error, leniency }
     }
 

@@ -11,8 +11,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::codec::header as value;
-use crate::peer::Principal;
 use crate::peer::server::{Eras, unsupported_version};
+use crate::peer::{Principal, Strictness};
 use crate::quota::BytePermit;
 use crate::rpc::{
     self, DuplicateMember, EnvelopeKind, ErrorId, ErrorObject, Frame, Id, Malformed, Message, Notification,
@@ -237,7 +237,7 @@ pub(super) fn route(setup: &Setup, kept: RetainedHead, body: &Bytes) -> RequestR
 fn route_frame(setup: &Setup, kept: RetainedHead, frame: Frame) -> Result<RequestRoute, HttpResponse> {
     match frame {
         Frame::Single(Message::Request(request)) => route_request(setup, kept, request),
-        Frame::Single(Message::Notification(notification)) => {
+        Frame::Single(Message::Notification(mut notification)) => {
             let envelope = MirroredParams::read(notification.params.as_ref())
                 .map_err(|error| HttpResponse::error(400, kept.version.version().error_id(), &error))?;
             //= S3.18 "Server without support for pre-2025-06-18 rejects absent version header"
@@ -246,7 +246,15 @@ fn route_frame(setup: &Setup, kept: RetainedHead, frame: Frame) -> Result<Reques
                 return Err(mismatch_response(kept.version.version().error_id(), what));
             }
             let modern = envelope.version.is_some() || kept.version.version().era() == Some(Era::Modern);
-            if modern && setup.eras() != Eras::LegacyOnly {
+            let is_modern = modern && setup.eras() != Eras::LegacyOnly;
+            // Only the server of a session can report that it is tolerated.
+            let config = setup.config();
+            let tolerates =
+                config.server.strictness == Strictness::Lenient && !is_modern && !config.stateless;
+            if let Some(deviation) = notification.deviation.take_if(|_| !tolerates) {
+                return route_malformed(setup, &kept, *deviation);
+            }
+            if is_modern {
                 check_notification(&kept, &notification.method, &envelope)
                     .map_err(|what| mismatch_response(kept.version.version().error_id(), what))?;
                 check_spoken(setup, &envelope)?;

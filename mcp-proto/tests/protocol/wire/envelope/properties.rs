@@ -92,13 +92,17 @@ fn text() -> impl Strategy<Value = (String, Value)> {
 }
 
 /// Asserts that the parser agrees with serde_json: it refuses valid JSON only if it is not a message, and accepts only
-/// UTF-8.
+/// UTF-8 but for a response, whose result it repairs.
 fn agrees(bytes: &[u8]) {
     let valid = serde_json::from_slice::<Value>(bytes).is_ok();
     match frame(bytes) {
         Err(malformed) => {
             let not_a_message = matches!(malformed.kind, MalformedKind::NotAMessage(_));
             assert!(not_a_message || !valid, "{malformed} for {}", String::from_utf8_lossy(bytes));
+        }
+        Ok(Frame::Single(Message::Response(response))) => {
+            let kind = response.deviation.map(|deviation| deviation.kind);
+            assert_eq!(kind == Some(MalformedKind::NotUtf8), std::str::from_utf8(bytes).is_err());
         }
         Ok(_) => assert!(std::str::from_utf8(bytes).is_ok()),
     }

@@ -1,0 +1,123 @@
+//! Lone surrogates: escapes such as `\ud83d` that stand for half of a character.
+//!
+//! Programs in languages whose strings are UTF-16 write them when they cut a text within a character.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use super::find_members;
+
+/// U+FFFD in the form of an escape: as long as what it replaces.
+const REPLACEMENT: &[u8] = b"\\ufffd";
+/// The length of an escape of the form `\u`.
+const ESCAPE: usize = 6;
+
+/// The member of a result that goes back to its sender byte by byte.
+const OPAQUE_MEMBER: &str = "requestState";
+
+/// Whether a result's opaque member is not UTF-8, so that no valid text can keep it.
+pub(super) fn is_opaque_member_lost(result: &[u8]) -> bool {
+    core::str::from_utf8(result.get(opaque_member(result)).unwrap_or_default()).is_err()
+}
+
+fn opaque_member(result: &[u8]) -> Range<usize> {
+    let [range] = find_members(result, [OPAQUE_MEMBER]);
+    range.unwrap_or_default()
+}
+
+/// Replaces each lone surrogate in the strings of a JSON value by U+FFFD, except in its opaque member. Returns the
+/// offset of the first one and the new text; `None` if there is none.
+pub(super) fn replace_lone_surrogates(value: &[u8]) -> Option<(usize, Vec<u8>)> {
+    lone_surrogate_from(value, 0)?;
+    let opaque = opaque_member(value);
+    let mut first = None;
+    let mut replaced = Vec::with_capacity(value.len());
+    let mut copied = 0;
+    let mut from = 0;
+    while let Some(at) = lone_surrogate_from(value, from) {
+        from = at.saturating_add(ESCAPE);
+        if !opaque.contains(&at) {
+            first.get_or_insert(at);
+            replaced.extend_from_slice(value.get(copied..at).unwrap_or_default());
+            replaced.extend_from_slice(REPLACEMENT);
+            copied = from;
+        }
+    }
+    replaced.extend_from_slice(value.get(copied..).unwrap_or_default());
+    first.map(|first| (first, replaced))
+}
+
+/// Finds the first lone surrogate from `from` on, which is not within an escape.
+fn lone_surrogate_from(text: &[u8], from: usize) -> Option<usize> {
+    let mut at = from;
+    loop {
+        at = at.saturating_add(memchr::memchr(b'\\', text.get(at..)?)?);
+        let next = at.saturating_add(ESCAPE);
+        match code_unit(text, at) {
+            Some(0xD800..=0xDBFF) => match code_unit(text, next) {
+                Some(0xDC00..=0xDFFF) => at = next.saturating_add(ESCAPE),
+                _ => return Some(at),
+            },
+            Some(0xDC00..=0xDFFF) => return Some(at),
+            Some(_) => at = next,
+            // Another escape: of two characters.
+            None => at = at.saturating_add(2),
+        }
+    }
+}
+
+/// The UTF-16 code unit of the escape at `at`, if there is one of the form `\u`.
+fn code_unit(text: &[u8], at: usize) -> Option<u16> {
+    let digits = text.get(at..)?.strip_prefix(b"\\u")?.get(..4)?;
+    digits.iter().try_fold(0u16, |unit, digit| {
+        let digit = char::from(*digit).to_digit(16)?;
+        Some(unit << 4 | u16::try_from(digit).ok()?)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::String;
+    use alloc::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn only_lone_surrogates_are_replaced() {
+        for (text, repaired) in [
+            (r#"["\ud83d"]"#, r#"["\ufffd"]"#),
+            (
+                r#"["\uDE00 \ud83d\ude00 \ud83d\ud83d\ude00"]"#,
+                r#"["\ufffd \ud83d\ude00 \ufffd\ud83d\ude00"]"#,
+            ),
+            (r#"["\\ud83d \" \u00e9 \ud83"]"#, r#"["\\ud83d \" \u00e9 \ud83"]"#),
+            (r#"{"requestState":"\ud83d","a":"\ud83d"}"#, r#"{"requestState":"\ud83d","a":"\ufffd"}"#),
+            (r#"{"requestState":"\ud83d"}"#, r#"{"requestState":"\ud83d"}"#),
+        ] {
+            let replaced = replace_lone_surrogates(text.as_bytes()).map(|(_, replaced)| replaced);
+            assert_eq!(replaced.as_deref().unwrap_or(text.as_bytes()), repaired.as_bytes());
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn repaired_strings_decode(
+            parts in proptest::collection::vec(
+                prop::sample::select(Vec::from(["\\ud83d", "\\uDE00", "\\u0041", "\\\\", "\\\"", "u", "é", "dc00"])),
+                0..12,
+            )
+        ) {
+            let text = alloc::format!("\"{}\"", parts.concat());
+            let valid = serde_json::from_str::<String>(&text).is_ok();
+            match replace_lone_surrogates(text.as_bytes()) {
+                Some((_, replaced)) => prop_assert!(serde_json::from_slice::<String>(&replaced).is_ok(), "{}", text),
+                None => prop_assert!(valid, "{}", text),
+            }
+            prop_assert_eq!(replace_lone_surrogates(text.as_bytes()).is_none(), valid);
+        }
+    }
+}
