@@ -44,7 +44,8 @@ pub struct ClientConfig {
     pub known_era: Option<KnownEra>,
     /// Whether the link can be opened a second time, as a child process can be restarted. Default: no.
     pub can_reopen: bool,
-    /// Whether to continue with a legacy server that answers with a version unknown to this client. Default: no.
+    /// Whether a strict client continues with a legacy server that answers with a version unknown to it, as a lenient
+    /// one does: with the newest legacy revision that is not later, or else the oldest. Default: no.
     pub tolerate_unknown_version: bool,
     /// Whether to accept the result of a tool that has an output schema but sends no structured content, and to report it
     /// as [`Leniency::MissingOutput`](crate::peer::Leniency::MissingOutput). Default: no, the call fails. Matters where

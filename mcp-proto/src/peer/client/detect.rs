@@ -9,7 +9,7 @@
 //! | probing | any other answer | the handshake, on the same link |
 //! | probing | no answer in time | the handshake beside the probe, on the same link; modern-only mode keeps waiting |
 //! | probing | the end of the link | a fresh link, and the handshake first on it |
-//! | handshake | an initialize result | legacy (modern, if it names a modern version) |
+//! | handshake | an initialize result | legacy (modern, if it names a modern version that the policy allows) |
 //! | handshake | an initialize result, and the probe is not answered yet | legacy; where the link can be reopened, not before the probe's answer or a short wait |
 //! | handshake | a discovery result | stored until the handshake is answered; modern if that takes long |
 //! | handshake | a discovery result and an initialize result, in either order | a fresh link, and only the probe on it, if there is time for another start; otherwise legacy |
@@ -200,9 +200,9 @@ impl EraDetection {
                 self.step = DetectStep::Handshake { asked, probe };
                 DetectAction::Wait
             }
-            DetectStep::Accepted { asked, initialized } => match discovered {
-                Some(discovered) => self.handle_both_answered(now, asked, initialized, &discovered),
-                None => self.finish_initialized(asked, initialized),
+            DetectStep::Accepted { initialized } => match discovered {
+                Some(discovered) => self.handle_both_answered(now, initialized, &discovered),
+                None => self.finish_initialized(initialized),
             },
             DetectStep::LateProbe { refusal } => match discovered {
                 Some(discovered) => self.finish_discovered(now, discovered),
@@ -263,7 +263,7 @@ impl EraDetection {
         };
         self.timers.stop_step();
         let error = match answer {
-            Ok(result) => return self.handle_initialize_result(now, asked, probe, &result),
+            Ok(result) => return self.handle_initialize_result(now, probe, &result),
             Err(error) => error,
         };
         let other_version = error.code == code::UNSUPPORTED_PROTOCOL_VERSION;
@@ -300,39 +300,32 @@ impl EraDetection {
         }
     }
 
-    fn handle_initialize_result(
-        &mut self,
-        now: Instant,
-        asked: Revision,
-        probe: ProbeStatus,
-        result: &Raw,
-    ) -> DetectAction {
+    fn handle_initialize_result(&mut self, now: Instant, probe: ProbeStatus, result: &Raw) -> DetectAction {
         let Some(initialized) = handshake::read_initialize(result) else {
             let what = format!("no protocolVersion in {}", handshake::excerpt(result.as_str()));
             return self.replace_link(now, ConnectError::Unexpected { during: INITIALIZE, reason: what });
         };
         match probe {
-            ProbeStatus::Answered(discovered) => {
-                self.handle_both_answered(now, asked, initialized, &discovered)
-            }
+            ProbeStatus::Answered(discovered) => self.handle_both_answered(now, initialized, &discovered),
             ProbeStatus::Outstanding if self.can_restart_as_modern() => {
-                self.step = DetectStep::Accepted { asked, initialized };
+                self.step = DetectStep::Accepted { initialized };
                 self.timers.start_step(now, self.timers.config.late_probe.min(ACCEPTED_GRACE));
                 DetectAction::Wait
             }
             ProbeStatus::NotSent | ProbeStatus::Outstanding | ProbeStatus::Refused => {
-                self.finish_initialized(asked, initialized)
+                self.finish_initialized(initialized)
             }
         }
     }
 
-    fn finish_initialized(&mut self, asked: Revision, initialized: InitializeAnswer) -> DetectAction {
-        match Revision::parse(&initialized.version) {
-            Some(revision) => self.finish(revision.era(), revision, Some(initialized.server)),
-            None if self.tolerates_unknown_version => {
-                self.finish(Era::Legacy, asked, Some(initialized.server))
+    fn finish_initialized(&mut self, initialized: InitializeAnswer) -> DetectAction {
+        let tolerated = self.tolerates_unknown_version || self.strictness == Strictness::Lenient;
+        match handshake::initialized_revision(self.era_policy, tolerated, initialized.version) {
+            Ok((revision, leniency)) => {
+                self.leniency = leniency;
+                self.finish(revision.era(), revision, Some(initialized.server))
             }
-            None => self.no_common_version([initialized.version].into()),
+            Err(error) => self.fail(error),
         }
     }
 
@@ -412,7 +405,7 @@ impl EraDetection {
                 self.replace_link(now, ConnectError::TimedOut { during: INITIALIZE, after: timeout })
             }
             DetectStep::LateProbe { refusal } => self.replace_link(now, refused(INITIALIZE, refusal)),
-            DetectStep::Accepted { asked, initialized } => self.finish_initialized(asked, initialized),
+            DetectStep::Accepted { initialized } => self.finish_initialized(initialized),
             step @ (DetectStep::Idle | DetectStep::Finished) => {
                 self.step = step;
                 DetectAction::Wait
@@ -489,7 +482,6 @@ impl EraDetection {
     fn handle_both_answered(
         &mut self,
         now: Instant,
-        asked: Revision,
         initialized: InitializeAnswer,
         discovered: &DiscoverAnswer,
     ) -> DetectAction {
@@ -507,7 +499,7 @@ impl EraDetection {
             return self.reopen(ConnectError::BothErasAnswered);
         }
         self.also_modern = modern;
-        self.finish_initialized(asked, initialized)
+        self.finish_initialized(initialized)
     }
 
     /// Whether a fresh link can be opened on which only the probe is sent.

@@ -15,6 +15,7 @@ use crate::schema::{
 };
 
 use super::{ConnectError, ConnectStep, EraPolicy};
+use crate::peer::Leniency;
 
 #[derive(Deserialize)]
 struct Fields<'a> {
@@ -125,6 +126,38 @@ pub(crate) fn read_initialize(result: &Raw) -> Option<InitializeAnswer> {
     let fields = Fields::read(result)?;
     let version = decode_member(fields.protocol_version)?;
     Some(InitializeAnswer { version, server: Box::new(ServerDescription::read(&fields)) })
+}
+
+/// The revision of the connection after `initialize` was answered with `version`, and the deviation that this tolerates.
+/// An unknown version is read, if that is `tolerated`, as the newest known legacy revision that is not later.
+///
+/// # Errors
+/// If the client does not speak that version.
+pub(crate) fn initialized_revision(
+    policy: EraPolicy,
+    tolerated: bool,
+    version: String,
+) -> Result<(Revision, Option<Leniency>), ConnectError> {
+    match Revision::parse(&version) {
+        Some(revision) if policy.versions().any(|allowed| allowed == revision) => Ok((revision, None)),
+        None if tolerated => {
+            // Dates of this form are ordered as texts are; nothing is known about any other text.
+            let earlier = |known: &&Revision| is_date(&version) && known.as_str() <= version.as_str();
+            let used = Revision::LEGACY.iter().find(earlier).copied().unwrap_or(Revision::OLDEST);
+            Ok((used, Some(Leniency::UnknownVersion { answered: excerpt(&version), used })))
+        }
+        //= C2.13 "unsupported version → disconnect"
+        _ => Err(no_common_version(policy, [version].into())),
+    }
+}
+
+/// Whether a text has the form `2025-11-25`.
+fn is_date(text: &str) -> bool {
+    text.len() == 10
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            4 | 7 => byte == b'-',
+            _ => byte.is_ascii_digit(),
+        })
 }
 
 /// The versions that an unsupported-version error offers; `None` if it has no readable list.

@@ -5,7 +5,7 @@ use core::time::Duration;
 use crate::common::client::{ClientHarness, config};
 use crate::common::messages::{LEGACY, MODERN, discover_result, initialize_result};
 use mcp_proto::peer::client::{ConnectError, Diagnostic, EraPolicy, Event, KnownEra, LinkAction, State};
-use mcp_proto::peer::{Outcome, RequestError, RequestOptions};
+use mcp_proto::peer::{Leniency, Outcome, RequestError, RequestOptions, Strictness};
 use mcp_proto::schema::{
     ClientCapabilities, Discover, Era, Implementation, Initialize, InitializeParams, ListTools, Revision,
 };
@@ -439,9 +439,10 @@ fn client_reopens_its_link_if_the_handshake_hangs_after_the_probe() {
 
 /// C2.13
 #[test]
-fn unknown_version_ends_the_handshake_unless_tolerated() {
+fn unknown_version_ends_the_handshake_of_a_strict_client_unless_tolerated() {
     let mut legacy = config();
     legacy.era_policy = EraPolicy::LegacyOnly;
+    legacy.strictness = Strictness::Strict;
     let mut s = ClientHarness::open(legacy.clone());
     let id = s.expect("initialize");
     s.answer(&id, initialize_result("1999-01-01"));
@@ -454,6 +455,46 @@ fn unknown_version_ends_the_handshake_unless_tolerated() {
     let id = s.expect("initialize");
     s.answer(&id, initialize_result("1999-01-01"));
     assert_eq!(s.client.state(), State::Ready);
+}
+
+/// C2.13: SDKs in use answer with drafts.
+#[test]
+fn client_reads_an_unknown_version_as_the_legacy_revision_before_it() {
+    for (answered, used) in [
+        ("2024-10-07", Revision::V2024_11_05),
+        ("2025-03-27", Revision::V2025_03_26),
+        ("2025-11-24", Revision::V2025_06_18),
+        ("3000-01-01", Revision::V2025_11_25),
+        ("draft", Revision::V2024_11_05),
+    ] {
+        let mut legacy = config();
+        legacy.era_policy = EraPolicy::LegacyOnly;
+        let mut s = ClientHarness::open(legacy);
+        let id = s.expect("initialize");
+        s.answer(&id, initialize_result(answered));
+        assert_eq!(s.line()["method"], "notifications/initialized");
+        assert_eq!(s.client.peer().server().unwrap().revision, used, "{answered}");
+        let expected = Leniency::UnknownVersion { answered: answered.into(), used };
+        let events = s.take_events();
+        let is_reported = |event: &Event| matches!(event, Event::Diagnostic(Diagnostic::Tolerated(found)) if *found == expected);
+        assert!(events.iter().any(is_reported), "{events:?}");
+    }
+}
+
+/// C2.6: the policy decides on streams as it does over HTTP.
+#[test]
+fn legacy_only_client_refuses_an_initialize_result_with_a_modern_version() {
+    let mut legacy = config();
+    legacy.era_policy = EraPolicy::LegacyOnly;
+    let mut s = ClientHarness::open(legacy);
+    let id = s.expect("initialize");
+    s.answer(&id, initialize_result(MODERN));
+    s.expect_silence();
+    let error = s.connect_error();
+    assert!(
+        matches!(&error, ConnectError::NoCommonVersion { theirs, .. } if *theirs == [MODERN]),
+        "{error:?}"
+    );
 }
 
 #[test]

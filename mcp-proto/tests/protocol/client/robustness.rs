@@ -290,7 +290,7 @@ fn closed_is_the_last_event_whatever_the_batch_still_contains() {
     small.era_policy = EraPolicy::LegacyOnly;
     let mut s = ClientHarness::open(small);
     let id = s.expect("initialize");
-    s.send(&json!([{"jsonrpc": "2.0", "id": id, "result": initialize_result("1999-01-01")}, 5, {"a": 1}]));
+    s.send(&json!([{"jsonrpc": "2.0", "id": id, "result": initialize_result(MODERN)}, 5, {"a": 1}]));
     assert!(matches!(s.take_events().last(), Some(Event::Closed(_))));
 }
 

@@ -52,7 +52,6 @@ pub(super) enum DetectStep {
     },
     /// `initialize` was accepted, and the probe may still be answered.
     Accepted {
-        asked: Revision,
         initialized: InitializeAnswer,
     },
     Finished,

@@ -6,7 +6,7 @@
 //!
 //! | reply | to the probe | to the handshake |
 //! |---|---|---|
-//! | 2xx and the right result | the newest common version: modern, or the handshake with a legacy one | legacy (modern, if it names a modern version) |
+//! | 2xx and the right result | the newest common version: modern, or the handshake with a legacy one | legacy (modern, if it names a modern version that the policy allows) |
 //! | any status, -32022 with a list | the probe or the handshake with the newest common version; the same version once more if the list contains it | modern, or the handshake with a legacy version, once |
 //! | any status, -32022 without a list | failure | failure |
 //! | any status, -32020 | once more, then failure: an intermediary changes the headers | modern, at the version that was probed |
@@ -408,7 +408,7 @@ impl HttpEraDetection {
         match reply {
             Reply::Result { status: 200..=299, ref result } => {
                 if let Some(initialized) = handshake::read_initialize(result) {
-                    return self.finish_initialized(asked, way, initialized);
+                    return self.finish_initialized(way, initialized);
                 }
             }
             Reply::Error { ref error, .. } if is_modern(error.code) => {

@@ -128,21 +128,21 @@ impl HttpEraDetection {
 
     pub(super) fn finish_initialized(
         &mut self,
-        asked: Revision,
         way: HandshakeTarget,
         initialized: handshake::InitializeAnswer,
     ) -> HttpDetectAction {
-        match Revision::parse(&initialized.version) {
-            Some(version) if version.era() == Era::Modern && way == HandshakeTarget::SseEndpoint => self
+        let tolerated = self.tolerate || self.strictness == Strictness::Lenient;
+        match handshake::initialized_revision(self.policy, tolerated, initialized.version) {
+            Ok((version, _)) if version.era() == Era::Modern && way == HandshakeTarget::SseEndpoint => self
                 .fail(ConnectError::Unexpected {
                     during: INITIALIZE,
                     reason: format!("revision {} cannot be used over HTTP+SSE", version.as_str()),
                 }),
-            Some(version) if self.policy.versions().any(|allowed| allowed == version) => {
+            Ok((version, leniency)) => {
+                self.leniency = leniency;
                 self.finish(version, way, Some(initialized.server))
             }
-            None if self.tolerate => self.finish(asked, way, Some(initialized.server)),
-            _ => self.fail_no_common_version([initialized.version].into()),
+            Err(error) => self.fail(error),
         }
     }
 

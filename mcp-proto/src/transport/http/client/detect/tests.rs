@@ -13,6 +13,7 @@ use core::time::Duration;
 use super::super::status::http_error;
 use super::{Backoff, HttpDetectAction, HttpEraDetection, Reply};
 use crate::Instant;
+use crate::peer::Strictness;
 use crate::peer::client::{ClientConfig, ConnectError, EraPolicy, KnownEra};
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{ClientCapabilities, ClientCapability, Era, Implementation, Revision};

@@ -176,12 +176,15 @@ fn detection_does_not_retry_for_two_reasons_in_a_row() {
 /// C2.13.
 #[test]
 fn initialize_result_determines_the_era_by_its_version() {
-    let tolerant = ClientConfig { tolerate_unknown_version: true, ..config() };
+    let strict = ClientConfig { strictness: Strictness::Strict, ..config() };
+    let tolerant = ClientConfig { tolerate_unknown_version: true, ..strict.clone() };
     for (config, version, expected) in [
         (config(), "2025-11-25", LEGACY),
         (config(), "2024-11-05", "legacy 2024-11-05"),
         (config(), "2026-07-28", MODERN),
-        (config(), "3000-01-01", "fail"),
+        (config(), "3000-01-01", LEGACY),
+        (config(), "2024-10-07", "legacy 2024-11-05"),
+        (strict, "3000-01-01", "fail"),
         (tolerant, "3000-01-01", LEGACY),
         (with_mode(EraPolicy::LegacyOnly), "2025-06-18", "legacy 2025-06-18"),
         (with_mode(EraPolicy::LegacyOnly), "2026-07-28", "fail: no protocol version in common"),
