@@ -302,6 +302,7 @@ impl HttpClient {
                 self.note_answered();
                 self.answer_call(now, number, answer);
             }
+            ExchangeOutcome::NoAnswer(http) if http.status == 202 && self.await_on_listener(number) => {}
             ExchangeOutcome::NoAnswer(http) | ExchangeOutcome::Broken { refused: Some(http), .. } => {
                 self.resolve_refused(now, number, generation, http);
             }

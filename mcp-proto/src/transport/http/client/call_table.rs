@@ -33,7 +33,7 @@ pub(super) enum CallState {
     InExchange(ExchangeId),
     /// Waiting for a delay to end, before it is resent or its answer resumed.
     BackingOff,
-    /// Accepted by the server, which answers on the HTTP+SSE stream.
+    /// Accepted by the server, which answers on the HTTP+SSE stream or on the stream of its own messages.
     Accepted,
     /// Waiting for a new listing of the tools.
     AwaitingTools,

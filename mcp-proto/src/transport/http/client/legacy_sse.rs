@@ -124,7 +124,7 @@ impl HttpClient {
         let failures = events.count_failure(self.session.fruitless_renewals());
         if self.peer.restart_detection() {
             self.discard_session(now);
-            self.fail_accepted_calls(now, detail);
+            self.fail_sent_calls(now, detail);
         }
         if failures >= backoff.attempts || !self.is_detecting() {
             return self.peer.close_lost(CloseReason::Lost(LostReason::Disconnected(detail.into())));
@@ -160,11 +160,9 @@ impl HttpClient {
         true
     }
 
-    /// Fails the requests that the server accepted and can no longer answer.
-    fn fail_accepted_calls(&mut self, now: Instant, detail: &str) {
-        let accepted =
-            self.calls.numbers(|call| matches!(call.state, CallState::Accepted | CallState::InExchange(_)));
-        for number in accepted {
+    /// Fails the requests that the server can no longer answer.
+    fn fail_sent_calls(&mut self, now: Instant, detail: &str) {
+        for number in self.calls.numbers(|call| matches!(call.state, CallState::InExchange(_))) {
             if let Some(exchange) = self.calls.exchange_of(number) {
                 let is_parked = self.exchanges.is_parked(exchange);
                 self.abort_exchange(exchange);
@@ -175,6 +173,7 @@ impl HttpClient {
             }
             self.handle_broken_call(now, number, detail, ResumePoint::default());
         }
+        self.fail_accepted_calls(now, detail);
     }
 
     /// Handles the stream's timer: the `endpoint` event is overdue, or a pause before reopening the stream is over.

@@ -11,16 +11,16 @@
 //! <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resumability-and-redelivery>
 
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 
 use crate::Instant;
-use crate::peer::RetryAdvice;
 use crate::peer::client::Diagnostic;
+use crate::peer::{Leniency, RetryAdvice};
 use crate::schema::{Era, Revision};
 use crate::transport::http::Verb;
 
 use super::HttpClient;
-use super::call_table::CallState;
+use super::call_table::{Call, CallState};
 use super::config::ListenPolicy;
 use super::exchange::ExchangeKind;
 use super::reconnect::StreamProgress;
@@ -91,10 +91,11 @@ impl HttpClient {
                     return;
                 }
                 if error.retry != RetryAdvice::Later || !known {
+                    let detail = format!("{error}");
+                    self.fail_accepted_calls(now, &detail);
                     self.peer.note_event_stream_lost();
                     //= C4.21 "405 = not offered"
                     if !matches!(error.status, 404 | 405) {
-                        let detail = format!("{error}");
                         self.peer.report(Diagnostic::EventStreamUnavailable { detail });
                     }
                     return;
@@ -109,9 +110,32 @@ impl HttpClient {
         match listener.next_pause(now, began, trail, config.retry, &config.backoff, rng) {
             Some(pause) => self.timers.set(Timer::Listen, now + pause),
             None => {
+                self.fail_accepted_calls(now, &detail);
                 self.peer.note_event_stream_lost();
                 self.peer.report(Diagnostic::EventStreamUnavailable { detail });
             }
+        }
+    }
+
+    // --- Answers on the stream ---
+
+    /// Waits for the answer to an accepted request on the stream of the server's own messages, as long as the request
+    /// may wait. Returns whether there is such a stream.
+    pub(super) fn await_on_listener(&mut self, number: i64) -> bool {
+        let is_legacy = |call: &&Call| call.revision.era() == Era::Legacy;
+        let Some(call) = self.calls.get(number).filter(is_legacy) else { return false };
+        let method = call.method.to_string();
+        let waits = self.listener.is_active() && self.peer.tolerate(Leniency::AnswerOnEventStream { method });
+        if waits {
+            self.mark_accepted(&ExchangeKind::Call(number));
+        }
+        waits
+    }
+
+    /// Fails the requests that the server accepted and whose answers the stream can no longer bring.
+    pub(super) fn fail_accepted_calls(&mut self, now: Instant, detail: &str) {
+        for number in self.calls.numbers(|call| call.state == CallState::Accepted) {
+            self.handle_broken_call(now, number, detail, ResumePoint::default());
         }
     }
 

@@ -14,6 +14,8 @@ use super::response::ResumePoint;
 #[derive(Debug, Default)]
 pub(super) struct Listener {
     exchange: Option<ExchangeId>,
+    /// Whether it is requested again after a pause.
+    is_pausing: bool,
     last_event: Option<Arc<str>>,
     /// The reconnection delay that the server asked for.
     retry: Option<Duration>,
@@ -32,6 +34,12 @@ impl Listener {
     /// Records the exchange in which the stream is requested.
     pub(super) fn open(&mut self, exchange: ExchangeId) {
         self.exchange = Some(exchange);
+        self.is_pausing = false;
+    }
+
+    /// Returns whether the stream is open, or requested, or is requested again after a pause.
+    pub(super) fn is_active(&self) -> bool {
+        self.exchange.is_some() || self.is_pausing
     }
 
     /// Records that the server has begun the stream.
@@ -70,6 +78,7 @@ impl Listener {
             return None;
         }
         let retry = self.retry.unwrap_or(default_retry);
+        self.is_pausing = true;
         Some(self.reconnects.next_pause(progress, retry, backoff, rng).max(MIN_PAUSE))
     }
 }

@@ -57,6 +57,9 @@ impl HttpClient {
             }
             self.handle_broken_call(now, number, "the session was lost", ResumePoint::default());
         }
+        if self.legacy_sse.is_none() {
+            self.fail_accepted_calls(now, "the session was lost");
+        }
     }
 
     /// Returns the headers that every request of the session carries.
