@@ -126,6 +126,7 @@ mod lazy_box;
 mod limits;
 #[cfg(any(feature = "auth", feature = "host"))]
 mod secret;
+mod text;
 mod time;
 #[cfg_attr(
     not(all(feature = "auth", feature = "client")),

@@ -17,15 +17,14 @@ mod icon;
 #[cfg(feature = "host")]
 mod lookalike;
 mod program;
-mod text;
 mod url;
 mod variables;
 
+pub use crate::text::{SafeText, shell_word};
 pub use behaviour::{Behaviour, Trust};
 pub use icon::{IconPolicy, IconSource, ImageKind, UnsafeIconError};
 #[cfg(feature = "host")]
 pub(crate) use lookalike::{is_opening_bracket, prototype, skeleton};
 pub use program::{has_inline_code, runs_commands};
-pub use text::{SafeText, shell_word};
 pub use url::{UnsafeUrlError, UrlConsent, UrlWarning};
 pub use variables::{is_harmless_variable, is_loader_variable};

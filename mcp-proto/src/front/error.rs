@@ -1,7 +1,7 @@
 //! The errors of calls.
 
 use alloc::boxed::Box;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use core::fmt;
 use core::time::Duration;
 
@@ -14,6 +14,7 @@ use crate::peer::{
 };
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{CallToolResult, FormError, List};
+use crate::text::SafeText;
 
 /// The error of a call.
 ///
@@ -255,38 +256,48 @@ impl<T: fmt::Debug> core::error::Error for ListError<T> {
 }
 
 impl fmt::Display for Error {
+    /// Writes what happened, with texts of the peer as [`SafeText`](crate::consent::SafeText).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Peer(error) => write!(f, "the peer answered with an error: {error}"),
-            Self::ExtensionResult { result_type, .. } => {
+        SafeText::block(&Unescaped(self).to_string()).fmt(f)
+    }
+}
+
+/// An error whose text may have any character of the peer.
+struct Unescaped<'a>(&'a Error);
+
+impl fmt::Display for Unescaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Error::Peer(error) => write!(f, "the peer answered with an error: {error}"),
+            Error::ExtensionResult { result_type, .. } => {
                 write!(f, "the result is of the type {result_type:?} of an extension")
             }
-            Self::InputRequired(_) => f.write_str("the server needs input before it can answer"),
-            Self::Input(fault) => fault.fmt(f),
-            Self::Task(report) => write!(f, "the server works on it as the task {:?}", report.id),
-            Self::TaskCancelled { message: None } => f.write_str("the server cancelled the task"),
-            Self::TaskCancelled { message: Some(why) } => write!(f, "the server cancelled the task: {why}"),
-            Self::Invalid(invalid) => invalid.fmt(f),
-            Self::Transport(error) => error.fmt(f),
-            Self::Decode { method, error, .. } => write!(f, "the result of {method} is not valid: {error}"),
-            Self::Output { tool, error: fault, .. } => {
+            Error::InputRequired(_) => f.write_str("the server needs input before it can answer"),
+            Error::Input(fault) => fault.fmt(f),
+            Error::Task(report) => write!(f, "the server works on it as the task {:?}", report.id),
+            Error::TaskCancelled { message: None } => f.write_str("the server cancelled the task"),
+            Error::TaskCancelled { message: Some(why) } => write!(f, "the server cancelled the task: {why}"),
+            Error::Invalid(invalid) => invalid.fmt(f),
+            Error::Transport(error) => error.fmt(f),
+            Error::Decode { method, error, .. } => write!(f, "the result of {method} is not valid: {error}"),
+            Error::Output { tool, error: fault, .. } => {
                 write!(f, "the result of the tool {tool:?} is not valid: {fault}")
             }
-            Self::Form(error) => write!(f, "the form is not filled in correctly: {error}"),
-            Self::TimedOut { after, hard_timeout: false, unaddressed } => {
+            Error::Form(error) => write!(f, "the form is not filled in correctly: {error}"),
+            Error::TimedOut { after, hard_timeout: false, unaddressed } => {
                 write!(f, "no answer and no progress within {}", HumanDuration(*after))?;
                 quote_error_without_id(f, unaddressed.as_deref())
             }
-            Self::TimedOut { after, hard_timeout: true, unaddressed } => {
+            Error::TimedOut { after, hard_timeout: true, unaddressed } => {
                 write!(f, "no answer within the maximum of {}", HumanDuration(*after))?;
                 quote_error_without_id(f, unaddressed.as_deref())
             }
-            Self::Lost(lost) => lost.fmt(f),
-            Self::NotSent(refusal) => refusal.fmt(f),
-            Self::Closed(closed) => closed.fmt(f),
-            Self::Cancelled => f.write_str("the request was cancelled"),
-            Self::Pages(error) => error.fmt(f),
-            Self::Finished => f.write_str("the outcome was already returned"),
+            Error::Lost(lost) => lost.fmt(f),
+            Error::NotSent(refusal) => refusal.fmt(f),
+            Error::Closed(closed) => closed.fmt(f),
+            Error::Cancelled => f.write_str("the request was cancelled"),
+            Error::Pages(error) => error.fmt(f),
+            Error::Finished => f.write_str("the outcome was already returned"),
         }
     }
 }

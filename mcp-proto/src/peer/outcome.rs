@@ -10,6 +10,7 @@ use crate::peer::event_queue::MakeOwned;
 use crate::peer::{InputError, TaskReport, TransportError};
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{ClientCapability, Method, Revision, ServerCapability};
+use crate::text::SafeText;
 
 /// How a request ended. Every accepted request ends exactly once.
 #[derive(Clone, Debug)]
@@ -149,7 +150,9 @@ impl fmt::Display for Outcome {
             Self::Input(fault) => fault.fmt(f),
             Self::Task(report) => write!(f, "the server works on it as the task {:?}", report.id),
             Self::TaskCancelled { message: None } => f.write_str("the server cancelled the task"),
-            Self::TaskCancelled { message: Some(why) } => write!(f, "the server cancelled the task: {why}"),
+            Self::TaskCancelled { message: Some(why) } => {
+                write!(f, "the server cancelled the task: {}", SafeText::block(why))
+            }
             Self::Error(error) => write!(f, "the peer answered with an error: {error}"),
             Self::Invalid(invalid) => invalid.fmt(f),
             Self::Transport(error) => error.fmt(f),
@@ -227,9 +230,11 @@ impl fmt::Display for LostReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Disconnected(detail) if detail.is_empty() => f.write_str("the peer ended the connection"),
-            Self::Disconnected(detail) => write!(f, "the peer ended the connection: {detail}"),
+            Self::Disconnected(detail) => {
+                write!(f, "the peer ended the connection: {}", SafeText::block(detail))
+            }
             Self::Closed => f.write_str("the connection was closed before the answer came"),
-            Self::Failed(what) => write!(f, "the connection failed: {what}"),
+            Self::Failed(what) => write!(f, "the connection failed: {}", SafeText::block(what)),
             Self::KeepaliveFailed => f.write_str("the peer stopped answering pings"),
             Self::LimitExceeded => f.write_str("the answer was dropped: too many answers wait to be taken"),
             Self::Ended => f.write_str("the peer ended the subscription"),

@@ -5,6 +5,7 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::HumanDuration;
+use crate::text::SafeText;
 
 /// An exchange of the transport that ended with a status instead of an answer.
 ///
@@ -110,14 +111,14 @@ impl fmt::Display for TransportError {
             write!(f, " ({why})")?;
         }
         if let Some(location) = &self.location {
-            write!(f, " (it redirects to {location}, which is not followed)")?;
+            write!(f, " (it redirects to {}, which is not followed)", SafeText::line(location))?;
         }
         if let Some(pause) = self.retry_after {
             write!(f, " (retry after {})", HumanDuration(pause))?;
         }
         match &*self.detail {
             "" => Ok(()),
-            detail => write!(f, ": {detail}"),
+            detail => write!(f, ": {}", SafeText::line(detail)),
         }
     }
 }

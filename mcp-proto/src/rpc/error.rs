@@ -4,6 +4,7 @@ use alloc::string::String;
 use core::fmt;
 
 use super::{Raw, read_members};
+use crate::text::SafeText;
 
 /// A JSON-RPC error object, received from a peer or sent to one.
 ///
@@ -59,10 +60,12 @@ impl ErrorObject {
 }
 
 impl fmt::Display for ErrorObject {
+    /// Writes the message as [`SafeText`](crate::consent::SafeText), and the code.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let message = SafeText::block(&self.message);
         match self.code {
-            code::UNREADABLE => f.write_str(&self.message),
-            code => write!(f, "{} ({code})", self.message),
+            code::UNREADABLE => message.fmt(f),
+            code => write!(f, "{message} ({code})"),
         }
     }
 }

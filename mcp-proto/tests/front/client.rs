@@ -10,7 +10,8 @@ use crate::common::polling::{boxed, pending, poll, ready};
 use mcp_proto::adapter::ClientDriver;
 use mcp_proto::front::{Client, ClientHandlers, Error, ErrorOrigin, Event, Events, PagesError, Request};
 use mcp_proto::peer::client::CacheContext;
-use mcp_proto::peer::{CacheMode, RequestError, RequestOptions};
+use mcp_proto::peer::{CacheMode, LostReason, Outcome, RequestError, RequestOptions};
+use mcp_proto::rpc::{ErrorObject, code};
 use mcp_proto::schema::{CallTool, PromptReference};
 use serde_json::{Value, json};
 
@@ -545,4 +546,23 @@ fn request_stays_pending_until_its_response() {
     let mut call = s.client.call_tool("add", json!({}));
     assert!(matches!(poll(&mut call), Poll::Pending));
     assert!(matches!(poll(&mut call), Poll::Pending));
+}
+
+/// SECURITY.md: texts of peers do not reach a terminal raw.
+#[test]
+fn error_text_escapes_what_the_peer_wrote() {
+    let hostile = "no\u{1b}]0;title\u{7} \u{202e}such city";
+    let safe = r"no\u{1b}]0;title\u{7} \u{202e}such city";
+    let object = ErrorObject::new(code::INVALID_PARAMS, hostile);
+    let cancelled = || Some(hostile.to_owned());
+    for text in [
+        object.to_string(),
+        Error::Peer(object).to_string(),
+        Error::TaskCancelled { message: cancelled() }.to_string(),
+        Outcome::TaskCancelled { message: cancelled() }.to_string(),
+        LostReason::Disconnected(hostile.to_owned()).to_string(),
+        Error::NotSent(RequestError::Connect(hostile.to_owned())).to_string(),
+    ] {
+        assert!(text.contains(safe) && !text.contains('\u{1b}'), "{text}");
+    }
 }

@@ -5,6 +5,7 @@
 //! cargo mcpio tools -- npx -y @modelcontextprotocol/server-everything
 //! ```
 
+#![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr, reason = "all output goes through the screen")]
 
 mod arguments;
