@@ -255,9 +255,42 @@ impl CallToolResult {
     ///
     /// # Errors
     /// If `value` does not serialize.
-    pub fn structured<T: serde::Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
+    pub fn from_structured<T: serde::Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
         let json = Json::encode(value)?;
         Ok(Self { structured_content: Some(json.clone()), ..Self::text(json.as_str()) })
+    }
+
+    /// Deserializes the structured content, borrowing from its text where `T` borrows.
+    ///
+    /// ```
+    /// use mcp_proto::schema::CallToolResult;
+    /// use serde_json::json;
+    ///
+    /// #[derive(serde::Deserialize)]
+    /// struct Weather {
+    ///     degrees: f64,
+    /// }
+    ///
+    /// let result = CallToolResult::from_structured(&json!({ "degrees": 21.5 }))?;
+    /// assert_eq!(result.structured::<Weather>()?.degrees, 21.5);
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    ///
+    /// Servers of revisions before 2025-06-18 send none, and tools that fail often send only text:
+    /// [`structured_content`](Self::structured_content) says whether there is any.
+    ///
+    /// # Errors
+    /// If the result has no structured content, or it is not a `T`.
+    pub fn structured<'a, T: serde::Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
+        use serde::de::Error as _;
+
+        match &self.structured_content {
+            Some(value) => value.decode(),
+            None if self.failed() => {
+                Err(serde_json::Error::custom("the tool failed, and its result has no structured content"))
+            }
+            None => Err(serde_json::Error::custom("the result has no structured content")),
+        }
     }
 
     /// Whether the tool failed.

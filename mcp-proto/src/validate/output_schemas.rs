@@ -30,7 +30,7 @@ const COMPILED: usize = 32;
 /// let mut schemas = OutputSchemas::default();
 /// let output = json!({"type": "object", "required": ["degrees"]});
 /// schemas.learn(&[Tool::new("weather", "", json!({"type": "object"})).with_output_schema(output)]);
-/// let result = CallToolResult::structured(&json!({"degrees": 21.5}))?;
+/// let result = CallToolResult::from_structured(&json!({"degrees": 21.5}))?;
 /// assert!(schemas.check("weather", &result).is_ok());
 /// assert_eq!(schemas.check("weather", &CallToolResult::text("warm")), Err(OutputError::Missing));
 /// # Ok::<(), serde_json::Error>(())

@@ -237,7 +237,7 @@ fn clock(page: &str) -> Router {
     Router::new("clock", "1.0.0").page("ui://clock/page.html", "clock", async |_, _| "<p>").tool_with(
         described,
         async |NoArguments {}, _| {
-            CallToolResult::structured(&json!({"hour": 9})).map_or_else(
+            CallToolResult::from_structured(&json!({"hour": 9})).map_or_else(
                 |_| CallToolResult::new(),
                 |mut result| {
                     result.content.clear();

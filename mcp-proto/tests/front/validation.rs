@@ -107,9 +107,9 @@ mod router {
     fn router_does_not_send_a_result_that_violates_the_output_schema() {
         type Wrong = fn() -> Result<CallToolResult, HandlerError>;
         let wrong: [Wrong; 3] = [
-            || Ok(CallToolResult::structured(&json!({"degrees": "warm"}))?),
+            || Ok(CallToolResult::from_structured(&json!({"degrees": "warm"}))?),
             || Ok(CallToolResult::text("warm")),
-            || Ok(CallToolResult::structured(&json!(null))?),
+            || Ok(CallToolResult::from_structured(&json!(null))?),
         ];
         for wrong in wrong {
             for tool in ["weather", "raw"] {
@@ -126,8 +126,9 @@ mod router {
     /// S8.6: 95.5 is a number.
     #[test]
     fn router_sends_a_result_that_satisfies_the_output_schema() {
-        let mut s =
-            ServerHarness::modern(weather(|| Ok(CallToolResult::structured(&json!({"degrees": 95.5}))?)));
+        let mut s = ServerHarness::modern(weather(|| {
+            Ok(CallToolResult::from_structured(&json!({"degrees": 95.5}))?)
+        }));
         for tool in ["weather", "raw"] {
             assert_eq!(s.call(tool, json!({}))["structuredContent"], json!({"degrees": 95.5}));
         }

@@ -25,7 +25,7 @@ impl<T: serde::Serialize + JsonSchema> ToolOutput for Structured<T> {
     }
 
     fn into_tool_result(self) -> Result<ResultOrInput<CallToolResult>, HandlerError> {
-        CallToolResult::structured(&self.0)?.into_tool_result()
+        CallToolResult::from_structured(&self.0)?.into_tool_result()
     }
 }
 

@@ -36,7 +36,7 @@ pub enum ResultOrInput<R> {
     message = "a tool cannot return `{Self}`",
     label = "the handler of a tool returns `{Self}`",
     note = "return text (`String`), a number or `bool`, `()`, a `ContentBlock`, a `Vec` of texts or blocks, or a `CallToolResult`",
-    note = "for structured content, derive `serde::Serialize` and `schemars::JsonSchema` and return `Structured(value)`, with the feature `schemars`; or return `CallToolResult::structured(&value)`",
+    note = "for structured content, derive `serde::Serialize` and `schemars::JsonSchema` and return `Structured(value)`, with the feature `schemars`; or return `CallToolResult::from_structured(&value)`",
     note = "in place of an `Option`, say what `None` means: `value.ok_or_else(|| HandlerError::new(\"not found\"))`",
     note = "if the handler can fail, return a `Result` of one of these and a `HandlerError`: other errors convert with `?`, or with `map_err(HandlerError::new)`"
 )]

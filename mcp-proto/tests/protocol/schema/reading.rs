@@ -388,3 +388,22 @@ fn many_unknown_fields_are_read_in_linear_time() {
     let result: CallToolResult = read(&text);
     assert_eq!(result.extra.len(), 50_002);
 }
+
+#[test]
+fn structured_content_is_read_as_a_type() {
+    #[derive(serde::Deserialize)]
+    struct Weather<'a> {
+        city: &'a str,
+        degrees: f64,
+    }
+
+    let result: CallToolResult = read(r#"{"content":[],"structuredContent":{"city":"Bern","degrees":21.5}}"#);
+    let Weather { city, degrees } = result.structured().unwrap();
+    assert_eq!((city, degrees), ("Bern", 21.5));
+    let of_another_type = result.structured::<Vec<f64>>().unwrap_err().to_string();
+    assert!(of_another_type.contains("invalid type: map, expected a sequence"), "{of_another_type}");
+    let absent = CallToolResult::text("warm").structured::<Value>().unwrap_err().to_string();
+    assert_eq!(absent, "the result has no structured content");
+    let failed = CallToolResult::error("no such city").structured::<Value>().unwrap_err().to_string();
+    assert_eq!(failed, "the tool failed, and its result has no structured content");
+}

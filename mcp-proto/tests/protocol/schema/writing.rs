@@ -83,10 +83,10 @@ fn first_supported_sampling_block_is_written_if_there_is_no_text() {
 
 #[test]
 fn structured_results_are_objects_before_2026() {
-    let result = CallToolResult::structured(&[1, 2]).unwrap();
+    let result = CallToolResult::from_structured(&[1, 2]).unwrap();
     assert_eq!(at(&result, Revision::V2026_07_28)["structuredContent"], json!([1, 2]));
     assert_eq!(at(&result, Revision::V2025_11_25), json!({"content": [{"type": "text", "text": "[1,2]"}]}));
-    let result = CallToolResult::structured(&json!({"a": 1})).unwrap();
+    let result = CallToolResult::from_structured(&json!({"a": 1})).unwrap();
     assert_eq!(at(&result, Revision::V2025_06_18)["structuredContent"], json!({"a": 1}));
 }
 

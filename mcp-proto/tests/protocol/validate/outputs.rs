@@ -11,7 +11,7 @@ fn tool(name: &str, output: Option<Value>) -> Tool {
 }
 
 fn structured(value: Value) -> CallToolResult {
-    CallToolResult::structured(&value).unwrap()
+    CallToolResult::from_structured(&value).unwrap()
 }
 
 /// C9.7
