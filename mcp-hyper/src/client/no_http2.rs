@@ -6,12 +6,33 @@ use std::io;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
+use mcp_proto::front::HandlerMode;
 
 use super::body::BufferedBody;
 use super::connector::{BackgroundTasks, Io};
 use super::dial_error::definite_error;
+use super::options::ClientOptions;
 use super::send_error::{Loss, SendError};
 use super::target::Target;
+use crate::runtime::Runtime;
+
+/// Has no implementation.
+#[diagnostic::on_unimplemented(
+    message = "`ClientOptions::http2_prior_knowledge` needs the feature `http2`",
+    note = "in `Cargo.toml`, add `\"http2\"` to the features of `mcp-hyper`; it is on by default"
+)]
+pub trait SpeaksHttp2 {}
+
+/// The compiler's message names the feature.
+impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
+    #[doc(hidden)]
+    pub fn http2_prior_knowledge(self) -> Self
+    where
+        Self: SpeaksHttp2,
+    {
+        self
+    }
+}
 
 /// Uninhabited, as this build has no HTTP/2.
 #[derive(Clone)]

@@ -14,8 +14,27 @@ use mcp_proto::transport::http::server::RequestHead;
 use super::connection::ConnectionError;
 use super::driver::OnError;
 use super::monitor::ConnectionMonitor;
+use super::options::ServerOptions;
 use super::service::ServiceState;
 use crate::time::RuntimeClock;
+
+/// Has no implementation.
+#[diagnostic::on_unimplemented(
+    message = "a server accepts WebSocket connections only with the feature `websocket`",
+    note = "in `Cargo.toml`, add `\"websocket\"` to the features of `mcp-hyper`"
+)]
+pub trait AcceptsWebSockets {}
+
+/// The compiler's message names the feature.
+impl<H: HandlerMode> ServerOptions<H> {
+    #[doc(hidden)]
+    pub fn websocket(self) -> Self
+    where
+        Self: AcceptsWebSockets,
+    {
+        self
+    }
+}
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct WebSocketOptions;

@@ -277,6 +277,13 @@ pub enum RequestError {
         /// The typed command to use instead.
         instead: &'static str,
     },
+    /// It needs a feature of the crate that is not enabled.
+    Feature {
+        /// The method.
+        method: String,
+        /// The feature.
+        feature: &'static str,
+    },
     /// The request to which the notification belongs is answered or cancelled.
     Answered,
     /// The connection could not be established: the first one, or over HTTP the one for this request.
@@ -319,6 +326,10 @@ impl fmt::Display for RequestError {
             Self::Reserved { method, instead } => {
                 write!(f, "{method} was not sent: the name belongs to the protocol; use {instead}")
             }
+            Self::Feature { method, feature } => write!(
+                f,
+                "{method} was not sent: add {feature:?} to the features of mcp-smol, mcp-hyper or mcp-proto"
+            ),
             Self::Answered => f.write_str("not sent: the request that it belongs to is answered already"),
             Self::Connect(why) => f.write_str(why),
             Self::UnsafePage(why) | Self::Content(why) => write!(f, "not sent: {why}"),

@@ -55,6 +55,45 @@ fn template_serves_the_uris_that_match_it() {
     assert_eq!(contents, expected);
 }
 
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Format {
+    Plain,
+}
+
+#[derive(Deserialize)]
+struct Page {
+    id: u32,
+    draft: Option<bool>,
+    format: Format,
+}
+
+#[test]
+fn template_and_prompt_parse_numbers_and_other_simple_types() {
+    let show = |Page { id, draft, format: Format::Plain }: Page, _| async move { format!("{id} {draft:?}") };
+    let mut prompt = Prompt::new("page");
+    prompt.arguments = Some(["id", "draft", "format"].map(PromptArgument::new).into());
+    let router = Router::new("notes", "1")
+        .template(ResourceTemplate::new("page:///{format}/{id}{?draft}", "page"), show)
+        .prompt(prompt, show);
+    for mut s in [ServerHarness::modern(router.clone()), ServerHarness::legacy(router.clone())] {
+        assert_eq!(read(&mut s, "page:///plain/7")[0]["text"], "7 None");
+        assert_eq!(read(&mut s, "page:///plain/7?draft=true")[0]["text"], "7 Some(true)");
+        let params = json!({"name": "page", "arguments": {"id": "12", "draft": "false", "format": "plain"}});
+        let prompt = s.result("prompts/get", params);
+        assert_eq!(prompt["messages"][0]["content"]["text"], "12 Some(false)");
+        for (uri, at) in [
+            ("page:///plain/seven", "id: invalid value: string \"seven\", expected u32"),
+            ("page:///plain/-1", "id: invalid value: string \"-1\", expected u32"),
+            ("page:///bold/7", "format: unknown variant `bold`"),
+        ] {
+            let error = s.error("resources/read", json!({"uri": uri}));
+            assert_eq!(error["code"], json!(code::INVALID_PARAMS));
+            assert!(error["message"].as_str().unwrap().contains(at), "{error}");
+        }
+    }
+}
+
 /// A value that leads out of its directory is no match: no handler sees it.
 #[test]
 fn router_does_not_hand_values_to_templates_that_lead_elsewhere() {

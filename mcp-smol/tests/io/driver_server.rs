@@ -314,3 +314,29 @@ fn handlers_read_the_values_that_the_application_attached() {
         });
     }
 }
+
+/// A question to a client of 2026-07-28 names the feature that it needs.
+#[cfg(not(feature = "seal"))]
+#[test]
+fn question_without_the_feature_seal_names_the_feature() {
+    use mcp_proto::schema::{ElicitParams, ElicitSchema};
+
+    run(async {
+        let router =
+            Router::new("test", "1.0.0").tool_with(tool("ask"), async |NoArguments {}, cx: Context| {
+                let question = ElicitParams::form("Sure?", ElicitSchema::empty());
+                cx.elicit("sure", question).await.err().map(|error| error.to_string()).unwrap_or_default()
+            });
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let serving = common::spawn(mcp_smol::serve(router, theirs.clone(), theirs));
+        let (client, driver) = mcp_smol::connect_stream(ours.clone(), ours);
+        let driver = common::spawn(driver);
+        assert_eq!(
+            client.call_tool("ask", json!({})).await.unwrap().text_content(),
+            "elicitation/create was not sent: add \"seal\" to the features of mcp-smol, mcp-hyper or mcp-proto"
+        );
+        client.close().await;
+        driver.await.unwrap();
+        serving.await.unwrap();
+    });
+}

@@ -31,6 +31,16 @@ pub trait DescribedArguments: Arguments + schemars::JsonSchema {}
 #[diagnostic::do_not_recommend]
 impl<A: Arguments + schemars::JsonSchema> DescribedArguments for A {}
 
+/// Has no implementation: without the feature `schemars` the schema of a tool cannot come from the type of its arguments.
+#[cfg(not(feature = "schemars"))]
+#[diagnostic::on_unimplemented(
+    message = "`Router::tool` needs the feature `schemars`",
+    label = "the schema of `{Self}` is unknown without the feature",
+    note = "in `Cargo.toml`, add `\"schemars\"` to the features of `mcp-smol`, `mcp-hyper` or `mcp-proto`; the first two have it by default",
+    note = "to write the schema yourself, use `tool_with`"
+)]
+pub trait DescribedArguments: Arguments {}
+
 /// The arguments of a tool that takes none. Arguments that a client sends are ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 pub struct NoArguments {}

@@ -12,8 +12,12 @@
 //! - [`server_requests`]: the requests of a handler to the client.
 //! - [`output`], `json_schema`, [`output_schema`], [`output_check`], [`detached`]: the return values of handlers.
 
-#[cfg(feature = "auth")]
-mod access;
+// First what most handlers use: rustdoc lists methods in the order of the modules.
+pub(super) mod context;
+pub(super) mod server_requests;
+
+#[cfg_attr(not(feature = "auth"), path = "no_access.rs")]
+pub(super) mod access;
 pub(super) mod arguments;
 mod attachments;
 pub(super) mod caller;
@@ -21,7 +25,6 @@ pub(super) mod caller;
 pub(super) mod caller_access;
 mod cancellation;
 pub(super) mod connection;
-pub(super) mod context;
 mod custom;
 pub(super) mod detached;
 mod experimental;
@@ -41,5 +44,4 @@ pub(super) mod output_schema;
 pub(super) mod progress;
 pub(super) mod request_state;
 pub(super) mod round_reply;
-pub(super) mod server_requests;
 pub(super) mod task;

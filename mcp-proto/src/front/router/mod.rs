@@ -1,5 +1,16 @@
 //! The router: a server's tools, resources and prompts, with their handlers.
 
+// First what most servers use: rustdoc lists methods in the order of the modules.
+mod create;
+#[cfg_attr(not(feature = "schemars"), path = "no_typed_tools.rs")]
+mod typed_tools;
+
+mod tools;
+
+mod prompts;
+mod resources;
+mod state;
+
 mod apps;
 mod cache;
 mod change_listeners;
@@ -11,50 +22,43 @@ pub(super) mod dispatch;
 mod error;
 mod experimental;
 mod live_router;
-mod prompts;
 mod rates;
 mod registry;
 mod replies;
-mod resources;
 #[cfg_attr(not(feature = "schema-validate"), path = "no_schema_checks.rs")]
 mod schema_checks;
 #[cfg_attr(not(feature = "auth"), path = "no_scopes.rs")]
 mod scopes;
-#[cfg(feature = "seal")]
+#[cfg_attr(not(feature = "seal"), path = "no_sealing.rs")]
 mod sealing;
 mod served;
-mod state;
 mod stateless;
+mod strings;
 mod subscriptions;
 mod task_tool;
 mod tasks;
 #[cfg_attr(not(feature = "http"), path = "no_tool_headers.rs")]
 mod tool_headers;
-mod tools;
-#[cfg(feature = "schemars")]
-mod typed_tools;
 mod update_lock;
 mod uri;
 
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::future::Future;
 
-use serde::de::DeserializeOwned;
-
 use super::handler::context::Context;
 use super::handler::input_rounds::Sealing;
 use super::handler::output::{CompletionOutput, ResultOrInput};
 use super::handler_error::IntoAnswer;
-use super::mode::{Handler, HandlerMode, LocalHandlers, SendHandlers};
+use super::mode::{Handler, HandlerMode, SendHandlers};
 use super::params::{decode_as, decode_params};
 use super::reply::Reply;
 use crate::peer::server::ServerConfig;
 use crate::rpc::Raw;
 use crate::schema::{
-    Complete, CompleteParams, CustomParams, EmptyResult, Implementation, IntoResult, Json, Map, Meta, Method,
+    Complete, CompleteParams, CustomParams, EmptyResult, Implementation, IntoResult, Json, Meta, Method,
     MethodInfo, ResultFields, Revision, ServerCapabilities, ServerCapability,
 };
 
@@ -104,56 +108,7 @@ pub struct Router<M: HandlerMode = SendHandlers, S = ()> {
     contents: RouterContents<M>,
 }
 
-impl Router<SendHandlers> {
-    /// Creates a server of this name and version that offers nothing yet. Its handlers must be `Send`, and it can be
-    /// driven on a multi-threaded executor; [`local`](Router::local) takes handlers that are not `Send`.
-    pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
-        Self::with_info(Implementation::new(name, version))
-    }
-}
-
-impl Router<LocalHandlers> {
-    /// Creates a server of this name and version that offers nothing yet. Its handlers may hold values that are not
-    /// `Send`, such as an `Rc`; its driver then stays on one thread.
-    ///
-    /// ```
-    /// use std::cell::Cell;
-    /// use std::rc::Rc;
-    ///
-    /// use mcp_proto::front::{NoArguments, Router};
-    /// use mcp_proto::schema::{Json, Tool};
-    ///
-    /// let count = Rc::new(Cell::new(0));
-    /// let tool = Tool::new("count", "Counts its calls", Json::empty_object());
-    /// let router = Router::local("counter", "1.0.0").tool_with(tool, move |NoArguments {}, _| {
-    ///     let count = count.clone();
-    ///     async move {
-    ///         count.set(count.get() + 1);
-    ///         count.get().to_string()
-    ///     }
-    /// });
-    /// # drop(router);
-    /// ```
-    pub fn local(name: impl Into<String>, version: impl Into<String>) -> Self {
-        Self::with_info(Implementation::new(name, version))
-    }
-}
-
-impl<M: HandlerMode> Router<M> {
-    /// Creates a server that describes itself by `info` and offers nothing yet.
-    pub fn with_info(info: Implementation) -> Self {
-        Self { state: Arc::default(), contents: RouterContents::new(info) }
-    }
-}
-
 impl<M: HandlerMode, S: 'static> Router<M, S> {
-    /// Sets the instructions that tell the model how to use the server.
-    #[must_use]
-    pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
-        self.contents.instructions = Some(instructions.into());
-        self
-    }
-
     // --- Methods and capabilities ---
 
     /// Sets the handler of completions: it suggests values for an argument of a prompt or a template.
@@ -339,11 +294,4 @@ impl<M: HandlerMode, S> fmt::Debug for Router<M, S> {
             .field("prompts", &self.contents.prompts.iter().map(|entry| &entry.item.name).collect::<Vec<_>>())
             .finish_non_exhaustive()
     }
-}
-
-/// Decodes a struct whose fields are strings.
-fn from_strings<A: DeserializeOwned>(strings: &Map<String>) -> Result<A, serde_json::Error> {
-    let object: serde_json::Map<String, serde_json::Value> =
-        strings.iter().map(|(name, value)| (name.to_string(), value.as_str().into())).collect();
-    serde_json::from_value(object.into())
 }

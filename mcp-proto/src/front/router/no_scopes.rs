@@ -1,12 +1,24 @@
 //! Stands in for `scopes` without the feature `auth`: tools require no scopes.
 
+use alloc::string::String;
+
 use super::{Context, HandlerMode, Reply, Router, RouterError};
+use crate::front::handler::access::ChecksScopes;
 use crate::rpc::Raw;
 
 #[derive(Clone, Default)]
 pub(super) struct ToolScopes;
 
 impl<M: HandlerMode, S: 'static> Router<M, S> {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn tool_scopes<'a>(self, _: impl Into<String>, _: impl IntoIterator<Item = &'a str>) -> Self
+    where
+        Self: ChecksScopes,
+    {
+        self
+    }
+
     pub(super) fn remove_scopes(&mut self, _: &str) {}
 
     pub(super) fn missing_tool(&self) -> Option<RouterError> {

@@ -3,7 +3,8 @@
 use core::future::Future;
 
 use super::replies::prompt_reply;
-use super::{Context, Router, RouterError, from_strings};
+use super::strings::from_strings;
+use super::{Context, Router, RouterError};
 use crate::front::handler::arguments::Arguments;
 use crate::front::handler::output::PromptOutput;
 use crate::front::params::params_error;
@@ -13,9 +14,9 @@ use crate::schema::{GetPromptParams, Prompt, Revision, ServerCapability};
 
 /// Prompts.
 impl<M: HandlerMode, S: 'static> Router<M, S> {
-    /// Registers a prompt; its handler takes its arguments as a struct, or as a map, of strings.
+    /// Registers a prompt; its handler takes its arguments as a struct or a map.
     ///
-    /// The router checks that all required arguments are present before the handler runs.
+    /// Arguments are strings; a field that is a number or a `bool` is parsed. The router checks that all required arguments are present before the handler runs.
     ///
     /// ```
     /// use mcp_proto::front::Router;
@@ -46,11 +47,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         let erased = handler.erase(
             self.state.clone(),
             |get: GetPromptParams, context: &Context| {
-                let decoded = match &get.arguments {
-                    Some(arguments) => from_strings(arguments),
-                    None => serde_json::from_str("{}"),
-                };
-                decoded
+                from_strings(&get.arguments.unwrap_or_default())
                     .map(|arguments| (arguments, context.revision()))
                     .map_err(|error| Reply::Error(params_error("prompts/get", &error)))
             },

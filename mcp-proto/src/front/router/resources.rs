@@ -6,8 +6,9 @@ use core::future::Future;
 
 use super::contents::TemplateMatch;
 use super::replies::reply;
+use super::strings::from_strings;
 use super::uri::{self, UriTemplate};
-use super::{Context, Router, RouterError, from_strings};
+use super::{Context, Router, RouterError};
 use crate::front::handler::arguments::Arguments;
 use crate::front::handler::output::ResourceOutput;
 use crate::front::params::params_error;
@@ -54,7 +55,10 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         self.declare(ServerCapability::Resources)
     }
 
-    /// Registers a resource template; the handler takes its variables as a struct, or as a map, of strings.
+    /// Registers a resource template; the handler takes its variables as a struct or a map.
+    ///
+    /// Variables are strings; a field that is a number or a `bool` is parsed, and a value that does not parse is
+    /// answered by an error that names the variable.
     ///
     /// A template is a URI with expressions of RFC 6570:
     ///
@@ -79,13 +83,13 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     ///
     /// #[derive(Deserialize)]
     /// struct Note {
-    ///     id: String,
+    ///     id: u32,
     /// }
     ///
     /// let router = Router::new("notes", "1.0.0").template(
     ///     ResourceTemplate::new("note:///{id}", "note"),
-    ///     async |Note { id }, _| match id.as_str() {
-    ///         "today" => Ok("Buy milk"),
+    ///     async |Note { id }, _| match id {
+    ///         7 => Ok("Buy milk"),
     ///         _ => Err(HandlerError::no_resource(format!("note:///{id}"))),
     ///     },
     /// );

@@ -14,9 +14,9 @@ use crate::front::handler::context::Context;
 use crate::front::handler::input_rounds::InputRounds;
 use crate::front::handler::task::HandlerTask;
 use crate::front::running_handlers::SendFuture;
-use crate::peer::Outcome;
+use crate::peer::{Outcome, RequestError};
 use crate::schema::{
-    CreateMessage, CreateMessageParams, FormError, InputRequest, ListRoots, ListRootsParams, Method,
+    CreateMessage, CreateMessageParams, Era, FormError, InputRequest, ListRoots, ListRootsParams, Method,
 };
 
 /// The mechanism that delivers input requests to the client.
@@ -82,6 +82,11 @@ where
         let context = context.clone();
         let future = Box::pin(async move {
             let answer = match InputMechanism::of(&context) {
+                // Without input rounds, of which the feature `seal` is a part.
+                InputMechanism::ServerRequests if context.era() == Era::Modern => {
+                    let method = M::NAME.into();
+                    return Err(RequestError::Feature { method, feature: "seal" }.into());
+                }
                 InputMechanism::ServerRequests => context.request::<M>(params).await?,
                 InputMechanism::Task(task) => {
                     let answer = task.clone().request_input(context.inbound_request(), &key, params.into());
