@@ -5,7 +5,7 @@
 //! To write a server or a client, depend on an adapter, which exports the types of this crate that programs need:
 //! `mcp-smol` for child processes, standard input and output and sockets, `mcp-hyper` for HTTP. The
 //! [guides](https://docs.rs/mcp-hyper/latest/mcp_hyper/guide/) begin there; in a clone of the repository,
-//! `cargo doc -p mcp-hyper --no-deps --open` shows them.
+//! `cargo doc --workspace --all-features --no-deps` writes them to `target/doc/mcp_hyper/guide/index.html`.
 //!
 //! **In scope**: both roles, all five revisions (2024-11-05 to 2026-07-28), both eras and their detection, framing,
 //! request correlation, timeouts, progress, cancellation, limits, authorization.
@@ -97,6 +97,9 @@
 //! Without `std` the crate needs only `alloc`.
 #![no_std]
 #![forbid(unsafe_code)]
+// Beside the pages of the crates that link here. Without this, rustdoc links to the crates that it documented before,
+// and `cargo doc --no-deps` documents a workspace in any order. docs.rs replaces it.
+#![doc(html_root_url = "../")]
 #![cfg_attr(
     not(test),
     warn(

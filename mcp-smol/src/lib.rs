@@ -65,7 +65,7 @@
 //!
 //! The [guides](https://docs.rs/mcp-hyper/latest/mcp_hyper/guide/) of `mcp-hyper` are for this crate too: servers,
 //! clients, tests, which crate and feature to choose, and the way from `rmcp`. In a clone of the repository,
-//! `cargo doc -p mcp-hyper --no-deps --open` shows them.
+//! `cargo doc --workspace --all-features --no-deps` writes them to `target/doc/mcp_hyper/guide/index.html`.
 //!
 //! # Features
 //!
@@ -87,6 +87,9 @@
 //! that ends the tree, threads for pipes) are written against the documentation of the crates they use and
 //! compiled for Windows, but have not been run there.
 #![forbid(unsafe_code)]
+// Beside the pages of the crates that link here. Without this, rustdoc links to the crates that it documented before,
+// and `cargo doc --no-deps` documents a workspace in any order. docs.rs replaces it.
+#![doc(html_root_url = "../")]
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 #![cfg_attr(

@@ -47,7 +47,7 @@
 //! # }
 //! ```
 //!
-//! `tool` takes the schema from the type, with the feature `schemars`; [`Router::tool_with`] takes it as an argument.
+//! `tool` takes the schema from the type, with the feature `schemars` (a default of the adapters); [`Router::tool_with`] takes it as an argument.
 //! With `schema-validate`, arguments and results are checked against it.
 //!
 //! Handlers share typed [state](Router::with_state). A [live](Router::live) router changes while it serves: items are
@@ -99,6 +99,10 @@
 //! - The driver of a [`SendHandlers`] router is `Send`; the handlers of a [`LocalHandlers`] router need not be.
 //! - Event queues of listeners are bounded, and dropped events are counted: [`Events`].
 
+// First the handle of clients: rustdoc lists methods in the order of the modules.
+#[cfg(feature = "client")]
+pub(crate) mod client;
+
 #[cfg(feature = "server")]
 mod attachments;
 pub(crate) mod clock;
@@ -128,8 +132,6 @@ pub mod trace;
 #[path = "no_trace.rs"]
 mod trace;
 
-#[cfg(feature = "client")]
-pub(crate) mod client;
 #[cfg(all(feature = "auth", feature = "server"))]
 pub mod guard;
 #[cfg(feature = "server")]
