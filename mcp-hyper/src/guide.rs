@@ -19,18 +19,18 @@
 //!
 //! | You want | Depend on | Features | Crates |
 //! |---|---|---|--:|
-//! | a server that a host starts as a child process | `mcp-smol` | `server`, `smol`, without the default features; `seal` if its handlers ask the user | 33; 50 |
-//! | the same without an executor | `mcp-smol`: `run_stdio` | as above | 33; 50 |
+//! | a server that a host starts as a child process | `mcp-smol`: `run_stdio`, without an executor | the default features | 54 |
+//! | the same with fewer crates | `mcp-smol` | `server`, `smol`, without the default features; `schemars` for `Router::tool`; `seal` if its handlers ask the user | 33; 37; 54 |
 //! | a client of servers that are programs | `mcp-smol` | `client`, `smol`, without the default features | 33 |
 //! | a client of servers at a URL | `mcp-hyper` | `client`, `smol`, `platform-roots`, without the default features | 65 |
 //! | the same with HTTP/2 | `mcp-hyper` | also `http2` | 75 |
-//! | a server over HTTP, or both roles | `mcp-hyper` | the default features | 91 |
+//! | a server over HTTP, or both roles | `mcp-hyper` | the default features | 95 |
 //! | many servers, programs and URLs, as an agent has | `mcp-hyper` | `host`, `client`, `smol`, `platform-roots`, `http2`, without the default features | 88 |
-//! | to log in to servers | `mcp-hyper` | `auth` | 117 |
-//! | a server that requires tokens, checked by introspection or by a function | `mcp-hyper` | `auth` | 117 |
-//! | a server that requires signed tokens | `mcp-hyper` | `auth-jwt` | 124 |
-//! | a server inside of an axum application, or of another hyper service | `mcp-hyper`: [`ServerOptions::service`](crate::ServerOptions::service) | `server`, `tokio`, without the default features | |
-//! | child processes or standard streams on Tokio | `mcp-smol` | `client`, `server`, `tokio`, without the default features | 31 |
+//! | to log in to servers | `mcp-hyper` | `auth` | 121 |
+//! | a server that requires tokens, checked by introspection or by a function | `mcp-hyper` | `auth` | 121 |
+//! | a server that requires signed tokens | `mcp-hyper` | `auth-jwt` | 128 |
+//! | a server inside of an axum application, or of another hyper service | `mcp-hyper`: [`ServerOptions::service`](crate::ServerOptions::service) | `server`, `tokio`, `schemars`, `seal`, without the default features | |
+//! | child processes or standard streams on Tokio | `mcp-smol` | `client`, `server`, `tokio`, `schemars`, `seal`, without the default features | 52 |
 //! | HTTP on Tokio | `mcp-hyper` | `tokio` in place of `smol` | |
 //! | WebSocket | `mcp-hyper` | `websocket` | |
 //! | I/O, an event loop or a runtime of your own | `mcp-proto` | the default features | 16 |
@@ -41,7 +41,8 @@
 //!
 //! | You want | Feature | Of |
 //! |---|---|---|
-//! | the schemas of tools from the types of their arguments | `schemars` | each crate |
+//! | `Router::tool`: the schemas of tools from the types of their arguments | `schemars`, on by default in the adapters | each crate |
+//! | handlers that ask the user of a client of 2026-07-28 | `seal`, on by default in the adapters | each crate |
 //! | a span for each request | `tracing` | each crate |
 //! | arguments and results of tools checked against their JSON Schemas | `schema-validate` | `mcp-proto` |
 //! | tests on a simulated clock, as in [`testing`] | `testing` | `mcp-proto`, in `[dev-dependencies]` |
@@ -56,7 +57,7 @@
 //! # One router, two transports
 //!
 //! A server on its standard streams, or over HTTP if it is given an address. It depends on `mcp-smol`, `mcp-hyper`,
-//! `smol`, `schemars` and `serde`, with the feature `schemars` of one of the first two:
+//! `smol`, `schemars` and `serde`:
 //!
 //! ```no_run
 //! use mcp_hyper::Router;

@@ -1,7 +1,7 @@
 //! The [Model Context Protocol](https://modelcontextprotocol.io) over HTTP: servers, clients, authorization, hosts.
 //!
-//! A server: functions of your program as tools for a model, at `http://127.0.0.1:8080/mcp`. This one needs the feature
-//! `schemars`, by which the type of the arguments describes them:
+//! A server: functions of your program as tools for a model, at `http://127.0.0.1:8080/mcp`. The type of the arguments
+//! gives a tool its schema:
 //!
 //! ```no_run
 //! use mcp_hyper::Router;
@@ -70,13 +70,13 @@
 //! | `http2` (default) | HTTP/2 beside HTTP/1.1, negotiated over TLS |
 //! | `smol` (default) | smol's sockets and timers, [under any executor](Runtime) |
 //! | `tokio` | Tokio's sockets and timers, for drivers that a Tokio runtime polls; `Tokio` implements [`Runtime`] |
+//! | `schemars` (default) | `Router::tool`: schemas of tools from the types of their arguments and results |
 //! | `seal` (default) | handlers of servers request input from clients of 2026-07-28 (implies `server`) |
 //! | `platform-roots` (default) | TLS with the system's root certificates |
 //! | `bundled-roots` | TLS with Mozilla's root certificates, unless `platform-roots` is enabled |
 //! | `host` | many servers at once: `host::Host`; implies `client` |
 //! | `auth` | OAuth: `auth::Authorization` for clients (implies `client`), `ServerOptions::protect` for servers |
 //! | `auth-jwt` | servers that verify signed tokens and proofs of possession; implies `auth` and `server` |
-//! | `schemars` | input schemas of typed tool handlers, from the argument's type |
 //! | `tracing` | a span for each request: `mcp_proto::front::trace`; events of hosts |
 //! | `websocket` | clients of `ws:` and `wss:` URLs, and servers that accept WebSocket connections |
 //! | `tls` | TLS with [roots of the application](ClientOptions::tls); both others imply it |
@@ -126,6 +126,8 @@ pub use mcp_proto::{
 
 #[cfg(feature = "tls")]
 pub use futures_rustls::rustls;
+#[cfg(all(feature = "server", feature = "schemars"))]
+pub use mcp_proto::Structured;
 #[cfg(feature = "smol")]
 pub use runtime::Smol;
 pub use runtime::{Acceptor, DefaultRuntime, Endpoint, Runtime, Stream};
@@ -143,7 +145,7 @@ pub use {
 };
 #[cfg(feature = "server")]
 pub use {
-    mcp_proto::{Context, LiveRouter, Router},
+    mcp_proto::{Context, LiveRouter, NoArguments, Progress, Router},
     server::{
         Connection, ConnectionError, ConnectionLimit, ConnectionTask, HttpService, Listener, PeerAddress,
         ResponseBody, ResponseFuture, ServerDriver, ServerError, ServerLimits, ServerMode, ServerOptions,

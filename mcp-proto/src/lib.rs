@@ -88,7 +88,7 @@
 //! | `auth` | no | OAuth over HTTP |
 //! | `host` | no | `host`: many servers: their configuration and approval, when each is tried again, their tools for a model |
 //! | `auth-jwt` | no | servers that verify signed access tokens and proofs of possession |
-//! | `schemars` | no | input schemas of typed tool handlers, derived from their argument types |
+//! | `schemars` | no | `Router::tool`: schemas of tools from the types of their arguments and results; the adapters enable it by default |
 //! | `schema-validate` | no | `validate`: arguments and results of tools checked against their JSON Schemas |
 //! | `tracing` | no | `front::trace`: a span for each request, for the subscribers of the crate `tracing` |
 //! | `testing` | no | `testing`: a router and a client, or two machines, on a simulated clock and network |
@@ -181,10 +181,12 @@ pub mod transport;
 pub mod validate;
 
 pub use bytes::Bytes;
+#[cfg(all(feature = "std", feature = "server", feature = "schemars"))]
+pub use front::Structured;
 #[cfg(all(feature = "std", feature = "client"))]
 pub use front::{Client, ClientContext, ClientHandlers};
 #[cfg(all(feature = "std", feature = "server"))]
-pub use front::{Context, LiveRouter, Router};
+pub use front::{Context, LiveRouter, NoArguments, Progress, Router};
 #[cfg(all(feature = "std", any(feature = "client", feature = "server")))]
 pub use front::{Error, HandlerError};
 pub use limits::Limits;

@@ -1,8 +1,8 @@
 //! The [Model Context Protocol](https://modelcontextprotocol.io) over child processes, standard input and output,
 //! and sockets.
 //!
-//! A server is a program whose functions are tools for a model. Applications start it as their child process. This one
-//! needs the feature `schemars`, by which the type of the arguments describes them:
+//! A server is a program whose functions are tools for a model. Applications start it as their child process. The type
+//! of the arguments gives a tool its schema:
 //!
 //! ```no_run
 //! use mcp_smol::Router;
@@ -75,8 +75,8 @@
 //! | `server` (default) | servers on standard streams and sockets |
 //! | `smol` (default) | readiness and timers by async-io, under any executor |
 //! | `tokio` | the same by tokio: the [`RuntimeKind`] to choose, and the default without `smol` |
+//! | `schemars` (default) | `Router::tool`: schemas of tools from the types of their arguments and results |
 //! | `seal` (default) | handlers of servers request input from clients of 2026-07-28 (implies `server`) |
-//! | `schemars` | input schemas of typed tool handlers, from the argument's type |
 //! | `tracing` | a span for each request: `mcp_proto::front::trace` |
 //!
 //! # Systems
@@ -149,6 +149,8 @@ pub use spawn_error::{SpawnError, SpawnErrorKind};
 pub use stderr::{Stderr, StderrLine, StderrLines};
 pub use stdio::{Stdin, Stdout, stdio, stdio_shared};
 
+#[cfg(all(feature = "server", feature = "schemars"))]
+pub use mcp_proto::Structured;
 #[cfg(feature = "client")]
 pub use {
     client::{ChildLink, ClientDriver, ClientOptions, StreamLink, WireDirection, connect, connect_stream},
@@ -156,6 +158,6 @@ pub use {
 };
 #[cfg(feature = "server")]
 pub use {
-    mcp_proto::{Context, LiveRouter, Router},
+    mcp_proto::{Context, LiveRouter, NoArguments, Progress, Router},
     server::{ServerDriver, ServerOptions, StdioServer, SystemEntropy, run_stdio, serve, serve_stdio},
 };

@@ -45,8 +45,6 @@ pub use own_thread::{StdioServer, run_stdio};
 /// }
 /// ```
 ///
-/// (Input schemas from argument types are the feature `schemars`.)
-///
 /// A program that does nothing else can do without an executor and its reactor: [`run_stdio`] needs half of the time.
 ///
 /// Only messages reach standard output, even if other code prints; see [`stdio`](crate::stdio()). When the input ends,

@@ -51,7 +51,8 @@
 //! let protection = Protection::new("https://notes.example.com/mcp", issuer)?.required(["notes:read"])?;
 //! let router = Router::new("notes", "1.0.0").tool("erase", "Erases a note", async |note: Note, cx: Context| {
 //!     cx.require(["notes:write"])?;
-//!     Ok::<_, HandlerError>(format!("{:?} has erased note {}", cx.principal(), note.id))
+//!     let user = cx.principal().map_or("someone", |principal| principal.as_str());
+//!     Ok::<_, HandlerError>(format!("{user} has erased note {}", note.id))
 //! });
 //! let guard = Guard::new(protection, JwtVerifier::new(JwtConfig::new(issuer)));
 //! # smol::block_on(async {
@@ -62,8 +63,8 @@
 //! # }
 //! ```
 //!
-//! Requests without a valid token get 401 with a challenge that names the issuer, so that clients find the login
-//! page. `Context::require` answers 403 with the missing scopes, and the client asks the user again.
+//! Requests without a valid token get 401 with a challenge, whose metadata name the issuer, so that clients find the
+//! login page. `Context::require` answers 403 with the required scopes, and the client asks the user again.
 //! `Router::tool_scopes` declares them for a whole tool. `Context::principal` is the user: sessions, tasks and
 //! quotas are bound to it.
 //!

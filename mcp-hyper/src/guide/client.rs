@@ -81,6 +81,37 @@
 //!     Ok(result.text_content())
 //! }
 //! # drop(export);
+//! # // The defaults of the table below.
+//! # let config = mcp_proto::peer::client::ClientConfig::new(mcp_hyper::Implementation::new("test", "1.0.0"));
+//! # assert_eq!(config.request_timeout, Duration::from_secs(30));
+//! # assert_eq!(config.request_hard_timeout, Duration::from_secs(10 * 60));
+//! # assert_eq!(config.connect.total, Duration::from_secs(120));
+//! ```
+//!
+//! A tool that declares an output schema returns structured content besides its text, JSON for programs:
+//!
+//! ```
+//! use mcp_hyper::Client;
+//! use serde::Deserialize;
+//! use serde_json::json;
+//!
+//! #[derive(Deserialize)]
+//! struct Time {
+//!     hour: u8,
+//!     minute: u8,
+//! }
+//!
+//! async fn now(client: &Client) -> Result<Time, Box<dyn std::error::Error>> {
+//!     let result = client.call_tool("now", json!({})).await?;
+//!     Ok(result.structured::<Time>()?)
+//! }
+//! # #[derive(serde::Serialize, schemars::JsonSchema)] struct Now { hour: u8, minute: u8 }
+//! # let router = mcp_hyper::Router::new("clock", "1.0.0").tool("now", "Tells the time", async |mcp_hyper::NoArguments {}, _| {
+//! #     mcp_hyper::Structured(Now { hour: 9, minute: 30 })
+//! # });
+//! # let Time { hour, minute } = mcp_proto::testing::pair(router).run(async |client| now(&client).await)?;
+//! # assert_eq!((hour, minute), (9, 30));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! | Time | Default | Changed by |
@@ -114,8 +145,9 @@
 //!
 //! # Changes
 //!
-//! [`Client::watch`](crate::Client::watch) reports changed lists and resources, across reconnections and in every
-//! revision.
+//! [`Client::watch`](crate::Client::watch) reports changed lists and resources, in every revision. Over HTTP it opens a
+//! lost stream again. It ends with its connection: when a child process exits, for example. `Watch::reopen` continues
+//! it on the next connection, and a [host](super::host) makes those by itself.
 //!
 //! # More
 //!

@@ -30,8 +30,8 @@
 //! | `rmcp` 3.9 | Here |
 //! |---|---|
 //! | `ServerHandler`, `#[tool_router]`, `#[tool_handler]` | [`Router`](crate::Router) |
-//! | `#[tool]` on a method, `Parameters<T>` | `Router::tool` (feature `schemars`): an async closure or function whose first parameter is `T`; [`Router::tool_with`](crate::Router::tool_with) with a schema of your own |
-//! | `Json<T>` as a result | `mcp_proto::front::Structured<T>` (feature `schemars`) |
+//! | `#[tool]` on a method, `Parameters<T>` | [`Router::tool`](crate::Router::tool): an async closure or function whose first parameter is `T`; [`Router::tool_with`](crate::Router::tool_with) with a schema of your own |
+//! | `Json<T>` as a result | [`Structured<T>`](crate::Structured) |
 //! | `CallToolResult::success(vec![ContentBlock::text(…)])` | return a `String`, a number, a `Vec` of blocks, or a [`CallToolResult`](crate::CallToolResult): [`ToolOutput`](mcp_proto::front::ToolOutput) |
 //! | `#[prompt_router]`, `#[prompt]` | [`Router::prompt`](crate::Router::prompt) |
 //! | `list_resources`, `list_resource_templates`, `read_resource` | [`Router::resource`](crate::Router::resource), [`Router::template`](crate::Router::template) |
@@ -67,7 +67,7 @@
 //! | `PeerRequestOptions`: `timeout`, `reset_timeout_on_progress`, `max_total_timeout` | [`Request::timeout`](mcp_proto::front::Request::timeout), which progress restarts; [`Request::hard_timeout`](mcp_proto::front::Request::hard_timeout) |
 //! | `send_cancellable_request`, `RequestHandle` | [`Request::start`](mcp_proto::front::Request::start), [`Call`](mcp_proto::front::Call) |
 //! | `ProgressDispatcher`, `ProgressSubscriber` | [`Request::on_progress`](mcp_proto::front::Request::on_progress), [`Call::progress`](mcp_proto::front::Call::progress) |
-//! | `Peer::listen`, `Subscription`; `subscribe` | [`Client::watch`](crate::Client::watch), in both eras and across reconnections |
+//! | `Peer::listen`, `Subscription`; `subscribe` | [`Client::watch`](crate::Client::watch), in both eras |
 //! | `ServiceError`, `ClientInitializeError` | [`Error`](crate::Error) |
 //! | `Peer::peer_info` | [`Client::ready`](crate::Client::ready), [`Client::server`](crate::Client::server) |
 //! | `AuthorizationManager`, `AuthorizationSession`, `OAuthState`, `AuthClient` | `auth::Authorization` in `ClientOptions::authorization` (feature `auth`) |
@@ -167,7 +167,7 @@
 //! }
 //! ```
 //!
-//! Here, with `mcp-smol` and its feature `schemars`:
+//! Here, with `mcp-smol`:
 //!
 //! ```no_run
 //! use mcp_smol::{HandlerError, Router};

@@ -2,8 +2,7 @@
 //!
 //! A server is a [`Router`](crate::Router) with tools, and one line that serves it: over standard input and output
 //! for an application that starts the server as its child process, or over HTTP for applications that know its URL.
-//! Both need the feature `schemars` of `mcp-smol` or `mcp-hyper` for the examples on this page, and the crates
-//! `schemars` and `serde`.
+//! The examples on this page also need the crates `schemars` and `serde`.
 //!
 //! # Over standard input and output
 //!
@@ -30,9 +29,11 @@
 //! }
 //! ```
 //!
-//! The model sees the name, the description and the schema of the arguments, with the comments of their fields. On
-//! Unix, what the program prints goes to standard error, not into the protocol. Started by hand, the program waits
-//! in silence for a client.
+//! The model sees the name, the description and the schema of the arguments, with the comments of their fields. Started
+//! by hand, the program waits in silence for a client.
+//!
+//! On Unix, what the program prints from `run_stdio` on goes to standard error, not into the protocol. Before that,
+//! and on Windows, print with `eprintln!`.
 //!
 //! Applications read the command from a configuration file, such as `.mcp.json` (Claude Code) or `~/.cursor/mcp.json`:
 //!
@@ -77,9 +78,49 @@
 //! | `String`, `&str`, a number, a `bool` | its text |
 //! | `()` | an empty success |
 //! | a `Vec` of texts, or of [`ContentBlock`](crate::ContentBlock)s | all of them: text, images, sound, links |
-//! | `Structured(value)` of [`mcp_proto::front`] | JSON, whose schema the tool declares |
+//! | [`Structured`](crate::Structured)`(value)` | JSON, whose schema the tool declares |
 //! | a [`CallToolResult`](crate::CallToolResult) | what you put into it |
 //! | `Err(`[`HandlerError`](crate::HandlerError)`)` | the message, as a failed call; other errors convert by `?` |
+//!
+//! A tool without arguments takes [`NoArguments`](crate::NoArguments). This one returns structured content, which
+//! clients [read as a type](super::client#calls):
+//!
+//! ```
+//! use mcp_hyper::{NoArguments, Router, Structured};
+//! use schemars::JsonSchema;
+//! use serde::Serialize;
+//!
+//! #[derive(Serialize, JsonSchema)]
+//! struct Time {
+//!     hour: u8,
+//!     minute: u8,
+//! }
+//!
+//! let router = Router::new("clock", "1.0.0").tool("now", "Tells the time", async |NoArguments {}, _| {
+//!     Structured(Time { hour: 9, minute: 30 })
+//! });
+//! # // What the table says.
+//! # let router = router
+//! #     .tool("number", "", async |NoArguments {}, _| 1.5)
+//! #     .tool("bool", "", async |NoArguments {}, _| true)
+//! #     .tool("nothing", "", async |NoArguments {}, _| ())
+//! #     .tool("texts", "", async |NoArguments {}, _| vec!["a", "b"])
+//! #     .tool("typed", "", async |add: std::collections::BTreeMap<String, u8>, _| format!("{add:?}"))
+//! #     .tool("failure", "", async |NoArguments {}, _| { let n: u8 = "x".parse()?; Ok(n) });
+//! # let mut pair = mcp_proto::testing::pair(router);
+//! # let mut call = |tool: &'static str, arguments: serde_json::Value| {
+//! #     pair.run(async |client| client.call_tool(tool, arguments).await).unwrap()
+//! # };
+//! # let none = serde_json::json!({});
+//! # assert_eq!(call("now", none.clone()).structured::<serde_json::Value>().unwrap()["minute"], 30);
+//! # for (tool, text) in [("number", "1.5"), ("bool", "true"), ("nothing", ""), ("texts", "a\nb")] {
+//! #     assert_eq!(call(tool, none.clone()).text_content(), text);
+//! # }
+//! # let failure = call("failure", none);
+//! # assert!(failure.failed() && failure.text_content() == "invalid digit found in string");
+//! # let refused = call("typed", serde_json::json!({ "a": "text" }));
+//! # assert!(refused.failed() && refused.text_content().contains("invalid type: string \"text\", expected u8"));
+//! ```
 //!
 //! # State
 //!
@@ -104,7 +145,12 @@
 //!         let motto = motto.clone();
 //!         async move { format!("{motto}: {text}") }
 //!     });
-//! # drop(router);
+//! # let mut pair = mcp_proto::testing::pair(router);
+//! # for (tool, text) in [("add", "added"), ("quote", "Write it down: milk")] {
+//! #     let note = serde_json::json!({ "text": "milk" });
+//! #     let result = pair.run(async |client| client.call_tool(tool, note).await).unwrap();
+//! #     assert_eq!(result.text_content(), text);
+//! # }
 //! ```
 //!
 //! Handlers that are not `Send` belong to a [`Router::local`](crate::Router::local).
@@ -138,12 +184,13 @@
 //!
 //! # Resources and prompts
 //!
-//! A resource is a document that the application may read; a prompt is a message that the user may choose:
+//! A resource is a document that the application may read; a prompt is a message that the user may choose. Variables of
+//! templates and arguments of prompts are strings; fields that are numbers or `bool` are parsed:
 //!
 //! ```
 //! use mcp_hyper::schema::{Prompt, PromptArgument, Resource, ResourceTemplate};
 //! use mcp_hyper::{HandlerError, Router};
-//! # #[derive(serde::Deserialize)] struct Note { id: String }
+//! # #[derive(serde::Deserialize)] struct Note { id: u32 }
 //! # #[derive(serde::Deserialize)] struct Review { code: String }
 //!
 //! let mut review = Prompt::new("review");
@@ -152,12 +199,20 @@
 //! review.arguments = Some(vec![code]);
 //! let router = Router::new("notes", "1.0.0")
 //!     .resource(Resource::new("note:///today", "today"), async |_, _| "Buy milk")
-//!     .template(ResourceTemplate::new("note:///{id}", "note"), async |Note { id }, _| match id.as_str() {
-//!         "monday" => Ok("Water the plants"),
+//!     .template(ResourceTemplate::new("note:///{id}", "note"), async |Note { id }, _| match id {
+//!         7 => Ok("Water the plants"),
 //!         _ => Err(HandlerError::no_resource(format!("note:///{id}"))),
 //!     })
 //!     .prompt(review, async |Review { code }, _| format!("Review this code:\n{code}"));
-//! # drop(router);
+//! # let mut pair = mcp_proto::testing::pair(router);
+//! # for (uri, text) in [("note:///today", "Buy milk"), ("note:///7", "Water the plants")] {
+//! #     let read = pair.run(async |client| client.read_resource(uri).await).unwrap();
+//! #     assert!(format!("{:?}", read.contents).contains(text));
+//! # }
+//! # let missing = pair.run(async |client| client.read_resource("note:///8").await).unwrap_err();
+//! # assert!(missing.is_resource_not_found());
+//! # let prompt = pair.run(async |client| client.get_prompt("review", [("code", "1 + 1")]).await).unwrap();
+//! # assert!(format!("{:?}", prompt.messages).contains("Review this code:"));
 //! ```
 //!
 //! # More
@@ -168,5 +223,5 @@
 //! | add and remove tools while the server runs | [`Router::live`](crate::Router::live) |
 //! | return from a call at once and work on | [`Router::task_tool`](crate::Router::task_tool) |
 //! | let clients cache lists and results | [`Router::cache`](crate::Router::cache) |
-//! | limit the calls of each client: 20 a second and 40 at once by default | [`Router::tool_rate`](crate::Router::tool_rate) |
+//! | limit how often each client calls tools; by default only completions are limited | [`Router::tool_rate`](crate::Router::tool_rate) |
 //! | see all of it in one program | `mcp-hyper/examples/notebook.rs` |

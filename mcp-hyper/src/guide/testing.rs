@@ -17,8 +17,7 @@
 //!
 //! # A server
 //!
-//! The code under test is a function that returns the router. Typed arguments need the feature `schemars` of any of the
-//! crates.
+//! The code under test is a function that returns the router.
 //!
 //! ```
 //! use mcp_hyper::{HandlerError, Router};
@@ -67,9 +66,8 @@
 //! ```
 //! use std::sync::{Arc, Mutex};
 //!
-//! use mcp_hyper::schema::{ElicitResult, Json, Map};
-//! use mcp_hyper::{ClientContext, ClientHandlers, Context, ElicitParams, ElicitSchema, HandlerError, Router, Tool};
-//! use mcp_proto::front::NoArguments;
+//! use mcp_hyper::schema::{ElicitResult, Map};
+//! use mcp_hyper::{ClientContext, ClientHandlers, Context, ElicitParams, ElicitSchema, HandlerError, NoArguments, Router};
 //! use mcp_proto::testing;
 //! use serde_json::json;
 //!
@@ -90,8 +88,7 @@
 //!
 //! /// A server whose tool returns the user's answer.
 //! fn router() -> Router {
-//!     let tool = Tool::new("delete", "Deletes everything", Json::empty_object());
-//!     Router::new("notes", "1.0.0").tool_with(tool, async |NoArguments {}, cx: Context| {
+//!     Router::new("notes", "1.0.0").tool("delete", "Deletes everything", async |NoArguments {}, cx: Context| {
 //!         let question = ElicitParams::form("Delete everything?", ElicitSchema::empty());
 //!         let answer = cx.elicit("sure", question).await?;
 //!         Ok::<_, HandlerError>(answer.action.to_string())
@@ -117,37 +114,44 @@
 //!
 //! # Time
 //!
-//! Handlers and tests that wait use a clock that they share with the pair. Here progress extends the timeout, and the
-//! hard timeout ends a call whatever its progress:
+//! A handler that waits takes its timer as a parameter: in the program that of the runtime, such as
+//! `|time| async move { smol::Timer::after(time).await; }`, in a test that of a clock that the pair shares. Here progress
+//! extends the timeout, and the hard timeout ends a call whatever its progress:
 //!
 //! ```
 //! use std::sync::Arc;
 //! use std::time::Duration;
 //!
-//! use mcp_hyper::schema::Json;
-//! use mcp_hyper::{Context, Error, Router, Tool};
+//! use mcp_hyper::{Context, Error, NoArguments, Router};
 //! use mcp_proto::adapter::Clock;
-//! use mcp_proto::front::NoArguments;
 //! use mcp_proto::testing::{self, SimulatedClock};
 //! use serde_json::json;
 //!
 //! /// A tool that takes 200 s, and reports progress every 20 s.
-//! fn router(clock: Arc<SimulatedClock>) -> Router {
-//!     let tool = Tool::new("export", "Exports ten pages", Json::empty_object());
-//!     Router::new("reports", "1.0.0").tool_with(tool, move |NoArguments {}, cx: Context| {
-//!         let clock = clock.clone();
+//! fn router<F>(sleep: impl Fn(Duration) -> F + Clone + Send + Sync + 'static) -> Router
+//! where
+//!     F: Future<Output = ()> + Send + 'static,
+//! {
+//!     Router::new("reports", "1.0.0").tool("export", "Exports ten pages", move |NoArguments {}, cx: Context| {
+//!         let sleep = sleep.clone();
 //!         async move {
 //!             for page in 1..=10 {
-//!                 clock.sleep(Duration::from_secs(20)).await;
+//!                 sleep(Duration::from_secs(20)).await;
 //!                 cx.progress(page);
 //!             }
 //!             "exported"
 //!         }
 //!     })
 //! }
+//! # drop(router(|time| async move { smol::Timer::after(time).await; }));
 //!
 //! let clock = Arc::new(SimulatedClock::default());
-//! let mut pair = testing::pair(router(clock.clone())).clock(clock.clone());
+//! let timer = clock.clone();
+//! let router = router(move |time| {
+//!     let timer = timer.clone();
+//!     async move { timer.sleep(time).await }
+//! });
+//! let mut pair = testing::pair(router).clock(clock.clone());
 //!
 //! // No two reports are 30 s apart, which is the default timeout.
 //! let result = pair.run(async |client| client.call_tool("export", json!({})).await)?;
@@ -171,9 +175,35 @@
 //! | `seed` | sets the seed of ids and keys: the same seed gives the same run |
 //! | `transcript` | returns all messages so far with their times, a line each |
 //!
-//! A test that waits for something that cannot happen does not hang: it panics and quotes the last messages. That
-//! includes handlers that wait for a thread, a socket or the clock of the system, which are not part of the simulation.
-//! Pass such things to the handler as parameters, and a [`Clock`](mcp_proto::adapter::Clock) for the time.
+//! A test that waits for something that cannot happen does not hang: it panics and quotes the last messages. Threads,
+//! sockets and the timers of a runtime are not part of the simulation, whose time passes while they wait: a call whose
+//! handler waits for one times out at once. Pass such things to the handler as parameters.
+//!
+//! ```
+//! # use mcp_hyper::{Error, NoArguments, Router};
+//! # use serde_json::json;
+//! # use std::time::Duration;
+//! let router = Router::new("reports", "1.0.0").tool("export", "Exports a page", async |NoArguments {}, _| {
+//!     smol::Timer::after(Duration::from_secs(3600)).await;
+//! });
+//! let call = async |client: mcp_hyper::Client| client.call_tool("export", json!({})).await;
+//! assert!(matches!(mcp_proto::testing::pair(router).run(call), Err(Error::TimedOut { .. })));
+//! # // A test that cannot end.
+//! # let stuck = std::panic::catch_unwind(|| {
+//! #     let mut pair = mcp_proto::testing::pair(Router::new("reports", "1.0.0"));
+//! #     pair.run(async |client| {
+//! #         client.list_tools().await.unwrap();
+//! #         std::future::pending::<()>().await;
+//! #     });
+//! # });
+//! # let text = *stuck.unwrap_err().downcast::<String>().unwrap();
+//! # assert!(text.starts_with("the test waits for something that cannot happen") && text.contains("server/discover"), "{text}");
+//! # // An invalid router.
+//! # let tool = || Router::new("reports", "1.0.0").tool("export", "", async |NoArguments {}, _| ());
+//! # let twice = || tool().tool("export", "", async |NoArguments {}, _| ());
+//! # assert!(std::panic::catch_unwind(|| mcp_proto::testing::pair(tool())).is_ok());
+//! # assert!(std::panic::catch_unwind(|| mcp_proto::testing::pair(twice())).is_err());
+//! ```
 //!
 //! # Below the front
 //!
