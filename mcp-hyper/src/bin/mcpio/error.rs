@@ -4,6 +4,7 @@ use std::io;
 use std::process::ExitCode;
 
 use mcp_proto::auth::{Requirement, Scopes};
+use mcp_proto::consent::SafeText;
 use mcp_proto::front;
 use mcp_proto::peer::TransportError;
 use mcp_proto::peer::client::{CloseReason, ConnectError};
@@ -77,6 +78,13 @@ impl ErrorReport {
     fn with_peer_error(mut self, error: &ErrorObject) -> Self {
         self.0.code = Some(error.code);
         self.0.data = error.data.as_ref().and_then(|data| data.decode().ok());
+        // As the server wrote it: each output escapes it, JSON so that programs read the same text.
+        let safe = SafeText::block(&error.message).to_string();
+        if !safe.is_empty()
+            && let Some(at) = self.0.message.rfind(&safe)
+        {
+            self.0.message.replace_range(at..at + safe.len(), &error.message);
+        }
         self.with_kind("refused")
     }
 
