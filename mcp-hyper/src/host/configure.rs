@@ -26,6 +26,7 @@ pub(super) fn configure(shared: &Shared, settings: &Settings, config: &Config, l
                 state.approvals.insert(approval);
             }
             let old = std::mem::replace(&mut state.entries, entries);
+            state.requests.retain(|id, _| state.entries.contains_key(id));
             for (id, entry) in &old {
                 let new = state.entries.get(id);
                 // Another program behind the name has other tools.

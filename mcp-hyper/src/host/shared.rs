@@ -131,9 +131,12 @@ impl State {
 
     /// Ends a server whose file of variables is not the approved one, and asks the user about the file.
     pub(super) fn ask_again(&mut self, now: Instant, entry: &ServerEntry, request: ApprovalRequest) {
+        if self.entries.get(&entry.id()).is_none_or(|known| known.meaning() != entry.meaning()) {
+            return;
+        }
         self.approvals.revoke(request.path(), request.server());
         self.requests.insert(entry.id(), (entry.meaning(), request));
-        // A server that was removed meanwhile needs no approval.
+        // It is configured, so that it is known, unless the host is closed.
         let _ = self.plane.revoke_approval(now, entry.id());
     }
 

@@ -26,8 +26,12 @@ impl Approval {
         let mut digester = Digester::new("approval");
         digester.text(&entry.source().path);
         digester.text(entry.name());
-        digester.option(entry.source().folder(), Digester::text);
         digester.bytes(entry.spec().approved_content().as_bytes());
+        // Only of programs: approvals of URLs keep the form in which they were stored.
+        if let Some(folder) = entry.working_folder() {
+            digester.text("folder");
+            digester.text(&folder);
+        }
         let (path, server) = (entry.source().path.clone(), entry.name().into());
         Self { path, server, binding: digester.finish(), env_file: None }
     }
