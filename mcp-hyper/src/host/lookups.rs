@@ -60,7 +60,7 @@ impl Settings {
         let Some(file) = request.env_file().cloned() else { return request };
         let Some(content) = self.look_up(entry.clone(), file).await else { return request };
         let Ok(key) = random_key() else { return request };
-        // What is wrong with it is said when the server starts.
+        // A mistake in it is an error of the start.
         request.clone().with_env_file(&content, key).unwrap_or(request)
     }
 }

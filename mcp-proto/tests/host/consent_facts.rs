@@ -1,4 +1,4 @@
-//! What an approval is bound to, and what it says, beyond the text of the entry.
+//! Approvals beyond the text of the entry: logins, folders and files of variables.
 
 use mcp_proto::Secret;
 use mcp_proto::host::config::{

@@ -141,7 +141,7 @@ pub(super) fn pending_request(
             let content =
                 request.env_file().and_then(|file| look_up(file, entry.source().scope, configuration));
             let shown = content.map(|content| request.clone().with_env_file(&content, key));
-            // What is wrong with the file is said when the server starts.
+            // A mistake in the file is an error of the start.
             return Ok(Some(shown.and_then(Result::ok).unwrap_or(*request)));
         }
     };
