@@ -54,23 +54,37 @@ impl<'a> SafeText<'a> {
     /// other at most `next`. A first piece without room is empty.
     ///
     /// A terminal wraps a long line so that padded text within it passes for a line of the program. A program that
-    /// shows the pieces in rows of their own, each but the first behind a mark, shows whose text they are. Characters
-    /// beyond ASCII count as two columns.
+    /// shows the pieces in rows of their own, each but the first behind a mark, shows whose text they are. Short words
+    /// are not split. Characters beyond ASCII count as two columns.
     ///
     /// ```
     /// use mcp_proto::consent::SafeText;
     ///
-    /// assert_eq!(SafeText::wrap_line("one two three", 8, 4), ["one two ", "thre", "e"]);
+    /// assert_eq!(SafeText::wrap_line("one two three", 10, 8), ["one two ", "three"]);
+    /// assert_eq!(SafeText::wrap_line("one twenty-two", 10, 8), ["one twenty", "-two"]);
     /// ```
     pub fn wrap_line(text: &str, first: usize, next: usize) -> Vec<String> {
+        let next = next.max(2);
         let (mut rows, mut row) = (Vec::new(), String::new());
         let (mut room, mut filled) = (first, 0_usize);
         for character in SafeText::line(text).to_string().chars() {
-            let columns = if character.is_ascii() { 1 } else { 2 };
-            filled = filled.saturating_add(columns);
+            filled = filled.saturating_add(columns(character));
             if filled > room {
+                // The beginning of a word goes to the next row, unless it is long.
+                let word = row.rfind(' ').map_or(row.len(), |space| space.saturating_add(1));
+                let word = row.split_off(word);
+                let length = word.chars().map(columns).fold(0, usize::saturating_add);
+                let is_short = length.saturating_mul(2).saturating_add(columns(character)) <= next;
+                if !is_short {
+                    row.push_str(&word);
+                }
                 rows.push(core::mem::take(&mut row));
-                (room, filled) = (next.max(2), columns);
+                room = next;
+                filled = columns(character);
+                if is_short {
+                    row = word;
+                    filled = filled.saturating_add(length);
+                }
             }
             row.push(character);
         }
@@ -130,6 +144,11 @@ impl fmt::Display for SafeText<'_> {
             }
         }
     }
+}
+
+/// The most columns of a terminal that a character fills.
+const fn columns(character: char) -> usize {
+    if character.is_ascii() { 1 } else { 2 }
 }
 
 /// Strips the colour sequences at the beginning of a text.
@@ -235,9 +254,8 @@ mod tests {
             for (first, next) in [(0, 4), (3, 4), (7, 2), (80, 80)] {
                 let rows = SafeText::wrap_line(text, first, next);
                 assert_eq!(rows.concat(), SafeText::line(text).to_string());
-                let columns =
-                    |row: &String| row.chars().map(|c| if c.is_ascii() { 1 } else { 2 }).sum::<usize>();
-                assert!(columns(&rows[0]) <= first && rows[1..].iter().all(|row| columns(row) <= next));
+                let width = |row: &String| row.chars().map(columns).sum::<usize>();
+                assert!(width(&rows[0]) <= first && rows[1..].iter().all(|row| width(row) <= next));
             }
         }
     }

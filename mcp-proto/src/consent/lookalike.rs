@@ -54,8 +54,8 @@ const fn is_mark(character: char) -> bool {
 fn latin(character: char) -> char {
     let code = u32::from(character);
     let letter = |first: u32, alphabet: u32| {
-        let offset = u8::try_from(code.saturating_sub(first) % alphabet % 26).unwrap_or_default();
-        char::from(b'a'.saturating_add(offset))
+        let offset = code.saturating_sub(first).checked_rem(alphabet).unwrap_or_default() % 26;
+        char::from(b'a'.saturating_add(u8::try_from(offset).unwrap_or_default()))
     };
     match code {
         0xff01..=0xff5e => char::from_u32(code.saturating_sub(0xfee0)).unwrap_or(character),

@@ -126,9 +126,18 @@ impl Interpreter {
     }
 
     fn find(program: &str) -> Option<&'static Self> {
+        if program.starts_with('-') {
+            return None;
+        }
         let name = program_name(program);
         let unversioned = without_version(&name);
         INTERPRETERS.iter().find(|it| it.names.contains(&name.as_str()) || it.names.contains(&unversioned))
+    }
+
+    /// Whether the word may stand before the script, and none of the words after it belongs to it.
+    fn is_flag(&self, word: &str) -> bool {
+        let has_value = word.starts_with("--") && word.contains('=') && !self.takes_code(word);
+        has_value || self.flags.contains(&word)
     }
 
     /// Whether the word is code, or an option that code follows.
@@ -180,7 +189,7 @@ pub fn has_inline_code<W: AsRef<str>>(words: &[W]) -> bool {
         }
         let Some(interpreter) = Interpreter::find(word) else { continue };
         let mut following = following.iter().map(AsRef::as_ref);
-        let Some(first) = following.find(|word| !interpreter.flags.contains(word)) else { continue };
+        let Some(first) = following.find(|word| !interpreter.is_flag(word)) else { continue };
         if interpreter.takes_code(first) {
             return true;
         }
@@ -245,6 +254,7 @@ mod tests {
             "python server.py -c config.json",
             "python -u -m server -c config.json",
             "node server.js -p 3000 -e production",
+            "node --env-file=.env server.js -p 3000",
             "npx -y server -c config.json",
             "uvx server -c config.json",
             "sh server.sh -c",
@@ -262,8 +272,9 @@ mod tests {
     fn work_is_linear_in_the_words_of_a_command() {
         let words: Vec<&str> = ["python", "-x", "-W", "node", "-z"].repeat(100_000);
         assert!(!has_inline_code(&words));
-        let flags = ["python", "-u"].repeat(100_000);
-        assert!(!has_inline_code(&flags));
+        for words in [["python", "-u"], ["python", "--a=b"], ["--a=/python", "--a=/node"]] {
+            assert!(!has_inline_code(&words.repeat(100_000)));
+        }
     }
 
     #[test]

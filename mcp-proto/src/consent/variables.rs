@@ -1,7 +1,7 @@
 //! Environment variables by what they can do to the program that gets them.
 
-/// Whether a value of this environment variable changes neither the code that a program runs nor where it connects: the
-/// variable sets a language, a time zone, a terminal or a level of logging, or its name is that of a credential.
+/// Whether a value of this environment variable can do no harm: the variable sets a language, a time zone, a terminal, a
+/// level of logging, or a similar choice of the program itself.
 ///
 /// All others may load code, redirect connections or choose files, in a way that depends on the program, so the user
 /// must see their values. Names are compared as they are written.
@@ -10,12 +10,10 @@
 /// use mcp_proto::consent::is_harmless_variable;
 ///
 /// assert!(is_harmless_variable("LOG_LEVEL") && is_harmless_variable("LC_ALL"));
-/// assert!(is_harmless_variable("SEARCH_API_KEY"));
 /// assert!(!is_harmless_variable("NODE_OPTIONS") && !is_harmless_variable("SEARCH_URL"));
 /// ```
 pub fn is_harmless_variable(name: &str) -> bool {
-    const NAMES: [&str; 24] = [
-        "API_KEY",
+    const NAMES: [&str; 22] = [
         "CI",
         "CLICOLOR",
         "COLORTERM",
@@ -37,15 +35,10 @@ pub fn is_harmless_variable(name: &str) -> bool {
         "RUST_BACKTRACE",
         "RUST_LOG",
         "TERM",
-        "TOKEN",
         "TZ",
     ];
-    // A warning at each credential, which most servers need, would hide the warnings that matter.
-    const ENDINGS: [&str; 5] = ["_API_KEY", "_LOG_LEVEL", "_PASSWORD", "_SECRET", "_TOKEN"];
-    let is_known = name.starts_with("LC_")
-        || NAMES.contains(&name)
-        || ENDINGS.iter().any(|ending| name.ends_with(ending));
-    is_known && !is_loader_variable(name)
+    let is_level = name.ends_with("_LOG_LEVEL") && !is_loader_variable(name);
+    is_level || name.starts_with("LC_") || NAMES.contains(&name)
 }
 
 /// Whether this environment variable is known to make a program, or the programs that it starts, load other code, run

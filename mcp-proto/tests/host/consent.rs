@@ -62,7 +62,9 @@ fn request_shows_everything_that_the_approval_covers() {
   does not offer the tool: write
   may start for: any time
   may answer within: any time
-  warning: the program decides what the variable KEY changes: read its value"
+  warning: the program decides what the variable API_KEY changes: read its value
+  warning: the program decides what the variable KEY changes: read its value
+  warning: the program decides what the variable TOKEN changes: read its value"
     );
     assert!(!format!("{request:?}").contains("two words"));
 }
@@ -128,14 +130,17 @@ fn request_warns_of_every_variable_that_is_not_known_to_be_harmless() {
         "HTTPS_PROXY",
         "NODE_EXTRA_CA_CERTS",
         "DOCKER_HOST",
-        "LD_PRELOAD_TOKEN",
+        "NPM_CONFIG_LOG_LEVEL",
     ] {
-        let json = serde_json::json!({ "command": "x", "env": { name: "y", "SEARCH_API_KEY": "z" } });
+        let json = serde_json::json!({ "command": "x", "env": { name: "y", "FASTMCP_LOG_LEVEL": "z" } });
         assert_eq!(warnings(&json.to_string()), [ApprovalWarning::LoadsCode(name.into())]);
     }
-    let json = r#"{ "command": "x", "env": { "LOG_LEVEL": "debug", "PLUGINS": "./a", "lang": "b" } }"#;
+    let json =
+        r#"{ "command": "x", "env": { "LOG_LEVEL": "debug", "PLUGINS": "./a", "lang": "b", "PATH": "/" } }"#;
     let unknown = |name: &str| ApprovalWarning::UnknownVariable(name.into());
-    assert_eq!(warnings(json), [unknown("PLUGINS"), unknown("lang")]);
+    // Those that are known to choose code come first.
+    let loads = ApprovalWarning::LoadsCode("PATH".into());
+    assert_eq!(warnings(json), [loads, unknown("PLUGINS"), unknown("lang")]);
 }
 
 #[test]

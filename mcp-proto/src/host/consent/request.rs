@@ -132,7 +132,11 @@ impl fmt::Display for ApprovalRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a project asks to use a server:")?;
         self.lines.iter().try_for_each(|line| write_rows(f, line.label, &line.text))?;
-        self.warnings.iter().try_for_each(|warning| write!(f, "\n  warning: {warning}"))
+        self.warnings.iter().try_for_each(|warning| match warning.to_string() {
+            // A longer one has a text of the file.
+            long if long.len() > 100 => write_rows(f, "warning", &long),
+            short => write!(f, "\n  warning: {short}"),
+        })
     }
 }
 
@@ -350,11 +354,11 @@ fn warnings(spec: &ServerSpec) -> Vec<ApprovalWarning> {
             if words.first().is_some_and(|program| runs_commands(program)) || has_inline_code(&words) {
                 warnings.push(ApprovalWarning::Shell);
             }
-            let names = stdio.env.keys().filter(|name| !is_harmless_variable(name)).cloned();
-            warnings.extend(names.map(|name| match is_loader_variable(&name) {
-                true => ApprovalWarning::LoadsCode(name),
-                false => ApprovalWarning::UnknownVariable(name),
-            }));
+            let (loaders, others): (Vec<_>, Vec<_>) =
+                stdio.env.keys().cloned().partition(|name| is_loader_variable(name));
+            warnings.extend(loaders.into_iter().map(ApprovalWarning::LoadsCode));
+            let unknown = others.into_iter().filter(|name| !is_harmless_variable(name));
+            warnings.extend(unknown.map(ApprovalWarning::UnknownVariable));
             &stdio.command
         }
         TransportSpec::Http(http) => {

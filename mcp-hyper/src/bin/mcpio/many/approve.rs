@@ -166,7 +166,7 @@ fn show_request(person: &mut TerminalPrompt<impl std::io::BufRead>, request: &Ap
         print_marked(person, start, [line.text.as_str()]);
     }
     for warning in request.warnings() {
-        person.print(styled(BAD, format_args!("  Warning: {warning}.")));
+        print_marked(person, styled(BAD, "  Warning: "), [format!("{warning}.").as_str()]);
     }
     person.print("Any change of this asks again. The content of programs and scripts is not part of it.");
 }
