@@ -12,9 +12,11 @@ use crate::command::Command;
 /// A command to show to a user, who agrees before it runs: see [`Command::preview`].
 ///
 /// Its `Display` text omits nothing: a long command fills several rows, each of them behind `    | `, so that no argument
-/// passes for another line. `Debug` omits the command, which may have secrets. A host should show it before the first run of a command that came from a
-/// configuration or a link, let the user decline, and run nothing without consent. The program runs with all the
-/// rights of this process; where that is too much, put a sandbox around it.
+/// passes for another line. `Debug` omits the command, which may have secrets.
+///
+/// A host should show it before the first run of a command that came from a configuration or a link, let the user
+/// decline, and run nothing without consent. The program runs with all the rights of this process; where that is too
+/// much, put a sandbox around it.
 ///
 /// ```
 /// use mcp_smol::{Command, Risk};
