@@ -101,7 +101,7 @@ async fn host() -> std::io::Result<()> {
     let text = json!({ "mcpServers": servers }).to_string();
     let file = ConfigFile::parse(Source::user("/idle.json"), text.as_bytes());
     let options = HostOptions::new("benchmark", "1.0.0").config(Config::merge([file]));
-    let (host, driver) = options.control(|control| control.startup_gate = Duration::from_mins(1)).start();
+    let (host, driver) = options.start();
     smol::spawn(driver).detach();
     host.ready().await;
     assert!(host.servers().iter().all(|server| server.status == Status::Connected));

@@ -23,8 +23,8 @@ use super::pause::GrowingPause;
 use super::shared::Shared;
 use super::stop::Stop;
 
-/// The pauses before changed lists are read again: short enough for people, and at last a sixth of a minute for a server
-/// that changes them without end.
+/// The pauses before changed lists are read again: a burst of changes is read once, and a server that changes its lists
+/// without end is read every ten seconds.
 const FIRST_REREAD: Duration = Duration::from_millis(50);
 const LONGEST_REREAD: Duration = Duration::from_secs(10);
 

@@ -436,7 +436,8 @@ impl Host {
         )
     }
 
-    /// Makes a request of any method to the server of this name. No filter of tools applies to it.
+    /// Makes a request of any method to the server of this name. No filter of tools applies to it, and no
+    /// pin.
     pub fn request<M>(&self, server: &str, params: M::Params) -> HostRequest<M>
     where
         M: Method<Params: Send + Sync, Result: Send>,

@@ -153,7 +153,7 @@ impl Lists<'_> {
             let Some((report, is_visible)) = act(catalogue, &name) else { return };
             shared.command(|state, _| {
                 if is_visible || report.pins_changed {
-                    // What the user has approved must not be lost; the rest is only a cache.
+                    // Approved definitions must not be lost; lists can be read again.
                     let is_urgent = report.pins_changed && entry.source().scope == Scope::Project;
                     state.unsaved.add(entry.id(), is_urgent);
                 }

@@ -216,6 +216,10 @@ impl HostOptions {
     }
 
     /// Changes the configuration of the client of each connection. Timeouts, era and name are already set.
+    ///
+    /// With the feature `schema-validate` of `mcp-proto`, a result without the structured content that its tool declares
+    /// fails; with [`tolerate_missing_output`](ClientConfig::tolerate_missing_output) it is a diagnostic among the events
+    /// of the server's [client](super::Host::client).
     pub fn configure_clients(
         mut self,
         configure: impl Fn(&ServerEntry, &mut ClientConfig) + Send + Sync + 'static,

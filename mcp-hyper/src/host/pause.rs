@@ -6,8 +6,8 @@ use mcp_proto::Instant;
 
 /// The pauses before pieces of work that a server can demand at will, such as reading its lists again.
 ///
-/// Each is twice as long as the one before, until the server was quiet for the longest. What else it demands during a
-/// pause is done with the rest.
+/// Each is twice as long as the one before, up to the longest. After a quiet time of that length they begin anew. Work
+/// that is demanded during a pause is done at its end.
 #[derive(Debug)]
 pub(super) struct GrowingPause {
     first: Duration,

@@ -85,7 +85,7 @@ impl State {
         self.wake_waiting();
     }
 
-    /// Lets those who wait look at the state again.
+    /// Wakes the tasks that wait for a state, which check it again.
     pub(super) fn wake_waiting(&mut self) {
         self.wakes.append(&mut self.waiting);
     }

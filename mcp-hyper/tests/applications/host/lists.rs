@@ -85,7 +85,7 @@ fn prompts_resources_and_instructions_are_listed() {
     });
 }
 
-/// Counts what is written.
+/// A storage that counts its writes and has no values.
 #[derive(Clone, Default)]
 struct CountingStorage(Arc<AtomicUsize>);
 

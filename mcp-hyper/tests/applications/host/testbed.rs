@@ -103,7 +103,6 @@ pub(crate) fn project(servers: Value) -> Config {
 /// Options of a host that reconnects quickly.
 pub(crate) fn options(config: Config) -> HostOptions {
     HostOptions::new("test", "1").config(config).proxy(Proxy::none()).control(|control| {
-        control.startup_gate = Duration::from_secs(8);
         control.backoff.first = Duration::from_millis(20);
         control.backoff.longest = Duration::from_millis(100);
         control.slow_backoff.first = Duration::from_millis(100);

@@ -1,7 +1,8 @@
 use mcp_proto::host::tools::{
-    Catalogue, Conversation, ConversationSettings, LookupError, SearchRequest, ToolIndex, ToolPattern,
+    Catalogue, Conversation, ConversationSettings, Entry, LookupError, SearchRequest, ToolIndex, ToolPattern,
 };
-use mcp_proto::schema::Json;
+use mcp_proto::schema::{Json, Tool};
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::{add, described, tool};
@@ -163,5 +164,38 @@ fn search_results_tell_words_of_servers_from_those_of_the_host() {
 fn invalid_arguments_of_the_search_are_refused() {
     for arguments in [json!({}), json!([]), json!({ "query": 7 }), json!({ "query": "a", "limit": -1 })] {
         assert!(SearchRequest::from_arguments(&Json::from(arguments)).is_err());
+    }
+}
+
+proptest! {
+    #[test]
+    fn server_within_its_share_is_shown_whole_and_the_budget_is_kept(
+        servers in prop::collection::vec(prop::collection::vec(("[ft]", 0..200usize), 1..8), 1..6),
+        definition_bytes in 0..3000usize,
+        has_favourites in any::<bool>(),
+    ) {
+        let mut catalogue = Catalogue::default();
+        let count = servers.len();
+        for (number, tools) in servers.iter().enumerate() {
+            let tools = tools.iter().enumerate();
+            let tools = tools.map(|(n, (kind, bytes))| described(&format!("{kind}{n}"), &"x".repeat(*bytes)));
+            add(&mut catalogue, &format!("s{number}"), tools.collect());
+        }
+        let favourites = if has_favourites { patterns(&["*/f*"]) } else { vec![] };
+        let settings = ConversationSettings { favourites, definition_bytes, ..Default::default() };
+        let selection = Conversation::new(settings).select(&catalogue);
+        let size = |server: &str, of: &mut dyn Iterator<Item = Entry<'_, Tool>>| -> usize {
+            of.filter(|tool| tool.server == server).map(|tool| tool.definition().bytes()).sum()
+        };
+        let mut shown_bytes = 0;
+        for server in catalogue.servers() {
+            let all = size(server, &mut catalogue.tools());
+            let shown = size(server, &mut selection.tools.iter().copied());
+            prop_assert!(shown == all || all > definition_bytes / count, "{server}: {shown} of {all}");
+            shown_bytes += shown;
+        }
+        prop_assert!(shown_bytes <= definition_bytes);
+        prop_assert_eq!(selection.tools.len() + selection.deferred, catalogue.tools().count());
+        prop_assert_eq!(selection.search.is_some(), selection.deferred > 0);
     }
 }
