@@ -42,8 +42,8 @@ pub struct ConversationSettings {
     ///
     /// Default 64 KiB, some 16,000 tokens: a tenth of a usual context.
     pub definition_bytes: usize,
-    /// How many bytes of definitions of found tools are shown besides. The oldest leave first, those within an equal
-    /// share of their server last; the newest of each server stays.
+    /// How many bytes of definitions of found tools are shown besides. The oldest leave first, but those within an equal
+    /// share of their server last; the newest stays.
     ///
     /// Default 32 KiB.
     pub found_bytes: usize,
@@ -231,7 +231,7 @@ impl Conversation {
 
     /// The found ones of these tools, the newest last.
     ///
-    /// First come those within the share of their server, with at least its newest, then others while there is room.
+    /// First come the newest and those within the share of their server, then others while there is room.
     fn shown_found<'a>(&self, others: &[Candidate<'a>]) -> Vec<Entry<'a, Tool>> {
         let others: BTreeMap<&str, _> = others.iter().map(|other| (other.tool.name, *other)).collect();
         let newest_first: Vec<_> =
@@ -241,19 +241,17 @@ impl Conversation {
         let share = room.checked_div(servers.len()).unwrap_or(room);
         let mut shown = BTreeSet::new();
         let mut used: BTreeMap<&str, usize> = BTreeMap::new();
-        for Candidate { tool, bytes } in &newest_first {
+        for (age, Candidate { tool, bytes }) in newest_first.iter().enumerate() {
             let used = used.entry(tool.server).or_default();
-            let is_newest = *used == 0;
             // Also of a tool without room, so that no older one of the server takes its place.
             *used = used.saturating_add(*bytes);
-            if is_newest || *used <= share {
+            if age == 0 || *used <= share {
                 room = room.saturating_sub((*bytes).min(share));
                 shown.insert(tool.name);
             }
         }
         for Candidate { tool, bytes } in &newest_first {
-            if !shown.contains(tool.name) {
-                let Some(left) = room.checked_sub(*bytes) else { break };
+            if let Some(left) = room.checked_sub(*bytes).filter(|_| !shown.contains(tool.name)) {
                 room = left;
                 shown.insert(tool.name);
             }

@@ -77,6 +77,10 @@ fn found_tool_is_shown_whatever_its_size() {
     // It hides no tool of another server.
     let names = ["mcp__search", "mcp__a__tool07", "mcp__c__large"];
     assert_eq!(shown(&mut conversation, &catalogue), names);
+    // It leaves when another one follows.
+    find(&mut conversation, &catalogue, "other");
+    let names = ["mcp__search", "mcp__a__tool07", "mcp__b__other"];
+    assert_eq!(shown(&mut conversation, &catalogue), names);
 }
 
 #[test]
