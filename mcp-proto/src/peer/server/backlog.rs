@@ -188,7 +188,7 @@ impl Server {
 
     /// Holds a notification behind held requests; returns it if there are none.
     pub(super) fn queue_notification(&mut self, notification: Notification) -> Option<Notification> {
-        let has_room = !self.backlog.is_overflowing() && !self.is_over_budget();
+        let has_room = !self.backlog.is_overflowing() && !self.is_over_budget;
         if self.backlog.is_empty() || !has_room || !matches!(self.phase, Phase::Open) {
             return Some(notification);
         }
@@ -203,7 +203,7 @@ impl Server {
         if request.method == *Ping::NAME || is_duplicate() {
             return ArrivalAction::Dispatch;
         }
-        if self.is_over_budget() {
+        if self.is_over_budget {
             return ArrivalAction::RefuseOverBudget;
         }
         if held_elsewhere || (self.backlog.is_empty() && !self.is_congested(out)) {
@@ -274,11 +274,6 @@ impl Server {
     /// Whether held messages can be dispatched now.
     pub(super) fn is_release_due(&self) -> bool {
         self.can_release() && !self.backlog.is_blocked()
-    }
-
-    /// Whether the byte budget has no room for the message that is being handled.
-    fn is_over_budget(&self) -> bool {
-        matches!(self.charge, Some(Err(OverBudgetError)))
     }
 
     /// Whether the client leaves so much unread that no further request is dispatched.

@@ -43,7 +43,9 @@ use crate::peer::progress_pacer::{ProgressPacer, ProgressRate};
 use crate::peer::{
     Inbound, InboundId, LostReason, MessageKind, Outbound, Outbox, Outcome, Principal, RequestId,
 };
-use crate::quota::{BytePermit, OverBudgetError};
+use crate::quota::BytePermit;
+#[cfg(all(feature = "std", feature = "http"))]
+use crate::quota::OverBudgetError;
 use crate::rpc::{ErrorId, ErrorObject, Id, code, write};
 use crate::schema::{
     Era, Json, LoggingLevel, Method, MethodInfo, Number, ProgressParams, Revision, SubscriptionsListen,
@@ -105,9 +107,9 @@ struct PendingRequest {
     _charge: MessageCharge,
 }
 
-/// The byte budget's permit for a message, which its requests share, or that there is no room for it. `None` where the
-/// transport charges for its requests by itself.
-type MessageCharge = Option<Result<Arc<BytePermit>, OverBudgetError>>;
+/// The byte budget's permit for a message, which its requests share. `None` where the transport charges for its requests
+/// by itself.
+type MessageCharge = Option<Arc<BytePermit>>;
 
 /// The server role of one connection, without its transport.
 ///
@@ -131,6 +133,8 @@ pub struct Server {
     backlog: Backlog,
     /// The charge for the message that is being handled.
     charge: MessageCharge,
+    /// Whether the byte budget has no room for that message.
+    is_over_budget: bool,
     subscriptions: LazyBox<Subscriptions>,
     /// When to retry change notifications that found no room.
     notify_again_at: Option<Instant>,
@@ -176,6 +180,7 @@ impl Server {
             stored_bytes: 0,
             backlog: Backlog::default(),
             charge: None,
+            is_over_budget: false,
             subscriptions: LazyBox::new(),
             notify_again_at: None,
             outbound: LazyBox::new(),
@@ -220,6 +225,12 @@ impl Server {
         self.inbound.find(id).is_some()
     }
 
+    /// The method of an unanswered request of the client, if the protocol defines it.
+    #[cfg(feature = "std")]
+    pub(crate) fn method(&self, request: InboundId) -> Option<&'static str> {
+        self.inbound.get(request)?.1.info.map(|info| info.name)
+    }
+
     /// The id of an unanswered request of the client, as on the wire.
     pub(crate) fn wire_id(&self, request: InboundId) -> Option<&Id> {
         self.inbound.get(request).map(|(id, _)| id)
@@ -252,7 +263,8 @@ impl Server {
     /// no room for it, they are refused; pings, responses and notifications are handled all the same.
     #[cfg(all(feature = "std", feature = "http"))]
     pub(crate) fn charge_message(&mut self, charged: Option<Result<BytePermit, OverBudgetError>>) {
-        self.charge = charged.map(|charged| charged.map(Arc::new));
+        self.is_over_budget = matches!(charged, Some(Err(OverBudgetError)));
+        self.charge = charged.and_then(Result::ok).map(Arc::new);
     }
 
     /// Compares the `_meta` of the next request with this one, and stores it for [`take_meta`](Self::take_meta).
