@@ -77,7 +77,7 @@
 //!
 //! **Nothing is spawned.** `rmcp` runs each connection and each handler as a Tokio task. Here the task that polls the
 //! driver also runs the handlers, in turns: a handler that blocks or computes for long stops its connection. Move such
-//! work to a thread and await that.
+//! work to a thread and await that. [`Router::spawn_handlers`](crate::Router::spawn_handlers) makes each handler a task.
 //!
 //! **Tokio is not needed**, and can be used: `tokio::spawn(driver)` works with the default features. The feature
 //! `tokio` replaces the sockets and timers as well.

@@ -155,6 +155,11 @@
 //!
 //! Handlers that are not `Send` belong to a [`Router::local`](crate::Router::local).
 //!
+//! Handlers take turns on the thread of their server: one that blocks (a sleep of the thread, a long computation, a
+//! synchronous client) stops every client, and is an event of the server after a second. Await such work on another
+//! thread (`smol::unblock`, `tokio::task::spawn_blocking`), or make each handler a task of your executor:
+//! [`Router::spawn_handlers`](crate::Router::spawn_handlers).
+//!
 //! # During a call
 //!
 //! A handler reports progress, logs, and asks the user by a form or a page. The same code works with clients of every

@@ -94,7 +94,8 @@
 //! - No waker, handler, destructor or I/O runs under a lock. Parameters of custom methods are serialized under it:
 //!   their `Serialize` must not use the handles.
 //! - The driver polls handlers, each only after its own waker was called. A handler that computes for long blocks the
-//!   connection and belongs on a thread. The handler of a cancelled request is dropped. If a handler panics, the server
+//!   connection and belongs on a thread; one that takes more than a second is reported, and `Router::spawn_handlers`
+//!   makes each a task of its own. The handler of a cancelled request is dropped. If a handler panics, the server
 //!   answers its request with [`INTERNAL_ERROR`](crate::rpc::code::INTERNAL_ERROR), and the connection goes on.
 //! - The driver of a [`SendHandlers`] router is `Send`; the handlers of a [`LocalHandlers`] router need not be.
 //! - Event queues of listeners are bounded, and dropped events are counted: [`Events`].
@@ -105,6 +106,8 @@ pub(crate) mod client;
 
 #[cfg(feature = "server")]
 mod attachments;
+#[cfg(feature = "server")]
+mod blocked_handler;
 pub(crate) mod clock;
 #[cfg_attr(not(feature = "client"), path = "no_close_reason.rs")]
 mod close_reason;
@@ -126,6 +129,8 @@ mod request_slots;
 mod running_handlers;
 mod shared;
 mod signal;
+#[cfg(feature = "server")]
+mod spawned_handler;
 #[cfg(feature = "tracing")]
 pub mod trace;
 #[cfg(not(feature = "tracing"))]
@@ -171,6 +176,7 @@ pub use handler::{arguments::DescribedArguments, json_schema::Structured};
 #[cfg(feature = "server")]
 pub use {
     attachments::Attachments,
+    blocked_handler::BlockedHandler,
     handler::arguments::{Arguments, NoArguments},
     handler::context::Context,
     handler::notification_context::NotificationContext,
@@ -179,4 +185,5 @@ pub use {
     handler::server_requests::{ElicitationCompletion, InputFuture},
     router::{LimitedCall, LiveRouter, RateExceeded, Router, RouterError, ServedRouter, TemplateError},
     server::{ServerEvent, ServerHandle},
+    spawned_handler::SpawnedHandler,
 };

@@ -7,6 +7,11 @@ use core::ops::Deref;
 
 use super::reply::Reply;
 use super::running_handlers::{LocalFuture, SendFuture};
+#[cfg(feature = "server")]
+use super::{
+    handler::context::Context,
+    spawned_handler::{AwaitedHandler, Spawner},
+};
 
 /// Whether handlers, and so the driver that runs them, may move between threads: [`SendHandlers`] or [`LocalHandlers`].
 pub trait HandlerMode: sealed::Sealed + Clone + Sized + 'static {
@@ -24,6 +29,15 @@ pub trait HandlerMode: sealed::Sealed + Clone + Sized + 'static {
     /// Wraps a `Send` future, which is valid in either mode.
     #[doc(hidden)]
     fn wrap_future(future: SendFuture<Reply>) -> Self::HandlerFuture;
+
+    /// Makes a handler run as a task of its own, where handlers are `Send`.
+    #[cfg(feature = "server")]
+    #[doc(hidden)]
+    fn spawn(
+        handler: Self::HandlerFuture,
+        context: Option<Context>,
+        spawner: &Spawner,
+    ) -> Self::HandlerFuture;
 }
 
 /// Handlers and their futures are `Send`, and so is the driver: it can run on a multi-threaded executor.
@@ -54,6 +68,15 @@ impl HandlerMode for SendHandlers {
     fn wrap_future(future: SendFuture<Reply>) -> Self::HandlerFuture {
         future
     }
+
+    #[cfg(feature = "server")]
+    fn spawn(
+        handler: Self::HandlerFuture,
+        context: Option<Context>,
+        spawner: &Spawner,
+    ) -> Self::HandlerFuture {
+        AwaitedHandler::boxed(handler, context, spawner.clone())
+    }
 }
 
 impl HandlerMode for LocalHandlers {
@@ -62,6 +85,11 @@ impl HandlerMode for LocalHandlers {
 
     fn wrap_future(future: SendFuture<Reply>) -> Self::HandlerFuture {
         future
+    }
+
+    #[cfg(feature = "server")]
+    fn spawn(handler: Self::HandlerFuture, _: Option<Context>, _: &Spawner) -> Self::HandlerFuture {
+        handler
     }
 }
 

@@ -78,7 +78,8 @@ impl<F: Future + Unpin> RunningHandlers<F> {
         mut done: impl FnMut(InboundId, Result<F::Output, HandlerPanic>, RequestSpan),
     ) {
         self.take_ready();
-        while let Some((request, output, span)) = self.poll_next(&mut stalled) {
+        let poll = |_, future: &mut F, cx: &mut Context<'_>| core::pin::Pin::new(future).poll(cx);
+        while let Some((request, output, span)) = self.poll_next(poll, &mut stalled) {
             done(request, output, span);
         }
     }
@@ -90,10 +91,11 @@ impl<F: Future + Unpin> RunningHandlers<F> {
         }
     }
 
-    /// Polls the ready handlers in turn until one finishes, and returns its output and span; `None` once each was polled.
-    /// `stalled` may end a handler that waits and has not woken itself.
+    /// Polls the ready handlers in turn by `poll` until one finishes, and returns its output and span; `None` once each was
+    /// polled. `stalled` may end a handler that waits and has not woken itself.
     pub(in crate::front) fn poll_next(
         &mut self,
+        mut poll: impl FnMut(InboundId, &mut F, &mut Context<'_>) -> Poll<F::Output>,
         mut stalled: impl FnMut(&mut F) -> Option<F::Output>,
     ) -> Option<(InboundId, Result<F::Output, HandlerPanic>, RequestSpan)> {
         while let Some(request) = self.ready.pop_front() {
@@ -103,7 +105,7 @@ impl<F: Future + Unpin> RunningHandlers<F> {
             let polled = span.in_scope(|| {
                 catch_panic(|| {
                     let mut cx = Context::from_waker(waker);
-                    match core::pin::Pin::new(&mut *future).poll(&mut cx) {
+                    match poll(request, future, &mut cx) {
                         Poll::Pending if !state.is_queued() => {
                             stalled(future).map_or(Poll::Pending, Poll::Ready)
                         }

@@ -257,6 +257,21 @@ impl Drop for RequestSpan {
     }
 }
 
+/// The span in which a handler runs.
+pub(in crate::front) struct HandlerSpan(Span);
+
+impl HandlerSpan {
+    /// The span that is entered now.
+    pub(super) fn current() -> Self {
+        Self(Span::current())
+    }
+
+    /// Runs code within the span.
+    pub(super) fn in_scope<T>(&self, run: impl FnOnce() -> T) -> T {
+        self.0.in_scope(run)
+    }
+}
+
 /// How a request ended.
 pub(in crate::front) struct SpanEnd {
     outcome: &'static str,

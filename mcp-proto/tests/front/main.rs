@@ -52,6 +52,7 @@ mod server_requests;
 mod server_rules;
 #[cfg(feature = "tracing")]
 mod spans;
+mod spawned;
 mod subscription_access;
 mod task_input;
 mod task_stores;

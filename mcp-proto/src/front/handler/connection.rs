@@ -3,10 +3,11 @@
 use alloc::sync::Arc;
 use core::task::{Poll, Waker};
 
-use crate::UnixTime;
+use crate::front::BlockedHandler;
 use crate::front::request_slots::RequestLink;
 use crate::peer::{AnyParams, InboundId, RequestError};
 use crate::schema::{LoggingMessageParams, NotificationInfo, ProgressParams};
+use crate::{Instant, UnixTime};
 
 /// The connection of a handler's client. The server implements it for each of its transports.
 pub(in crate::front) trait HandlerConnection: Send + Sync {
@@ -60,7 +61,12 @@ pub(in crate::front) trait HandlerConnection: Send + Sync {
     /// Whether each request of a legacy client has its own stream, which carries the server's requests on its behalf.
     fn has_streams(&self) -> bool;
 
+    /// Reports the handler of a request, which kept the driver for long.
+    fn handler_blocked(&self, request: InboundId, blocked: BlockedHandler);
+
     // --- Time ---
+
+    fn now(&self) -> Instant;
 
     /// The time of day.
     fn unix_time(&self) -> UnixTime;

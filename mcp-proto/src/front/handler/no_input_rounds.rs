@@ -61,6 +61,14 @@ impl InputRounds {
         match *self {}
     }
 
+    pub(in crate::front) fn start_task_poll(&self) {
+        match *self {}
+    }
+
+    pub(in crate::front) fn end_task_poll(&self) -> bool {
+        match *self {}
+    }
+
     pub(in crate::front) fn suspend_if_stalled(&self, _: &InboundRequest) -> Option<RoundReply> {
         match *self {}
     }

@@ -2,9 +2,10 @@
 
 use alloc::string::String;
 
+use crate::front::BlockedHandler;
 use crate::front::events::ListenerEvent;
 
-/// A change in the resource subscriptions of a server over HTTP, over all its clients.
+/// An event of a server over HTTP: mostly a change in the resource subscriptions of all its clients.
 ///
 /// Its clients are listening clients of 2026-07-28 and sessions of earlier revisions. A server that watches files, for
 /// example, learns here which files to watch.
@@ -22,6 +23,8 @@ pub enum HttpServerEvent {
         /// The resource.
         uri: String,
     },
+    /// A handler blocked the driver or the task of its request, for the log.
+    HandlerBlocked(BlockedHandler),
     /// This listener lost events, because it did not take them in time.
     ///
     /// [`HttpHandle::subscribed_resources`](super::HttpHandle::subscribed_resources) returns the current subscriptions.

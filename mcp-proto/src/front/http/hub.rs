@@ -14,6 +14,8 @@ use std::sync::Mutex;
 use super::broadcast::{Broadcast, BroadcastQueue};
 use super::events::HttpServerEvent;
 use crate::Instant;
+use crate::front::BlockedHandler;
+use crate::front::blocked_handler::BlockedHandlerSink;
 use crate::front::events::{EventSource, Listeners, QueuedEvent};
 use crate::front::router::ChangeListener;
 use crate::front::signal::{Signal, Wakers, lock};
@@ -227,7 +229,20 @@ pub(super) struct Subscriber {
     topics: InlineMap<Topic, ()>,
 }
 
+impl BlockedHandlerSink for Hub {
+    fn report(&self, blocked: BlockedHandler) {
+        let mut wakers = Wakers::default();
+        let bytes = blocked.bytes();
+        lock(&self.0).listeners.publish(&HttpServerEvent::HandlerBlocked(blocked), bytes, &mut wakers);
+        wakers.release();
+    }
+}
+
 impl Subscriber {
+    pub(super) fn hub(&self) -> &Arc<Hub> {
+        &self.hub
+    }
+
     pub(super) fn mailbox(&self) -> &Arc<Mailbox> {
         &self.mailbox
     }

@@ -159,7 +159,9 @@ fn activate(session: Session, subscriber: Subscriber, clock: Arc<dyn Clock>) -> 
         closing: false,
         deadline: None,
     };
-    Arc::new(Shared::with_signal(signal, ServerCore::default(), machine, clock))
+    let mut core = ServerCore::default();
+    core.blocked_sink = Some(machine.subscriber.hub().clone());
+    Arc::new(Shared::with_signal(signal, core, machine, clock))
 }
 
 /// A reader of a session's stream; dropping it disconnects the reader.

@@ -16,6 +16,7 @@ use super::tool_headers::ToolHeaders;
 use super::uri::UriTemplate;
 use super::{Context, DEFAULT_PAGE_SIZE, HandlerMode, RouterError};
 use crate::front::handler::input_rounds::Sealing;
+use crate::front::spawned_handler::Spawner;
 use crate::front::tasks::TaskRegistry;
 use crate::peer::server::SubscriptionAccess;
 use crate::rpc::Raw;
@@ -51,6 +52,8 @@ pub(super) struct RouterContents<M: HandlerMode> {
     pub(super) scopes: ToolScopes,
     pub(super) input_checks: InputChecks,
     pub(super) rates: Rates,
+    /// Starts the task of each handler, unless the driver runs them.
+    pub(super) spawner: Option<Spawner>,
     pub(super) error: Option<RouterError>,
 }
 
@@ -85,6 +88,7 @@ impl<M: HandlerMode> RouterContents<M> {
             scopes: Default::default(),
             input_checks: Default::default(),
             rates: Rates::default(),
+            spawner: None,
             error: None,
         }
     }

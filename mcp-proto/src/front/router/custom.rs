@@ -201,7 +201,8 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         notification: Notification,
         context: NotificationContext,
     ) -> Option<M::HandlerFuture> {
-        self.contents.custom.notifications.start(notification, context)
+        let handler = self.contents.custom.notifications.start(notification, context)?;
+        Some(self.spawned(handler, None))
     }
 
     /// Records the error for a handler that would never be called, because the machine handles the message itself.

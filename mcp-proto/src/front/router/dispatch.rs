@@ -21,6 +21,8 @@ pub(crate) enum Dispatch<F> {
     Reply(Reply),
     /// A handler computes the reply.
     Handler(F),
+    /// So does the handler of the tool, the prompt or the resource with this name or URI.
+    Named(F, Arc<str>),
 }
 
 impl<M: HandlerMode> Router<M> {
@@ -110,7 +112,7 @@ impl<M: HandlerMode> Router<M> {
         if let Some(begun) = self.begin_call(&call, &context, service)? {
             return Ok(begun);
         }
-        Ok(Dispatch::Handler((entry.handler)(call, context)))
+        Ok(Dispatch::Named((entry.handler)(call, context), entry.key().clone()))
     }
 
     fn read_resource(
@@ -120,13 +122,13 @@ impl<M: HandlerMode> Router<M> {
     ) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
         let read = decode_params::<ReadResource>(params)?;
         if let Some(entry) = self.contents.resources.get(&read.uri) {
-            return Ok(Dispatch::Handler((entry.handler)(read, context)));
+            return Ok(Dispatch::Named((entry.handler)(read, context), entry.key().clone()));
         }
         let matched =
             self.contents.templates.iter().find_map(|entry| Some((entry, entry.item.1.matches(&read.uri)?)));
         match matched {
             Some((entry, variables)) => {
-                Ok(Dispatch::Handler((entry.handler)((read.uri, variables), context)))
+                Ok(Dispatch::Named((entry.handler)((read.uri, variables), context), entry.key().clone()))
             }
             //= S8.11 "Unknown resource → -32602, never empty contents"
             None => Err(resource_not_found(&read.uri, context.revision())),
@@ -154,7 +156,7 @@ impl<M: HandlerMode> Router<M> {
                 &alloc::format!("the argument {missing:?} is missing"),
             ));
         }
-        Ok(Dispatch::Handler((entry.handler)(get, context)))
+        Ok(Dispatch::Named((entry.handler)(get, context), entry.key().clone()))
     }
 
     //= S8.1 "Lists do not vary per connection"

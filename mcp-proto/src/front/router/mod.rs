@@ -32,6 +32,7 @@ mod scopes;
 #[cfg_attr(not(feature = "seal"), path = "no_sealing.rs")]
 mod sealing;
 mod served;
+mod spawning;
 mod stateless;
 mod strings;
 mod subscriptions;

@@ -37,6 +37,12 @@ pub(crate) struct Entry<T, H> {
     pub(crate) handler: H,
 }
 
+impl<T, H> Entry<T, H> {
+    pub(super) fn key(&self) -> &Arc<str> {
+        &self.key
+    }
+}
+
 impl<T, H> Registry<T, H> {
     pub(crate) fn new() -> Self {
         let (slots, index, removed) = (BTreeMap::new(), BTreeMap::new(), VecDeque::new());

@@ -270,13 +270,15 @@ impl<M: HandlerMode> TaskHandlers for ServedRouter<M> {
     }
 
     fn begin_task(&self, work: TaskWork, context: Context) -> M::HandlerFuture {
-        match work {
+        let router = self.router();
+        let handler = match work {
             TaskWork::Detached(rest) => M::wrap_future(begin_detached(rest, context)),
-            TaskWork::Call(call) => match self.router().contents.tools.get(&call.name) {
+            TaskWork::Call(call) => match router.contents.tools.get(&call.name) {
                 Some(entry) => (entry.handler)(call, context),
                 None => M::wrap_future(Box::pin(core::future::ready(Reply::Error(unknown_tool(&call.name))))),
             },
-        }
+        };
+        router.spawned(handler, None)
     }
 }
 

@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 use alloc::boxed::Box;
 
 use super::events::ServerEvent;
+use crate::front::blocked_handler::BlockedHandlerSink;
 use crate::front::events::Listeners;
 use crate::front::handler::caller::Caller;
 use crate::front::handler::notification_context::NotificationContext;
@@ -13,7 +14,7 @@ use crate::front::notification_handlers::NotificationQueue;
 use crate::front::request_slots::RequestSlots;
 use crate::front::shared::Core;
 use crate::front::signal::{Waiters, Wakers};
-use crate::front::{Error, Notification};
+use crate::front::{BlockedHandler, Error, Notification};
 use crate::inline_map::{InlineMap, InlineQueue};
 use crate::peer::server::{self, Cancellation, CloseReason, RequestContext, ServerTransport};
 use crate::peer::{InboundId, LostReason};
@@ -63,6 +64,8 @@ pub(crate) struct ServerCore {
     pub(crate) notifications: Option<Box<NotificationQueue<NotificationContext>>>,
     /// The caller of the requests that arrive now.
     pub(crate) caller: Caller,
+    /// Takes reports of blocked handlers beside the listeners.
+    pub(in crate::front) blocked_sink: Option<Arc<dyn BlockedHandlerSink>>,
 }
 
 impl ServerCore {
@@ -129,6 +132,16 @@ impl ServerCore {
         if let Some(listeners) = &mut self.listeners {
             listeners.publish(event, event.bytes(), wakers);
         }
+    }
+
+    /// Reports a blocked handler to the listeners. Returns the sink that also takes the report.
+    pub(super) fn report_blocked(
+        &mut self,
+        blocked: BlockedHandler,
+        wakers: &mut Wakers,
+    ) -> Option<Arc<dyn BlockedHandlerSink>> {
+        self.publish(&ServerEvent::HandlerBlocked(blocked), wakers);
+        self.blocked_sink.clone()
     }
 
     fn finish(&mut self, closed: CloseReason, wakers: &mut Wakers) {

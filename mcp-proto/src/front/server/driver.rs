@@ -37,7 +37,9 @@ use crate::peer::{InboundId, LostReason};
 /// 3. returns `Pending` once `poll` does and the transport has no input either.
 ///
 /// The driver polls the handlers, each only after it was woken: a handler that computes for long blocks the connection,
-/// and belongs on its own thread. No handler is polled while the client leaves more than
+/// and belongs on its own thread. [`ServerEvent::HandlerBlocked`](super::ServerEvent::HandlerBlocked) reports one that
+/// takes more than a second; [`Router::spawn_handlers`](crate::front::Router::spawn_handlers) makes each a task of its
+/// own. No handler is polled while the client leaves more than
 /// [`Limits::queued_bytes`](crate::Limits::queued_bytes) of answers unread. If a handler panics, its request is
 /// answered with [`INTERNAL_ERROR`](crate::rpc::code::INTERNAL_ERROR), and the connection goes on.
 ///
@@ -203,7 +205,12 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
             self.start_notification();
         }
         self.running.take_ready();
-        while !congested && let Some((id, output, span)) = self.running.poll_next(SuspendableHandler::stalled)
+        let connection = self.connection.clone();
+        let poll = |id, handler: &mut SuspendableHandler<_>, cx: &mut TaskContext<'_>| {
+            handler.poll_watched(&*connection, id, cx)
+        };
+        while !congested
+            && let Some((id, output, span)) = self.running.poll_next(poll, SuspendableHandler::stalled)
         {
             if id == InboundId::NO_REQUEST {
                 self.shared.with(|core, _, _, _| core.notifications.as_mut().map(|queue| queue.finish()));
@@ -250,7 +257,8 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
         let service = self.task_service.as_ref();
         let dispatch = || router.dispatch(&method, params, context.clone(), service);
         match span.in_scope(|| catch_panic(dispatch)) {
-            Ok(Dispatch::Handler(answering)) => self.start(id, answering, context, span),
+            Ok(Dispatch::Handler(answering)) => self.start(id, answering, context, None, span),
+            Ok(Dispatch::Named(answering, name)) => self.start(id, answering, context, Some(name), span),
             Ok(Dispatch::Reply(reply)) => return self.answer(id, reply, span),
             Err(panicked) => return self.answer(id, panicked.into(), span),
         }
@@ -265,8 +273,8 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
                 let context = detachment.context.clone();
                 let (router, service) = (self.router.router(), self.task_service.as_ref());
                 match catch_panic(|| router.detach(*detachment, service)) {
-                    Ok(Dispatch::Handler(answering)) => {
-                        self.start(id, answering, context, span);
+                    Ok(Dispatch::Handler(answering) | Dispatch::Named(answering, _)) => {
+                        self.start(id, answering, context, None, span);
                         return false;
                     }
                     Ok(Dispatch::Reply(reply)) => reply,
@@ -297,8 +305,17 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
 }
 
 impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
-    fn start(&mut self, id: InboundId, handler: H::HandlerFuture, context: Context, span: RequestSpan) {
-        self.running.start(id, SuspendableHandler::new(handler, context), span);
+    fn start(
+        &mut self,
+        id: InboundId,
+        handler: H::HandlerFuture,
+        context: Context,
+        name: Option<Arc<str>>,
+        span: RequestSpan,
+    ) {
+        let rounds = context.input_rounds().map(|_| &context);
+        let handler = self.router.router().spawned(handler, rounds);
+        self.running.start(id, SuspendableHandler::new(handler, context, name), span);
     }
 }
 

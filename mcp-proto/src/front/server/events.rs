@@ -2,8 +2,8 @@
 
 use alloc::string::String;
 
-use crate::front::Notification;
 use crate::front::events::ListenerEvent;
+use crate::front::{BlockedHandler, Notification};
 use crate::peer::InboundId;
 use crate::peer::server::{CloseReason, Diagnostic};
 use crate::schema::LoggingLevel;
@@ -41,6 +41,8 @@ pub enum ServerEvent {
     Notification(Notification),
     /// A problem that ended no request, for the log.
     Diagnostic(Diagnostic),
+    /// A handler blocked the driver, for the log.
+    HandlerBlocked(BlockedHandler),
     /// This listener lost events, because it did not take them in time.
     Missed {
         /// The number of lost events.
@@ -56,6 +58,7 @@ impl ServerEvent {
         match self {
             Self::Notification(notification) => notification.bytes(),
             Self::Diagnostic(diagnostic) => diagnostic.bytes(),
+            Self::HandlerBlocked(blocked) => blocked.bytes(),
             Self::Subscribed { uri } | Self::Unsubscribed { uri } => uri.len(),
             Self::RequestCancelled { reason, .. } => reason.as_ref().map_or(0, String::len),
             _ => 0,

@@ -4,15 +4,15 @@ use alloc::sync::Arc;
 use core::task::{Poll, Waker};
 
 use super::core::ServerCore;
-use crate::UnixTime;
-use crate::front::Error;
 use crate::front::handler::connection::HandlerConnection;
 use crate::front::request_slots::{FollowKind, RequestLink};
 use crate::front::router::ChangeListener;
 use crate::front::shared::Shared;
+use crate::front::{BlockedHandler, Error};
 use crate::peer::server::{ListKind, ServerCommands, ServerTransport};
 use crate::peer::{AnyParams, InboundId, Outcome, OutgoingRequest, RequestError, RequestId};
 use crate::schema::{LoggingMessageParams, NotificationInfo, ProgressParams};
+use crate::{Instant, UnixTime};
 
 /// The connection as handles see it, independent of the machine's type.
 pub(super) type Connection = Shared<ServerCore, dyn ServerTransport + Send>;
@@ -137,6 +137,20 @@ impl<M: ServerTransport + Send + 'static> HandlerConnection for Shared<ServerCor
 
     fn has_streams(&self) -> bool {
         self.read(|_, machine| machine.has_streams())
+    }
+
+    fn handler_blocked(&self, request: InboundId, mut blocked: BlockedHandler) {
+        let sink = self.with(|core, machine, _, wakers| {
+            blocked.method = blocked.method.or_else(|| machine.peer().method(request));
+            core.report_blocked(blocked.clone(), wakers)
+        });
+        if let Some(sink) = sink {
+            sink.report(blocked);
+        }
+    }
+
+    fn now(&self) -> Instant {
+        Self::now(self)
     }
 
     fn unix_time(&self) -> UnixTime {

@@ -5,10 +5,13 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context as TaskContext, Poll};
 
+use crate::front::blocked_handler::watch_poll;
+use crate::front::handler::connection::HandlerConnection;
 use crate::front::handler::context::Context;
 use crate::front::handler::request_state::RequestState;
 use crate::front::handler::round_reply::RoundReply;
 use crate::front::reply::Reply;
+use crate::peer::InboundId;
 
 /// A running handler, which ends early if it needs input from a 2026-07-28 client.
 pub(super) struct SuspendableHandler<F> {
@@ -17,17 +20,30 @@ pub(super) struct SuspendableHandler<F> {
     context: Option<Context>,
     /// The state of the request, until the handler first waits.
     state: Option<Arc<RequestState>>,
+    /// The tool, the prompt or the resource of the handler.
+    name: Option<Arc<str>>,
 }
 
 impl<F: Future<Output = Reply> + Unpin> SuspendableHandler<F> {
-    pub(super) fn new(future: F, context: Context) -> Self {
+    pub(super) fn new(future: F, context: Context, name: Option<Arc<str>>) -> Self {
         let state = Some(context.inbound_request().state.clone());
-        Self { future, context: context.input_rounds().is_some().then_some(context), state }
+        Self { future, context: context.input_rounds().is_some().then_some(context), state, name }
     }
 
     /// Wraps the handler of a notification, which has no rounds.
     pub(super) fn of_notification(future: F) -> Self {
-        Self { future, context: None, state: None }
+        Self { future, context: None, state: None, name: None }
+    }
+
+    /// Polls the handler of `request`, and reports it to `connection` if that takes long.
+    pub(super) fn poll_watched(
+        &mut self,
+        connection: &dyn HandlerConnection,
+        request: InboundId,
+        cx: &mut TaskContext<'_>,
+    ) -> Poll<Reply> {
+        let name = self.name.clone();
+        watch_poll(connection, (request, None, name.as_deref()), || Pin::new(self).poll(cx))
     }
 
     /// Returns the reply to a handler that waits and has not woken itself, if only the client can help.

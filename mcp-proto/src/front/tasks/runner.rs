@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
 use alloc::sync::Arc;
 use core::future::Future;
 use core::pin::Pin;
@@ -15,6 +16,7 @@ use super::running::{RunningTask, encode_result};
 use super::service::{NewTask, TaskService};
 use super::{StoreError, StoredTaskState, TaskRecord};
 use crate::Instant;
+use crate::front::blocked_handler::watch_poll;
 use crate::front::handler::context::Context;
 use crate::front::reply::Reply;
 use crate::front::running_handlers::catch_panic;
@@ -23,7 +25,7 @@ use crate::peer::server::adapt_error;
 use crate::rpc::{ErrorObject, code};
 use crate::schema::tasks::TaskStatus;
 use crate::schema::tasks::legacy::TaskStatusChanged;
-use crate::schema::{Era, Notification as _, ResultType};
+use crate::schema::{CallTool, Era, Method as _, Notification as _, ResultType};
 
 /// The interval at which the store deletes expired tasks, while there may be any.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
@@ -210,6 +212,8 @@ struct TaskRun<H: TaskHandlers> {
     /// The work of the task, until it starts.
     work: Option<TaskWork>,
     handler: Option<H::HandlerFuture>,
+    /// The tool whose call it is, unless the work is the rest of one.
+    tool: Option<String>,
     storing: Option<StoreOperation>,
     /// The version in the store; `None` until the task is created there.
     version: Option<u64>,
@@ -243,6 +247,10 @@ enum StoreResult {
 impl<H: TaskHandlers> TaskRun<H> {
     fn new(service: &TaskService, handlers: H, order: NewTask, deadline: Option<Instant>) -> Self {
         let NewTask { task: live, work, context, .. } = order;
+        let tool = match &work {
+            TaskWork::Call(call) => Some(call.name.clone()),
+            TaskWork::Detached(_) => None,
+        };
         let (store, seed, now) =
             (service.registry.config.store.clone(), live.initial().clone(), service.now());
         let storing = Box::pin(async move {
@@ -257,6 +265,7 @@ impl<H: TaskHandlers> TaskRun<H> {
             context,
             work: Some(work),
             handler: None,
+            tool,
             storing: Some(storing),
             version: None,
             published_status: TaskStatus::Working,
@@ -320,7 +329,10 @@ impl<H: TaskHandlers> TaskRun<H> {
                 }
             }
             let Some(handler) = &mut self.handler else { return };
-            let reply = match catch_panic(|| Pin::new(handler).poll(cx)) {
+            let poll = || catch_panic(|| Pin::new(handler).poll(cx));
+            let call = (self.context.inbound_request().id, Some(CallTool::NAME), self.tool.as_deref());
+            let polled = watch_poll(&**self.context.connection(), call, poll);
+            let reply = match polled {
                 Ok(Poll::Pending) => return,
                 Ok(Poll::Ready(reply)) => reply,
                 Err(panicked) => panicked.into(),

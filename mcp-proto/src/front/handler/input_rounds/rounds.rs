@@ -59,6 +59,8 @@ struct RoundsState {
     claim: Option<SendFuture<Result<StateUse, HandlerError>>>,
     /// Whether the handler is being polled: a change from any other task must have it polled again.
     polled: bool,
+    /// Whether a task other than the driver's is polling the handler.
+    polled_by_task: bool,
     waiters: Waiters,
 }
 
@@ -222,13 +224,29 @@ impl InputRounds {
         None
     }
 
+    /// Records that a task other than the driver's is about to poll the handler.
+    pub(in crate::front) fn start_task_poll(&self) {
+        lock(&self.inner).polled_by_task = true;
+    }
+
+    /// Records that it was polled. Returns whether the driver must look after the rounds.
+    pub(in crate::front) fn end_task_poll(&self) -> bool {
+        let mut inner = lock(&self.inner);
+        inner.polled_by_task = false;
+        let is_waiting = matches!(&inner.phase, Phase::Open(round) if !round.wanted.is_empty());
+        is_waiting || inner.claim.is_some() || inner.override_reply.is_some()
+    }
+
     /// Returns the input requests for the client, if the handler waits for nothing but its answers.
     pub(in crate::front) fn suspend_if_stalled(&self, request: &InboundRequest) -> Option<RoundReply> {
         let mut wakers = Wakers::default();
         let round = {
             let mut inner = lock(&self.inner);
+            let is_being_polled = inner.polled_by_task;
             match &mut inner.phase {
-                Phase::Open(round) if !round.wanted.is_empty() && round.running_once == 0 => {
+                Phase::Open(round)
+                    if !round.wanted.is_empty() && round.running_once == 0 && !is_being_polled =>
+                {
                     let round = core::mem::take(&mut **round);
                     inner.phase = Phase::Over;
                     wakers.wake_all(&mut inner.waiters);

@@ -1,0 +1,190 @@
+//! Handlers that run as tasks of the application's executor, apart from their driver.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::any::Any;
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context as TaskContext, Poll, Waker};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Mutex;
+
+use super::handler::context::Context;
+use super::reply::Reply;
+use super::running_handlers::{SendFuture, catch_panic};
+use super::signal::lock;
+use super::trace::HandlerSpan;
+use crate::rpc::code;
+
+/// The application's function that starts the task of a handler.
+pub(super) type Spawner = Arc<dyn Fn(SpawnedHandler) + Send + Sync>;
+
+/// A running handler, as a future for the application's executor: see
+/// [`Router::spawn_handlers`](super::Router::spawn_handlers).
+///
+/// It ends early when the request is cancelled. If the executor drops it, the request is answered with an error.
+#[must_use = "the handler does not run unless its task is spawned"]
+pub struct SpawnedHandler {
+    handler: Option<SendFuture<Reply>>,
+    /// The context of a request with input rounds.
+    context: Option<Context>,
+    span: HandlerSpan,
+    link: Arc<TaskLink>,
+}
+
+/// The link between a handler's task and its driver.
+#[derive(Default)]
+struct TaskLink(Mutex<LinkState>);
+
+#[derive(Default)]
+struct LinkState {
+    end: Option<TaskEnd>,
+    /// Whether the driver no longer waits.
+    is_cancelled: bool,
+    driver: Option<Waker>,
+    task: Option<Waker>,
+}
+
+enum TaskEnd {
+    Reply(Reply),
+    Panic(Box<dyn Any + Send>),
+    /// The executor dropped the task.
+    Dropped,
+}
+
+impl TaskLink {
+    /// Passes the end of the task to the driver.
+    fn finish(&self, end: TaskEnd) {
+        let (driver, task) = {
+            let mut state = lock(&self.0);
+            if !state.is_cancelled {
+                state.end.get_or_insert(end);
+            }
+            (state.driver.take(), state.task.take())
+        };
+        drop(task);
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+    }
+
+    /// Stores the waker of the task. Returns whether the task is cancelled.
+    fn park_task(&self, waker: &Waker) -> bool {
+        let waker = waker.clone();
+        let (before, is_cancelled) = {
+            let mut state = lock(&self.0);
+            (state.task.replace(waker), state.is_cancelled)
+        };
+        drop(before);
+        is_cancelled
+    }
+}
+
+impl Future for SpawnedHandler {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<()> {
+        let Self { handler, context, span, link } = &mut *self;
+        if link.park_task(cx.waker()) {
+            let handler = handler.take();
+            let _ = catch_panic(|| drop(handler));
+        }
+        let Some(running) = handler else { return Poll::Ready(()) };
+        let request = context.as_ref().map(Context::inbound_request);
+        let rounds = context.as_ref().and_then(Context::input_rounds);
+        if let Some(rounds) = rounds {
+            rounds.start_task_poll();
+        }
+        let polled = span.in_scope(|| catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(cx))));
+        if let (Some(rounds), Some(request)) = (rounds, request)
+            && rounds.end_task_poll()
+        {
+            request.connection.wake_handler(request.id);
+        }
+        let end = match polled {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(reply)) => TaskEnd::Reply(reply),
+            Err(payload) => TaskEnd::Panic(payload),
+        };
+        let handler = handler.take();
+        let _ = catch_panic(|| drop(handler));
+        link.finish(end);
+        Poll::Ready(())
+    }
+}
+
+impl Drop for SpawnedHandler {
+    fn drop(&mut self) {
+        let handler = self.handler.take();
+        if handler.is_some() {
+            let _ = catch_panic(|| drop(handler));
+            self.link.finish(TaskEnd::Dropped);
+        }
+    }
+}
+
+impl fmt::Debug for SpawnedHandler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SpawnedHandler").finish_non_exhaustive()
+    }
+}
+
+/// A handler whose task the driver awaits. Dropping it cancels the task.
+pub(super) struct AwaitedHandler {
+    /// The handler, until it is first polled.
+    unstarted: Option<(SendFuture<Reply>, Option<Context>, Spawner)>,
+    link: Arc<TaskLink>,
+}
+
+impl AwaitedHandler {
+    pub(super) fn boxed(
+        handler: SendFuture<Reply>,
+        context: Option<Context>,
+        spawner: Spawner,
+    ) -> SendFuture<Reply> {
+        Box::pin(Self { unstarted: Some((handler, context, spawner)), link: Arc::default() })
+    }
+}
+
+impl Future for AwaitedHandler {
+    type Output = Reply;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Reply> {
+        let waker = cx.waker().clone();
+        let (end, before) = {
+            let mut state = lock(&self.link.0);
+            (state.end.take(), state.driver.replace(waker))
+        };
+        drop(before);
+        match end {
+            Some(TaskEnd::Reply(reply)) => return Poll::Ready(reply),
+            // Handled like the panic of any handler. The panic hook has run.
+            Some(TaskEnd::Panic(payload)) => resume_unwind(payload),
+            Some(TaskEnd::Dropped) => {
+                let message = "the executor of this server's handlers has ended";
+                return Poll::Ready(Reply::error(code::INTERNAL_ERROR, message));
+            }
+            None => {}
+        }
+        if let Some((handler, context, spawner)) = self.unstarted.take() {
+            let (span, link) = (HandlerSpan::current(), self.link.clone());
+            spawner(SpawnedHandler { handler: Some(handler), context, span, link });
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for AwaitedHandler {
+    fn drop(&mut self) {
+        let (task, driver) = {
+            let mut state = lock(&self.link.0);
+            state.is_cancelled = true;
+            (state.task.take(), state.driver.take())
+        };
+        drop(driver);
+        if let Some(task) = task {
+            task.wake();
+        }
+    }
+}
