@@ -1,10 +1,19 @@
 //! Tools of test servers, and the form that some of them show.
 
-use mcp_proto::schema::{ElicitParams, ElicitResult, ElicitSchema, StringSchema, Tool};
+use mcp_proto::schema::{
+    ElicitParams, ElicitResult, ElicitSchema, Prompt, PromptArgument, StringSchema, Tool,
+};
 use serde_json::{Value, json};
 
 pub fn tool(name: &str) -> Tool {
     Tool::new(name, "A tool", json!({"type": "object"}))
+}
+
+/// A prompt with one argument.
+pub fn prompt(name: &str, argument: &str) -> Prompt {
+    let mut prompt = Prompt::new(name);
+    prompt.arguments = Some(vec![PromptArgument::new(argument)]);
+    prompt
 }
 
 /// A form that asks for a name.

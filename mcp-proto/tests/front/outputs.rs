@@ -6,7 +6,7 @@ use mcp_proto::schema::{ImageContent, Resource};
 use serde_json::{Value, json};
 
 use crate::common::router::ServerHarness;
-use crate::common::tools::tool;
+use crate::common::tools::{prompt, tool};
 
 fn texts(result: &Value) -> Vec<&str> {
     result["content"].as_array().unwrap().iter().map(|block| block["text"].as_str().unwrap()).collect()
@@ -46,7 +46,9 @@ fn resource_returns_bytes_as_blob_of_its_media_type() {
 
 #[test]
 fn completion_returns_borrowed_texts() {
-    let router = Router::new("outputs", "1.0.0").completion(async |_, _| vec!["today", "tomorrow"]);
+    let router = Router::new("outputs", "1.0.0")
+        .prompt(prompt("p", "day"), async |NoArguments {}, _| "")
+        .completion(async |_, _| vec!["today", "tomorrow"]);
     let mut server = ServerHarness::modern(router);
     let params =
         json!({"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "day", "value": "to"}});

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::common::front_http::{HttpHarness, field};
 use crate::common::router::ServerHarness;
-use crate::common::tools::tool;
+use crate::common::tools::{prompt, tool};
 use mcp_proto::Instant;
 use mcp_proto::front::{Context, LimitedCall, NoArguments, Router};
 use mcp_proto::peer::client::{ClientConfig, Diagnostic, Event};
@@ -22,7 +22,12 @@ use mcp_proto::transport::http::server::HttpServerConfig;
 use serde_json::{Value, json};
 
 fn completing() -> Router {
-    Router::new("typist", "1").completion(async |_: CompleteParams, _| vec!["rust".to_string()])
+    typist().completion(async |_: CompleteParams, _| vec!["rust".to_string()])
+}
+
+/// A server with a prompt `p` whose argument `a` can be completed.
+fn typist() -> Router {
+    Router::new("typist", "1").prompt(prompt("p", "a"), async |NoArguments {}, _| "")
 }
 
 fn completion() -> Value {
@@ -58,7 +63,7 @@ fn server_answers_forty_completions_at_once_and_twenty_a_second() {
 /// S8.17: the handler knows who asks, so it can omit what this client may not know.
 #[test]
 fn handler_of_completions_sees_the_principal() {
-    let router = Router::new("typist", "1").completion(async |_: CompleteParams, cx: Context| {
+    let router = typist().completion(async |_: CompleteParams, cx: Context| {
         cx.principal().map(|principal| principal.as_str().to_string()).into_iter().collect::<Vec<String>>()
     });
     let mut web = HttpHarness::new(router);
@@ -93,7 +98,7 @@ fn rate_of_completions_can_be_set_and_switched_off() {
 /// S8.17
 #[test]
 fn rate_holds_for_a_hand_written_handler_of_completions() {
-    let router = Router::new("typist", "1")
+    let router = typist()
         .handler::<Complete, _, _>(async |_, _| CompleteResult::new(Completion::new(vec!["rust".into()])));
     assert_eq!(answered(&mut ServerHarness::modern(router), 100), 40);
 }

@@ -9,9 +9,10 @@ use crate::common::router::ServerHarness;
 use mcp_proto::front::{HandlerError, NoArguments, ResultOrInput, Router, RouterError, TemplateError};
 use mcp_proto::rpc::code;
 use mcp_proto::schema::{
-    BlobResourceContents, CacheHint, CacheScope, Cached, CachedPage, Discover, EmptyResult,
-    InputRequiredResult, ListResources, ListTools, ListToolsResult, PaginatedParams, Prompt, PromptArgument,
-    PromptMessage, ReadResource, ReadResourceResult, Resource, ResourceContents, ResourceTemplate, Tool,
+    BlobResourceContents, CacheHint, CacheScope, Cached, CachedPage, CompleteParams, Discover, EmptyResult,
+    GetPrompt, GetPromptResult, InputRequiredResult, ListResources, ListTools, ListToolsResult,
+    PaginatedParams, Prompt, PromptArgument, PromptMessage, ReadResource, ReadResourceResult, Resource,
+    ResourceContents, ResourceTemplate, Tool,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -303,6 +304,68 @@ fn server_sends_few_completions_and_their_total() {
     let router = reviews().completion(async |_, _| vec!["Rust".to_owned()]);
     let completion = complete(&mut ServerHarness::modern(router), "");
     assert_eq!(completion, json!({"values": ["Rust"], "total": 1, "hasMore": false}));
+}
+
+/// S8.21: what the server does not offer reaches no handler.
+#[test]
+fn server_refuses_completions_for_what_it_does_not_offer() {
+    let query = ResourceTemplate::new("search:///{kind}{?after}", "search");
+    let router = reviews()
+        .resource(Resource::new("note:///today", "today"), async |_, _| "")
+        .template(ResourceTemplate::new("note:///by-id/{id}", "note"), async |NoArguments {}, _| "")
+        .template(query, async |NoArguments {}, _| "")
+        .completion(async |_, _| vec!["completed"]);
+    for mut s in [ServerHarness::modern(router.clone()), ServerHarness::legacy(router)] {
+        for (kind, of, argument, is_offered) in [
+            ("prompt", "review", "language", true),
+            ("prompt", "review", "speed", false),
+            ("prompt", "preview", "language", false),
+            ("resource", "note:///by-id/{id}", "id", true),
+            ("resource", "note:///by-id/{id}", "name", false),
+            // The URI of a resource stands for its template.
+            ("resource", "note:///by-id/7", "id", true),
+            ("resource", "search:///{kind}{?after}", "after", true),
+            ("resource", "note:///by-name/{id}", "id", false),
+            ("resource", "note:///today", "id", false),
+        ] {
+            let member = if kind == "prompt" { "name" } else { "uri" };
+            let params = json!({
+                "ref": {"type": format!("ref/{kind}"), member: of}, "argument": {"name": argument, "value": ""},
+            });
+            let answer = s.request("completion/complete", params);
+            assert_eq!(answer["result"].is_object(), is_offered, "{of} {argument}: {answer}");
+            if !is_offered {
+                assert_eq!(answer["error"]["code"], code::INVALID_PARAMS, "{answer}");
+            }
+        }
+    }
+}
+
+/// S8.21: a router does not know what hand-written handlers list.
+#[test]
+fn server_completes_what_hand_written_handlers_list() {
+    let router = Router::new("x", "1")
+        .handler::<GetPrompt, _, _>(async |_, _| GetPromptResult::new(Vec::new()))
+        .completion(async |_, _| vec!["completed"]);
+    let mut s = ServerHarness::modern(router);
+    assert_eq!(complete(&mut s, "")["values"], json!(["completed"]));
+}
+
+/// C9.17: in either era.
+#[test]
+fn handler_of_completions_sees_the_arguments_that_have_values() {
+    let router = reviews().completion(async |params: CompleteParams, _| {
+        let earlier = params.context.and_then(|context| context.arguments).unwrap_or_default();
+        earlier.get("code").cloned().into_iter().collect::<Vec<_>>()
+    });
+    let params = json!({
+        "ref": {"type": "ref/prompt", "name": "review"}, "argument": {"name": "language", "value": ""},
+        "context": {"arguments": {"code": "fn main() {}"}},
+    });
+    for mut s in [ServerHarness::modern(router.clone()), ServerHarness::legacy(router)] {
+        let result = s.result("completion/complete", params.clone());
+        assert_eq!(result["completion"]["values"], json!(["fn main() {}"]));
+    }
 }
 
 // --- Other methods ---

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::common::front_http::HttpHarness;
 use crate::common::router::ServerHarness;
-use crate::common::tools::tool;
+use crate::common::tools::{prompt, tool};
 use mcp_proto::front::tasks::{TaskChoice, TaskConfig};
 use mcp_proto::front::{Context, NoArguments, Router};
 use mcp_proto::schema::{
-    Complete, CompleteParams, CompleteResult, Completion, EmptyResult, Prompt, Resource, ResourceTemplate,
+    Complete, CompleteParams, CompleteResult, Completion, EmptyResult, Resource, ResourceTemplate,
 };
 use serde_json::json;
 
@@ -32,7 +32,7 @@ fn handlers_of_every_kind_share_the_state() {
         .tool_with(tool("tool"), async |NoArguments {}, cx: Context<Counter>| cx.state().next())
         .tool_raw(tool("raw"), async |_, cx| cx.state().next())
         .task_tool(tool("task"), TaskChoice::Optional, async |NoArguments {}, cx| cx.state().next())
-        .prompt(Prompt::new("prompt"), async |NoArguments {}, cx| cx.state().next())
+        .prompt(prompt("prompt", "a"), async |NoArguments {}, cx| cx.state().next())
         .resource(Resource::new("a:b", "resource"), async |_, cx| cx.state().next())
         .template(ResourceTemplate::new("t:{x}", "template"), async |_: NoArguments, cx| cx.state().next())
         .handler::<Complete, _, _>(async |_: CompleteParams, cx| {
@@ -47,8 +47,8 @@ fn handlers_of_every_kind_share_the_state() {
     assert_eq!(server.call("tool", json!({}))["content"][0]["text"], "1");
     assert_eq!(server.call("raw", json!({}))["content"][0]["text"], "2");
     assert_eq!(server.call("task", json!({}))["content"][0]["text"], "3");
-    let prompt = server.result("prompts/get", json!({"name": "prompt"}));
-    assert_eq!(prompt["messages"][0]["content"]["text"], "4");
+    let got = server.result("prompts/get", json!({"name": "prompt"}));
+    assert_eq!(got["messages"][0]["content"]["text"], "4");
     assert_eq!(server.result("resources/read", json!({"uri": "a:b"}))["contents"][0]["text"], "5");
     assert_eq!(server.result("resources/read", json!({"uri": "t:x"}))["contents"][0]["text"], "6");
     let params =

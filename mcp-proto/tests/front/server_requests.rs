@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 use crate::common::front_http::HttpHarness;
 use crate::common::polling::{CountingEntropy, TestClock};
 use crate::common::router::ServerHarness;
-use crate::common::tools::tool;
+use crate::common::tools::{prompt, tool};
 use futures_lite::future::{poll_once, yield_now, zip};
 use mcp_proto::UnixTime;
 use mcp_proto::adapter;

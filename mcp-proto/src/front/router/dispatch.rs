@@ -46,6 +46,9 @@ impl<M: HandlerMode> Router<M> {
             if let Err(exceeded) = self.check_rate(method, params.as_ref(), &context) {
                 return Dispatch::Reply(exceeded);
             }
+            if let Err(error) = self.check_completion(method, params.as_ref()) {
+                return Dispatch::Reply(Reply::Error(error));
+            }
             return Dispatch::Handler(handler(params, context));
         }
         if let Some(service) = service
@@ -142,12 +145,7 @@ impl<M: HandlerMode> Router<M> {
     ) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
         let get = decode_params::<GetPrompt>(params)?;
         //= S8.14 "-32602 for unknown name/missing argument"
-        let Some(entry) = self.contents.prompts.get(&get.name) else {
-            return Err(ErrorObject::new(
-                code::INVALID_PARAMS,
-                alloc::format!("there is no prompt {:?}", get.name),
-            ));
-        };
+        let Some(entry) = self.contents.prompts.get(&get.name) else { return Err(unknown_prompt(&get.name)) };
         let given = |name: &str| get.arguments.as_ref().is_some_and(|given| given.contains(name));
         //= S8.14 "-32602 for unknown name/missing argument"
         if let Some(missing) = required(&entry.item).find(|name| !given(name)) {
@@ -202,4 +200,8 @@ fn required(prompt: &Prompt) -> impl Iterator<Item = &str> {
 
 pub(super) fn unknown_tool(name: &str) -> ErrorObject {
     ErrorObject::new(code::INVALID_PARAMS, alloc::format!("there is no tool {name:?}"))
+}
+
+pub(super) fn unknown_prompt(name: &str) -> ErrorObject {
+    ErrorObject::new(code::INVALID_PARAMS, alloc::format!("there is no prompt {name:?}"))
 }

@@ -16,6 +16,7 @@ mod cache;
 mod change_listeners;
 mod changes;
 mod check;
+mod completions;
 mod contents;
 mod custom;
 pub(super) mod dispatch;
@@ -113,6 +114,10 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     // --- Methods and capabilities ---
 
     /// Sets the handler of completions: it suggests values for an argument of a prompt or a template.
+    ///
+    /// A request for a prompt, a template or an argument that is not registered is answered with
+    /// [`INVALID_PARAMS`](crate::rpc::code::INVALID_PARAMS), and does not reach the handler. Values that the other
+    /// arguments already have are in [`CompleteParams::context`].
     #[must_use]
     pub fn completion<F, H>(mut self, handler: H) -> Self
     where

@@ -173,7 +173,7 @@ impl UriTemplate {
         [self.head.as_str()].into_iter().chain(self.parts.iter().map(|part| part.suffix.as_str()))
     }
 
-    fn names(&self) -> impl Iterator<Item = &String> {
+    pub(super) fn names(&self) -> impl Iterator<Item = &String> {
         let of_query = self.query.iter().flat_map(|query| &query.names);
         self.parts.iter().map(|part| &part.name).chain(of_query)
     }

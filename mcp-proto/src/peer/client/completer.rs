@@ -185,6 +185,7 @@ impl Completer {
         self.due.take_if(|due| *due <= now)?;
         let argument = CompletionArgument::new(self.argument.clone(), self.text.clone());
         let mut params = CompleteParams::new(self.reference.clone(), argument);
+        //= C9.17 "the values of earlier arguments are sent in `context.arguments`"
         if !self.other_arguments.is_empty() {
             let mut context = CompletionContext::new();
             context.arguments = Some(self.other_arguments.clone());
@@ -322,6 +323,7 @@ mod tests {
         assert!(completer.suggestions().more);
     }
 
+    /// C9.17
     #[test]
     fn other_arguments_need_another_request() {
         let mut completer = completer();

@@ -124,7 +124,8 @@ fn prompts_and_resources_can_require_input() {
 /// S4.1: no other method may require input.
 #[test]
 fn other_methods_cannot_require_input() {
-    let router = Router::new("x", "1").completion(async |_: CompleteParams, cx: Context| {
+    let router = Router::new("x", "1").prompt(prompt("p", "a"), async |NoArguments {}, _| "");
+    let router = router.completion(async |_: CompleteParams, cx: Context| {
         let error = cx.elicit("name", form("name")).await.unwrap_err();
         assert!(matches!(error, Error::NotSent(RequestError::Revision { .. })), "{error}");
         vec![error.to_string()]
