@@ -39,6 +39,7 @@ mod experimental;
 mod extension;
 mod extensions;
 mod form;
+mod form_rules;
 mod format;
 mod input;
 mod json;

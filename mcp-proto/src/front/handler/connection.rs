@@ -6,7 +6,7 @@ use core::task::{Poll, Waker};
 use crate::front::BlockedHandler;
 use crate::front::request_slots::RequestLink;
 use crate::peer::{AnyParams, InboundId, RequestError};
-use crate::schema::{LoggingMessageParams, NotificationInfo, ProgressParams};
+use crate::schema::{InputRequest, LoggingMessageParams, NotificationInfo, ProgressParams};
 use crate::{Instant, UnixTime};
 
 /// The connection of a handler's client. The server implements it for each of its transports.
@@ -54,6 +54,9 @@ pub(in crate::front) trait HandlerConnection: Send + Sync {
     fn wake_handler(&self, request: InboundId);
 
     // --- Requests of the server ---
+
+    /// Checks the texts of an input request that a task delivers.
+    fn check_texts(&self, input: &InputRequest) -> Result<(), RequestError>;
 
     /// The link for requests to the client, either on behalf of one of the client's requests or independent of them.
     fn request_link(self: Arc<Self>, on_behalf_of: Option<InboundId>) -> Arc<dyn RequestLink>;

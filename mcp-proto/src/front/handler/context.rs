@@ -153,7 +153,10 @@ impl<S> Context<S> {
         }
     }
 
-    /// Logs a text or any serializable value to the client, if it wants messages of this level.
+    /// Logs a text or any serializable value to the client, if it wants messages of this level and the server declares
+    /// logging: [`Router::declare`](crate::front::Router::declare) with
+    /// [`ServerCapability::Logging`](crate::schema::ServerCapability::Logging). If it does not, the message is dropped,
+    /// which [`UndeclaredLogging`](crate::peer::server::Diagnostic::UndeclaredLogging) reports.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/logging>
     pub fn log(&self, level: LoggingLevel, data: impl Serialize) {

@@ -11,7 +11,7 @@ use crate::front::shared::Shared;
 use crate::front::{BlockedHandler, Error};
 use crate::peer::server::{ListKind, ServerCommands, ServerTransport};
 use crate::peer::{AnyParams, InboundId, Outcome, OutgoingRequest, RequestError, RequestId};
-use crate::schema::{LoggingMessageParams, NotificationInfo, ProgressParams};
+use crate::schema::{InputRequest, LoggingMessageParams, NotificationInfo, ProgressParams};
 use crate::{Instant, UnixTime};
 
 /// The connection as handles see it, independent of the machine's type.
@@ -129,6 +129,10 @@ impl<M: ServerTransport + Send + 'static> HandlerConnection for Shared<ServerCor
     fn wake_handler(&self, request: InboundId) {
         self.signal().mark_ready(request);
         self.signal().notify();
+    }
+
+    fn check_texts(&self, input: &InputRequest) -> Result<(), RequestError> {
+        self.command(|_, machine, now, _| ServerCommands::new(machine, now).check_texts(input))
     }
 
     fn request_link(self: Arc<Self>, on_behalf_of: Option<InboundId>) -> Arc<dyn RequestLink> {

@@ -68,6 +68,9 @@ async fn request_input(
         }));
     }
     check_content(&input)?;
+    if request.context.era == Era::Modern {
+        request.connection.check_texts(&input)?;
+    }
     // The task has ended, and its handler is about to be dropped.
     let Some(open) = task.open_input(key, input.clone()) else { return Err(Error::Cancelled) };
     match request.context.era {

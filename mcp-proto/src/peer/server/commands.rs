@@ -38,11 +38,14 @@ impl Server {
         let written = match answer {
             Answer::Result(result) => check_result_kind(&self.config, &served, result.result_type())
                 .and_then(|()| self.write_result(&id, &served, result, None, out)),
-            Answer::InputRequired(required) => {
-                check_input_allowed(&self.config, &served, required).and_then(|()| {
-                    self.write_result(&id, &served, required, Some(&ResultType::InputRequired), out)
+            Answer::InputRequired(required) => check_input_allowed(&self.config, &served, required)
+                .and_then(|()| {
+                    let mut requests = required.input_requests.iter().flat_map(|requests| requests.iter());
+                    requests.try_for_each(|(_, request)| self.check_texts(request).map_err(invalid_input))
                 })
-            }
+                .and_then(|()| {
+                    self.write_result(&id, &served, required, Some(&ResultType::InputRequired), out)
+                }),
             Answer::Error(error) => {
                 //= C1.12 "own (app) codes SHOULD lie outside -32768…-32000"
                 //= S1.10 "own codes outside -32768…-32000"
@@ -166,8 +169,11 @@ fn check_input_allowed(
     if let Some(missing) = missing {
         return Err(missing_capabilities(missing));
     }
-    let invalid = |error: RequestError| ErrorObject::new(code::INTERNAL_ERROR, error.to_string());
-    requests().try_for_each(|request| check_content(request).map_err(invalid))
+    requests().try_for_each(|request| check_content(request).map_err(invalid_input))
+}
+
+fn invalid_input(error: RequestError) -> ErrorObject {
+    ErrorObject::new(code::INTERNAL_ERROR, error.to_string())
 }
 
 /// The client capability that an input request needs; `None` if the protocol does not define its method.

@@ -157,6 +157,19 @@ pub enum Diagnostic {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#embedded-resources>
     UndeclaredResources,
+    /// A text of a form that was sent contains a URL, which clients should not make clickable: send the user to the
+    /// page by a request in URL mode. With [`Strictness::Strict`](crate::peer::Strictness::Strict) the form is not sent.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#safe-url-handling>
+    UrlInForm {
+        /// The text.
+        text: String,
+    },
+    /// A handler logged, and the server does not declare `logging`: the message was dropped. Reported once for each
+    /// connection, and over HTTP once for each request of 2026-07-28. Declare the capability (`Router::declare`).
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/logging>
+    UndeclaredLogging,
     /// A notification whose parameters could not be read.
     InvalidNotification {
         /// Its method.
@@ -231,8 +244,10 @@ impl Diagnostic {
             Self::Refused { method, error } => method.len().saturating_add(of_error(error)),
             Self::InvalidNotification { method, error } => method.len().saturating_add(error.len()),
             Self::Unencodable { method, error } => method.len().saturating_add(error.len()),
+            Self::UrlInForm { text } => text.len(),
             Self::ReservedErrorCode { .. }
             | Self::UndeclaredResources
+            | Self::UndeclaredLogging
             | Self::NotificationsDropped { .. }
             | Self::ProgressSkipped { .. } => 0,
         }
@@ -266,6 +281,14 @@ impl fmt::Display for Diagnostic {
             }
             Self::UndeclaredResources => f.write_str(
                 "the result of a tool embeds a resource, but the server does not declare `resources`",
+            ),
+            Self::UrlInForm { text } => write!(
+                f,
+                "the form shows a URL in {text:?}, which clients must not make clickable: use a page (`elicit_url`)"
+            ),
+            Self::UndeclaredLogging => f.write_str(
+                "a log message was dropped, because the server does not declare `logging`: declare it \
+                 (`Router::declare`)",
             ),
             Self::InvalidNotification { method, error } => {
                 write!(f, "the notification {} could not be read: {error}", &**method)

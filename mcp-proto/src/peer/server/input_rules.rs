@@ -4,8 +4,10 @@ use alloc::format;
 use alloc::string::{String, ToString};
 
 use crate::consent::{UrlConsent, UrlWarning};
-use crate::peer::RequestError;
+use crate::peer::{RequestError, Strictness};
 use crate::schema::{ClientCapability, ElicitParams, IncludeContext, InputRequest};
+
+use super::{Diagnostic, Server};
 
 /// Checks the content of an input request, or of a server request to a legacy client.
 ///
@@ -14,12 +16,20 @@ use crate::schema::{ClientCapability, ElicitParams, IncludeContext, InputRequest
 pub(crate) fn check_content(request: &InputRequest) -> Result<(), RequestError> {
     match request {
         //= S9.1 "No secrets by form mode; URL mode for secrets"
-        InputRequest::Elicit(ElicitParams::Form(form)) => match form.requested_schema.secret_field() {
-            Some(field) => Err(RequestError::Content(format!(
-                "the form requests a secret in the field {field:?}: use a page (`elicit_url`), which the client does not see"
-            ))),
-            None => Ok(()),
-        },
+        InputRequest::Elicit(ElicitParams::Form(form)) => {
+            if let Some(field) = form.requested_schema.secret_field() {
+                return Err(RequestError::Content(format!(
+                    "the form requests a secret in the field {field:?}: use a page (`elicit_url`), which the client does not see"
+                )));
+            }
+            //= S9.10 "Forms hold only the primitive definitions, multi-select included"
+            match form.requested_schema.unsupported_field() {
+                Some((field, why)) => Err(RequestError::Content(format!(
+                    "the field {field:?} of the form is not one that clients know, because {why}: use `PrimitiveSchema`"
+                ))),
+                None => Ok(()),
+            }
+        }
         //= S9.2 "URL: valid"
         InputRequest::Elicit(ElicitParams::Url(page)) => {
             check_page_url(&page.url).map_err(RequestError::UnsafePage)
@@ -29,6 +39,26 @@ pub(crate) fn check_content(request: &InputRequest) -> Result<(), RequestError> 
             params.check().map_err(|error| RequestError::Content(error.to_string()))
         }
         InputRequest::ListRoots(_) | InputRequest::Unknown(_) => Ok(()),
+    }
+}
+
+impl Server {
+    /// Reports a form whose texts contain a URL, which clients could make clickable; with [`Strictness::Strict`] it is
+    /// an error.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#safe-url-handling>
+    pub(super) fn check_texts(&mut self, request: &InputRequest) -> Result<(), RequestError> {
+        let InputRequest::Elicit(ElicitParams::Form(form)) = request else { return Ok(()) };
+        let Some(text) = form.text_with_url() else { return Ok(()) };
+        let diagnostic = Diagnostic::UrlInForm { text: text.into() };
+        //= S9.11 "No clickable URL in a field of a form"
+        match self.config.strictness {
+            Strictness::Strict => Err(RequestError::Content(diagnostic.to_string())),
+            Strictness::Lenient => {
+                self.diagnose(diagnostic);
+                Ok(())
+            }
+        }
     }
 }
 

@@ -125,6 +125,8 @@ pub struct Server {
     principal: Option<Principal>,
     /// Whether the sender of a modern request is cached for the next one, which most likely has the same sender.
     caches_sender: bool,
+    /// Whether it was reported that handlers log although the server does not declare it.
+    reported_logging: bool,
     /// The `_meta` of the last request, and its sender.
     last_meta: Option<Arc<known_meta::KnownMeta>>,
     inbound: Inbound<PendingRequest>,
@@ -175,6 +177,7 @@ impl Server {
             session: None,
             principal: None,
             caches_sender: false,
+            reported_logging: false,
             last_meta: None,
             inbound: Inbound::new(limits.requests_in.saturating_add(limits.subscriptions)),
             stored_bytes: 0,

@@ -28,7 +28,11 @@ impl Server {
         params: &LoggingMessageParams,
         out: &mut dyn Outbox,
     ) -> bool {
+        //= S8.22 "`logging` is declared before messages are sent"
         if !self.config.capabilities.has(ServerCapability::Logging) {
+            if !core::mem::replace(&mut self.reported_logging, true) {
+                self.diagnose(Diagnostic::UndeclaredLogging);
+            }
             return false;
         }
         let of_request = match request {

@@ -57,7 +57,9 @@ impl Server {
         if request.info.is_none() {
             request.info = MethodInfo::find(request.method, Direction::ServerToClient, revision);
         }
-        admit(session, &request)?;
+        if let Some(input) = admit(session, &request)? {
+            self.check_texts(&input)?;
+        }
         extensions::admit_request(&self.config, request.method)?;
 
         let number = self.outbound.mint();
@@ -108,15 +110,16 @@ impl Server {
     }
 }
 
-/// Checks that a request may be sent to the client of a session.
+/// Checks that a request may be sent to the client of a session. Returns the input that it requests of users or models.
 ///
 /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#capability-negotiation>
-fn admit(session: &Session, request: &OutgoingRequest<'_>) -> Result<(), RequestError> {
-    let Some(info) = request.info else { return Ok(()) };
+fn admit(session: &Session, request: &OutgoingRequest<'_>) -> Result<Option<InputRequest>, RequestError> {
+    let Some(info) = request.info else { return Ok(None) };
     if !info.revisions.contains(session.revision) || !info.direction.includes(Direction::ServerToClient) {
         return Err(RequestError::Revision { method: request.method.into(), revision: session.revision });
     }
     //= S1.19 "Only negotiated capabilities used"
+    let mut input = None;
     let missing = match info.client_capability.filter(|&needed| !session.capabilities.has(needed)) {
         Some(needed) => Some(needed),
         None if [Elicit::NAME, CreateMessage::NAME].contains(&info.name) => {
@@ -125,7 +128,7 @@ fn admit(session: &Session, request: &OutgoingRequest<'_>) -> Result<(), Request
             let missing = undeclared(&session.capabilities, info, Some(&params))
                 .or(undeclared_context(session, info, &params));
             if missing.is_none() {
-                check_params(info, &params)?;
+                input = Some(check_params(info, &params)?);
             }
             missing
         }
@@ -136,17 +139,18 @@ fn admit(session: &Session, request: &OutgoingRequest<'_>) -> Result<(), Request
             method: request.method.into(),
             needed: RequiredCapability::Client(needed),
         }),
-        None => Ok(()),
+        None => Ok(input),
     }
 }
 
 /// Checks the content of an elicitation or a sampling request.
-fn check_params(info: &MethodInfo, params: &Raw) -> Result<(), RequestError> {
+fn check_params(info: &MethodInfo, params: &Raw) -> Result<InputRequest, RequestError> {
     let read = match info.name {
         Elicit::NAME => params.decode::<ElicitParams>().map(InputRequest::Elicit),
         _ => params.decode::<CreateMessageParams>().map(InputRequest::CreateMessage),
     };
-    check_content(&read.map_err(|error| RequestError::Encode(error.to_string()))?)
+    let input = read.map_err(|error| RequestError::Encode(error.to_string()))?;
+    check_content(&input).map(|()| input)
 }
 
 /// The capability for context of servers that a request needs and the client lacks, where its revision can declare it.

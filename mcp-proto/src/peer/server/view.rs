@@ -8,6 +8,8 @@ use crate::peer::{
     RequestOptions,
 };
 use crate::rpc::ErrorObject;
+#[cfg(feature = "std")]
+use crate::schema::InputRequest;
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{LoggingMessageParams, Method, NotificationInfo, ProgressParams};
 
@@ -46,6 +48,12 @@ impl<'a> ServerCommands<'a> {
         let result = act(server, self.now, outbox);
         self.transport.settle(self.now);
         result
+    }
+
+    /// Checks the texts of an input request that a task delivers.
+    #[cfg(feature = "std")]
+    pub(crate) fn check_texts(&mut self, request: &InputRequest) -> Result<(), RequestError> {
+        self.run(|server, _, _| server.check_texts(request))
     }
 
     // --- Answers ---

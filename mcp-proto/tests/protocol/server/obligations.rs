@@ -1,11 +1,13 @@
 //! Messages that a server must not send, and their allowed counterparts.
 
 use mcp_proto::peer::server::{Answer, Diagnostic, Event, ListKind};
+use mcp_proto::peer::{RequestOptions, Strictness};
 use mcp_proto::rpc::code;
 use mcp_proto::schema::{
-    BlobResourceContents, CallToolResult, ContentBlock, CreateMessageParams, ElicitParams, ElicitSchema,
-    IncludeContext, InputRequest, InputRequests, InputRequiredResult, SamplingMessage, ServerCapability,
-    StringSchema, TextResourceContents,
+    BlobResourceContents, CallToolResult, ContentBlock, CreateMessageParams, Elicit, ElicitParams,
+    ElicitSchema, EnumOption, IncludeContext, InputRequest, InputRequests, InputRequiredResult, LoggingLevel,
+    LoggingMessageParams, SamplingMessage, ServerCapability, StringSchema, TextResourceContents,
+    TitledEnumSchema,
 };
 use serde_json::{Value, json};
 
@@ -142,6 +144,68 @@ fn server_requests_no_secret_by_a_form() {
     // The page is how secrets are requested.
     let line = ask(declared(), ElicitParams::url("Your password, please.", "https://mcp.example/login"));
     assert_eq!(line["result"]["inputRequests"]["a"]["params"]["mode"], "url");
+}
+
+/// S9.11: a form that shows a URL is sent and reported; a strict server does not send it.
+#[test]
+fn server_reports_a_form_that_shows_a_url() {
+    let form = |message: &str, description: &str, title: &str| {
+        let option = EnumOption::new("a", title);
+        let mut choice = TitledEnumSchema::new(vec![option]);
+        choice.description = Some(description.to_owned());
+        ElicitParams::form(message, ElicitSchema::new([("choice", choice.into())]))
+    };
+    for (form, shows_url) in [
+        (form("Choose.", "From example.com: one.", "A"), false),
+        (form("See HTTPS://example.com/terms", "One.", "A"), true),
+        (form("Choose.", "Described at http://example.com", "A"), true),
+        (form("Choose.", "One.", "(https://example.com/a)"), true),
+    ] {
+        for strictness in [Strictness::Lenient, Strictness::Strict] {
+            let sends = strictness == Strictness::Lenient || !shows_url;
+            let configured = || {
+                let mut config = config();
+                config.strictness = strictness;
+                config
+            };
+            let mut s = ServerHarness::new(configured());
+            let id = call(&mut s, 1, json!({"elicitation": {}}));
+            let requests: InputRequests = [("a", form.clone().into())].into();
+            s.server.at(s.now).respond(id, Answer::InputRequired(&InputRequiredResult::requests(requests)));
+            let line = s.line();
+            assert_eq!(line["result"]["resultType"] == "input_required", sends, "{line}");
+            let is_reported = |events: Vec<Event>| {
+                let is_it = |event: &Event| matches!(event, Event::Diagnostic(Diagnostic::UrlInForm { .. }));
+                events.iter().any(is_it)
+            };
+            assert_eq!(is_reported(s.events()), shows_url && sends);
+
+            let mut s = ServerHarness::legacy_with(configured(), "2025-11-25", json!({"elicitation": {}}));
+            let sent = s.server.at(s.now).request::<Elicit>(&form, RequestOptions::default());
+            assert_eq!(sent.is_ok(), sends, "{sent:?}");
+            assert_eq!(is_reported(s.events()), shows_url && sends);
+        }
+    }
+}
+
+/// S8.22: without the capability no message is sent, and the server reports that once.
+#[test]
+fn server_reports_messages_that_it_drops_for_want_of_the_capability() {
+    let info = mcp_proto::schema::Implementation::new("s", "1");
+    let silent = mcp_proto::peer::server::ServerConfig::new(info);
+    for (config, is_declared) in [(silent, false), (config(), true)] {
+        let mut s = ServerHarness::legacy_with(config, "2025-11-25", json!({}));
+        for _ in 0..3 {
+            let message = LoggingMessageParams::new(LoggingLevel::Error, json!("the disk is full"));
+            s.server.at(s.now).log(None, &message);
+        }
+        assert_eq!(s.try_line().is_some(), is_declared);
+        let reports = s.events().into_iter().filter(|event| {
+            matches!(event, Event::Diagnostic(diagnostic @ Diagnostic::UndeclaredLogging)
+                if diagnostic.to_string().contains("Router::declare"))
+        });
+        assert_eq!(reports.count(), usize::from(!is_declared));
+    }
 }
 
 /// S9.2
