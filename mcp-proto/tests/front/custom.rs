@@ -394,6 +394,35 @@ fn router_rejects_handlers_that_would_never_run() {
     }
 }
 
+/// S11.14: in no direction.
+#[test]
+fn custom_names_do_not_begin_like_those_of_tasks() {
+    for name in ["tasks/pause", "tasks/", "notifications/tasks/paused"] {
+        let router = Router::new("r", "1").custom(name, async |_, _| CustomResult::new());
+        let error = router.check().unwrap_err();
+        assert_eq!(error, RouterError::Reserved { name: name.into() });
+        assert!(error.to_string().contains("com.example/"), "{error}");
+        let router = Router::new("r", "1").on_notification(name, async |_, _| ());
+        assert_eq!(router.check(), Err(RouterError::Reserved { name: name.into() }));
+
+        let client = ClientHarness::legacy();
+        assert!(reserved(client.client.request_custom(name, ()).start().map(|_| ())), "{name}");
+        assert!(reserved(client.client.notify_custom(name, ())), "{name}");
+
+        let router =
+            Router::new("r", "1").tool_with(tool("t"), move |NoArguments {}, cx: Context| async move {
+                assert!(reserved(cx.notify_custom(name, ())), "{name}");
+                assert!(cx.request_custom(name, ()).await.is_err(), "{name}");
+                "nothing was sent"
+            });
+        for mut server in [ServerHarness::modern(router.clone()), ServerHarness::legacy(router)] {
+            assert_eq!(server.call("t", json!({}))["content"][0]["text"], "nothing was sent");
+        }
+    }
+    let router = Router::new("r", "1").custom("tasksforce/list", async |_, _| CustomResult::new());
+    assert_eq!(router.check(), Ok(()));
+}
+
 #[test]
 fn handler_notifies_on_the_stream_of_its_request() {
     let router = || {

@@ -16,6 +16,7 @@ use crate::front::notification_handlers::{
 use crate::front::params::decode_as;
 use crate::front::reply::Reply;
 use crate::front::{CustomRequest, Notification};
+use crate::peer::reserved::is_reserved_for_tasks;
 use crate::rpc::Raw;
 use crate::schema::{
     self, Cancelled, CustomParams, CustomResult, Discover, Extension, Initialize, Initialized, Method,
@@ -205,7 +206,8 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         Some(self.spawned(handler, None))
     }
 
-    /// Records the error for a handler that would never be called, because the machine handles the message itself.
+    /// Records the error for a handler of a name that the tasks extension reserves, and for one that would never be
+    /// called, because the machine handles the message itself.
     pub(super) fn refuse_reserved(&mut self, name: &str) {
         const RESERVED: [&str; 6] = [
             Initialize::NAME,
@@ -215,7 +217,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
             Cancelled::NAME,
             Progress::NAME,
         ];
-        if RESERVED.contains(&name) {
+        if RESERVED.contains(&name) || is_reserved_for_tasks(name) {
             self.record_error(RouterError::Reserved { name: name.into() });
         }
     }

@@ -6,6 +6,7 @@ use core::fmt;
 use super::TemplateError;
 use super::schema_checks::SchemaError;
 use super::tool_headers::ParamHeaderError;
+use crate::peer::reserved::is_reserved_for_tasks;
 use crate::schema::ServerCapability;
 
 /// An invalid registration of a router.
@@ -85,7 +86,8 @@ pub enum RouterError {
         /// The capability.
         name: String,
     },
-    /// A handler is registered for a message that the server handles itself, so that it would never be called.
+    /// A handler is registered for a message that the server handles itself, so that it would never be called, or for a
+    /// custom message whose name begins with `tasks/` or `notifications/tasks/`.
     Reserved {
         /// The method.
         name: String,
@@ -203,6 +205,11 @@ impl fmt::Display for RouterError {
             Self::Experimental { name } => {
                 write!(f, "the settings of the experimental capability {name:?} are not a JSON object")
             }
+            Self::Reserved { name } if is_reserved_for_tasks(name) => write!(
+                f,
+                "{name} cannot have a handler, because the tasks extension reserves the name: use a prefix of your own, \
+                 such as com.example/"
+            ),
             Self::Reserved { name } => {
                 write!(f, "{name} cannot have a handler: the server handles it itself")
             }

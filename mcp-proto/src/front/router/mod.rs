@@ -176,6 +176,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         );
         self.contents.methods.insert(T::NAME.into(), erased);
         if !MethodInfo::all().any(|info| info.name == T::NAME) {
+            self.refuse_reserved(T::NAME);
             self.contents.custom_methods.push(T::NAME.into());
         }
         //= R5 "raw handlers checked"

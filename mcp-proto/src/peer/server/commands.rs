@@ -6,7 +6,7 @@ use alloc::string::ToString;
 
 use crate::Instant;
 use crate::peer::{AnyResult, InboundId, LostReason, Outbox, RequestError, ResultDefaults};
-use crate::rpc::{ErrorObject, Id, Raw, code, write};
+use crate::rpc::{ErrorObject, Id, Raw, code, read_members, write};
 use crate::schema::{
     ClientCapabilities, ClientCapability, ElicitParams, Era, InputRequest, InputRequiredResult,
     MissingCapabilityData, ResultType, Revision,
@@ -49,10 +49,12 @@ impl Server {
             Answer::Error(error) => {
                 //= C1.12 "own (app) codes SHOULD lie outside -32768…-32000"
                 //= S1.10 "own codes outside -32768…-32000"
-                if served.era == Era::Modern && code::is_undefined(error.code) {
-                    self.diagnose(Diagnostic::ReservedErrorCode { id: request, code: error.code });
-                }
+                let reserved = error.code;
                 let error = adapt_error(error, served.revision);
+                let is_changed = error.code != reserved && (-32_099..=-32_020).contains(&reserved);
+                if served.era == Era::Modern && (is_changed || code::is_undefined(reserved)) {
+                    self.diagnose(Diagnostic::ReservedErrorCode { id: request, code: reserved });
+                }
                 self.reply_error(Some(&id), served.batch, &error, out);
                 Ok(())
             }
@@ -231,13 +233,17 @@ pub(crate) fn adapt_error(mut error: ErrorObject, revision: Revision) -> ErrorOb
         //= S8.12 "Unknown resource → -32002"
         code::RESOURCE_NOT_FOUND => differences.resource_not_found_code,
         code::URL_ELICITATION_REQUIRED if !differences.url_elicitation_error => code::INTERNAL_ERROR,
-        code::HEADER_MISMATCH
-        | code::MISSING_REQUIRED_CLIENT_CAPABILITY
-        | code::UNSUPPORTED_PROTOCOL_VERSION => error.code,
+        //= S1.21 "-32020 to -32022 with their meaning alone: headers and versions are checked before a handler runs"
+        code::MISSING_REQUIRED_CLIENT_CAPABILITY if names_capabilities(&error) => error.code,
         -32_099..=-32_020 if revision.era() == Era::Modern => code::INTERNAL_ERROR,
         other => other,
     };
     error
+}
+
+fn names_capabilities(error: &ErrorObject) -> bool {
+    let members = error.data.as_ref().map(|data| read_members(data.as_str(), ["requiredCapabilities"]));
+    matches!(members, Some(Ok([Some(_)])))
 }
 
 /// The error for a modern client whose request needs capabilities that it did not declare.

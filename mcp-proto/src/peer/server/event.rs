@@ -144,8 +144,9 @@ pub enum Diagnostic {
         /// The error.
         error: ErrorObject,
     },
-    /// An error of the application has a code between -32768 and -32000 that no specification defines: choose a code
-    /// outside that range. In -32020 to -32099 the client received `INTERNAL_ERROR` instead.
+    /// An error of the application has a code between -32768 and -32000 that no specification defines, or defines with
+    /// another meaning: choose a code outside that range. In -32020 to -32099 the client received `INTERNAL_ERROR`
+    /// instead.
     ReservedErrorCode {
         /// The request.
         id: InboundId,

@@ -6,6 +6,7 @@ use core::time::Duration;
 use crate::Instant;
 use crate::peer::declared::undeclared;
 use crate::peer::encode::MetaEntries;
+use crate::peer::reserved;
 use crate::peer::{
     InboundId, MessageKind, OutboundEntry, Outbox, Outcome, OutgoingRequest, ProgressOption, RequestError,
     RequestId, RequiredCapability, Stage,
@@ -55,6 +56,7 @@ impl Server {
         }
         let revision = session.revision;
         if request.info.is_none() {
+            reserved::check_server_request(request.method)?;
             request.info = MethodInfo::find(request.method, Direction::ServerToClient, revision);
         }
         if let Some(input) = admit(session, &request)? {

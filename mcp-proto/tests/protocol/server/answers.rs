@@ -1,13 +1,14 @@
 //! The form of a response on the wire, and which errors are replaced.
 
-use mcp_proto::peer::server::{Answer, Diagnostic, Event};
+use mcp_proto::peer::server::{Answer, Diagnostic, Event, missing_capabilities};
 use mcp_proto::peer::{AnyResult, CacheHint};
-use mcp_proto::rpc::{ErrorObject, code};
+use mcp_proto::rpc::{ErrorObject, Raw, code};
 use mcp_proto::schema::Json;
 use mcp_proto::schema::tasks::{CreateTaskResult, TaskStatus};
 use mcp_proto::schema::{
-    CacheScope, CreateMessageParams, Discover, EmptyResult, InputRequest, InputRequests, InputRequiredResult,
-    ListRootsParams, Method, ReadResourceResult, SamplingMessage,
+    CacheScope, ClientCapabilities, ClientCapability, CreateMessageParams, Discover, EmptyResult,
+    InputRequest, InputRequests, InputRequiredResult, ListRootsParams, Method, ReadResourceResult,
+    SamplingMessage,
 };
 use serde_json::{Value, json};
 
@@ -179,7 +180,9 @@ fn server_replaces_codes_that_the_modern_revision_forbids() {
         (code::RESOURCE_NOT_FOUND, -32602),
         (code::URL_ELICITATION_REQUIRED, -32603),
         (-32_050, -32603),
-        (code::MISSING_REQUIRED_CLIENT_CAPABILITY, -32021),
+        (code::HEADER_MISMATCH, -32603),
+        (code::MISSING_REQUIRED_CLIENT_CAPABILITY, -32603),
+        (code::UNSUPPORTED_PROTOCOL_VERSION, -32603),
         (code::INVALID_PARAMS, -32602),
         (code::USER_REJECTED, -1),
         (4711, 4711),
@@ -187,6 +190,30 @@ fn server_replaces_codes_that_the_modern_revision_forbids() {
     for (given, sent) in cases {
         s.modern(1, "tools/call", json!({}));
         assert_eq!(error_at(&mut s, given), sent, "{given}");
+    }
+}
+
+/// S1.21: the code that names missing capabilities is sent, and no other use of the protocol's own codes.
+#[test]
+fn server_sends_the_codes_of_the_protocol_with_their_meaning_alone() {
+    let named = missing_capabilities(ClientCapabilities::new().with(ClientCapability::Sampling));
+    let data = || Raw::new(r#"{"supported":["2026-07-28"],"requested":"2030-01-01"}"#).unwrap();
+    let of = |code| ErrorObject::new(code, "no").with_data(data());
+    for (error, is_sent) in [
+        (named, true),
+        (of(code::MISSING_REQUIRED_CLIENT_CAPABILITY), false),
+        (of(code::UNSUPPORTED_PROTOCOL_VERSION), false),
+        (of(code::HEADER_MISMATCH), false),
+    ] {
+        let mut s = ServerHarness::new(config());
+        s.modern(1, "tools/call", json!({}));
+        let (request, given) = (s.request(), error.code);
+        s.server.at(s.now).respond(request, Answer::Error(error));
+        assert_eq!(s.code(), if is_sent { given } else { code::INTERNAL_ERROR });
+        let is_reported = s.events().iter().any(|event| {
+            matches!(event, Event::Diagnostic(Diagnostic::ReservedErrorCode { code, .. }) if *code == given)
+        });
+        assert_eq!(is_reported, !is_sent, "{given}");
     }
 }
 
