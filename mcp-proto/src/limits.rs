@@ -32,7 +32,8 @@ pub struct Limits {
     pub requests_in: usize,
 
     /// How many input rounds a request may have: how often the client sends it again with the input that the server
-    /// requested. If the server requests input once more, the request ends.
+    /// requested. If the server requests input once more, the request ends. On a server: how many requests for sampling
+    /// with results of tools a handler may make for one request of its client.
     ///
     /// Default 10, as in every other client: a server that requests more will probably never finish.
     pub input_rounds: u32,

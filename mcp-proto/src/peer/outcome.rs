@@ -299,6 +299,12 @@ pub enum RequestError {
     /// The content of the request breaks a rule of the specification: a form that requests a secret, or a conversation
     /// whose tool calls and results do not match.
     Content(String),
+    /// A handler has answered the model's calls of tools as often as [`Limits::input_rounds`](crate::Limits::input_rounds)
+    /// allows for one request of the client.
+    ToolLoop {
+        /// The limit.
+        limit: u32,
+    },
     /// The maximum number of requests in flight that [`Limits`](crate::Limits) allow is reached.
     InFlight {
         /// The limit.
@@ -333,6 +339,11 @@ impl fmt::Display for RequestError {
             Self::Answered => f.write_str("not sent: the request that it belongs to is answered already"),
             Self::Connect(why) => f.write_str(why),
             Self::UnsafePage(why) | Self::Content(why) => write!(f, "not sent: {why}"),
+            Self::ToolLoop { limit } => write!(
+                f,
+                "not sent: this request has led to {limit} requests with results of tools already: let the last one \
+                 forbid tools, or raise `Limits::input_rounds`"
+            ),
             Self::NotReady => f.write_str("not sent: the connection is not ready yet"),
             Self::Closed => f.write_str("not sent: the connection is closed"),
             Self::Encode(why) => write!(f, "not sent: the parameters could not be encoded: {why}"),

@@ -54,6 +54,12 @@ impl CreateMessageParams {
         }
     }
 
+    /// Whether the last message has results of tools, which continue the conversation after the model's calls.
+    #[cfg(all(feature = "std", feature = "server"))]
+    pub(crate) fn sends_tool_results(&self) -> bool {
+        self.messages.iter().last().is_some_and(|message| results_of(message).next().is_some())
+    }
+
     //= R9 "Sampling `toolChoice` required and none honoured"
     /// The rule for tool calls that the answer to this request must follow.
     pub fn tool_rule(&self) -> ToolRule {

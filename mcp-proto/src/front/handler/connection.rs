@@ -19,6 +19,9 @@ pub(in crate::front) trait HandlerConnection: Send + Sync {
     /// How many progress reports a second are sent on one request: [`Limits::progress_out`](crate::Limits::progress_out).
     fn progress_out(&self) -> u32;
 
+    /// How many input rounds a request may have: [`Limits::input_rounds`](crate::Limits::input_rounds).
+    fn input_rounds(&self) -> u32;
+
     /// Logs on behalf of a request or of the connection, if the client wants messages of this level.
     fn log(&self, request: Option<InboundId>, params: &LoggingMessageParams);
 

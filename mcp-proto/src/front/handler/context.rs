@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use serde::Serialize;
 
@@ -57,6 +58,8 @@ struct RequestInfo {
     request: InboundRequest,
     /// The input rounds, if the client receives input requests in the result of its own request.
     input_rounds: Option<InputRounds>,
+    /// How often the handler has continued a conversation by sending the results of tools.
+    tool_rounds: AtomicU32,
 }
 
 impl Context {
@@ -66,7 +69,7 @@ impl Context {
         state: Arc<()>,
     ) -> Self {
         Self {
-            info: Arc::new(RequestInfo { request, input_rounds }),
+            info: Arc::new(RequestInfo { request, input_rounds, tool_rounds: AtomicU32::new(0) }),
             task: None,
             declared_scopes: Default::default(),
             state,
@@ -303,6 +306,19 @@ impl<S> Context<S> {
 
     pub(in crate::front) fn input_rounds(&self) -> Option<&InputRounds> {
         self.info.input_rounds.as_ref()
+    }
+
+    /// Counts a request that continues a conversation by the results of tools.
+    ///
+    /// # Errors
+    /// If [`Limits::input_rounds`](crate::Limits::input_rounds) of them were made.
+    pub(super) fn count_tool_round(&self) -> Result<(), RequestError> {
+        let limit = self.connection().input_rounds();
+        //= S9.12 "A server's loop of sampling with tools has a limit"
+        match self.info.tool_rounds.fetch_add(1, Ordering::Relaxed) {
+            made if made < limit => Ok(()),
+            _ => Err(RequestError::ToolLoop { limit }),
+        }
     }
 
     pub(super) fn caller_access(&self) -> &CallerAccess {

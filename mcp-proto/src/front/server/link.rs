@@ -73,6 +73,10 @@ impl<M: ServerTransport + Send + 'static> HandlerConnection for Shared<ServerCor
         self.read(|_, machine| machine.peer().config().limits.progress_out)
     }
 
+    fn input_rounds(&self) -> u32 {
+        self.read(|_, machine| machine.peer().config().limits.input_rounds)
+    }
+
     fn log(&self, request: Option<InboundId>, params: &LoggingMessageParams) {
         self.command(|_, machine, now, _| ServerCommands::new(machine, now).log(request, params));
     }

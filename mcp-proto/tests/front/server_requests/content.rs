@@ -52,6 +52,94 @@ fn handler_cannot_request_a_secret_by_a_form() {
     );
 }
 
+/// S9.10: the handler gets an error that names the field, in either era, and nothing is sent.
+#[test]
+fn handler_cannot_send_a_form_with_fields_that_clients_do_not_know() {
+    let titled = json!([{"const": "x", "title": "X"}]);
+    for (field, is_sent) in [
+        (json!({"type": "string", "format": "email", "minLength": 3}), true),
+        (json!({"type": "integer", "minimum": 0, "format": "uint32"}), true),
+        (json!({"type": "boolean", "default": true, "x-order": 1}), true),
+        (json!({"type": "string", "enum": ["x"], "enumNames": ["X"]}), true),
+        (json!({"type": "string", "oneOf": titled}), true),
+        (json!({"type": "array", "items": {"type": "string", "enum": ["x"]}, "maxItems": 1}), true),
+        (json!({"type": "array", "items": {"anyOf": titled}}), true),
+        (json!({"type": "object", "properties": {"street": {"type": "string"}}}), false),
+        (json!({"type": "array", "items": {"type": "string"}}), false),
+        (json!({"type": "array", "items": {"type": "object", "properties": {}}}), false),
+        (json!({"type": "array", "items": {"type": "string", "enum": ["x"]}, "uniqueItems": true}), false),
+        (json!({"type": "string", "pattern": "^[a-z]+$"}), false),
+        (json!({"type": "string", "format": "time"}), false),
+        (json!({"type": "number", "maximum": "much"}), false),
+        (json!({"type": ["string", "null"]}), false),
+        (json!({"$ref": "#/$defs/address"}), false),
+    ] {
+        let (router, errors) = asking(move |cx| {
+            let schema = json!({"type": "object", "properties": {"place": field}});
+            let schema: ElicitSchema = serde_json::from_str(&schema.to_string()).unwrap();
+            async move {
+                cx.elicit("form", ElicitParams::form("Where?", schema)).await.map(|_| "asked".to_owned())
+            }
+        });
+        let [modern, legacy] = first_messages(&router, &all());
+        assert_eq!(modern["result"]["resultType"] == "input_required", is_sent, "{modern}");
+        assert_eq!(legacy["method"] == "elicitation/create", is_sent, "{legacy}");
+        let errors = errors.lock().unwrap();
+        assert_eq!(errors.len(), if is_sent { 0 } else { 2 });
+        assert!(errors.iter().all(|error| error.contains("\"place\"")), "{errors:?}");
+    }
+}
+
+/// S9.12: however often the model calls tools, in either era; a client of 2026-07-28 has limits of its own.
+#[test]
+fn handler_cannot_loop_over_calls_of_tools_without_end() {
+    let tries = Arc::new(AtomicUsize::new(0));
+    let made = tries.clone();
+    let (router, errors) = asking(move |cx| {
+        let made = made.clone();
+        made.store(0, Ordering::SeqCst);
+        async move {
+            let result = json!({"type": "tool_result", "toolUseId": "1", "content": []});
+            // A first question, whose answer continues nothing, is no part of the loop.
+            cx.sample("first", sampling("hello")).await?;
+            for round in 0.. {
+                made.store(round, Ordering::SeqCst);
+                cx.sample(format!("round {round}"), with_a_tool_call(result.clone())).await?;
+            }
+            Ok(String::new())
+        }
+    });
+    let text = json!({"role": "assistant", "content": {"type": "text", "text": "again"}, "model": "m"});
+    let limit = mcp_proto::Limits::default().input_rounds as usize;
+
+    let mut legacy = ServerHarness::legacy_shared(router.clone(), "2025-11-25", all());
+    legacy.send("tools/call", json!({"name": "ask"}));
+    let answer = loop {
+        let line = legacy.line();
+        if line["method"] != "sampling/createMessage" {
+            break line;
+        }
+        legacy.send_message(&json!({"jsonrpc": "2.0", "id": line["id"], "result": text}));
+    };
+    assert_eq!(answer["result"]["content"][0]["text"], "not asked", "{answer}");
+    assert_eq!(tries.load(Ordering::SeqCst), limit);
+
+    let mut modern = ServerHarness::modern_with(router, all());
+    let mut params = json!({"name": "ask"});
+    let answer = loop {
+        let answer = modern.request("tools/call", params.clone());
+        if answer["result"]["resultType"] != "input_required" {
+            break answer;
+        }
+        let asked = answer["result"]["inputRequests"].as_object().unwrap();
+        params["inputResponses"] = asked.keys().map(|key| (key.clone(), text.clone())).collect();
+        params["requestState"] = answer["result"]["requestState"].clone();
+    };
+    assert_eq!(answer["result"]["content"][0]["text"], "not asked", "{answer}");
+    assert_eq!(tries.load(Ordering::SeqCst), limit);
+    assert!(errors.lock().unwrap().iter().all(|error| error.contains("Limits::input_rounds")));
+}
+
 /// S9.2: pages are encrypted, except on this machine.
 #[test]
 fn handler_cannot_send_a_client_to_an_unencrypted_page() {

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
-use core::future::Future;
+use core::future::{Future, ready};
 use core::pin::Pin;
 use core::task::{Context as TaskContext, Poll};
 
@@ -42,9 +42,20 @@ impl<'a> InputMechanism<'a> {
 impl<S> Context<S> {
     /// Asks the client's model. Works like [`elicit`](Self::elicit).
     ///
+    /// A handler may answer the model's calls of tools by another request with their results, at most
+    /// [`Limits::input_rounds`](crate::Limits::input_rounds) times for one request of the client: then a request with
+    /// results fails with [`RequestError::ToolLoop`](crate::peer::RequestError::ToolLoop). To end such a loop with a text, set the
+    /// [choice of tools](CreateMessageParams::tool_choice) of the last request to `none`.
+    ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/client/sampling>
     pub fn sample(&self, key: impl Into<String>, params: CreateMessageParams) -> InputFuture<CreateMessage> {
-        InputFuture::new(&self.without_state(), key.into(), params)
+        let context = self.without_state();
+        if params.sends_tool_results()
+            && let Err(error) = context.count_tool_round()
+        {
+            return InputFuture { future: Box::pin(ready(Err(error.into()))), completion: None };
+        }
+        InputFuture::new(&context, key.into(), params)
     }
 
     /// Asks for the client's roots, the directories that the server may use. Works like [`elicit`](Self::elicit).
