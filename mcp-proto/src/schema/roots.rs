@@ -97,6 +97,42 @@ impl Root {
         if complete { Ok(()) } else { Err(RootError::Scheme) }
     }
 
+    /// The path of the directory or file on this machine.
+    ///
+    /// ```
+    /// use std::path::Path;
+    ///
+    /// use mcp_proto::schema::Root;
+    ///
+    /// # #[cfg(unix)] {
+    /// let root = Root::from_path("/home/me/my project")?;
+    /// assert_eq!(root.path()?, Path::new("/home/me/my project"));
+    /// # }
+    /// # Ok::<(), mcp_proto::schema::RootError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the URI is not that of a root, or is none of a path on this system.
+    #[cfg(feature = "std")]
+    pub fn path(&self) -> Result<std::path::PathBuf, RootError> {
+        let separator = if cfg!(windows) { b'\\' } else { b'/' };
+        let mut path = Vec::new();
+        for (index, segment) in segments(&self.uri)?.into_iter().enumerate() {
+            // On Windows, the first segment is the drive.
+            if index > 0 || cfg!(not(windows)) {
+                path.push(separator);
+            }
+            path.extend(segment);
+        }
+        if path.is_empty() || path.ends_with(b":") && cfg!(windows) {
+            path.push(separator);
+        }
+        #[cfg(unix)]
+        return Ok(<std::ffi::OsString as std::os::unix::ffi::OsStringExt>::from_vec(path).into());
+        #[cfg(not(unix))]
+        String::from_utf8(path).map(Into::into).map_err(|_| RootError::NotAbsolute)
+    }
+
     /// Whether `uri` is this root or lies within it.
     ///
     /// The check compares names only; a program that opens the file must resolve symbolic links itself. A URI with `.`,

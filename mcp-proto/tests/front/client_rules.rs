@@ -202,6 +202,31 @@ fn client_does_not_send_invalid_roots() {
     }
 }
 
+/// C11.9: whatever sets the handler of roots, and in whichever order.
+#[test]
+fn client_exposes_only_accessible_roots() {
+    let roots = || ["file:///there", "file:///gone", "file:///here"].map(Root::new).to_vec();
+    let is_accessible = |root: &Root| root.uri != "file:///gone";
+    let by_name =
+        json!({"roots": [{"uri": "file:///there"}, {"uri": "file:///gone"}, {"uri": "file:///here"}]});
+    for handlers in [
+        ClientHandlers::new()
+            .roots(move |_, _| async move { ListRootsResult::new(roots()) })
+            .root_access(is_accessible),
+        ClientHandlers::new().root_access(is_accessible).custom("roots/list", move |_, _| {
+            let result: CustomResult = serde_json::from_str(&by_name.to_string()).unwrap();
+            async move { result }
+        }),
+    ] {
+        let mut s = ClientHarness::legacy_with(declaring(handlers));
+        s.receive(&[request(&json!(1), "roots/list", json!({}))]);
+        let line = s.line();
+        let uris: Vec<_> =
+            line["result"]["roots"].as_array().unwrap().iter().map(|root| root["uri"].as_str()).collect();
+        assert_eq!(uris, [Some("file:///there"), Some("file:///here")], "{line}");
+    }
+}
+
 /// C11.8
 #[test]
 fn client_reports_new_roots_if_it_declared_that() {

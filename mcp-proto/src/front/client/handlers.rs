@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::future::Future;
 
-use self::method_rules::AnswerRule;
+use self::method_rules::{AnswerRule, RootAccess};
 use crate::front::handler_error::IntoAnswer;
 use crate::front::mode::HandlerContext;
 use crate::front::notification_handlers::NotificationHandlers;
@@ -26,7 +26,8 @@ use crate::peer::{AnyResult, RequestId};
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::tasks::legacy::ClientTaskRequests;
 use crate::schema::{
-    ClientCapabilities, ClientCapability, CreateMessage, Elicit, Extension, Json, ListRoots, Method, Revision,
+    ClientCapabilities, ClientCapability, CreateMessage, Elicit, Extension, Json, ListRoots, Method,
+    Revision, Root,
 };
 
 /// The handlers of a server's requests to its client: sampling, elicitation and roots.
@@ -58,6 +59,7 @@ pub struct ClientHandlers<M: HandlerMode = SendHandlers> {
     extensions: Vec<Extension>,
     /// Whether the server's requests may become tasks.
     tasks: bool,
+    root_access: Option<RootAccess>,
 }
 
 impl ClientHandlers<SendHandlers> {
@@ -90,6 +92,7 @@ impl<M: HandlerMode> ClientHandlers<M> {
             capabilities: ClientCapabilities::new(),
             extensions: Vec::new(),
             tasks: false,
+            root_access: None,
         }
     }
 
@@ -136,6 +139,7 @@ impl<M: HandlerMode> ClientHandlers<M> {
 
     /// Sets the handler of requests for the roots that the server may work in (`roots/list`). They are `file://` URIs
     /// of directories that the user has approved; others are not sent ([`Root::check`](crate::schema::Root::check)).
+    /// [`root_access`](Self::root_access) leaves out those that cannot be read.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/client/roots>
     #[must_use]
@@ -147,6 +151,26 @@ impl<M: HandlerMode> ClientHandlers<M> {
     {
         self.declared = self.declared.with(ClientCapability::Roots);
         self.handler::<ListRoots, F, H>(handler)
+    }
+
+    /// Leaves out the roots for which `is_accessible` returns `false`, such as directories that no longer exist. Default:
+    /// all roots that the handler returns are sent. The driver calls `is_accessible`; it must return quickly.
+    ///
+    /// ```
+    /// use mcp_proto::front::ClientHandlers;
+    /// use mcp_proto::schema::{ListRootsResult, Root};
+    ///
+    /// let handlers = ClientHandlers::new()
+    ///     .roots(async |_, _| ListRootsResult::new(vec![Root::new("file:///home/me/project")]))
+    ///     .root_access(|root| root.path().is_ok_and(|path| std::fs::read_dir(path).is_ok()));
+    /// # drop(handlers);
+    /// ```
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/client/roots#implementation-guidelines>
+    #[must_use]
+    pub fn root_access(mut self, is_accessible: impl Fn(&Root) -> bool + Send + Sync + 'static) -> Self {
+        self.root_access = Some(RootAccess::new(is_accessible));
+        self
     }
 
     /// Declares that the roots may change: [`Client::roots_changed`](super::Client::roots_changed) reports each change.
@@ -215,8 +239,8 @@ impl<M: HandlerMode> ClientHandlers<M> {
     {
         let erased = handler.erase(
             Arc::default(),
-            |params: Option<Raw>, _: &ClientContext| {
-                let rule = AnswerRule::of(T::NAME, params.as_ref()).map_err(Reply::Error)?;
+            |params: Option<Raw>, context: &ClientContext| {
+                let rule = AnswerRule::of(T::NAME, params.as_ref(), context).map_err(Reply::Error)?;
                 Ok((decode_params::<T>(params).map_err(Reply::Error)?, rule))
             },
             |rule: AnswerRule, output: F::Output| answer(&rule, output),
@@ -246,8 +270,9 @@ impl<M: HandlerMode> ClientHandlers<M> {
         &self,
         method: &str,
         params: Option<Raw>,
-        context: ClientContext,
+        mut context: ClientContext,
     ) -> Result<M::HandlerFuture, Reply> {
+        context.root_access.clone_from(&self.root_access);
         match (self.handlers.get(method), &self.fallback) {
             (Some(handler), _) => Ok(handler(params, context)),
             (None, Some(fallback)) => Ok(fallback((method.into(), params), context)),
@@ -262,7 +287,8 @@ impl<M: HandlerMode> ClientHandlers<M> {
 fn answer<R: AnyResult + Send + 'static>(rule: &AnswerRule, output: impl IntoAnswer<R>) -> Reply {
     match output.into_answer() {
         Ok(result) => match rule.check(&result) {
-            Ok(()) => Reply::result(result),
+            Ok(None) => Reply::result(result),
+            Ok(Some(accessible)) => Reply::result(accessible),
             Err(error) => Reply::Error(error),
         },
         Err(error) => Reply::Error(error.into_object(|uri| {
@@ -282,6 +308,7 @@ impl<M: HandlerMode> fmt::Debug for ClientHandlers<M> {
 pub struct ClientContext {
     server: Option<Arc<ServerInfo>>,
     request: Option<RequestId>,
+    root_access: Option<RootAccess>,
 }
 
 impl HandlerContext for ClientContext {
@@ -295,7 +322,7 @@ impl HandlerContext for ClientContext {
 
 impl ClientContext {
     pub(super) fn new(server: Option<Arc<ServerInfo>>, request: Option<RequestId>) -> Self {
-        Self { server, request }
+        Self { server, request, root_access: None }
     }
 
     /// The server that sends the request, as it describes itself.

@@ -67,8 +67,8 @@ impl<M: HandlerMode> ClientHandlers<M> {
         let name = method.clone();
         let erased = handler.erase(
             Arc::default(),
-            move |params: Option<Raw>, _: &ClientContext| {
-                let rule = AnswerRule::of(&name, params.as_ref()).map_err(Reply::Error)?;
+            move |params: Option<Raw>, context: &ClientContext| {
+                let rule = AnswerRule::of(&name, params.as_ref(), context).map_err(Reply::Error)?;
                 Ok((decode_as(&name, params).map_err(Reply::Error)?, rule))
             },
             |rule: AnswerRule, output: F::Output| answer(&rule, output),

@@ -3,15 +3,20 @@
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::ToString;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt;
 
 use crate::consent::UrlConsent;
 use crate::front::params::decode_params;
 use crate::peer::AnyResult;
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{
-    CreateMessage, Elicit, ElicitFormParams, ElicitParams, ListRoots, Method, Revision, ToolRule,
+    CreateMessage, Elicit, ElicitFormParams, ElicitParams, ListRoots, ListRootsResult, Method, Revision,
+    Root, ToolRule,
 };
+
+use super::ClientContext;
 
 /// The rule for the answer to a request, which the types of its method do not express.
 pub(super) enum AnswerRule {
@@ -20,13 +25,33 @@ pub(super) enum AnswerRule {
     Sampling(ToolRule),
     /// The answer matches its form.
     Form(Box<ElicitFormParams>),
-    /// Roots are directories of this machine.
-    Roots,
+    /// Roots are directories of this machine, and accessible.
+    Roots(Option<RootAccess>),
+}
+
+/// The application's check whether a root is accessible.
+#[derive(Clone)]
+pub(super) struct RootAccess(Arc<dyn Fn(&Root) -> bool + Send + Sync>);
+
+impl RootAccess {
+    pub(super) fn new(is_accessible: impl Fn(&Root) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(is_accessible))
+    }
+}
+
+impl fmt::Debug for RootAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RootAccess").finish_non_exhaustive()
+    }
 }
 
 impl AnswerRule {
     /// Checks a request before its handler runs. Returns the rule for its answer.
-    pub(super) fn of(method: &str, params: Option<&Raw>) -> Result<Self, ErrorObject> {
+    pub(super) fn of(
+        method: &str,
+        params: Option<&Raw>,
+        context: &ClientContext,
+    ) -> Result<Self, ErrorObject> {
         let params = params.cloned();
         match method {
             CreateMessage::NAME => {
@@ -42,36 +67,42 @@ impl AnswerRule {
                     UrlConsent::from_params(&page).map(|_| Self::None).map_err(|fault| invalid(&fault))
                 }
             },
-            ListRoots::NAME => Ok(Self::Roots),
+            ListRoots::NAME => Ok(Self::Roots(context.root_access.clone())),
             _ => Ok(Self::None),
         }
     }
 
-    /// Checks an answer before it is sent.
-    pub(super) fn check(&self, result: &dyn AnyResult) -> Result<(), ErrorObject> {
+    /// Checks an answer before it is sent. Returns the answer to send in its place, once inaccessible roots are left out.
+    pub(super) fn check(&self, result: &dyn AnyResult) -> Result<Option<ListRootsResult>, ErrorObject> {
         match self {
-            Self::None => Ok(()),
+            Self::None => {}
             Self::Sampling(rule) => {
-                rule.check(&typed::<CreateMessage>(result)?).map_err(|fault| failed(&fault))
+                rule.check(&typed::<CreateMessage>(result)?).map_err(|fault| failed(&fault))?;
             }
             Self::Form(form) => form.check(&typed::<Elicit>(result)?).map_err(|fault| {
                 // Neither the user nor the server is at fault: the client did not check the answer.
                 failed(&format!("the form was not filled in correctly: {fault}"))
-            }),
-            //= C11.7 "Roots: `file://` URIs only"
-            Self::Roots => {
-                let roots = typed::<ListRoots>(result)?.roots;
-                roots.iter().try_for_each(|root| root.check().map_err(|fault| failed(&fault)))
+            })?,
+            Self::Roots(access) => {
+                let mut listed = typed::<ListRoots>(result)?;
+                //= C11.7 "Roots: `file://` URIs only"
+                listed.roots.iter().try_for_each(|root| root.check().map_err(|fault| failed(&fault)))?;
+                if let Some(RootAccess(is_accessible)) = access {
+                    //= C11.9 "Roots are checked for accessibility before they are exposed"
+                    listed.roots = listed.roots.iter().filter(|root| is_accessible(root)).cloned().collect();
+                    return Ok(Some(listed));
+                }
             }
         }
+        Ok(None)
     }
 }
 
-fn invalid(what: &dyn core::fmt::Display) -> ErrorObject {
+fn invalid(what: &dyn fmt::Display) -> ErrorObject {
     ErrorObject::new(code::INVALID_PARAMS, what.to_string())
 }
 
-fn failed(what: &dyn core::fmt::Display) -> ErrorObject {
+fn failed(what: &dyn fmt::Display) -> ErrorObject {
     ErrorObject::new(code::INTERNAL_ERROR, what.to_string())
 }
 
