@@ -167,8 +167,9 @@
 //! [`Context::run_once`](crate::Context::run_once) protects work that must not happen twice.
 //!
 //! ```
-//! use mcp_hyper::schema::LoggingLevel;
-//! use mcp_hyper::{Context, ElicitAction, ElicitParams, ElicitSchema, HandlerError};
+//! use mcp_hyper::mcp_proto::front::without_arguments;
+//! use mcp_hyper::schema::{Json, LoggingLevel, ServerCapability};
+//! use mcp_hyper::{Context, ElicitAction, ElicitParams, ElicitSchema, HandlerError, Router, Tool};
 //!
 //! async fn delete(cx: Context) -> Result<&'static str, HandlerError> {
 //!     let question = ElicitParams::form("Delete everything?", ElicitSchema::empty());
@@ -181,8 +182,16 @@
 //!     cx.log(LoggingLevel::Info, "deleted everything");
 //!     Ok("Deleted.")
 //! }
-//! # drop(delete);
+//!
+//! let tool = Tool::new("delete_all", "Deletes everything", Json::empty_object());
+//! let router = Router::new("files", "1.0.0")
+//!     .tool_with(tool, without_arguments(delete))
+//!     .declare(ServerCapability::Logging);
+//! # drop(router);
 //! ```
+//!
+//! Clients receive log messages only from a server that declares logging; a diagnostic reports a handler that logs
+//! without it.
 //!
 //! When the client cancels the call, the handler's future is dropped.
 //! [`Context::cancelled`](crate::Context::cancelled) tells work that runs elsewhere.

@@ -177,7 +177,7 @@ pub use handler::{arguments::DescribedArguments, json_schema::Structured};
 pub use {
     attachments::Attachments,
     blocked_handler::BlockedHandler,
-    handler::arguments::{Arguments, NoArguments},
+    handler::arguments::{Arguments, NoArguments, without_arguments},
     handler::context::Context,
     handler::notification_context::NotificationContext,
     handler::output::{CompletionOutput, PromptOutput, ResourceOutput, ResultOrInput, ToolOutput},

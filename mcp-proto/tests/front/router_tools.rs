@@ -2,9 +2,11 @@
 
 use crate::common::router::ServerHarness;
 use crate::common::tools::tool;
-use mcp_proto::front::{HandlerError, LocalHandlers, NoArguments, ResultOrInput, Router, RouterError};
+use mcp_proto::front::{
+    Context, HandlerError, LocalHandlers, NoArguments, ResultOrInput, Router, RouterError, without_arguments,
+};
 use mcp_proto::rpc::{ErrorObject, code};
-use mcp_proto::schema::{CallToolResult, ContentBlock, InputRequiredResult, Json, Tool};
+use mcp_proto::schema::{CallToolResult, ContentBlock, InputRequiredResult, Json, Prompt, Tool};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -86,6 +88,21 @@ fn client_calls_a_tool_without_arguments() {
     let mut s = ServerHarness::modern(router);
     assert_eq!(s.result("tools/call", json!({"name": "ping"}))["content"][0]["text"], "pong");
     assert_eq!(s.call("ping", json!({"what": "ever"}))["content"][0]["text"], "pong");
+}
+
+#[test]
+fn function_that_takes_only_the_context_is_a_handler() {
+    async fn revision(cx: Context) -> String {
+        cx.revision().as_str().to_owned()
+    }
+    let prompt = Prompt::new("about");
+    let router = Router::new("about", "1")
+        .tool_with(tool("revision"), without_arguments(revision))
+        .prompt(prompt, without_arguments(async |cx: Context| cx.revision().as_str().to_owned()));
+    let mut s = ServerHarness::modern(router);
+    assert_eq!(s.call("revision", json!({}))["content"][0]["text"], "2026-07-28");
+    let messages = s.result("prompts/get", json!({"name": "about"}))["messages"].clone();
+    assert_eq!(messages[0]["content"]["text"], "2026-07-28");
 }
 
 /// F96, S8.7

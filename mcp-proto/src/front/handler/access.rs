@@ -22,14 +22,18 @@ impl<S> Context<S> {
     ///
     /// ```
     /// use mcp_proto::front::{Context, HandlerError};
+    /// # use mcp_proto::front::Router;
+    /// # use mcp_proto::schema::{Json, Tool};
+    /// # #[derive(serde::Deserialize)] struct Delete { path: String }
     ///
-    /// async fn delete(cx: Context, path: String) -> Result<&'static str, HandlerError> {
+    /// async fn delete(Delete { path }: Delete, cx: Context) -> Result<&'static str, HandlerError> {
     ///     if path.starts_with("/shared/") {
     ///         cx.require(["files:write", "files:shared"])?;
     ///     }
     ///     // …
     ///     Ok("deleted")
     /// }
+    /// # drop(Router::new("files", "1").tool_with(Tool::new("delete", "", Json::empty_object()), delete));
     /// ```
     ///
     /// Scopes that do not depend on the arguments are better declared [once](crate::front::Router::tool_scopes).

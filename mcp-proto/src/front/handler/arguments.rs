@@ -41,6 +41,25 @@ impl<A: Arguments + schemars::JsonSchema> DescribedArguments for A {}
 )]
 pub trait DescribedArguments: Arguments {}
 
-/// The arguments of a tool that takes none. Arguments that a client sends are ignored.
+/// The arguments of a tool that takes none. Arguments that a client sends are ignored. [`without_arguments`] registers
+/// functions that take only the context.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 pub struct NoArguments {}
+
+/// Turns a handler that takes only the context into one of a tool, or a prompt, without arguments.
+///
+/// ```
+/// use mcp_proto::front::{Context, Router, without_arguments};
+/// use mcp_proto::schema::{Json, Tool};
+///
+/// async fn whoami(cx: Context) -> String {
+///     cx.principal().map_or("an unknown caller", |principal| principal.as_str()).to_owned()
+/// }
+///
+/// let tool = Tool::new("whoami", "Says who calls", Json::empty_object());
+/// let router = Router::new("names", "1.0.0").tool_with(tool, without_arguments(whoami));
+/// assert!(router.check().is_ok());
+/// ```
+pub fn without_arguments<C, F>(handler: impl Fn(C) -> F) -> impl Fn(NoArguments, C) -> F {
+    move |NoArguments {}, context| handler(context)
+}

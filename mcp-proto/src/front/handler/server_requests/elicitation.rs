@@ -29,10 +29,16 @@ impl<S> Context<S> {
     ///   other.
     ///
     /// ```
-    /// use mcp_proto::front::{Context, HandlerError};
-    /// use mcp_proto::schema::{BooleanSchema, ElicitAction, ElicitParams, ElicitSchema};
+    /// use mcp_proto::front::{Context, HandlerError, Router};
+    /// use mcp_proto::schema::{BooleanSchema, ElicitAction, ElicitParams, ElicitSchema, Json, Tool};
+    /// use serde::Deserialize;
     ///
-    /// async fn delete(cx: Context, path: String) -> Result<String, HandlerError> {
+    /// #[derive(Deserialize)]
+    /// struct Delete {
+    ///     path: String,
+    /// }
+    ///
+    /// async fn delete(Delete { path }: Delete, cx: Context) -> Result<String, HandlerError> {
     ///     let form = ElicitSchema::new([("sure", BooleanSchema::new().into())]);
     ///     let answer = cx.elicit("sure", ElicitParams::form(format!("Really delete {path}?"), form)).await?;
     ///     if answer.action != ElicitAction::Accept {
@@ -41,6 +47,10 @@ impl<S> Context<S> {
     ///     // …
     ///     Ok(format!("{path} is deleted."))
     /// }
+    ///
+    /// let tool = Tool::new("delete", "Deletes a file", Json::empty_object());
+    /// let router = Router::new("files", "1.0.0").tool_with(tool, delete);
+    /// # drop(router);
     /// ```
     ///
     /// Never ask for a password or another secret by a form: the client sees it. Use [`elicit_url`](Self::elicit_url). A
@@ -73,8 +83,8 @@ impl<S> Context<S> {
     /// that is neither `https` nor on this machine is an error.
     ///
     /// ```
-    /// use mcp_proto::front::{Context, HandlerError};
-    /// use mcp_proto::schema::ElicitAction;
+    /// use mcp_proto::front::{Context, HandlerError, Router, without_arguments};
+    /// use mcp_proto::schema::{ElicitAction, Json, Tool};
     ///
     /// # async fn is_linked(cx: &Context) -> bool { true }
     /// async fn calendar(cx: Context) -> Result<&'static str, HandlerError> {
@@ -86,6 +96,10 @@ impl<S> Context<S> {
     ///     }
     ///     Ok("Nothing today.")
     /// }
+    ///
+    /// let tool = Tool::new("calendar", "Lists today's meetings", Json::empty_object());
+    /// let router = Router::new("calendar", "1.0.0").tool_with(tool, without_arguments(calendar));
+    /// # drop(router);
     /// ```
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#url-mode-elicitation-requests>

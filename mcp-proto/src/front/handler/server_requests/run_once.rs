@@ -14,10 +14,11 @@ impl<S> Context<S> {
     /// A 2026-07-28 client stores the value, sealed, until the request is answered. Each piece of work has its own key.
     ///
     /// ```
-    /// # use mcp_proto::front::{Context, HandlerError};
-    /// # use mcp_proto::schema::{ElicitParams, ElicitSchema, Map};
+    /// # use mcp_proto::front::{Context, HandlerError, Router};
+    /// # use mcp_proto::schema::{ElicitParams, ElicitSchema, Json, Map, Tool};
+    /// # #[derive(serde::Deserialize)] struct Book { seat: u32 }
     /// # async fn reserve(seat: u32) -> Result<u64, std::io::Error> { Ok(7) }
-    /// async fn book(cx: Context, seat: u32) -> Result<String, HandlerError> {
+    /// async fn book(Book { seat }: Book, cx: Context) -> Result<String, HandlerError> {
     ///     // A failure is a value that serializes, too.
     ///     let reserved = cx.run_once("reservation", async { reserve(seat).await.map_err(|error| error.to_string()) }).await;
     ///     let reservation = reserved.map_err(HandlerError::new)?;
@@ -26,6 +27,7 @@ impl<S> Context<S> {
     ///     # drop(traveller);
     ///     Ok(format!("Booked: {reservation}"))
     /// }
+    /// # drop(Router::new("seats", "1").tool_with(Tool::new("book", "", Json::empty_object()), book));
     /// ```
     ///
     /// The client cannot read or change the value, nor use it for another principal or another request. It can return
