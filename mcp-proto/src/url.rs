@@ -74,6 +74,7 @@ impl<'a> HttpUrl<'a> {
 
     /// The canonical origin: scheme and host in lower case, an IPv6 address in the form of RFC 5952, no default port.
     /// A trailing dot is kept: `example.com.` and `example.com` are different origins, as in browsers.
+    //= C12.30 "Upper-case schemes and hosts in the URI of a server are accepted; the canonical form is in lower case"
     pub(crate) fn origin(&self) -> String {
         let scheme = if self.secure { "https" } else { "http" };
         let host = match self.host {

@@ -304,6 +304,7 @@ impl<R: ResultFields> Serialize for ResultWithDefaults<'_, R> {
         //= R8 "on results of get, update and cancel"
         map.serialize_entry("resultType", kind.as_str())?;
         self.result.serialize_fields_at(self.revision, &mut map)?;
+        //= S4.10 "`input_required` results have no cache hints"
         // A result that is passed on undecoded may contain its author's cache hints among its own fields.
         let hint = stamp.hint.filter(|_| *kind == ResultType::Complete);
         //= S7.1 "carry ttlMs ≥ 0 and cacheScope"

@@ -190,6 +190,7 @@ impl Meta {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extension-negotiation>
     //= C2.9 "Extension ids follow `_meta` naming"
+    //= C2.16 "Extension ids have a prefix"
     pub fn is_extension(key: &str) -> bool {
         Self::is_valid_key(key) && key.split_once('/').is_some_and(|(_, name)| !name.is_empty())
     }

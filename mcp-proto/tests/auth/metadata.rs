@@ -13,7 +13,7 @@ fn server(body: impl ToString) -> Result<ServerMetadata, MetadataError> {
     ServerMetadata::parse(body.to_string().as_bytes())
 }
 
-/// C12.11
+/// C12.11, C12.30
 #[test]
 fn resource_has_one_canonical_form() {
     for (url, canonical) in [

@@ -225,7 +225,7 @@ fn tool_reverts_to_the_core_protocol_without_the_extension() {
     }
 }
 
-/// C2.9
+/// C2.9, C2.16
 #[test]
 fn server_declares_no_extension_without_a_prefix() {
     let router = Router::new("charts", "1.0.0").extension("charts", json!({}));

@@ -159,7 +159,7 @@ mod router {
         assert_eq!(error["code"], code::INTERNAL_ERROR);
     }
 
-    /// C1.23, C1.26, S1.13
+    /// C1.23, C1.26, S1.13, S8.23
     #[test]
     fn router_refuses_a_tool_with_unusable_schemas() {
         let tool = |input: Value| Tool::new("t", "", input);

@@ -251,6 +251,7 @@ impl AuthClient {
     ) -> StepResult {
         match self.handle_token_reply(now, &mut request, reply)? {
             None => Ok(flow.into_step(FlowStep::Exchanging(request))),
+            //= C14.15 "Use the identity provider's answer only if its `issued_token_type` is id-jag"
             Some(granted) if granted.issued_type.as_deref() == Some(ID_JAG) => {
                 self.present_assertion(now, flow, &granted.access)
             }

@@ -47,6 +47,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         OutputCheck::new(tool.page().is_some(), OutputSchema(schema))
     }
 
+    //= S8.23 "Schemas of tools are valid in their declared or default dialect"
     fn compile(&mut self, tool: &Tool, which: &'static str, schema: &Json) -> Option<Arc<Schema>> {
         match Schema::compile(schema, &self.contents.input_checks.bounds) {
             Ok(schema) => Some(Arc::new(schema)),

@@ -51,6 +51,7 @@ impl TaskRecord {
         shown!(self, CreateTaskResult, self.state.status(), poll_interval_ms).stamped()
     }
 
+    //= S11.15 "notifications/tasks has the whole state that tasks/get has at that moment"
     pub(super) fn detailed(&self) -> GetTaskResult {
         detailed!(self, GetTaskResult)
     }

@@ -212,7 +212,8 @@ fn check_result_kind(
             if !served.capabilities.has(needed) {
                 return Err(missing_capabilities(ClientCapabilities::default().with(needed)));
             }
-            true
+            //= S11.16 "CreateTaskResult only for requests that can become tasks"
+            served.info.is_some_and(|info| info.can_be_task)
         }
         (Some(ResultType::Other(name)), Era::Modern) => {
             return extensions::admit_result_type(config, served, name);

@@ -208,7 +208,7 @@ fn identity_provider_learns_the_resource_of_the_metadata() {
     assert_eq!(world.issuer().authorizations[0].as_deref(), Some(header));
 }
 
-/// C14.9
+/// C14.9, C14.15
 #[test]
 fn client_does_not_use_a_wrong_token_type_of_the_identity_provider() {
     let place = ProviderLocation::TokenEndpoint(format!("{IDP}/token"));

@@ -247,6 +247,32 @@ fn subscriptions_receive_every_change_of_a_task() {
     s.expect_silence();
 }
 
+/// S11.15: whatever the status.
+#[test]
+fn notification_of_a_task_has_the_state_that_a_request_for_it_has() {
+    let (mut s, gate) = modern();
+    let id = begin(&mut s, "hold")["taskId"].clone();
+    s.send("subscriptions/listen", json!({"notifications": {"taskIds": [id]}}));
+    assert_eq!(s.line()["method"], "notifications/subscriptions/acknowledged");
+    let without = |mut state: Value, members: &[&str]| {
+        members.iter().for_each(|member| drop(state.as_object_mut().unwrap().remove(*member)));
+        state
+    };
+    let compare = |s: &mut ServerHarness| {
+        let notified = s.line();
+        assert_eq!(notified["method"], "notifications/tasks");
+        let requested = s.result("tasks/get", json!({"taskId": id}));
+        assert_eq!(
+            without(notified["params"].clone(), &["_meta"]),
+            without(requested, &["_meta", "resultType"])
+        );
+    };
+    gate.context().status("halfway");
+    compare(&mut s);
+    gate.open(text("done"));
+    compare(&mut s);
+}
+
 /// S11.10: progress and logs are not sent on the stream of a subscription to the task either.
 #[test]
 fn subscription_to_a_task_receives_no_progress_and_no_logs() {

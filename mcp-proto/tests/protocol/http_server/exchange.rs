@@ -343,7 +343,7 @@ fn client_that_accepts_only_events_gets_its_response_as_an_event() {
     );
 }
 
-/// S5.3, S5.4, D9: the result ends a subscription without a cancellation.
+/// S5.3, S5.4, R11, D9: the result ends a subscription without a cancellation.
 #[test]
 fn a_subscription_is_a_stream_that_ends_with_its_result() {
     let setup = setup();

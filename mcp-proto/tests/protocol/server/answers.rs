@@ -51,6 +51,16 @@ fn server_creates_a_task_only_for_a_client_with_the_extension() {
     assert_eq!(line["error"]["data"]["requiredCapabilities"]["extensions"], json!({TASKS: {}}));
 }
 
+/// S11.16
+#[test]
+fn server_creates_no_task_for_a_request_that_cannot_become_one() {
+    for method in ["tools/list", "resources/list", "prompts/list"] {
+        let mut s = ServerHarness::new(config());
+        let line = answer(&mut s, method, with_capabilities(json!({"extensions": {TASKS: {}}})), &task());
+        assert_eq!(line["error"]["code"], -32603, "{line}");
+    }
+}
+
 /// S4.1
 #[test]
 fn server_refuses_input_required_for_other_methods_and_revisions() {
@@ -118,7 +128,7 @@ fn raw_result_keeps_its_own_cache_hints() {
     assert!(text.contains(r#""ttlMs":5"#) && text.contains(r#""cacheScope":"public""#), "{text}");
 }
 
-/// S7.1
+/// S7.1, S4.10
 #[test]
 fn only_complete_results_of_cacheable_methods_carry_hints() {
     let mut s = ServerHarness::new(config());

@@ -255,6 +255,7 @@ impl Client {
         };
         match self.era() {
             Some(Era::Modern) => {
+                //= C14.14 "CreateTaskResult in answer to a request that cannot become a task is an invalid result"
                 // The tasks extension is negotiated like any other; requests that may become tasks declare it.
                 let may = entry.info.is_some_and(|info| info.can_be_task)
                     && entry.task.mode != TaskMode::Never

@@ -219,6 +219,7 @@ impl Outbox for ExchangeOutput {
             }
             // The client does not read what follows the response, such as the cancellation of a subscription that has
             // ended.
+            //= R11 "its result ends the stream; no `notifications/cancelled` follows it"
             MessageKind::Notification { .. } if !self.has_replied && self.accepts != AcceptedTypes::Json => {
                 self.commit_event()
             }

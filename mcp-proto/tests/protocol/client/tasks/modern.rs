@@ -68,7 +68,7 @@ fn a_server_may_answer_without_a_task() {
     assert_eq!(result(s.outcome(request))["content"], json!([]));
 }
 
-/// C14.1: a task in answer to what cannot become one is an invalid answer.
+/// C14.1, C14.14: a task in answer to what cannot become one is an invalid answer.
 #[test]
 fn unexpected_task_is_an_invalid_result() {
     let mut s = ClientHarness::modern(config());
