@@ -5,8 +5,9 @@ use crate::common::router::ServerHarness;
 use crate::common::tools::{accept, name_form, named, tool};
 use futures_lite::future::try_zip;
 use mcp_proto::front::tasks::{DetachedWork, TaskChoice, TaskConfig};
-use mcp_proto::front::{Context, HandlerError, NoArguments, Router};
-use mcp_proto::schema::{CreateMessageParams, SamplingMessage};
+use mcp_proto::front::{Context, HandlerError, NoArguments, Router, ServerEvent};
+use mcp_proto::peer::server::Diagnostic;
+use mcp_proto::schema::{CreateMessageParams, ElicitParams, ElicitSchema, SamplingMessage, StringSchema};
 use serde_json::{Value, json};
 
 /// A server that offers
@@ -145,8 +146,6 @@ fn task_does_not_request_undeclared_input() {
 /// S9.1: a task requests no secret either.
 #[test]
 fn task_requests_no_secret_by_a_form() {
-    use mcp_proto::schema::{ElicitParams, ElicitSchema, StringSchema};
-
     let router = Router::new("curious", "1").tasks(TaskConfig::default()).task_tool(
         tool("login"),
         TaskChoice::Optional,
@@ -164,6 +163,26 @@ fn task_requests_no_secret_by_a_form() {
     assert_eq!((&task["status"], keys(&task)), (&json!("completed"), vec![]));
     let said = task["result"]["content"][0]["text"].as_str().unwrap();
     assert!(said.contains("elicit_url"), "{said}");
+}
+
+/// S9.11: the form of a task is reported like any other.
+#[test]
+fn task_reports_a_form_that_shows_a_url() {
+    let router = Router::new("curious", "1").tasks(TaskConfig::default()).task_tool(
+        tool("terms"),
+        TaskChoice::Optional,
+        async |NoArguments {}, cx: Context| {
+            let form = ElicitParams::form("See https://example.com/terms", ElicitSchema::empty());
+            Ok::<_, HandlerError>(cx.elicit("terms", form).await?.action.as_str().to_owned())
+        },
+    );
+    let mut s = ServerHarness::modern_with(router, capabilities());
+    let mut events = s.handle.events();
+    let id = begin(&mut s, "terms");
+    assert_eq!(keys(&get(&mut s, &id)).len(), 1);
+    let is_reported =
+        |event: &ServerEvent| matches!(event, ServerEvent::Diagnostic(Diagnostic::UrlInForm { .. }));
+    assert!(events.drain().iter().any(is_reported));
 }
 
 #[test]
