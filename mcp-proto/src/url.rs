@@ -77,13 +77,27 @@ impl<'a> HttpUrl<'a> {
     //= C12.30 "Upper-case schemes and hosts in the URI of a server are accepted; the canonical form is in lower case"
     pub(crate) fn origin(&self) -> String {
         let scheme = if self.secure { "https" } else { "http" };
-        let host = match self.host {
-            Host::Address(IpAddr::V6(address)) => format!("[{address}]"),
-            _ => self.written.to_ascii_lowercase(),
-        };
+        let host = self.canonical_host();
         match self.port {
             None => format!("{scheme}://{host}"),
             Some(port) => format!("{scheme}://{host}:{port}"),
+        }
+    }
+
+    /// Whether `other` reaches this `http` URL's host by `https`: at the same port, or each at its scheme's default.
+    pub(crate) fn is_upgraded_by(&self, other: &HttpUrl<'_>) -> bool {
+        let port = |url: &HttpUrl<'_>| url.port.unwrap_or(if url.secure { 443 } else { 80 });
+        let both_default = self.port.is_none() && other.port.is_none();
+        !self.secure
+            && other.secure
+            && self.canonical_host() == other.canonical_host()
+            && (both_default || port(self) == port(other))
+    }
+
+    fn canonical_host(&self) -> String {
+        match self.host {
+            Host::Address(IpAddr::V6(address)) => format!("[{address}]"),
+            _ => self.written.to_ascii_lowercase(),
         }
     }
 }

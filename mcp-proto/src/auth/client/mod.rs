@@ -313,9 +313,11 @@ impl AuthClient {
         self.tokens.context()
     }
 
-    /// Whether a URL has the server's origin.
+    /// Whether a URL has the server's origin, or reaches the server's `http` URL by `https`, where redirects may lead.
     fn is_server_url(&self, url: &str) -> bool {
-        url::parse(url).is_ok_and(|parts| parts.user.is_none() && parts.origin() == self.origin)
+        let Ok(parts) = url::parse(url) else { return false };
+        let is_upgrade = || url::parse(&self.server).is_ok_and(|server| server.is_upgraded_by(&parts));
+        parts.user.is_none() && (parts.origin() == self.origin || is_upgrade())
     }
 }
 

@@ -213,7 +213,7 @@ fn client_follows_a_redirect_of_the_probe_and_stays_there() {
 fn client_refuses_a_redirect_to_another_origin() {
     scenario(config(), |wire| {
         let probe = wire.expect("server/discover");
-        wire.reply(&probe, 308, &[("location", "https://localhost:3000/mcp")], "");
+        wire.reply(&probe, 308, &[("location", "https://localhost:4000/mcp")], "");
         assert!(matches!(connect_error(wire), ConnectError::Transport { error, .. } if error.status == 308));
         wire.expect_silence();
     });

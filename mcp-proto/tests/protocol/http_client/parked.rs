@@ -226,6 +226,21 @@ fn parked_request_counts_towards_the_limit_of_exchanges() {
 }
 
 #[test]
+fn parked_exchange_is_resumed_at_https_after_a_redirect_there() {
+    modern(parking_config(config()), |wire| {
+        call_tool(wire);
+        let parked = wire.expect("tools/call");
+        let challenge = reject_unauthorized(wire, &parked);
+        call_tool(wire);
+        let call = wire.expect("tools/call");
+        wire.head(&call, 307, &[("location", "https://localhost:3000/mcp")]);
+        assert_eq!(&*wire.expect("tools/call").request.url, "https://localhost:3000/mcp");
+        wire.resume(&challenge);
+        assert_eq!(&*wire.expect("tools/call").request.url, "https://localhost:3000/mcp");
+    });
+}
+
+#[test]
 fn redirect_does_not_reset_the_count_of_attempts() {
     modern(parking_config(config()), |wire| {
         call_tool(wire);

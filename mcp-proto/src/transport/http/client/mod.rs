@@ -390,6 +390,8 @@ impl HttpClient {
         headers: RequestHeaders,
         body: Bytes,
     ) -> ExchangeId {
+        // The URL may be older than a redirect to `https`.
+        let url = url.secured_by(&self.url);
         let text = url.text();
         let exchange = self.exchanges.open(purpose, url, self.session.generation());
         self.outbox.push_open(HttpRequest { exchange, verb, url: text, headers, body });

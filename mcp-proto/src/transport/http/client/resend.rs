@@ -13,7 +13,8 @@ use super::response::AnswerHead;
 use super::{HttpClient, headers};
 
 impl HttpClient {
-    /// Follows a redirect to the same origin by resending the request; returns whether the response is handled.
+    /// Follows a redirect to the same origin, or to the same host by `https`, by resending the request; returns whether
+    /// the response is handled. Once one has led to `https`, every later request goes there.
     pub(super) fn follow_redirect(&mut self, now: Instant, id: ExchangeId, head: &AnswerHead) -> bool {
         const MAX_REDIRECTS: u8 = 5;
         if !matches!(head.status, 307 | 308) {
@@ -27,13 +28,16 @@ impl HttpClient {
             self.requeue(now, number);
             return true;
         }
-        let target = head.location.as_deref().and_then(|location| exchange.url.resolve_same_origin(location));
+        let target = head.location.as_deref().and_then(|location| exchange.url.resolve_redirect(location));
         let (Some(target), true) = (target, exchange.redirects < MAX_REDIRECTS) else { return false };
         let (purpose, redirects) = (exchange.kind.clone(), exchange.redirects.saturating_add(1));
         let resumed = exchange.authorization_attempts;
         let Some((verb, headers, body)) = self.rebuild_request(&purpose) else { return false };
-        if head.status == 308 && exchange.url == self.url {
+        let upgrades = exchange.url.is_plain() && !target.is_plain();
+        if exchange.url == self.url && (head.status == 308 || upgrades) {
             self.url = target.clone();
+        } else if upgrades {
+            self.url = self.url.clone().secured_by(&target);
         }
         self.drain_after_answer(now, id);
         let again = self.begin_exchange(purpose.clone(), verb, target, headers, body);
