@@ -52,6 +52,9 @@ pub struct AuthConfig {
     /// The scopes to request when a challenge names none, instead of all that the server's metadata lists. Scopes that
     /// challenges name are requested in addition. Default: none.
     pub scopes: Option<Scopes>,
+    /// The issuers that demand the granted scopes in each renewal of a token, such as Microsoft Entra; others need none
+    /// (RFC 6749, section 6). Default: none.
+    pub refresh_scope_issuers: Vec<String>,
     /// The key that tokens may be bound to (RFC 9449). They are bound where the server requires it or the authorization
     /// server supports it. Default: none.
     pub dpop: Option<DpopKey>,
@@ -102,6 +105,7 @@ impl AuthConfig {
             resource: None,
             trailing_slash: TrailingSlash::Accepted,
             scopes: None,
+            refresh_scope_issuers: Vec::new(),
             dpop: None,
             issuer_match: IssuerMatch::Exact,
             private_networks: PrivateNetworks::Refused,
@@ -151,7 +155,12 @@ impl AuthConfig {
     }
 
     pub(super) fn check(&self, reach: &FetchPolicy) -> Result<(), AuthConfigError> {
-        if self.preregistrations.iter().filter_map(Preregistration::issuer).any(|issuer| !is_issuer(issuer)) {
+        let mut issuers = self
+            .preregistrations
+            .iter()
+            .filter_map(Preregistration::issuer)
+            .chain(self.refresh_scope_issuers.iter().map(String::as_str));
+        if issuers.any(|issuer| !is_issuer(issuer)) {
             return Err(AuthConfigError::Issuer);
         }
         //= C12.11 "no fragment"
@@ -504,7 +513,8 @@ pub enum AuthConfigError {
     ClientIdDocument,
     /// The grant needs credentials, and there are none.
     Credentials,
-    /// The issuer of a [registration](AuthConfig::preregistrations) is not a URL without user name, query and fragment.
+    /// The issuer of a [registration](AuthConfig::preregistrations), or one of those that [demand
+    /// scopes](AuthConfig::refresh_scope_issuers), is not a URL without user name, query and fragment.
     Issuer,
     /// Credentials may not be sent to the identity provider's URL.
     IdentityProvider,
@@ -523,7 +533,7 @@ impl fmt::Display for AuthConfigError {
                 "the client credentials grant needs credentials: call `AuthConfig::client_secret`",
             ),
             Self::Issuer => f.write_str(
-                "the issuer of the client's credentials is not a URL without user name, query and fragment",
+                "an issuer of the configuration is not a URL without user name, query and fragment",
             ),
             Self::IdentityProvider => {
                 f.write_str("the identity provider is neither at https nor at http on loopback")

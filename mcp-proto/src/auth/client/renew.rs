@@ -4,7 +4,7 @@
 //! compare-and-swap; the others poll the store until the token is replaced or the lease has expired.
 
 use alloc::boxed::Box;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 
 use crate::auth::token_response::id_token_subject;
@@ -97,10 +97,14 @@ impl AuthClient {
             return self.choose_step(now, flow);
         };
         let server = &found.metadata;
+        let demands_scope =
+            self.config.refresh_scope_issuers.iter().any(|issuer| self.same_issuer(issuer, &of.issuer));
+        let scope = of.granted.as_ref().or(of.requested.as_ref()).filter(|_| demands_scope);
         let form = FormBody::new("refresh_token")
             .with_secret("refresh_token", &refresh)
             //= C12.11 "(refresh too)"
-            .with("resource", &of.resource);
+            .with("resource", &of.resource)
+            .with_optional("scope", scope.map(ToString::to_string).as_deref());
         let credentials = self.credentials_for(&of.issuer, &of.client_id);
         let client = Some(ClientAuthentication::for_server(server, credentials));
         let mut request = TokenRequest::new(&server.token_endpoint, &server.issuer, form, client);

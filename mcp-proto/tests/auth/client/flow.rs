@@ -93,6 +93,24 @@ fn client_refuses_a_server_without_a_secure_connection() {
     }
 }
 
+/// C12.13: a redirect may lead from `http` to `https`, where the token is as safe, and nowhere else.
+#[test]
+fn token_of_an_http_server_is_sent_to_the_same_host_by_https() {
+    let wants_token = |url: &str| {
+        let mut client = AuthClient::new(config(), "http://localhost:3000/mcp", [1; 32]).unwrap();
+        let now = Host::new(config(), 1).now;
+        matches!(client.credentials(now, Verb::Post, url), RequestAuth::Wait)
+    };
+    assert!(wants_token("http://localhost:3000/mcp") && wants_token("https://localhost:3000/mcp"));
+    for other in ["https://localhost:4000/mcp", "https://example.com/mcp", "http://localhost/mcp"] {
+        assert!(!wants_token(other), "{other}");
+    }
+    let mut client = AuthClient::new(config(), SERVER, [1; 32]).unwrap();
+    let plain = SERVER.replacen("https", "http", 1);
+    let auth = client.credentials(Host::new(config(), 1).now, Verb::Post, &plain);
+    assert!(matches!(auth, RequestAuth::Ready { generation: None, .. }), "never back");
+}
+
 #[test]
 fn requests_wait_for_the_stored_token_and_start_no_login() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));

@@ -2,11 +2,11 @@
 
 use core::time::Duration;
 
-use mcp_proto::auth::client::{AuthError, Event};
+use mcp_proto::auth::client::{AuthClient, AuthConfigError, AuthError, Event};
 use serde_json::json;
 
 use super::config;
-use super::sim::{Fault, Host, Outcome, UserAction, World};
+use super::sim::{Fault, Host, ISSUER, Outcome, SERVER, UserAction, World};
 
 fn ready() -> (World, Host) {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
@@ -23,6 +23,31 @@ fn client_renews_an_expired_token_before_it_sends_a_request() {
     assert_eq!((world.issuer().renewals, host.pages()), (1, 1));
     assert_eq!(world.issuer().requests[1]["resource"], super::sim::SERVER);
     host.keeps_secrets(&world);
+}
+
+/// RFC 6749, section 6: only for the issuers that demand it.
+#[test]
+fn renewal_names_the_granted_scopes_for_issuers_that_demand_them() {
+    for (demanding, grants_only, expected) in [
+        (&[ISSUER][..], None, Some("a b")),
+        (&["https://other.example.com", ISSUER], Some("a"), Some("a")),
+        (&["https://other.example.com"], None, None),
+        (&[], None, None),
+    ] {
+        let mut config = config();
+        config.refresh_scope_issuers = demanding.iter().copied().map(String::from).collect();
+        let (mut world, mut host) = (World::new(), Host::new(config, 1));
+        world.challenge = r#"Bearer scope="a b""#.into();
+        world.issuer().grants_only = grants_only.map(String::from);
+        host.call(&mut world);
+        host.pass(Duration::from_secs(4000));
+        host.call(&mut world);
+        assert_eq!(world.issuer().renewals, 1, "{demanding:?}");
+        assert_eq!(world.issuer().requests[1].get("scope").map(String::as_str), expected, "{demanding:?}");
+    }
+    let mut config = config();
+    config.refresh_scope_issuers = vec!["no URL".into()];
+    assert_eq!(AuthClient::new(config, SERVER, [1; 32]).err(), Some(AuthConfigError::Issuer));
 }
 
 #[test]

@@ -177,10 +177,15 @@ mod tests {
             target.map(|address| address.text().to_string())
         };
         let plain = "http://example.com/mcp?key=1";
-        for location in ["https://example.com/mcp", "https://Example.com:443/mcp", "https://example.com:80/mcp"] {
+        for location in
+            ["https://example.com/mcp", "https://Example.com:443/mcp", "https://example.com:80/mcp"]
+        {
             assert_eq!(follow(plain, location).as_deref(), Some(location));
         }
-        assert_eq!(follow("http://[::1]:3000/", "https://[0:0::1]:3000/").as_deref(), Some("https://[0:0::1]:3000/"));
+        assert_eq!(
+            follow("http://[::1]:3000/", "https://[0:0::1]:3000/").as_deref(),
+            Some("https://[0:0::1]:3000/")
+        );
         let (with_user, target) = ("http://me:pw@example.com/", "https://me:pw@example.com/mcp");
         assert_eq!(follow(with_user, "https://example.com/mcp").as_deref(), Some(target));
         assert_eq!(follow(with_user, target).as_deref(), Some(target));
