@@ -268,8 +268,8 @@ impl Parts {
         Ok(Response { id, outcome, deviation })
     }
 
-    /// The text of a value with U+FFFD in place of what is not Unicode; `None` if it is valid. Sets `deviation`, unless
-    /// that is set already.
+    /// The text of a value in which U+FFFD replaces all text that is not Unicode; `None` if it is valid. Sets `deviation`,
+    /// unless that is set already.
     #[inline]
     fn repair(&self, value: &Value, frame: &[u8], deviation: &mut Option<ScanError>) -> Option<Bytes> {
         if !self.has_unicode_escapes && self.not_utf8.is_none() {

@@ -7,7 +7,7 @@ use core::ops::Range;
 
 use super::find_members;
 
-/// U+FFFD in the form of an escape: as long as what it replaces.
+/// U+FFFD as an escape, which is as long as that of the surrogate.
 const REPLACEMENT: &[u8] = b"\\ufffd";
 /// The length of an escape of the form `\u`.
 const ESCAPE: usize = 6;
@@ -26,7 +26,7 @@ fn opaque_member(result: &[u8]) -> Range<usize> {
 }
 
 /// Replaces each lone surrogate in the strings of a JSON value by U+FFFD, except in its opaque member. Returns the
-/// offset of the first one and the new text; `None` if there is none.
+/// offset of the first one and the new text; `None` if the value has none.
 pub(super) fn replace_lone_surrogates(value: &[u8]) -> Option<(usize, Vec<u8>)> {
     lone_surrogate_from(value, 0)?;
     let opaque = opaque_member(value);
