@@ -6,7 +6,7 @@ mod options;
 mod stream;
 
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::{Future, pending, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -19,6 +19,7 @@ use mcp_proto::peer::client::{CloseReason, LinkAction};
 use mcp_proto::transport::StreamClient;
 
 use crate::alarm::Alarm;
+use crate::reactor::sleep;
 use crate::{Command, Killer, RuntimeKind, SpawnError};
 
 pub use child::ChildLink;
@@ -88,12 +89,14 @@ where
 
 /// The future that moves a client's messages, fires its timers and runs its [handlers](mcp_proto::front::ClientHandlers).
 ///
-/// Spawn it on any executor, or poll it beside the work; nothing happens otherwise. It is `Send` unless the handlers
+/// Spawn it on any executor, or poll it beside the work. A driver that is only kept in a variable does nothing: calls then
+/// report [`Diagnostic::DriverNotPolled`](mcp_proto::peer::client::Diagnostic::DriverNotPolled) after a second, and end at
+/// their timeouts with that reason. It is `Send` unless the handlers
 /// are [`LocalHandlers`](mcp_proto::front::LocalHandlers). It ends once the connection is over and the child process has exited:
 /// with an error unless this side closed the connection, the same error that the client's requests got.
 ///
 /// Dropping it ends the connection at once, and the child process as described at [`Process`](crate::Process).
-#[must_use = "nothing happens unless the driver is polled"]
+#[must_use = "the client's calls wait until the driver is polled: spawn it on an executor"]
 pub struct ClientDriver<L, H: HandlerMode = SendHandlers> {
     connection: Connection<L, H>,
     repoll: Repoll,
@@ -129,7 +132,16 @@ impl<L: Link, H: HandlerMode> ClientDriver<L, H> {
         config.capabilities = handlers.capabilities().clone();
         config.can_reopen = link.can_reopen();
         let clock = SystemClock::new();
-        let (client, front) = adapter::client(StreamClient::new(config), Arc::new(clock), handlers);
+        let (client, mut front) = adapter::client(StreamClient::new(config), Arc::new(clock), handlers);
+        front.set_handle_timer(move |time| {
+            Box::pin(async move {
+                // Outside of its runtime, a timer may panic.
+                match runtime.start() {
+                    Ok(()) => sleep(runtime.into(), time).await,
+                    Err(_) => pending().await,
+                }
+            })
+        });
         let alarm = Alarm::new(runtime.into(), clock);
         let connection = Connection { front, link, clock, alarm, wire, unwritten: 0 };
         (client, Self { connection, repoll: Repoll::default(), unstarted: Some(runtime) })

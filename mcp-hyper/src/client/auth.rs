@@ -163,7 +163,7 @@ impl<H: HandlerMode, R: Runtime> ClientLoop<H, R> {
 
 /// The future that carries out the operations of an [`AuthHandle`] where no client is connected: see
 /// [`ClientOptions::authorize`](crate::ClientOptions::authorize). It never ends; drop it once no operation is left.
-#[must_use = "nothing happens unless the driver is polled"]
+#[must_use = "logins wait until the driver is polled: spawn it on an executor"]
 pub struct AuthDriver<R = DefaultRuntime> {
     pub(super) authorizer: Authorizer,
     pub(super) transport: Transport<R>,

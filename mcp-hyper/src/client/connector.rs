@@ -35,7 +35,7 @@ pub(super) type Background = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The settings that connections are opened with.
 pub(super) struct Connector<R> {
-    pub(super) runtime: R,
+    pub(super) runtime: Arc<R>,
     pub(super) proxy: Proxy,
     pub(super) unix_socket: Option<PathBuf>,
     pub(super) prior_knowledge: bool,

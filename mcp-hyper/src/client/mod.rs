@@ -24,14 +24,14 @@ mod wire;
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, pending};
 use std::iter;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use mcp_proto::Instant;
-use mcp_proto::adapter::{self, Clock, Repoll};
+use mcp_proto::adapter::{self, ClientTransport, Clock, Repoll};
 use mcp_proto::front::{Client, Error, HandlerMode, SendHandlers};
 use mcp_proto::peer::client::CloseReason;
 use mcp_proto::transport::http::ExchangeId;
@@ -88,16 +88,37 @@ pub fn connect(url: impl Into<String>) -> Result<(Client, ClientDriver), Connect
 
 /// The future that drives a client: its messages, timers and [handlers](mcp_proto::front::ClientHandlers).
 ///
-/// Spawn it on any executor, or poll it beside other work; the client does nothing otherwise. It is `Send` unless the
+/// Spawn it on any executor, or poll it beside other work. A driver that is only kept in a variable does nothing: calls
+/// then report [`Diagnostic::DriverNotPolled`](mcp_proto::peer::client::Diagnostic::DriverNotPolled) after a second, and
+/// end at their timeouts with that reason. It is `Send` unless the
 /// handlers are [`LocalHandlers`](mcp_proto::front::LocalHandlers). It polls all of its connections itself and spawns
 /// nothing, and idle connections cost nothing. It ends once the client is closed, with an error unless this side closed
 /// it; the client's requests fail with the same error.
 ///
 /// Dropping it ends every exchange and connection at once.
-#[must_use = "nothing happens unless the driver is polled"]
+#[must_use = "the client's calls wait until the driver is polled: spawn it on an executor"]
 pub struct ClientDriver<H: HandlerMode = SendHandlers, R = DefaultRuntime> {
     connection: Connection<H, R>,
     repoll: Repoll,
+}
+
+/// Sets the timer of calls that are made before the driver is polled.
+fn set_handle_timer<M: ClientTransport, H: HandlerMode, R: Runtime>(
+    front: &mut adapter::ClientDriver<M, H>,
+    transport: &Transport<R>,
+    clock: &RuntimeClock,
+) {
+    let (runtime, timers) = (transport.connector.runtime.clone(), clock.timers().clone());
+    front.set_handle_timer(move |time| {
+        let (runtime, timers) = (runtime.clone(), timers.clone());
+        Box::pin(async move {
+            // Outside of its runtime, a timer may panic.
+            match runtime.start() {
+                Ok(()) => timers.sleep(time).await,
+                Err(_) => pending().await,
+            }
+        })
+    });
 }
 
 /// A client's loop, by the kind of its URL.

@@ -23,7 +23,7 @@ use super::tls::TlsOptions;
 use super::transport::Transport;
 use super::websocket::WebSocketOptions;
 use super::wire::{Tap, WireEvent};
-use super::{ClientDriver, ClientLoop, Connection, websocket};
+use super::{ClientDriver, ClientLoop, Connection, set_handle_timer, websocket};
 use crate::runtime::{DefaultRuntime, Runtime};
 use crate::time::{Alarm, RuntimeClock};
 
@@ -323,7 +323,8 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
             let connection = Connection::WebSocket(run);
             return Ok((client, ClientDriver { connection, repoll: Repoll::default() }));
         }
-        let (client, front) = adapter::client(machine, clock.clone(), handlers);
+        let (client, mut front) = adapter::client(machine, clock.clone(), handlers);
+        set_handle_timer(&mut front, &transport, &clock);
         if let Some(authorizer) = &authorizer {
             authorizer.link_cache(front.cache_context_ender());
         }
@@ -357,7 +358,7 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
             None => Proxy::from_environment().map_err(ConnectError::Proxy)?,
         };
         let connector = Connector {
-            runtime: self.runtime,
+            runtime: Arc::new(self.runtime),
             proxy,
             unix_socket: self.unix_socket,
             prior_knowledge: self.prior_knowledge,

@@ -26,7 +26,7 @@ use super::auth::Authorizer;
 use super::options::ClientOptions;
 use super::transport::Transport;
 use super::wire::WireEvent;
-use super::{ROUNDS, TURN};
+use super::{ROUNDS, TURN, set_handle_timer};
 use crate::fields::Headers;
 use crate::runtime::{Runtime, Stream};
 use crate::time::{Alarm, RuntimeClock};
@@ -136,7 +136,8 @@ pub(super) fn start<H: HandlerMode, R: Runtime>(
         config.era_policy = EraPolicy::LegacyOnly;
     }
     let limits = config.limits;
-    let (client, front) = adapter::client(ChannelClient::new(config), clock.clone(), handlers);
+    let (client, mut front) = adapter::client(ChannelClient::new(config), clock.clone(), handlers);
+    set_handle_timer(&mut front, &transport, &clock);
     if let Some(authorizer) = &authorizer {
         authorizer.link_cache(front.cache_context_ender());
     }

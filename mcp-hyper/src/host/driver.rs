@@ -46,7 +46,7 @@ const LONGEST_SAVE_PAUSE: Duration = Duration::from_secs(30);
 ///
 /// Dropping it ends every connection and process at once, and calls fail with
 /// [`CallError::Closed`](super::CallError::Closed).
-#[must_use = "nothing happens unless the driver is polled"]
+#[must_use = "no server is started until the driver is polled: spawn it on an executor"]
 pub struct HostDriver {
     host: HostLoop,
     repoll: Repoll,

@@ -32,15 +32,15 @@ const LAST_ANSWERS: Duration = Duration::from_secs(2);
 /// The future that runs a server's sessions and their handlers, which outlive connections, and the WebSockets on
 /// connections of another server.
 ///
-/// Unless it is polled, no session of revision 2025-11-25 or older and no such WebSocket works, and no token that
-/// requires a fetch is verified. Dropping it closes these WebSockets at once. It ends when the server has been closed,
+/// Unless it is polled, no session of revision 2025-11-25 or older and no such WebSocket works (requests of sessions are
+/// answered with 503), and no token that requires a fetch is verified. Dropping it closes these WebSockets at once. It ends when the server has been closed,
 /// and the connections have finished or the close timeout has passed.
 ///
 /// # Errors
 ///
 /// A misconfigured [router](mcp_proto::front::Router::check), as [`io::ErrorKind::InvalidInput`], before the first
 /// request is served.
-#[must_use = "nothing happens unless the driver is polled"]
+#[must_use = "requests of legacy sessions wait until the driver is polled: spawn it on an executor"]
 pub struct ServiceDriver<H: HandlerMode = SendHandlers> {
     service: HttpService<H>,
     sessions: HttpServerDriver<H>,
@@ -152,7 +152,7 @@ impl<H: HandlerMode> fmt::Debug for ServiceDriver<H> {
 ///
 /// Those of [`ServiceDriver`]. A failure to accept a connection does not end the server; it is reported to
 /// [`on_error`](super::ServerOptions::on_error).
-#[must_use = "nothing happens unless the driver is polled"]
+#[must_use = "no connection is accepted until the driver is polled: await it, or spawn it on an executor"]
 pub struct ServerDriver<L: Listener, H: ServerMode = SendHandlers> {
     listener: Option<RetryingListener<L>>,
     service: HttpService<H>,

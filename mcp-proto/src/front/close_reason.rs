@@ -1,12 +1,16 @@
 //! How a client's connection ended, as the error of its calls.
 
-use crate::peer::TransportError;
 pub(super) use crate::peer::client::CloseReason;
 use crate::peer::client::ConnectError;
+use crate::peer::{LostReason, TransportError};
 
 /// Whether the connection was not ready in time.
 pub(super) fn is_timeout(closed: &CloseReason) -> bool {
-    matches!(closed, CloseReason::Connect(error) if error.is_timeout())
+    match closed {
+        CloseReason::Connect(error) => error.is_timeout(),
+        CloseReason::Lost(lost) => *lost == LostReason::DriverNotPolled,
+        CloseReason::Done => false,
+    }
 }
 
 /// The error of the transport that kept the client from connecting.

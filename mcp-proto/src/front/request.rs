@@ -10,6 +10,8 @@ use core::task::{Context, Poll, ready};
 use core::time::Duration;
 
 use super::Error;
+#[cfg(feature = "client")]
+use super::client::DriverTimer;
 use super::outputs::{CalledTool, check_result};
 use super::request_slots::{FollowKind, RequestLink};
 use super::trace::{RequestSpan, SpanEnd};
@@ -255,6 +257,8 @@ pub struct Call<M: Method> {
     /// The length of the result in bytes, once it has arrived.
     received: usize,
     span: RequestSpan,
+    #[cfg(feature = "client")]
+    driver_timer: Option<Box<DriverTimer>>,
     method: PhantomData<fn() -> M>,
 }
 
@@ -269,6 +273,8 @@ impl<M: Method> Call<M> {
         };
         let id = link.send(request, follow).inspect_err(|_| span.resolve_unsent())?;
         span.record_id(id);
+        #[cfg(feature = "client")]
+        let driver_timer = link.driver_timer().map(Box::new);
         Ok(Self {
             link,
             id,
@@ -277,6 +283,8 @@ impl<M: Method> Call<M> {
             finished: false,
             received: 0,
             span,
+            #[cfg(feature = "client")]
+            driver_timer,
             method: PhantomData,
         })
     }
@@ -285,7 +293,18 @@ impl<M: Method> Call<M> {
     pub(super) fn from_id(link: Arc<dyn RequestLink>, id: RequestId, called: &CalledTool) -> Self {
         let tool = called.clone();
         let span = RequestSpan::none();
-        Self { link, id, tool, by_name: false, finished: false, received: 0, span, method: PhantomData }
+        Self {
+            #[cfg(feature = "client")]
+            driver_timer: link.driver_timer().map(Box::new),
+            link,
+            id,
+            tool,
+            by_name: false,
+            finished: false,
+            received: 0,
+            span,
+            method: PhantomData,
+        }
     }
 
     /// The link and the called tool, for another request that continues this call.
@@ -301,6 +320,7 @@ impl<M: Method> Call<M> {
     }
 
     fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
+        self.poll_driver_timer(cx);
         let outcome = ready!(self.link.poll_outcome(self.id, cx.waker().clone()));
         self.finished = true;
         if let Outcome::Result(raw) | Outcome::ExtensionResult { result: raw, .. } = &outcome {
@@ -357,7 +377,20 @@ impl<M: Method> Call<M> {
         if self.finished {
             return Poll::Ready(None);
         }
+        self.poll_driver_timer(cx);
         self.link.poll_progress(self.id, cx.waker().clone())
+    }
+
+    /// Fires timeouts in the place of a driver that has not been polled.
+    fn poll_driver_timer(&mut self, cx: &mut Context<'_>) {
+        #[cfg(feature = "client")]
+        if let Some(timer) = &mut self.driver_timer
+            && timer.poll(cx).is_ready()
+        {
+            self.driver_timer = None;
+        }
+        #[cfg(not(feature = "client"))]
+        let _ = cx;
     }
 }
 

@@ -6,6 +6,8 @@ use core::task::{Poll, Waker};
 
 use super::Error;
 use super::Notification;
+#[cfg(feature = "client")]
+use super::client::DriverTimer;
 use super::outputs::OutputChecker;
 use super::queue::Queue;
 use super::signal::Wakers;
@@ -231,6 +233,12 @@ pub(crate) trait RequestLink: Send + Sync {
     fn missed_progress(&self, request: RequestId) -> u64;
 
     fn poll_outcome(&self, request: RequestId, waker: Waker) -> Poll<Outcome>;
+
+    /// The timer of a call that is made before the connection's driver has been polled.
+    #[cfg(feature = "client")]
+    fn driver_timer(&self) -> Option<DriverTimer> {
+        None
+    }
 
     /// The error of a request that ended with this outcome.
     fn error(&self, outcome: Outcome) -> Error {

@@ -48,4 +48,4 @@ pub(crate) use encode::{AnyParams, ResultDefaults};
 pub(crate) use inbound::{Inbound, InsertError};
 pub(crate) use outbound::{Outbound, OutboundEntry, Stage, StoredParams, TaskOptions};
 pub(crate) use outbox::{MessageKind, Outbox};
-pub(crate) use outcome::quote_error_without_id;
+pub(crate) use outcome::{UNPOLLED_DRIVER, quote_error_without_id};

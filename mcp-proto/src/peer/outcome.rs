@@ -199,12 +199,16 @@ impl fmt::Display for InvalidAnswerError {
         match self {
             Self::Malformed(what) => write!(f, "the answer could not be read: {what}"),
             Self::TooLong { bytes } => {
-                write!(f, "the answer of {bytes} bytes is longer than this side accepts")
+                write!(f, "the answer of {bytes} bytes is over the limit, `Limits::message_bytes`")
             }
             Self::ResultType(name) => write!(f, "the answer is of the unknown type {name:?}"),
         }
     }
 }
+
+/// The text about a client whose driver was never polled.
+pub(crate) const UNPOLLED_DRIVER: &str = "nothing polls the connection's `driver`: spawn it on an executor, or await it \
+                                          beside the calls (a driver that is only kept in a variable does nothing)";
 
 /// Why a request can no longer be answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -224,6 +228,8 @@ pub enum LostReason {
     Ended,
     /// The driver of the connection was dropped.
     DriverDropped,
+    /// Nothing has polled the driver of the connection, so that nothing was sent.
+    DriverNotPolled,
 }
 
 impl fmt::Display for LostReason {
@@ -236,9 +242,12 @@ impl fmt::Display for LostReason {
             Self::Closed => f.write_str("the connection was closed before the answer came"),
             Self::Failed(what) => write!(f, "the connection failed: {}", SafeText::block(what)),
             Self::KeepaliveFailed => f.write_str("the peer stopped answering pings"),
-            Self::LimitExceeded => f.write_str("the answer was dropped: too many answers wait to be taken"),
+            Self::LimitExceeded => f.write_str(
+                "the answer was dropped: more answers wait to be taken than `Limits::event_bytes` allows",
+            ),
             Self::Ended => f.write_str("the peer ended the subscription"),
             Self::DriverDropped => f.write_str("the driver of the connection was dropped"),
+            Self::DriverNotPolled => f.write_str(UNPOLLED_DRIVER),
         }
     }
 }
@@ -347,9 +356,15 @@ impl fmt::Display for RequestError {
             Self::NotReady => f.write_str("not sent: the connection is not ready yet"),
             Self::Closed => f.write_str("not sent: the connection is closed"),
             Self::Encode(why) => write!(f, "not sent: the parameters could not be encoded: {why}"),
-            Self::InFlight { limit } => write!(f, "not sent: {limit} requests are in flight already"),
+            Self::InFlight { limit } => write!(
+                f,
+                "not sent: {limit} requests are in flight already, the limit `Limits::requests_out`"
+            ),
             Self::Overloaded { limit } => {
-                write!(f, "not sent: more than {limit} bytes wait to be sent already")
+                write!(
+                    f,
+                    "not sent: more than {limit} bytes wait to be sent already, the limit `Limits::queued_bytes`"
+                )
             }
         }
     }

@@ -62,11 +62,18 @@ impl<H: HandlerMode> HttpHarness<H> {
 
     /// One of several servers of a router.
     pub fn of(router: impl Into<ServedRouter<H>>, config: HttpServerConfig) -> Self {
+        let mut web = Self::unpolled(router, config);
+        web.poll_driver();
+        web
+    }
+
+    /// A server whose driver has not been polled.
+    pub fn unpolled(router: impl Into<ServedRouter<H>>, config: HttpServerConfig) -> Self {
         let clock = Arc::new(TestClock::default());
         let (server, driver) =
             http_server(router, config, clock.clone(), Arc::new(CountingEntropy::default()));
         let (wakes, waker) = WakeCounter::new();
-        let mut web = Self {
+        Self {
             server,
             client: None,
             principal: None,
@@ -79,9 +86,7 @@ impl<H: HandlerMode> HttpHarness<H> {
             waker,
             done: false,
             next: 1,
-        };
-        web.poll_driver();
-        web
+        }
     }
 
     /// Polls the driver until it makes no progress, as an executor does when its task is woken.

@@ -1,14 +1,19 @@
 //! The connection behind a client's handle: its end, its wakers, its events and subscriptions.
 
+use core::future::poll_fn;
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
 use std::sync::Arc;
 
 use crate::common::front::{ClientHarness, config};
 use crate::common::messages::{notification, text};
-use crate::common::polling::{WakeCounter, boxed, pending, poll, poll_with, ready};
+use crate::common::polling::{TestClock, WakeCounter, boxed, pending, poll, poll_with, ready};
+use mcp_proto::adapter::{self, ClientDriver, Clock as _};
 use mcp_proto::front::{Client, ClientHandlers, Error, ErrorOrigin, Event, SubscriptionUpdate};
-use mcp_proto::peer::client::{CloseReason, EraPolicy, LinkAction, State};
+use mcp_proto::peer::client::{CloseReason, Diagnostic, EraPolicy, LinkAction, State};
 use mcp_proto::peer::{LostReason, RequestError};
 use mcp_proto::schema::{Era, ResourceUpdated, RootsListChanged, SubscriptionFilter, ToolListChanged};
+use mcp_proto::transport::StreamClient;
 use serde_json::json;
 
 // --- The connection ---
@@ -137,6 +142,59 @@ fn waiting_requests_fail_with_the_reason_of_ready() {
             assert!(error.is_unsent() && error.is_disconnect(), "{error}");
         }
     }
+}
+
+/// A client whose driver is not polled, with a timer for its calls.
+fn unpolled() -> (Client, ClientDriver<StreamClient>, Arc<TestClock>) {
+    let clock = Arc::new(TestClock::default());
+    let (client, mut driver) =
+        adapter::client(StreamClient::new(config()), clock.clone(), ClientHandlers::new());
+    let timers = clock.clone();
+    driver.set_handle_timer(move |time| {
+        let (clock, due) = (timers.clone(), timers.now() + time);
+        Box::pin(poll_fn(move |_| if due <= clock.now() { Poll::Ready(()) } else { Poll::Pending }))
+    });
+    (client, driver, clock)
+}
+
+#[test]
+fn call_without_a_polled_driver_ends_at_its_timeout_and_names_the_driver() {
+    let (client, _driver, clock) = unpolled();
+    let mut events = client.events();
+    let mut call = client.call_tool("add", json!({})).timeout(Duration::from_secs(10));
+    let mut known = boxed(client.ready());
+    pending(poll(&mut call));
+    pending(poll(&mut known));
+    clock.advance(Duration::from_millis(999));
+    pending(poll(&mut call));
+    assert!(events.drain().is_empty());
+    clock.advance(Duration::from_millis(1));
+    pending(poll(&mut call));
+    pending(poll(&mut known));
+    let reports = events.drain();
+    assert!(matches!(reports[..], [Event::Diagnostic(Diagnostic::DriverNotPolled)]), "{reports:?}");
+    clock.advance(Duration::from_secs(9));
+    let refused = ready(poll(&mut call)).unwrap_err();
+    assert!(refused.is_timeout() && refused.is_unsent(), "{refused:?}");
+    assert!(refused.to_string().contains("`driver`"), "{refused}");
+    clock.advance(config().connect.total);
+    let unknown = ready(poll(&mut known)).unwrap_err();
+    assert_eq!(unknown.to_string(), refused.to_string());
+    assert_eq!(ready(poll(&mut boxed(client.close()))), CloseReason::Done);
+}
+
+#[test]
+fn call_leaves_its_timeout_to_a_driver_that_is_polled() {
+    let (client, mut driver, clock) = unpolled();
+    let mut events = client.events();
+    let mut call = client.call_tool("add", json!({})).timeout(Duration::from_secs(10));
+    pending(poll(&mut call));
+    pending(driver.poll(&mut Context::from_waker(Waker::noop()), |_, _| Poll::<()>::Pending));
+    clock.advance(Duration::from_secs(10));
+    pending(poll(&mut call));
+    driver.lock(|machine, now| machine.handle_timeout(now));
+    assert!(matches!(ready(poll(&mut call)), Err(Error::TimedOut { .. })));
+    assert!(events.drain().is_empty());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use mcp_proto::front::{Context, HandlerError, NoArguments, Router};
 use mcp_proto::peer::Principal;
 use mcp_proto::peer::server::ListKind;
 use mcp_proto::schema::{ElicitParams, ElicitSchema, Map};
-use mcp_proto::transport::http::server::BodyKind;
+use mcp_proto::transport::http::server::{BodyKind, HttpServerConfig};
 use serde_json::{Value, json};
 
 fn call(web: &mut HttpHarness, session: &str, name: &str) -> crate::common::front_http::TestExchange {
@@ -35,6 +35,33 @@ fn client_opens_uses_and_ends_a_session() {
     assert!(matches!(web.delete(&session).status, 200..=204));
     assert_eq!(web.post_request(&session, "tools/call", params).head().status, 404);
     assert_eq!(web.delete(&session).status, 404);
+}
+
+#[test]
+fn request_of_a_session_without_a_polled_driver_is_answered_with_an_error() {
+    let router = router().0;
+    let config = HttpServerConfig::new(router.config());
+    let mut web = HttpHarness::unpolled(router, config);
+    let mut events = web.server.events();
+    let opened = initialize(&web).head();
+    let session = field(&opened, "mcp-session-id").unwrap();
+    let headers = [("mcp-session-id", session), ("mcp-protocol-version", LEGACY)];
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).to_string();
+    let mut refused = web.send("POST", &headers, &list);
+    let mut served = web.send("POST", &headers, &list);
+    web.clock.advance(Duration::from_millis(999));
+    refused.advance_to_timeout();
+    assert!(!refused.has_head());
+    web.clock.advance(Duration::from_millis(1));
+    refused.advance_to_timeout();
+    assert_eq!(refused.head().status, 503);
+    let answer = refused.json();
+    assert!(answer["error"]["message"].as_str().unwrap().contains("`driver`"), "{answer}");
+    assert_eq!(events.drain(), [HttpServerEvent::DriverNotPolled]);
+    // The driver that is polled after all serves the others.
+    web.poll_driver();
+    served.advance_to_timeout();
+    assert_eq!(served.head().status, 200);
 }
 
 /// S3.20

@@ -71,6 +71,17 @@ async fn call(client: &Client) -> Result<String, Error> {
     client.call_tool("tool", json!({})).await.map(|result| result.text_content())
 }
 
+#[test]
+fn call_ends_at_its_timeout_if_nothing_polls_the_driver() {
+    run(async {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let (client, _driver) = mcp_smol::connect_stream(ours.clone(), ours);
+        let call = client.call_tool("tool", json!({})).timeout(Duration::from_millis(20));
+        let error = call.await.unwrap_err();
+        assert!(error.is_timeout() && error.to_string().contains("`driver`"), "{error:?}");
+    });
+}
+
 /// C3.8
 #[test]
 fn unix_socket_carries_a_session_until_close_ends_both_sides() {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::{Future as _, poll_fn};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -71,7 +72,7 @@ pub(crate) async fn fetch_once(
 ) -> Result<FetchResponse, String> {
     let timer = runtime.timer();
     let connector = Connector {
-        runtime,
+        runtime: Arc::new(runtime),
         proxy: Proxy::from_environment().map_err(|error| error.to_string())?,
         unix_socket: None,
         prior_knowledge: false,

@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::common::client::{TestOptions, accept, call, connect, legacy, listen, modern, run};
+use crate::common::runtime::within;
 use futures_lite::future::{or, zip};
 use futures_lite::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 use hyper::rt::Timer;
@@ -134,6 +135,20 @@ fn refused_connection_leaves_the_call_of_a_known_server_unsent() {
         let error = call(&client).await.unwrap_err();
         assert!(error.is_unsent() && error.is_disconnect(), "{error:?}");
         assert!(error.to_string().ends_with("connection refused"), "{error}");
+    });
+}
+
+#[test]
+fn waits_end_at_their_timeouts_if_nothing_polls_the_driver() {
+    run(async {
+        let (_listener, url) = listen().await;
+        let options = modern().ready_timeout(Duration::from_millis(30));
+        let (client, _driver) = options.connect(&url).unwrap();
+        let call = client.call_tool("tool", json!({})).timeout(Duration::from_millis(20));
+        let (call, ready) = within(zip(call, client.ready())).await;
+        for error in [call.unwrap_err(), ready.unwrap_err()] {
+            assert!(error.is_timeout() && error.to_string().contains("`driver`"), "{error:?}");
+        }
     });
 }
 

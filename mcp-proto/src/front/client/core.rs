@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 
+use super::driver_timer::StartSleep;
 use super::events::Event;
 use super::watch_queues::WatchQueues;
 use crate::front::events::Listeners;
@@ -34,6 +35,12 @@ pub(crate) struct ClientCore {
     pub(super) watch_queues: WatchQueues,
     pub(crate) server: Option<Arc<ServerInfo>>,
     pub(crate) closed: Option<CloseReason>,
+    /// Starts a sleep on the adapter's runtime, for futures that wait while the driver is not polled.
+    pub(super) start_sleep: Option<StartSleep>,
+    /// Whether the driver has been polled.
+    pub(super) driver_polled: bool,
+    /// Whether the application was told that the driver is not polled.
+    unpolled_reported: bool,
     /// Whether the driver is dropped, so that no output of the machine is carried out any more.
     driver_dropped: bool,
     /// Whether the driver has released everything that it opened.
@@ -59,7 +66,20 @@ impl ClientCore {
             (Outcome::Refused(RequestError::Connect(_) | RequestError::Closed), Some(closed)) => {
                 Error::Closed(closed.clone())
             }
+            (Outcome::TimedOut { .. }, _) if !self.driver_polled => Self::unpolled_error(),
             (outcome, _) => outcome.into(),
+        }
+    }
+
+    /// The error of a wait that ended because the driver is not polled.
+    pub(super) fn unpolled_error() -> Error {
+        Error::Closed(CloseReason::Lost(LostReason::DriverNotPolled))
+    }
+
+    /// Reports, once, that the driver is not polled.
+    pub(super) fn report_unpolled_driver(&mut self, wakers: &mut Wakers) {
+        if !core::mem::replace(&mut self.unpolled_reported, true) {
+            self.publish(&Event::Diagnostic(client::Diagnostic::DriverNotPolled), wakers);
         }
     }
 
@@ -77,7 +97,8 @@ impl ClientCore {
 
     /// How the connection ended, once the driver has released its link.
     pub(crate) fn link_released(&self) -> Option<CloseReason> {
-        self.closed.clone().filter(|_| self.link_down || self.driver_dropped)
+        // A driver that was never polled has opened nothing.
+        self.closed.clone().filter(|_| self.link_down || self.driver_dropped || !self.driver_polled)
     }
 
     /// Handles the driver's report that it has released everything that it opened.
@@ -95,6 +116,11 @@ impl ClientCore {
     }
 
     fn finish(&mut self, closed: CloseReason, wakers: &mut Wakers) {
+        let closed = match closed {
+            // Only timeouts end a connection that nothing has opened.
+            CloseReason::Connect(_) if !self.driver_polled => CloseReason::Lost(LostReason::DriverNotPolled),
+            closed => closed,
+        };
         self.watch_queues.end_all(&closed, wakers);
         self.listeners.finish(Event::Closed(closed.clone()), wakers);
         self.closed = Some(closed);

@@ -1,9 +1,12 @@
 //! The driver of a client's connection, which an adapter polls.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
-use core::future::poll_fn;
+use core::future::{Future, poll_fn};
+use core::pin::Pin;
 use core::task::{Context, Poll};
+use core::time::Duration;
 
 use super::client_tasks::{ClientTasks, ReceiveOutcome, Timestamps};
 use super::core::{ClientCore, ClientWork};
@@ -30,7 +33,7 @@ use crate::rpc::Raw;
 ///
 /// Dropping it ends the connection: requests in flight are lost as
 /// [`DriverDropped`](crate::peer::LostReason::DriverDropped), and later requests are rejected.
-#[must_use = "nothing happens unless the driver is polled"]
+#[must_use = "the client's calls wait until the driver is polled: spawn it on an executor"]
 pub struct ClientDriver<M: ClientTransport, H: HandlerMode = SendHandlers> {
     shared: Arc<Shared<ClientCore, M>>,
     handlers: ClientHandlers<H>,
@@ -55,6 +58,18 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
         M: Send + 'static,
     {
         CacheContextEnder(self.shared.clone())
+    }
+
+    /// Sets how a handle sleeps while this driver has not been polled. Without it, calls wait for the first poll for ever.
+    ///
+    /// With it, they report [`Diagnostic::DriverNotPolled`](crate::peer::client::Diagnostic::DriverNotPolled) after a
+    /// second, and end at their timeouts with [`LostReason::DriverNotPolled`]. `sleep` is called, and its future polled, by
+    /// the tasks of calls, which may run outside of the adapter's runtime: it must not panic there.
+    pub fn set_handle_timer(
+        &mut self,
+        sleep: impl Fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync + 'static,
+    ) {
+        self.shared.update(|core, _, _| core.start_sleep = Some(Arc::new(sleep)));
     }
 
     /// Runs `act` on the machine, to pass an input or poll an output.
@@ -123,7 +138,10 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
     }
 
     fn run_handlers(&mut self) {
-        let (work, server) = self.shared.update(|core, _, _| (core.take_work(), core.server.clone()));
+        let (work, server) = self.shared.update(|core, _, _| {
+            core.driver_polled = true;
+            (core.take_work(), core.server.clone())
+        });
         let mut replies: InlineQueue<(InboundId, Reply)> = InlineQueue::default();
         for item in work {
             match item {

@@ -5,6 +5,7 @@ mod client_tasks;
 mod core;
 mod custom;
 mod driver;
+mod driver_timer;
 mod events;
 mod handlers;
 mod pages;
@@ -17,7 +18,7 @@ mod watch_update;
 
 use ::core::fmt;
 use ::core::future::poll_fn;
-use ::core::task::{Poll, Waker};
+use ::core::task::{Context, Poll, Waker};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 
@@ -35,7 +36,9 @@ use crate::peer::{Leniency, LostReason, Outcome, OutgoingRequest, RequestId, Req
 use crate::schema::{Method, Notification as Notifies, ProgressParams, Revision};
 
 use self::core::ClientCore;
+use self::driver_timer::FirstPoll;
 pub use driver::{CacheContextEnder, ClientDriver};
+pub(super) use driver_timer::DriverTimer;
 pub use events::Event;
 pub use handlers::{ClientContext, ClientHandlers};
 pub use pages::{Pages, PaginatedMethod};
@@ -64,7 +67,8 @@ where
     let mut core = ClientCore::default();
     core.notifications = handlers.notification_queue();
     let shared = Arc::new(Shared::new(core, machine, clock));
-    let handle = ClientInner { connection: shared.clone(), outputs: Default::default() };
+    let first_poll = FirstPoll::default();
+    let handle = ClientInner { connection: shared.clone(), outputs: Default::default(), first_poll };
     let client = Client { inner: Arc::new(handle) };
     (client, ClientDriver::new(shared, handlers))
 }
@@ -97,6 +101,7 @@ pub struct Client {
 struct ClientInner {
     connection: Arc<Connection>,
     outputs: OutputChecker,
+    first_poll: FirstPoll,
 }
 
 impl ClientInner {
@@ -119,12 +124,24 @@ impl Client {
     /// Waits until the handshake has identified the server.
     ///
     /// # Errors
-    /// [`Error::Closed`] if the connection cannot be made, or has ended.
+    /// [`Error::Closed`] if the connection cannot be made, or has ended. If nothing polls the driver, that is after
+    /// [`ConnectTimeouts::total`](crate::peer::client::ConnectTimeouts::total).
     pub async fn ready(&self) -> Result<Arc<ServerInfo>, Error> {
-        self.wait(|core| match (&core.closed, &core.server) {
-            (Some(closed), _) => Some(Err(Error::Closed(closed.clone()))),
-            (None, Some(server)) => Some(Ok(server.clone())),
-            (None, None) => None,
+        let connection = &self.inner.connection;
+        let mut timer = self.inner.first_poll.timer(connection).map(|timer| {
+            timer.with_limit(connection.read(|_, machine| machine.peer().config().connect.total))
+        });
+        let mut waiting = ConnectionWaiter { connection, key: None };
+        poll_fn(|cx| {
+            let ended = waiting.poll(cx.waker(), |core| match (&core.closed, &core.server) {
+                (Some(closed), _) => Some(Err(Error::Closed(closed.clone()))),
+                (None, Some(server)) => Some(Ok(server.clone())),
+                (None, None) => None,
+            });
+            match poll_timer(&mut timer, cx) {
+                true if ended.is_pending() => Poll::Ready(Err(ClientCore::unpolled_error())),
+                _ => ended,
+            }
         })
         .await
     }
@@ -257,6 +274,13 @@ impl fmt::Debug for Client {
     }
 }
 
+/// Polls a timer until it is not needed any more. Returns whether the wait has reached its limit without a driver.
+pub(super) fn poll_timer(timer: &mut Option<DriverTimer>, cx: &mut Context<'_>) -> bool {
+    let Some(Poll::Ready(expired)) = timer.as_mut().map(|timer| timer.poll(cx)) else { return false };
+    *timer = None;
+    expired
+}
+
 /// A task that waits for a change of the connection's state.
 struct ConnectionWaiter<'a> {
     connection: &'a Connection,
@@ -329,6 +353,10 @@ impl RequestLink for ClientInner {
 
     fn poll_outcome(&self, request: RequestId, waker: Waker) -> Poll<Outcome> {
         self.connection.update(|core, _, wakers| core.slots.poll_outcome(request, waker, wakers))
+    }
+
+    fn driver_timer(&self) -> Option<DriverTimer> {
+        self.first_poll.timer(&self.connection)
     }
 
     fn error(&self, outcome: Outcome) -> Error {

@@ -30,7 +30,7 @@ const IDLE_DELAY: Duration = Duration::from_secs(1);
 /// Other requests of 2026-07-28 do not need it: each runs in its own [`HttpExchange`](super::HttpExchange). Sessions
 /// can be opened, and tasks started, only while the driver exists, and they make progress only while it is polled;
 /// dropping it ends them all.
-#[must_use = "nothing happens in legacy sessions and in tasks unless the driver is polled"]
+#[must_use = "requests of legacy sessions and tasks wait until the driver is polled: spawn it on an executor"]
 pub struct HttpServerDriver<H: HandlerMode = SendHandlers> {
     service: Arc<Service>,
     router: ServedRouter<H>,
@@ -63,6 +63,7 @@ impl<H: HandlerMode> HttpServerDriver<H> {
     ///
     /// Poll it again at [`next_timeout`](Self::next_timeout) as well.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.service.note_driver();
         let ready = self.service.session_signal.begin();
         let closing = self.service.is_closing();
         let arrivals = self.service.take_new_sessions();
@@ -170,6 +171,7 @@ fn session_driver<H: HandlerMode>(
 
 impl<H: HandlerMode> Drop for HttpServerDriver<H> {
     fn drop(&mut self) {
+        self.service.note_driver();
         for cell in self.service.refuse_sessions() {
             self.service.forget(cell.id());
             drop(session_driver(&self.service, &self.router, &cell));

@@ -32,6 +32,9 @@ pub enum HttpServerEvent {
         /// The number of lost events.
         count: u64,
     },
+    /// A request of a legacy session has waited for a second, and nothing has polled the
+    /// [driver](super::HttpServerDriver): such requests are answered with 503.
+    DriverNotPolled,
     /// The server was closed. This is the last event.
     Closed,
 }

@@ -4,6 +4,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::mem;
 use core::task::{Context, Poll, Waker};
+use core::time::Duration;
 
 use super::modern_exchange::ModernExchange;
 use super::posted_handler::PostedHandler;
@@ -46,7 +47,12 @@ pub struct HttpExchange<H: HandlerMode = SendHandlers> {
     stage: Stage<H>,
     /// The waker of the task that polled for the answer before the request was complete.
     waker: Option<Waker>,
+    /// When the driver, which answers the requests of sessions, must have been polled for the first time.
+    driver_deadline: Option<Instant>,
 }
+
+/// How long a request of a session waits for the first poll of the driver.
+const FIRST_POLL: Duration = Duration::from_secs(1);
 
 enum Stage<H: HandlerMode> {
     Request {
@@ -86,7 +92,8 @@ impl<H: HandlerMode> HttpExchange<H> {
             Self::take_in(service, &router, head, &caller)
         };
         let service = service.clone();
-        let mut exchange = Self { service, router, caller, principal, stage, waker: None };
+        let mut exchange =
+            Self { service, router, caller, principal, stage, waker: None, driver_deadline: None };
         if let Stage::Request { intake, .. } = &exchange.stage
             && !intake.wants_body()
         {
@@ -115,7 +122,8 @@ impl<H: HandlerMode> HttpExchange<H> {
     /// Creates an exchange with its answer, independent of the request.
     pub(super) fn from_answer(service: &Arc<Service>, router: Arc<Router<H>>, answer: HttpResponse) -> Self {
         let (service, caller) = (service.clone(), Caller::default());
-        Self { service, router, caller, principal: None, stage: Stage::Answer(answer), waker: None }
+        let stage = Stage::Answer(answer);
+        Self { service, router, caller, principal: None, stage, waker: None, driver_deadline: None }
     }
 
     /// Attaches values to the requests in this one's body, for their handlers: its head, for example. Call it before
@@ -161,6 +169,15 @@ impl<H: HandlerMode> HttpExchange<H> {
                     self.set_stage(Stage::Answer(intake.time_out()));
                 }
             }
+            Stage::Stream { .. }
+                if self.driver_deadline.is_some_and(|deadline| deadline <= self.service.now()) =>
+            {
+                self.driver_deadline = None;
+                if self.service.lacks_driver() {
+                    self.service.report_unpolled_driver();
+                    self.set_stage(Stage::Answer(HttpResponse::unpolled_driver()));
+                }
+            }
             _ => {}
         }
     }
@@ -181,7 +198,13 @@ impl<H: HandlerMode> HttpExchange<H> {
                 }
                 Poll::Pending => Poll::Pending,
             },
-            Stage::Stream { reader, .. } => reader.poll_head(cx),
+            Stage::Stream { reader, .. } => {
+                let head = reader.poll_head(cx);
+                if head.is_ready() {
+                    self.driver_deadline = None;
+                }
+                head
+            }
             Stage::Answer(answer) => {
                 let head = answer.head();
                 self.stage = Stage::Body(mem::take(&mut answer.body));
@@ -225,7 +248,7 @@ impl<H: HandlerMode> HttpExchange<H> {
             Stage::Modern(running) => running.next_timeout(),
             Stage::Request { deadline, .. } => *deadline,
             // The driver handles the timeouts of sessions.
-            Stage::Stream { token, .. } => token.next_timeout(),
+            Stage::Stream { token, .. } => self.driver_deadline.into_iter().chain(token.next_timeout()).min(),
             _ => None,
         }
     }
@@ -322,6 +345,9 @@ impl<H: HandlerMode> HttpExchange<H> {
     }
 
     fn set_stage(&mut self, stage: Stage<H>) {
+        if matches!(stage, Stage::Stream { .. }) && self.service.lacks_driver() {
+            self.driver_deadline = self.service.now().after(FIRST_POLL);
+        }
         self.stage = stage;
         if let Some(waker) = self.waker.take() {
             waker.wake();

@@ -187,6 +187,13 @@ impl Hub {
         lock(&self.0).listeners.add()
     }
 
+    /// Publishes an event to the application's listeners.
+    pub(super) fn report(&self, event: &HttpServerEvent) {
+        let mut wakers = Wakers::default();
+        lock(&self.0).listeners.publish(event, 0, &mut wakers);
+        wakers.release();
+    }
+
     /// The resources that have subscribers.
     pub(super) fn resources(&self) -> Vec<String> {
         let uri = |topic: &Topic| match topic {

@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::sync::Mutex;
 
+use super::events::HttpServerEvent;
 use super::hub::Hub;
 use super::session::SessionCell;
 use crate::Instant;
@@ -34,6 +35,9 @@ pub(super) struct Service {
     /// The driver's waker slot, and the sessions that are ready to be polled.
     pub(super) session_signal: Arc<Signal<SessionId>>,
     closing: AtomicBool,
+    driver_polled: AtomicBool,
+    /// Whether the application was told that the driver is not polled.
+    unpolled_reported: AtomicBool,
     exchanges: Mutex<Exchanges>,
     table: Mutex<SessionTable>,
     bytes: Mutex<ByteBudget>,
@@ -87,6 +91,8 @@ impl Service {
             task_service,
             session_signal: Arc::default(),
             closing: AtomicBool::new(false),
+            driver_polled: AtomicBool::new(false),
+            unpolled_reported: AtomicBool::new(false),
             exchanges: Mutex::default(),
             table: Mutex::new(SessionTable { sessions, new_sessions: Vec::new(), closed_to_new: false }),
             bytes,
@@ -127,6 +133,27 @@ impl Service {
     /// Adds the `_meta` of an admitted request to the cache.
     pub(super) fn cache_meta(&self, known: Arc<KnownMeta>) {
         lock(&self.metas).insert(known);
+    }
+
+    // --- The driver ---
+
+    /// Records that the driver is polled, or that its sessions have ended with it.
+    pub(super) fn note_driver(&self) {
+        if !self.driver_polled.load(Ordering::Relaxed) {
+            self.driver_polled.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the driver has never been polled.
+    pub(super) fn lacks_driver(&self) -> bool {
+        !self.driver_polled.load(Ordering::Relaxed)
+    }
+
+    /// Reports, once, that the driver is not polled.
+    pub(super) fn report_unpolled_driver(&self) {
+        if !self.unpolled_reported.swap(true, Ordering::Relaxed) {
+            self.hub.report(&HttpServerEvent::DriverNotPolled);
+        }
     }
 
     // --- Closing ---

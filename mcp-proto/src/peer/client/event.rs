@@ -6,6 +6,7 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::HumanDuration;
+use crate::peer::UNPOLLED_DRIVER;
 use crate::peer::event_queue::MakeOwned;
 use crate::peer::{InboundId, Leniency, LostReason, Outcome, RequestId, TaskReport, TransportError};
 use crate::rpc::{ErrorObject, Id, Malformed, Raw, Recovered, Text};
@@ -223,6 +224,9 @@ pub enum Diagnostic {
         /// The server's error.
         error: TransportError,
     },
+    /// A request has waited for a second, and nothing has polled the connection's driver. Only with adapters that set a
+    /// timer for their handles.
+    DriverNotPolled,
     /// Messages outside of any request cannot be received, or no longer (legacy revisions over HTTP).
     EventStreamUnavailable {
         /// The reason.
@@ -272,6 +276,7 @@ impl Diagnostic {
             | Self::NotificationsDropped { .. }
             | Self::ProgressSkipped { .. }
             | Self::PingMissed { .. }
+            | Self::DriverNotPolled
             | Self::KnownEraWrong => 0,
         }
     }
@@ -326,6 +331,7 @@ impl fmt::Display for Diagnostic {
             Self::RequestDelayed { method, pause, error } => {
                 write!(f, "{method} is sent again in {}: {error}", HumanDuration(*pause))
             }
+            Self::DriverNotPolled => f.write_str(UNPOLLED_DRIVER),
             Self::MessageRejected { message: what, error } => {
                 write!(f, "the server did not accept {what}: {error}")
             }

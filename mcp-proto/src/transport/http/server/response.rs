@@ -142,6 +142,13 @@ impl HttpResponse {
             .with_header("retry-after", RETRY_AFTER_SECS)
     }
 
+    /// Returns the answer to a request of a session whose driver was never polled.
+    #[cfg(feature = "std")]
+    pub(crate) fn unpolled_driver() -> Self {
+        let what = "nothing polls the server's `driver`, which runs legacy sessions: spawn it on an executor";
+        Self::refusal(503, ErrorId::Null, code::INTERNAL_ERROR, what)
+    }
+
     /// Returns the answer to a request for which the byte budget has no room.
     pub(super) fn over_budget(id: ErrorId<'_>) -> Self {
         Self::error(503, id, &over_budget()).with_header("retry-after", RETRY_AFTER_SECS)
