@@ -30,7 +30,7 @@ const IDLE: Duration = Duration::from_secs(30);
 fn main() -> std::io::Result<()> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["--server", _] => mcp_smol::run_stdio(router()),
+        ["--server", _] => Ok(mcp_smol::run_stdio(router())?),
         ["--clients"] => smol::block_on(clients()),
         ["--host"] => smol::block_on(host()),
         _ => compare(),

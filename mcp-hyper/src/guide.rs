@@ -70,7 +70,7 @@
 //!     b: f64,
 //! }
 //!
-//! fn main() -> std::io::Result<()> {
+//! fn main() -> Result<(), mcp_hyper::ServeError> {
 //!     let router = Router::new("calculator", "1.0.0")
 //!         .tool("add", "Adds two numbers", async |Add { a, b }, _| (a + b).to_string());
 //!     smol::block_on(async {

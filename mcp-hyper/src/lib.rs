@@ -14,7 +14,7 @@
 //!     b: f64,
 //! }
 //!
-//! fn main() -> std::io::Result<()> {
+//! fn main() -> Result<(), mcp_hyper::ServeError> {
 //!     let router = Router::new("calculator", "1.0.0")
 //!         .tool("add", "Adds two numbers", async |Add { a, b }, _| a + b);
 //!     smol::block_on(async {
@@ -145,7 +145,8 @@ pub use {
 };
 #[cfg(feature = "server")]
 pub use {
-    mcp_proto::{Context, LiveRouter, NoArguments, Progress, Router},
+    mcp_proto::adapter::ServeError,
+    mcp_proto::{Context, LiveRouter, NoArguments, Progress, Router, without_arguments},
     server::{
         Connection, ConnectionError, ConnectionLimit, ConnectionTask, HttpService, Listener, PeerAddress,
         ResponseBody, ResponseFuture, ServerDriver, ServerError, ServerLimits, ServerMode, ServerOptions,

@@ -6,9 +6,13 @@
 #[cfg(doc)]
 pub mod guide;
 mod repoll;
+#[cfg(feature = "server")]
+mod serve_error;
 mod wake_flag;
 
 pub use repoll::Repoll;
+#[cfg(feature = "server")]
+pub use serve_error::ServeError;
 pub use wake_flag::WakeFlag;
 
 pub use crate::front::clock::{Clock, SystemClock};

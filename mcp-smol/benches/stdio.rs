@@ -142,7 +142,7 @@ fn serve(name: &str) {
         #[cfg(feature = "tokio")]
         TOKIO => on_tokio(async {
             let (_, driver) = ServerOptions::new(router).runtime(RuntimeKind::Tokio).stdio()?;
-            driver.await
+            Ok(driver.await?)
         }),
         name => panic!("no such server: {name}"),
     }

@@ -15,7 +15,7 @@
 //!     b: f64,
 //! }
 //!
-//! fn main() -> std::io::Result<()> {
+//! fn main() -> Result<(), mcp_smol::ServeError> {
 //!     let router = Router::new("calculator", "1.0.0")
 //!         .tool("add", "Adds two numbers", async |Add { a, b }, _| a + b);
 //!     mcp_smol::run_stdio(router)
@@ -158,6 +158,7 @@ pub use {
 };
 #[cfg(feature = "server")]
 pub use {
-    mcp_proto::{Context, LiveRouter, NoArguments, Progress, Router},
+    mcp_proto::adapter::ServeError,
+    mcp_proto::{Context, LiveRouter, NoArguments, Progress, Router, without_arguments},
     server::{ServerDriver, ServerOptions, StdioServer, SystemEntropy, run_stdio, serve, serve_stdio},
 };

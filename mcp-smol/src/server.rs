@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use futures_lite::{AsyncRead, AsyncWrite};
-use mcp_proto::adapter::{Repoll, SystemClock};
+use mcp_proto::adapter::{Repoll, ServeError, SystemClock};
 use mcp_proto::front::{HandlerMode, SendHandlers, ServedRouter, ServerHandle};
 
 use crate::RuntimeKind;
@@ -38,7 +38,7 @@ pub use own_thread::{StdioServer, run_stdio};
 ///     b: f64,
 /// }
 ///
-/// fn main() -> std::io::Result<()> {
+/// fn main() -> Result<(), mcp_smol::ServeError> {
 ///     let router = Router::new("calculator", "1.0.0")
 ///         .tool("add", "Adds two numbers", async |Add { a, b }, _| format!("{}", a + b));
 ///     smol::block_on(mcp_smol::serve_stdio(router))
@@ -53,9 +53,9 @@ pub use own_thread::{StdioServer, run_stdio};
 /// # Errors
 ///
 /// Those of [`ServerDriver`], and those of [`stdio`](crate::stdio()) if standard input and output cannot be taken.
-pub async fn serve_stdio<H: HandlerMode>(router: impl Into<ServedRouter<H>>) -> io::Result<()> {
+pub async fn serve_stdio<H: HandlerMode>(router: impl Into<ServedRouter<H>>) -> Result<(), ServeError> {
     let (_, driver) = ServerOptions::new(router).stdio()?;
-    driver.await
+    Ok(driver.await?)
 }
 
 /// Serves one client over a stream: both halves of a socket, pipes, or any reader and writer. To notify the client of
@@ -104,7 +104,7 @@ where
 /// runs and further requests are held. Once those fill [`Limits::message_bytes`](mcp_proto::Limits::message_bytes), the
 /// driver stops reading from the client. Responses and cancellations up to that point are handled. If the client reads
 /// nothing at all for [`ServerConfig::write_timeout`](mcp_proto::peer::server::ServerConfig::write_timeout), the driver ends the connection.
-#[must_use = "nothing happens unless the driver is polled"]
+#[must_use = "no request is answered until the driver is polled: await it, or spawn it on an executor"]
 pub struct ServerDriver<R, W, H: HandlerMode = SendHandlers> {
     connection: Connection<R, W, H>,
     alarm: Alarm,

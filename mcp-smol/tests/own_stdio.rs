@@ -235,7 +235,7 @@ mod unix {
             Server::OwnThread => {
                 let (handle, server) = options.blocking_stdio().unwrap();
                 close(handle);
-                server.run()
+                server.run().map_err(io::Error::from)
             }
         };
         std::process::exit(match served.map_err(|error| error.kind()) {

@@ -191,7 +191,7 @@
 //!         })
 //! }
 //!
-//! fn main() -> std::io::Result<()> {
+//! fn main() -> Result<(), mcp_smol::ServeError> {
 //!     mcp_smol::run_stdio(router())
 //! }
 //! ```

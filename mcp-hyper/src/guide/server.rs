@@ -21,7 +21,7 @@
 //!     b: f64,
 //! }
 //!
-//! fn main() -> std::io::Result<()> {
+//! fn main() -> Result<(), mcp_smol::ServeError> {
 //!     let router = Router::new("calculator", "1.0.0")
 //!         .instructions("Use this server for exact arithmetic.")
 //!         .tool("add", "Adds two numbers", async |Add { a, b }, _| a + b);
@@ -48,7 +48,7 @@
 //! ```no_run
 //! use mcp_hyper::Router;
 //!
-//! fn main() -> std::io::Result<()> {
+//! fn main() -> Result<(), mcp_hyper::ServeError> {
 //!     let router = Router::new("calculator", "1.0.0"); // and its tools, as above
 //!     smol::block_on(async {
 //!         let listener = smol::net::TcpListener::bind("127.0.0.1:8080").await?;

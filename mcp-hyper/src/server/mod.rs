@@ -22,8 +22,7 @@ mod streams;
 #[cfg_attr(not(feature = "websocket"), path = "no_websocket.rs")]
 mod websocket;
 
-use std::io;
-
+use mcp_proto::adapter::ServeError;
 use mcp_proto::front::ServedRouter;
 
 pub use accept::Listener;
@@ -54,7 +53,7 @@ pub use streams::ServerMode;
 ///     b: f64,
 /// }
 ///
-/// fn main() -> std::io::Result<()> {
+/// fn main() -> Result<(), mcp_hyper::ServeError> {
 ///     let router = Router::new("calculator", "1.0.0")
 ///         .tool("add", "Adds two numbers", async |Add { a, b }, _| format!("{}", a + b));
 ///     smol::block_on(async {
@@ -75,7 +74,7 @@ pub use streams::ServerMode;
 pub async fn serve<H: ServerMode, L: Listener + Unpin>(
     listener: L,
     router: impl Into<ServedRouter<H>>,
-) -> io::Result<()> {
+) -> Result<(), ServeError> {
     let (_, driver) = ServerOptions::new(router).listen(listener);
-    driver.await
+    Ok(driver.await?)
 }

@@ -218,8 +218,12 @@ impl fmt::Display for PagesError {
             Self::Repeated { cursor } => {
                 write!(f, "the list does not end: the server returned the cursor {cursor:?} twice")
             }
-            Self::TooMany { limit } => write!(f, "the list has more than {limit} pages"),
-            Self::TooLong { limit } => write!(f, "the list has more than {limit} bytes"),
+            Self::TooMany { limit } => {
+                write!(f, "the list has more than {limit} pages, the limit `Pages::page_limit`")
+            }
+            Self::TooLong { limit } => {
+                write!(f, "the list has more than {limit} bytes, the limit `Pages::byte_limit`")
+            }
         }
     }
 }

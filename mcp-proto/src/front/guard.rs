@@ -33,7 +33,7 @@
 //!     let good = presented.token == known;
 //!     async move {
 //!         if !good {
-//!             return Err(VerifyError::invalid("it is not known"));
+//!             return Err(VerifyError::invalid("the token is not known"));
 //!         }
 //!         Ok(Access::new(Principal::new("ada"), RESOURCE))
 //!     }

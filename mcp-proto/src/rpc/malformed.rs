@@ -162,7 +162,9 @@ impl fmt::Display for MalformedKind {
             Self::Syntax { expected } => write!(f, "not JSON: expected {expected}"),
             Self::Truncated => f.write_str("the message ends within a value"),
             Self::TooDeep { limit } => write!(f, "nested deeper than {limit} levels"),
-            Self::TooLong { bytes } => write!(f, "the message of {bytes} bytes is over the limit"),
+            Self::TooLong { bytes } => {
+                write!(f, "the message of {bytes} bytes is over the limit, `Limits::message_bytes`")
+            }
             Self::BatchTooLong => f.write_str("the batch has too many messages"),
             Self::NotAMessage(kind) => write!(f, "not a JSON-RPC message: {kind}"),
         }

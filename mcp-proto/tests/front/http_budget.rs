@@ -86,7 +86,7 @@ fn server_refuses_bodies_over_4_mib_by_default() {
     assert_eq!((head.status, &body["error"]["code"]), (413, &json!(-32600)));
     assert_eq!(
         body["error"]["message"],
-        "the request body is longer than the 4194304 bytes that this server takes"
+        "the request body is longer than the 4194304 bytes of `HttpServerConfig::body_bytes`"
     );
     assert_eq!(web.server.handle().bytes_used(), 0, "the refused body is not stored");
 }

@@ -113,7 +113,7 @@ impl<H: HandlerMode> ServerOptions<H> {
     /// use mcp_proto::front::Router;
     /// use mcp_smol::ServerOptions;
     ///
-    /// # fn main() -> std::io::Result<()> {
+    /// # fn main() -> Result<(), mcp_smol::ServeError> {
     /// let (handle, server) = ServerOptions::new(Router::new("notes", "1.0.0")).blocking_stdio()?;
     /// # drop(handle);
     /// server.run()

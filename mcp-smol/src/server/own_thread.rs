@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use mcp_proto::Instant;
-use mcp_proto::adapter::{Clock as _, SystemClock};
+use mcp_proto::adapter::{Clock as _, ServeError, SystemClock};
 use mcp_proto::front::{HandlerMode, SendHandlers, ServedRouter, ServerHandle};
 
 use super::ServerOptions;
@@ -29,7 +29,7 @@ const POLLS: usize = 16;
 /// use mcp_proto::front::{NoArguments, Router};
 /// use mcp_proto::schema::{Json, Tool};
 ///
-/// fn main() -> std::io::Result<()> {
+/// fn main() -> Result<(), mcp_smol::ServeError> {
 ///     let tool = Tool::new("whoami", "Tells the name of the server", Json::empty_object());
 ///     mcp_smol::run_stdio(Router::new("host", "1.0.0").tool_with(tool, async |NoArguments {}, _| "host"))
 /// }
@@ -44,7 +44,7 @@ const POLLS: usize = 16;
 ///
 /// Those of [`ServerDriver`](crate::ServerDriver), and those of [`stdio`](crate::stdio()) if standard input and output
 /// cannot be taken.
-pub fn run_stdio<H: HandlerMode>(router: impl Into<ServedRouter<H>>) -> io::Result<()> {
+pub fn run_stdio<H: HandlerMode>(router: impl Into<ServedRouter<H>>) -> Result<(), ServeError> {
     let (_, server) = ServerOptions::new(router).blocking_stdio()?;
     server.run()
 }
@@ -73,10 +73,10 @@ impl<H: HandlerMode> StdioServer<H> {
     /// # Errors
     ///
     /// Those of [`ServerDriver`](crate::ServerDriver).
-    pub fn run(self) -> io::Result<()> {
+    pub fn run(self) -> Result<(), ServeError> {
         let Self { mut connection, clock, startup_error } = self;
         if let Some(error) = startup_error {
-            return Err(error);
+            return Err(error.into());
         }
         let sleeper = os::Sleeper::new()?;
         let waker = Waker::from(sleeper.clone());
@@ -84,7 +84,7 @@ impl<H: HandlerMode> StdioServer<H> {
             for _ in 0..POLLS {
                 sleeper.start_polling();
                 if let Poll::Ready(result) = connection.poll(&mut Context::from_waker(&waker), &waker) {
-                    return result;
+                    return Ok(result?);
                 }
                 if !sleeper.is_woken() {
                     break;

@@ -116,5 +116,8 @@ fn server_refuses_an_invalid_router() {
     let router = router.tool_with(tool(), handler).tool_with(tool(), handler);
     let error = bounded(serve(listener, router)).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+    // This is what a program prints whose `main` returns it.
+    assert_eq!(format!("{error:?}"), error.to_string());
+    assert!(error.to_string().contains("twice") && !error.to_string().contains("Custom"), "{error}");
     assert!(TcpStream::connect(address).is_err());
 }

@@ -50,7 +50,7 @@ pub trait Checker: Send {
 }
 
 /// The error for a token whose signature matches none of the keys.
-pub(super) const WRONG_SIGNATURE: &str = "its signature is wrong";
+pub(super) const WRONG_SIGNATURE: &str = "the token's signature is wrong";
 
 /// Time after which a fetch is given up. Drivers end sooner, so that later only a dropped driver can be the reason.
 pub(super) const FETCH_TIMEOUT: Duration = Duration::from_secs(30);

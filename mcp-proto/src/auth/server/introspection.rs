@@ -279,19 +279,21 @@ impl IntrospectionChecker {
         let invalid = |why: &str| Err(VerifyError::invalid(why));
         //= S10.2 "introspection"
         if !answer.active {
-            return invalid("its issuer does not know it, or not any more");
+            return invalid("the token's issuer does not know it, or not any more");
         }
         if answer.iss.as_ref().is_some_and(|issuer| *issuer != self.config.issuer) {
-            return invalid("it is of another issuer");
+            return invalid("the token is of another issuer");
         }
         if answer.nbf.and_then(unix_time).is_some_and(|from| from > now.unix) {
-            return invalid("it is not good yet");
+            return invalid("the token is not good yet");
         }
         if answer.cnf.as_ref().is_some_and(Confirmation::is_unsupported) {
-            return invalid("it is bound to something that this server cannot check");
+            return invalid("the token is bound to something that this server cannot check");
         }
         let principal = principal(&self.config.issuer, answer.sub.as_deref(), answer.client_id.as_deref());
-        let Some(principal) = principal else { return invalid("it names neither a subject nor a client") };
+        let Some(principal) = principal else {
+            return invalid("the token names neither a subject nor a client");
+        };
         let mut audiences = answer.aud.0;
         if let MissingAudience::ThisServer(name) = &self.config.missing_audience
             && audiences.is_empty()

@@ -322,17 +322,19 @@ impl Rules {
         //= S10.2 "audience = this server; else 401"
         //= S10.7 "No acceptance or passthrough of foreign tokens"
         if !access.audiences.iter().any(|audience| self.is_audience(audience)) {
-            return invalid("it was not issued for this server");
+            return invalid("the token was not issued for this server");
         }
         //= S10.2 "expiry"
         if access.expires.is_some_and(|expires| expires <= presented.received.unix) {
-            return invalid("it has expired");
+            return invalid("the token has expired");
         }
         match (scheme, &access.key) {
             (Scheme::Bearer, None) => {}
             // RFC 9449, section 7.2: no sender may use a bound token without a proof.
-            (Scheme::Bearer, Some(_)) => return invalid("it is bound to a key, and comes without a proof"),
-            (Scheme::Dpop, None) => return invalid("it is not bound to a key"),
+            (Scheme::Bearer, Some(_)) => {
+                return invalid("the token is bound to a key, and comes without a proof");
+            }
+            (Scheme::Dpop, None) => return invalid("the token is not bound to a key"),
             (Scheme::Dpop, Some(key)) => {
                 proofs.map_or(Ok(()), |proofs| self.check_proof(presented, access, key, proofs))?;
             }

@@ -4,6 +4,7 @@ use alloc::string::String;
 use core::fmt;
 
 use crate::Instant;
+use crate::consent::SafeText;
 
 /// Where a server stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -103,6 +104,17 @@ impl Failure {
         let start = stderr.ceil_char_boundary(stderr.len().saturating_sub(Self::LIMIT));
         self.stderr = stderr.split_off(start);
         self
+    }
+}
+
+impl fmt::Display for Failure {
+    /// The reason, and the last line of standard error, without characters that a terminal would obey.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", SafeText::line(&self.reason))?;
+        match self.stderr.lines().rfind(|line| !line.trim().is_empty()) {
+            Some(last) => write!(f, "; the last line of its standard error: {}", SafeText::line(last)),
+            None => Ok(()),
+        }
     }
 }
 

@@ -164,7 +164,7 @@ fn checker_refuses_a_token_for_its_claims() {
     nobody["client_id"] = Value::Null;
     assert_eq!(
         invalid(fixed().check_and_verify(at(0), &signed(1, &header(), &nobody))),
-        "it names neither a subject nor a client"
+        "the token names neither a subject nor a client"
     );
 }
 
@@ -224,7 +224,7 @@ fn checker_verifies_tokens_of_other_implementations_for_every_algorithm() {
         good(JwtChecker::new(config.clone()).check_and_verify(at(0), &Secret::new(token)));
         config.algorithms.retain(|allowed| allowed.as_str() != algorithm);
         let why = invalid(JwtChecker::new(config).check_and_verify(at(0), &Secret::new(token)));
-        assert_eq!(why, "its algorithm is not accepted");
+        assert_eq!(why, "the token's algorithm is not accepted");
     }
 }
 
@@ -242,7 +242,7 @@ fn checker_refuses_any_changed_signature() {
             let token = Secret::new(format!("{signed}.{}", BASE64.encode(other)));
             assert_eq!(
                 invalid(checker.check_and_verify(at(0), &token)),
-                "its signature is wrong",
+                "the token's signature is wrong",
                 "{algorithm}"
             );
         }
@@ -261,7 +261,7 @@ fn checker_refuses_algorithms_that_need_no_private_key() {
         let token = signed(1, &json!({"alg": alg, "kid": "one"}), &claims());
         assert_eq!(
             invalid(fixed().check_and_verify(at(0), &token)),
-            "its algorithm is not accepted",
+            "the token's algorithm is not accepted",
             "{alg}"
         );
         assert_eq!(JwtAlgorithm::parse(alg), None);
@@ -339,7 +339,7 @@ fn checker_tries_all_matching_keys_for_a_token_without_key_id() {
     good(checker.check_and_verify(at(0), &signed(1, &json!({"alg": "ES256"}), &claims())));
     assert_eq!(
         invalid(checker.check_and_verify(at(0), &signed(3, &json!({"alg": "ES256"}), &claims()))),
-        "its signature is wrong"
+        "the token's signature is wrong"
     );
 }
 

@@ -258,3 +258,14 @@ fn server_whose_approval_is_taken_back_ends_and_asks_again() {
     host.plane.revoke_approval(host.now, id("own")).unwrap();
     assert_eq!((host.actions(), host.status("own")), (vec![], Status::Connected));
 }
+
+#[test]
+fn failure_is_displayed_as_its_reason_and_the_last_line_of_standard_error() {
+    let failure = Failure::new(FailureKind::Transient, "the program ended: exit status 1");
+    assert_eq!(failure.to_string(), "the program ended: exit status 1");
+    let failure = failure.with_stderr("loading\nno such module: \u{1b}[2Jx\n\n");
+    assert_eq!(
+        failure.to_string(),
+        "the program ended: exit status 1; the last line of its standard error: no such module: \\u{1b}[2Jx"
+    );
+}

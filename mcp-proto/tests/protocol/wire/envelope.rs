@@ -383,7 +383,7 @@ fn malformed_message_describes_its_error() {
     let found = malformed(r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#);
     assert_eq!(found.to_string(), "not a JSON-RPC message: `id` is not an integer of 64 bits at byte 22");
     let found = Malformed::too_long(b"{", b"", 17_000_000);
-    assert_eq!(found.to_string(), "the message of 17000000 bytes is over the limit");
+    assert_eq!(found.to_string(), "the message of 17000000 bytes is over the limit, `Limits::message_bytes`");
     assert_eq!(malformed("{]").to_string(), "not JSON: expected a member name at byte 1");
 }
 

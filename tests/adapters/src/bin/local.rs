@@ -49,5 +49,5 @@ fn main() -> io::Result<()> {
             let history = history.clone();
             async move { format!("{:?}", history.borrow()) }
         });
-    smol::block_on(executor.run(mcp_smol::serve_stdio(router)))
+    Ok(smol::block_on(executor.run(mcp_smol::serve_stdio(router)))?)
 }

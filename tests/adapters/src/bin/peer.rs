@@ -21,7 +21,7 @@ fn main() -> io::Result<()> {
             (a + b).to_string()
         });
     if std::env::args().nth(1).as_deref() != Some("http") {
-        return mcp_smol::run_stdio(router);
+        return Ok(mcp_smol::run_stdio(router)?);
     }
     smol::block_on(async {
         let listener = smol::net::TcpListener::bind("127.0.0.1:0").await?;

@@ -53,7 +53,7 @@ fn main() -> io::Result<()> {
             async move { format!("{count} cancelled") }
         });
     if std::env::args().nth(1).as_deref() != Some("http") {
-        return mcp_smol::run_stdio(router);
+        return Ok(mcp_smol::run_stdio(router)?);
     }
     block_on(async {
         let listener = async_net::TcpListener::bind("127.0.0.1:0").await?;

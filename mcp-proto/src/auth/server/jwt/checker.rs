@@ -51,21 +51,21 @@ impl JwtChecker {
     ) -> Result<TokenValidation, &'static str> {
         let jws = Jws::parse(token.expose(), &self.config.algorithms)?;
         if !self.config.types.allows(jws.header.typ.as_deref()) {
-            return Err("it is no access token");
+            return Err("the token is no access token");
         }
         // The claims are untrusted, but a token whose claims are unacceptable needs no signature verification.
         let claims: Claims = jws.claims()?;
         let issuer = self.issuers.iter_mut().find(|issuer| claims.iss.as_deref() == Some(&issuer.name));
-        let issuer = issuer.ok_or("it is of an issuer that is not trusted here")?;
+        let issuer = issuer.ok_or("the token is of an issuer that is not trusted here")?;
         let leeway = self.config.leeway;
-        let expires = claims.exp.and_then(unix_time).ok_or("it does not say when it expires")?;
+        let expires = claims.exp.and_then(unix_time).ok_or("the token does not say when it expires")?;
         if expires + leeway <= now.unix {
-            return Err("it has expired");
+            return Err("the token has expired");
         }
         if let Some(from) = claims.nbf {
-            let from = unix_time(from).ok_or("its claims cannot be read")?;
+            let from = unix_time(from).ok_or("the token's claims cannot be read")?;
             if from > now.unix + leeway {
-                return Err("it is not good yet");
+                return Err("the token is not good yet");
             }
         }
         let mut numbers = FetchIds(&mut self.last_fetch);
@@ -80,11 +80,11 @@ impl JwtChecker {
             KeyMatch::NoKeys(why) => return Ok(TokenValidation::Rejected(VerifyError::unavailable(why))),
         };
         if claims.cnf.as_ref().is_some_and(Confirmation::is_unsupported) {
-            return Err("it is bound to something that this server cannot check");
+            return Err("the token is bound to something that this server cannot check");
         }
         let client_id = claims.client_id.as_ref().or(claims.azp.as_ref());
         let principal = principal(&issuer.name, claims.sub.as_deref(), client_id.map(|id| id.as_str()))
-            .ok_or("it names neither a subject nor a client")?;
+            .ok_or("the token names neither a subject nor a client")?;
         let access = Box::new(Access {
             principal,
             scopes: claims.scopes(),

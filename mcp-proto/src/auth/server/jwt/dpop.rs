@@ -128,7 +128,7 @@ impl DpopConfig {
             return Err(AccessError::Proof("the signature of the proof is wrong"));
         }
         if jwk.and_then(thumbprint).as_deref() != Some(key) {
-            let why = "it is bound to another key than the one of the proof".into();
+            let why = "the token is bound to another key than the one of the proof".into();
             return Err(AccessError::Token { scheme: Scheme::Dpop, why });
         }
         let claims: ProofClaims = jws.claims().map_err(AccessError::Proof)?;

@@ -182,7 +182,7 @@ impl IssuerKeys {
         let named = |key: &PublicKey| {
             key.supports(jws.algorithm) && (jws.header.kid.is_none() || key.id == jws.header.kid)
         };
-        let unknown = "it is signed by a key that its issuer does not have";
+        let unknown = "the token is signed by a key that its issuer does not have";
         let first = self.keys.iter().position(named).ok_or(unknown)?;
         Ok(KeyMatch::Found(self.keys.clone(), jws.header.kid.is_some().then_some(first)))
     }

@@ -39,24 +39,24 @@ impl<'a> Jws<'a> {
     /// Parses a signed text. Returns the reason if it is invalid, or its algorithm is not among `allowed`.
     pub(super) fn parse(text: &'a str, allowed: &[JwtAlgorithm]) -> Result<Self, &'static str> {
         if text.len() > BYTES {
-            return Err("it is too long");
+            return Err("the token is too long");
         }
-        let malformed = "it is no signed token";
+        let malformed = "the token is no signed token";
         let (signed, signature) = text.rsplit_once('.').ok_or(malformed)?;
         let (header, payload) = signed.split_once('.').ok_or(malformed)?;
         let decode = |part: &str| BASE64.decode(part).map_err(|_| malformed);
         let header: Header = serde_json::from_slice(&decode(header)?).map_err(|_| malformed)?;
         if header.crit.is_some() {
-            return Err("it has extensions that are not understood");
+            return Err("the token has extensions that are not understood");
         }
         let algorithm = JwtAlgorithm::parse(&header.alg).filter(|algorithm| allowed.contains(algorithm));
-        let algorithm = algorithm.ok_or("its algorithm is not accepted")?;
+        let algorithm = algorithm.ok_or("the token's algorithm is not accepted")?;
         Ok(Self { header, algorithm, payload: decode(payload)?, signed, signature: decode(signature)? })
     }
 
     /// Deserializes the claims.
     pub(super) fn claims<T: DeserializeOwned>(&self) -> Result<T, &'static str> {
-        serde_json::from_slice(&self.payload).map_err(|_| "its claims cannot be read")
+        serde_json::from_slice(&self.payload).map_err(|_| "the token's claims cannot be read")
     }
 
     /// The payload as text, which parsing has already validated.

@@ -127,9 +127,9 @@ impl HttpClient {
         };
         let limit = self.limits().header_bytes;
         match headers::longest_header(&headers) {
-            longest if longest > limit => {
-                Err(RequestError::Encode(format!("a header of {longest} bytes is over the limit of {limit}")))
-            }
+            longest if longest > limit => Err(RequestError::Encode(format!(
+                "a header of {longest} bytes is over the limit of {limit}, `Limits::header_bytes`"
+            ))),
             _ => Ok(headers),
         }
     }

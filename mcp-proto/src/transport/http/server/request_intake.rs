@@ -281,7 +281,7 @@ impl RequestIntake {
 }
 
 fn too_long_message(limit: usize) -> String {
-    format!("the request body is longer than the {limit} bytes that this server takes")
+    format!("the request body is longer than the {limit} bytes of `HttpServerConfig::body_bytes`")
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -93,7 +93,7 @@ fn unknown_keys_trigger_fetches_only_at_the_configured_rate() {
             checker.handle_answer(at(second), id, 200, set.as_bytes());
         }
         let why = invalid(checker.check_and_verify(at(second), &token));
-        assert_eq!(why, "it is signed by a key that its issuer does not have");
+        assert_eq!(why, "the token is signed by a key that its issuer does not have");
     }
     assert_eq!(fetches, 4, "one in 30 s");
 }
@@ -221,7 +221,10 @@ fn checker_fetches_keys_by_the_monotonic_clock() {
     let mut checker = fetching();
     good(check(&mut checker, at(0), &signed(1, &header(), &claims()), &keys(&[jwk(1, "one")])));
     let set = Now { unix: at(0).unix + Duration::from_secs(86_400), ..at(1) };
-    assert_eq!(invalid(checker.check_and_verify(set, &signed(1, &header(), &claims()))), "it has expired");
+    assert_eq!(
+        invalid(checker.check_and_verify(set, &signed(1, &header(), &claims()))),
+        "the token has expired"
+    );
     assert_eq!(checker.poll_fetch(), None);
     good(checker.check_and_verify(at(2), &signed(1, &header(), &claims())));
 }

@@ -10,7 +10,7 @@ struct Add {
     b: f64,
 }
 
-fn main() -> std::io::Result<()> {
+fn main() -> Result<(), mcp_smol::ServeError> {
     let router =
         Router::new("calculator", "1.0.0")
             .tool("add", "Adds two numbers", async |Add { a, b }, _| (a + b).to_string());
