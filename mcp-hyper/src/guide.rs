@@ -1,9 +1,10 @@
-//! Guides, one page each: servers, clients, hosts, authorization, tests; below, which crate and which features to
+//! Guides, one page each: servers, servers on Tokio, clients, hosts, authorization, tests; below, which crate and which features to
 //! choose.
 //!
 //! | To | Read |
 //! |---|---|
 //! | write a server: tools that a model calls in your program | [`server`] |
+//! | write a server on Tokio, or in an axum application | [`tokio`] |
 //! | write a client: call the tools of a server | [`client`] |
 //! | use many servers at once, from configuration files | [`host`] |
 //! | log in to servers, or require tokens of clients | [`authorization`] |
@@ -92,3 +93,4 @@ pub mod host;
 pub mod migrating;
 pub mod server;
 pub mod testing;
+pub mod tokio;

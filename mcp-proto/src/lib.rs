@@ -186,7 +186,7 @@ pub use front::Structured;
 #[cfg(all(feature = "std", feature = "client"))]
 pub use front::{Client, ClientContext, ClientHandlers};
 #[cfg(all(feature = "std", feature = "server"))]
-pub use front::{Context, LiveRouter, NoArguments, Progress, Router};
+pub use front::{Context, LiveRouter, NoArguments, Progress, Router, without_arguments};
 #[cfg(all(feature = "std", any(feature = "client", feature = "server")))]
 pub use front::{Error, HandlerError};
 pub use limits::Limits;

@@ -65,7 +65,7 @@
 //! | serve under a public name, or to web pages | `HttpServerConfig::hosts` and `origins`, in [`ServerOptions::configure`](crate::ServerOptions::configure) |
 //! | stand behind a proxy | [`ServerOptions::trusted_proxies`](crate::ServerOptions::trusted_proxies), or all clients share one quota |
 //! | require a login | [`authorization`](super::authorization) |
-//! | be part of an axum or hyper application | [`ServerOptions::service`](crate::ServerOptions::service) |
+//! | be part of an axum or hyper application | [`tokio`](super::tokio), or [`ServerOptions::service`](crate::ServerOptions::service) |
 //! | serve from several machines | [`ServerOptions`](crate::ServerOptions), “Behind a load balancer” |
 //!
 //! # What a handler takes and returns
@@ -233,6 +233,7 @@
 //!
 //! | To | Read |
 //! |---|---|
+//! | use Tokio, or serve in an axum application | [`tokio`](super::tokio) |
 //! | test the router without processes and sockets | [`testing`](super::testing) |
 //! | add and remove tools while the server runs | [`Router::live`](crate::Router::live) |
 //! | return from a call at once and work on | [`Router::task_tool`](crate::Router::task_tool) |

@@ -48,7 +48,7 @@ use crate::time::RuntimeClock;
 /// ```
 ///
 /// As a [`Service`] it answers the requests that the other router forwards, whichever way they arrived:
-/// `service.call(request)`. [`ServerOptions::any_path`](super::ServerOptions::any_path) leaves the path to that router.
+/// [`service.call(request)`](HttpService::call). [`ServerOptions::any_path`](super::ServerOptions::any_path) leaves the path to that router.
 /// The code that accepts the connections must then limit them. [`ServerOptions::websocket`](super::ServerOptions)
 /// also upgrades such connections, if hyper serves them `with_upgrades`.
 ///
@@ -96,6 +96,21 @@ impl<H: HandlerMode> HttpService<H> {
     /// The server's handle.
     pub fn server(&self) -> &HttpServer<H> {
         &self.0.server
+    }
+
+    /// Answers a request that another server has received: one of an axum application, for example, without hyper's or
+    /// tower's traits.
+    ///
+    /// It polls nothing before the returned future is polled. A [`PeerAddress`] among the extensions of the request is the
+    /// address that it came from. [The guide](crate::guide::tokio) has an application.
+    ///
+    /// # Errors
+    /// None.
+    pub fn call<B: Body>(&self, request: Request<B>) -> ResponseFuture<B, H> {
+        let (mut parts, body) = request.into_parts();
+        let peer = parts.extensions.get::<PeerAddress>().map(|peer| peer.0);
+        let upgrade = Upgrade::on_embedded(self.0.websocket, &mut parts);
+        self.exchange((parts, body), peer, Attachments::new(), ConnectionHooks::default(), upgrade)
     }
 
     /// Answers a request from the address `peer`, which may be for an upgrade.
@@ -215,10 +230,7 @@ impl<B: Body, H: HandlerMode> Service<Request<B>> for HttpService<H> {
     type Future = ResponseFuture<B, H>;
 
     fn call(&self, request: Request<B>) -> Self::Future {
-        let (mut parts, body) = request.into_parts();
-        let peer = parts.extensions.get::<PeerAddress>().map(|peer| peer.0);
-        let upgrade = Upgrade::on_embedded(self.0.websocket, &mut parts);
-        self.exchange((parts, body), peer, Attachments::new(), ConnectionHooks::default(), upgrade)
+        Self::call(self, request)
     }
 }
 

@@ -96,7 +96,8 @@
 //! - The driver polls handlers, each only after its own waker was called. A handler that computes for long blocks the
 //!   connection and belongs on a thread; one that takes more than a second is reported, and `Router::spawn_handlers`
 //!   makes each a task of its own. The handler of a cancelled request is dropped. If a handler panics, the server
-//!   answers its request with [`INTERNAL_ERROR`](crate::rpc::code::INTERNAL_ERROR), and the connection goes on.
+//!   answers its tool call with a failed result, another request with [`INTERNAL_ERROR`](crate::rpc::code::INTERNAL_ERROR),
+//!   and the connection goes on. Only the program's panic hook gets the text of the panic.
 //! - The driver of a [`SendHandlers`] router is `Send`; the handlers of a [`LocalHandlers`] router need not be.
 //! - Event queues of listeners are bounded, and dropped events are counted: [`Events`].
 

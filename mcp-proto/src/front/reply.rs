@@ -11,6 +11,8 @@ use super::handler_error::{HandlerError, HandlerErrorKind};
 use super::running_handlers::HandlerPanic;
 use crate::peer::{AnyResult, Denial};
 use crate::rpc::{ErrorObject, code};
+#[cfg(feature = "server")]
+use crate::schema::CallToolResult;
 use crate::schema::InputRequiredResult;
 
 /// Uninhabited, as only servers have detached work.
@@ -32,6 +34,14 @@ pub enum Reply {
 impl Reply {
     pub(crate) fn result(result: impl AnyResult + Send + 'static) -> Self {
         Self::Result(Box::new(result))
+    }
+
+    /// The reply to a tool call whose handler panicked: a failure that the model reads, without the text of the panic.
+    #[cfg(feature = "server")]
+    pub(crate) fn tool_panic() -> Self {
+        Self::result(CallToolResult::error(
+            "the tool failed unexpectedly, by a bug in the server; the reason is in the server's log",
+        ))
     }
 
     pub(crate) fn error(code: i64, message: impl Into<String>) -> Self {

@@ -132,6 +132,58 @@ fn axum_application_serves_mcp_beside_its_own_pages() {
     serves_mcp_beside_other_pages(env!("CARGO_BIN_EXE_axum"));
 }
 
+/// Calls each tool of the program `axum`.
+async fn calls_its_tools(client: &mcp_hyper::Client, whoami: &str) {
+    let calls = [
+        ("wait", json!({ "milliseconds": 1 }), "done"),
+        ("lookup", json!({ "host": "127.0.0.1" }), "127.0.0.1"),
+        ("count", json!({ "text": "three short words" }), "3"),
+        ("whoami", json!({}), whoami),
+    ];
+    for (tool, arguments, text) in calls {
+        let result = client.call_tool(tool, arguments).timeout(LIMIT).await.unwrap();
+        assert_eq!((result.failed(), &*result.text_content()), (false, text), "{tool}");
+    }
+}
+
+#[test]
+fn tools_of_the_axum_application_use_tokio() {
+    let server = HttpServer::start(env!("CARGO_BIN_EXE_axum"), &[]);
+    for eras in [EraPolicy::ModernOnly, EraPolicy::LegacyOnly] {
+        let options = mcp_hyper::ClientOptions::new("test", "1.0.0").era_policy(eras);
+        let (client, driver) = options.connect(&server.url).unwrap();
+        let calls = async {
+            calls_its_tools(&client, "127.0.0.1").await;
+            client.close().await
+        };
+        smol::block_on(smol::future::zip(calls, driver)).1.unwrap();
+    }
+    server.stop();
+}
+
+#[test]
+fn tools_on_standard_streams_use_the_tokio_runtime_that_is_entered() {
+    let command = mcp_smol::Command::new(env!("CARGO_BIN_EXE_axum")).arg("stdio");
+    let (client, driver) = mcp_smol::connect(command);
+    smol::block_on(driver.run_until(async {
+        calls_its_tools(&client, "unknown").await;
+        client.close().await;
+    }));
+}
+
+/// The page has no code that is not tested.
+#[test]
+fn guide_on_tokio_shows_the_axum_application() {
+    let program = include_str!("../src/bin/axum.rs");
+    let page = include_str!("../../../mcp-hyper/src/guide/tokio.rs").replace("//! ", "").replace("//!", "");
+    let blocks: Vec<_> = page.split("```rust,ignore\n").skip(1).collect();
+    assert_eq!(blocks.len(), 4);
+    for block in blocks {
+        let code = block.split("```").next().unwrap();
+        assert!(program.contains(code), "{code}");
+    }
+}
+
 #[test]
 fn axum_application_serves_websockets_at_the_same_route() {
     let server = HttpServer::start(env!("CARGO_BIN_EXE_axum"), &[]);

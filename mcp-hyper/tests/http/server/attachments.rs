@@ -9,7 +9,6 @@ use futures_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerNam
 use futures_rustls::rustls::server::WebPkiClientVerifier;
 use futures_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
 use http_body_util::BodyExt as _;
-use hyper::service::Service as _;
 use mcp_hyper::mcp_proto::front::{Attachments, Context, NoArguments, Router};
 use mcp_hyper::mcp_proto::schema::Tool;
 use mcp_hyper::{PeerAddress, TlsPeer, http};

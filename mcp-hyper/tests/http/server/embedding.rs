@@ -10,7 +10,7 @@ use futures_lite::future;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::service::{Service as _, service_fn};
+use hyper::service::service_fn;
 use hyper::{Request, Response};
 use mcp_hyper::mcp_proto::front::{Context, NoArguments, Router};
 use mcp_hyper::mcp_proto::peer::Principal;

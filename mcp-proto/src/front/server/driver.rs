@@ -18,7 +18,7 @@ use crate::front::handler::input_rounds::InputRounds;
 use crate::front::reply::Reply;
 use crate::front::router::dispatch::Dispatch;
 use crate::front::router::{ListenerGuard, ServedRouter};
-use crate::front::running_handlers::{RunningHandlers, catch_panic};
+use crate::front::running_handlers::{HandlerPanic, RunningHandlers, catch_panic};
 use crate::front::shared::{Core, Shared};
 use crate::front::tasks::{TaskRunner, TaskService};
 use crate::front::trace::RequestSpan;
@@ -40,11 +40,12 @@ use crate::peer::{InboundId, LostReason};
 /// and belongs on its own thread. [`ServerEvent::HandlerBlocked`](super::ServerEvent::HandlerBlocked) reports one that
 /// takes more than a second; [`Router::spawn_handlers`](crate::front::Router::spawn_handlers) makes each a task of its
 /// own. No handler is polled while the client leaves more than
-/// [`Limits::queued_bytes`](crate::Limits::queued_bytes) of answers unread. If a handler panics, its request is
-/// answered with [`INTERNAL_ERROR`](crate::rpc::code::INTERNAL_ERROR), and the connection goes on.
+/// [`Limits::queued_bytes`](crate::Limits::queued_bytes) of answers unread. If a handler panics, its tool
+/// call is answered with a failed result, another request with [`INTERNAL_ERROR`](crate::rpc::code::INTERNAL_ERROR), both
+/// without the text of the panic, and the connection goes on.
 ///
 /// Dropping the driver ends the connection and drops its handlers.
-#[must_use = "nothing happens unless the driver is polled"]
+#[must_use = "no request is answered until the driver is polled: await it, or spawn it on an executor"]
 pub struct ServerDriver<M: ServerTransport, H: HandlerMode = SendHandlers> {
     shared: Arc<Shared<ServerCore, M>>,
     connection: Arc<dyn HandlerConnection>,
@@ -216,7 +217,8 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
                 self.shared.with(|core, _, _, _| core.notifications.as_mut().map(|queue| queue.finish()));
                 self.start_notification();
             } else {
-                congested = self.answer(id, output.unwrap_or_else(Reply::from), span);
+                let reply = output.unwrap_or_else(|panicked| self.reply_to_panic(id, panicked));
+                congested = self.answer(id, reply, span);
             }
         }
     }
@@ -260,9 +262,21 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
             Ok(Dispatch::Handler(answering)) => self.start(id, answering, context, None, span),
             Ok(Dispatch::Named(answering, name)) => self.start(id, answering, context, Some(name), span),
             Ok(Dispatch::Reply(reply)) => return self.answer(id, reply, span),
-            Err(panicked) => return self.answer(id, panicked.into(), span),
+            Err(panicked) => {
+                let reply = self.reply_to_panic(id, panicked);
+                return self.answer(id, reply, span);
+            }
         }
         false
+    }
+
+    /// The reply to a request whose handler panicked.
+    fn reply_to_panic(&self, id: InboundId, panicked: HandlerPanic) -> Reply {
+        if self.shared.read(|_, machine| machine.peer().is_tool_call(id)) {
+            Reply::tool_panic()
+        } else {
+            panicked.into()
+        }
     }
 
     /// Answers a request, or continues a tool call whose handler has finished the part before its task. Returns whether
@@ -278,7 +292,7 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
                         return false;
                     }
                     Ok(Dispatch::Reply(reply)) => reply,
-                    Err(panicked) => panicked.into(),
+                    Err(panicked) => self.reply_to_panic(id, panicked),
                 }
             }
             reply => reply,

@@ -48,7 +48,8 @@ use crate::quota::BytePermit;
 use crate::quota::OverBudgetError;
 use crate::rpc::{ErrorId, ErrorObject, Id, code, write};
 use crate::schema::{
-    Era, Json, LoggingLevel, Method, MethodInfo, Number, ProgressParams, Revision, SubscriptionsListen,
+    CallTool, Era, Json, LoggingLevel, Method, MethodInfo, Number, ProgressParams, Revision,
+    SubscriptionsListen,
 };
 
 pub use crate::peer::topic::{ListKind, Topic};
@@ -237,6 +238,13 @@ impl Server {
     /// The id of an unanswered request of the client, as on the wire.
     pub(crate) fn wire_id(&self, request: InboundId) -> Option<&Id> {
         self.inbound.get(request).map(|(id, _)| id)
+    }
+
+    /// Whether an unanswered request of the client is a tool call.
+    #[cfg(feature = "std")]
+    pub(crate) fn is_tool_call(&self, request: InboundId) -> bool {
+        let info = self.inbound.get(request).and_then(|(_, pending)| pending.info);
+        info.is_some_and(|info| info.name == CallTool::NAME)
     }
 
     /// The number of requests in flight from this side.

@@ -202,9 +202,9 @@ fn span_records_the_type_of_an_error() {
     };
     let failed =
         fields([("outcome", "tool_error"), ("error.type", "tool_error"), ("otel.status_code", "ERROR")]);
-    assert_eq!(error("tool"), [failed.clone(), failed]);
+    assert_eq!(error("tool"), [failed.clone(), failed.clone()]);
+    assert_eq!(error("panic"), [failed.clone(), failed]);
     assert_eq!(error("protocol"), [protocol("-7"), protocol("-7")]);
-    assert_eq!(error("panic"), [protocol("-32603"), protocol("-32603")]);
     assert_eq!(error("unknown"), [protocol("-32602"), protocol("-32602")]);
     let timeout = fields([("outcome", "error"), ("error.type", "timeout"), ("otel.status_code", "ERROR")]);
     assert_eq!(error("never"), [timeout, fields([("outcome", "cancelled")])]);

@@ -1,40 +1,65 @@
-//! A server at `/mcp` of an existing axum application, on Tokio, over HTTP and WebSocket. It prints its URL, and ends with
-//! its standard input.
-//!
-//! The duties of the application: it polls the service's driver for as long as it serves, since sessions and WebSockets
-//! live there and not in connections; it passes the address of each client on, by which the server keeps one client from
-//! using up the quota of all; and it limits connections itself, as its own listener accepts them. At the end it closes
-//! the server first: otherwise the application would wait for event streams that end only with their clients.
+//! The program of the page "A server on Tokio, in axum": a server at `/mcp` of an axum application, over HTTP and
+//! WebSocket, or with the argument `stdio` on its standard streams. Over HTTP it prints its URL, and ends with its
+//! standard input.
 
 use std::error::Error;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use axum::extract::{ConnectInfo, Request};
 use axum::routing::{any, get};
-use hyper::service::Service as _;
-use mcp_hyper::{HttpService, PeerAddress, Router, ServerOptions, Tokio, Tool};
+use mcp_hyper::mcp_proto::front::NoArguments;
+use mcp_hyper::{Context, HandlerError, PeerAddress, Router, ServerOptions, Tokio};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Add {
     a: f64,
     b: f64,
 }
 
-fn service() -> (HttpService, impl Future<Output = std::io::Result<()>>) {
-    let number = json!({ "type": "number" });
-    let schema =
-        json!({ "type": "object", "properties": { "a": number, "b": number }, "required": ["a", "b"] });
-    let router = Router::new("axum", "1.0.0")
-        .tool_with(Tool::new("add", "Adds two numbers", schema), async |Add { a, b }, _| (a + b).to_string());
-    // The application's own router has checked the path.
-    ServerOptions::new(router).any_path().websocket().runtime(Tokio).service()
+#[derive(Deserialize, JsonSchema)]
+struct Wait {
+    milliseconds: u64,
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let (service, driver) = service();
+#[derive(Deserialize, JsonSchema)]
+struct Lookup {
+    host: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Count {
+    text: String,
+}
+
+fn router() -> Router {
+    Router::new("axum", "1.0.0")
+        .tool("add", "Adds two numbers", async |Add { a, b }, _| a + b)
+        .tool("wait", "Waits", async |Wait { milliseconds }, _| {
+            tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+            "done"
+        })
+        .tool("lookup", "Finds the address of a host", async |Lookup { host }, _| {
+            let mut found = tokio::net::lookup_host((host, 0)).await?;
+            let address = found.next().ok_or_else(|| HandlerError::new("no address"))?;
+            Ok(address.ip().to_string())
+        })
+        .tool("count", "Counts the words of a text", async |Count { text }, _| {
+            let counting = tokio::task::spawn_blocking(move || text.split_whitespace().count());
+            Ok(counting.await?.to_string())
+        })
+        .tool("whoami", "The client's address", async |NoArguments {}, cx: Context| {
+            let client = cx.attachments().get::<PeerAddress>();
+            client.map_or("unknown".to_owned(), |client| client.0.to_string())
+        })
+}
+
+async fn serve() -> Result<(), Box<dyn Error>> {
+    let (service, driver) = ServerOptions::new(router()).any_path().websocket().runtime(Tokio).service();
     let driver = tokio::spawn(driver);
     let server = service.server().clone();
 
@@ -44,15 +69,28 @@ async fn main() -> Result<(), Box<dyn Error>> {
     });
     let application = axum::Router::new().route("/", get(async || "The application.")).route("/mcp", mcp);
 
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("http://{}/mcp", listener.local_addr()?);
     axum::serve(listener, application.into_make_service_with_connect_info::<SocketAddr>())
         .with_graceful_shutdown(async move {
-            let _ =
-                tokio::task::spawn_blocking(|| std::io::copy(&mut std::io::stdin(), &mut std::io::sink()))
-                    .await;
+            end_of_input().await;
             server.close();
         })
         .await?;
     Ok(driver.await??)
+}
+
+/// Stands for a signal, such as that of `tokio::signal::ctrl_c`.
+async fn end_of_input() {
+    let read = || std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+    let _ = tokio::task::spawn_blocking(read).await;
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let runtime = Runtime::new()?;
+    if std::env::args().nth(1).as_deref() == Some("stdio") {
+        let _inside = runtime.enter();
+        return Ok(mcp_smol::run_stdio(router())?);
+    }
+    runtime.block_on(serve())
 }

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use http_body_util::{Either, Full};
 use hyper::body::{Body, Bytes, Incoming};
 use hyper::server::conn::http1;
-use hyper::service::{Service as _, service_fn};
+use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use mcp_hyper::{HttpService, PeerAddress, Router, ServerOptions, Tokio, Tool};
