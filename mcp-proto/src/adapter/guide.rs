@@ -31,6 +31,8 @@
 //!    it breaks the link off, whatever it still has. It ends when the machine is closed and has no output left, and calls
 //!    [`handle_link_down`](super::ClientDriver::handle_link_down) once all that it has opened is released: the child process has exited.
 //! 8. **Randomness**, of servers: an [`Entropy`](super::Entropy) that nobody can guess.
+//! 9. **The first poll.** A client's calls sleep by [`set_handle_timer`](super::ClientDriver::set_handle_timer) until the
+//!    driver is polled for the first time, so that an application that forgets it learns of that.
 //!
 //! # Mistakes to avoid
 //!

@@ -106,7 +106,9 @@ fn dropping_the_driver_ends_everything_and_refuses_later_requests() {
 /// Calls that waited for the connection, calls that follow and `ready` report one reason.
 #[test]
 fn waiting_requests_fail_with_the_reason_of_ready() {
-    let ends: [(fn(ClientHarness), &str); 3] = [
+    /// Ends a connection.
+    type End = fn(ClientHarness);
+    let ends: [(End, &str); 3] = [
         (|mut s| s.end("exit status 1"), "exit status 1"),
         (
             |mut s| {
