@@ -192,7 +192,7 @@
 //! # let stuck = std::panic::catch_unwind(|| {
 //! #     let mut pair = mcp_proto::testing::pair(Router::new("reports", "1.0.0"));
 //! #     pair.run(async |client| {
-//! #         client.list_tools().await.unwrap();
+//! #         client.ready().await.unwrap();
 //! #         std::future::pending::<()>().await;
 //! #     });
 //! # });
