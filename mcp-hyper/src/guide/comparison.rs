@@ -13,7 +13,7 @@
 //! | both eras, detected | ✓, remembered if the application wants | ✓, probe of 10 s | ? | an option, probe by a process of its own | ✓, same process | ✓ |
 //! | JSON-RPC batches (2025-03-26) | ✓, received | ✗ | ? | ◐ | ◐ | ✓ |
 //! | input rounds · sealed request states | ✓ · ✓ encrypted, rotation of keys, expiry, bound to principal and request | ✓ · ✓ rotation of keys | ? | ✓ · HMAC | ✓ · AES-GCM, rotation of keys | ✓ · ✗ |
-//! | `subscriptions/listen` | ✓, opened again after a reconnection | ✓ | ? | ✓, not opened again | ✓ | ✓ |
+//! | `subscriptions/listen` | ✓, lost streams opened again | ✓ | ? | ✓, not opened again | ✓ | ✓ |
 //! | response cache by `ttlMs` | ✓, bounded in bytes, by login | ✓, not bounded in bytes | ? | ✓ | ✓ | ◐ |
 //! | `x-mcp-header` · retry after `HeaderMismatch` | ✓ · ✓ | ✓ · ? | ? | ✓ · ✓ | ✓ · ✓ | ✓ · ✗ |
 //! | tasks: extension · 2025-11-25 | ✓ · ✓ | ✓ · ✗ | ? | ✗ | ◐ | ✗ |

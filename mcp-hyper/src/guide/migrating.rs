@@ -121,7 +121,7 @@
 //! **Child processes inherit few variables**: those that programs need to run. `mcp_smol::Command::env` adds others,
 //! and `Environment::Inherited` passes on all.
 //!
-//! **Standard output is safe.** `mcp_smol::serve_stdio` keeps what other code prints out of the protocol.
+//! **Standard output is safe** on Unix: from `mcp_smol::serve_stdio` on, what other code prints goes to standard error.
 //!
 //! # A server, ported
 //!

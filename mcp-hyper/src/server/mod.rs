@@ -63,8 +63,6 @@ pub use streams::ServerMode;
 /// }
 /// ```
 ///
-/// (The feature `schemars` of `mcp_proto` derives input schemas from argument types.)
-///
 /// The server speaks every revision, over HTTP/1.1 and HTTP/2. Unless the [options](ServerOptions::configure) say
 /// otherwise, it answers only requests to this machine's loopback names, and from web pages of these names.
 ///

@@ -47,8 +47,8 @@
 //! # }
 //! ```
 //!
-//! `tool` takes the schema from the type, with the feature `schemars` (a default of the adapters); [`Router::tool_with`] takes it as an argument.
-//! With `schema-validate`, arguments and results are checked against it.
+//! `tool` takes the schema from the type, with the feature `schemars` (a default of the adapters);
+//! [`Router::tool_with`] takes it as an argument. With `schema-validate`, arguments and results are checked against it.
 //!
 //! Handlers share typed [state](Router::with_state). A [live](Router::live) router changes while it serves: items are
 //! added, removed, disabled and enabled over every connection and transport at once, and clients are notified of the

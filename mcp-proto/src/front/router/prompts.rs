@@ -16,7 +16,8 @@ use crate::schema::{GetPromptParams, Prompt, Revision, ServerCapability};
 impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Registers a prompt; its handler takes its arguments as a struct or a map.
     ///
-    /// Arguments are strings; a field that is a number or a `bool` is parsed. The router checks that all required arguments are present before the handler runs.
+    /// Arguments are strings; a field that is a number or a `bool` is parsed. The router checks that all required
+    /// arguments are present before the handler runs.
     ///
     /// ```
     /// use mcp_proto::front::Router;
