@@ -1,7 +1,5 @@
 //! Capabilities of clients and servers.
 
-use alloc::vec::Vec;
-
 use super::json::Json;
 use super::map::Map;
 use super::object::object;
@@ -322,12 +320,12 @@ impl ServerCapabilities {
 
     /// Declares each capability that is written as an empty array, and returns their names.
     #[cfg(feature = "client")]
-    pub(crate) fn declare_empty_arrays(&mut self) -> Vec<&'static str> {
+    pub(crate) fn declare_empty_arrays(&mut self) -> alloc::vec::Vec<&'static str> {
         let mut is_empty_array = |name| {
             let is_empty = self.extra.get(name).is_some_and(|value| value.as_str() == "[]");
             is_empty.then(|| self.extra.remove(name)).is_some()
         };
-        let found: Vec<&'static str> = ["tools", "resources", "prompts", "tasks"]
+        let found: alloc::vec::Vec<&'static str> = ["tools", "resources", "prompts", "tasks"]
             .into_iter()
             .filter(|name| is_empty_array(name))
             .collect();

@@ -47,8 +47,6 @@ pub struct HttpExchange<H: HandlerMode = SendHandlers> {
     stage: Stage<H>,
     /// The waker of the task that polled for the answer before the request was complete.
     waker: Option<Waker>,
-    /// When the driver, which answers the requests of sessions, must have been polled for the first time.
-    driver_deadline: Option<Instant>,
 }
 
 /// How long a request of a session waits for the first poll of the driver.
@@ -70,6 +68,8 @@ enum Stage<H: HandlerMode> {
         reader: StreamReader,
         /// Ends a GET stream with its token.
         token: TokenWatch,
+        /// When the driver, which answers the requests of sessions, must have been polled for the first time.
+        driver_deadline: Option<Instant>,
     },
     Over,
 }
@@ -92,8 +92,7 @@ impl<H: HandlerMode> HttpExchange<H> {
             Self::take_in(service, &router, head, &caller)
         };
         let service = service.clone();
-        let mut exchange =
-            Self { service, router, caller, principal, stage, waker: None, driver_deadline: None };
+        let mut exchange = Self { service, router, caller, principal, stage, waker: None };
         if let Stage::Request { intake, .. } = &exchange.stage
             && !intake.wants_body()
         {
@@ -123,7 +122,7 @@ impl<H: HandlerMode> HttpExchange<H> {
     pub(super) fn from_answer(service: &Arc<Service>, router: Arc<Router<H>>, answer: HttpResponse) -> Self {
         let (service, caller) = (service.clone(), Caller::default());
         let stage = Stage::Answer(answer);
-        Self { service, router, caller, principal: None, stage, waker: None, driver_deadline: None }
+        Self { service, router, caller, principal: None, stage, waker: None }
     }
 
     /// Attaches values to the requests in this one's body, for their handlers: its head, for example. Call it before
@@ -169,10 +168,10 @@ impl<H: HandlerMode> HttpExchange<H> {
                     self.set_stage(Stage::Answer(intake.time_out()));
                 }
             }
-            Stage::Stream { .. }
-                if self.driver_deadline.is_some_and(|deadline| deadline <= self.service.now()) =>
+            Stage::Stream { driver_deadline: deadline @ Some(_), .. }
+                if deadline.is_some_and(|deadline| deadline <= self.service.now()) =>
             {
-                self.driver_deadline = None;
+                *deadline = None;
                 if self.service.lacks_driver() {
                     self.service.report_unpolled_driver();
                     self.set_stage(Stage::Answer(HttpResponse::unpolled_driver()));
@@ -198,10 +197,10 @@ impl<H: HandlerMode> HttpExchange<H> {
                 }
                 Poll::Pending => Poll::Pending,
             },
-            Stage::Stream { reader, .. } => {
+            Stage::Stream { reader, driver_deadline, .. } => {
                 let head = reader.poll_head(cx);
                 if head.is_ready() {
-                    self.driver_deadline = None;
+                    *driver_deadline = None;
                 }
                 head
             }
@@ -224,7 +223,7 @@ impl<H: HandlerMode> HttpExchange<H> {
                 Chunk::Pending => Poll::Pending,
                 Chunk::End => Poll::Ready(None),
             }),
-            Stage::Stream { reader, token } => match token.poll(&self.service, cx) {
+            Stage::Stream { reader, token, .. } => match token.poll(&self.service, cx) {
                 Poll::Ready(()) => Poll::Ready(None),
                 Poll::Pending => reader.poll_body(cx),
             },
@@ -248,7 +247,9 @@ impl<H: HandlerMode> HttpExchange<H> {
             Stage::Modern(running) => running.next_timeout(),
             Stage::Request { deadline, .. } => *deadline,
             // The driver handles the timeouts of sessions.
-            Stage::Stream { token, .. } => self.driver_deadline.into_iter().chain(token.next_timeout()).min(),
+            Stage::Stream { token, driver_deadline, .. } => {
+                driver_deadline.iter().copied().chain(token.next_timeout()).min()
+            }
             _ => None,
         }
     }
@@ -305,8 +306,7 @@ impl<H: HandlerMode> HttpExchange<H> {
                     Some(cell) => match cell.post(post, self.caller.clone()) {
                         PostOutcome::Answer(answer) => Stage::Answer(answer),
                         PostOutcome::Connection(connection) => {
-                            let reader = StreamReader::new(&cell, connection);
-                            Stage::Stream { reader, token: TokenWatch::default() }
+                            self.stream(&cell, connection, TokenWatch::default())
                         }
                     },
                     None => Stage::Answer(HttpResponse::unknown_session(post.request_id())),
@@ -337,7 +337,13 @@ impl<H: HandlerMode> HttpExchange<H> {
 
     fn get_stream(&self, cell: &SessionCell, connection: ConnectionId) -> Stage<H> {
         let token = TokenWatch::new(&self.service, &self.caller.access);
-        Stage::Stream { reader: StreamReader::new(cell, connection), token }
+        self.stream(cell, connection, token)
+    }
+
+    fn stream(&self, cell: &SessionCell, connection: ConnectionId, token: TokenWatch) -> Stage<H> {
+        let lacks_driver = self.service.lacks_driver();
+        let driver_deadline = lacks_driver.then(|| self.service.now().after(FIRST_POLL)).flatten();
+        Stage::Stream { reader: StreamReader::new(cell, connection), token, driver_deadline }
     }
 
     fn session(&self, id: SessionId) -> Option<Arc<SessionCell>> {
@@ -345,9 +351,6 @@ impl<H: HandlerMode> HttpExchange<H> {
     }
 
     fn set_stage(&mut self, stage: Stage<H>) {
-        if matches!(stage, Stage::Stream { .. }) && self.service.lacks_driver() {
-            self.driver_deadline = self.service.now().after(FIRST_POLL);
-        }
         self.stage = stage;
         if let Some(waker) = self.waker.take() {
             waker.wake();

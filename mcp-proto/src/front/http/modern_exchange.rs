@@ -23,13 +23,18 @@ use crate::transport::http::server::{Exchange, ModernRequest, StatelessPost};
 pub(super) struct ModernExchange<H: HandlerMode> {
     driver: ServerDriver<Exchange, H>,
     service: Arc<Service>,
-    /// The subscriber to the changes that the client listens for.
-    subscriber: Option<Box<Subscriber>>,
+    /// What only a request that listens for changes has.
+    listening: Option<Box<Listening>>,
     /// Whether the machine has been closed with the server.
     closing: bool,
+    _registration: ExchangeRegistration,
+}
+
+struct Listening {
+    /// The subscriber to the changes that the client listens for.
+    subscriber: Option<Subscriber>,
     /// Ends the stream of changes with its token.
     token: TokenWatch,
-    _registration: ExchangeRegistration,
 }
 
 impl<H: HandlerMode> ModernExchange<H> {
@@ -57,11 +62,9 @@ impl<H: HandlerMode> ModernExchange<H> {
         {
             service.cache_meta(known);
         }
-        let token = if listens { TokenWatch::new(service, &caller.access) } else { TokenWatch::default() };
-        let mut exchange =
-            Self::run(service, router, caller, signal, (exchange, meta), subscriber.map(Box::new));
-        exchange.token = token;
-        exchange
+        let token = || TokenWatch::new(service, &caller.access);
+        let listening = listens.then(|| Box::new(Listening { subscriber, token: token() }));
+        Self::run(service, router, caller, signal, (exchange, meta), listening)
     }
 
     /// Starts the exchange of a legacy client's requests without a session.
@@ -81,7 +84,7 @@ impl<H: HandlerMode> ModernExchange<H> {
         caller: Caller,
         signal: Arc<Signal>,
         (exchange, meta): (Exchange, Option<Raw>),
-        subscriber: Option<Box<Subscriber>>,
+        listening: Option<Box<Listening>>,
     ) -> Self {
         let attendance = service.register_exchange(signal.clone());
         let mut core = ServerCore::default();
@@ -98,8 +101,7 @@ impl<H: HandlerMode> ModernExchange<H> {
         });
         drop(attachments);
         let driver = ServerDriver::new(shared, service.entropy.clone(), router, service.task_service.clone());
-        let (service, token) = (service.clone(), TokenWatch::default());
-        Self { driver, service, subscriber, closing: false, token, _registration: attendance }
+        Self { driver, service: service.clone(), listening, closing: false, _registration: attendance }
     }
 
     /// Runs the handler, passes changes to the machine, and polls the answer with `take`.
@@ -111,8 +113,10 @@ impl<H: HandlerMode> ModernExchange<H> {
         loop {
             let closes = !self.closing && self.service.is_closing();
             self.closing |= closes;
-            let ends = self.token.poll(&self.service, cx).is_ready();
-            let changes = self.subscriber.as_ref().map(|subscriber| subscriber.mailbox().take());
+            let mut listening = self.listening.as_deref_mut();
+            let ends = listening.as_mut().is_some_and(|it| it.token.poll(&self.service, cx).is_ready());
+            let subscriber = listening.and_then(|listening| listening.subscriber.as_ref());
+            let changes = subscriber.map(|subscriber| subscriber.mailbox().take());
             let polled = self.driver.poll(cx, |exchange, now| {
                 if let Some(changes) = &changes {
                     deliver(changes, exchange, now);
@@ -123,9 +127,8 @@ impl<H: HandlerMode> ModernExchange<H> {
                 take(exchange, now)
             });
             // Later changes call the stored waker. Changes before it was stored would be missed.
-            let missed =
-                self.subscriber.as_ref().is_some_and(|subscriber| subscriber.mailbox().has_changes())
-                    || (!self.closing && self.service.is_closing());
+            let missed = subscriber.is_some_and(|subscriber| subscriber.mailbox().has_changes())
+                || (!self.closing && self.service.is_closing());
             if polled.is_ready() || !missed {
                 return polled;
             }
@@ -137,7 +140,8 @@ impl<H: HandlerMode> ModernExchange<H> {
     }
 
     pub(super) fn next_timeout(&self) -> Option<Instant> {
-        [self.driver.next_timeout(), self.token.next_timeout()].into_iter().flatten().min()
+        let token = self.listening.as_ref().and_then(|listening| listening.token.next_timeout());
+        self.driver.next_timeout().into_iter().chain(token).min()
     }
 }
 
