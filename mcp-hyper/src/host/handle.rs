@@ -364,8 +364,9 @@ impl Host {
             Ok(json) => Ok(CallToolParams::new("").with_arguments(json)),
             Err(error) => Err(Error::NotSent(RequestError::Encode(error))),
         };
-        HostRequest::new(self.clone(), target, params, repeat)
-            .looked_up(lookup::<CallTool, _>(name, |params, tool: &Tool| params.name.clone_from(&tool.name)))
+        let set: fn(&mut CallToolParams, &Tool) = |params, tool| params.name.clone_from(&tool.name);
+        let lookup = lookup::<CallTool, _>(name, &target, set);
+        HostRequest::new(self.clone(), target, params, repeat).looked_up(lookup)
     }
 
     /// Calls a tool and converts its result for a model: parts of text, images and audio within
@@ -419,21 +420,20 @@ impl Host {
             arguments.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
         let mut params = GetPromptParams::new("");
         params.arguments = Some(arguments).filter(|arguments| !arguments.is_empty());
-        HostRequest::new(self.clone(), target, Ok(params), Repeat::IfLost)
-            .looked_up(lookup::<GetPrompt, _>(name, |params, prompt: &Prompt| {
-                params.name.clone_from(&prompt.name)
-            }))
+        let set: fn(&mut GetPromptParams, &Prompt) = |params, prompt| params.name.clone_from(&prompt.name);
+        let lookup = lookup::<GetPrompt, _>(name, &target, set);
+        HostRequest::new(self.clone(), target, Ok(params), Repeat::IfLost).looked_up(lookup)
     }
 
     /// Reads a resource by its name in the catalogue. For another URI of the server, such as one of a template, use
     /// [`request`](Self::request).
     pub fn read_resource(&self, name: &str) -> HostRequest<ReadResource> {
         let target = self.find(name, |_: &Resource| ()).map(|(target, ())| target);
-        HostRequest::new(self.clone(), target, Ok(ReadResourceParams::new("")), Repeat::IfLost).looked_up(
-            lookup::<ReadResource, _>(name, |params, resource: &Resource| {
-                params.uri.clone_from(&resource.uri)
-            }),
-        )
+        let set: fn(&mut ReadResourceParams, &Resource) =
+            |params, resource| params.uri.clone_from(&resource.uri);
+        let lookup = lookup::<ReadResource, _>(name, &target, set);
+        HostRequest::new(self.clone(), target, Ok(ReadResourceParams::new("")), Repeat::IfLost)
+            .looked_up(lookup)
     }
 
     /// Makes a request of any method to the server of this name. No filter of tools applies to it, and no
@@ -467,13 +467,15 @@ impl Host {
             let is_unlisted = |server: &str| catalogue.freshness(server) == Some(Freshness::Unlisted);
             named.map(|server| (server.to_owned(), is_unlisted(server))).collect()
         });
-        let is_starting = |server: &str| {
-            self.with(|state| Some(state.plane.server(state.find(server)?)?.status)) == Some(Status::Starting)
-        };
-        let unlisted =
-            candidates.into_iter().filter(|(server, is_unlisted)| *is_unlisted || is_starting(server));
-        // That of the longest name has the most in common with the tool's.
-        let (server, _) = unlisted.max_by_key(|(server, _)| server.len())?;
+        let status = |server: &str| self.with(|state| Some(state.plane.server(state.find(server)?)?.status));
+        let unlisted = candidates.into_iter().filter_map(|(server, is_unlisted)| {
+            let status = status(&server);
+            let is_withdrawn = matches!(status, Some(Status::Disabled | Status::Unapproved));
+            (is_unlisted || status == Some(Status::Starting)).then_some((!is_withdrawn, server))
+        });
+        // A server that is off or not approved takes no call from another. The longest name has the most in common with
+        // the tool's.
+        let (_, server) = unlisted.max_by_key(|(is_usable, server)| (*is_usable, server.len()))?;
         self.target(&server, None).ok()
     }
 
@@ -483,15 +485,20 @@ impl Host {
     }
 }
 
-/// Finds an item again when its call is sent.
-fn lookup<M, T>(name: &str, set: fn(&mut M::Params, &T)) -> Lookup<M>
+/// Finds an item again when its call is sent: the name may have become that of another server's item.
+fn lookup<M, T>(name: &str, target: &Result<Target, CallError>, set: fn(&mut M::Params, &T)) -> Lookup<M>
 where
     M: Method,
     T: CatalogueItem,
 {
     let name = name.to_owned();
+    let server = target.as_ref().ok().map(|target| target.server.clone());
     Box::new(move |catalogue, params| {
-        set(params, catalogue.find(&name)?.item);
+        let entry = catalogue.find(&name)?;
+        if server.as_deref() != Some(entry.server) {
+            return Err(LookupError::Unknown);
+        }
+        set(params, entry.item);
         Ok(())
     })
 }

@@ -97,7 +97,8 @@ impl Future for SpawnedHandler {
             rounds.start_task_poll();
         }
         let polled = span.in_scope(|| catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(cx))));
-        if let (Some(rounds), Some(request)) = (rounds, request)
+        // A handler that is done wants no more input.
+        if let (Ok(Poll::Pending), Some(rounds), Some(request)) = (&polled, rounds, request)
             && rounds.end_task_poll()
         {
             request.connection.wake_handler(request.id);

@@ -19,9 +19,9 @@ pub(crate) fn find_members<const N: usize>(object: &[u8], names: [&str; N]) -> [
     let mut left = if first { N } else { 0 };
     while left > 0
         && let Ok(Some((name, value))) = cursor.member(first)
-        && let Ok(name) = member_name(&name, object)
     {
         first = false;
+        let Ok(name) = member_name(&name, object) else { continue };
         let wanted = found.iter_mut().zip(names).find(|(_, wanted)| *name == *wanted.as_bytes());
         if let Some((slot @ None, _)) = wanted {
             *slot = Some(value.start..value.end);
@@ -48,6 +48,11 @@ mod tests {
 
     fn found<'a, const N: usize>(object: &'a str, names: [&str; N]) -> [Option<&'a str>; N] {
         find_members(object.as_bytes(), names).map(|range| object.get(range?))
+    }
+
+    #[test]
+    fn members_behind_a_name_that_cannot_be_read_are_found() {
+        assert_eq!(found(r#"{"\ud83d":0,"uri":1}"#, ["uri"]), [Some("1")]);
     }
 
     #[test]

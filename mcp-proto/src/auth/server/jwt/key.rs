@@ -101,7 +101,12 @@ impl PublicKey {
 
 impl Key {
     fn rsa(modulus: &str, exponent: &str) -> Option<Self> {
-        let number = |text| decode(text).map(|bytes| BoxedUint::from_be_slice_vartime(&bytes));
+        // The arithmetic costs as much as the bytes of a number, leading zeros included.
+        let number = |text| {
+            let bytes = decode(text)?;
+            let bytes = bytes.get(bytes.iter().position(|byte| *byte != 0)?..)?;
+            (bytes.len() <= RSA_BITS.end() / 8).then(|| BoxedUint::from_be_slice_vartime(bytes))
+        };
         let key = rsa::PublicKey::new_with_size_limits(number(modulus)?, number(exponent)?, RSA_BITS);
         key.ok().map(Self::Rsa)
     }
@@ -166,5 +171,28 @@ fn point(x: &str, y: &str, bytes: usize) -> Option<Vec<u8>> {
 impl fmt::Debug for PublicKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PublicKey").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rsa::traits::PublicKeyParts as _;
+
+    use super::*;
+
+    #[test]
+    fn leading_zeros_of_an_rsa_key_cost_no_arithmetic() {
+        let jwk = |zeros: usize, bytes: usize| {
+            let modulus = [alloc::vec![0; zeros], alloc::vec![0xFF; bytes]].concat();
+            PublicKey::from_jwk(&alloc::format!(
+                r#"{{"kty":"RSA","e":"AQAB","n":"{}"}}"#,
+                BASE64.encode(modulus)
+            ))
+        };
+        let Some(PublicKey { key: Key::Rsa(key), .. }) = jwk(8000, 256) else {
+            panic!("a key of 2,048 bits")
+        };
+        assert_eq!(key.n_bits_precision(), 2048);
+        assert!(jwk(0, 512).is_some() && jwk(0, 513).is_none() && jwk(0, 255).is_none());
     }
 }

@@ -302,7 +302,11 @@ impl HttpClient {
                 self.note_answered();
                 self.answer_call(now, number, answer);
             }
-            ExchangeOutcome::NoAnswer(http) if http.status == 202 && self.await_on_listener(number) => {}
+            // The stream of a later session cannot bring the answer.
+            ExchangeOutcome::NoAnswer(http)
+                if http.status == 202
+                    && generation == self.session.generation()
+                    && self.await_on_listener(number) => {}
             ExchangeOutcome::NoAnswer(http) | ExchangeOutcome::Broken { refused: Some(http), .. } => {
                 self.resolve_refused(now, number, generation, http);
             }
