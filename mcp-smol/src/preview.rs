@@ -210,9 +210,10 @@ fn risks<W: AsRef<str>>(words: &[W]) -> BTreeSet<Risk> {
         let separators = |c: char| c.is_whitespace() || ";|&()<>`'\"{}$=,".contains(c);
         names.extend(arguments.iter().flat_map(|argument| argument.as_ref().split(separators)).map(name));
     }
+    let words: BTreeSet<&str> = arguments.iter().map(AsRef::as_ref).collect();
     let downloads = |name: &String| {
         let by = DOWNLOADS_BY.iter().find(|(program, _)| program == name).map_or(&[][..], |(_, by)| by);
-        DOWNLOADS.contains(&&**name) || arguments.iter().any(|argument| by.contains(&argument.as_ref()))
+        DOWNLOADS.contains(&&**name) || by.iter().any(|word| words.contains(word))
     };
     let has = |list: &[&str]| names.iter().any(|name| list.contains(&&**name));
     let formats = names.iter().any(|name| name.starts_with("mkfs."));

@@ -157,6 +157,11 @@ fn interpreter_with_code_in_its_arguments_counts_as_a_shell() {
         assert_eq!(warnings(json), [ApprovalWarning::Shell], "{json}");
     }
     assert_eq!(warnings(r#"{ "command": "python3", "args": ["server.py", "-c", "x"] }"#), []);
+    // So does the default of an input, for which it is enough to press Enter.
+    let text = r#"{ "inputs": [{ "id": "x", "type": "promptString", "description": "x", "default": "-c" }],
+        "servers": { "one": { "command": "python3", "args": ["${input:x}", "x"] } } }"#;
+    let request = project(PATH, text).servers[0].permit(&Approvals::new()).unwrap_err();
+    assert_eq!(request.warnings(), [ApprovalWarning::Shell]);
 }
 
 #[test]

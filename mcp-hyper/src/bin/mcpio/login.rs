@@ -191,8 +191,9 @@ pub(crate) async fn stored_authorization(
 
 /// The HTTP URL by which tokens are kept: that of the upgrade, for the URL of a WebSocket.
 fn upgrade_url(url: &str) -> Cow<'_, str> {
-    match url.strip_prefix("ws") {
-        Some(rest) if rest.starts_with(':') || rest.starts_with("s:") => format!("http{rest}").into(),
+    match url.split_once(':') {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("ws") => format!("http:{rest}").into(),
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("wss") => format!("https:{rest}").into(),
         _ => url.into(),
     }
 }

@@ -165,10 +165,8 @@ pub(in crate::host) struct Resolver<'a> {
 impl<'a> Resolver<'a> {
     pub(in crate::host) fn new(entry: &'a ServerEntry, answers: &'a Answers) -> Self {
         let spec = entry.spec();
-        let inputs = spec.inputs.iter();
-        let defaults = inputs.filter_map(|input| Some((input.id.as_str(), input.default.as_deref()?)));
         let (scope, folder) = (entry.source().scope, entry.source().folder());
-        let defaults = defaults.collect();
+        let defaults = spec.input_defaults();
         Self { name: entry.name(), scope, folder, spec, answers, approved_env_file: None, defaults }
     }
 
@@ -383,11 +381,7 @@ impl<'a> Resolver<'a> {
             return Some(value);
         }
         let answer = self.answers.get(&reference.lookup).map(Secret::expose);
-        let default = reference.default.as_deref().or_else(|| match &reference.lookup {
-            Lookup::Input(id) => self.defaults.get(id.as_str()).copied(),
-            _ => None,
-        });
-        match default {
+        match reference.default_value(&self.defaults) {
             Some(default) => Some(answer.filter(|answer| !answer.is_empty()).unwrap_or(default)),
             None => answer,
         }

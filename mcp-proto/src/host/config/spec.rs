@@ -94,6 +94,12 @@ impl ServerSpec {
         }
     }
 
+    /// The defaults of inputs, by id.
+    pub(in crate::host) fn input_defaults(&self) -> BTreeMap<&str, &str> {
+        let inputs = self.inputs.iter();
+        inputs.filter_map(|input| Some((input.id.as_str(), input.default.as_deref()?))).collect()
+    }
+
     /// The resource of the login, if tokens for it belong to another server than that at the URL. A URL with references
     /// is known once they are resolved.
     pub(in crate::host) fn foreign_resource(&self) -> Option<&str> {

@@ -1,5 +1,6 @@
 //! Texts with references to variables and inputs.
 
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -39,6 +40,16 @@ pub(super) struct Reference {
     pub(super) default: Option<String>,
     /// The reference as it was written.
     pub(super) written: String,
+}
+
+impl Reference {
+    /// The value without one from outside: its default, or that of its input in `inputs`, by id.
+    pub(super) fn default_value<'a>(&'a self, inputs: &BTreeMap<&str, &'a str>) -> Option<&'a str> {
+        self.default.as_deref().or_else(|| match &self.lookup {
+            Lookup::Input(id) => inputs.get(id.as_str()).copied(),
+            _ => None,
+        })
+    }
 }
 
 impl Template {
@@ -109,9 +120,11 @@ impl Template {
         text
     }
 
-    /// The text that it has if nothing is set outside: defaults in place of references, or nothing.
-    pub(in crate::host) fn with_defaults(&self) -> String {
-        self.resolve(|reference| Some(reference.default.as_deref().unwrap_or_default())).unwrap_or_default()
+    /// The text that it has if nothing is set outside: defaults in place of references, or nothing. `inputs` has those of
+    /// inputs, by id.
+    pub(in crate::host) fn with_defaults<'a>(&'a self, inputs: &BTreeMap<&str, &'a str>) -> String {
+        self.resolve(|reference| Some(reference.default_value(inputs).unwrap_or_default()))
+            .unwrap_or_default()
     }
 
     /// The values that it needs from outside, as often as it has them.

@@ -349,8 +349,9 @@ fn warnings(spec: &ServerSpec) -> Vec<ApprovalWarning> {
     let target: &Template = match &spec.transport {
         TransportSpec::Stdio(stdio) => {
             // A default that stands for an option is one.
-            let words = [&stdio.command].into_iter().chain(&stdio.args).map(Template::with_defaults);
-            let words: Vec<String> = words.collect();
+            let inputs = spec.input_defaults();
+            let words = [&stdio.command].into_iter().chain(&stdio.args);
+            let words: Vec<String> = words.map(|word| word.with_defaults(&inputs)).collect();
             if words.first().is_some_and(|program| runs_commands(program)) || has_inline_code(&words) {
                 warnings.push(ApprovalWarning::Shell);
             }
