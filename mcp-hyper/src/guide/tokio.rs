@@ -150,5 +150,5 @@
 //! thread, await the driver instead: `ServerOptions::new(router).runtime(RuntimeKind::Tokio).stdio()?.1.await`, with the types of
 //! `mcp_smol`.
 //!
-//! Clients are the same on Tokio: `ClientOptions::runtime`, by [`Tokio`](crate::Tokio) or `mcp_smol::RuntimeKind::Tokio`,
+//! Clients are the same on Tokio: `ClientOptions::runtime`, by `mcp_hyper::Tokio` or `mcp_smol::RuntimeKind::Tokio`,
 //! and `tokio::spawn(driver)`. A driver that nothing polls is reported by name, when a call has waited for a second.
