@@ -6,10 +6,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 
-use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
-use serde_json::value::RawValue;
-
 use crate::rpc::members::collect_members;
+use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 
 use super::{DOCUMENT_BYTES, Scopes, URL_BYTES};
 
@@ -37,7 +35,7 @@ pub(crate) enum MemberError {
 #[derive(Debug)]
 pub(crate) struct Members<'a> {
     names: &'static [&'static str],
-    values: Vec<Option<&'a RawValue>>,
+    values: Vec<Option<&'a str>>,
 }
 
 impl<'a> Members<'a> {
@@ -59,7 +57,7 @@ impl<'a> Members<'a> {
     pub(crate) fn get(&self, name: &'static str) -> Option<&'a str> {
         let index = self.names.iter().position(|known| *known == name)?;
         let value = (*self.values.get(index)?)?;
-        Some(value.get()).filter(|value| *value != "null")
+        Some(value).filter(|value| *value != "null")
     }
 
     fn typed<T: serde::Deserialize<'a>>(&self, name: &'static str) -> Result<Option<T>, MemberError> {

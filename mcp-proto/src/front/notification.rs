@@ -2,7 +2,7 @@
 
 use super::Error;
 use crate::rpc::{Raw, Text};
-use crate::schema;
+use crate::schema::{self, Params as _};
 
 /// A notification of the peer, with undecoded parameters.
 ///
@@ -46,7 +46,11 @@ impl Notification {
             Ok(raw) => raw,
             Err(_) => return None,
         };
-        Some(raw.decode().map_err(|error| Error::Decode { method: N::NAME, error, raw: raw.clone() }))
+        Some(N::Params::from_json(raw.as_str()).map_err(|error| Error::Decode {
+            method: N::NAME,
+            error,
+            raw: raw.clone(),
+        }))
     }
 
     /// The approximate size in bytes.

@@ -13,11 +13,7 @@ pub(crate) fn decode_params<M: Method>(params: Option<Raw>) -> Result<M::Params,
 
 /// Decodes the parameters of a method given by its name.
 pub(crate) fn decode_as<P: Params>(method: &str, params: Option<Raw>) -> Result<P, ErrorObject> {
-    let decoded = match &params {
-        Some(raw) => raw.decode(),
-        None => serde_json::from_str("{}"),
-    };
-    decoded.map_err(|error| params_error(method, &error))
+    P::from_json(params.as_ref().map_or("{}", Raw::as_str)).map_err(|error| params_error(method, &error))
 }
 
 /// The error for parameters that do not match the method.

@@ -14,7 +14,7 @@ pub(crate) fn undeclared(
     let [mode, tools, tool_choice] = read_members(params?.as_str(), ["mode", "tools", "toolChoice"]).ok()?;
     let needed = match info.name {
         //= S9.1 "only declared modes"
-        Elicit::NAME if mode.is_some_and(|mode| mode.get() == r#""url""#) => ClientCapability::ElicitationUrl,
+        Elicit::NAME if mode.is_some_and(|mode| mode == r#""url""#) => ClientCapability::ElicitationUrl,
         Elicit::NAME => ClientCapability::ElicitationForm,
         //= C11.3 "tool fields without declared support → error"
         //= S9.8 "Tool-enabled sampling only if sampling.tools"

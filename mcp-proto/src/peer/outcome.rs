@@ -9,7 +9,7 @@ use crate::HumanDuration;
 use crate::peer::event_queue::MakeOwned;
 use crate::peer::{InputError, TaskReport, TransportError};
 use crate::rpc::{ErrorObject, Raw};
-use crate::schema::{ClientCapability, Method, Revision, ServerCapability};
+use crate::schema::{ClientCapability, Method, ResultFields as _, Revision, ServerCapability};
 use crate::text::SafeText;
 
 /// How a request ended. Every accepted request ends exactly once.
@@ -91,9 +91,11 @@ impl Outcome {
     /// Returns the outcome itself if it is not a result, or the reason why the result does not decode.
     pub fn decode<M: Method>(self) -> Result<M::Result, DecodeError> {
         match self {
-            Self::Result(raw) => {
-                raw.decode().map_err(|error| DecodeError::Result { method: M::NAME, error, raw })
-            }
+            Self::Result(raw) => M::Result::from_json(raw.as_str()).map_err(|error| DecodeError::Result {
+                method: M::NAME,
+                error,
+                raw,
+            }),
             other => Err(DecodeError::Outcome(other)),
         }
     }

@@ -5,7 +5,6 @@ use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use core::time::Duration;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::rpc::{ErrorObject, Raw, decode_member, read_members};
@@ -76,39 +75,26 @@ pub(crate) struct TaskSnapshot {
 }
 
 /// The fields of a task on the wire, by the names of either revision.
-#[derive(Deserialize)]
-struct WireTask<'a> {
-    #[serde(borrow, rename = "taskId")]
-    id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    status: Option<&'a RawValue>,
-    #[serde(borrow, rename = "statusMessage")]
-    message: Option<&'a RawValue>,
-    #[serde(borrow, rename = "createdAt")]
-    created_at: Option<&'a RawValue>,
-    #[serde(borrow, rename = "lastUpdatedAt")]
-    last_updated_at: Option<&'a RawValue>,
-    #[serde(borrow, rename = "ttlMs")]
-    ttl_ms: Option<&'a RawValue>,
-    #[serde(borrow)]
-    ttl: Option<&'a RawValue>,
-    #[serde(borrow, rename = "pollIntervalMs")]
-    poll_interval_ms: Option<&'a RawValue>,
-    #[serde(borrow, rename = "pollInterval")]
-    poll_interval: Option<&'a RawValue>,
-    #[serde(borrow, rename = "inputRequests")]
-    requests: Option<&'a RawValue>,
-    #[serde(borrow)]
-    result: Option<&'a RawValue>,
-    #[serde(borrow)]
-    error: Option<&'a RawValue>,
-}
+const FIELDS: [&str; 12] = [
+    "taskId",
+    "status",
+    "statusMessage",
+    "createdAt",
+    "lastUpdatedAt",
+    "ttlMs",
+    "ttl",
+    "pollIntervalMs",
+    "pollInterval",
+    "inputRequests",
+    "result",
+    "error",
+];
 
 /// Key in `_meta` of the result that creates a task: a text for the model to use meanwhile.
 const IMMEDIATE: &str = "io.modelcontextprotocol/model-immediate-response";
 
 /// A duration in milliseconds. Servers in languages with one number type write it with a fraction.
-fn duration(field: Option<&RawValue>) -> Option<Duration> {
+fn duration(field: Option<&str>) -> Option<Duration> {
     let milliseconds: f64 = decode_member(field)?;
     Duration::try_from_secs_f64(milliseconds / 1000.0).ok()
 }
@@ -119,36 +105,49 @@ impl TaskSnapshot {
     /// # Errors
     /// A message that says why the task cannot be read.
     pub(crate) fn read(raw: &Raw) -> Result<Self, String> {
-        let wire: WireTask<'_> = raw.decode().map_err(|error| error.to_string())?;
+        let [
+            id,
+            status,
+            message,
+            created_at,
+            last_updated_at,
+            ttl_ms,
+            ttl,
+            poll_interval_ms,
+            poll_interval,
+            requests,
+            result,
+            error,
+        ] = read_members(raw.as_str(), FIELDS).map_err(|error| error.to_string())?;
         // One malformed field must not invalidate the others.
-        let id: String = decode_member(wire.id).ok_or("a task without an identifier")?;
-        let status: TaskStatus = decode_member(wire.status).ok_or("a task without a known status")?;
-        let part = |field: &RawValue| raw.part(field);
-        let requests: BTreeMap<String, &RawValue> = decode_member(wire.requests).unwrap_or_default();
+        let id: String = decode_member(id).ok_or("a task without an identifier")?;
+        let status: TaskStatus = decode_member(status).ok_or("a task without a known status")?;
+        let part = |field: &str| raw.part(field);
+        let requests: BTreeMap<String, &RawValue> = decode_member(requests).unwrap_or_default();
         let report = TaskReport {
             id,
             status,
-            message: decode_member(wire.message),
-            created_at: decode_member(wire.created_at).unwrap_or_default(),
-            last_updated_at: decode_member(wire.last_updated_at).unwrap_or_default(),
-            ttl: duration(wire.ttl_ms).or_else(|| duration(wire.ttl)),
-            poll_interval: duration(wire.poll_interval_ms).or_else(|| duration(wire.poll_interval)),
+            message: decode_member(message),
+            created_at: decode_member(created_at).unwrap_or_default(),
+            last_updated_at: decode_member(last_updated_at).unwrap_or_default(),
+            ttl: duration(ttl_ms).or_else(|| duration(ttl)),
+            poll_interval: duration(poll_interval_ms).or_else(|| duration(poll_interval)),
             immediate: None,
         };
         Ok(Self {
             report: Box::new(report),
-            requests: requests.into_iter().map(|(key, request)| (key, part(request))).collect(),
-            result: wire.result.filter(|result| result.get().starts_with('{')).map(part),
-            error: decode_member::<TaskError>(wire.error).map(ErrorObject::from),
+            requests: requests.into_iter().map(|(key, request)| (key, part(request.get()))).collect(),
+            result: result.filter(|result| result.starts_with('{')).map(part),
+            error: decode_member::<TaskError>(error).map(ErrorObject::from),
         })
     }
 
     /// Reads a result that may be a task, which 2025-11-25 puts into a member; `None` if it is the method's own result.
     pub(crate) fn read_created(raw: &Raw) -> Option<Result<Self, String>> {
         let [task, meta] = read_members(raw.as_str(), ["task", "_meta"]).ok()?;
-        let task = task.filter(|task| task.get().starts_with('{'))?;
+        let task = task.filter(|task| task.starts_with('{'))?;
         let task = raw.part(task);
-        let meta = meta.and_then(|meta| read_members(meta.get(), [IMMEDIATE]).ok());
+        let meta = meta.and_then(|meta| read_members(meta, [IMMEDIATE]).ok());
         let immediate = meta.and_then(|[text]| decode_member(text));
         Some(Self::read(&task).map(|mut snapshot| {
             snapshot.report.immediate = immediate;

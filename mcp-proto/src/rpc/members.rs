@@ -2,13 +2,12 @@
 
 use alloc::borrow::Cow;
 use alloc::format;
-use core::fmt;
 
-use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
-use serde_json::value::RawValue;
+#[cfg(feature = "client")]
+use memchr::memchr_iter;
+use serde::{Deserialize, de};
 
-use super::find_members;
+use super::reader::{NotJson, Reader};
 
 /// Reads the members `names` of the object `text`. A member that is missing or null is `None`.
 ///
@@ -17,11 +16,11 @@ use super::find_members;
 pub(crate) fn read_members<'a, const COUNT: usize>(
     text: &'a str,
     names: [&str; COUNT],
-) -> Result<[Option<&'a RawValue>; COUNT], serde_json::Error> {
+) -> Result<[Option<&'a str>; COUNT], serde_json::Error> {
     let mut found = [None; COUNT];
     match collect_members(text, &names, &mut found)?.and_then(|index| names.get(index)) {
-        Some(name) => Err(serde_json::Error::custom(format!("duplicate field `{name}`"))),
-        None => Ok(found.map(|value| value.filter(|value: &&RawValue| value.get() != "null"))),
+        Some(name) => Err(de::Error::custom(format!("duplicate field `{name}`"))),
+        None => Ok(found.map(|value| value.filter(|value| *value != "null"))),
     }
 }
 
@@ -34,13 +33,20 @@ pub(crate) fn read_members<'a, const COUNT: usize>(
 pub(crate) fn collect_members<'a>(
     text: &'a str,
     names: &[&str],
-    found: &mut [Option<&'a RawValue>],
+    found: &mut [Option<&'a str>],
 ) -> Result<Option<usize>, serde_json::Error> {
-    let mut visitor = MemberVisitor { names, found, repeated: None };
-    let mut reader = serde_json::Deserializer::from_str(text);
-    reader.deserialize_map(&mut visitor)?;
-    let repeated = visitor.repeated;
-    reader.end().map(|()| repeated)
+    let mut repeated = None;
+    let mut each = |name: Cow<'_, str>, value| {
+        let index = names.iter().position(|wanted| *wanted == name);
+        if let Some(slot) = index.and_then(|index| found.get_mut(index))
+            && slot.replace(value).is_some()
+        {
+            repeated = index;
+        }
+        true
+    };
+    each_member(text, &mut each).map_err(|_| object_error(text))?;
+    Ok(repeated)
 }
 
 /// Finds the first member `name` of the object `text`. Reading stops there.
@@ -48,68 +54,102 @@ pub(crate) fn collect_members<'a>(
 /// # Errors
 /// If the member is missing because `text` is not an object.
 pub(crate) fn first_member<'a>(text: &'a str, name: &str) -> Result<Option<&'a str>, serde_json::Error> {
-    let [range] = find_members(text.as_bytes(), [name]);
-    match range.and_then(|range| text.get(range)) {
-        Some(value) => Ok(Some(value)),
-        None => read_members(text, [name]).map(|[value]| value.map(RawValue::get)),
+    let mut found = None;
+    let mut each = |member: Cow<'_, str>, value| {
+        let is_wanted = member == name;
+        found = Some(value).filter(|_| is_wanted);
+        !is_wanted
+    };
+    each_member(text, &mut each).map_err(|_| object_error(text))?;
+    Ok(found)
+}
+
+/// Calls `each` with the name and the value of each member of the object `text`, until it returns false.
+fn each_member<'a>(
+    text: &'a str,
+    each: &mut dyn FnMut(Cow<'a, str>, &'a str) -> bool,
+) -> Result<(), NotJson> {
+    let mut reader = Reader::new(text);
+    reader.enter(b'{')?;
+    let mut is_first = true;
+    while let Some(name) = reader.name(&mut is_first)? {
+        if !each(name, reader.skip()?) {
+            return Ok(());
+        }
+    }
+    reader.end()
+}
+
+#[cold]
+fn object_error(text: &str) -> serde_json::Error {
+    match Reader::new(text).first_byte() {
+        Ok(b'{') | Err(_) => Reader::error(text),
+        Ok(_) => de::Error::custom("expected an object"),
     }
 }
 
 /// Decodes a member; `None` if it is missing or not a `T`.
-pub(crate) fn decode_member<'a, T: Deserialize<'a>>(value: Option<&'a RawValue>) -> Option<T> {
-    serde_json::from_str(value?.get()).ok()
+pub(crate) fn decode_member<'a, T: Deserialize<'a>>(value: Option<&'a str>) -> Option<T> {
+    serde_json::from_str(value?).ok()
 }
 
 /// A JSON string, borrowed if it has no escapes.
 #[derive(Deserialize)]
 pub(crate) struct JsonStr<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
-struct MemberVisitor<'v, 'a> {
-    names: &'v [&'v str],
-    found: &'v mut [Option<&'a RawValue>],
-    repeated: Option<usize>,
+/// Whether JSON text that this side has encoded may have a member `name` on some level: without this name before a
+/// colon, it has none.
+#[cfg(feature = "client")]
+pub(crate) fn may_have_member(json: &[u8], name: &str) -> bool {
+    memchr_iter(b':', json).any(|colon| {
+        let quoted = json.get(..colon).and_then(|before| before.strip_suffix(b"\""));
+        let before = quoted.and_then(|before| before.strip_suffix(name.as_bytes()));
+        before.is_some_and(|before| before.ends_with(b"\""))
+    })
 }
 
-impl<'de> Visitor<'de> for &mut MemberVisitor<'_, 'de> {
-    type Value = ();
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
 
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
+    use super::*;
+
+    #[test]
+    fn members_are_found_by_their_unescaped_names() {
+        let object = r#"{"a":"}","\u0062":{"a":2},"c":null,"d":[1,{"e":3}]}"#;
+        let found = read_members(object, ["a", "b", "c", "e"]).unwrap();
+        assert_eq!(found, [Some(r#""}""#), Some(r#"{"a":2}"#), None, None]);
+        assert_eq!(first_member(object, "c").unwrap(), Some("null"));
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(index) = map.next_key_seed(NameIndex(self.names))? {
-            let Some(slot) = index.and_then(|index| self.found.get_mut(index)) else {
-                map.next_value::<IgnoredAny>()?;
-                continue;
-            };
-            if slot.replace(map.next_value()?).is_some() {
-                self.repeated = index;
-            }
+    #[test]
+    fn member_that_occurs_twice_is_refused() {
+        for object in [r#"{"a":1,"a":1}"#, r#"{"a":null,"b":2,"\u0061":3}"#] {
+            let error = read_members(object, ["b", "a"]).unwrap_err();
+            assert_eq!(error.to_string(), "duplicate field `a`", "{object}");
         }
-        Ok(())
-    }
-}
-
-/// Reads a key as its index among these names.
-struct NameIndex<'v>(&'v [&'v str]);
-
-impl<'de> DeserializeSeed<'de> for NameIndex<'_> {
-    type Value = Option<usize>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for NameIndex<'_> {
-    type Value = Option<usize>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a name")
+        assert_eq!(read_members(r#"{"a":1,"a":1}"#, ["b"]).unwrap(), [None]);
     }
 
-    fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
-        Ok(self.0.iter().position(|name| *name == key))
+    #[test]
+    fn first_of_two_members_with_one_name_is_found_without_reading_on() {
+        assert_eq!(first_member(r#"{"uri":1,"uri":2,"#, "uri").unwrap(), Some("1"));
+    }
+
+    #[test]
+    fn members_of_what_is_no_object_are_an_error() {
+        for text in ["", "[\"uri\",1]", "null", "{\"uri\"", "{\"\\ud83d\":0}"] {
+            assert!(read_members(text, ["uri"]).is_err() && first_member(text, "uri").is_err(), "{text}");
+        }
+        let error = read_members("[1]", ["uri"]).unwrap_err();
+        assert_eq!(error.to_string(), "expected an object");
+    }
+
+    #[test]
+    #[cfg(feature = "client")]
+    fn member_is_suspected_on_every_level_but_not_in_text() {
+        let suspected = |json: &str| may_have_member(json.as_bytes(), "task");
+        assert!(suspected(r#"{"name":"a","task":{}}"#) && suspected(r#"{"arguments":{"task":1}}"#));
+        assert!(!suspected(r#"{"name":"task","other_task":1}"#) && !suspected(r#"{"text":"\"task\":"}"#));
     }
 }

@@ -57,8 +57,8 @@ impl Raw {
     }
 
     /// A value within this one: `part` must have been borrowed from it.
-    pub(crate) fn part(&self, part: &RawValue) -> Self {
-        Self(self.0.slice_ref(part.get().as_bytes()))
+    pub(crate) fn part(&self, part: &str) -> Self {
+        Self(self.0.slice_ref(part.as_bytes()))
     }
 
     /// Copies the value into memory of its own, so that keeping it does not keep the message alive.

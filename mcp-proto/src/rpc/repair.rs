@@ -5,7 +5,8 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::find_members;
+use super::read::member_name;
+use super::scan::{Cursor, ScanMode};
 
 /// U+FFFD as an escape, which is as long as that of the surrogate.
 const REPLACEMENT: &[u8] = b"\\ufffd";
@@ -20,9 +21,20 @@ pub(super) fn is_opaque_member_lost(result: &[u8]) -> bool {
     core::str::from_utf8(result.get(opaque_member(result)).unwrap_or_default()).is_err()
 }
 
+/// Where the first opaque member of a result lies. The result may have names and text that are not Unicode.
 fn opaque_member(result: &[u8]) -> Range<usize> {
-    let [range] = find_members(result, [OPAQUE_MEMBER]);
-    range.unwrap_or_default()
+    let mut cursor = Cursor::new(result, 0, ScanMode::Lenient);
+    let mut first = cursor.peek() == Some(b'{') && cursor.enter().is_ok();
+    if !first {
+        return 0..0;
+    }
+    while let Ok(Some((name, value))) = cursor.member(first) {
+        first = false;
+        if member_name(&name, result).is_ok_and(|name| *name == *OPAQUE_MEMBER.as_bytes()) {
+            return value.start..value.end;
+        }
+    }
+    0..0
 }
 
 /// Replaces each lone surrogate in the strings of a JSON value by U+FFFD, except in its opaque member. Returns the
@@ -95,6 +107,7 @@ mod tests {
             (r#"["\\ud83d \" \u00e9 \ud83"]"#, r#"["\\ud83d \" \u00e9 \ud83"]"#),
             (r#"{"requestState":"\ud83d","a":"\ud83d"}"#, r#"{"requestState":"\ud83d","a":"\ufffd"}"#),
             (r#"{"requestState":"\ud83d"}"#, r#"{"requestState":"\ud83d"}"#),
+            (r#"{"\ud83d":0,"requestState":"\ud83d"}"#, r#"{"\ufffd":0,"requestState":"\ud83d"}"#),
         ] {
             let replaced = replace_lone_surrogates(text.as_bytes()).map(|(_, replaced)| replaced);
             assert_eq!(replaced.as_deref().unwrap_or(text.as_bytes()), repaired.as_bytes());

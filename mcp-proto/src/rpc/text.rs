@@ -8,8 +8,6 @@ use core::ops::Deref;
 use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::JsonStr;
-
 /// An immutable string that shares the memory of the message it came in.
 ///
 /// Decoding a message's string to a `Text` allocates only if the JSON string has escapes.
@@ -109,9 +107,4 @@ impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer).map(Self::from)
     }
-}
-
-/// Decodes a JSON string, borrowed unless it has escapes; `None` if `json` is not a string.
-pub(crate) fn unescape(json: &[u8]) -> Option<alloc::borrow::Cow<'_, str>> {
-    serde_json::from_slice(json).ok().map(|JsonStr(text)| text)
 }

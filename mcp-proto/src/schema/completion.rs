@@ -4,15 +4,15 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use serde::de::{Deserializer, MapAccess};
 use serde::ser::Serializer;
 
 use super::content::tagged;
 use super::json::Json;
 use super::map::Map;
 use super::object::{Object as _, names, object};
-use super::read::{Fields, Read, ReadResult, UnexpectedJson};
+use super::read::{Fields, Fit, Read, ReadResult, UnexpectedJson};
 use super::write::{Projection, WriteAt, serde_impls};
+use crate::rpc::reader::NotJson;
 
 object! {
     /// The parameters of `completion/complete`.

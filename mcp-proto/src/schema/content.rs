@@ -7,16 +7,16 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use serde::de::{Deserializer, MapAccess};
 use serde::ser::Serializer;
 
 use super::json::{Json, Number};
 use super::meta::Meta;
 use super::object::{Object as _, names, object};
-use super::read::{Fields, Read, ReadResult, UnexpectedJson};
+use super::read::{Fields, Fit, Read, ReadResult, UnexpectedJson};
 use super::resources::ResourceContents;
 use super::revision::Revision;
 use super::write::{Projection, WriteAt, serde_impls};
+use crate::rpc::reader::NotJson;
 use crate::schema::Icon;
 
 names! {
@@ -180,21 +180,16 @@ macro_rules! tagged {
             const EXPECTED: &'static str = "an object";
             const LIST_MAY_BE_NULL: bool = true;
 
-            fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ReadResult<Self>, D::Error> {
-                $crate::schema::read::read_or_keep(deserializer, Self::Unknown)
+            //= C9.11 "unknown content types do not break the result"
+            fn or_keep(unexpected: UnexpectedJson) -> ReadResult<Self> {
+                Ok(Self::Unknown(unexpected.json))
             }
 
-            fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<ReadResult<Self>, A::Error> {
-                let mut fields = Fields::new(map);
-                if fields.decide(|name| (name == $field).then_some(()))?.is_none() {
-                    return fields.into_unexpected(concat!("`", $field, "` is missing")).map(Err);
-                }
-                match fields.decisive::<$tag>()? {
-                    $( Ok($tag::$variant) => Ok(<$type>::read_fields(fields)?.map(Self::$variant)), )*
-                    //= C9.11 "unknown content types do not break the result"
-                    Err(UnexpectedJson { json, reason }) => {
-                        fields.into_unexpected_with($field, &json, format!(concat!("`", $field, "`: {}"), reason)).map(Err)
-                    }
+            fn from_object(fields: Fields<'_, '_>) -> Result<Fit<Self>, NotJson> {
+                match fields.look_at::<$tag>($field)? {
+                    $( Some(Ok($tag::$variant)) => Ok(<$type>::read_fields(fields)?.map(Self::$variant)), )*
+                    Some(Err(unexpected)) => Ok(Err(format!(concat!("`", $field, "`: {}"), unexpected).into())),
+                    None => Ok(Err(concat!("`", $field, "` is missing").into())),
                 }
             }
         }

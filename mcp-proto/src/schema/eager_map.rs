@@ -1,11 +1,10 @@
 //! The entries of `_meta` without `std`, which has the lock that [`LazyMap`] needs to be parsed later.
 
-use serde::de::Deserializer;
-
 use super::json::Json;
 use super::map::Map;
 use super::meta::Entries;
 use super::read::{Read as _, ReadResult};
+use crate::rpc::reader::{NotJson, Reader};
 
 /// The entries of `_meta`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,8 +27,8 @@ impl LazyMap {
         &mut self.0
     }
 
-    pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ReadResult<Self>, D::Error> {
-        Entries::read(deserializer).map(|read| read.map(|entries| Self(entries.0)))
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<ReadResult<Self>, NotJson> {
+        Entries::read(reader).map(|read| read.map(|entries| Self(entries.0)))
     }
 }
 

@@ -1,8 +1,8 @@
 //! Elicitation: a server asks the user for input, by a form or a web page.
 
+use alloc::borrow::Cow;
 use alloc::string::String;
 
-use serde::de::MapAccess;
 use serde::ser::{SerializeMap, Serializer};
 
 use super::json::{Json, Number};
@@ -12,10 +12,11 @@ use super::meta::Meta;
 use super::method::Params;
 use super::object::{Object, from_variants, names, object};
 use super::primitive::PrimitiveSchema;
-use super::read::{Fields, Read, ReadResult, UnexpectedJson};
+use super::read::{Fields, Fit, Items, Read, ReadResult, UnexpectedJson, read_text};
 use super::revision::Revision;
 use super::tasks::legacy::TaskMetadata;
 use super::write::{Projection, WriteAt, serde_impls};
+use crate::rpc::reader::NotJson;
 
 /// The parameters of `elicitation/create`.
 ///
@@ -147,21 +148,14 @@ from_variants!(ElicitParams { Form(ElicitFormParams), Url(ElicitUrlParams) });
 impl Read for ElicitParams {
     const EXPECTED: &'static str = "an object";
 
-    fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<ReadResult<Self>, A::Error> {
-        let mut fields = Fields::new(map);
-        let form = |fields| Ok(ElicitFormParams::read_fields(fields)?.map(Self::Form));
+    fn from_object(fields: Fields<'_, '_>) -> Result<Fit<Self>, NotJson> {
         //= C10.2 "Absent `mode` = form"
-        if fields.decide(|name| (name == "mode").then_some(()))?.is_none() {
-            return form(fields);
-        }
-        match fields.decisive::<ElicitMode>()? {
-            Ok(ElicitMode::Form) => Ok(ElicitFormParams::read_fields(fields)?
-                .map(|params| Self::Form(ElicitFormParams { mode: Some(ElicitMode::Form), ..params }))),
-            Ok(ElicitMode::Url) => Ok(ElicitUrlParams::read_fields(fields)?.map(Self::Url)),
-            Err(UnexpectedJson { json, .. }) if json.is_null() => form(fields),
-            Err(UnexpectedJson { json, .. }) => {
-                fields.into_unexpected_with("mode", &json, "unknown `mode`").map(Err)
+        match fields.look_at::<Option<ElicitMode>>("mode")? {
+            None | Some(Ok(None | Some(ElicitMode::Form))) => {
+                Ok(ElicitFormParams::read_fields(fields)?.map(Self::Form))
             }
+            Some(Ok(Some(ElicitMode::Url))) => Ok(ElicitUrlParams::read_fields(fields)?.map(Self::Url)),
+            Some(Err(_)) => Ok(Err("unknown `mode`".into())),
         }
     }
 }
@@ -178,6 +172,10 @@ impl WriteAt for ElicitParams {
 serde_impls!(ElicitParams);
 
 impl Params for ElicitParams {
+    fn from_json(text: &str) -> Result<Self, serde_json::Error> {
+        read_text(text)
+    }
+
     fn meta(&self) -> &Meta {
         match self {
             Self::Form(params) => &params.meta,
@@ -285,32 +283,32 @@ impl From<i64> for ElicitValue {
 impl Read for ElicitValue {
     const EXPECTED: &'static str = "a string, number, boolean or list of strings";
 
-    fn read<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<ReadResult<Self>, D::Error> {
-        super::read::read_or_keep(deserializer, Self::Unknown)
+    fn or_keep(unexpected: UnexpectedJson) -> ReadResult<Self> {
+        Ok(Self::Unknown(unexpected.json))
     }
 
-    fn from_bool(value: bool) -> ReadResult<Self> {
+    fn from_bool(value: bool) -> Fit<Self> {
         Ok(Self::Bool(value))
     }
 
-    fn from_i64(value: i64) -> ReadResult<Self> {
+    fn from_i64(value: i64) -> Fit<Self> {
         Number::from_i64(value).map(Self::Number)
     }
 
-    fn from_u64(value: u64) -> ReadResult<Self> {
+    fn from_u64(value: u64) -> Fit<Self> {
         Number::from_u64(value).map(Self::Number)
     }
 
-    fn from_f64(value: f64) -> ReadResult<Self> {
+    fn from_f64(value: f64) -> Fit<Self> {
         Number::from_f64(value).map(Self::Number)
     }
 
-    fn from_text(value: &str) -> ReadResult<Self> {
-        Ok(value.into())
+    fn from_text(value: Cow<'_, str>) -> Fit<Self> {
+        Ok(Self::String(value.into_owned()))
     }
 
-    fn from_seq<'de, A: serde::de::SeqAccess<'de>>(seq: A) -> Result<ReadResult<Self>, A::Error> {
-        alloc::vec::Vec::from_seq(seq).map(|read| read.map(Self::Strings))
+    fn from_list(list: Items<'_, '_>) -> Result<Fit<Self>, NotJson> {
+        alloc::vec::Vec::from_list(list).map(|read| read.map(Self::Strings))
     }
 }
 

@@ -2,7 +2,6 @@
 
 use alloc::string::String;
 
-use serde::de::{Deserializer, MapAccess};
 use serde::ser::{SerializeMap, Serializer};
 
 use super::elicitation::{ElicitParams, ElicitResult};
@@ -10,10 +9,11 @@ use super::json::Json;
 use super::map::Map;
 use super::method::{CreateMessage, Elicit, ListRoots, Method};
 use super::object::{Object as _, from_variants, object};
-use super::read::{Fields, Read, ReadResult, read_or_keep};
+use super::read::{Fields, Fit, Read, ReadResult, UnexpectedJson};
 use super::roots::ListRootsResult;
 use super::sampling::{CreateMessageParams, CreateMessageResult};
 use super::write::{Projection, Viewed, WriteAt, serde_impls};
+use crate::rpc::reader::NotJson;
 use crate::schema::{ListRootsParams, ResultType};
 
 /// Requests for input from the server, each under a key that the server chooses.
@@ -83,39 +83,30 @@ from_variants!(InputRequest { Elicit(ElicitParams), CreateMessage(CreateMessageP
 impl Read for InputRequest {
     const EXPECTED: &'static str = "an object";
 
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ReadResult<Self>, D::Error> {
-        read_or_keep(deserializer, Self::Unknown)
+    fn or_keep(unexpected: UnexpectedJson) -> ReadResult<Self> {
+        Ok(Self::Unknown(unexpected.json))
     }
 
-    fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<ReadResult<Self>, A::Error> {
-        let mut fields = Fields::new(map);
+    fn from_object(fields: Fields<'_, '_>) -> Result<Fit<Self>, NotJson> {
         // `params` may come before `method`, which determines their type.
-        fields.decide::<()>(|_| None)?;
-        let method = match fields.buffered::<String>("method") {
-            Some(method) => method?.ok(),
-            None => None,
-        };
+        let method = fields.look_at::<String>("method")?.and_then(Result::ok);
         let read = match method.as_deref() {
-            Some(Elicit::NAME) => params(&fields)?.map(|params| params.map(Self::Elicit)),
-            Some(CreateMessage::NAME) => params(&fields)?.map(|params| params.map(Self::CreateMessage)),
+            Some(Elicit::NAME) => fields.look_at("params")?.map(|params| params.map(Self::Elicit)),
+            Some(CreateMessage::NAME) => {
+                fields.look_at("params")?.map(|params| params.map(Self::CreateMessage))
+            }
             Some(ListRoots::NAME) => {
-                let params = params(&fields)?;
+                let params = fields.look_at("params")?;
                 Some(params.unwrap_or_else(|| Ok(ListRootsParams::new())).map(Self::ListRoots))
             }
             _ => None,
         };
         match read {
-            Some(Ok(request)) => Ok(Ok(request)),
-            Some(Err(unexpected)) => fields.into_unexpected(unexpected.reason).map(Err),
-            None => fields.into_unexpected("unknown `method` or missing `params`").map(Err),
+            Some(Ok(request)) => fields.skip().map(|()| Ok(request)),
+            Some(Err(UnexpectedJson { reason, .. })) => Ok(Err(reason)),
+            None => Ok(Err("unknown `method` or missing `params`".into())),
         }
     }
-}
-
-fn params<'de, A: MapAccess<'de>, P: Read>(
-    fields: &Fields<'de, A>,
-) -> Result<Option<ReadResult<P>>, A::Error> {
-    fields.buffered("params").transpose()
 }
 
 impl WriteAt for InputRequest {
@@ -161,14 +152,13 @@ enum ResponseKind {
 impl Read for InputResponse {
     const EXPECTED: &'static str = "an object";
 
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ReadResult<Self>, D::Error> {
-        read_or_keep(deserializer, Self::Unknown)
+    fn or_keep(unexpected: UnexpectedJson) -> ReadResult<Self> {
+        Ok(Self::Unknown(unexpected.json))
     }
 
-    fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<ReadResult<Self>, A::Error> {
-        let mut fields = Fields::new(map);
+    fn from_object(fields: Fields<'_, '_>) -> Result<Fit<Self>, NotJson> {
         // Each kind of result has a required field that the others lack.
-        let kind = fields.decide(|name| match name {
+        let kind = fields.look(|name| match name {
             "action" => Some(ResponseKind::Elicit),
             "model" => Some(ResponseKind::CreateMessage),
             "roots" => Some(ResponseKind::ListRoots),
@@ -180,7 +170,7 @@ impl Read for InputResponse {
                 Ok(CreateMessageResult::read_fields(fields)?.map(Self::CreateMessage))
             }
             Some(ResponseKind::ListRoots) => Ok(ListRootsResult::read_fields(fields)?.map(Self::ListRoots)),
-            None => fields.into_unexpected("not the result of a known input request").map(Err),
+            None => Ok(Err("not the result of a known input request".into())),
         }
     }
 }

@@ -9,9 +9,10 @@ use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::read::{Read, ReadResult, UnexpectedJson};
+use super::read::{Fit, Read, ReadResult, expected};
 use super::write::{Projection, WriteAt};
 use crate::rpc::Raw;
+use crate::rpc::reader::{NotJson, Reader};
 
 /// A JSON value kept as text: valid, owned, and written as it was read.
 ///
@@ -61,6 +62,16 @@ impl Json {
     /// If the value is not a `T`.
     pub fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
         serde_json::from_str(self.0.get())
+    }
+
+    /// Copies the text of the value at the reader.
+    pub(super) fn read_text(reader: &mut Reader<'_>) -> Result<Self, NotJson> {
+        reader.first_byte()?;
+        // The parser of `RawValue` is the only one that makes one without parsing again.
+        let mut parser = serde_json::Deserializer::from_str(reader.rest());
+        let json = Self::deserialize(&mut parser).map_err(|_| NotJson)?;
+        reader.skip_known(json.as_str().len());
+        Ok(json)
     }
 
     /// The JSON text.
@@ -155,14 +166,8 @@ impl WriteAt for Json {
 impl Read for Json {
     const EXPECTED: &'static str = "a JSON value";
 
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ReadResult<Self>, D::Error> {
-        Self::deserialize(deserializer).map(Ok)
-    }
-
-    fn read_nullable<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<ReadResult<Option<Self>>, D::Error> {
-        Self::deserialize(deserializer).map(|json| Ok(Some(json).filter(|json| !json.is_null())))
+    fn read(reader: &mut Reader<'_>) -> Result<ReadResult<Self>, NotJson> {
+        Self::read_text(reader).map(Ok)
     }
 }
 
@@ -174,7 +179,8 @@ impl Read for Json {
 /// assert_eq!(Number::from(50).to_string(), "50");
 /// assert_eq!(Number::from(0.5).as_f64(), 0.5);
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Number(serde_json::Number);
 
 impl Number {
@@ -229,19 +235,16 @@ impl WriteAt for Number {
 impl Read for Number {
     const EXPECTED: &'static str = "a number";
 
-    fn from_i64(value: i64) -> ReadResult<Self> {
+    fn from_i64(value: i64) -> Fit<Self> {
         Ok(value.into())
     }
 
-    fn from_u64(value: u64) -> ReadResult<Self> {
+    fn from_u64(value: u64) -> Fit<Self> {
         Ok(value.into())
     }
 
-    fn from_f64(value: f64) -> ReadResult<Self> {
+    fn from_f64(value: f64) -> Fit<Self> {
         serde_json::Number::from_f64(value)
-            .map(Self)
-            .ok_or_else(|| UnexpectedJson::scalar(&value, Self::EXPECTED))
+            .map_or_else(|| expected(Self::EXPECTED), |number| Ok(Self(number)))
     }
 }
-
-super::write::serde_impls!(Number);

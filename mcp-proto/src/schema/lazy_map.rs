@@ -4,13 +4,12 @@ use core::fmt;
 use std::sync::OnceLock;
 
 use memchr::memchr;
-use serde::Deserialize;
-use serde::de::{Deserializer, Error as _};
 
 use super::json::Json;
 use super::map::Map;
 use super::meta::Entries;
-use super::read::{Read, ReadResult};
+use super::read::{Read as _, ReadResult, read_text};
+use crate::rpc::reader::{NotJson, Reader};
 
 /// The entries of `_meta`: those of the map, or of the text while there is one.
 #[derive(Clone, Default)]
@@ -28,9 +27,8 @@ struct UnparsedMap {
 
 impl UnparsedMap {
     fn parse(text: &Json) -> Map<Json> {
-        let read = Entries::read(&mut serde_json::Deserializer::from_str(text.as_str()));
-        // Valid JSON without escapes always parses: the default is never used.
-        read.ok().and_then(Result::ok).map(|entries| entries.0).unwrap_or_default()
+        // An object without escapes in its names always parses: the default is never used.
+        read_text::<Entries>(text.as_str()).map(|entries| entries.0).unwrap_or_default()
     }
 }
 
@@ -59,17 +57,19 @@ impl LazyMap {
     }
 
     /// Checks that the value is valid JSON, and leaves an object unparsed.
-    pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ReadResult<Self>, D::Error> {
-        let text = Json::deserialize(deserializer)?;
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<ReadResult<Self>, NotJson> {
+        let start = reader.clone();
+        let text = Json::read_text(reader)?;
         let members = text.as_str().strip_prefix('{').map(str::trim_ascii_start);
         match members {
             // Only the parser tells whether the escapes of a name are valid.
             Some(members) if !members.starts_with('}') && memchr(b'\\', members.as_bytes()).is_none() => {
                 Ok(Ok(Self { map: Map::new(), text: Some(UnparsedMap { text, parsed: OnceLock::new() }) }))
             }
-            _ => Entries::read(&mut serde_json::Deserializer::from_str(text.as_str()))
-                .map(|read| read.map(|entries| Self::from(entries.0)))
-                .map_err(D::Error::custom),
+            _ => {
+                *reader = start;
+                Entries::read(reader).map(|read| read.map(|entries| Self::from(entries.0)))
+            }
         }
     }
 }

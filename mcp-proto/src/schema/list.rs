@@ -5,12 +5,12 @@ use alloc::vec::{self, Vec};
 use core::ops::{Deref, DerefMut};
 use core::slice;
 
-use serde::de::SeqAccess;
 use serde::ser::{SerializeSeq, Serializer};
 
 use super::json::Json;
-use super::read::{Read, ReadResult, ReadSeed};
+use super::read::{Fit, Items, Read};
 use super::write::{Projection, Viewed, WriteAt};
+use crate::rpc::reader::NotJson;
 
 /// A list sent by a peer: the items that could be read, and those that could not.
 ///
@@ -151,14 +151,14 @@ impl<T: Read> Read for List<T> {
     const EXPECTED: &'static str = "a list";
 
     /// Some languages encode an empty list as `null`.
-    fn from_null() -> ReadResult<Self> {
+    fn from_null() -> Fit<Self> {
         Ok(Self::new())
     }
 
-    fn from_seq<'de, A: SeqAccess<'de>>(mut seq: A) -> Result<ReadResult<Self>, A::Error> {
+    fn from_list(mut items: Items<'_, '_>) -> Result<Fit<Self>, NotJson> {
         let mut list = Self::new();
         let mut index = 0_usize;
-        while let Some(item) = seq.next_element_seed(ReadSeed::<T>::NEW)? {
+        while let Some(item) = items.item()? {
             match item {
                 Ok(item) => list.items.push(item),
                 Err(unexpected) => {

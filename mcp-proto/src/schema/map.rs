@@ -10,12 +10,12 @@ use core::fmt;
 use core::iter;
 use core::slice;
 
-use serde::de::MapAccess;
 use serde::ser::{SerializeMap, Serializer};
 
 use super::json::Json;
-use super::read::{Fields, JsonText, Read, ReadResult};
+use super::read::{Fields, Fit, Read};
 use super::write::{Projection, Viewed, WriteAt};
+use crate::rpc::reader::NotJson;
 
 /// A name: borrowed from the program if it is a known one, which saves an allocation.
 type Name = Cow<'static, str>;
@@ -221,11 +221,10 @@ impl<V: WriteAt> WriteAt for Map<V> {
 }
 
 /// Reads a map; names in `known` take no allocation.
-pub(crate) fn read_knowing<'de, V: Read + WriteAt, A: MapAccess<'de>>(
-    map: A,
+pub(crate) fn read_knowing<V: Read>(
+    mut fields: Fields<'_, '_>,
     known: &[&'static str],
-) -> Result<ReadResult<Map<V>>, A::Error> {
-    let mut fields = Fields::new(map);
+) -> Result<Fit<Map<V>>, NotJson> {
     let mut entries = Map::new();
     while let Some(name) = fields.name()? {
         match fields.value::<V>()? {
@@ -234,25 +233,17 @@ pub(crate) fn read_knowing<'de, V: Read + WriteAt, A: MapAccess<'de>>(
                 None => entries.push(name.into_owned(), value),
             },
             // One `UnexpectedJson` value makes the whole map an `UnexpectedJson`.
-            Err(unexpected) => {
-                let mut text = JsonText::object();
-                entries.iter().for_each(|(name, value)| text.entry(name, value));
-                text.entry(&name, &unexpected.json);
-                while let Some(name) = fields.name()? {
-                    text.entry(&name, &fields.json()?);
-                }
-                return Ok(Err(text.finish(format!("`{name}`: {unexpected}"))));
-            }
+            Err(unexpected) => return Ok(Err(format!("`{name}`: {unexpected}").into())),
         }
     }
     Ok(Ok(entries))
 }
 
-impl<V: Read + WriteAt> Read for Map<V> {
+impl<V: Read> Read for Map<V> {
     const EXPECTED: &'static str = "an object";
 
-    fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<ReadResult<Self>, A::Error> {
-        read_knowing(map, &[])
+    fn from_object(fields: Fields<'_, '_>) -> Result<Fit<Self>, NotJson> {
+        read_knowing(fields, &[])
     }
 }
 

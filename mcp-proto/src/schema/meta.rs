@@ -1,6 +1,5 @@
 //! `_meta`: metadata attached to a message or an object.
 
-use serde::de::{Deserializer, MapAccess};
 use serde::ser::{SerializeMap, Serializer};
 
 use super::capabilities::ClientCapabilities;
@@ -10,9 +9,10 @@ use super::lifecycle::Implementation;
 use super::logging::LoggingLevel;
 use super::map::{Iter, Map, read_knowing};
 use super::object::Optional;
-use super::read::{Read, ReadResult, peek};
+use super::read::{Fields, Fit, Read, ReadResult, peek};
 use super::revision::{Revision, Revisions};
 use super::write::{Projection, WriteAt, serde_impls};
+use crate::rpc::reader::{NotJson, Reader};
 use crate::rpc::{Id, Raw};
 
 /// Key: the revision of a request.
@@ -149,13 +149,13 @@ impl Meta {
 
     /// Reads the [`subscription_id`](Self::subscription_id) from a notification's `params` without decoding the rest.
     pub fn subscription_id_of(params: &Raw) -> Option<Id> {
-        let meta: Self = peek(params.as_str(), "_meta").ok()??.ok()?;
+        let meta: Self = peek(params.as_str(), "_meta").ok()??;
         meta.subscription_id()
     }
 
     /// Reads the [`related_task`](Self::related_task) from a message's `params` without decoding the rest.
     pub fn related_task_of(params: &Raw) -> Option<super::tasks::legacy::RelatedTask> {
-        let meta: Self = peek(params.as_str(), "_meta").ok()??.ok()?;
+        let meta: Self = peek(params.as_str(), "_meta").ok()??;
         meta.related_task()
     }
 
@@ -231,8 +231,8 @@ impl Optional for Meta {
 impl Read for Meta {
     const EXPECTED: &'static str = Entries::EXPECTED;
 
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ReadResult<Self>, D::Error> {
-        LazyMap::read(deserializer).map(|read| read.map(Self))
+    fn read(reader: &mut Reader<'_>) -> Result<ReadResult<Self>, NotJson> {
+        LazyMap::read(reader).map(|read| read.map(Self))
     }
 }
 
@@ -242,12 +242,12 @@ pub(super) struct Entries(pub(super) Map<Json>);
 impl Read for Entries {
     const EXPECTED: &'static str = "an object";
 
-    fn from_null() -> ReadResult<Self> {
+    fn from_null() -> Fit<Self> {
         Ok(Self(Map::new()))
     }
 
-    fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<ReadResult<Self>, A::Error> {
-        read_knowing(map, FREQUENT).map(|read| read.map(Self))
+    fn from_object(fields: Fields<'_, '_>) -> Result<Fit<Self>, NotJson> {
+        read_knowing(fields, FREQUENT).map(|read| read.map(Self))
     }
 }
 

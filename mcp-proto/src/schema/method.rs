@@ -38,6 +38,14 @@ use super::write::{Projection, WriteAt};
 pub trait Params:
     WriteAt + Serialize + DeserializeOwned + Clone + Debug + PartialEq + Send + Sync + 'static
 {
+    /// Decodes the parameters from JSON text.
+    ///
+    /// # Errors
+    /// If the text is not valid JSON, or has a value of the wrong type.
+    fn from_json(text: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(text)
+    }
+
     /// Metadata of the message: `_meta`.
     fn meta(&self) -> &Meta;
 
@@ -61,6 +69,14 @@ pub trait Params:
 
 /// The result of a request.
 pub trait ResultFields: WriteAt + Serialize + DeserializeOwned + Clone + Debug + PartialEq + 'static {
+    /// Decodes the result from JSON text.
+    ///
+    /// # Errors
+    /// If the text is not valid JSON, or has a value of the wrong type.
+    fn from_json(text: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(text)
+    }
+
     /// Metadata of the result: `_meta`.
     fn meta(&self) -> &Meta;
 

@@ -34,18 +34,19 @@
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
+use core::fmt;
 
-use serde::de::MapAccess;
 use serde::ser::SerializeMap;
 
 use super::map::Extra;
-use super::read::{Fields, Read, ReadResult, UnexpectedJson};
-use super::write::{Projection, Viewed, WriteAt};
+use super::read::{Fields, Fit, Read, ReadResult, Reason};
+use super::write::{Projection, WriteAt};
+use crate::rpc::reader::NotJson;
 
 /// A type made by [`object!`].
 pub(crate) trait Object: Sized {
     /// Reads the object from its remaining fields.
-    fn read_fields<'de, A: MapAccess<'de>>(fields: Fields<'de, A>) -> Result<ReadResult<Self>, A::Error>;
+    fn read_fields(fields: Fields<'_, '_>) -> Result<Fit<Self>, NotJson>;
 
     /// Writes the type's own fields and unknown ones.
     fn write_own<M: SerializeMap>(&self, view: Projection, map: &mut M) -> Result<(), M::Error>;
@@ -55,7 +56,7 @@ pub(crate) trait Object: Sized {
 }
 
 impl<T: Object> Object for Box<T> {
-    fn read_fields<'de, A: MapAccess<'de>>(fields: Fields<'de, A>) -> Result<ReadResult<Self>, A::Error> {
+    fn read_fields(fields: Fields<'_, '_>) -> Result<Fit<Self>, NotJson> {
         Ok(T::read_fields(fields)?.map(Self::new))
     }
 
@@ -92,16 +93,14 @@ impl<T: Read + WriteAt> Optional for Vec<T> {
 pub(crate) struct ReadState {
     pub(crate) extra: Extra,
     /// The first error that keeps the object from being read.
-    pub(crate) error: Option<Box<str>>,
-    /// Whether the field with the constant value has been read.
-    pub(crate) has_tag: bool,
+    error: Option<Reason>,
 }
 
 impl ReadState {
     pub(crate) fn required<T>(&mut self, slot: &mut Option<T>, name: &'static str, read: ReadResult<T>) {
         match read {
             Ok(value) => *slot = Some(value),
-            Err(unexpected) => self.reject(name, unexpected),
+            Err(unexpected) => self.reject(name, format_args!("{unexpected}")),
         }
     }
 
@@ -115,7 +114,7 @@ impl ReadState {
     pub(crate) fn strict<T>(&mut self, slot: &mut T, name: &'static str, read: ReadResult<T>) {
         match read {
             Ok(value) => *slot = value,
-            Err(unexpected) => self.reject(name, unexpected),
+            Err(unexpected) => self.reject(name, format_args!("{unexpected}")),
         }
     }
 
@@ -126,34 +125,33 @@ impl ReadState {
         read: ReadResult<alloc::string::String>,
     ) {
         match read {
-            Ok(value) if value == expected => self.has_tag = true,
-            Ok(value) => self.reject(name, UnexpectedJson::scalar(&value, &format!("`{expected}`"))),
-            Err(unexpected) => self.reject(name, unexpected),
+            Ok(value) if value == expected => {}
+            Ok(_) => self.reject(name, format_args!("expected `{expected}`")),
+            Err(unexpected) => self.reject(name, format_args!("{unexpected}")),
         }
     }
 
     #[cold]
-    fn reject(&mut self, name: &'static str, unexpected: UnexpectedJson) {
-        self.error.get_or_insert_with(|| format!("`{name}`: {unexpected}").into());
-        self.extra.push(name, unexpected.json);
+    fn reject(&mut self, name: &'static str, reason: fmt::Arguments<'_>) {
+        self.error.get_or_insert_with(|| format!("`{name}`: {reason}").into());
     }
 
-    /// The reason why the object cannot be read; `missing` is the first missing field.
+    /// The value of a required field.
+    pub(crate) fn take<T>(&mut self, slot: Option<T>, name: &'static str) -> Option<T> {
+        if slot.is_none() {
+            self.error.get_or_insert_with(|| format!("`{name}` is missing").into());
+        }
+        slot
+    }
+
+    /// The reason why the object cannot be read.
     #[cold]
-    pub(crate) fn reason(&mut self, missing: Option<&'static str>) -> Box<str> {
-        let lacks = |name| format!("`{name}` is missing").into();
-        self.error.take().or(missing.map(lacks)).unwrap_or_default()
+    pub(crate) fn into_reason(self) -> Reason {
+        self.error.unwrap_or_default()
     }
-}
 
-pub(crate) fn checked<T: WriteAt, E: AsRef<str>>(
-    read: ReadResult<T>,
-    check: fn(&T) -> Result<(), E>,
-) -> ReadResult<T> {
-    let value = read?;
-    match check(&value) {
-        Ok(()) => Ok(value),
-        Err(expected) => Err(UnexpectedJson::scalar(&Viewed(&value, Projection::Full), expected.as_ref())),
+    pub(crate) fn is_valid(&self) -> bool {
+        self.error.is_none()
     }
 }
 
@@ -246,6 +244,10 @@ macro_rules! object {
 
     (@envelope $trait:ident $name:ident { $($item:item)* }) => {
         impl $crate::schema::$trait for $name {
+            fn from_json(text: &str) -> Result<Self, serde_json::Error> {
+                $crate::schema::read::read_text(text)
+            }
+
             fn meta(&self) -> &$crate::schema::Meta {
                 &self.meta
             }
@@ -319,15 +321,13 @@ macro_rules! object {
 
         impl $crate::schema::object::Object for $name {
             #[allow(unused_imports, unused_mut, unused_variables)]
-            fn read_fields<'de, A: serde::de::MapAccess<'de>>(
-                mut fields: $crate::schema::read::Fields<'de, A>,
-            ) -> Result<$crate::schema::read::ReadResult<Self>, A::Error> {
-                use $crate::schema::object::Optional as _;
-
+            fn read_fields(
+                mut fields: $crate::schema::read::Fields<'_, '_>,
+            ) -> Result<$crate::schema::read::Fit<Self>, $crate::rpc::reader::NotJson> {
                 $( let mut $rname: Option<$rty> = None; )*
                 $( let mut $oname: $oty = Default::default(); )*
                 $( let mut $ename: $ety = Default::default(); )*
-                let mut state = $crate::schema::object::ReadState { has_tag: fields.is_decided(), ..Default::default() };
+                let mut state = $crate::schema::object::ReadState::default();
                 while let Some(name) = fields.name()? {
                     match &*name {
                         $( $tag => {
@@ -335,13 +335,11 @@ macro_rules! object {
                             state.tag($tag, $value, read);
                         } )?
                         $( $rwire => {
-                            let read = object!(@required fields $rty $(, $relse)?);
-                            $( let read = $crate::schema::object::checked(read, $rcheck); )?
+                            let read = object!(@required fields $rty [$($rcheck)?] [$($relse)?]);
                             state.required(&mut $rname, $rwire, read);
                         } )*
                         $( $owire => {
-                            let read = object!(@read fields $oty $(, $onull)?);
-                            $( let read = $crate::schema::object::checked(read, $ocheck); )?
+                            let read = object!(@read fields $oty [$($ocheck)?] [$($onull)?]);
                             object!(@place state $oname $owire read $($otype)?);
                         } )*
                         $( $ewire => {
@@ -355,25 +353,13 @@ macro_rules! object {
                     }
                 }
                 $( $( let $rname = $rname.or_else(|| Some($relse())); )? )*
-                match (state.error.is_none(), $($rname,)*) {
+                $( let $rname = state.take($rname, $rwire); )*
+                match (state.is_valid(), $($rname,)*) {
                     (true, $(Some($rname),)*) => Ok(Ok(Self {
                         $($rname,)* $($oname,)* $($ename,)*
                         extra: state.extra,
                     })),
-                    (_, $($rname,)*) => {
-                        let mut text = $crate::schema::read::JsonText::object();
-                        let mut missing = None;
-                        $( if state.has_tag { text.entry($tag, $value) } )?
-                        $( match &$rname {
-                            Some(value) => text.entry($rwire, value),
-                            None => missing = missing.or(Some($rwire)),
-                        } )*
-                        $( if !$oname.is_absent() { text.entry($owire, &$oname) } )*
-                        $( if !$ename.is_absent() { text.entry($ewire, &$ename) } )*
-                        let reason = state.reason(missing);
-                        state.extra.iter().for_each(|(name, value)| text.entry(name, value));
-                        Ok(Err(text.finish(reason)))
-                    }
+                    _ => Ok(Err(state.into_reason())),
                 }
             }
 
@@ -429,10 +415,10 @@ macro_rules! object {
         impl $crate::schema::read::Read for $name {
             const EXPECTED: &'static str = "an object";
 
-            fn from_map<'de, A: serde::de::MapAccess<'de>>(
-                map: A,
-            ) -> Result<$crate::schema::read::ReadResult<Self>, A::Error> {
-                $crate::schema::object::Object::read_fields($crate::schema::read::Fields::new(map))
+            fn from_object(
+                fields: $crate::schema::read::Fields<'_, '_>,
+            ) -> Result<$crate::schema::read::Fit<Self>, $crate::rpc::reader::NotJson> {
+                $crate::schema::object::Object::read_fields(fields)
             }
         }
 
@@ -488,13 +474,19 @@ macro_rules! object {
     };
     (@default $name:ident { $($required:ident)+ }) => {};
 
-    (@required $fields:ident $ty:ty) => { $fields.value::<$ty>()? };
-    (@required $fields:ident $ty:ty, $else:ident) => {
+    (@required $fields:ident $ty:ty [$check:ident] [$else:ident]) => {
+        $fields
+            .checked::<Option<$ty>, _>(|value| value.as_ref().map_or(Ok(()), $check))?
+            .map(|value| value.unwrap_or_else($else))
+    };
+    (@required $fields:ident $ty:ty [] []) => { $fields.value::<$ty>()? };
+    (@required $fields:ident $ty:ty [] [$else:ident]) => {
         $fields.value::<Option<$ty>>()?.map(|value| value.unwrap_or_else($else))
     };
 
-    (@read $fields:ident $ty:ty) => { $fields.value::<$ty>()? };
-    (@read $fields:ident $ty:ty, kept) => { $fields.value()?.map(Some) };
+    (@read $fields:ident $ty:ty [$check:ident] []) => { $fields.checked::<$ty, _>($check)? };
+    (@read $fields:ident $ty:ty [] []) => { $fields.value::<$ty>()? };
+    (@read $fields:ident $ty:ty [] [kept]) => { $fields.value()?.map(Some) };
 
     (@place $state:ident $slot:ident $wire:literal $read:ident) => { $state.optional(&mut $slot, $wire, $read) };
     (@place $state:ident $slot:ident $wire:literal $read:ident strict) => { $state.strict(&mut $slot, $wire, $read) };
@@ -562,12 +554,12 @@ macro_rules! names {
         impl $crate::schema::read::Read for $name {
             const EXPECTED: &'static str = concat!("one of", $(" `", $wire, "`"),*);
 
-            fn from_text(name: &str) -> $crate::schema::read::ReadResult<Self> {
-                Self::parse(name).ok_or_else(|| $crate::schema::read::UnexpectedJson::scalar(name, Self::EXPECTED))
+            fn from_text(name: alloc::borrow::Cow<'_, str>) -> $crate::schema::read::Fit<Self> {
+                Self::parse(&name).map_or_else(|| $crate::schema::read::expected(Self::EXPECTED), Ok)
             }
         }
 
-        $crate::schema::write::serde_impls!($name);
+        $crate::schema::write::text_impls!($name);
     };
 }
 pub(crate) use names;

@@ -3,14 +3,14 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use serde::de::{Deserializer, MapAccess};
 use serde::ser::Serializer;
 
 use super::json::{Json, Number};
 use super::object::{Object as _, from_variants, names, object};
-use super::read::{Fields, Read, ReadResult, read_or_keep};
+use super::read::{Fields, Fit, Read, ReadResult, UnexpectedJson};
 use super::revision::Revision;
 use super::write::{Projection, WriteAt, serde_impls};
+use crate::rpc::reader::NotJson;
 
 object! {
     /// A text field.
@@ -205,9 +205,8 @@ from_variants!(MultiSelectItems { Untitled(UntitledItems), Titled(TitledItems) }
 impl Read for MultiSelectItems {
     const EXPECTED: &'static str = "an object";
 
-    fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<ReadResult<Self>, A::Error> {
-        let mut fields = Fields::new(map);
-        match fields.decide(|name| (name == "anyOf").then_some(()))? {
+    fn from_object(fields: Fields<'_, '_>) -> Result<Fit<Self>, NotJson> {
+        match fields.look(|name| (name == "anyOf").then_some(()))? {
             Some(()) => Ok(TitledItems::read_fields(fields)?.map(Self::Titled)),
             None => Ok(UntitledItems::read_fields(fields)?.map(Self::Untitled)),
         }
@@ -270,23 +269,19 @@ names! {
 impl Read for PrimitiveSchema {
     const EXPECTED: &'static str = "an object";
 
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ReadResult<Self>, D::Error> {
-        read_or_keep(deserializer, Self::Unknown)
+    fn or_keep(unexpected: UnexpectedJson) -> ReadResult<Self> {
+        Ok(Self::Unknown(unexpected.json))
     }
 
-    fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<ReadResult<Self>, A::Error> {
-        let mut fields = Fields::new(map);
-        // The names of all fields determine the kind; forms are small, so buffering them is cheap.
+    fn from_object(fields: Fields<'_, '_>) -> Result<Fit<Self>, NotJson> {
+        // The names of all fields determine the kind.
         let (mut values, mut options) = (false, false);
-        fields.decide::<()>(|name| {
+        fields.look::<()>(|name| {
             values |= name == "enum";
             options |= name == "oneOf";
             None
         })?;
-        let kind = match fields.buffered("type") {
-            Some(kind) => kind?,
-            None => return fields.into_unexpected("`type` is missing").map(Err),
-        };
+        let Some(kind) = fields.look_at("type")? else { return Ok(Err("`type` is missing".into())) };
         match kind {
             Ok(FieldType::String) if options => {
                 Ok(TitledEnumSchema::read_fields(fields)?.map(Self::TitledEnum))
@@ -298,7 +293,7 @@ impl Read for PrimitiveSchema {
             }
             Ok(FieldType::Boolean) => Ok(BooleanSchema::read_fields(fields)?.map(Self::Boolean)),
             Ok(FieldType::Array) => Ok(MultiSelectSchema::read_fields(fields)?.map(Self::MultiSelect)),
-            Err(unexpected) => fields.into_unexpected(unexpected.reason).map(Err),
+            Err(UnexpectedJson { reason, .. }) => Ok(Err(reason)),
         }
     }
 }

@@ -4,7 +4,6 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use serde::de::{Deserializer, MapAccess};
 use serde::ser::Serializer;
 
 use super::content::Annotations;
@@ -13,8 +12,9 @@ use super::json::Json;
 use super::list::List;
 use super::meta::Meta;
 use super::object::{Object as _, from_variants, object};
-use super::read::{Fields, Read, ReadResult, read_or_keep};
+use super::read::{Fields, Fit, Read, ReadResult, UnexpectedJson};
 use super::write::{Projection, WriteAt, serde_impls};
+use crate::rpc::reader::NotJson;
 use crate::schema::{Icon, PaginatedParams};
 
 /// The parameters of `resources/list`.
@@ -272,13 +272,12 @@ impl Read for ResourceContents {
     const EXPECTED: &'static str = "an object";
     const LIST_MAY_BE_NULL: bool = true;
 
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ReadResult<Self>, D::Error> {
-        read_or_keep(deserializer, Self::Unknown)
+    fn or_keep(unexpected: UnexpectedJson) -> ReadResult<Self> {
+        Ok(Self::Unknown(unexpected.json))
     }
 
-    fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<ReadResult<Self>, A::Error> {
-        let mut fields = Fields::new(map);
-        let kind = fields.decide(|name| match name {
+    fn from_object(fields: Fields<'_, '_>) -> Result<Fit<Self>, NotJson> {
+        let kind = fields.look(|name| match name {
             "text" => Some(ContentsKind::Text),
             "blob" => Some(ContentsKind::Blob),
             _ => None,
@@ -286,7 +285,7 @@ impl Read for ResourceContents {
         match kind {
             Some(ContentsKind::Text) => Ok(TextResourceContents::read_fields(fields)?.map(Self::Text)),
             Some(ContentsKind::Blob) => Ok(BlobResourceContents::read_fields(fields)?.map(Self::Blob)),
-            None => fields.into_unexpected("neither `text` nor `blob`").map(Err),
+            None => Ok(Err("neither `text` nor `blob`".into())),
         }
     }
 }

@@ -1,14 +1,14 @@
 //! The `resultType` of results.
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use core::fmt;
 
-use serde::de;
 use serde::ser::Serializer;
 
-use super::read::{Read, ReadResult, peek};
-use super::write::{Projection, WriteAt, serde_impls};
-use crate::rpc::{Raw, find_members};
+use super::read::{Fit, Read, peek};
+use super::write::{Projection, WriteAt, text_impls};
+use crate::rpc::Raw;
 
 /// Kind of a result: its `resultType`.
 ///
@@ -46,8 +46,8 @@ impl fmt::Display for ResultType {
 impl Read for ResultType {
     const EXPECTED: &'static str = "a string";
 
-    fn from_text(name: &str) -> ReadResult<Self> {
-        Ok(match name {
+    fn from_text(name: Cow<'_, str>) -> Fit<Self> {
+        Ok(match &*name {
             "complete" => Self::Complete,
             "input_required" => Self::InputRequired,
             "task" => Self::Task,
@@ -62,7 +62,7 @@ impl WriteAt for ResultType {
     }
 }
 
-serde_impls!(ResultType);
+text_impls!(ResultType);
 
 impl ResultType {
     /// Reads the kind of the result `raw` without decoding the rest; reading stops at `resultType`.
@@ -70,11 +70,7 @@ impl ResultType {
     /// # Errors
     /// If it is not an object, or its `resultType` is not a string.
     pub fn from_result(raw: &Raw) -> Result<Self, serde_json::Error> {
-        let [kind] = find_members(raw.as_bytes(), ["resultType"]);
-        match kind.and_then(|kind| raw.as_bytes().get(kind)) {
-            Some(b"\"complete\"") => Ok(Self::Complete),
-            _ => result_type(raw.as_str()),
-        }
+        result_type(raw.as_str())
     }
 }
 
@@ -91,8 +87,5 @@ impl ResultType {
 /// # Errors
 /// If `text` is not an object, or its `resultType` is not a string.
 pub fn result_type(text: &str) -> Result<ResultType, serde_json::Error> {
-    match peek(text, "resultType")? {
-        Some(kind) => kind.map_err(de::Error::custom),
-        None => Ok(ResultType::Complete),
-    }
+    Ok(peek(text, "resultType")?.unwrap_or(ResultType::Complete))
 }

@@ -6,7 +6,6 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::slice;
 
-use serde::de::{Deserializer, MapAccess, SeqAccess};
 use serde::ser::Serializer;
 
 use super::content::{AudioContent, ContentBlock, ImageContent, Role, TextContent, stand_in, tagged};
@@ -14,11 +13,12 @@ use super::json::{Json, Number};
 use super::list::List;
 use super::meta::Meta;
 use super::object::{Object as _, from_variants, names, object};
-use super::read::{Fields, Read, ReadResult, UnexpectedJson};
+use super::read::{Fields, Fit, Read, ReadResult, UnexpectedJson};
 use super::revision::Revision;
 use super::tasks::legacy::TaskMetadata;
 use super::tools::{Tool, may_be_structured};
 use super::write::{Projection, WriteAt, serde_impls};
+use crate::rpc::reader::{NotJson, Reader};
 
 object! {
     /// The parameters of `sampling/createMessage`.
@@ -345,13 +345,11 @@ impl From<String> for SamplingContent {
 impl Read for SamplingContent {
     const EXPECTED: &'static str = "an object or a list";
 
-    fn from_map<'de, A: MapAccess<'de>>(map: A) -> Result<ReadResult<Self>, A::Error> {
-        let block = SamplingBlock::from_map(map)?;
-        Ok(Ok(Self::One(block.unwrap_or_else(|unexpected| SamplingBlock::Unknown(unexpected.json)))))
-    }
-
-    fn from_seq<'de, A: SeqAccess<'de>>(seq: A) -> Result<ReadResult<Self>, A::Error> {
-        Vec::from_seq(seq).map(|read| read.map(Self::Many))
+    fn read(reader: &mut Reader<'_>) -> Result<ReadResult<Self>, NotJson> {
+        match reader.first_byte()? {
+            b'{' => SamplingBlock::read(reader).map(|read| read.map(Self::One)),
+            _ => Vec::read(reader).map(|read| read.map(Self::Many)),
+        }
     }
 }
 

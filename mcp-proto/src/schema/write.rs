@@ -138,20 +138,45 @@ macro_rules! plain {
 
 plain!(str String bool i64 u64 Id);
 
-/// Implements `Serialize`, which writes everything, and `Deserialize`, which fails for an unexpected value.
+/// Implements `Serialize`, which writes everything, and `Deserialize`, which fails for an unexpected value, for types that
+/// are objects or lists. `Deserialize` needs a deserializer that keeps JSON text: one of serde_json.
 macro_rules! serde_impls {
     ($($type:ty),*) => { $(
-        impl serde::Serialize for $type {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                $crate::schema::write::WriteAt::write(self, $crate::schema::write::Projection::Full, serializer)
-            }
-        }
+        $crate::schema::write::serialize_impl!($type);
 
         impl<'de> serde::Deserialize<'de> for $type {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                <Self as $crate::schema::read::Read>::read(deserializer)?.map_err(serde::de::Error::custom)
+                let json = $crate::schema::Json::deserialize(deserializer)?;
+                $crate::schema::read::read_text(json.as_str()).map_err(serde::de::Error::custom)
             }
         }
     )* };
 }
 pub(crate) use serde_impls;
+
+/// Implements `Serialize` and `Deserialize` for a type that is a string in every format.
+macro_rules! text_impls {
+    ($type:ty) => {
+        $crate::schema::write::serialize_impl!($type);
+
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = alloc::string::String::deserialize(deserializer)?;
+                $crate::schema::read::Read::from_text(text.into()).map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+pub(crate) use text_impls;
+
+macro_rules! serialize_impl {
+    ($type:ty) => {
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let full = $crate::schema::write::Projection::Full;
+                $crate::schema::write::WriteAt::write(self, full, serializer)
+            }
+        }
+    };
+}
+pub(crate) use serialize_impl;

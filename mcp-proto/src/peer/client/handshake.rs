@@ -6,7 +6,6 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::rpc::{ErrorObject, Raw, code, decode_member, read_members};
@@ -17,28 +16,46 @@ use crate::schema::{
 use super::{ConnectError, ConnectStep, EraPolicy};
 use crate::peer::Leniency;
 
-#[derive(Deserialize)]
+/// The members of an answer that are read, by the names of either era.
 struct Fields<'a> {
-    #[serde(borrow, rename = "resultType")]
-    result_type: Option<&'a RawValue>,
-    #[serde(borrow, rename = "supportedVersions")]
-    supported_versions: Option<&'a RawValue>,
-    #[serde(borrow, rename = "protocolVersion")]
-    protocol_version: Option<&'a RawValue>,
-    #[serde(borrow)]
-    capabilities: Option<&'a RawValue>,
-    #[serde(borrow, rename = "serverInfo")]
-    server_info: Option<&'a RawValue>,
-    #[serde(borrow)]
-    instructions: Option<&'a RawValue>,
-    #[serde(borrow, rename = "_meta")]
-    meta: Option<&'a RawValue>,
+    result_type: Option<&'a str>,
+    supported_versions: Option<&'a str>,
+    protocol_version: Option<&'a str>,
+    capabilities: Option<&'a str>,
+    server_info: Option<&'a str>,
+    instructions: Option<&'a str>,
+    meta: Option<&'a str>,
 }
 
 impl<'a> Fields<'a> {
-    /// Reads an object. Serde would otherwise accept an array as members in order.
     fn read(raw: &'a Raw) -> Option<Self> {
-        raw.as_str().starts_with('{').then(|| raw.decode().ok()).flatten()
+        const NAMES: [&str; 7] = [
+            "resultType",
+            "supportedVersions",
+            "protocolVersion",
+            "capabilities",
+            "serverInfo",
+            "instructions",
+            "_meta",
+        ];
+        let [
+            result_type,
+            supported_versions,
+            protocol_version,
+            capabilities,
+            server_info,
+            instructions,
+            meta,
+        ] = read_members(raw.as_str(), NAMES).ok()?;
+        Some(Self {
+            result_type,
+            supported_versions,
+            protocol_version,
+            capabilities,
+            server_info,
+            instructions,
+            meta,
+        })
     }
 }
 
@@ -52,7 +69,7 @@ pub(crate) struct ServerDescription {
 
 impl ServerDescription {
     fn read(fields: &Fields<'_>) -> Self {
-        let nested = fields.meta.and_then(|meta| read_members(meta.get(), [meta::SERVER_INFO]).ok());
+        let nested = fields.meta.and_then(|meta| read_members(meta, [meta::SERVER_INFO]).ok());
         Self {
             implementation: nested
                 .and_then(|[info]| decode_member(info))
@@ -110,7 +127,7 @@ pub(crate) fn read_discover(result: &Raw) -> Option<DiscoverAnswer> {
         return None;
     }
     let versions: Vec<&RawValue> = decode_member(fields.supported_versions)?;
-    let versions = versions.into_iter().filter_map(|version| decode_member(Some(version))).collect();
+    let versions = versions.into_iter().filter_map(|version| decode_member(Some(version.get()))).collect();
     Some(DiscoverAnswer { versions, server: Box::new(ServerDescription::read(&fields)) })
 }
 
@@ -218,7 +235,7 @@ fn required_capabilities(data: Option<&Raw>) -> Option<(Vec<String>, String)> {
     //= C1.11 "MissingRequiredClientCapability (`data.requiredCapabilities`)"
     let [required] = read_members(data?.as_str(), ["requiredCapabilities"]).ok()?;
     let map: BTreeMap<String, &RawValue> = decode_member(required)?;
-    Some((map.into_keys().collect(), required?.get().into()))
+    Some((map.into_keys().collect(), required?.into()))
 }
 
 /// Whether capabilities include all of these top-level entries.

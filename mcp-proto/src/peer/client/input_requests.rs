@@ -79,8 +79,10 @@ impl RawInputRequests {
         if entries.count > most {
             return Err(InputRequestsError::TooMany { asked: entries.count });
         }
-        let asked =
-            entries.entries.into_iter().map(|(key, value)| RawInputRequest::read(key, &raw.part(value)));
+        let asked = entries
+            .entries
+            .into_iter()
+            .map(|(key, value)| RawInputRequest::read(key, &raw.part(value.get())));
         asked.collect::<Result<_, _>>().map(Self).map_err(malformed)
     }
 }
@@ -128,7 +130,7 @@ impl RawInputRequest {
     pub(super) fn read(key: String, raw: &Raw) -> Result<Self, String> {
         let request: Request<'_> =
             raw.decode().map_err(|error| alloc::format!("the input request {key:?}: {error}"))?;
-        let params = request.params.map(|params| raw.part(params));
+        let params = request.params.map(|params| raw.part(params.get()));
         Ok(Self { key, method: request.method, params })
     }
 }

@@ -3,6 +3,7 @@
 use alloc::string::{String, ToString};
 
 use crate::rpc::Raw;
+use crate::schema::Params;
 
 /// The size in bytes of parameters.
 pub(super) fn bytes_of(params: Option<&Raw>) -> usize {
@@ -10,9 +11,9 @@ pub(super) fn bytes_of(params: Option<&Raw>) -> usize {
 }
 
 /// Decodes a notification's parameters, or returns why they are invalid.
-pub(super) fn decode<'a, T: serde::Deserialize<'a>>(params: Option<&'a Raw>) -> Result<T, String> {
+pub(super) fn decode<P: Params>(params: Option<&Raw>) -> Result<P, String> {
     match params {
-        Some(params) => params.decode().map_err(|error| error.to_string()),
+        Some(params) => P::from_json(params.as_str()).map_err(|error| error.to_string()),
         None => Err("it has no parameters".into()),
     }
 }

@@ -18,17 +18,11 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
-use core::fmt;
-
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
 
 use crate::rpc::{ErrorObject, Id, JsonStr, Raw, code, decode_member, read_members};
 use crate::schema::{
     ClientCapabilities, Direction, Discover, Era, Implementation, Initialize, LoggingLevel, Method,
-    MethodInfo, Ping, Revision, UnsupportedVersionData,
+    MethodInfo, Ping, Revision, UnsupportedVersionData, meta,
 };
 
 use super::event::RequestContext;
@@ -65,37 +59,44 @@ pub(super) enum BatchPosition {
     Batch,
 }
 
-#[derive(Deserialize)]
-struct Params<'a> {
-    #[serde(borrow, rename = "_meta", deserialize_with = "by_name")]
-    #[serde(default)]
-    meta: MetaKeys<'a>,
-}
-
-#[derive(Deserialize, Default)]
+/// The values of the protocol's keys in a `_meta`.
+#[derive(Default)]
 struct MetaKeys<'a> {
-    #[serde(borrow, rename = "io.modelcontextprotocol/protocolVersion")]
-    version: Option<&'a RawValue>,
-    #[serde(borrow, rename = "io.modelcontextprotocol/clientCapabilities")]
-    capabilities: Option<&'a RawValue>,
-    #[serde(borrow, rename = "io.modelcontextprotocol/clientInfo")]
-    info: Option<&'a RawValue>,
-    #[serde(borrow, rename = "io.modelcontextprotocol/logLevel")]
-    level: Option<&'a RawValue>,
-    #[serde(borrow, rename = "progressToken")]
-    progress: Option<&'a RawValue>,
+    version: Option<&'a str>,
+    capabilities: Option<&'a str>,
+    info: Option<&'a str>,
+    level: Option<&'a str>,
+    progress: Option<&'a str>,
 }
 
-impl MetaKeys<'_> {
+impl<'a> MetaKeys<'a> {
+    const NAMES: [&'static str; 5] = [
+        meta::PROTOCOL_VERSION,
+        meta::CLIENT_CAPABILITIES,
+        meta::CLIENT_INFO,
+        meta::LOG_LEVEL,
+        meta::PROGRESS_TOKEN,
+    ];
+
+    /// Reads them from an object, or none from `null`.
+    fn read(meta: &'a str) -> Result<Self, ErrorObject> {
+        if meta == "null" {
+            return Ok(Self::default());
+        }
+        let [version, capabilities, info, level, progress] = read_members(meta, Self::NAMES)
+            .map_err(|error| invalid_params(format!("the parameters cannot be read: {error} in _meta")))?;
+        Ok(Self { version, capabilities, info, level, progress })
+    }
+
     /// The length of all values in bytes.
     fn bytes(&self) -> usize {
         let values = [self.version, self.capabilities, self.info, self.level, self.progress];
-        values.into_iter().flatten().fold(0, |sum, value| sum.saturating_add(value.get().len()))
+        values.into_iter().flatten().fold(0, |sum, value| sum.saturating_add(value.len()))
     }
 
     /// The length of the progress token.
     fn progress_bytes(&self) -> usize {
-        self.progress.map_or(0, |token| token.get().len())
+        self.progress.map_or(0, str::len)
     }
 
     /// Whether there is no key but the progress token's.
@@ -107,7 +108,7 @@ impl MetaKeys<'_> {
 /// The `_meta` of a request, of which the protocol's keys are read.
 #[derive(Default)]
 struct RequestMeta<'a> {
-    /// Its text, if a later request can be compared with it.
+    /// Its text.
     text: Option<&'a str>,
     keys: MetaKeys<'a>,
     progress_token: Option<Id>,
@@ -116,32 +117,14 @@ struct RequestMeta<'a> {
 }
 
 impl<'a> RequestMeta<'a> {
-    fn new(text: Option<&'a str>, keys: MetaKeys<'a>) -> Self {
-        Self { text, progress_token: decode_member(keys.progress), stored_bytes: keys.bytes(), keys }
-    }
-}
-
-/// Reads an object's members, or none from `null`. Serde would otherwise accept an array as members in order.
-fn by_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MetaKeys<'de>, D::Error> {
-    struct MetaKeysVisitor;
-
-    impl<'de> Visitor<'de> for MetaKeysVisitor {
-        type Value = MetaKeys<'de>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object in _meta")
-        }
-
-        fn visit_unit<E>(self) -> Result<MetaKeys<'de>, E> {
-            Ok(MetaKeys::default())
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<MetaKeys<'de>, A::Error> {
-            MetaKeys::deserialize(MapAccessDeserializer::new(map))
+    fn new(text: &'a str, keys: MetaKeys<'a>) -> Self {
+        Self {
+            text: Some(text),
+            progress_token: decode_member(keys.progress),
+            stored_bytes: keys.bytes(),
+            keys,
         }
     }
-
-    deserializer.deserialize_any(MetaKeysVisitor)
 }
 
 /// The decoded sender of the last modern request of a connection: the next one most likely has the same, which then
@@ -179,7 +162,7 @@ impl SenderInfo {
     }
 
     fn texts<'a>(keys: &MetaKeys<'a>) -> [&'a str; 4] {
-        [keys.version, keys.capabilities, keys.info, keys.level].map(|raw| raw.map_or("", RawValue::get))
+        [keys.version, keys.capabilities, keys.info, keys.level].map(Option::unwrap_or_default)
     }
 
     fn matches_keys(&self, keys: &MetaKeys<'_>) -> bool {
@@ -203,7 +186,7 @@ impl SenderInfo {
         };
         let log_level = match (keys.level, decode_member::<LoggingLevel>(keys.level)) {
             //= S8.18 "bad level → -32602 (SHOULD)"
-            (Some(level), None) => return Err(invalid_params(format!("{} is not a log level", level.get()))),
+            (Some(level), None) => return Err(invalid_params(format!("{level} is not a log level"))),
             (_, level) => level,
         };
         Ok(Self {
@@ -269,7 +252,7 @@ pub(super) fn admit(
     place: BatchPosition,
 ) -> Result<AdmittedRequest, ErrorObject> {
     let known = last.as_deref().and_then(Option::as_deref);
-    let request = match find_meta(known, params, meta) {
+    let request = match find_meta(known, params, meta)? {
         FoundMeta::Known { progress_token, token_bytes } => {
             let stored_bytes = token_bytes.saturating_add(known.map_or(0, |known| known.bytes));
             match known.and_then(|known| known.sender.as_ref()) {
@@ -279,8 +262,7 @@ pub(super) fn admit(
             }
         }
         FoundMeta::Absent => RequestMeta::default(),
-        FoundMeta::Other(meta) => RequestMeta::new(Some(meta), keys(params, Some(meta))?),
-        FoundMeta::Unclear => RequestMeta::new(None, keys(params, None)?),
+        FoundMeta::Other(meta) => RequestMeta::new(meta, MetaKeys::read(meta)?),
     };
     let keys = &request.keys;
     let modern = keys.version.is_some() || (keys.capabilities.is_some() && session.is_none());
@@ -325,26 +307,6 @@ pub(super) fn admit(
 
 fn modern_in_batch() -> ErrorObject {
     ErrorObject::new(code::INVALID_REQUEST, "the revision of this request has no batches")
-}
-
-/// The values of the protocol's keys in `_meta`.
-fn keys<'a>(params: Option<&'a Raw>, meta: Option<&'a str>) -> Result<MetaKeys<'a>, ErrorObject> {
-    let Some(params) = params else { return Ok(MetaKeys::default()) };
-    // An error in `_meta` is reported at its position in the parameters, as on every transport.
-    if let Some(Ok(keys)) = meta.map(|meta| by_name(&mut serde_json::Deserializer::from_str(meta))) {
-        return Ok(keys);
-    }
-    // Serde would accept an array as members in order.
-    if !params.as_bytes().starts_with(b"{") {
-        return Err(invalid_params("the parameters are not an object"));
-    }
-    match params.decode::<Params<'_>>() {
-        Ok(Params { meta }) => Ok(meta),
-        Err(error) => {
-            let code = if error.is_data() { code::INVALID_PARAMS } else { code::PARSE_ERROR };
-            Err(ErrorObject::new(code, format!("the parameters cannot be read: {error}")))
-        }
-    }
 }
 
 fn version_of(params: &Raw) -> Option<String> {
@@ -418,11 +380,9 @@ fn find_method(
 
 //= S1.4 "Missing required `_meta` field → -32602"
 fn missing_key_error(keys: &MetaKeys<'_>) -> ErrorObject {
-    let version = (crate::schema::meta::PROTOCOL_VERSION, decode_member::<String>(keys.version).is_some());
-    let capabilities = (
-        crate::schema::meta::CLIENT_CAPABILITIES,
-        decode_member::<ClientCapabilities>(keys.capabilities).is_some(),
-    );
+    let version = (meta::PROTOCOL_VERSION, decode_member::<String>(keys.version).is_some());
+    let capabilities =
+        (meta::CLIENT_CAPABILITIES, decode_member::<ClientCapabilities>(keys.capabilities).is_some());
     let mut text = String::from("missing or invalid in _meta:");
     for (name, _) in [version, capabilities].into_iter().filter(|(_, present)| !present) {
         text.push(' ');

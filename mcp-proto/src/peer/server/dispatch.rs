@@ -9,8 +9,8 @@ use crate::peer::{AnyResult, InboundId, InsertError, Leniency, Outbox, Strictnes
 use crate::rpc::{ErrorObject, Id, Raw, Request, Text, code, write};
 use crate::schema::{
     Discover, DiscoverResult, EmptyResult, Era, Initialize, InitializeParams, InitializeResult, Json, Method,
-    SetLoggingLevel, SetLoggingLevelParams, SubscribeResource, SubscribeResourceParams, SubscriptionsListen,
-    UnsubscribeResource, UnsubscribeResourceParams,
+    Params, SetLoggingLevel, SetLoggingLevelParams, SubscribeResource, SubscribeResourceParams,
+    SubscriptionsListen, UnsubscribeResource, UnsubscribeResourceParams,
 };
 
 use super::admit::{AdmittedRequest, BatchPosition, RequestDetails, admit};
@@ -276,16 +276,13 @@ fn id_bytes(id: &Id) -> usize {
 }
 
 /// Decodes the parameters of a method, or returns an error that says why they are invalid.
-pub(super) fn decode<'a, T: serde::Deserialize<'a>>(
-    method: &str,
-    params: Option<&'a Raw>,
-) -> Result<T, ErrorObject> {
+pub(super) fn decode<P: Params>(method: &str, params: Option<&Raw>) -> Result<P, ErrorObject> {
     //= S1.11 "-32602 params"
     let invalid = |what: alloc::string::String| {
         ErrorObject::new(code::INVALID_PARAMS, alloc::format!("invalid parameters for {method}: {what}"))
     };
     match params {
-        Some(params) => params.decode().map_err(|error| invalid(error.to_string())),
+        Some(params) => P::from_json(params.as_str()).map_err(|error| invalid(error.to_string())),
         None => Err(invalid("there are none".into())),
     }
 }

@@ -1,13 +1,17 @@
 //! The `_meta` of earlier requests: the last one of a connection, or recent ones of a server's clients. The next request
 //! most likely has the same, except for its progress token, and then needs no parsing.
 
+use alloc::format;
 use alloc::sync::Arc;
 #[cfg(all(feature = "std", feature = "http"))]
 use alloc::vec::Vec;
+use core::fmt::Display;
+use core::ops::Range;
 
 use bytes::Bytes;
 
-use crate::rpc::{Id, Raw, check_object, find_members};
+use crate::rpc::reader::{NotJson, Reader};
+use crate::rpc::{ErrorObject, Id, Raw, code};
 use crate::schema::meta;
 
 use super::admit::SenderInfo;
@@ -28,31 +32,31 @@ pub(crate) struct KnownMeta {
 /// Where the parameters of a request have their `_meta`.
 pub(super) enum FoundMeta<'a> {
     /// It is the known one, with this progress token.
-    Known { progress_token: Option<Id>, token_bytes: usize },
-    /// It is another one. The parameters are valid JSON.
+    Known {
+        progress_token: Option<Id>,
+        token_bytes: usize,
+    },
+    /// It is another one.
     Other(&'a str),
-    /// The parameters are valid JSON without `_meta`.
     Absent,
-    /// The parameters must be decoded to tell.
-    Unclear,
 }
 
 impl KnownMeta {
     /// The maximum length in bytes of a stored text.
     const MAX_BYTES: usize = 1024;
 
-    /// Stores a valid `_meta` without escapes in its names, unless it is too long.
+    /// Stores a valid `_meta`, unless it is too long.
     pub(super) fn new(text: &str, bytes: usize, sender: Option<Arc<SenderInfo>>) -> Option<Self> {
         if text.len() > Self::MAX_BYTES {
             return None;
         }
-        let [token] = find_members(text.as_bytes(), [meta::PROGRESS_TOKEN]);
-        let (head, tail) = match &token {
-            Some(token) => (text.get(..token.start)?, text.get(token.end..)?),
-            None => (text, ""),
+        let (token_at, rest) = match token_range(text).ok()? {
+            Some(token) => (Some(token.start), text.get(token.end..)?),
+            None => (None, ""),
         };
-        let text = Bytes::from([head, tail].concat().into_bytes());
-        Some(Self { text, token_at: token.map(|token| token.start), bytes, sender })
+        let head = text.get(..token_at.unwrap_or(text.len()))?;
+        let text = Bytes::from([head, rest].concat().into_bytes());
+        Some(Self { text, token_at, bytes, sender })
     }
 
     /// The whole `_meta`, in memory that all requests with the same one share; `None` if it has a progress token.
@@ -62,17 +66,17 @@ impl KnownMeta {
     }
 
     /// The progress token of `text` and its length, if `text` is this `_meta`.
-    fn match_whole(&self, text: &[u8]) -> Option<Option<(Id, usize)>> {
+    fn match_whole(&self, text: &str) -> Option<Option<(Id, usize)>> {
         let (bytes, token) = self.match_start(text)?;
         (bytes == text.len()).then_some(token)
     }
 
     /// The length and the progress token of the `_meta` at the beginning of `text`, if it is this one. Only the value
     /// of the progress token may differ, so it is as valid as the known one.
-    fn match_start(&self, text: &[u8]) -> Option<(usize, Option<(Id, usize)>)> {
+    fn match_start(&self, text: &str) -> Option<(usize, Option<(Id, usize)>)> {
         let known = &*self.text;
         let (head, tail) = known.split_at_checked(self.token_at.unwrap_or(known.len()))?;
-        let rest = text.strip_prefix(head)?;
+        let rest = text.as_bytes().strip_prefix(head)?;
         let token = match self.token_at {
             Some(_) => Some(leading_token(rest)?),
             None => None,
@@ -100,7 +104,7 @@ impl MetaCache {
 
     /// The entry with the same text, or else the most recently used one, whose sender may be the same.
     pub(crate) fn find(&mut self, meta: &Raw) -> Option<Arc<KnownMeta>> {
-        let matches = |known: &Arc<KnownMeta>| known.match_whole(meta.as_bytes()).is_some();
+        let matches = |known: &Arc<KnownMeta>| known.match_whole(meta.as_str()).is_some();
         if let Some(place) = self.entries.iter().position(matches)
             && let Some(used) = self.entries.get_mut(..=place)
         {
@@ -123,36 +127,72 @@ impl MetaCache {
     }
 }
 
-/// Finds `_meta` in the parameters of a request. `given` is their `_meta` if the transport has found it already; they
-/// are valid JSON then.
+/// Where the progress token lies in a `_meta`.
+fn token_range(meta: &str) -> Result<Option<Range<usize>>, NotJson> {
+    let mut reader = Reader::new(meta);
+    let mut is_first = true;
+    reader.enter(b'{')?;
+    while let Some(name) = reader.name(&mut is_first)? {
+        let start = reader.at();
+        reader.skip()?;
+        if name == meta::PROGRESS_TOKEN {
+            return Ok(Some(start..reader.at()));
+        }
+    }
+    Ok(None)
+}
+
+/// Checks that the parameters of a request are an object of valid JSON, and finds their `_meta`. `given` is that, if the
+/// transport has checked them already.
+///
+/// # Errors
+/// The error to answer with.
 pub(super) fn find_meta<'a>(
     known: Option<&KnownMeta>,
     params: Option<&'a Raw>,
     given: Option<&'a Raw>,
-) -> FoundMeta<'a> {
-    let Some(params) = params else { return FoundMeta::Absent };
+) -> Result<FoundMeta<'a>, ErrorObject> {
+    let Some(params) = params else { return Ok(FoundMeta::Absent) };
     let found_known = |token: Option<(Id, usize)>| {
         let (progress_token, token_bytes) = token.map_or((None, 0), |(id, bytes)| (Some(id), bytes));
         FoundMeta::Known { progress_token, token_bytes }
     };
     if let Some(given) = given {
-        return match known.and_then(|known| known.match_whole(given.as_bytes())) {
+        return Ok(match known.and_then(|known| known.match_whole(given.as_str())) {
             Some(token) => found_known(token),
             None => FoundMeta::Other(given.as_str()),
-        };
+        });
     }
-    let mut token = None;
-    let skip_known = |text: &[u8]| {
-        let (bytes, found) = known?.match_start(text)?;
-        token = Some(found);
-        Some(bytes)
+    let unreadable =
+        |code, what: &dyn Display| ErrorObject::new(code, format!("the parameters cannot be read: {what}"));
+    let mut reader = Reader::new(params.as_str());
+    let mut is_first = true;
+    let mut found = None;
+    let mut find = || {
+        if reader.enter(b'{').is_err() {
+            return Ok(Err(ErrorObject::new(code::INVALID_PARAMS, "the parameters are not an object")));
+        }
+        while let Some(name) = reader.name(&mut is_first)? {
+            if name != "_meta" {
+                reader.skip()?;
+                continue;
+            }
+            let meta = match known.and_then(|known| known.match_start(reader.rest())) {
+                Some((bytes, token)) => {
+                    reader.skip_known(bytes);
+                    found_known(token)
+                }
+                None => FoundMeta::Other(reader.skip()?),
+            };
+            if found.replace(meta).is_some() {
+                return Ok(Err(unreadable(code::INVALID_PARAMS, &"duplicate field `_meta`")));
+            }
+        }
+        reader.end().map(Ok)
     };
-    let found = check_object(params.as_bytes(), "_meta", skip_known);
-    match (found, token) {
-        (None, _) => FoundMeta::Unclear,
-        (Some(None), _) => FoundMeta::Absent,
-        (Some(Some(_)), Some(token)) => found_known(token),
-        (Some(Some(meta)), None) => core::str::from_utf8(meta).map_or(FoundMeta::Unclear, FoundMeta::Other),
+    match find() {
+        Ok(checked) => checked.map(|()| found.unwrap_or(FoundMeta::Absent)),
+        Err(NotJson) => Err(unreadable(code::PARSE_ERROR, &Reader::error(params.as_str()))),
     }
 }
 
@@ -180,7 +220,7 @@ mod tests {
 
     fn token_of(known: &str, text: &str) -> Option<Option<Id>> {
         let known = KnownMeta::new(known, 0, None).unwrap();
-        let (bytes, token) = known.match_start(text.as_bytes())?;
+        let (bytes, token) = known.match_start(text)?;
         assert_eq!(bytes, text.trim_end_matches('!').len());
         Some(token.map(|(id, _)| id))
     }
@@ -213,7 +253,7 @@ mod tests {
         let meta = |client: usize| Raw::new(alloc::format!(r#"{{"client":{client}}}"#)).unwrap();
         let has = |cache: &MetaCache, client: usize| {
             let text = meta(client);
-            cache.entries.iter().any(|known| known.match_whole(text.as_bytes()).is_some())
+            cache.entries.iter().any(|known| known.match_whole(text.as_str()).is_some())
         };
         let mut cache = MetaCache::default();
         assert!(cache.find(&meta(0)).is_none());
@@ -222,7 +262,7 @@ mod tests {
             let known = KnownMeta::new(meta(client).as_str(), 0, Some(Arc::new(sender))).unwrap();
             cache.insert(Arc::new(known));
         }
-        assert!(cache.find(&meta(0)).unwrap().match_whole(meta(0).as_bytes()).is_some());
+        assert!(cache.find(&meta(0)).unwrap().match_whole(meta(0).as_str()).is_some());
         let known = KnownMeta::new(meta(99).as_str(), 0, Some(Arc::new(SenderInfo::of_text("99")))).unwrap();
         cache.insert(Arc::new(known));
         assert!(has(&cache, 0) && !has(&cache, 1) && has(&cache, 2) && has(&cache, 99));

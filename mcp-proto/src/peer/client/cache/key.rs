@@ -39,7 +39,7 @@ impl CacheRequest {
             return None;
         }
         let subject = match method.subject {
-            Some(name) => peek::<String>(&params, name).ok()??.ok()?,
+            Some(name) => peek::<String>(&params, name).ok()??,
             None => String::new(),
         };
         //= C8.1 "Cache key = method + all params that affect the result (cursor, uri), not `_meta`"

@@ -217,7 +217,7 @@ impl Client {
                 Some(name) => match params
                     .and_then(|params| peek::<alloc::string::String>(params.as_str(), name).ok()?)
                 {
-                    Some(Ok(subject)) => self.cache.store.invalidate_subject(method, &subject),
+                    Some(subject) => self.cache.store.invalidate_subject(method, &subject),
                     // It may concern any of them.
                     _ => self.invalidate(method),
                 },

@@ -28,17 +28,17 @@ impl InputRequirement {
     pub(super) fn read(result: &Raw) -> Result<Self, String> {
         let [requests, state] = read_members(result.as_str(), ["inputRequests", "requestState"])
             .map_err(|error| error.to_string())?;
-        if state.is_some_and(|state| !state.get().starts_with('"')) {
+        if state.is_some_and(|state| !state.starts_with('"')) {
             return Err("its requestState is not a string".into());
         }
-        if requests.is_some_and(|requests| !requests.get().starts_with('{')) {
+        if requests.is_some_and(|requests| !requests.starts_with('{')) {
             return Err("its inputRequests are not an object".into());
         }
         //= C5.1 "has inputRequests and/or requestState"
         if requests.is_none() && state.is_none() {
             return Err("it asks for input, and has neither inputRequests nor requestState".into());
         }
-        let part = |value: Option<&RawValue>| value.map(|value| result.part(value));
+        let part = |value: Option<&str>| value.map(|value| result.part(value));
         Ok(Self { requests: part(requests), state: part(state) })
     }
 }
@@ -71,7 +71,7 @@ pub(super) fn read_pages(
             asked.push(RawInputRequest {
                 key: id,
                 method: Elicit::NAME.into(),
-                params: Some(data.part(page)),
+                params: Some(data.part(page.get())),
             });
         }
     }

@@ -110,11 +110,11 @@ fn parse_members(data: &[u8]) -> Option<Members<'_>> {
 pub(super) fn parse_error(data: &[u8]) -> Option<ErrorObject> {
     let text = core::str::from_utf8(data).ok()?;
     let [error] = read_members(text, ["error"]).ok()?;
-    let error = error.map_or(text, RawValue::get);
+    let error = error.unwrap_or(text);
     let [code, message, data] = read_members(error, ["code", "message", "data"]).ok()?;
     Some(ErrorObject {
         code: decode_member(code)?,
         message: decode_member(message)?,
-        data: data.map(|data| Raw::from_scan(Bytes::copy_from_slice(data.get().as_bytes()))),
+        data: data.map(|data| Raw::from_scan(Bytes::copy_from_slice(data.as_bytes()))),
     })
 }

@@ -172,7 +172,7 @@ impl ToolCatalog {
     pub(super) fn read_next_page(&mut self, page: &Raw) -> NextPage {
         let Some(relisting) = &mut self.relisting else { return NextPage::None };
         let next = read_members(page.as_str(), ["nextCursor"])
-            .and_then(|[next]| next.map(|next| serde_json::from_str(next.get())).transpose());
+            .and_then(|[next]| next.map(serde_json::from_str).transpose());
         match next {
             Ok(Some(next)) if relisting.pages < MAX_PAGES && relisting.cursor.as_ref() != Some(&next) => {
                 relisting.cursor = Some(next);

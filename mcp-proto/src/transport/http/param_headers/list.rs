@@ -42,7 +42,7 @@ impl ToolList {
     pub(crate) fn read(result: Raw) -> Self {
         let (mut tools, mut excluded) = (Vec::new(), Vec::new());
         let rewritten = pick_members(result.as_str(), ["tools"]).and_then(|[listed]| {
-            let listed = listed?.get();
+            let listed = listed?;
             let entries: Vec<&RawValue> = serde_json::from_str(listed).ok()?;
             let mut kept = Vec::with_capacity(entries.len());
             for entry in entries {
@@ -82,16 +82,16 @@ fn read_tool(entry: &str) -> Result<Option<ListedTool>, ExcludedTool> {
     else {
         return Ok(None);
     };
-    let name = name.and_then(|name| serde_json::from_str::<String>(name.get()).ok());
-    let headers = match schema.map(|schema| ParamHeaders::from_schema(schema.get())) {
+    let name = name.and_then(|name| serde_json::from_str::<String>(name).ok());
+    let headers = match schema.map(ParamHeaders::from_schema) {
         None => None,
         Some(Ok(headers)) => headers,
         //= C4.11 "Exclude a tool from tools/list results"
         Some(Err(reason)) => return Err(ExcludedTool { name: name.unwrap_or_default(), reason }),
     };
-    let hints = annotations.and_then(|hints| pick_members(hints.get(), ["readOnlyHint", "idempotentHint"]));
+    let hints = annotations.and_then(|hints| pick_members(hints, ["readOnlyHint", "idempotentHint"]));
     let [read_only, idempotent] =
-        hints.unwrap_or_default().map(|hint| hint.is_some_and(|hint| hint.get() == "true"));
+        hints.unwrap_or_default().map(|hint| hint.is_some_and(|hint| hint == "true"));
     Ok(name.map(|name| ListedTool { name: name.into(), headers, read_only, idempotent }))
 }
 
@@ -99,7 +99,7 @@ fn read_tool(entry: &str) -> Result<Option<ListedTool>, ExcludedTool> {
 fn pick_members<'a, const COUNT: usize>(
     text: &'a str,
     names: [&'static str; COUNT],
-) -> Option<[Option<&'a RawValue>; COUNT]> {
+) -> Option<[Option<&'a str>; COUNT]> {
     let mut found = [None; COUNT];
     collect_members(text, &names, &mut found).ok()?;
     Some(found)

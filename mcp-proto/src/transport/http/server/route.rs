@@ -6,17 +6,13 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use bytes::Bytes;
-use serde::Deserialize;
-use serde_json::value::RawValue;
-
 use crate::codec::header as value;
 use crate::peer::server::{Eras, unsupported_version};
 use crate::peer::{Principal, Strictness};
 use crate::quota::BytePermit;
 use crate::rpc::{
-    self, DuplicateMember, EnvelopeKind, ErrorId, ErrorObject, Frame, Id, Malformed, Message, Notification,
-    Raw, Request, code, find_members, unescape, unique_members,
+    self, EnvelopeKind, ErrorId, ErrorObject, Frame, Id, Malformed, Message, Notification, Raw, Request,
+    code, first_member, read_members, unescape,
 };
 use crate::schema::tasks::{CancelTask, GetTask, UpdateTask};
 use crate::schema::{
@@ -24,6 +20,7 @@ use crate::schema::{
 };
 use crate::transport::http::header;
 use crate::transport::http::param_headers::ParamHeaders;
+use bytes::Bytes;
 
 use super::head::{AcceptedTypes, RetainedHead, SingleHeader, VersionHeader};
 use super::stateless::{self, StatelessPost};
@@ -137,9 +134,7 @@ impl ModernRequest {
         if &*self.request.method != CallTool::NAME {
             return None;
         }
-        let params = self.params()?.as_bytes();
-        let [name] = find_members(params, ["name"]);
-        unescape(params.get(name?)?)
+        member_text(self.params()?, "name")
     }
 
     //= S3.8 "Mcp-Param-* → 400 + -32020"
@@ -379,30 +374,19 @@ const MISSING_META: &str = "; without one, missing in _meta: io.modelcontextprot
 /// The parameters that headers mirror, and those that tell the eras apart.
 #[derive(Default)]
 struct MirroredParams<'a> {
-    meta: Option<&'a RawValue>,
+    meta: Option<&'a str>,
     version: Option<&'a str>,
     capabilities: Option<&'a str>,
-    name: Option<&'a RawValue>,
-    uri: Option<&'a RawValue>,
-    task: Option<&'a RawValue>,
-    arguments: Option<&'a RawValue>,
+    name: Option<&'a str>,
+    uri: Option<&'a str>,
+    task: Option<&'a str>,
+    arguments: Option<&'a str>,
 }
 
 impl<'a> MirroredParams<'a> {
     fn read(params: Option<&'a Raw>) -> Result<Self, ErrorObject> {
-        #[derive(Deserialize)]
-        struct Params<'a> {
-            #[serde(borrow, rename = "_meta")]
-            meta: Option<&'a RawValue>,
-            #[serde(borrow)]
-            name: Option<&'a RawValue>,
-            #[serde(borrow)]
-            uri: Option<&'a RawValue>,
-            #[serde(borrow, rename = "taskId")]
-            task: Option<&'a RawValue>,
-            #[serde(borrow)]
-            arguments: Option<&'a RawValue>,
-        }
+        const NAMES: [&str; 5] = ["_meta", "name", "uri", "taskId", "arguments"];
+        const KEYS: [&str; 2] = [meta::PROTOCOL_VERSION, meta::CLIENT_CAPABILITIES];
         // Positional members would be read as named ones; the peer refuses such parameters.
         let Some(params) = params.filter(|params| params.as_bytes().starts_with(b"{")) else {
             return Ok(Self::default());
@@ -411,13 +395,9 @@ impl<'a> MirroredParams<'a> {
             let code = if error.is_data() { code::INVALID_PARAMS } else { code::PARSE_ERROR };
             ErrorObject::new(code, format!("the parameters cannot be read: {error}"))
         };
-        let Params { meta, name, uri, task, arguments } = params.decode().map_err(unreadable)?;
-        let names = [meta::PROTOCOL_VERSION, meta::CLIENT_CAPABILITIES];
-        let keys = meta.map_or(Ok([None; 2]), |meta| unique_members(meta.get(), names));
-        let [version, capabilities] = keys.map_err(|DuplicateMember(name)| {
-            let what = format!("the parameters cannot be read: duplicate field `{name}`");
-            ErrorObject::new(code::INVALID_PARAMS, what)
-        })?;
+        let [meta, name, uri, task, arguments] = read_members(params.as_str(), NAMES).map_err(unreadable)?;
+        let keys = meta.filter(|meta| meta.starts_with('{')).map(|meta| read_members(meta, KEYS));
+        let [version, capabilities] = keys.unwrap_or(Ok([None; 2])).map_err(unreadable)?;
         Ok(Self { meta, version, capabilities, name, uri, task, arguments })
     }
 
@@ -434,19 +414,13 @@ impl<'a> MirroredParams<'a> {
             GetTask::NAME | UpdateTask::NAME | CancelTask::NAME => self.task,
             _ => None,
         };
-        text_value(named.map(RawValue::get))
+        unescape(named?)
     }
 }
 
 /// Returns the member `name` of an object if it is a string.
 fn member_text<'a>(object: &'a Raw, name: &str) -> Option<Cow<'a, str>> {
-    let [member] = find_members(object.as_bytes(), [name]);
-    unescape(object.as_bytes().get(member?)?)
-}
-
-/// Returns the value if it is a string.
-fn text_value(json: Option<&str>) -> Option<Cow<'_, str>> {
-    unescape(json?.as_bytes())
+    unescape(first_member(object.as_str(), name).ok()??)
 }
 
 //= S3.8 "Missing/mismatching MCP-Protocol-Version, Mcp-Method, Mcp-Name"
@@ -461,7 +435,7 @@ fn check_headers(
     envelope: &MirroredParams<'_>,
 ) -> Result<(), String> {
     let method = &*request.method;
-    if let Some(version) = text_value(envelope.version) {
+    if let Some(version) = envelope.version.and_then(unescape) {
         check_equal(&kept.version, header::PROTOCOL_VERSION, &version, Encoding::Plain)?;
     }
     check_equal(&kept.method, header::METHOD, method, Encoding::Plain)?;
@@ -483,7 +457,7 @@ fn check_notification(
         (SingleHeader::Absent, _) | (_, None) => Ok(()),
         (header, Some(body)) => check_equal(header, name, body, Encoding::Plain),
     };
-    of(&kept.version, header::PROTOCOL_VERSION, text_value(envelope.version).as_deref())?;
+    of(&kept.version, header::PROTOCOL_VERSION, envelope.version.and_then(unescape).as_deref())?;
     of(&kept.method, header::METHOD, Some(method))
 }
 
@@ -492,7 +466,7 @@ fn check_notification(
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#protocol-version-header>
 fn check_spoken(setup: &Setup, envelope: &MirroredParams<'_>) -> Result<(), HttpResponse> {
     let eras = setup.eras();
-    match text_value(envelope.version) {
+    match envelope.version.and_then(unescape) {
         //= S3.12 "Unsupported version → 400 + -32022"
         Some(version) if !eras.modern().iter().any(|revision| revision.as_str() == version) => {
             let error = unsupported_version(eras, version.into_owned());

@@ -1,0 +1,421 @@
+//! The reader of JSON text: it goes from value to value in one pass and checks everything that it passes.
+
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+
+use serde::de::{Error as _, IgnoredAny};
+
+use super::plain::find_special;
+
+/// The text is not valid JSON. [`Reader::error`] tells where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NotJson;
+
+/// A position in JSON text. After an error it is of no use.
+#[derive(Clone, Debug)]
+pub(crate) struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+/// A number that has been read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum ReadNumber {
+    I64(i64),
+    U64(u64),
+    F64(f64),
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(text: &'a str) -> Self {
+        Self { text, at: 0 }
+    }
+
+    /// The error of a text that a reader has refused, with its position.
+    #[cold]
+    pub(crate) fn error(text: &str) -> serde_json::Error {
+        match serde_json::from_str::<IgnoredAny>(text) {
+            Err(error) => error,
+            Ok(_) => serde_json::Error::custom("invalid JSON"),
+        }
+    }
+
+    /// The offset of the next byte.
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// The text that has not been read.
+    pub(crate) fn rest(&self) -> &'a str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    /// Skips a value of this length, which is known to be valid.
+    pub(crate) fn skip_known(&mut self, length: usize) {
+        self.at = self.at.saturating_add(length);
+    }
+
+    /// The text from `start` to the reader.
+    pub(crate) fn since(&self, start: usize) -> &'a str {
+        self.text.get(start..self.at).unwrap_or_default()
+    }
+
+    #[inline(always)]
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    #[inline(always)]
+    fn advance(&mut self) {
+        self.at = self.at.saturating_add(1);
+    }
+
+    #[inline(always)]
+    fn next(&mut self) -> Result<u8, NotJson> {
+        let byte = self.peek().ok_or(NotJson)?;
+        self.advance();
+        Ok(byte)
+    }
+
+    #[inline(always)]
+    fn expect(&mut self, expected: u8) -> Result<(), NotJson> {
+        if self.next()? == expected { Ok(()) } else { Err(NotJson) }
+    }
+
+    #[inline(always)]
+    fn space(&mut self) {
+        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.peek() {
+            self.advance();
+        }
+    }
+
+    /// Skips space. Returns the first byte of the value behind it, which tells its type.
+    #[inline(always)]
+    pub(crate) fn first_byte(&mut self) -> Result<u8, NotJson> {
+        self.space();
+        self.peek().ok_or(NotJson)
+    }
+
+    /// Skips space and checks that the text ends there.
+    pub(crate) fn end(&mut self) -> Result<(), NotJson> {
+        self.space();
+        if self.peek().is_none() { Ok(()) } else { Err(NotJson) }
+    }
+
+    /// Enters an object or a list.
+    #[inline(always)]
+    pub(crate) fn enter(&mut self, open: u8) -> Result<(), NotJson> {
+        self.space();
+        self.expect(open)
+    }
+
+    /// Goes to the next item of the entered container (`true`), or behind its closing bracket (`false`).
+    #[inline(always)]
+    pub(crate) fn item(&mut self, is_first: &mut bool, close: u8) -> Result<bool, NotJson> {
+        self.space();
+        match self.peek() {
+            Some(byte) if byte == close => {
+                self.advance();
+                return Ok(false);
+            }
+            Some(b',') if !*is_first => {
+                self.advance();
+                self.space();
+            }
+            Some(_) if *is_first => *is_first = false,
+            _ => return Err(NotJson),
+        }
+        Ok(true)
+    }
+
+    /// Goes to the value of the next member of the entered object, and returns the member's name.
+    #[inline]
+    pub(crate) fn name(&mut self, is_first: &mut bool) -> Result<Option<Cow<'a, str>>, NotJson> {
+        if !self.item(is_first, b'}')? {
+            return Ok(None);
+        }
+        let name = self.string()?;
+        self.space();
+        self.expect(b':')?;
+        self.space();
+        Ok(Some(name))
+    }
+
+    /// Reads a string, borrowed unless it has escapes.
+    #[inline]
+    pub(crate) fn string(&mut self) -> Result<Cow<'a, str>, NotJson> {
+        let start = self.at;
+        self.expect(b'"')?;
+        if self.skip_string()? {
+            return serde_json::from_str(self.since(start)).map(Cow::Owned).map_err(|_| NotJson);
+        }
+        Ok(Cow::Borrowed(
+            self.text.get(start.saturating_add(1)..self.at.saturating_sub(1)).unwrap_or_default(),
+        ))
+    }
+
+    /// Reads a number, as an integer if it is written as one that fits.
+    pub(crate) fn number(&mut self) -> Result<ReadNumber, NotJson> {
+        let start = self.at;
+        self.value()?;
+        let text = self.since(start);
+        if let Ok(number) = text.parse::<i64>() {
+            // There is a negative zero among the floating-point numbers alone.
+            return Ok(if text == "-0" { ReadNumber::F64(-0.0) } else { ReadNumber::I64(number) });
+        }
+        match text.parse::<u64>() {
+            Ok(number) => Ok(ReadNumber::U64(number)),
+            Err(_) => text.parse().map(ReadNumber::F64).map_err(|_| NotJson),
+        }
+    }
+
+    /// Skips a value and returns its text.
+    pub(crate) fn skip(&mut self) -> Result<&'a str, NotJson> {
+        self.space();
+        let start = self.at;
+        self.value()?;
+        Ok(self.since(start))
+    }
+
+    /// Skips a value.
+    fn value(&mut self) -> Result<(), NotJson> {
+        let mut open = OpenContainers::default();
+        loop {
+            match self.next()? {
+                b'"' => _ = self.skip_string()?,
+                bracket @ (b'{' | b'[') => {
+                    let is_object = bracket == b'{';
+                    self.space();
+                    if self.peek() == Some(if is_object { b'}' } else { b']' }) {
+                        self.advance();
+                    } else {
+                        open.push(is_object);
+                        if is_object {
+                            self.skip_name()?;
+                        }
+                        continue;
+                    }
+                }
+                b't' => self.literal("rue")?,
+                b'f' => self.literal("alse")?,
+                b'n' => self.literal("ull")?,
+                b'-' => {
+                    let first = self.next()?;
+                    self.skip_number(first)?;
+                }
+                first => self.skip_number(first)?,
+            }
+            // Behind a value: go to the next one of the innermost container that has one.
+            loop {
+                let Some(in_object) = open.innermost() else { return Ok(()) };
+                self.space();
+                match self.next()? {
+                    b',' => {
+                        self.space();
+                        if in_object {
+                            self.skip_name()?;
+                        }
+                        break;
+                    }
+                    b'}' if in_object => open.pop(),
+                    b']' if !in_object => open.pop(),
+                    _ => return Err(NotJson),
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn skip_name(&mut self) -> Result<(), NotJson> {
+        self.expect(b'"')?;
+        self.skip_string()?;
+        self.space();
+        self.expect(b':')?;
+        self.space();
+        Ok(())
+    }
+
+    /// Skips the rest of a string and its closing quote. Returns whether it has escapes.
+    #[inline]
+    fn skip_string(&mut self) -> Result<bool, NotJson> {
+        let mut escaped = false;
+        let text = self.text.as_bytes();
+        loop {
+            let rest = text.get(self.at..).unwrap_or_default();
+            self.at = self.at.saturating_add(find_special(rest).ok_or(NotJson)?);
+            match self.next()? {
+                b'"' => return Ok(escaped),
+                b'\\' => escaped = true,
+                _ => return Err(NotJson),
+            }
+            match self.next()? {
+                b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => {}
+                b'u' => {
+                    for _ in 0..4 {
+                        if !self.next()?.is_ascii_hexdigit() {
+                            return Err(NotJson);
+                        }
+                    }
+                }
+                _ => return Err(NotJson),
+            }
+        }
+    }
+
+    /// Skips the rest of a number whose first digit is `first`.
+    fn skip_number(&mut self, first: u8) -> Result<(), NotJson> {
+        match first {
+            b'0' => {}
+            b'1'..=b'9' => self.skip_digits(),
+            _ => return Err(NotJson),
+        }
+        if self.peek() == Some(b'.') {
+            self.advance();
+            self.digit()?;
+        }
+        if let Some(b'e' | b'E') = self.peek() {
+            self.advance();
+            if let Some(b'+' | b'-') = self.peek() {
+                self.advance();
+            }
+            self.digit()?;
+        }
+        Ok(())
+    }
+
+    /// Skips at least one digit.
+    fn digit(&mut self) -> Result<(), NotJson> {
+        let is_digit = self.next()?.is_ascii_digit();
+        self.skip_digits();
+        if is_digit { Ok(()) } else { Err(NotJson) }
+    }
+
+    fn skip_digits(&mut self) {
+        while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+            self.advance();
+        }
+    }
+
+    fn literal(&mut self, rest: &str) -> Result<(), NotJson> {
+        let matches = self.rest().as_bytes().starts_with(rest.as_bytes());
+        self.skip_known(rest.len());
+        if matches { Ok(()) } else { Err(NotJson) }
+    }
+}
+
+/// The containers around a position: one bit each, set for an object.
+#[derive(Default)]
+struct OpenContainers {
+    depth: usize,
+    /// The innermost ones, of which a full word is the last.
+    word: u128,
+    /// Full words further out: few texts are nested so deeply.
+    outer: Vec<u128>,
+}
+
+impl OpenContainers {
+    const WORD: usize = u128::BITS as usize;
+
+    #[inline(always)]
+    fn push(&mut self, is_object: bool) {
+        if self.depth > 0 && self.depth.is_multiple_of(Self::WORD) {
+            self.outer.push(self.word);
+        }
+        self.depth = self.depth.saturating_add(1);
+        self.word = self.word << 1 | u128::from(is_object);
+    }
+
+    #[inline(always)]
+    fn pop(&mut self) {
+        self.depth = self.depth.saturating_sub(1);
+        self.word >>= 1;
+        if self.depth.is_multiple_of(Self::WORD) {
+            self.word = self.outer.pop().unwrap_or_default();
+        }
+    }
+
+    /// Whether the innermost container is an object; `None` outside of all.
+    #[inline(always)]
+    fn innermost(&self) -> Option<bool> {
+        (self.depth > 0).then_some(self.word & 1 == 1)
+    }
+}
+
+/// Unescapes a JSON string, borrowed unless it has escapes; `None` if `json` is not a string.
+pub(crate) fn unescape(json: &str) -> Option<Cow<'_, str>> {
+    Reader::new(json).string().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::String;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn reader_goes_through_an_object_in_order() {
+        let mut reader =
+            Reader::new(r#" { "a" : [ 1 , -0.5e+3 , {} , [ ] ] , "\u0062":"\"}\u00e9é", "c":null}  "#);
+        let mut is_first = true;
+        reader.enter(b'{').unwrap();
+        assert_eq!(reader.name(&mut is_first).unwrap().as_deref(), Some("a"));
+        assert_eq!(reader.skip(), Ok("[ 1 , -0.5e+3 , {} , [ ] ]"));
+        assert_eq!(reader.name(&mut is_first).unwrap().as_deref(), Some("b"));
+        assert_eq!(reader.string().as_deref(), Ok("\"}éé"));
+        assert_eq!(reader.name(&mut is_first).unwrap().as_deref(), Some("c"));
+        assert_eq!((reader.first_byte(), reader.skip()), (Ok(b'n'), Ok("null")));
+        assert_eq!((reader.name(&mut is_first), reader.end()), (Ok(None), Ok(())));
+    }
+
+    #[test]
+    fn numbers_are_read_as_serde_json_reads_them() {
+        for text in [
+            "0",
+            "-0",
+            "-7",
+            "18446744073709551615",
+            "9223372036854775808",
+            "1e3",
+            "-2.5",
+            "18446744073709551616",
+        ] {
+            let expected: serde_json::Number = serde_json::from_str(text).unwrap();
+            let read = match Reader::new(text).number().unwrap() {
+                ReadNumber::I64(number) => number.into(),
+                ReadNumber::U64(number) => number.into(),
+                ReadNumber::F64(number) => serde_json::Number::from_f64(number).unwrap(),
+            };
+            assert_eq!(read, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn deep_nesting_takes_no_recursion() {
+        let nested = |depth: usize| alloc::format!("{}{}", "[{\"a\":".repeat(depth), "}]".repeat(depth));
+        for depth in [1, 63, 64, 65, 128, 300] {
+            let text = nested(depth).replace(":}", ":1}");
+            assert_eq!(Reader::new(&text).skip(), Ok(&*text), "{depth}");
+            let wrong = text.replacen("}]", "]}", 1);
+            assert_eq!(Reader::new(&wrong).skip(), Err(NotJson), "{depth}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn reader_accepts_what_serde_json_accepts(
+            parts in proptest::collection::vec(prop::sample::select(Vec::from([
+                "{", "}", "[", "]", ":", ",", " ", "\"a\"", "\"\\", "\"", "\\u12", "0", "1", "-", ".", "e", "E+",
+                "true", "nul", "l", "\n", "\u{1}", "é", "{\"a\":", "[1,", "\"b\":[]", "long text of a string",
+            ])), 0..12)
+        ) {
+            let text: String = parts.concat();
+            let mut reader = Reader::new(&text);
+            let read = reader.skip().and_then(|_| reader.end()).is_ok();
+            prop_assert_eq!(read, serde_json::from_str::<IgnoredAny>(&text).is_ok(), "{}", text);
+        }
+    }
+}
