@@ -6,6 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use arbitrary::Arbitrary;
+use bytes::Bytes;
 
 use super::application::{self, Application};
 use super::harness::{RunState, Target, read_messages, timeout};
@@ -21,7 +22,7 @@ use crate::schema::{
 use crate::transport::StreamClient;
 
 /// One operation of a run.
-#[derive(Arbitrary)]
+#[derive(Arbitrary, Debug)]
 pub(super) enum Operation {
     Call { timeout_ms: Option<u16> },
     List,
@@ -54,7 +55,7 @@ pub(super) enum Operation {
 }
 
 /// How the server answers.
-#[derive(Arbitrary, Clone, Copy)]
+#[derive(Arbitrary, Clone, Copy, Debug)]
 pub(super) enum Answer {
     Discovered,
     Initialized,
@@ -68,7 +69,7 @@ pub(super) enum Answer {
 }
 
 /// The configuration of one run.
-#[derive(Arbitrary)]
+#[derive(Arbitrary, Debug)]
 pub(super) struct Config {
     mode: u8,
     reopen: bool,
@@ -182,6 +183,13 @@ impl Target for Client {
         self.app.check(self.app.client.queued());
     }
 
+    fn drain_output(&mut self) {
+        self.transmit();
+        while let Some(action) = self.app.client.poll_link() {
+            self.app.run.note(&action);
+        }
+    }
+
     fn end(&mut self) {
         self.app.abort(LostReason::DriverDropped);
     }
@@ -249,6 +257,6 @@ impl Client {
                 self.unanswered.push_back(request.id);
             }
         }
-        self.app.run.note(&out);
+        self.app.run.note(&Bytes::from(out));
     }
 }

@@ -1,6 +1,7 @@
 //! The driver of every fuzzed machine: it applies the operations and checks the contracts that all machines keep.
 
 use alloc::collections::BTreeMap;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::{Debug, Write as _};
@@ -16,8 +17,8 @@ use crate::{Instant, Limits};
 
 /// A machine in its simulated environment.
 pub(super) trait Target: Sized {
-    type Config: for<'a> Arbitrary<'a>;
-    type Operation: for<'a> Arbitrary<'a>;
+    type Config: for<'a> Arbitrary<'a> + Debug;
+    type Operation: for<'a> Arbitrary<'a> + Debug;
     type Event: Debug;
 
     fn new(config: &Self::Config, run: RunState) -> Self;
@@ -30,6 +31,8 @@ pub(super) trait Target: Sized {
     fn handle_event(&mut self, event: Self::Event);
     /// Checks the invariants after an operation.
     fn check(&self) {}
+    /// Takes the output that the machine has queued.
+    fn drain_output(&mut self) {}
     /// Ends the machine; its last events follow.
     fn end(&mut self);
     /// Checks the invariants after the end.
@@ -59,21 +62,49 @@ struct Run<C, O> {
 
 /// Runs the operations that a fuzzer's bytes encode twice, with whole and with split input, and checks the contracts.
 pub(super) fn fuzz<T: Target>(data: &[u8]) {
-    type RunOf<T> = Run<<T as Target>::Config, <T as Target>::Operation>;
-    let Ok(run) = RunOf::<T>::arbitrary_take_rest(Unstructured::new(data)) else { return };
-    let [whole, split] = [ChunkMode::Whole, ChunkMode::Bytewise].map(|chunk_mode| {
-        let mut target = T::new(&run.config, RunState::new(chunk_mode));
-        for operation in &run.operations {
-            target.apply(operation);
-            target.check();
-        }
-        target.end();
-        target.drain_events();
-        target.check_end();
-        assert_eq!(target.poll_timeout(), None, "a timeout remains after the end");
-        target.run().finish()
-    });
+    let Ok(run) = Run::arbitrary_take_rest(Unstructured::new(data)) else { return };
+    let [whole, split] = [ChunkMode::Whole, ChunkMode::Bytewise]
+        .map(|chunk_mode| execute::<T>(&run, chunk_mode, |target, operation| target.apply(operation)));
     assert_eq!(whole, split, "contract 4: chunk invariance");
+}
+
+/// What a machine does with the operations that a fuzzer's bytes encode: its events, the bytes to send and the deadline
+/// after each operation. They run twice; the second time the driver takes all output after each. Lines that begin with
+/// `#` name the operations.
+pub(super) fn transcript<T: Target>(data: &[u8]) -> String {
+    let Ok(run) = Run::arbitrary_take_rest(Unstructured::new(data)) else { return String::new() };
+    let transcripts = [false, true].map(|drains| {
+        let text = execute::<T>(&run, ChunkMode::Whole, |target, operation| {
+            let _ = writeln!(target.run().transcript, "# {operation:?}");
+            target.apply(operation);
+            if drains {
+                target.drain_events();
+                target.drain_output();
+            }
+            let deadline = target.poll_timeout();
+            target.run().note(&format_args!("deadline {deadline:?}"));
+        });
+        format!("# drains: {drains}, {:?}\n{text}", run.config)
+    });
+    transcripts.concat()
+}
+
+/// Runs operations, checks the contracts, and returns what the machine did.
+fn execute<T: Target>(
+    run: &Run<T::Config, T::Operation>,
+    chunk_mode: ChunkMode,
+    apply: impl Fn(&mut T, &T::Operation),
+) -> String {
+    let mut target = T::new(&run.config, RunState::new(chunk_mode));
+    for operation in &run.operations {
+        apply(&mut target, operation);
+        target.check();
+    }
+    target.end();
+    target.drain_events();
+    target.check_end();
+    assert_eq!(target.poll_timeout(), None, "a timeout remains after the end");
+    target.run().finish()
 }
 
 /// How input is split before the machine sees it.

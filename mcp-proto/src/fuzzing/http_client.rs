@@ -26,7 +26,7 @@ use crate::transport::http::client::{
 use crate::transport::http::{ExchangeEnd, ExchangeId, SentState, Verb};
 
 /// One operation of a run.
-#[derive(Arbitrary)]
+#[derive(Arbitrary, Debug)]
 pub(super) enum Operation {
     Call { timeout_ms: Option<u16> },
     List,
@@ -53,7 +53,7 @@ pub(super) enum Operation {
     Task { command: u8, timeout_ms: Option<u16> },
 }
 
-#[derive(Arbitrary, Clone, Copy)]
+#[derive(Arbitrary, Clone, Copy, Debug)]
 pub(super) enum Status {
     Ok,
     Accepted,
@@ -66,7 +66,7 @@ pub(super) enum Status {
     Any(u16),
 }
 
-#[derive(Arbitrary, Clone, Copy)]
+#[derive(Arbitrary, Clone, Copy, Debug)]
 pub(super) enum Kind {
     Json,
     Events,
@@ -74,7 +74,7 @@ pub(super) enum Kind {
     None,
 }
 
-#[derive(Arbitrary, Clone, Copy)]
+#[derive(Arbitrary, Clone, Copy, Debug)]
 pub(super) enum EndKind {
     Complete,
     Truncated,
@@ -83,7 +83,7 @@ pub(super) enum EndKind {
 }
 
 /// A message from a server.
-#[derive(Arbitrary, Clone, Copy)]
+#[derive(Arbitrary, Clone, Copy, Debug)]
 pub(super) enum ServerMessage {
     Discovered,
     Initialized,
@@ -108,7 +108,7 @@ pub(super) enum ServerMessage {
 }
 
 /// The configuration of one run.
-#[derive(Arbitrary)]
+#[derive(Arbitrary, Debug)]
 pub(super) struct Config {
     mode: u8,
     tight: bool,
@@ -288,6 +288,10 @@ impl Target for Client {
         self.app.check(self.app.client.queued());
     }
 
+    fn drain_output(&mut self) {
+        self.actions();
+    }
+
     fn end(&mut self) {
         self.app.abort(LostReason::DriverDropped);
         self.actions();
@@ -431,7 +435,9 @@ impl Client {
                         "a call that the server may have executed is sent again"
                     );
                     self.open.insert(request.exchange, Exchange { id: sent.id, marker, begun: false });
-                    self.app.run.note(&(&request.url, &request.headers, &request.body));
+                    let parts =
+                        (request.exchange, request.verb, &request.url, &request.headers, &request.body);
+                    self.app.run.note(&parts);
                 }
                 Action::AuthorizationRequired(challenge) => {
                     assert!(self.seen.contains(&challenge.exchange), "a parked exchange was opened");

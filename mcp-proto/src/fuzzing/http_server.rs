@@ -25,7 +25,7 @@ use crate::testing::http::{FrontPeer, HttpOutput, HttpPeer};
 use crate::transport::http::server::{HttpServerConfig, LegacyPaths, RequestHead};
 
 /// One operation of a run.
-#[derive(Arbitrary)]
+#[derive(Arbitrary, Debug)]
 pub(super) enum Operation {
     // A complete request.
     Send { head: RequestShape, message: ClientMessage },
@@ -41,7 +41,7 @@ pub(super) enum Operation {
     Close,
 }
 
-#[derive(Arbitrary)]
+#[derive(Arbitrary, Debug)]
 pub(super) struct RequestShape {
     verb: u8,
     path: u8,
@@ -56,7 +56,7 @@ pub(super) struct RequestShape {
 }
 
 /// A message from a client.
-#[derive(Arbitrary)]
+#[derive(Arbitrary, Debug)]
 pub(super) enum ClientMessage {
     Discover,
     Initialize(u8),
@@ -78,7 +78,7 @@ pub(super) enum ClientMessage {
 }
 
 /// The configuration of one run.
-#[derive(Arbitrary)]
+#[derive(Arbitrary, Debug)]
 pub(super) struct Config {
     eras: u8,
     first_transport: bool,

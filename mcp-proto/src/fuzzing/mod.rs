@@ -64,3 +64,15 @@ pub fn server(data: &[u8]) {
 pub fn http_server(data: &[u8]) {
     harness::fuzz::<http_server::Server>(data);
 }
+
+/// What a machine does with a fuzzer's input: a line for each operation, event, output and deadline. An empty text if the
+/// input encodes no operations.
+pub type Transcript = fn(&[u8]) -> alloc::string::String;
+
+/// The machines with fuzz targets, by the names of the targets.
+pub const TRANSCRIPTS: [(&str, Transcript); 4] = [
+    ("client", harness::transcript::<client::Client>),
+    ("http_client", harness::transcript::<http_client::Client>),
+    ("server", harness::transcript::<server::Server>),
+    ("http_server", harness::transcript::<http_server::Server>),
+];

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use arbitrary::Arbitrary;
+use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -24,7 +25,7 @@ use crate::schema::{
 use crate::transport::StreamServer;
 use crate::{Instant, UnixTime};
 
-#[derive(Arbitrary)]
+#[derive(Arbitrary, Debug)]
 pub(super) enum Operation {
     SendRequest { id: u8, method: u8, modern: bool },
     Batch { ids: Vec<u8> },
@@ -53,7 +54,7 @@ pub(super) enum Operation {
 }
 
 /// The configuration of one run.
-#[derive(Arbitrary)]
+#[derive(Arbitrary, Debug)]
 pub(super) struct Config {
     eras: u8,
     tight: bool,
@@ -226,6 +227,7 @@ impl Target for Server {
                     let sent =
                         self.server.at(now).progress(request, &ProgressParams::new(0, u32::from(*value)));
                     assert!(!(sent && self.inbound[&request]), "progress after the end of a request");
+                    self.run.note(&sent);
                 }
             }
             Operation::Log { which, level } => {
@@ -317,6 +319,10 @@ impl Target for Server {
         assert!(peer.backlog_len() == 0 || !self.server.is_closed(), "a backlog outlives its connection");
     }
 
+    fn drain_output(&mut self) {
+        self.transmit();
+    }
+
     fn end(&mut self) {
         self.server.at(self.run.now).abort(LostReason::DriverDropped);
     }
@@ -369,7 +375,7 @@ impl Server {
         for line in out.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
             read_messages(line).into_iter().for_each(|message| self.handle_sent(message));
         }
-        self.run.note(&out);
+        self.run.note(&Bytes::from(out));
     }
 
     fn handle_sent(&mut self, message: Message) {

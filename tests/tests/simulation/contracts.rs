@@ -20,6 +20,8 @@ use mcp_proto::testing::{Network, Pair};
 use mcp_proto::transport::StreamClient;
 use mcp_proto::{Bytes, Instant};
 use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::TestRunner;
 
 #[derive(Clone, Debug)]
 enum Action {
@@ -366,6 +368,18 @@ impl World {
             }
         }
     }
+}
+
+/// What both sides of a number of sessions on a byte stream do: their events and their traffic.
+pub(crate) fn transcripts(count: usize) -> impl Iterator<Item = String> {
+    let mut runner = TestRunner::deterministic();
+    let session = (setting(), prop::collection::vec(action(), 0..40));
+    (0..count).map(move |_| {
+        let (setting, actions) = session.new_tree(&mut runner).unwrap().current();
+        let world = World::run(setting, &actions);
+        let (to_server, to_client) = world.pair.transcript();
+        format!("{}{to_server}\n{to_client}\n", world.event_log)
+    })
 }
 
 /// A task, as a server reports it.

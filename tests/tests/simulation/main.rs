@@ -4,3 +4,4 @@ mod contracts;
 mod fuzz_bodies;
 #[allow(unreachable_pub, reason = "the modules of a test")]
 mod http;
+mod transcripts;

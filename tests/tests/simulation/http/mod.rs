@@ -20,6 +20,7 @@ use mcp_proto::testing::http::{HttpPeer, SimulationRng};
 use model::{ModelServer, Style};
 use world::{ServerFactory, Tally, World};
 
+use crate::transcripts;
 pub use ledger::Ledger;
 
 /// Number of seeds per test, unless the environment sets another.
@@ -42,6 +43,8 @@ fn run(test: &str, era: Era, site: ServerFactory<'_>) -> Tally {
         |seed: u64| World::new(site, World::config(&mut SimulationRng::new(seed ^ 0x5eed), era), seed);
     for seed in seeds() {
         let mut first = world(seed);
+        let transcripts = transcripts::folder();
+        first.pair.log = transcripts.as_ref().map(|_| Vec::new());
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| first.run(STEPS))) {
             let mut again = world(seed);
             again.pair.log = Some(Vec::new());
@@ -53,6 +56,9 @@ fn run(test: &str, era: Era, site: ServerFactory<'_>) -> Tally {
             let command = "cargo test -p mcp-tests --test simulation http::";
             eprintln!("to repeat it: MCP_SIM_SEED={seed} {command}{test} -- --exact");
             resume_unwind(panic);
+        }
+        if let (Some(folder), Some(lines)) = (transcripts, &first.pair.log) {
+            transcripts::write(&folder, test, &seed.to_string(), &(lines.join("\n") + "\n"));
         }
         tally.add(&first.tally);
     }
