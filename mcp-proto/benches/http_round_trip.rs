@@ -23,7 +23,7 @@ use mcp_proto::front::{self, Client, ClientHandlers, Router};
 use mcp_proto::peer::RequestOptions;
 use mcp_proto::peer::client::{ClientConfig, EraPolicy, Event, State};
 use mcp_proto::peer::server::{self, Answer};
-use mcp_proto::schema::{CallTool, CallToolParams, CallToolResult, Implementation, Json, Tool};
+use mcp_proto::schema::{CallTool, CallToolParams, CallToolResult, Implementation, Json, Params as _, Tool};
 use mcp_proto::transport::http::client::{Action, HttpClient, HttpClientConfig, HttpRequest, ListenPolicy};
 use mcp_proto::transport::http::server::{
     Chunk, Exchange, HttpServerConfig, PostOutcome, RequestHead, RequestIntake, RequestRoute, Session,
@@ -215,7 +215,7 @@ impl Bare {
 }
 
 fn echo(params: Option<mcp_proto::rpc::Raw>) -> CallToolResult {
-    let params: CallToolParams = params.expect("parameters").decode().unwrap();
+    let params = CallToolParams::from_json(params.expect("parameters").as_str()).unwrap();
     let Echo { message } = params.arguments.expect("arguments").decode().unwrap();
     CallToolResult::text(message)
 }

@@ -8,7 +8,7 @@ use mcp_proto::peer::client::{self, ClientConfig, EraPolicy, LinkAction, State};
 use mcp_proto::peer::server::{Answer, Event, ServerConfig};
 use mcp_proto::peer::{InboundId, RequestOptions};
 use mcp_proto::schema::{
-    CallTool, CallToolParams, CallToolResult, Era, Implementation, Json, ServerCapability,
+    CallTool, CallToolParams, CallToolResult, Era, Implementation, Json, Params as _, ServerCapability,
 };
 use mcp_proto::transport::{StreamClient, StreamServer};
 use mcp_proto::{Instant, Limits};
@@ -100,7 +100,7 @@ impl Pair {
         let Some(Event::Request { id, params: Some(params), .. }) = self.server.poll_event() else {
             panic!("the server has not received the request")
         };
-        let params: CallToolParams = params.decode().unwrap();
+        let params = CallToolParams::from_json(params.as_str()).unwrap();
         let Echo { message } = params.arguments.unwrap().decode().unwrap();
         (id, CallToolResult::text(message))
     }

@@ -36,7 +36,7 @@ pub(crate) fn collect_members<'a>(
     found: &mut [Option<&'a str>],
 ) -> Result<Option<usize>, serde_json::Error> {
     let mut repeated = None;
-    let mut each = |name: Cow<'_, str>, value| {
+    let each = |name: Cow<'_, str>, value| {
         let index = names.iter().position(|wanted| *wanted == name);
         if let Some(slot) = index.and_then(|index| found.get_mut(index))
             && slot.replace(value).is_some()
@@ -45,7 +45,7 @@ pub(crate) fn collect_members<'a>(
         }
         true
     };
-    each_member(text, &mut each).map_err(|_| object_error(text))?;
+    each_member(text, each).map_err(|_| object_error(text))?;
     Ok(repeated)
 }
 
@@ -55,19 +55,19 @@ pub(crate) fn collect_members<'a>(
 /// If the member is missing because `text` is not an object.
 pub(crate) fn first_member<'a>(text: &'a str, name: &str) -> Result<Option<&'a str>, serde_json::Error> {
     let mut found = None;
-    let mut each = |member: Cow<'_, str>, value| {
+    let each = |member: Cow<'_, str>, value| {
         let is_wanted = member == name;
         found = Some(value).filter(|_| is_wanted);
         !is_wanted
     };
-    each_member(text, &mut each).map_err(|_| object_error(text))?;
+    each_member(text, each).map_err(|_| object_error(text))?;
     Ok(found)
 }
 
 /// Calls `each` with the name and the value of each member of the object `text`, until it returns false.
 fn each_member<'a>(
     text: &'a str,
-    each: &mut dyn FnMut(Cow<'a, str>, &'a str) -> bool,
+    mut each: impl FnMut(Cow<'a, str>, &'a str) -> bool,
 ) -> Result<(), NotJson> {
     let mut reader = Reader::new(text);
     reader.enter(b'{')?;

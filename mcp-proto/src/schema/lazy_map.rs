@@ -1,5 +1,6 @@
 //! An object of JSON values that is parsed when it is first looked at.
 
+use alloc::boxed::Box;
 use core::fmt;
 use std::sync::OnceLock;
 
@@ -21,14 +22,14 @@ pub(super) struct LazyMap {
 /// An object as read, with at least one member and without escapes.
 #[derive(Clone)]
 struct UnparsedMap {
-    text: Json,
+    text: Box<str>,
     parsed: OnceLock<Map<Json>>,
 }
 
 impl UnparsedMap {
-    fn parse(text: &Json) -> Map<Json> {
+    fn parse(text: &str) -> Map<Json> {
         // An object without escapes in its names always parses: the default is never used.
-        read_text::<Entries>(text.as_str()).map(|entries| entries.0).unwrap_or_default()
+        read_text::<Entries>(text).map(|entries| entries.0).unwrap_or_default()
     }
 }
 
@@ -59,12 +60,13 @@ impl LazyMap {
     /// Checks that the value is valid JSON, and leaves an object unparsed.
     pub(super) fn read(reader: &mut Reader<'_>) -> Result<ReadResult<Self>, NotJson> {
         let start = reader.clone();
-        let text = Json::read_text(reader)?;
-        let members = text.as_str().strip_prefix('{').map(str::trim_ascii_start);
+        let text = reader.skip()?;
+        let members = text.strip_prefix('{').map(str::trim_ascii_start);
         match members {
             // Only the parser tells whether the escapes of a name are valid.
             Some(members) if !members.starts_with('}') && memchr(b'\\', members.as_bytes()).is_none() => {
-                Ok(Ok(Self { map: Map::new(), text: Some(UnparsedMap { text, parsed: OnceLock::new() }) }))
+                let text = Some(UnparsedMap { text: text.into(), parsed: OnceLock::new() });
+                Ok(Ok(Self { map: Map::new(), text }))
             }
             _ => {
                 *reader = start;

@@ -10,9 +10,10 @@ use crate::codec::header as value;
 use crate::peer::server::{Eras, unsupported_version};
 use crate::peer::{Principal, Strictness};
 use crate::quota::BytePermit;
+use crate::rpc::reader::{NotJson, Reader};
 use crate::rpc::{
     self, EnvelopeKind, ErrorId, ErrorObject, Frame, Id, Malformed, Message, Notification, Raw, Request,
-    code, first_member, read_members, unescape,
+    code, first_member, unescape,
 };
 use crate::schema::tasks::{CancelTask, GetTask, UpdateTask};
 use crate::schema::{
@@ -385,20 +386,75 @@ struct MirroredParams<'a> {
 
 impl<'a> MirroredParams<'a> {
     fn read(params: Option<&'a Raw>) -> Result<Self, ErrorObject> {
-        const NAMES: [&str; 5] = ["_meta", "name", "uri", "taskId", "arguments"];
-        const KEYS: [&str; 2] = [meta::PROTOCOL_VERSION, meta::CLIENT_CAPABILITIES];
         // Positional members would be read as named ones; the peer refuses such parameters.
         let Some(params) = params.filter(|params| params.as_bytes().starts_with(b"{")) else {
             return Ok(Self::default());
         };
-        let unreadable = |error: serde_json::Error| {
-            let code = if error.is_data() { code::INVALID_PARAMS } else { code::PARSE_ERROR };
-            ErrorObject::new(code, format!("the parameters cannot be read: {error}"))
+        let mut mirrored = Self::default();
+        let (code, what) = match mirrored.read_object(params.as_str()) {
+            Ok(None) => return Ok(mirrored),
+            Ok(Some(name)) => (code::INVALID_PARAMS, format!("duplicate field `{name}`")),
+            Err(NotJson) => (code::PARSE_ERROR, format!("{}", Reader::error(params.as_str()))),
         };
-        let [meta, name, uri, task, arguments] = read_members(params.as_str(), NAMES).map_err(unreadable)?;
-        let keys = meta.filter(|meta| meta.starts_with('{')).map(|meta| read_members(meta, KEYS));
-        let [version, capabilities] = keys.unwrap_or(Ok([None; 2])).map_err(unreadable)?;
-        Ok(Self { meta, version, capabilities, name, uri, task, arguments })
+        Err(ErrorObject::new(code, format!("the parameters cannot be read: {what}")))
+    }
+
+    /// Reads them from an object and its `_meta` in one pass. Returns the name of a repeated one.
+    fn read_object(&mut self, params: &'a str) -> Result<Option<&'static str>, NotJson> {
+        let mut reader = Reader::new(params);
+        let (mut is_first, mut repeated) = (true, None);
+        reader.enter(b'{')?;
+        while let Some(name) = reader.name(&mut is_first)? {
+            let (slot, known) = match &*name {
+                "_meta" => {
+                    let start = reader.at();
+                    repeated = self.read_meta(&mut reader)?.or(repeated);
+                    let text = reader.since(start);
+                    if self.meta.replace(text).is_some() {
+                        repeated = Some("_meta");
+                    }
+                    continue;
+                }
+                "name" => (&mut self.name, "name"),
+                "uri" => (&mut self.uri, "uri"),
+                "taskId" => (&mut self.task, "taskId"),
+                "arguments" => (&mut self.arguments, "arguments"),
+                _ => {
+                    reader.skip()?;
+                    continue;
+                }
+            };
+            if slot.replace(reader.skip()?).is_some() {
+                repeated = Some(known);
+            }
+        }
+        for value in [&mut self.meta, &mut self.name, &mut self.uri, &mut self.task, &mut self.arguments] {
+            *value = value.filter(|value| *value != "null");
+        }
+        reader.end().map(|()| repeated)
+    }
+
+    fn read_meta(&mut self, reader: &mut Reader<'a>) -> Result<Option<&'static str>, NotJson> {
+        if reader.first_byte()? != b'{' {
+            return reader.skip().map(|_| None);
+        }
+        let (mut is_first, mut repeated) = (true, None);
+        reader.enter(b'{')?;
+        while let Some(name) = reader.name(&mut is_first)? {
+            let value = reader.skip()?;
+            let (slot, known) = match &*name {
+                meta::PROTOCOL_VERSION => (&mut self.version, meta::PROTOCOL_VERSION),
+                meta::CLIENT_CAPABILITIES => (&mut self.capabilities, meta::CLIENT_CAPABILITIES),
+                _ => continue,
+            };
+            if slot.replace(value).is_some() {
+                repeated = Some(known);
+            }
+        }
+        for value in [&mut self.version, &mut self.capabilities] {
+            *value = value.filter(|value| *value != "null");
+        }
+        Ok(repeated)
     }
 
     /// Returns `_meta` and the arguments as parts of `params`, so that they need not be delimited again.
