@@ -175,6 +175,10 @@ impl Target for Client {
         self.app.client.poll_event()
     }
 
+    fn in_flight(&self) -> usize {
+        self.app.client.peer().in_flight()
+    }
+
     fn handle_event(&mut self, event: Event) {
         self.app.handle_event(event);
     }

@@ -27,6 +27,10 @@ pub(super) trait Target: Sized {
     fn handle_timeout(&mut self);
     fn poll_timeout(&self) -> Option<Instant>;
     fn poll_event(&mut self) -> Option<Self::Event>;
+    /// The number of this side's requests in the machine's tables.
+    fn in_flight(&self) -> usize {
+        0
+    }
     /// Checks an event, and the machine's right to emit it.
     fn handle_event(&mut self, event: Self::Event);
     /// Checks the invariants after an operation.
@@ -44,6 +48,11 @@ pub(super) trait Target: Sized {
             self.run().note(&event);
             self.handle_event(event);
         }
+        let in_flight = self.in_flight();
+        assert!(
+            self.run().unresolved() <= in_flight,
+            "contract 1: a request without outcome is not in flight"
+        );
     }
 
     fn check_timeout(&mut self) {
@@ -99,10 +108,12 @@ fn execute<T: Target>(
     for operation in &run.operations {
         apply(&mut target, operation);
         target.check();
+        assert!(!target.run().closed || target.poll_timeout().is_none(), "a timeout follows the end");
     }
     target.end();
     target.drain_events();
     target.check_end();
+    assert_eq!(target.in_flight(), 0, "requests are in flight after the end");
     assert_eq!(target.poll_timeout(), None, "a timeout remains after the end");
     target.run().finish()
 }
@@ -177,6 +188,11 @@ impl RunState {
     pub(super) fn resolve(&mut self, request: RequestId) {
         let before = self.requests.insert(request, true);
         assert_eq!(before, Some(false), "contract 1: {request:?} is unknown or ended twice");
+    }
+
+    /// The number of accepted requests without an outcome.
+    fn unresolved(&self) -> usize {
+        self.requests.values().filter(|&&resolved| !resolved).count()
     }
 
     pub(super) fn check_pending(&self, request: RequestId) {

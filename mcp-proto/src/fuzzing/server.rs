@@ -291,6 +291,10 @@ impl Target for Server {
         self.server.poll_event()
     }
 
+    fn in_flight(&self) -> usize {
+        self.server.peer().in_flight()
+    }
+
     fn handle_event(&mut self, event: Event) {
         match event {
             Event::Request { id, params, .. } => {
@@ -329,6 +333,8 @@ impl Target for Server {
 
     fn check_end(&self) {
         assert!(self.inbound.values().all(|&over| over), "a request is neither answered nor cancelled");
+        let peer = self.server.peer();
+        assert_eq!((peer.unanswered(), peer.backlog_len()), (0, 0), "requests are held after the end");
     }
 }
 
