@@ -194,6 +194,19 @@ impl Target for Client {
         }
     }
 
+    fn preludes() -> [Vec<Operation>; 2] {
+        let answer = |with| Operation::Answer { which: 0, with };
+        let open = || [Operation::PollLink, Operation::Open];
+        let modern = open().into_iter().chain([answer(Answer::Discovered)]);
+        let legacy = open().into_iter().chain([answer(Answer::Error), answer(Answer::Initialized)]);
+        [modern.collect(), legacy.collect()]
+    }
+
+    fn is_end(operation: &Operation) -> bool {
+        use Operation::{Abort, Close, Eof, OpenFailed};
+        matches!(operation, Close | Abort | Eof | OpenFailed)
+    }
+
     fn end(&mut self) {
         self.app.abort(LostReason::DriverDropped);
     }

@@ -37,6 +37,10 @@ pub(super) trait Target: Sized {
     fn check(&self) {}
     /// Takes the output that the machine has queued.
     fn drain_output(&mut self) {}
+    /// Operations that make the machine ready: for the modern era, and for the legacy one.
+    fn preludes() -> [Vec<Self::Operation>; 2];
+    /// Whether an operation ends the machine.
+    fn is_end(operation: &Self::Operation) -> bool;
     /// Ends the machine; its last events follow.
     fn end(&mut self);
     /// Checks the invariants after the end.
@@ -82,20 +86,33 @@ pub(super) fn fuzz<T: Target>(data: &[u8]) {
 /// `#` name the operations.
 pub(super) fn transcript<T: Target>(data: &[u8]) -> String {
     let Ok(run) = Run::arbitrary_take_rest(Unstructured::new(data)) else { return String::new() };
-    let transcripts = [false, true].map(|drains| {
-        let text = execute::<T>(&run, ChunkMode::Whole, |target, operation| {
-            let _ = writeln!(target.run().transcript, "# {operation:?}");
-            target.apply(operation);
-            if drains {
-                target.drain_events();
-                target.drain_output();
-            }
-            let deadline = target.poll_timeout();
-            target.run().note(&format_args!("deadline {deadline:?}"));
-        });
-        format!("# drains: {drains}, {:?}\n{text}", run.config)
+    [false, true].map(|drains| trace::<T>(&run, drains)).concat()
+}
+
+/// The transcript of a machine that is made ready first, for each era, and that no operation ends.
+pub(super) fn ready_transcript<T: Target>(data: &[u8]) -> String {
+    let transcripts = T::preludes().map(|prelude| {
+        let run = Run::<T::Config, T::Operation>::arbitrary_take_rest(Unstructured::new(data));
+        let Ok(mut run) = run else { return String::new() };
+        run.operations.retain(|operation| !T::is_end(operation));
+        run.operations.splice(..0, prelude);
+        trace::<T>(&run, true)
     });
     transcripts.concat()
+}
+
+fn trace<T: Target>(run: &Run<T::Config, T::Operation>, drains: bool) -> String {
+    let text = execute::<T>(run, ChunkMode::Whole, |target, operation| {
+        let _ = writeln!(target.run().transcript, "# {operation:?}");
+        target.apply(operation);
+        if drains {
+            target.drain_events();
+            target.drain_output();
+        }
+        let deadline = target.poll_timeout();
+        target.run().note(&format_args!("deadline {deadline:?}"));
+    });
+    format!("# drains: {drains}, {:?}\n{text}", run.config)
 }
 
 /// Runs operations, checks the contracts, and returns what the machine did.

@@ -296,6 +296,22 @@ impl Target for Client {
         self.actions();
     }
 
+    fn preludes() -> [Vec<Operation>; 2] {
+        let answer = |status, message| Operation::Answer { which: 0, status, message };
+        [
+            Vec::from([answer(Status::Ok, ServerMessage::Discovered)]),
+            Vec::from([
+                answer(Status::BadRequest, ServerMessage::Error),
+                answer(Status::Ok, ServerMessage::Initialized),
+                answer(Status::Accepted, ServerMessage::Nothing),
+            ]),
+        ]
+    }
+
+    fn is_end(operation: &Operation) -> bool {
+        matches!(operation, Operation::Close | Operation::Abort)
+    }
+
     fn end(&mut self) {
         self.app.abort(LostReason::DriverDropped);
         self.actions();

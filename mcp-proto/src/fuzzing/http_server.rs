@@ -281,6 +281,31 @@ impl Target for Server {
         }
     }
 
+    fn preludes() -> [Vec<Operation>; 2] {
+        let send = |session, message| {
+            let (verb, path, content, accept, host) = (0, 0, 0, 0, 0);
+            let (version, last_event, is_consistent) = (1, None, true);
+            let head = RequestShape {
+                verb,
+                path,
+                version,
+                session,
+                content,
+                accept,
+                host,
+                last_event,
+                is_consistent,
+            };
+            Operation::Send { head, message }
+        };
+        let session = [send(None, ClientMessage::Initialize(1)), send(Some(0), ClientMessage::Initialized)];
+        [Vec::new(), session.into()]
+    }
+
+    fn is_end(operation: &Operation) -> bool {
+        matches!(operation, Operation::Close)
+    }
+
     fn end(&mut self) {
         self.peer.server.close();
         self.advance(Duration::from_secs(3600));

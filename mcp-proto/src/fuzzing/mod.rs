@@ -69,10 +69,15 @@ pub fn http_server(data: &[u8]) {
 /// input encodes no operations.
 pub type Transcript = fn(&[u8]) -> alloc::string::String;
 
-/// The machines with fuzz targets, by the names of the targets.
-pub const TRANSCRIPTS: [(&str, Transcript); 4] = [
+/// The machines with fuzz targets, by the names of the targets; with `_ready`, a machine is made ready before the
+/// operations.
+pub const TRANSCRIPTS: [(&str, Transcript); 8] = [
     ("client", harness::transcript::<client::Client>),
     ("http_client", harness::transcript::<http_client::Client>),
     ("server", harness::transcript::<server::Server>),
     ("http_server", harness::transcript::<http_server::Server>),
+    ("client_ready", harness::ready_transcript::<client::Client>),
+    ("http_client_ready", harness::ready_transcript::<http_client::Client>),
+    ("server_ready", harness::ready_transcript::<server::Server>),
+    ("http_server_ready", harness::ready_transcript::<http_server::Server>),
 ];

@@ -327,6 +327,15 @@ impl Target for Server {
         self.transmit();
     }
 
+    fn preludes() -> [Vec<Operation>; 2] {
+        let initialize = Operation::SendRequest { id: 1, method: 2, modern: false };
+        [Vec::new(), Vec::from([initialize, Operation::Notify { method: 0, id: 0 }])]
+    }
+
+    fn is_end(operation: &Operation) -> bool {
+        matches!(operation, Operation::Close | Operation::Abort | Operation::Eof)
+    }
+
     fn end(&mut self) {
         self.server.at(self.run.now).abort(LostReason::DriverDropped);
     }

@@ -32,7 +32,8 @@ pub(crate) fn write(folder: &Path, group: &str, name: &str, text: &str) {
 
 /// The inputs of a machine by their names. An input does not depend on other files of the corpus.
 fn inputs(machine: &str) -> Vec<(String, Vec<u8>)> {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(machine);
+    let corpus =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(machine.trim_end_matches("_ready"));
     let mut files: Vec<_> = fs::read_dir(corpus).unwrap().map(|file| file.unwrap().path()).collect();
     files.sort();
     let mut inputs = Vec::new();
@@ -47,6 +48,13 @@ fn inputs(machine: &str) -> Vec<(String, Vec<u8>)> {
         let mut rng = SimulationRng::new(seed);
         let length = rng.below(800);
         (format!("random.{seed}"), (0..length).map(|_| byte(&mut rng)).collect())
+    }));
+    // The operations go on while the byte before each is odd.
+    inputs.extend((0..RANDOM).map(|seed| {
+        let mut rng = SimulationRng::new(seed);
+        let length = rng.below(1500);
+        let bytes = (0..length).map(|_| byte(&mut rng) | u8::from(rng.chance(900)));
+        (format!("long.{seed}"), bytes.collect())
     }));
     inputs
 }
@@ -86,7 +94,8 @@ fn machines_repeat_their_transcripts() {
     }
     for (machine, transcript) in TRANSCRIPTS {
         for (name, input) in inputs(machine).iter().step_by(if folder.is_some() { 1 } else { 50 }) {
-            let text = catch_unwind(|| transcript(input)).unwrap_or_else(|_| "panicked\n".to_owned());
+            let text = catch_unwind(|| transcript(input))
+                .unwrap_or_else(|panic| format!("panicked: {:?}\n", panic.downcast_ref::<String>()));
             match &folder {
                 Some(folder) => write(folder, machine, name, &text),
                 None => assert_eq!(text, transcript(input), "the transcripts of {machine}/{name} differ"),
