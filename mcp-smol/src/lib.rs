@@ -103,26 +103,18 @@ compile_error!("no runtime chosen: enable the feature `smol`, `tokio` or both");
 #[cfg(not(any(feature = "client", feature = "server")))]
 compile_error!("no role chosen: enable the feature `client`, `server` or both");
 
-mod alarm;
 mod child;
 #[cfg(feature = "client")]
 mod client;
 mod command;
-mod environment;
 mod io;
-mod killer;
-mod os;
-mod pipe;
-mod preview;
-mod pump;
 mod reactor;
 #[cfg(feature = "server")]
 mod server;
-mod shutdown;
-mod spawn_error;
 mod stderr;
 mod stdio;
 mod threaded;
+mod tree;
 #[cfg(unix)]
 mod watch;
 
@@ -134,20 +126,15 @@ pub use mcp_proto::{
     Implementation, PrimitiveSchema, Tool, ToolAnnotations,
 };
 
-pub use child::{Child, Exit, Process};
-pub use command::Command;
-pub use environment::Environment;
+pub use child::{Child, ChildStdin, ChildStdout, Exit, Process};
+pub use command::{Command, CommandPreview, Environment, Risk, SpawnError, SpawnErrorKind};
 pub use io::Io;
-pub use killer::Killer;
-pub use pipe::{ChildStdin, ChildStdout};
-pub use preview::{CommandPreview, Risk};
 pub use reactor::RuntimeKind;
 #[cfg(feature = "smol")]
 pub use reactor::start_reactor;
-pub use shutdown::{ShutdownStep, ShutdownTimeouts};
-pub use spawn_error::{SpawnError, SpawnErrorKind};
 pub use stderr::{Stderr, StderrLine, StderrLines};
 pub use stdio::{Stdin, Stdout, stdio, stdio_shared};
+pub use tree::{Killer, ShutdownStep, ShutdownTimeouts};
 
 #[cfg(all(feature = "server", feature = "schemars"))]
 pub use mcp_proto::Structured;

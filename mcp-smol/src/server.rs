@@ -1,26 +1,29 @@
 //! Servers: a [`Router`](mcp_proto::front::Router) answers requests and a driver moves its bytes.
 
-mod connection;
-mod entropy;
-mod options;
 mod own_thread;
 
+use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
 use futures_lite::{AsyncRead, AsyncWrite};
-use mcp_proto::adapter::{Repoll, ServeError, SystemClock};
-use mcp_proto::front::{HandlerMode, SendHandlers, ServedRouter, ServerHandle};
+use mcp_proto::Instant;
+use mcp_proto::adapter::{self, Clock as _, Entropy, Repoll, ServeError, SystemClock};
+use mcp_proto::front::{Attachments, HandlerMode, SendHandlers, ServedRouter, ServerHandle};
+use mcp_proto::peer::Principal;
+use mcp_proto::peer::server::{CloseReason, ServerConfig};
+use mcp_proto::transport::StreamServer;
 
-use crate::RuntimeKind;
-use crate::alarm::Alarm;
+use crate::io::{Pump, ReadEnd};
+use crate::reactor::Alarm;
+use crate::stdio::stdio_on;
+use crate::{RuntimeKind, Stdin, Stdout};
 
-use connection::Connection;
-pub use entropy::SystemEntropy;
-pub use options::ServerOptions;
 pub use own_thread::{StdioServer, run_stdio};
 
 /// Serves this process's standard input and output until the client closes them. This is all of a server's `main`:
@@ -153,5 +156,311 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, H: HandlerMode> Future for Ser
 impl<R, W, H: HandlerMode> fmt::Debug for ServerDriver<R, W, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerDriver").field("front", &self.connection.front).finish_non_exhaustive()
+    }
+}
+
+/// Options for serving a router: configuration beyond the router's own, and a handle for the application.
+///
+/// ```no_run
+/// use mcp_proto::front::Router;
+/// use mcp_proto::peer::server::ListKind;
+/// use mcp_proto::schema::ServerCapability;
+/// use mcp_smol::ServerOptions;
+///
+/// # fn main() -> std::io::Result<()> {
+/// let router = Router::new("notes", "1.0.0").declare(ServerCapability::ResourcesListChanged);
+/// let (server, driver) = ServerOptions::new(router).stdio()?;
+/// std::thread::spawn(move || {
+///     // Whenever there is a new note:
+///     server.list_changed(ListKind::Resources);
+/// });
+/// smol::block_on(driver)
+/// # }
+/// ```
+#[must_use = "options do nothing until something is served with them"]
+pub struct ServerOptions<H: HandlerMode = SendHandlers> {
+    router: ServedRouter<H>,
+    config: ServerConfig,
+    principal: Option<Principal>,
+    attachments: Attachments,
+    runtime: RuntimeKind,
+}
+
+impl<H: HandlerMode> ServerOptions<H> {
+    /// Options with the router's own [configuration](mcp_proto::front::Router::config).
+    pub fn new(router: impl Into<ServedRouter<H>>) -> Self {
+        let router = router.into();
+        let attachments = Attachments::new();
+        let runtime = RuntimeKind::default();
+        Self { config: router.router().config(), router, principal: None, attachments, runtime }
+    }
+
+    /// Changes the configuration.
+    pub fn configure(mut self, change: impl FnOnce(&mut ServerConfig)) -> Self {
+        change(&mut self.config);
+        self
+    }
+
+    /// Sets the principal on whose behalf the client acts, as identified by the code that accepted the connection: the
+    /// user at the other end of a Unix socket, for example. Handlers can read it, and the server refuses one
+    /// principal's tasks and states to all others.
+    pub fn principal(mut self, principal: Principal) -> Self {
+        self.principal = Some(principal);
+        self
+    }
+
+    /// Attaches a value to each request, in place of one of the same type. Handlers read it with
+    /// [`Context::attachments`](mcp_proto::front::Context::attachments). A stream of this crate knows nothing about its
+    /// other end; the code that accepted the connection attaches what it knows:
+    ///
+    /// ```no_run
+    /// use std::net::SocketAddr;
+    ///
+    /// use mcp_proto::front::{Context, NoArguments, Router};
+    /// use mcp_proto::schema::{Json, Tool};
+    /// use mcp_smol::ServerOptions;
+    ///
+    /// # async fn example(listener: smol::net::TcpListener) -> std::io::Result<()> {
+    /// let tool = Tool::new("whoami", "Tells your address", Json::empty_object());
+    /// let router = Router::new("mirror", "1.0.0").tool_with(tool, async |NoArguments {}, cx: Context| {
+    ///     format!("{:?}", cx.attachments().get::<SocketAddr>())
+    /// });
+    /// let (client, address) = listener.accept().await?;
+    /// let (_, driver) = ServerOptions::new(router).attach(address).stream(client.clone(), client);
+    /// driver.await
+    /// # }
+    /// ```
+    pub fn attach<T: Any + Send + Sync>(mut self, value: T) -> Self {
+        self.attachments.insert(value);
+        self
+    }
+
+    /// Sets the runtime of the driver's timers, and of standard input and output. Default: [`RuntimeKind::default`].
+    pub fn runtime(mut self, runtime: RuntimeKind) -> Self {
+        self.runtime = runtime;
+        self
+    }
+
+    /// Serves this process's standard input and output, which it [takes](crate::stdio()).
+    ///
+    /// # Errors
+    ///
+    /// As [`stdio`](crate::stdio()).
+    pub fn stdio(self) -> io::Result<(ServerHandle, ServerDriver<Stdin, Stdout, H>)> {
+        let (stdin, stdout) = stdio_on(self.runtime)?;
+        Ok(self.stream(stdin, stdout))
+    }
+
+    /// Serves this process's standard input and output, which it [takes](crate::stdio()), on a thread of its own: see
+    /// [`run_stdio`](crate::run_stdio). No runtime is needed.
+    ///
+    /// ```no_run
+    /// use mcp_proto::front::Router;
+    /// use mcp_smol::ServerOptions;
+    ///
+    /// # fn main() -> Result<(), mcp_smol::ServeError> {
+    /// let (handle, server) = ServerOptions::new(Router::new("notes", "1.0.0")).blocking_stdio()?;
+    /// # drop(handle);
+    /// server.run()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`stdio`](crate::stdio()).
+    pub fn blocking_stdio(self) -> io::Result<(ServerHandle, StdioServer<H>)> {
+        StdioServer::start(self)
+    }
+
+    /// The error of an invalid router.
+    fn check(&self) -> io::Result<()> {
+        self.router.router().check().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
+    }
+
+    /// Serves one client over a stream.
+    pub fn stream<R, W>(self, reader: R, writer: W) -> (ServerHandle, ServerDriver<R, W, H>)
+    where
+        R: AsyncRead + Unpin,
+        W: AsyncWrite + Unpin,
+    {
+        ServerDriver::start(self, reader, writer)
+    }
+}
+
+impl<H: HandlerMode> fmt::Debug for ServerOptions<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerOptions").field("router", &self.router).field("config", &self.config).finish()
+    }
+}
+
+/// Rounds per poll before the driver yields to other tasks. Each round reads at most one block of 64 KiB.
+const ROUNDS: usize = 4;
+/// How long the driver waits for a client that does not read the last answers.
+const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(2);
+
+struct Connection<R, W, H: HandlerMode> {
+    front: adapter::ServerDriver<StreamServer, H>,
+    pump: Pump<R, W>,
+    clock: SystemClock,
+    /// Why reading has ended.
+    end: Option<ReadEnd>,
+    /// Whether the machine accepts more input.
+    wants_read: bool,
+    /// Unwritten bytes of output at the last poll.
+    unwritten: usize,
+    final_writes: Option<FinalWrites>,
+}
+
+/// Progress of writing the last answers.
+struct FinalWrites {
+    unwritten: usize,
+    /// Moves whenever the client has read some of them.
+    deadline: Instant,
+}
+
+impl<R, W, H: HandlerMode> Connection<R, W, H> {
+    fn new(options: ServerOptions<H>, clock: SystemClock, reader: R, writer: W) -> (ServerHandle, Self) {
+        let ServerOptions { router, config, principal, attachments, .. } = options;
+        let mut machine = StreamServer::new(config);
+        machine.at(clock.now()).set_principal(principal);
+        let (handle, mut front) = adapter::server(machine, Arc::new(clock), Arc::new(SystemEntropy), router);
+        front.attach(attachments);
+        let connection = Self {
+            front,
+            pump: Pump::new(reader, writer),
+            clock,
+            end: None,
+            wants_read: true,
+            unwritten: 0,
+            final_writes: None,
+        };
+        (handle, connection)
+    }
+
+    /// The reader and the writer.
+    fn streams(&mut self) -> (&mut R, &mut W) {
+        self.pump.streams()
+    }
+
+    /// When to poll again, whatever else happens.
+    fn deadline(&self) -> Option<Instant> {
+        if let Some(last) = &self.final_writes {
+            return Some(last.deadline);
+        }
+        let of_pump = self.end.is_none().then(|| self.pump.deadline()).flatten();
+        [self.front.next_timeout(), of_pump].into_iter().flatten().min()
+    }
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, H: HandlerMode> Connection<R, W, H> {
+    /// Does the work that can be done now. Ready once the connection is over and everything is written. Wakes `task`
+    /// instead of its own waker if there is more to do than fits into one poll.
+    fn poll(&mut self, cx: &mut Context<'_>, task: &Waker) -> Poll<io::Result<()>> {
+        for _ in 0..ROUNDS {
+            // All three in every round, so that reading waits neither for writing nor for the machine.
+            self.pump.poll_write(cx, &self.clock);
+            let acted = self.poll_machine(cx);
+            let happened = self.poll_client(cx);
+            if acted.is_ready() || happened.is_ready() {
+                continue;
+            }
+            return match self.front.closed() {
+                Some(closed) => self.poll_final_writes(closed, cx),
+                None => Poll::Pending,
+            };
+        }
+        task.wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Moves output from the machine to the stream. Ready if there was any.
+    fn poll_machine(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Self { front, pump, wants_read, unwritten, .. } = self;
+        front.poll(cx, |machine, now| {
+            let left = pump.unwritten();
+            if std::mem::replace(unwritten, left) > left {
+                machine.handle_written(now);
+            }
+            machine.handle_timeout(now);
+            *wants_read = machine.wants_read();
+            let transmitted = pump.outgoing().is_some_and(|outgoing| machine.poll_transmit(outgoing));
+            if transmitted {
+                *unwritten = pump.unwritten();
+            }
+            if transmitted { Poll::Ready(()) } else { Poll::Pending }
+        })
+    }
+
+    /// Hands the client's input to the machine. Ready if there was any.
+    fn poll_client(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.end.is_some() || self.final_writes.is_some() {
+            return Poll::Pending;
+        }
+        // The window of held requests is full. A later read reports a failed write.
+        if !self.wants_read && !self.pump.has_closed() {
+            return Poll::Pending;
+        }
+        match ready!(self.pump.poll_read(cx, &self.clock)) {
+            Ok(bytes) => self.front.lock(|machine, now| machine.handle_input(now, bytes)),
+            Err(end) => {
+                let detail = end.to_string();
+                self.front.lock(|machine, now| machine.handle_eof(now, &detail));
+                self.end = Some(end);
+            }
+        }
+        Poll::Ready(())
+    }
+
+    /// The connection is over: writes the remaining output for as long as the client reads it, then closes.
+    fn poll_final_writes(&mut self, closed: CloseReason, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let (unwritten, now) = (self.pump.unwritten(), self.clock.now());
+        let deadline = now + FINAL_WRITE_TIMEOUT;
+        let last = self.final_writes.get_or_insert(FinalWrites { unwritten, deadline });
+        if last.unwritten != unwritten {
+            *last = FinalWrites { unwritten, deadline };
+        }
+        if unwritten == 0 {
+            self.pump.close_write();
+            self.pump.poll_write(cx, &self.clock);
+        }
+        if !self.pump.has_closed() {
+            if now < last.deadline {
+                return Poll::Pending;
+            }
+            let error = io::Error::new(io::ErrorKind::TimedOut, "the client does not read its answers");
+            return Poll::Ready(Err(error));
+        }
+        Poll::Ready(match (self.end.take(), closed) {
+            (Some(ReadEnd::Read(error)), _) => Err(error),
+            (Some(ReadEnd::Write(_)), _) => Ok(()),
+            (_, CloseReason::Lost(lost)) => Err(io::Error::other(lost)),
+            (_, _) => Ok(()),
+        })
+    }
+}
+
+/// The random number generator of the operating system: the source of ids and keys in servers of this crate, for those
+/// that an application makes itself.
+///
+/// ```
+/// use mcp_smol::SystemEntropy;
+/// use mcp_smol::mcp_proto::adapter::Entropy;
+///
+/// let mut key = [0; 32];
+/// SystemEntropy.fill(&mut key);
+/// assert_ne!(key, [0; 32]);
+/// ```
+///
+/// # Panics
+/// `fill` panics if the generator fails, which happens on no supported system: guessable ids would be insecure.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemEntropy;
+
+impl Entropy for SystemEntropy {
+    #[expect(clippy::panic, reason = "guessable ids would be insecure")]
+    fn fill(&self, bytes: &mut [u8]) {
+        if let Err(error) = getrandom::fill(bytes) {
+            panic!("the system's random number generator failed: {error}");
+        }
     }
 }

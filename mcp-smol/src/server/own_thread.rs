@@ -1,12 +1,5 @@
 //! A server that owns its thread, without a runtime.
 
-#[cfg(unix)]
-#[path = "own_thread/unix.rs"]
-mod os;
-#[cfg(windows)]
-#[path = "own_thread/windows.rs"]
-mod os;
-
 use std::fmt;
 use std::io;
 use std::task::{Context, Poll, Waker};
@@ -16,8 +9,7 @@ use mcp_proto::Instant;
 use mcp_proto::adapter::{Clock as _, ServeError, SystemClock};
 use mcp_proto::front::{HandlerMode, SendHandlers, ServedRouter, ServerHandle};
 
-use super::ServerOptions;
-use super::connection::Connection;
+use super::{Connection, ServerOptions};
 
 /// Polls of work that has woken itself, before the thread looks for input again.
 const POLLS: usize = 16;
@@ -105,3 +97,309 @@ impl<H: HandlerMode> fmt::Debug for StdioServer<H> {
 
 /// How long a sleep lasts at most, so that its length fits the system's types.
 const LONGEST_SLEEP: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Waits for standard input, standard output and wakes of other threads by one `poll`.
+#[cfg(unix)]
+mod os {
+    use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+    use std::pin::Pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU8, Ordering};
+    use std::task::Wake;
+
+    use futures_lite::{AsyncRead, AsyncWrite};
+    use rustix::event::{PollFd, PollFlags, Timespec};
+    use rustix::io::Errno;
+
+    use super::*;
+    use crate::stdio::os::{Descriptor, Kind, read, write};
+    use crate::stdio::stdio_descriptors;
+
+    /// A write of this size does not block on a pipe that is ready for writing: `PIPE_BUF` of Linux, and that of POSIX.
+    const SMALL_WRITE: usize = if cfg!(target_os = "linux") { 4096 } else { 512 };
+
+    pub(super) fn streams() -> io::Result<(Reader, Writer)> {
+        let (stdin, stdout) = stdio_descriptors()?;
+        Ok((Reader(Stream::new(stdin)), Writer(Some(Stream::new(stdout)))))
+    }
+
+    /// Standard input.
+    pub(in super::super) struct Reader(Stream);
+
+    /// Standard output; `None` once it is closed.
+    pub(in super::super) struct Writer(Option<Stream>);
+
+    struct Stream {
+        descriptor: Descriptor,
+        /// Whether the next operation need not wait for [`Sleeper::sleep`].
+        is_ready: bool,
+        /// Whether an operation waits.
+        is_awaited: bool,
+    }
+
+    impl Stream {
+        fn new(descriptor: Descriptor) -> Self {
+            Self { descriptor, is_ready: false, is_awaited: false }
+        }
+
+        /// The stream, if an operation waits for it, which is then no longer noted.
+        fn take_wait(&mut self) -> Option<&mut Self> {
+            std::mem::take(&mut self.is_awaited).then_some(self)
+        }
+
+        /// Notes whether the awaited operation can be tried again.
+        fn note(&mut self, is_ready: bool) {
+            self.is_ready |= is_ready;
+            self.is_awaited = !is_ready;
+        }
+
+        /// Runs an operation on up to `most` bytes, if the descriptor is ready.
+        fn poll_with(
+            &mut self,
+            most: usize,
+            mut operate: impl FnMut(BorrowedFd<'_>, Kind) -> rustix::io::Result<usize>,
+        ) -> Poll<io::Result<usize>> {
+            while self.is_ready {
+                let result = operate(self.descriptor.fd.as_fd(), self.descriptor.kind);
+                self.is_ready =
+                    self.descriptor.kind != Kind::Other && result.is_ok_and(|length| length == most);
+                match result {
+                    Err(Errno::INTR) => self.is_ready = true,
+                    Err(Errno::AGAIN) => {}
+                    result => return Poll::Ready(result.map_err(io::Error::from)),
+                }
+            }
+            self.is_awaited = true;
+            Poll::Pending
+        }
+    }
+
+    impl AsyncRead for Reader {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buffer: &mut [u8],
+        ) -> Poll<io::Result<usize>> {
+            self.0.poll_with(buffer.len(), |fd, kind| read(fd, kind, &mut *buffer))
+        }
+    }
+
+    impl AsyncWrite for Writer {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            let Some(stream) = &mut self.0 else { return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())) };
+            let bytes = match stream.descriptor.kind {
+                Kind::Other => bytes.get(..SMALL_WRITE).unwrap_or(bytes),
+                Kind::Pipe | Kind::Socket => {
+                    // Trying costs less than asking first.
+                    stream.is_ready |= !stream.is_awaited;
+                    bytes
+                }
+            };
+            stream.poll_with(bytes.len(), |fd, kind| write(fd, kind, bytes))
+        }
+
+        /// Does nothing: descriptors are not buffered.
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_close(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            self.0 = None;
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    const POLLING: u8 = 0;
+    const SLEEPING: u8 = 1;
+    const WOKEN: u8 = 2;
+
+    /// The sleep of a thread, which ends when one of its streams is ready, when it is woken, or with time.
+    pub(super) struct Sleeper {
+        state: AtomicU8,
+        bell: Bell,
+    }
+
+    impl Sleeper {
+        pub(super) fn new() -> io::Result<Arc<Self>> {
+            Ok(Arc::new(Self { state: AtomicU8::new(POLLING), bell: Bell::new()? }))
+        }
+
+        /// Forgets wakes before now.
+        pub(super) fn start_polling(&self) {
+            self.state.store(POLLING, Ordering::SeqCst);
+        }
+
+        pub(super) fn is_woken(&self) -> bool {
+            self.state.load(Ordering::SeqCst) == WOKEN
+        }
+
+        /// Sleeps for `time` at most, and not at all if woken since [`start_polling`](Self::start_polling).
+        pub(super) fn sleep(
+            &self,
+            (reader, writer): (&mut Reader, &mut Writer),
+            time: Option<Duration>,
+        ) -> io::Result<()> {
+            let is_woken =
+                self.state.compare_exchange(POLLING, SLEEPING, Ordering::SeqCst, Ordering::SeqCst).is_err();
+            let time = if is_woken { Some(Duration::ZERO) } else { time };
+            let time =
+                time.map(|time| time.min(LONGEST_SLEEP)).and_then(|time| Timespec::try_from(time).ok());
+
+            let (input, output) = (reader.0.take_wait(), writer.0.as_mut().and_then(Stream::take_wait));
+            let bell = self.bell.listener();
+            let mut events = [
+                PollFd::from_borrowed_fd(bell, PollFlags::IN),
+                watch(input.as_deref(), PollFlags::IN, bell),
+                watch(output.as_deref(), PollFlags::OUT, bell),
+            ];
+            match rustix::event::poll(&mut events, time.as_ref()) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let [is_rung, input_ready, output_ready] = events.map(|event| !event.revents().is_empty());
+            if is_rung {
+                self.bell.silence();
+            }
+            if let Some(input) = input {
+                input.note(input_ready);
+            }
+            if let Some(output) = output {
+                output.note(output_ready);
+            }
+            Ok(())
+        }
+    }
+
+    /// Waits for events of a stream; without one, for no event of the spare descriptor.
+    fn watch<'a>(stream: Option<&'a Stream>, events: PollFlags, spare: BorrowedFd<'a>) -> PollFd<'a> {
+        match stream {
+            Some(stream) => PollFd::from_borrowed_fd(stream.descriptor.fd.as_fd(), events),
+            None => PollFd::from_borrowed_fd(spare, PollFlags::empty()),
+        }
+    }
+
+    impl Wake for Sleeper {
+        fn wake(self: Arc<Self>) {
+            self.wake_by_ref();
+        }
+
+        fn wake_by_ref(self: &Arc<Self>) {
+            if self.state.swap(WOKEN, Ordering::SeqCst) == SLEEPING {
+                self.bell.ring();
+            }
+        }
+    }
+
+    /// A descriptor that becomes readable when it is rung.
+    struct Bell {
+        listener: OwnedFd,
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        ringer: OwnedFd,
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    impl Bell {
+        fn new() -> io::Result<Self> {
+            use rustix::event::{EventfdFlags, eventfd};
+
+            Ok(Self { listener: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)? })
+        }
+
+        fn ring(&self) {
+            // Fails only if it was rung 2⁶⁴ times.
+            let _ = rustix::io::write(&self.listener, &1_u64.to_ne_bytes());
+        }
+    }
+
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    impl Bell {
+        fn new() -> io::Result<Self> {
+            let (listener, ringer) = rustix::pipe::pipe()?;
+            for end in [&listener, &ringer] {
+                rustix::io::fcntl_setfd(end, rustix::io::FdFlags::CLOEXEC)?;
+                rustix::io::ioctl_fionbio(end, true)?;
+            }
+            Ok(Self { listener, ringer })
+        }
+
+        fn ring(&self) {
+            // Fails if it was rung so often that the pipe is full.
+            let _ = rustix::io::write(&self.ringer, &[1]);
+        }
+    }
+
+    impl Bell {
+        fn listener(&self) -> BorrowedFd<'_> {
+            self.listener.as_fd()
+        }
+
+        fn silence(&self) {
+            let _ = rustix::io::read(&self.listener, &mut [0; 64][..]);
+        }
+    }
+}
+
+/// Standard input and output through threads, which wake this one. **Untested.**
+#[cfg(windows)]
+mod os {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::task::Wake;
+    use std::thread::{self, Thread};
+
+    use super::*;
+    use crate::stdio::stdio;
+    use crate::{Stdin, Stdout};
+
+    pub(super) type Reader = Stdin;
+    pub(super) type Writer = Stdout;
+
+    pub(super) fn streams() -> io::Result<(Reader, Writer)> {
+        stdio()
+    }
+
+    /// The sleep of a thread, which ends when it is woken, or with time.
+    pub(super) struct Sleeper {
+        is_woken: AtomicBool,
+        thread: Thread,
+    }
+
+    impl Sleeper {
+        pub(super) fn new() -> io::Result<Arc<Self>> {
+            Ok(Arc::new(Self { is_woken: AtomicBool::new(false), thread: thread::current() }))
+        }
+
+        /// Forgets wakes before now.
+        pub(super) fn start_polling(&self) {
+            self.is_woken.store(false, Ordering::SeqCst);
+        }
+
+        pub(super) fn is_woken(&self) -> bool {
+            self.is_woken.load(Ordering::SeqCst)
+        }
+
+        /// Sleeps for `time` at most, and not at all if woken since [`start_polling`](Self::start_polling).
+        pub(super) fn sleep(&self, _: (&mut Reader, &mut Writer), time: Option<Duration>) -> io::Result<()> {
+            if !self.is_woken() {
+                thread::park_timeout(time.unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP));
+            }
+            Ok(())
+        }
+    }
+
+    impl Wake for Sleeper {
+        fn wake(self: Arc<Self>) {
+            self.wake_by_ref();
+        }
+
+        fn wake_by_ref(self: &Arc<Self>) {
+            if !self.is_woken.swap(true, Ordering::SeqCst) {
+                self.thread.unpark();
+            }
+        }
+    }
+}

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use mcp_proto::consent::{SafeText, has_inline_code, is_loader_variable, runs_commands};
 
-use crate::command::Command;
+use super::Command;
 
 /// A command to show to a user, who agrees before it runs: see [`Command::preview`].
 ///

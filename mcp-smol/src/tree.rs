@@ -1,14 +1,24 @@
-//! The steps that end a process tree: closed input, SIGTERM, SIGKILL.
+//! A child with its descendants, and the steps that end them: closed input, SIGTERM, SIGKILL.
+
+#[cfg(unix)]
+mod unix;
+#[cfg(windows)]
+mod windows;
 
 use std::future::poll_fn;
 use std::process::ExitStatus;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use futures_lite::future;
 
-use crate::killer::Killer;
-use crate::os::ProcessTree;
 use crate::reactor::{Reactor, sleep};
+
+#[cfg(unix)]
+pub(crate) use unix::ProcessTree;
+#[cfg(windows)]
+pub(crate) use windows::ProcessTree;
 
 /// Time limits of the steps of [`Process::shutdown`](crate::Process::shutdown).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,4 +129,52 @@ async fn tree_ends_in_time(tree: &mut ProcessTree, time: Duration, killer: &Kill
         pause = (pause * 2).min(LONGEST);
     }
     true
+}
+
+/// Kills the server of a [`ClientDriver`](crate::ClientDriver) and its whole process group at once, from any thread.
+///
+/// For programs that must end without delay, such as at a second Ctrl-C: the shutdown steps of
+/// [`Client::close`](mcp_proto::front::Client::close) take up to the times in
+/// [`ShutdownTimeouts`](crate::ShutdownTimeouts). After [`kill`](Self::kill) poll the driver to its end, which takes
+/// milliseconds and reaps the process.
+#[derive(Clone, Debug, Default)]
+pub struct Killer(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    killed: bool,
+    waker: Option<Waker>,
+}
+
+impl Killer {
+    /// Kills the server, at once if it is running. The driver does not start it again.
+    pub fn kill(&self) {
+        let mut state = self.state();
+        state.killed = true;
+        if let Some(waker) = state.waker.take() {
+            waker.wake();
+        }
+    }
+
+    pub(crate) fn is_killed(&self) -> bool {
+        self.state().killed
+    }
+
+    /// Ready once [`kill`](Self::kill) has been called. Wakes the task that polled last.
+    pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.state();
+        if state.killed {
+            return Poll::Ready(());
+        }
+        match &mut state.waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+
+    /// A poisoned lock is usable: no code under it can panic half-way through a change.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
