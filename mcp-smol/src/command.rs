@@ -7,7 +7,6 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
-use std::iter;
 use std::path::{Path, PathBuf};
 use std::process::{self, Stdio};
 
@@ -132,24 +131,10 @@ impl Command {
     }
 
     pub(crate) fn spawn_on(&self, runtime: RuntimeKind) -> Result<Child, SpawnError> {
-        let environment = self.child_environment();
-        self.try_spawn(&environment, runtime).map_err(|error| {
-            let path =
-                environment.iter().rev().find(|(name, _)| is_path(name)).map(|(_, value)| value.as_os_str());
-            SpawnError::explain(&self.program, &self.args, self.directory.as_deref(), path, error)
-        })
-    }
-
-    pub(crate) fn words(&self) -> impl Iterator<Item = &OsStr> {
-        iter::once(&self.program).chain(&self.args).map(OsString::as_os_str)
-    }
-
-    pub(crate) fn variables(&self) -> impl Iterator<Item = &OsStr> {
-        self.env.iter().map(|(name, _)| name.as_os_str())
-    }
-
-    pub(crate) fn directory(&self) -> Option<&PathBuf> {
-        self.directory.as_ref()
+        let environment: Vec<_> =
+            self.environment.select(env::vars_os()).chain(self.env.iter().cloned()).collect();
+        self.try_spawn(&environment, runtime)
+            .map_err(|error| SpawnError::explain(self, search_path(&environment), error))
     }
 
     fn try_spawn(&self, environment: &[(OsString, OsString)], runtime: RuntimeKind) -> io::Result<Child> {
@@ -177,10 +162,6 @@ impl Command {
         }
     }
 
-    fn child_environment(&self) -> Vec<(OsString, OsString)> {
-        self.environment.select(env::vars_os()).chain(self.env.iter().cloned()).collect()
-    }
-
     #[cfg(not(windows))]
     fn resolved_program(&self, _: &[(OsString, OsString)]) -> OsString {
         self.program.clone()
@@ -189,9 +170,8 @@ impl Command {
     /// Returns the name unchanged if it cannot be found, so that the system reports its own error.
     #[cfg(windows)]
     fn resolved_program(&self, environment: &[(OsString, OsString)]) -> OsString {
-        let path = environment.iter().rev().find(|(name, _)| is_path(name)).map(|(_, value)| value);
         let directory = self.directory.clone().or_else(|| env::current_dir().ok()).unwrap_or_default();
-        which::which_in(&self.program, path, directory)
+        which::which_in(&self.program, search_path(environment), directory)
             .map_or_else(|_| self.program.clone(), PathBuf::into_os_string)
     }
 }
@@ -213,8 +193,11 @@ fn adopt(
     ))
 }
 
-fn is_path(name: &OsStr) -> bool {
-    if cfg!(windows) { name.eq_ignore_ascii_case("PATH") } else { name == "PATH" }
+/// The child's `PATH`.
+fn search_path(environment: &[(OsString, OsString)]) -> Option<&OsStr> {
+    let is_path =
+        |name: &OsStr| if cfg!(windows) { name.eq_ignore_ascii_case("PATH") } else { name == "PATH" };
+    environment.iter().rev().find(|(name, _)| is_path(name)).map(|(_, value)| value.as_os_str())
 }
 
 /// Omits what may be a secret of a configuration: the arguments, the values of variables and the directory.
@@ -257,46 +240,18 @@ pub enum Environment {
 }
 
 #[cfg(not(windows))]
+#[rustfmt::skip]
 const ESSENTIAL: &[&str] = &[
-    "HOME",
-    "LANG",
-    "LANGUAGE",
-    "LOGNAME",
-    "PATH",
-    "SHELL",
-    "TERM",
-    "TMPDIR",
-    "TZ",
-    "USER",
-    "XDG_CACHE_HOME",
-    "XDG_CONFIG_HOME",
-    "XDG_DATA_HOME",
-    "XDG_RUNTIME_DIR",
-    "XDG_STATE_HOME",
-    "__CF_USER_TEXT_ENCODING",
+    "HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER", "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "__CF_USER_TEXT_ENCODING",
 ];
 
 #[cfg(windows)]
+#[rustfmt::skip]
 const ESSENTIAL: &[&str] = &[
-    "APPDATA",
-    "COMSPEC",
-    "HOMEDRIVE",
-    "HOMEPATH",
-    "LOCALAPPDATA",
-    "PATH",
-    "PATHEXT",
-    "PROCESSOR_ARCHITECTURE",
-    "PROGRAMDATA",
-    "PROGRAMFILES",
-    "PROGRAMFILES(X86)",
-    "SYSTEMDRIVE",
-    "SYSTEMROOT",
-    "TEMP",
-    "TMP",
-    "USERDOMAIN",
-    "USERNAME",
-    "USERPROFILE",
-    "WINDIR",
+    "APPDATA", "COMSPEC", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATH", "PATHEXT", "PROCESSOR_ARCHITECTURE",
+    "PROGRAMDATA", "PROGRAMFILES", "PROGRAMFILES(X86)", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "USERDOMAIN",
+    "USERNAME", "USERPROFILE", "WINDIR",
 ];
 
 impl Environment {

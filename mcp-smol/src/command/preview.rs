@@ -1,11 +1,12 @@
 //! Description of a command that a host shows before running it.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::iter;
 use std::path::PathBuf;
 
-use mcp_proto::consent::{SafeText, has_inline_code, is_loader_variable, runs_commands};
+use mcp_proto::consent::{SafeText, has_inline_code, is_loader_variable, runs_commands, shell_word};
 
 use super::Command;
 
@@ -39,15 +40,14 @@ pub struct CommandPreview {
     pub risks: BTreeSet<Risk>,
 }
 
-impl CommandPreview {
-    pub(crate) fn new<'a>(
-        words: impl Iterator<Item = &'a OsStr>,
-        directory: Option<PathBuf>,
-        variables: impl Iterator<Item = &'a OsStr>,
-    ) -> Self {
-        let words: Vec<&OsStr> = words.collect();
+impl Command {
+    /// Describes the command, to show it to a user before it runs.
+    //= C13.1 "exact untruncated command"
+    pub fn preview(&self) -> CommandPreview {
+        let words: Vec<&OsStr> =
+            iter::once(&self.program).chain(&self.args).map(OsString::as_os_str).collect();
         let line = words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ");
-        let variables: Vec<String> = variables.map(escape).collect();
+        let variables: Vec<String> = self.env.iter().map(|(name, _)| escape(name)).collect();
         let words: Vec<_> = words.into_iter().map(OsStr::to_string_lossy).collect();
         let mut risks = risks(&words);
         if words.iter().any(|word| word.chars().any(SafeText::is_unsafe)) {
@@ -56,7 +56,7 @@ impl CommandPreview {
         if variables.iter().any(|name| is_loader_variable(name)) {
             risks.insert(Risk::Loader);
         }
-        Self { line, directory, variables, risks }
+        CommandPreview { line, directory: self.directory.clone(), variables, risks }
     }
 }
 
@@ -132,72 +132,29 @@ impl fmt::Display for Risk {
 }
 
 const PRIVILEGES: &[&str] = &["sudo", "doas", "su", "pkexec", "run0", "runas"];
+#[rustfmt::skip]
 const DELETES: &[&str] = &[
-    "rm",
-    "rmdir",
-    "unlink",
-    "shred",
-    "dd",
-    "mkfs",
-    "truncate",
-    "del",
-    "erase",
-    "rd",
-    "format",
-    "remove-item",
+    "rm", "rmdir", "unlink", "shred", "dd", "mkfs", "truncate", "del", "erase", "rd", "format", "remove-item",
 ];
+#[rustfmt::skip]
 const NETWORK: &[&str] = &[
-    "curl",
-    "wget",
-    "nc",
-    "ncat",
-    "netcat",
-    "socat",
-    "ssh",
-    "scp",
-    "sftp",
-    "ftp",
-    "telnet",
-    "rsync",
-    "invoke-webrequest",
-    "iwr",
-    "invoke-restmethod",
-    "irm",
-    "certutil",
-    "bitsadmin",
+    "curl", "wget", "nc", "ncat", "netcat", "socat", "ssh", "scp", "sftp", "ftp", "telnet", "rsync",
+    "invoke-webrequest", "iwr", "invoke-restmethod", "irm", "certutil", "bitsadmin",
 ];
 const DOWNLOADS: &[&str] = &["npx", "bunx", "pnpx", "uvx", "pipx"];
 /// Programs that fetch and run another when one of these words is an argument.
+#[rustfmt::skip]
 const DOWNLOADS_BY: &[(&str, &[&str])] = &[
-    ("npm", &["exec", "x"]),
-    ("pnpm", &["dlx", "exec"]),
-    ("yarn", &["dlx"]),
-    ("bun", &["x"]),
-    ("uv", &["run", "tool"]),
-    ("docker", &["run"]),
-    ("podman", &["run"]),
-    ("deno", &["run"]),
-    ("go", &["run"]),
+    ("npm", &["exec", "x"]), ("pnpm", &["dlx", "exec"]), ("yarn", &["dlx"]), ("bun", &["x"]),
+    ("uv", &["run", "tool"]), ("docker", &["run"]), ("podman", &["run"]), ("deno", &["run"]), ("go", &["run"]),
     ("nix", &["run", "shell"]),
 ];
+#[rustfmt::skip]
 const SENSITIVE_PATHS: &[&str] = &[
-    ".ssh",
-    ".aws",
-    ".gnupg",
-    ".kube",
-    ".netrc",
-    ".config",
-    "id_rsa",
-    "id_ed25519",
-    "/etc",
-    "/dev/",
-    "/proc",
-    "/sys",
-    "/boot",
-    "/root",
-    "system32",
-    "/library/keychains",
+    ".ssh", ".aws", ".gnupg", ".kube", ".netrc", ".config", "id_rsa", "id_ed25519", "/etc", "/dev/", "/proc",
+    "/sys", "/boot", "/root", "system32", "/library/keychains",
 ];
+
 fn risks<W: AsRef<str>>(words: &[W]) -> BTreeSet<Risk> {
     let mut found = BTreeSet::new();
     let Some((program, arguments)) = words.split_first() else { return found };
@@ -246,18 +203,7 @@ fn name(path: &str) -> String {
 
 /// Quotes one word for a POSIX shell; with invisible characters, in the `$'…'` form of other shells.
 fn quote(word: &OsStr) -> String {
-    let escaped = escape(word);
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
-    match word.to_str() {
-        Some(text) if !text.chars().any(SafeText::is_unsafe) => {
-            if !text.is_empty() && text.chars().all(plain) {
-                text.to_owned()
-            } else {
-                format!("'{}'", text.replace('\'', r"'\''"))
-            }
-        }
-        _ => format!("$'{escaped}'"),
-    }
+    word.to_str().and_then(shell_word).unwrap_or_else(|| format!("$'{}'", escape(word)))
 }
 
 /// Escapes invisible characters and invalid UTF-8 by their numbers.
@@ -281,14 +227,6 @@ fn escape(word: &OsStr) -> String {
         }
     }
     out
-}
-
-impl Command {
-    /// Describes the command, to show it to a user before it runs.
-    //= C13.1 "exact untruncated command"
-    pub fn preview(&self) -> CommandPreview {
-        CommandPreview::new(self.words(), self.directory().cloned(), self.variables())
-    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use super::Command;
+
 /// Error of starting a program: which command was tried, and why it failed.
 ///
 /// `Display` has the arguments, `Debug` and [`without_arguments`](Self::without_arguments) have none, as they may be
@@ -52,31 +54,20 @@ pub enum SpawnErrorKind {
 
 impl SpawnError {
     /// Finds the reason. The system's error alone says neither which file was missing nor where it was looked for.
-    pub(crate) fn explain(
-        program: &OsStr,
-        args: &[OsString],
-        directory: Option<&Path>,
-        path: Option<&OsStr>,
-        error: io::Error,
-    ) -> Self {
-        let reason = match directory {
-            Some(directory) if !directory.is_dir() => SpawnErrorKind::NoSuchDirectory(directory.to_owned()),
+    pub(super) fn explain(command: &Command, path: Option<&OsStr>, error: io::Error) -> Self {
+        let Command { program, args, directory, .. } = command.clone();
+        let kind = match &directory {
+            Some(directory) if !directory.is_dir() => SpawnErrorKind::NoSuchDirectory(directory.clone()),
             _ if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
                 SpawnErrorKind::System
             }
-            _ if Path::new(program).components().count() > 1 => {
+            _ if Path::new(&program).components().count() > 1 => {
                 // The child changes directory before it looks the program up.
-                diagnose_file(directory.unwrap_or(Path::new("")).join(program))
+                diagnose_file(directory.as_deref().unwrap_or(Path::new("")).join(&program))
             }
-            _ => diagnose_search(program, path),
+            _ => diagnose_search(&program, path),
         };
-        Self(Box::new(SpawnAttempt {
-            program: program.to_owned(),
-            args: args.to_owned(),
-            directory: directory.map(Path::to_owned),
-            kind: reason,
-            error,
-        }))
+        Self(Box::new(SpawnAttempt { program, args, directory, kind, error }))
     }
 
     /// Why the program could not be started.
@@ -150,7 +141,7 @@ impl fmt::Display for SpawnError {
 
 impl SpawnError {
     fn write(&self, f: &mut fmt::Formatter<'_>, args: &[OsString]) -> fmt::Result {
-        let SpawnAttempt { program, args: _, directory, kind: reason, error } = &*self.0;
+        let SpawnAttempt { program, directory, kind, error, .. } = &*self.0;
         write!(f, "could not start `{}", program.display())?;
         for arg in args {
             write!(f, " {}", arg.display())?;
@@ -160,7 +151,7 @@ impl SpawnError {
             write!(f, " in {}", directory.display())?;
         }
         f.write_str(": ")?;
-        match reason {
+        match kind {
             SpawnErrorKind::NotInPath { searched, not_executable } => {
                 match not_executable.as_slice() {
                     [] => write!(f, "no program of that name in ")?,
