@@ -114,19 +114,14 @@ pub struct ServerDriver<R, W, H: HandlerMode = SendHandlers> {
     repoll: Repoll,
     /// The runtime, until the driver is polled.
     unstarted: Option<RuntimeKind>,
-    /// Error that keeps the driver from serving anything.
-    startup_error: Option<io::Error>,
 }
 
 impl<R, W, H: HandlerMode> ServerDriver<R, W, H> {
     fn start(options: ServerOptions<H>, reader: R, writer: W) -> (ServerHandle, Self) {
         let runtime = options.runtime;
-        let startup_error = options.check().err();
-        let clock = SystemClock::new();
-        let (handle, connection) = Connection::new(options, clock, reader, writer);
-        let alarm = Alarm::new(runtime.into(), clock);
-        let repoll = Repoll::default();
-        (handle, Self { connection, alarm, repoll, unstarted: Some(runtime), startup_error })
+        let (handle, connection) = Connection::new(options, reader, writer);
+        let alarm = Alarm::new(runtime.into(), connection.clock);
+        (handle, Self { connection, alarm, repoll: Repoll::default(), unstarted: Some(runtime) })
     }
 }
 
@@ -134,10 +129,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, H: HandlerMode> Future for Ser
     type Output = io::Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { connection, alarm, repoll, unstarted, startup_error } = &mut *self;
-        if let Some(error) = startup_error.take() {
-            return Poll::Ready(Err(error));
-        }
+        let Self { connection, alarm, repoll, unstarted } = &mut *self;
         if let Some(runtime) = unstarted.take() {
             runtime.start()?;
         }
@@ -272,11 +264,6 @@ impl<H: HandlerMode> ServerOptions<H> {
         StdioServer::start(self)
     }
 
-    /// The error of an invalid router.
-    fn check(&self) -> io::Result<()> {
-        self.router.router().check().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
-    }
-
     /// Serves one client over a stream.
     pub fn stream<R, W>(self, reader: R, writer: W) -> (ServerHandle, ServerDriver<R, W, H>)
     where
@@ -309,6 +296,8 @@ struct Connection<R, W, H: HandlerMode> {
     /// Unwritten bytes of output at the last poll.
     unwritten: usize,
     final_writes: Option<FinalWrites>,
+    /// Error that keeps it from serving anything: an invalid router.
+    startup_error: Option<io::Error>,
 }
 
 /// Progress of writing the last answers.
@@ -319,8 +308,10 @@ struct FinalWrites {
 }
 
 impl<R, W, H: HandlerMode> Connection<R, W, H> {
-    fn new(options: ServerOptions<H>, clock: SystemClock, reader: R, writer: W) -> (ServerHandle, Self) {
+    fn new(options: ServerOptions<H>, reader: R, writer: W) -> (ServerHandle, Self) {
         let ServerOptions { router, config, principal, attachments, .. } = options;
+        let clock = SystemClock::new();
+        let error = router.router().check().err();
         let mut machine = StreamServer::new(config);
         machine.at(clock.now()).set_principal(principal);
         let (handle, mut front) = adapter::server(machine, Arc::new(clock), Arc::new(SystemEntropy), router);
@@ -333,13 +324,9 @@ impl<R, W, H: HandlerMode> Connection<R, W, H> {
             wants_read: true,
             unwritten: 0,
             final_writes: None,
+            startup_error: error.map(|error| io::Error::new(io::ErrorKind::InvalidInput, error)),
         };
         (handle, connection)
-    }
-
-    /// The reader and the writer.
-    fn streams(&mut self) -> (&mut R, &mut W) {
-        self.pump.streams()
     }
 
     /// When to poll again, whatever else happens.
@@ -356,6 +343,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, H: HandlerMode> Connection<R, 
     /// Does the work that can be done now. Ready once the connection is over and everything is written. Wakes `task`
     /// instead of its own waker if there is more to do than fits into one poll.
     fn poll(&mut self, cx: &mut Context<'_>, task: &Waker) -> Poll<io::Result<()>> {
+        if let Some(error) = self.startup_error.take() {
+            return Poll::Ready(Err(error));
+        }
         for _ in 0..ROUNDS {
             // All three in every round, so that reading waits neither for writing nor for the machine.
             self.pump.poll_write(cx, &self.clock);

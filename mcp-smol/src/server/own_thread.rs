@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::io;
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use mcp_proto::Instant;
-use mcp_proto::adapter::{Clock as _, ServeError, SystemClock};
+use mcp_proto::adapter::{Clock as _, ServeError};
 use mcp_proto::front::{HandlerMode, SendHandlers, ServedRouter, ServerHandle};
 
 use super::{Connection, ServerOptions};
@@ -44,20 +45,13 @@ pub fn run_stdio<H: HandlerMode>(router: impl Into<ServedRouter<H>>) -> Result<(
 /// A server on this process's standard streams, made by
 /// [`ServerOptions::blocking_stdio`](crate::ServerOptions::blocking_stdio). Dropping it ends the connection.
 #[must_use = "nothing happens unless the server runs"]
-pub struct StdioServer<H: HandlerMode = SendHandlers> {
-    connection: Connection<os::Reader, os::Writer, H>,
-    clock: SystemClock,
-    /// Error that keeps it from serving anything.
-    startup_error: Option<io::Error>,
-}
+pub struct StdioServer<H: HandlerMode = SendHandlers>(Connection<os::Reader, os::Writer, H>);
 
 impl<H: HandlerMode> StdioServer<H> {
     pub(super) fn start(options: ServerOptions<H>) -> io::Result<(ServerHandle, Self)> {
         let (reader, writer) = os::streams()?;
-        let clock = SystemClock::new();
-        let startup_error = options.check().err();
-        let (handle, connection) = Connection::new(options, clock, reader, writer);
-        Ok((handle, Self { connection, clock, startup_error }))
+        let (handle, connection) = Connection::new(options, reader, writer);
+        Ok((handle, Self(connection)))
     }
 
     /// Serves until the client or the [`ServerHandle`] closes the connection; see [`run_stdio`].
@@ -66,46 +60,72 @@ impl<H: HandlerMode> StdioServer<H> {
     ///
     /// Those of [`ServerDriver`](crate::ServerDriver).
     pub fn run(self) -> Result<(), ServeError> {
-        let Self { mut connection, clock, startup_error } = self;
-        if let Some(error) = startup_error {
-            return Err(error.into());
-        }
-        let sleeper = os::Sleeper::new()?;
+        let mut connection = self.0;
+        let sleeper = Arc::new(Sleeper { state: AtomicU8::new(POLLING), bell: os::Bell::new()? });
         let waker = Waker::from(sleeper.clone());
         loop {
             for _ in 0..POLLS {
-                sleeper.start_polling();
+                // Forgets wakes before now.
+                sleeper.state.store(POLLING, Ordering::SeqCst);
                 if let Poll::Ready(result) = connection.poll(&mut Context::from_waker(&waker), &waker) {
                     return Ok(result?);
                 }
-                if !sleeper.is_woken() {
+                if sleeper.state.load(Ordering::SeqCst) != WOKEN {
                     break;
                 }
             }
-            let deadline = connection.deadline();
-            let left = deadline.map(|deadline: Instant| deadline.saturating_since(clock.now()));
-            sleeper.sleep(connection.streams(), left)?;
+            let left =
+                connection.deadline().map(|deadline| deadline.saturating_since(connection.clock.now()));
+            sleeper.sleep(connection.pump.streams(), left.unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP))?;
         }
     }
 }
 
 impl<H: HandlerMode> fmt::Debug for StdioServer<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StdioServer").field("front", &self.connection.front).finish_non_exhaustive()
+        f.debug_struct("StdioServer").field("front", &self.0.front).finish_non_exhaustive()
     }
 }
 
 /// How long a sleep lasts at most, so that its length fits the system's types.
 const LONGEST_SLEEP: Duration = Duration::from_secs(24 * 60 * 60);
 
+const POLLING: u8 = 0;
+const SLEEPING: u8 = 1;
+const WOKEN: u8 = 2;
+
+/// The sleep of a thread, which ends when one of its streams is ready, when it is woken, or with time.
+struct Sleeper {
+    state: AtomicU8,
+    bell: os::Bell,
+}
+
+impl Sleeper {
+    /// Sleeps for `time` at most, and not at all if woken since it began polling.
+    fn sleep(&self, streams: (&mut os::Reader, &mut os::Writer), time: Duration) -> io::Result<()> {
+        let is_woken =
+            self.state.compare_exchange(POLLING, SLEEPING, Ordering::SeqCst, Ordering::SeqCst).is_err();
+        self.bell.wait(streams, if is_woken { Duration::ZERO } else { time })
+    }
+}
+
+impl Wake for Sleeper {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if self.state.swap(WOKEN, Ordering::SeqCst) == SLEEPING {
+            self.bell.ring();
+        }
+    }
+}
+
 /// Waits for standard input, standard output and wakes of other threads by one `poll`.
 #[cfg(unix)]
 mod os {
     use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
     use std::pin::Pin;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicU8, Ordering};
-    use std::task::Wake;
 
     use futures_lite::{AsyncRead, AsyncWrite};
     use rustix::event::{PollFd, PollFlags, Timespec};
@@ -131,7 +151,7 @@ mod os {
 
     struct Stream {
         descriptor: Descriptor,
-        /// Whether the next operation need not wait for [`Sleeper::sleep`].
+        /// Whether the next operation need not wait for [`Bell::wait`].
         is_ready: bool,
         /// Whether an operation waits.
         is_awaited: bool,
@@ -213,56 +233,73 @@ mod os {
         }
     }
 
-    const POLLING: u8 = 0;
-    const SLEEPING: u8 = 1;
-    const WOKEN: u8 = 2;
-
-    /// The sleep of a thread, which ends when one of its streams is ready, when it is woken, or with time.
-    pub(super) struct Sleeper {
-        state: AtomicU8,
-        bell: Bell,
+    /// Waits for events of a stream; without one, for no event of the spare descriptor.
+    fn watch<'a>(stream: Option<&'a Stream>, events: PollFlags, spare: BorrowedFd<'a>) -> PollFd<'a> {
+        match stream {
+            Some(stream) => PollFd::from_borrowed_fd(stream.descriptor.fd.as_fd(), events),
+            None => PollFd::from_borrowed_fd(spare, PollFlags::empty()),
+        }
     }
 
-    impl Sleeper {
-        pub(super) fn new() -> io::Result<Arc<Self>> {
-            Ok(Arc::new(Self { state: AtomicU8::new(POLLING), bell: Bell::new()? }))
+    /// A descriptor that becomes readable when it is rung.
+    pub(super) struct Bell {
+        listener: OwnedFd,
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        ringer: OwnedFd,
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    impl Bell {
+        pub(super) fn new() -> io::Result<Self> {
+            use rustix::event::{EventfdFlags, eventfd};
+
+            Ok(Self { listener: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)? })
         }
 
-        /// Forgets wakes before now.
-        pub(super) fn start_polling(&self) {
-            self.state.store(POLLING, Ordering::SeqCst);
+        pub(super) fn ring(&self) {
+            // Fails only if it was rung 2⁶⁴ times.
+            let _ = rustix::io::write(&self.listener, &1_u64.to_ne_bytes());
+        }
+    }
+
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    impl Bell {
+        pub(super) fn new() -> io::Result<Self> {
+            let (listener, ringer) = rustix::pipe::pipe()?;
+            for end in [&listener, &ringer] {
+                rustix::io::fcntl_setfd(end, rustix::io::FdFlags::CLOEXEC)?;
+                rustix::io::ioctl_fionbio(end, true)?;
+            }
+            Ok(Self { listener, ringer })
         }
 
-        pub(super) fn is_woken(&self) -> bool {
-            self.state.load(Ordering::SeqCst) == WOKEN
+        pub(super) fn ring(&self) {
+            // Fails if it was rung so often that the pipe is full.
+            let _ = rustix::io::write(&self.ringer, &[1]);
         }
+    }
 
-        /// Sleeps for `time` at most, and not at all if woken since [`start_polling`](Self::start_polling).
-        pub(super) fn sleep(
+    impl Bell {
+        /// Waits until a stream is ready, until it is rung, or with time.
+        pub(super) fn wait(
             &self,
             (reader, writer): (&mut Reader, &mut Writer),
-            time: Option<Duration>,
+            time: Duration,
         ) -> io::Result<()> {
-            let is_woken =
-                self.state.compare_exchange(POLLING, SLEEPING, Ordering::SeqCst, Ordering::SeqCst).is_err();
-            let time = if is_woken { Some(Duration::ZERO) } else { time };
-            let time =
-                time.map(|time| time.min(LONGEST_SLEEP)).and_then(|time| Timespec::try_from(time).ok());
-
             let (input, output) = (reader.0.take_wait(), writer.0.as_mut().and_then(Stream::take_wait));
-            let bell = self.bell.listener();
+            let bell = self.listener.as_fd();
             let mut events = [
                 PollFd::from_borrowed_fd(bell, PollFlags::IN),
                 watch(input.as_deref(), PollFlags::IN, bell),
                 watch(output.as_deref(), PollFlags::OUT, bell),
             ];
-            match rustix::event::poll(&mut events, time.as_ref()) {
+            match rustix::event::poll(&mut events, Timespec::try_from(time).ok().as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
             let [is_rung, input_ready, output_ready] = events.map(|event| !event.revents().is_empty());
             if is_rung {
-                self.bell.silence();
+                let _ = rustix::io::read(&self.listener, &mut [0; 64][..]);
             }
             if let Some(input) = input {
                 input.note(input_ready);
@@ -273,82 +310,11 @@ mod os {
             Ok(())
         }
     }
-
-    /// Waits for events of a stream; without one, for no event of the spare descriptor.
-    fn watch<'a>(stream: Option<&'a Stream>, events: PollFlags, spare: BorrowedFd<'a>) -> PollFd<'a> {
-        match stream {
-            Some(stream) => PollFd::from_borrowed_fd(stream.descriptor.fd.as_fd(), events),
-            None => PollFd::from_borrowed_fd(spare, PollFlags::empty()),
-        }
-    }
-
-    impl Wake for Sleeper {
-        fn wake(self: Arc<Self>) {
-            self.wake_by_ref();
-        }
-
-        fn wake_by_ref(self: &Arc<Self>) {
-            if self.state.swap(WOKEN, Ordering::SeqCst) == SLEEPING {
-                self.bell.ring();
-            }
-        }
-    }
-
-    /// A descriptor that becomes readable when it is rung.
-    struct Bell {
-        listener: OwnedFd,
-        #[cfg(not(any(target_os = "linux", target_os = "android")))]
-        ringer: OwnedFd,
-    }
-
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    impl Bell {
-        fn new() -> io::Result<Self> {
-            use rustix::event::{EventfdFlags, eventfd};
-
-            Ok(Self { listener: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)? })
-        }
-
-        fn ring(&self) {
-            // Fails only if it was rung 2⁶⁴ times.
-            let _ = rustix::io::write(&self.listener, &1_u64.to_ne_bytes());
-        }
-    }
-
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    impl Bell {
-        fn new() -> io::Result<Self> {
-            let (listener, ringer) = rustix::pipe::pipe()?;
-            for end in [&listener, &ringer] {
-                rustix::io::fcntl_setfd(end, rustix::io::FdFlags::CLOEXEC)?;
-                rustix::io::ioctl_fionbio(end, true)?;
-            }
-            Ok(Self { listener, ringer })
-        }
-
-        fn ring(&self) {
-            // Fails if it was rung so often that the pipe is full.
-            let _ = rustix::io::write(&self.ringer, &[1]);
-        }
-    }
-
-    impl Bell {
-        fn listener(&self) -> BorrowedFd<'_> {
-            self.listener.as_fd()
-        }
-
-        fn silence(&self) {
-            let _ = rustix::io::read(&self.listener, &mut [0; 64][..]);
-        }
-    }
 }
 
 /// Standard input and output through threads, which wake this one. **Untested.**
 #[cfg(windows)]
 mod os {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, Ordering};
-    use std::task::Wake;
     use std::thread::{self, Thread};
 
     use super::*;
@@ -362,44 +328,22 @@ mod os {
         stdio()
     }
 
-    /// The sleep of a thread, which ends when it is woken, or with time.
-    pub(super) struct Sleeper {
-        is_woken: AtomicBool,
-        thread: Thread,
-    }
+    /// Wakes the thread that made it.
+    pub(super) struct Bell(Thread);
 
-    impl Sleeper {
-        pub(super) fn new() -> io::Result<Arc<Self>> {
-            Ok(Arc::new(Self { is_woken: AtomicBool::new(false), thread: thread::current() }))
+    impl Bell {
+        pub(super) fn new() -> io::Result<Self> {
+            Ok(Self(thread::current()))
         }
 
-        /// Forgets wakes before now.
-        pub(super) fn start_polling(&self) {
-            self.is_woken.store(false, Ordering::SeqCst);
+        pub(super) fn ring(&self) {
+            self.0.unpark();
         }
 
-        pub(super) fn is_woken(&self) -> bool {
-            self.is_woken.load(Ordering::SeqCst)
-        }
-
-        /// Sleeps for `time` at most, and not at all if woken since [`start_polling`](Self::start_polling).
-        pub(super) fn sleep(&self, _: (&mut Reader, &mut Writer), time: Option<Duration>) -> io::Result<()> {
-            if !self.is_woken() {
-                thread::park_timeout(time.unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP));
-            }
+        /// Waits until it is rung, or with time.
+        pub(super) fn wait(&self, _: (&mut Reader, &mut Writer), time: Duration) -> io::Result<()> {
+            thread::park_timeout(time);
             Ok(())
-        }
-    }
-
-    impl Wake for Sleeper {
-        fn wake(self: Arc<Self>) {
-            self.wake_by_ref();
-        }
-
-        fn wake_by_ref(self: &Arc<Self>) {
-            if !self.is_woken.swap(true, Ordering::SeqCst) {
-                self.thread.unpark();
-            }
         }
     }
 }
