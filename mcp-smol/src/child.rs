@@ -10,12 +10,13 @@ use std::task::{Context, Poll};
 use std::thread;
 use std::time::Duration;
 
+use futures_lite::AsyncRead;
 use futures_lite::future::or;
-use futures_lite::{AsyncRead, AsyncWrite};
 
+use crate::io::write_until_closed;
 use crate::reactor::{Reactor, RuntimeKind, poll_at_intervals};
 use crate::stderr::Stderr;
-use crate::tree::{Killer, ProcessTree, ShutdownStep, ShutdownTimeouts, end_tree};
+use crate::tree::{Flag, ProcessTree, ShutdownStep, ShutdownTimeouts, end_tree};
 
 /// A child process with its standard input and output; take it apart to hand the streams to a driver.
 ///
@@ -69,12 +70,13 @@ pub struct Process {
     id: u32,
     stderr: Stderr,
     shutdown: ShutdownTimeouts,
-    killer: Killer,
+    /// Cuts the shutdown steps short.
+    pub(crate) killer: Flag,
 }
 
 impl Process {
     pub(crate) fn new(tree: ProcessTree, stderr: Stderr, shutdown: ShutdownTimeouts) -> Self {
-        Self { id: tree.id(), tree: Some(tree), stderr, shutdown, killer: Killer::default() }
+        Self { id: tree.id(), tree: Some(tree), stderr, shutdown, killer: Flag::default() }
     }
 
     /// The operating system's process id; on Unix also the id of its group. It stays reserved while this handle
@@ -117,12 +119,7 @@ impl Process {
 
     /// What its timers run on.
     pub(crate) fn reactor(&self) -> Reactor {
-        self.tree.as_ref().map_or(Reactor::Thread, ProcessTree::reactor)
-    }
-
-    /// Makes `killer` cut the shutdown steps short.
-    pub(crate) fn set_killer(&mut self, killer: &Killer) {
-        self.killer = killer.clone();
+        self.tree.as_ref().and_then(|tree| tree.reactor)
     }
 
     /// Sends SIGTERM to the child and its whole group, without waiting (on Windows: does nothing).
@@ -148,11 +145,11 @@ impl Process {
     ///
     /// Specification 2026-07-28, basic/transports/stdio, Shutdown.
     pub async fn shutdown(mut self) -> Exit {
-        let (status, rung) = match &mut self.tree {
+        let (status, step) = match &mut self.tree {
             Some(tree) => end_tree(tree, self.shutdown, &self.killer).await,
             None => (None, ShutdownStep::AlreadyExited),
         };
-        Exit { status, step: rung, stderr: self.stderr.tail() }
+        Exit { status, step, stderr: self.stderr.tail() }
     }
 }
 
@@ -178,7 +175,7 @@ impl Drop for Process {
         let end = move || {
             if let Ok((mut tree, _stderr)) = taken.recv() {
                 tree.leave_runtime();
-                poll_at_intervals(end_tree(&mut tree, times, &Killer::default()));
+                poll_at_intervals(end_tree(&mut tree, times, &Flag::default()));
                 tree.reap_blocking();
             }
         };
@@ -262,32 +259,11 @@ impl AsyncRead for ChildStdout {
         cx: &mut Context<'_>,
         buffer: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        os::poll_read(&mut self.0, cx, buffer)
+        Pin::new(&mut self.0).poll_read(cx, buffer)
     }
 }
 
-impl AsyncWrite for ChildStdin {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match &mut self.0 {
-            Some(pipe) => os::poll_write(pipe, cx, bytes),
-            None => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
-        }
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.0 {
-            Some(pipe) => os::poll_flush(pipe, cx),
-            None => Poll::Ready(Ok(())),
-        }
-    }
-
-    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let flushed = std::task::ready!(self.as_mut().poll_flush(cx));
-        // A pipe has no half-close: closing means dropping the descriptor.
-        self.0 = None;
-        Poll::Ready(flushed)
-    }
-}
+write_until_closed!(ChildStdin);
 
 #[cfg(unix)]
 mod os {
@@ -304,27 +280,6 @@ mod os {
 
     pub(super) fn writer(runtime: RuntimeKind, pipe: process::ChildStdin) -> io::Result<Writer> {
         Watch::nonblocking(runtime, pipe.into(), Direction::Write)
-    }
-
-    pub(super) fn poll_read(
-        pipe: &mut Reader,
-        cx: &mut Context<'_>,
-        buffer: &mut [u8],
-    ) -> Poll<io::Result<usize>> {
-        pipe.poll_read(cx, buffer)
-    }
-
-    pub(super) fn poll_write(
-        pipe: &mut Writer,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        pipe.poll_write(cx, bytes)
-    }
-
-    /// Does nothing: pipes are not buffered.
-    pub(super) fn poll_flush(_: &mut Writer, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
     }
 }
 
@@ -343,25 +298,5 @@ mod os {
 
     pub(super) fn writer(_: RuntimeKind, pipe: process::ChildStdin) -> io::Result<Writer> {
         Ok(ThreadWriter::new(pipe))
-    }
-
-    pub(super) fn poll_read(
-        pipe: &mut Reader,
-        cx: &mut Context<'_>,
-        buffer: &mut [u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(pipe).poll_read(cx, buffer)
-    }
-
-    pub(super) fn poll_write(
-        pipe: &mut Writer,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(pipe).poll_write(cx, bytes)
-    }
-
-    pub(super) fn poll_flush(pipe: &mut Writer, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(pipe).poll_flush(cx)
     }
 }

@@ -17,6 +17,7 @@ use mcp_proto::peer::client::{ClientConfig, CloseReason, ConnectTimeouts, EraPol
 use mcp_proto::schema::Implementation;
 use mcp_proto::transport::StreamClient;
 
+use crate::io::Pump;
 use crate::reactor::{Alarm, sleep};
 use crate::{Command, Killer, RuntimeKind, SpawnError, StderrLine};
 
@@ -105,7 +106,7 @@ struct Connection<L, H: HandlerMode> {
     link: L,
     clock: SystemClock,
     alarm: Alarm,
-    wire: Tap,
+    wire: Option<WireObserver>,
     /// Unwritten bytes of output at the last poll.
     unwritten: usize,
 }
@@ -113,12 +114,12 @@ struct Connection<L, H: HandlerMode> {
 impl<H: HandlerMode> ClientDriver<ChildLink, H> {
     /// A handle that kills the server at once, for programs that cannot wait for the shutdown steps.
     pub fn killer(&self) -> Killer {
-        self.connection.link.killer()
+        self.connection.link.killer.clone()
     }
 
     /// Why the program could not be started, once an attempt has failed. Most reasons stay until the user acts.
     pub fn spawn_error(&self) -> Option<&SpawnError> {
-        self.connection.link.spawn_error()
+        self.connection.link.spawn_error.as_ref()
     }
 }
 
@@ -150,25 +151,27 @@ impl<L: Link, H: HandlerMode> Connection<L, H> {
         let Self { front, link, wire, unwritten, .. } = self;
         let mut sent = None;
         let polled = front.poll(cx, |machine, now| {
-            let left = link.unwritten();
+            let left = link.pump().map_or(0, |pump| pump.unwritten());
             if std::mem::replace(unwritten, left) > left {
                 machine.handle_written(now);
             }
             machine.handle_timeout(now);
             let action = machine.poll_link();
-            let transmitted =
-                link.outgoing().and_then(|outgoing| machine.poll_transmit(outgoing).then_some(outgoing));
+            let transmitted = link
+                .pump()
+                .and_then(Pump::outgoing)
+                .and_then(|outgoing| machine.poll_transmit(outgoing).then_some(outgoing));
             *unwritten = transmitted.as_ref().map_or(*unwritten, |outgoing| outgoing.len());
-            sent = transmitted.as_ref().and_then(|outgoing| wire.is_on().then(|| outgoing.to_vec()));
+            sent = transmitted.as_ref().and_then(|outgoing| wire.is_some().then(|| outgoing.to_vec()));
             if action.is_some() || transmitted.is_some() { Poll::Ready(action) } else { Poll::Pending }
         });
         // Slow or foreign code runs only after the lock is released.
-        if let Some(sent) = sent {
-            wire.show(WireDirection::Sent, &sent);
+        if let (Some(sent), Some(watch)) = (sent, wire) {
+            watch(WireDirection::Sent, &sent);
         }
         polled.map(|action| match action {
             Some(LinkAction::Open) => link.open(),
-            Some(LinkAction::CloseWrite) => link.close_write(),
+            Some(LinkAction::CloseWrite) => link.pump().into_iter().for_each(Pump::close_write),
             Some(LinkAction::Abort) => link.abort(),
             None => {}
         })
@@ -177,8 +180,8 @@ impl<L: Link, H: HandlerMode> Connection<L, H> {
     /// Hands the link's input to the machine. Ready if there was any.
     fn poll_link(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.link.poll_event(cx, &self.clock).map(|event| {
-            if let LinkEvent::Input(bytes) = &event {
-                self.wire.show(WireDirection::Received, bytes);
+            if let (LinkEvent::Input(bytes), Some(watch)) = (&event, &mut self.wire) {
+                watch(WireDirection::Received, bytes);
             }
             self.front.lock(|machine, now| match event {
                 LinkEvent::Opened => machine.handle_open(now),
@@ -193,7 +196,9 @@ impl<L: Link, H: HandlerMode> Connection<L, H> {
     fn poll(&mut self, cx: &mut Context<'_>, task: &Waker) -> Poll<Result<(), Error>> {
         for _ in 0..ROUNDS {
             // All three in every round, so that reading waits neither for writing nor for the machine.
-            self.link.poll_write(cx, &self.clock);
+            if let Some(pump) = self.link.pump() {
+                pump.poll_write(cx, &self.clock);
+            }
             let acted = self.poll_machine(cx);
             let event = self.poll_link(cx);
             if acted.is_ready() || event.is_ready() {
@@ -306,7 +311,7 @@ impl<L, H: HandlerMode> fmt::Debug for ClientDriver<L, H> {
 pub struct ClientOptions<H: HandlerMode = SendHandlers> {
     config: ClientConfig,
     handlers: ClientHandlers<H>,
-    wire: Tap,
+    wire: Option<WireObserver>,
     stderr: Option<StderrSink>,
     runtime: RuntimeKind,
 }
@@ -322,23 +327,8 @@ pub enum WireDirection {
     Received,
 }
 
-/// Observer of the bytes sent and received, if one is set.
-#[derive(Default)]
-struct Tap(Option<Box<WireObserver>>);
-
-type WireObserver = dyn FnMut(WireDirection, &[u8]) + Send;
-
-impl Tap {
-    fn is_on(&self) -> bool {
-        self.0.is_some()
-    }
-
-    fn show(&mut self, direction: WireDirection, bytes: &[u8]) {
-        if let Some(watch) = &mut self.0 {
-            watch(direction, bytes);
-        }
-    }
-}
+/// Observer of the bytes sent and received.
+type WireObserver = Box<dyn FnMut(WireDirection, &[u8]) + Send>;
 
 impl Default for ClientOptions {
     /// A client with the name and version of this crate.
@@ -359,7 +349,7 @@ impl From<ClientConfig> for ClientOptions {
     /// kind of link determines whether it can be reopened.
     fn from(config: ClientConfig) -> Self {
         let runtime = RuntimeKind::default();
-        Self { config, handlers: ClientHandlers::new(), wire: Tap::default(), stderr: None, runtime }
+        Self { config, handlers: ClientHandlers::new(), wire: None, stderr: None, runtime }
     }
 }
 
@@ -413,7 +403,7 @@ impl<H: HandlerMode> ClientOptions<H> {
     ///
     /// The driver calls `watch`: it should be quick.
     pub fn on_wire(mut self, watch: impl FnMut(WireDirection, &[u8]) + Send + 'static) -> Self {
-        self.wire = Tap(Some(Box::new(watch)));
+        self.wire = Some(Box::new(watch));
         self
     }
 

@@ -114,11 +114,6 @@ impl<R, W> Io<R, W> {
         self.outgoing.len() - self.written
     }
 
-    /// The halves.
-    pub(crate) fn streams(&mut self) -> (&mut R, &mut W) {
-        (&mut self.reader, &mut self.writer)
-    }
-
     /// Returns the halves. Unwritten output is lost.
     pub fn into_inner(self) -> (R, W) {
         (self.reader, self.writer)
@@ -222,7 +217,7 @@ const READ_GRACE: Duration = Duration::from_secs(1);
 
 /// [`Io`] that remembers how its directions have ended.
 #[derive(Debug)]
-pub(crate) struct Pump<R, W> {
+pub struct Pump<R, W> {
     io: Io<R, W>,
     sending: SendState,
 }
@@ -267,7 +262,7 @@ impl<R, W> Pump<R, W> {
 
     /// The reader and the writer.
     pub(crate) fn streams(&mut self) -> (&mut R, &mut W) {
-        self.io.streams()
+        (&mut self.io.reader, &mut self.io.writer)
     }
 
     /// Closes the writing direction once its buffer is written.
@@ -289,10 +284,7 @@ impl<R, W> Pump<R, W> {
 
     /// When reading ends because writing has failed.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        match self.sending {
-            SendState::Failed { deadline, .. } => deadline,
-            SendState::Open | SendState::Closing | SendState::Closed => None,
-        }
+        if let SendState::Failed { deadline, .. } = self.sending { deadline } else { None }
     }
 
     /// Bytes not yet written.
@@ -302,10 +294,7 @@ impl<R, W> Pump<R, W> {
 
     /// The output buffer to append to; `None` while earlier output is being written.
     pub(crate) fn outgoing(&mut self) -> Option<&mut Vec<u8>> {
-        match self.sending {
-            SendState::Open => self.io.outgoing(),
-            SendState::Closing | SendState::Closed | SendState::Failed { .. } => None,
-        }
+        if let SendState::Open = self.sending { self.io.outgoing() } else { None }
     }
 }
 
@@ -341,13 +330,40 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Pump<R, W> {
             },
         };
         // The first failure explains the later ones.
-        let failure = match &mut self.sending {
-            SendState::Failed { error, .. } => error.take(),
-            SendState::Open | SendState::Closing | SendState::Closed => None,
-        };
+        let failure =
+            if let SendState::Failed { error, .. } = &mut self.sending { error.take() } else { None };
         Poll::Ready(Err(failure.map_or(end, ReadEnd::Write)))
     }
 }
+
+/// Implements `AsyncWrite` by an optional writer, whose descriptor closing drops: pipes have no half-close.
+macro_rules! write_until_closed {
+    ($stream:ty) => {
+        impl futures_lite::AsyncWrite for $stream {
+            fn poll_write(
+                mut self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                bytes: &[u8],
+            ) -> Poll<io::Result<usize>> {
+                match &mut self.0 {
+                    Some(writer) => Pin::new(writer).poll_write(cx, bytes),
+                    None => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+                }
+            }
+
+            fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                self.0.as_mut().map_or(Poll::Ready(Ok(())), |writer| Pin::new(writer).poll_flush(cx))
+            }
+
+            fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                let flushed = std::task::ready!(self.as_mut().poll_flush(cx));
+                self.0 = None;
+                Poll::Ready(flushed)
+            }
+        }
+    };
+}
+pub(crate) use write_until_closed;
 
 #[cfg(test)]
 mod tests;

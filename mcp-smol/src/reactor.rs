@@ -46,19 +46,9 @@ impl RuntimeKind {
     }
 }
 
-/// The source of readiness and time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reactor {
-    Runtime(RuntimeKind),
-    /// A thread that polls its future at intervals, by [`poll_at_intervals`].
-    Thread,
-}
-
-impl From<RuntimeKind> for Reactor {
-    fn from(runtime: RuntimeKind) -> Self {
-        Self::Runtime(runtime)
-    }
-}
+/// The source of readiness and time. Without a runtime: a thread that polls its future at intervals, by
+/// [`poll_at_intervals`].
+pub(crate) type Reactor = Option<RuntimeKind>;
 
 /// Starts the reactor for all I/O and timers of this crate, unless it is running.
 ///
@@ -118,10 +108,10 @@ impl Timer {
     pub(crate) fn new(reactor: Reactor) -> Self {
         match reactor {
             #[cfg(feature = "smol")]
-            Reactor::Runtime(RuntimeKind::Smol) => Self::Smol(async_io::Timer::never()),
+            Some(RuntimeKind::Smol) => Self::Smol(async_io::Timer::never()),
             #[cfg(feature = "tokio")]
-            Reactor::Runtime(RuntimeKind::Tokio) => Self::Tokio(None),
-            Reactor::Thread => Self::Thread(None),
+            Some(RuntimeKind::Tokio) => Self::Tokio(None),
+            None => Self::Thread(None),
         }
     }
 

@@ -132,6 +132,8 @@ mod os {
     #[cfg(feature = "smol")]
     use std::task::{Wake, Waker};
 
+    use futures_lite::AsyncRead as _;
+
     use super::*;
     use crate::watch::{Direction, Watch};
 
@@ -214,7 +216,7 @@ mod os {
         #[cfg(feature = "smol")]
         fn read_and_watch(&self) {
             let mut cx = Context::from_waker(&self.waker);
-            if self.read(|pipe, chunk| pipe.poll_read(&mut cx, chunk)).is_pending() {
+            if self.read(|pipe, chunk| Pin::new(pipe).poll_read(&mut cx, chunk)).is_pending() {
                 return;
             }
             // More is available. The next event comes at once, but only once the waker is registered, and that happens
@@ -227,7 +229,7 @@ mod os {
         /// Ready once the pipe has ended.
         #[cfg(feature = "tokio")]
         fn poll_drained(&self, cx: &mut Context<'_>) -> Poll<()> {
-            if self.read(|pipe, chunk| pipe.poll_read(cx, chunk)).is_pending() {
+            if self.read(|pipe, chunk| Pin::new(pipe).poll_read(cx, chunk)).is_pending() {
                 return Poll::Pending;
             }
             if lock(&self.pipe).is_none() {

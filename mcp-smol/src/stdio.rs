@@ -5,9 +5,10 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
-use futures_lite::{AsyncRead, AsyncWrite};
+use futures_lite::AsyncRead;
 
 use crate::RuntimeKind;
+use crate::io::write_until_closed;
 use crate::threaded::{ThreadReader, ThreadWriter};
 
 /// This process's standard input.
@@ -60,10 +61,9 @@ pub fn stdio() -> io::Result<(Stdin, Stdout)> {
 /// [`stdio`] on a runtime.
 pub(crate) fn stdio_on(runtime: RuntimeKind) -> io::Result<(Stdin, Stdout)> {
     take(|| {
-        runtime.start()?;
-        let (source, sink) = os::streams(os::open()?, runtime)?;
-        redirect()?;
-        Ok((Stdin(source), Stdout(Some(sink))))
+        let streams = open_on(runtime)?;
+        os::redirect()?;
+        Ok(streams)
     })
 }
 
@@ -72,15 +72,9 @@ pub(crate) fn stdio_on(runtime: RuntimeKind) -> io::Result<(Stdin, Stdout)> {
 pub(crate) fn stdio_descriptors() -> io::Result<os::Descriptors> {
     take(|| {
         let descriptors = os::open()?;
-        redirect()?;
+        os::redirect()?;
         Ok(descriptors)
     })
-}
-
-//= S2.1 "Only MCP messages on stdout"
-//= S2.1 "logs to stderr"
-fn redirect() -> io::Result<()> {
-    os::redirect()
 }
 
 /// Like [`stdio`], but leaves the descriptors 0 and 1 in place.
@@ -91,12 +85,13 @@ fn redirect() -> io::Result<()> {
 ///
 /// As [`stdio`].
 pub fn stdio_shared() -> io::Result<(Stdin, Stdout)> {
-    take(|| {
-        let runtime = RuntimeKind::default();
-        runtime.start()?;
-        let (source, sink) = os::streams(os::open()?, runtime)?;
-        Ok((Stdin(source), Stdout(Some(sink))))
-    })
+    take(|| open_on(RuntimeKind::default()))
+}
+
+fn open_on(runtime: RuntimeKind) -> io::Result<(Stdin, Stdout)> {
+    runtime.start()?;
+    let (source, sink) = os::streams(os::open()?, runtime)?;
+    Ok((Stdin(source), Stdout(Some(sink))))
 }
 
 fn take<T>(open: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
@@ -117,29 +112,8 @@ impl AsyncRead for Stdin {
     }
 }
 
-impl AsyncWrite for Stdout {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match &mut self.0 {
-            Some(sink) => Pin::new(sink).poll_write(cx, bytes),
-            None => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
-        }
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.0 {
-            Some(sink) => Pin::new(sink).poll_flush(cx),
-            None => Poll::Ready(Ok(())),
-        }
-    }
-
-    /// The client sees the end of the output, unless another process shares it.
-    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Some(sink) = &mut self.0 else { return Poll::Ready(Ok(())) };
-        let closed = std::task::ready!(Pin::new(sink).poll_close(cx));
-        self.0 = None;
-        Poll::Ready(closed)
-    }
-}
+// The client sees the end of the output, unless another process shares it.
+write_until_closed!(Stdout);
 
 /// Non-blocking use of descriptors whose flags other processes share.
 #[cfg(unix)]
@@ -147,6 +121,7 @@ pub(crate) mod os {
     use std::fs::File;
     use std::os::fd::{BorrowedFd, OwnedFd};
 
+    use futures_lite::AsyncWrite;
     use rustix::fs::{FileType, Mode, OFlags};
     use rustix::net::{RecvFlags, SendFlags};
 
@@ -213,6 +188,8 @@ pub(crate) mod os {
     }
 
     /// Redirects descriptors 0 and 1 to `/dev/null` and standard error.
+    //= S2.1 "Only MCP messages on stdout"
+    //= S2.1 "logs to stderr"
     pub(super) fn redirect() -> io::Result<()> {
         let nothing = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
         rustix::stdio::dup2_stdin(nothing)?;
@@ -299,12 +276,9 @@ pub(crate) mod os {
             }
         }
 
-        fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-            match &mut *self {
-                // Dropping closes them. Shutting a socket down would end it for every process that shares it.
-                Self::Watched(..) => Poll::Ready(Ok(())),
-                Self::Threaded(writer) => Pin::new(writer).poll_close(cx),
-            }
+        /// Dropping closes it. Shutting a socket down would end it for every process that shares it.
+        fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            self.poll_flush(cx)
         }
     }
 }

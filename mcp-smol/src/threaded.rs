@@ -13,20 +13,40 @@ use futures_lite::{AsyncRead, AsyncWrite};
 const BLOCK: usize = 64 * 1024;
 
 /// Reads on a thread, which starts with the first read and reads only on demand.
+#[derive(Debug)]
 pub(crate) struct ThreadReader<R> {
-    handoff: Arc<Handoff>,
+    handoff: Handoff,
     reader: Option<R>,
 }
 
-/// Writes on a thread, which starts with the first write.
+/// Writes on a thread, which starts with the first write. Accepted bytes are still written after it is dropped,
+/// unless the program ends before.
+#[derive(Debug)]
 pub(crate) struct ThreadWriter<W> {
-    handoff: Arc<Handoff>,
+    handoff: Handoff,
     writer: Option<W>,
+}
+
+/// The task's end of a buffer that it shares with its thread, which ends when this is dropped.
+#[derive(Default)]
+struct Handoff(Arc<SharedBuffer>);
+
+impl Drop for Handoff {
+    fn drop(&mut self) {
+        self.0.lock().is_over = true;
+        self.0.changed.notify_one();
+    }
+}
+
+impl fmt::Debug for Handoff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handoff").finish_non_exhaustive()
+    }
 }
 
 /// A buffer that belongs to the task and to the thread in turns.
 #[derive(Default)]
-struct Handoff {
+struct SharedBuffer {
     turn: Mutex<Turn>,
     changed: Condvar,
 }
@@ -43,7 +63,7 @@ struct Turn {
     task: Option<Waker>,
 }
 
-impl Handoff {
+impl SharedBuffer {
     /// A poisoned lock is usable: no code under it can panic half-way through a change.
     fn lock(&self) -> MutexGuard<'_, Turn> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
@@ -90,11 +110,6 @@ impl Handoff {
             }
         }
     }
-
-    fn end(&self) {
-        self.lock().is_over = true;
-        self.changed.notify_one();
-    }
 }
 
 fn start(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
@@ -103,7 +118,7 @@ fn start(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
 
 impl<R> ThreadReader<R> {
     pub(crate) fn new(reader: R) -> Self {
-        Self { handoff: Arc::default(), reader: Some(reader) }
+        Self { handoff: Handoff::default(), reader: Some(reader) }
     }
 }
 
@@ -114,7 +129,7 @@ impl<R: Read + Send + Unpin + 'static> AsyncRead for ThreadReader<R> {
         buffer: &mut [u8],
     ) -> Poll<io::Result<usize>> {
         if let Some(mut reader) = self.reader.take() {
-            let handoff = self.handoff.clone();
+            let handoff = self.handoff.0.clone();
             start("mcp-reader", move || {
                 handoff.run(|buffer| {
                     buffer.resize(BLOCK, 0);
@@ -123,9 +138,9 @@ impl<R: Read + Send + Unpin + 'static> AsyncRead for ThreadReader<R> {
                     Ok(())
                 });
             })?;
-            self.handoff.give_to_thread(self.handoff.lock());
+            self.handoff.0.give_to_thread(self.handoff.0.lock());
         }
-        let mut turn = ready!(self.handoff.poll_turn(cx));
+        let mut turn = ready!(self.handoff.0.poll_turn(cx));
         if let Some(error) = turn.error.take() {
             turn.buffer.clear();
             return Poll::Ready(Err(error));
@@ -138,7 +153,7 @@ impl<R: Read + Send + Unpin + 'static> AsyncRead for ThreadReader<R> {
         turn.read += length;
         if length == 0 && !buffer.is_empty() && turn.read > 0 {
             turn.task = Some(cx.waker().clone());
-            self.handoff.give_to_thread(turn);
+            self.handoff.0.give_to_thread(turn);
             return Poll::Pending;
         }
         Poll::Ready(Ok(length))
@@ -156,14 +171,14 @@ fn read(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
 
 impl<W> ThreadWriter<W> {
     pub(crate) fn new(writer: W) -> Self {
-        Self { handoff: Arc::default(), writer: Some(writer) }
+        Self { handoff: Handoff::default(), writer: Some(writer) }
     }
 }
 
 impl<W: Write + Send + Unpin + 'static> AsyncWrite for ThreadWriter<W> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         if let Some(mut writer) = self.writer.take() {
-            let handoff = self.handoff.clone();
+            let handoff = self.handoff.0.clone();
             start("mcp-writer", move || {
                 handoff.run(|buffer| {
                     let written = writer.write_all(buffer).and_then(|()| writer.flush());
@@ -172,48 +187,23 @@ impl<W: Write + Send + Unpin + 'static> AsyncWrite for ThreadWriter<W> {
                 });
             })?;
         }
-        let mut turn = ready!(self.handoff.poll_turn(cx));
+        let mut turn = ready!(self.handoff.0.poll_turn(cx));
         if let Some(error) = turn.error.take() {
             return Poll::Ready(Err(error));
         }
         let bytes = bytes.get(..BLOCK).unwrap_or(bytes);
         turn.buffer.extend_from_slice(bytes);
-        self.handoff.give_to_thread(turn);
+        self.handoff.0.give_to_thread(turn);
         Poll::Ready(Ok(bytes.len()))
     }
 
     /// Waits until the thread has written everything.
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut turn = ready!(self.handoff.poll_turn(cx));
+        let mut turn = ready!(self.handoff.0.poll_turn(cx));
         Poll::Ready(turn.error.take().map_or(Ok(()), Err))
     }
 
     fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll_flush(cx)
-    }
-}
-
-impl<R> Drop for ThreadReader<R> {
-    fn drop(&mut self) {
-        self.handoff.end();
-    }
-}
-
-/// What has been accepted is still written, unless the program ends before.
-impl<W> Drop for ThreadWriter<W> {
-    fn drop(&mut self) {
-        self.handoff.end();
-    }
-}
-
-impl<R> fmt::Debug for ThreadReader<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ThreadReader").finish_non_exhaustive()
-    }
-}
-
-impl<W> fmt::Debug for ThreadWriter<W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ThreadWriter").finish_non_exhaustive()
     }
 }

@@ -60,7 +60,7 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) async fn end_tree(
     tree: &mut ProcessTree,
     times: ShutdownTimeouts,
-    killer: &Killer,
+    killer: &Flag,
 ) -> (Option<ExitStatus>, ShutdownStep) {
     let step = end_leader(tree, times, killer).await;
     // The dead leader is not yet reaped, so its group still owns the id.
@@ -72,12 +72,12 @@ pub(crate) async fn end_tree(
     let status = tree.reap();
     if step == ShutdownStep::Killed || !tree_ends_in_time(tree, times.terminate, killer).await {
         tree.kill();
-        tree_ends_in_time(tree, KILL_TIMEOUT, &Killer::default()).await;
+        tree_ends_in_time(tree, KILL_TIMEOUT, &Flag::default()).await;
     }
     (status, step)
 }
 
-async fn end_leader(tree: &mut ProcessTree, times: ShutdownTimeouts, killer: &Killer) -> ShutdownStep {
+async fn end_leader(tree: &mut ProcessTree, times: ShutdownTimeouts, killer: &Flag) -> ShutdownStep {
     if tree.has_exited() {
         return ShutdownStep::AlreadyExited;
     }
@@ -91,41 +91,38 @@ async fn end_leader(tree: &mut ProcessTree, times: ShutdownTimeouts, killer: &Ki
         }
     }
     tree.kill();
-    exits_in_time(tree, KILL_TIMEOUT, &Killer::default()).await;
+    exits_in_time(tree, KILL_TIMEOUT, &Flag::default()).await;
     ShutdownStep::Killed
 }
 
 /// Whether the leader has exited. `false` if that cannot be determined, so that the next step runs.
-async fn wait_exit(tree: &mut ProcessTree) -> bool {
-    poll_fn(|cx| tree.poll_exit(cx)).await.is_ok() || tree.is_over()
-}
-
-async fn exits_in_time(tree: &mut ProcessTree, time: Duration, killer: &Killer) -> bool {
-    let reactor = tree.reactor();
-    future::or(wait_exit(tree), async {
+async fn exits_in_time(tree: &mut ProcessTree, time: Duration, killer: &Flag) -> bool {
+    let reactor = tree.reactor;
+    let exit = async { poll_fn(|cx| tree.poll_exit(cx)).await.is_ok() || tree.is_over() };
+    let timeout = async {
         sleep_or_killed(reactor, time, killer).await;
         false
-    })
-    .await
+    };
+    future::or(exit, timeout).await
 }
 
 /// Waits for a duration, or until the killer fires.
-async fn sleep_or_killed(reactor: Reactor, time: Duration, killer: &Killer) {
+async fn sleep_or_killed(reactor: Reactor, time: Duration, killer: &Flag) {
     future::or(poll_fn(|cx| killer.poll(cx)), sleep(reactor, time)).await;
 }
 
 /// Polls until the tree is over: members of a group that are not our children cannot be waited for.
-async fn tree_ends_in_time(tree: &mut ProcessTree, time: Duration, killer: &Killer) -> bool {
+async fn tree_ends_in_time(tree: &mut ProcessTree, time: Duration, killer: &Flag) -> bool {
     const FIRST: Duration = Duration::from_millis(1);
     const LONGEST: Duration = Duration::from_millis(50);
     let start = Instant::now();
     let mut pause = FIRST;
     while !tree.is_over() {
         let left = time.saturating_sub(start.elapsed());
-        if left.is_zero() || killer.is_killed() {
+        if left.is_zero() || killer.is_set() {
             return false;
         }
-        sleep_or_killed(tree.reactor(), pause.min(left), killer).await;
+        sleep_or_killed(tree.reactor, pause.min(left), killer).await;
         pause = (pause * 2).min(LONGEST);
     }
     true
@@ -138,43 +135,47 @@ async fn tree_ends_in_time(tree: &mut ProcessTree, time: Duration, killer: &Kill
 /// [`ShutdownTimeouts`](crate::ShutdownTimeouts). After [`kill`](Self::kill) poll the driver to its end, which takes
 /// milliseconds and reaps the process.
 #[derive(Clone, Debug, Default)]
-pub struct Killer(Arc<Mutex<State>>);
-
-#[derive(Debug, Default)]
-struct State {
-    killed: bool,
-    waker: Option<Waker>,
-}
+pub struct Killer(pub(crate) Flag);
 
 impl Killer {
     /// Kills the server, at once if it is running. The driver does not start it again.
     pub fn kill(&self) {
-        let mut state = self.state();
-        state.killed = true;
-        if let Some(waker) = state.waker.take() {
+        self.0.set();
+    }
+}
+
+/// A flag that is set once, from any thread.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Flag(Arc<Mutex<(bool, Option<Waker>)>>);
+
+impl Flag {
+    fn set(&self) {
+        let waker = {
+            let mut state = self.state();
+            state.0 = true;
+            state.1.take()
+        };
+        if let Some(waker) = waker {
             waker.wake();
         }
     }
 
-    pub(crate) fn is_killed(&self) -> bool {
-        self.state().killed
+    pub(crate) fn is_set(&self) -> bool {
+        self.state().0
     }
 
-    /// Ready once [`kill`](Self::kill) has been called. Wakes the task that polled last.
+    /// Ready once it is set. Wakes the task that polled last.
     pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut state = self.state();
-        if state.killed {
-            return Poll::Ready(());
-        }
-        match &mut state.waker {
-            Some(waker) => waker.clone_from(cx.waker()),
-            none => *none = Some(cx.waker().clone()),
+        match &mut *self.state() {
+            (true, _) => return Poll::Ready(()),
+            (false, Some(waker)) => waker.clone_from(cx.waker()),
+            (false, none) => *none = Some(cx.waker().clone()),
         }
         Poll::Pending
     }
 
     /// A poisoned lock is usable: no code under it can panic half-way through a change.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, (bool, Option<Waker>)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

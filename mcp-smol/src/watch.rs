@@ -2,10 +2,12 @@
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 #[cfg(feature = "smol")]
 use async_io::Async;
+use futures_lite::{AsyncRead, AsyncWrite};
 #[cfg(feature = "smol")]
 use mcp_proto::adapter::WakeFlag;
 use rustix::io::Errno;
@@ -157,13 +159,31 @@ impl Watch {
             }
         }
     }
+}
 
-    pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+impl AsyncRead for Watch {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
         self.poll_with(cx, buffer.len(), |fd| rustix::io::read(fd, &mut *buffer))
     }
+}
 
-    pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+impl AsyncWrite for Watch {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_with(cx, bytes.len(), |fd| rustix::io::write(fd, bytes))
+    }
+
+    /// Does nothing: descriptors are not buffered.
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// Does nothing: dropping it closes the descriptor.
+    fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
     }
 }
 

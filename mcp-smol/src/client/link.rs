@@ -19,26 +19,22 @@ use crate::{ChildStdin, ChildStdout, Command, Exit, Killer, Process, RuntimeKind
 
 /// A connection to a server that can be opened, written to, read from and closed.
 pub trait Link {
+    /// Reads from the server.
+    type Reader: AsyncRead + Unpin;
+    /// Writes to the server.
+    type Writer: AsyncWrite + Unpin;
+
     /// Whether it can be opened more than once.
     fn can_reopen(&self) -> bool;
 
     /// Opens it; reopens it if it is open. [`LinkEvent::Opened`] or [`LinkEvent::OpenFailed`] reports the result.
     fn open(&mut self);
 
-    /// Closes the writing direction once its buffer is written.
-    fn close_write(&mut self);
-
     /// Closes it, without further events.
     fn abort(&mut self);
 
-    /// The output buffer to append to; `None` while earlier output is being written.
-    fn outgoing(&mut self) -> Option<&mut Vec<u8>>;
-
-    /// Bytes of it not yet written.
-    fn unwritten(&self) -> usize;
-
-    /// Continues writing. [`LinkEvent::Ended`] reports a failure once reading has ended.
-    fn poll_write(&mut self, cx: &mut Context<'_>, clock: &SystemClock);
+    /// Its streams while it is open. [`LinkEvent::Ended`] reports a failure to write once reading has ended.
+    fn pump(&mut self) -> Option<&mut Pump<Self::Reader, Self::Writer>>;
 
     /// The next event. To be polled at the [deadline](Self::deadline) too.
     fn poll_event(&mut self, cx: &mut Context<'_>, clock: &SystemClock) -> Poll<LinkEvent>;
@@ -63,112 +59,70 @@ pub enum LinkEvent {
     Ended(String),
 }
 
-/// A client's link over a reader and a writer.
+/// A client's link over a reader and a writer, which is open from the beginning and cannot be reopened.
 #[derive(Debug)]
-pub struct StreamLink<R, W>(StreamState<R, W>);
-
-#[derive(Debug)]
-enum StreamState<R, W> {
-    /// `open` has not been called.
-    Waiting(R, W),
-    /// `open` has been called, but not yet reported.
-    Opening(Pump<R, W>),
-    Open(Pump<R, W>),
-    Closed {
-        /// Whether `open` was called a second time.
-        refuse: bool,
-    },
+pub struct StreamLink<R, W> {
+    /// `None` once it is closed.
+    pump: Option<Pump<R, W>>,
+    is_open: bool,
+    /// The result of `open`, until it is reported.
+    opened: Option<LinkEvent>,
 }
 
 impl<R, W> StreamLink<R, W> {
     pub(super) fn new(reader: R, writer: W) -> Self {
-        Self(StreamState::Waiting(reader, writer))
+        Self { pump: Some(Pump::new(reader, writer)), is_open: false, opened: None }
     }
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Link for StreamLink<R, W> {
+    type Reader = R;
+    type Writer = W;
+
     fn can_reopen(&self) -> bool {
         false
     }
 
     fn open(&mut self) {
-        self.0 = match std::mem::replace(&mut self.0, StreamState::Closed { refuse: true }) {
-            StreamState::Waiting(reader, writer) => StreamState::Opening(Pump::new(reader, writer)),
-            StreamState::Opening(_) | StreamState::Open(_) | StreamState::Closed { .. } => {
-                StreamState::Closed { refuse: true }
+        self.pump.take_if(|_| self.is_open);
+        self.is_open = true;
+        self.opened = Some(match self.pump {
+            Some(_) => LinkEvent::Opened,
+            None => {
+                let reason = "a stream cannot be reopened: connect again with a new stream";
+                LinkEvent::OpenFailed(reason.to_owned())
             }
-        };
-    }
-
-    fn close_write(&mut self) {
-        if let StreamState::Opening(pump) | StreamState::Open(pump) = &mut self.0 {
-            pump.close_write();
-        }
+        });
     }
 
     fn abort(&mut self) {
-        self.0 = StreamState::Closed { refuse: false };
+        (self.pump, self.opened) = (None, None);
     }
 
-    fn outgoing(&mut self) -> Option<&mut Vec<u8>> {
-        match &mut self.0 {
-            StreamState::Opening(pump) | StreamState::Open(pump) => pump.outgoing(),
-            StreamState::Waiting(..) | StreamState::Closed { .. } => None,
-        }
-    }
-
-    fn unwritten(&self) -> usize {
-        match &self.0 {
-            StreamState::Opening(pump) | StreamState::Open(pump) => pump.unwritten(),
-            StreamState::Waiting(..) | StreamState::Closed { .. } => 0,
-        }
-    }
-
-    fn poll_write(&mut self, cx: &mut Context<'_>, clock: &SystemClock) {
-        if let StreamState::Opening(pump) | StreamState::Open(pump) = &mut self.0 {
-            pump.poll_write(cx, clock);
-        }
+    fn pump(&mut self) -> Option<&mut Pump<R, W>> {
+        self.pump.as_mut().filter(|_| self.is_open)
     }
 
     fn deadline(&self) -> Option<Instant> {
-        match &self.0 {
-            StreamState::Open(pump) => pump.deadline(),
-            StreamState::Waiting(..) | StreamState::Opening(_) | StreamState::Closed { .. } => None,
-        }
+        self.pump.as_ref().and_then(Pump::deadline)
     }
 
     fn poll_event(&mut self, cx: &mut Context<'_>, clock: &SystemClock) -> Poll<LinkEvent> {
-        match &mut self.0 {
-            StreamState::Open(pump) => {
-                let read = ready!(pump.poll_read(cx, clock));
-                Poll::Ready(match read {
-                    Ok(bytes) => LinkEvent::Input(bytes),
-                    Err(end) => {
-                        self.abort();
-                        LinkEvent::Ended(end.to_string())
-                    }
-                })
-            }
-            StreamState::Opening(_) => {
-                if let StreamState::Opening(pump) =
-                    std::mem::replace(&mut self.0, StreamState::Closed { refuse: false })
-                {
-                    self.0 = StreamState::Open(pump);
-                }
-                Poll::Ready(LinkEvent::Opened)
-            }
-            StreamState::Closed { refuse: refuse @ true } => {
-                *refuse = false;
-                Poll::Ready(LinkEvent::OpenFailed(
-                    "a stream cannot be reopened: connect again with a new stream".to_owned(),
-                ))
-            }
-            StreamState::Waiting(..) | StreamState::Closed { .. } => Poll::Pending,
+        if let Some(opened) = self.opened.take() {
+            return Poll::Ready(opened);
         }
+        let Some(pump) = self.pump() else { return Poll::Pending };
+        Poll::Ready(match ready!(pump.poll_read(cx, clock)) {
+            Ok(bytes) => LinkEvent::Input(bytes),
+            Err(end) => {
+                self.abort();
+                LinkEvent::Ended(end.to_string())
+            }
+        })
     }
 
     fn is_closed(&self) -> bool {
-        matches!(self.0, StreamState::Closed { .. })
+        self.pump.is_none()
     }
 }
 
@@ -190,9 +144,9 @@ pub struct ChildLink {
     state: State,
     stderr: Option<StderrSink>,
     lines: Option<StderrLines>,
-    killer: Killer,
+    pub(super) killer: Killer,
     /// Why the last attempt to start the program failed.
-    spawn_error: Option<SpawnError>,
+    pub(super) spawn_error: Option<SpawnError>,
 }
 
 enum State {
@@ -229,22 +183,14 @@ impl ChildLink {
         Self { command, runtime, state: State::Closed, stderr, lines: None, killer, spawn_error: None }
     }
 
-    pub(super) fn spawn_error(&self) -> Option<&SpawnError> {
-        self.spawn_error.as_ref()
-    }
-
-    pub(super) fn killer(&self) -> Killer {
-        self.killer.clone()
-    }
-
     fn spawn(&mut self) {
-        if self.killer.is_killed() {
+        if self.killer.0.is_set() {
             self.state = State::Opening(Err(KILLED.to_owned()));
             return;
         }
         self.state = State::Opening(match self.command.spawn_on(self.runtime) {
             Ok(mut child) => {
-                child.process.set_killer(&self.killer);
+                child.process.killer = self.killer.0.clone();
                 self.lines = self.stderr.is_some().then(|| child.process.stderr().lines());
                 let pump = Pump::new(child.stdout, child.stdin);
                 Ok(OpenChild { pump, process: child.process, silence: None })
@@ -293,6 +239,9 @@ async fn await_exit(open: OpenChild) -> Exit {
 }
 
 impl Link for ChildLink {
+    type Reader = ChildStdout;
+    type Writer = ChildStdin;
+
     fn can_reopen(&self) -> bool {
         true
     }
@@ -304,33 +253,14 @@ impl Link for ChildLink {
         }
     }
 
-    fn close_write(&mut self) {
-        if let State::Open(open) | State::Opening(Ok(open)) = &mut self.state {
-            open.pump.close_write();
-        }
-    }
-
     fn abort(&mut self) {
         self.begin_ending(ExitAction::Nothing);
     }
 
-    fn outgoing(&mut self) -> Option<&mut Vec<u8>> {
+    fn pump(&mut self) -> Option<&mut Pump<ChildStdout, ChildStdin>> {
         match &mut self.state {
-            State::Open(open) => open.pump.outgoing(),
-            State::Closed | State::Opening(_) | State::Closing(..) | State::Ending(..) => None,
-        }
-    }
-
-    fn unwritten(&self) -> usize {
-        match &self.state {
-            State::Open(open) => open.pump.unwritten(),
-            State::Closed | State::Opening(_) | State::Closing(..) | State::Ending(..) => 0,
-        }
-    }
-
-    fn poll_write(&mut self, cx: &mut Context<'_>, clock: &SystemClock) {
-        if let State::Open(open) = &mut self.state {
-            open.pump.poll_write(cx, clock);
+            State::Open(open) | State::Opening(Ok(open)) => Some(&mut open.pump),
+            State::Closed | State::Opening(Err(_)) | State::Closing(..) | State::Ending(..) => None,
         }
     }
 
@@ -350,7 +280,7 @@ impl Link for ChildLink {
                 | State::Opening(Err(_))
                 | State::Ending(_, ExitAction::Nothing | ExitAction::Report(_))
         );
-        if self.killer.poll(cx).is_ready() && !is_over {
+        if self.killer.0.poll(cx).is_ready() && !is_over {
             self.begin_ending(ExitAction::Report(ReadEnd::Eof));
         }
         loop {

@@ -7,8 +7,7 @@
 use std::io;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{self, ExitStatus};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 use std::thread;
 
 use rustix::io::Errno;
@@ -16,6 +15,7 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, test_kill_process_group, waitid,
 };
 
+use super::Flag;
 use crate::RuntimeKind;
 use crate::reactor::Reactor;
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -26,7 +26,8 @@ use crate::watch::{Direction, Watch};
 pub(crate) struct ProcessTree {
     leader: process::Child,
     group: Pid,
-    reactor: Reactor,
+    /// What its timers run on.
+    pub(crate) reactor: Reactor,
     /// The leader's status, once it is a zombie.
     exited: Option<ExitStatus>,
     exit_watch: Option<ExitWatch>,
@@ -50,13 +51,9 @@ impl ProcessTree {
         Self { leader, group, reactor, exited: None, exit_watch: None, reaped: None, is_released: false }
     }
 
-    pub(crate) fn reactor(&self) -> Reactor {
-        self.reactor
-    }
-
     /// Goes on without a runtime; see [`poll_at_intervals`](crate::reactor::poll_at_intervals).
     pub(crate) fn leave_runtime(&mut self) {
-        self.reactor = Reactor::Thread;
+        self.reactor = None;
         self.exit_watch = None;
     }
 
@@ -78,11 +75,11 @@ impl ProcessTree {
                 return Poll::Ready(Ok(status));
             }
             match self.reactor {
-                Reactor::Runtime(runtime) if self.exit_watch.is_none() => {
+                Some(runtime) if self.exit_watch.is_none() => {
                     self.exit_watch = Some(ExitWatch::new(self.group, runtime)?);
                 }
-                Reactor::Runtime(_) => {}
-                Reactor::Thread => return Poll::Pending,
+                Some(_) => {}
+                None => return Poll::Pending,
             }
         }
     }
@@ -207,13 +204,7 @@ enum ExitWatch {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     Handle(Watch),
     /// Used by kernels, sandboxes and systems without process handles.
-    Thread(Arc<Mutex<ExitState>>),
-}
-
-#[derive(Debug, Default)]
-struct ExitState {
-    exited: bool,
-    waiting: Option<Waker>,
+    Thread(Flag),
 }
 
 impl ExitWatch {
@@ -229,40 +220,23 @@ impl ExitWatch {
     }
 
     fn thread(leader: Pid) -> io::Result<Self> {
-        let seen = Arc::new(Mutex::new(ExitState::default()));
-        let shared = seen.clone();
+        let exited = Flag::default();
+        let shared = exited.clone();
         let wait = move || {
             while let Err(Errno::INTR) =
                 waitid(WaitId::Pid(leader), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
             {}
-            let waiting = {
-                let mut seen = shared.lock().unwrap_or_else(PoisonError::into_inner);
-                seen.exited = true;
-                seen.waiting.take()
-            };
-            if let Some(waker) = waiting {
-                waker.wake();
-            }
+            shared.set();
         };
         thread::Builder::new().name("mcp-wait".into()).spawn(wait)?;
-        Ok(Self::Thread(seen))
+        Ok(Self::Thread(exited))
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             #[cfg(any(target_os = "linux", target_os = "android"))]
             Self::Handle(handle) => handle.poll_ready(cx),
-            Self::Thread(seen) => {
-                let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-                if seen.exited {
-                    return Poll::Ready(Ok(()));
-                }
-                let waker = cx.waker().clone();
-                let displaced = seen.waiting.replace(waker);
-                drop(seen);
-                drop(displaced);
-                Poll::Pending
-            }
+            Self::Thread(exited) => exited.poll(cx).map(Ok),
         }
     }
 }

@@ -26,7 +26,8 @@ pub(crate) struct ProcessTree {
     /// Closing it kills every process in it, so a tree ends with this process at the latest. `None` if the system
     /// refused one.
     job: Option<Job>,
-    reactor: Reactor,
+    /// What its timers run on.
+    pub(crate) reactor: Reactor,
     /// Runs until the next look at the leader.
     look: Option<Timer>,
     reaped: bool,
@@ -49,13 +50,9 @@ impl ProcessTree {
         Self { leader, job, reactor: runtime.into(), look: None, reaped: false }
     }
 
-    pub(crate) fn reactor(&self) -> Reactor {
-        self.reactor
-    }
-
     /// Goes on without a runtime; see [`poll_at_intervals`](crate::reactor::poll_at_intervals).
     pub(crate) fn leave_runtime(&mut self) {
-        self.reactor = Reactor::Thread;
+        self.reactor = None;
         self.look = None;
     }
 
