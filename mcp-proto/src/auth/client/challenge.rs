@@ -8,6 +8,12 @@ use super::event::{RefusedRequest, RetryDecision};
 use super::flow::{AccessRequirement, FlowPurpose};
 use super::token_state::TokenOrigin;
 
+/// Maximum number of authorizations for one request, and of those for the same missing scopes until they are granted or
+/// the application calls [`login`](AuthClient::login): each may open a page.
+const MAX_STEP_UPS: u32 = 3;
+/// Maximum number of times that one request is sent again: for authorizations and nonces.
+const MAX_RESENDS: u32 = 6;
+
 impl AuthClient {
     pub(super) fn handle_refusal(&mut self, now: Now, refused: &RefusedRequest<'_>) -> RetryDecision {
         if let Some(nonce) = refused.nonce {
@@ -25,7 +31,7 @@ impl AuthClient {
             true => AuthError::InsufficientScope { scopes: asked.scopes.clone() },
             false => AuthError::StillRefused { status: refused.status },
         };
-        if refused.attempt >= self.config.resends {
+        if refused.attempt >= MAX_RESENDS {
             return RetryDecision::Fail(final_error());
         }
         if requirement.is_use_dpop_nonce() && refused.generation.is_some() {
@@ -40,7 +46,7 @@ impl AuthClient {
         if self.tokens.is_loaded() && self.tokens.has_newer(now, refused.generation) {
             return RetryDecision::Retry;
         }
-        if refused.attempt >= self.config.step_ups || (step_up && !self.can_step_up(&asked)) {
+        if refused.attempt >= MAX_STEP_UPS || (step_up && !self.can_step_up(&asked)) {
             return RetryDecision::Fail(final_error());
         }
         let current = refused.generation == Some(self.tokens.generation()) && self.tokens.current().is_some();
@@ -72,11 +78,11 @@ impl AuthClient {
 
     /// Whether another grant could add the required scopes, and was not requested too often.
     fn can_step_up(&mut self, asked: &AccessRequirement) -> bool {
-        let Self { step_ups, tokens, config, .. } = self;
+        let Self { step_ups, tokens, .. } = self;
         let Some(scopes) = &asked.scopes else { return false };
         step_ups.forget_granted(|scopes| tokens.current().is_some() && tokens.allows_scopes(Some(scopes)));
         //= C12.16 "few retries; track per resource+operation"
-        step_ups.count(scopes) < config.step_ups
+        step_ups.count(scopes) < MAX_STEP_UPS
             && (tokens.current().is_none() || !tokens.allows_scopes(Some(scopes)))
     }
 

@@ -67,28 +67,8 @@ pub struct AuthConfig {
     pub legacy_discovery: LegacyDiscovery,
     /// Timeout of an exchange with an authorization server. Default 15 s: a user may be waiting.
     pub exchange_timeout: Duration,
-    /// How long a page may stay open. Default 10 min: authorization servers expire pages after that time too.
-    pub page_timeout: Duration,
-    /// How long before its expiry a token is renewed. Default 60 s: requests in flight arrive in time, and clocks may
-    /// differ a little.
-    pub refresh_margin: Duration,
-    /// Pause after a failed early renewal, while the token is still valid. Default 10 s.
-    pub refresh_pause: Duration,
-    /// How long one process reserves the renewal of a token in a shared store. Default 30 s: twice an exchange.
-    pub refresh_lease: Duration,
-    /// Interval at which the store is read while another process renews the token. Default 500 ms.
-    pub lease_poll: Duration,
     /// Maximum bytes of a document. Default 256 KiB.
     pub document_bytes: usize,
-    /// Maximum number of authorizations for one request, and of those for the same missing scopes until they are granted
-    /// or the application calls [`login`](super::AuthClient::login). Default 3, as each may open a page.
-    pub step_ups: u32,
-    /// Maximum number of times that one request is sent again. Default 6: for authorizations and nonces.
-    pub resends: u32,
-    /// Maximum number of redirects to a document. Default 3.
-    pub redirects: u32,
-    /// Maximum number of listed authorization servers to try. Default 3.
-    pub servers: usize,
 }
 
 impl AuthConfig {
@@ -111,16 +91,7 @@ impl AuthConfig {
             private_networks: PrivateNetworks::Refused,
             legacy_discovery: LegacyDiscovery::Accepted,
             exchange_timeout: Duration::from_secs(15),
-            page_timeout: Duration::from_secs(600),
-            refresh_margin: Duration::from_secs(60),
-            refresh_pause: Duration::from_secs(10),
-            refresh_lease: Duration::from_secs(30),
-            lease_poll: Duration::from_millis(500),
             document_bytes: DOCUMENT_BYTES,
-            step_ups: 3,
-            resends: 6,
-            redirects: 3,
-            servers: 3,
         }
     }
 

@@ -70,11 +70,7 @@ impl AuthClient {
         };
         let generation = Some(self.tokens.generation());
         let paused = self.tokens.is_early_renewal_paused(now);
-        if self.flows.current().is_none()
-            && !needs_user
-            && !paused
-            && self.tokens.expires_soon(now, self.config.refresh_margin)
-        {
+        if self.flows.current().is_none() && !needs_user && !paused && self.tokens.expires_soon(now) {
             self.begin_flow(now, FlowPurpose::EarlyRenewal, AccessRequirement::default());
         }
         RequestAuth::Ready { headers, generation }

@@ -18,6 +18,9 @@ use super::fetching::{FetchReply, FetchRequest, without_query};
 use super::flow::{DiscoveredServer, DocumentSearch, Flow, FlowPurpose, FlowStep, ServerSearch, StepResult};
 use super::record::{ClientSource, IssuerSource};
 
+/// Maximum number of listed authorization servers to try.
+const MAX_SERVERS: usize = 3;
+
 /// The reply of one URL in the search for a document.
 enum DocumentReply {
     Found(bytes::Bytes),
@@ -149,7 +152,7 @@ impl AuthClient {
         let issuers = issuers.into_iter().filter(|issuer| self.is_issuer_allowed(issuer));
         let (mut known, unknown): (VecDeque<_>, VecDeque<_>) = issuers.partition(knows);
         known.extend(unknown);
-        known.truncate(self.config.servers.max(1));
+        known.truncate(MAX_SERVERS);
         if known.is_empty() {
             return Err(AuthError::RegisteredElsewhere { issuer: first });
         }

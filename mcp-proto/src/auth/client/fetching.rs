@@ -16,13 +16,15 @@ use super::AuthClient;
 use super::config::AuthConfig;
 use super::error::AuthError;
 
+/// Maximum number of redirects to a document.
+const MAX_REDIRECTS: u32 = 3;
+
 /// Makes exchanges, one at a time, with redirects.
 pub(super) struct Fetcher {
     policy: FetchPolicy,
     timeout: Duration,
     /// Maximum bytes of a response.
     limit: usize,
-    redirects: u32,
     last_id: u64,
     in_flight: Option<InFlight>,
 }
@@ -83,7 +85,6 @@ impl Fetcher {
             policy,
             timeout: config.exchange_timeout,
             limit: config.document_bytes,
-            redirects: config.redirects,
             last_id: 0,
             in_flight: None,
         }
@@ -125,7 +126,7 @@ impl Fetcher {
     /// The request for the target of a redirect. `None` if the response is no redirect, or too many were followed.
     fn follow_redirect(&self, fetch: &InFlight, status: u16, fields: &dyn Fields) -> Option<FetchRequest> {
         let moved = matches!(status, 301 | 302 | 303 | 307 | 308) && fetch.verb == Verb::Get;
-        if !moved || fetch.hops >= self.redirects {
+        if !moved || fetch.hops >= MAX_REDIRECTS {
             return None;
         }
         let location = str::from_utf8(fields.get("location")?).ok()?;

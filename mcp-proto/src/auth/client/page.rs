@@ -5,6 +5,7 @@
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use core::fmt;
+use core::time::Duration;
 
 use form_urlencoded::Serializer;
 
@@ -19,6 +20,9 @@ use super::event::{AuthorizationPage, Event};
 use super::exchange::FormBody;
 use super::fetching::without_query;
 use super::flow::{Flow, FlowEnd, FlowStep, OpenPage, StepResult};
+
+/// How long a page may stay open. Authorization servers expire pages after that time too.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The parsed redirect of a page.
 ///
@@ -147,9 +151,9 @@ impl AuthClient {
             issuer: issuer.clone(),
             scopes,
             redirect_uri: flow.redirect_uri.clone(),
-            lifetime: self.config.page_timeout,
+            lifetime: PAGE_TIMEOUT,
         }));
-        let until = now.deadline_after(self.config.page_timeout);
+        let until = now.deadline_after(PAGE_TIMEOUT);
         let redirect_uri = flow.redirect_uri.clone();
         //= C12.9 "Before redirect record validated issuer with verifier/state"
         Ok(flow.into_step(FlowStep::Page(OpenPage {

@@ -6,6 +6,7 @@
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
+use core::time::Duration;
 
 use crate::auth::token_response::id_token_subject;
 use crate::auth::{Now, TokenEndpointError, TokenKind, TokenResponse};
@@ -19,6 +20,11 @@ use super::flow::{Flow, FlowStep, LeaseWait, StepResult};
 use super::record::{Lease, Tokens};
 use super::record_change::RecordChange;
 use super::token_state::{TokenOrigin, expiry};
+
+/// How long one process reserves the renewal of a token in a shared store: twice an exchange.
+const LEASE: Duration = Duration::from_secs(30);
+/// Interval at which the store is read while another process renews the token.
+const LEASE_POLL: Duration = Duration::from_millis(500);
 
 impl AuthClient {
     /// Renews the token, or waits while another process does.
@@ -40,14 +46,14 @@ impl AuthClient {
         of: Arc<Tokens>,
         over: Option<Lease>,
     ) -> StepResult {
-        let until = now.unix + self.config.refresh_lease;
+        let until = now.unix + LEASE;
         let lease = Lease { holder: self.lease_holder.clone(), expires: until };
         self.save(now, flow, RecordChange::TakeLease { lease, of, over })
     }
 
     fn wait_for_lease(&mut self, now: Now, flow: Box<Flow>, lease: Lease) -> StepResult {
-        let until = now.deadline_after(self.config.refresh_lease);
-        let next = now.deadline_after(self.config.lease_poll);
+        let until = now.deadline_after(LEASE);
+        let next = now.deadline_after(LEASE_POLL);
         Ok(flow.into_step(FlowStep::AwaitingRenewal(LeaseWait {
             lease,
             generation: self.tokens.generation(),
@@ -79,7 +85,7 @@ impl AuthClient {
         let over = wait.deadline.is_some_and(|until| until <= now.instant);
         match self.tokens.record().lease.clone() {
             Some(lease) if lease == wait.lease && lease.expires > now.unix && !over => {
-                let next = now.deadline_after(self.config.lease_poll);
+                let next = now.deadline_after(LEASE_POLL);
                 Ok(flow.into_step(FlowStep::AwaitingRenewal(LeaseWait { next_poll: next, ..wait })))
             }
             Some(lease)
@@ -112,7 +118,7 @@ impl AuthClient {
             request.dpop_key = self.tokens.signer();
         }
         let remaining = lease.expires.saturating_since(now.unix);
-        request.deadline = now.deadline_after(remaining.min(self.config.refresh_lease));
+        request.deadline = now.deadline_after(remaining.min(LEASE));
         match self.request_token(now, &request) {
             Ok(()) => Ok(flow.into_step(FlowStep::Renewing { request, lease, replaced: of })),
             Err(error) => self.save(now, flow, RecordChange::ReleaseLease { lease, error }),

@@ -1,6 +1,7 @@
 //! Runs a flow step by step.
 
 use alloc::boxed::Box;
+use core::time::Duration;
 
 use crate::auth::Now;
 
@@ -8,6 +9,9 @@ use super::AuthClient;
 use super::event::Event;
 use super::fetching::FetchReply;
 use super::flow::{AccessRequirement, Flow, FlowEnd, FlowPurpose, FlowStep, StepResult};
+
+/// Pause after a failed early renewal, while the token is still valid.
+const EARLY_RENEWAL_PAUSE: Duration = Duration::from_secs(10);
 
 impl AuthClient {
     /// Begins a flow. There must be no current one.
@@ -52,7 +56,7 @@ impl AuthClient {
         match (purpose, end) {
             // The current token is still valid.
             (FlowPurpose::EarlyRenewal, FlowEnd::Failed(_)) if !self.tokens.has_expired(now) => {
-                self.tokens.pause_early_renewal(now.deadline_after(self.config.refresh_pause));
+                self.tokens.pause_early_renewal(now.deadline_after(EARLY_RENEWAL_PAUSE));
                 FlowEnd::Ready
             }
             // The record is removed, even if the authorization server has not revoked the token.
@@ -75,9 +79,7 @@ impl AuthClient {
     pub(super) fn choose_step(&mut self, now: Now, flow: Box<Flow>) -> StepResult {
         match flow.purpose {
             FlowPurpose::Load => Err(FlowEnd::Ready),
-            FlowPurpose::EarlyRenewal if !self.tokens.expires_soon(now, self.config.refresh_margin) => {
-                Err(FlowEnd::Ready)
-            }
+            FlowPurpose::EarlyRenewal if !self.tokens.expires_soon(now) => Err(FlowEnd::Ready),
             FlowPurpose::EarlyRenewal if self.tokens.can_renew() => self.discover_issuer(now, flow),
             FlowPurpose::EarlyRenewal if self.is_interactive() => Err(FlowEnd::Ready),
             FlowPurpose::NewToken { refused, .. } if self.tokens.has_newer(now, refused) => {

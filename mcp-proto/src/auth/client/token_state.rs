@@ -217,13 +217,15 @@ impl TokenState {
             || self.issued().and_then(|issued| issued.expires).is_some_and(|end| end <= now.instant)
     }
 
-    /// Whether the token expires within the margin, or within the second half of a short lifetime.
-    pub(super) fn expires_soon(&self, now: Now, margin: Duration) -> bool {
+    /// Whether the token expires within a minute, or within the second half of a short lifetime: then a renewed one
+    /// arrives in time, although clocks may differ a little.
+    pub(super) fn expires_soon(&self, now: Now) -> bool {
+        const MARGIN: Duration = Duration::from_secs(60);
         let half = self.current().and_then(|tokens| {
             let end = tokens.expires?;
             end.saturating_since(tokens.issued).checked_div(2)
         });
-        let margin = half.map_or(margin, |half| margin.min(half));
+        let margin = half.map_or(MARGIN, |half| MARGIN.min(half));
         self.has_expired(Now { instant: now.instant + margin, unix: now.unix + margin })
     }
 

@@ -47,8 +47,6 @@ pub struct IntrospectionConfig {
     /// share](crate::quota::Shares::try_take) of them gets 429, except for tokens that were valid within the last 10
     /// min, which use the quota of their principal.
     pub max_pending: usize,
-    /// Whether the endpoint may be in a private network. Default: yes, as the operator names it.
-    pub private_networks: PrivateNetworks,
 }
 
 /// How to treat tokens for which the issuer names no audience.
@@ -79,7 +77,6 @@ impl IntrospectionConfig {
             cache_ttl: Duration::from_secs(10),
             cache_entries: 4096,
             max_pending: 256,
-            private_networks: PrivateNetworks::Allowed,
         }
     }
 }
@@ -154,7 +151,7 @@ impl IntrospectionChecker {
     /// # Errors
     /// If the endpoint is unsuitable for credentials.
     pub fn new(config: IntrospectionConfig) -> Result<Self, FetchPolicyError> {
-        let reach = FetchPolicy::for_server(&config.endpoint, config.private_networks)?;
+        let reach = FetchPolicy::for_server(&config.endpoint, PrivateNetworks::Allowed)?;
         reach.check(&config.endpoint)?;
         Ok(Self {
             reach,

@@ -1,6 +1,7 @@
 //! Issuers that introspect tokens.
 
 use core::task::{Context, Poll, Waker};
+use core::time::Duration;
 
 use mcp_proto::Bytes;
 use mcp_proto::auth::server::{
@@ -134,15 +135,17 @@ fn checker_accepts_a_token_without_audience_only_if_configured() {
 
 #[test]
 fn checker_caches_responses_briefly() {
-    let mut checker = checker();
-    good(ask(&mut checker, at(0), "t", &active()));
-    good(checker.check(at(9), &QuotaOwner::LOCAL, &Secret::new("t")));
-    assert_eq!(checker.poll_fetch(), None);
-    assert!(matches!(
-        checker.check(at(10), &QuotaOwner::LOCAL, &Secret::new("t")),
-        TokenValidation::Pending(_)
-    ));
-    assert!(checker.poll_fetch().is_some());
+    for seconds in [10, 60] {
+        let mut config = config();
+        config.cache_ttl = config.cache_ttl.max(Duration::from_secs(seconds));
+        let mut checker = IntrospectionChecker::new(config).unwrap();
+        good(ask(&mut checker, at(0), "t", &active()));
+        good(checker.check(at(seconds - 1), &QuotaOwner::LOCAL, &Secret::new("t")));
+        assert_eq!(checker.poll_fetch(), None);
+        let verdict = checker.check(at(seconds), &QuotaOwner::LOCAL, &Secret::new("t"));
+        assert!(matches!(verdict, TokenValidation::Pending(_)));
+        assert!(checker.poll_fetch().is_some());
+    }
 }
 
 #[test]

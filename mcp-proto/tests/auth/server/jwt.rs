@@ -53,8 +53,11 @@ fn claims() -> Value {
 
 /// A checker with one fixed key.
 fn fixed() -> JwtChecker {
-    let source = KeySource::Fixed(keys(&[jwk(1, "one")]));
-    JwtChecker::new(JwtConfig::from_issuers([TrustedIssuer::new(ISSUER, source)]))
+    JwtChecker::new(JwtConfig::from_issuers([trusted()]))
+}
+
+fn trusted() -> TrustedIssuer {
+    TrustedIssuer::new(ISSUER, KeySource::Fixed(keys(&[jwk(1, "one")])))
 }
 
 /// A checker that fetches its keys.
@@ -174,6 +177,9 @@ fn checker_tolerates_a_small_clock_skew() {
         let mut claims = claims();
         claims[name] = json!(value);
         good(fixed().check_and_verify(at(0), &signed(1, &header(), &claims)));
+        let mut config = JwtConfig::from_issuers([trusted()]);
+        config.leeway = Duration::from_secs(1);
+        invalid(JwtChecker::new(config).check_and_verify(at(0), &signed(1, &header(), &claims)));
     }
 }
 

@@ -70,8 +70,8 @@ impl JwtChecker {
         }
         let mut numbers = FetchIds(&mut self.last_fetch);
         let judged = match tried {
-            Some(tried) => issuer.rematch_keys(now.instant, &jws, tried, &self.config, &mut numbers),
-            None => issuer.match_keys(now.instant, &jws, &self.config, &mut numbers),
+            Some(tried) => issuer.rematch_keys(now.instant, &jws, tried, &mut numbers),
+            None => issuer.match_keys(now.instant, &jws, &mut numbers),
         };
         let (keys, named) = match judged {
             KeyMatch::Found(keys, named) => (keys, named),

@@ -5,7 +5,6 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::JwtAlgorithm;
-use crate::auth::PrivateNetworks;
 
 /// How signed tokens are verified.
 #[derive(Clone, Debug)]
@@ -20,19 +19,8 @@ pub struct JwtConfig {
     /// How far the issuers' clocks may differ from this server's. Default 30 s: more than any clock that is
     /// synchronised by the network differs.
     pub leeway: Duration,
-    /// Age at which keys are fetched again. Default 10 min: a revoked key remains valid for no longer.
-    pub max_age: Duration,
-    /// Maximum age of keys that cannot be fetched again. Default 1 h: by then, most tokens that were signed while the
-    /// issuer was reachable have expired.
-    pub max_stale: Duration,
-    /// Minimum time between two fetches of keys, successful or not, whatever tokens arrive. Default 30 s: a token with
-    /// a new key waits no longer, and tokens with unknown keys cannot cause more fetches.
-    pub min_refetch_interval: Duration,
     /// Maximum number of keys of one issuer. Default 64: issuers have two or three.
     pub max_keys: usize,
-    /// Whether keys may be fetched from private networks. Default: yes, as the operator names the issuers, which are
-    /// often in private networks.
-    pub private_networks: PrivateNetworks,
 }
 
 impl JwtConfig {
@@ -48,11 +36,7 @@ impl JwtConfig {
             algorithms: JwtAlgorithm::ALL.into(),
             types: TokenTypes::Common,
             leeway: Duration::from_secs(30),
-            max_age: Duration::from_secs(10 * 60),
-            max_stale: Duration::from_secs(60 * 60),
-            min_refetch_interval: Duration::from_secs(30),
             max_keys: 64,
-            private_networks: PrivateNetworks::Allowed,
         }
     }
 }

@@ -3,6 +3,7 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
+use core::time::Duration;
 
 use bytes::Bytes;
 use serde::Deserialize;
@@ -11,8 +12,17 @@ use super::key::{PublicKey, parse_key_set};
 use super::{Jws, JwtConfig, KeySource};
 use crate::Instant;
 use crate::auth::server::checker::{FETCH_TIMEOUT, WRONG_SIGNATURE};
-use crate::auth::{DOCUMENT_BYTES, Fetch, FetchId, FetchPolicy, Secret, ServerMetadata};
+use crate::auth::{DOCUMENT_BYTES, Fetch, FetchId, FetchPolicy, PrivateNetworks, Secret, ServerMetadata};
 use crate::transport::http::Verb;
+
+/// Age at which keys are fetched again: a revoked key remains valid for no longer.
+const MAX_AGE: Duration = Duration::from_secs(10 * 60);
+/// Maximum age of keys that cannot be fetched again. By then, most tokens that were signed while the issuer was reachable
+/// have expired.
+const MAX_STALE: Duration = Duration::from_secs(60 * 60);
+/// Minimum time between two fetches of keys, successful or not, whatever tokens arrive: a token with a new key waits no
+/// longer, and tokens with unknown keys cannot cause more fetches.
+const MIN_REFETCH_INTERVAL: Duration = Duration::from_secs(30);
 
 /// An issuer with its cached keys.
 #[derive(Debug)]
@@ -71,7 +81,7 @@ impl FetchIds<'_> {
 impl IssuerKeys {
     pub(super) fn new(name: String, source: &KeySource, config: &JwtConfig) -> Self {
         let mut problem = String::new();
-        let reach = FetchPolicy::for_server(&name, config.private_networks);
+        let reach = FetchPolicy::for_server(&name, PrivateNetworks::Allowed);
         if let Err(error) = &reach {
             problem = error.to_string();
         }
@@ -111,13 +121,7 @@ impl IssuerKeys {
     }
 
     /// Finds the key of a signature. It may start a fetch even if the result does not depend on it.
-    pub(super) fn match_keys(
-        &mut self,
-        now: Instant,
-        jws: &Jws<'_>,
-        config: &JwtConfig,
-        numbers: &mut FetchIds<'_>,
-    ) -> KeyMatch {
+    pub(super) fn match_keys(&mut self, now: Instant, jws: &Jws<'_>, numbers: &mut FetchIds<'_>) -> KeyMatch {
         if matches!(self.source, Source::Fixed) {
             if self.keys.is_empty() {
                 return KeyMatch::NoKeys(self.last_error.clone());
@@ -128,13 +132,13 @@ impl IssuerKeys {
             self.fetching = None;
         }
         let age = self.fetched.map(|fetched| now.saturating_since(fetched));
-        if age.is_some_and(|age| age >= config.max_stale) {
+        if age.is_some_and(|age| age >= MAX_STALE) {
             self.keys = Arc::default();
             self.fetched = None;
         }
         let looked = self.find_key(jws);
-        if looked.is_err() || age.is_none_or(|age| age >= config.max_age) {
-            self.refresh(now, config, numbers);
+        if looked.is_err() || age.is_none_or(|age| age >= MAX_AGE) {
+            self.refresh(now, numbers);
         }
         looked.unwrap_or_else(|why| self.resolve_mismatch(why))
     }
@@ -145,24 +149,22 @@ impl IssuerKeys {
         now: Instant,
         jws: &Jws<'_>,
         tried: &Arc<[PublicKey]>,
-        config: &JwtConfig,
         numbers: &mut FetchIds<'_>,
     ) -> KeyMatch {
         if !Arc::ptr_eq(tried, &self.keys) {
             // New keys have arrived meanwhile.
-            return self.match_keys(now, jws, config, numbers);
+            return self.match_keys(now, jws, numbers);
         }
         if matches!(self.source, Source::Fixed) {
             return KeyMatch::Rejected(WRONG_SIGNATURE);
         }
-        self.refresh(now, config, numbers);
+        self.refresh(now, numbers);
         self.resolve_mismatch(WRONG_SIGNATURE)
     }
 
     /// Fetches the keys unless the last fetch is too recent. An unknown key may be a new one.
-    fn refresh(&mut self, now: Instant, config: &JwtConfig, numbers: &mut FetchIds<'_>) {
-        let rested =
-            self.requested.is_none_or(|asked| now.saturating_since(asked) >= config.min_refetch_interval);
+    fn refresh(&mut self, now: Instant, numbers: &mut FetchIds<'_>) {
+        let rested = self.requested.is_none_or(|asked| now.saturating_since(asked) >= MIN_REFETCH_INTERVAL);
         if rested && self.fetching.is_none() {
             self.begin_fetch(now, numbers);
         }
