@@ -90,7 +90,6 @@ impl Settings {
         }
         let options = mcp_smol::ClientOptions::from(config)
             .handlers((self.handlers)(entry))
-            .runtime(self.process_runtime)
             .on_stderr(move |line| stderr.push(&line));
         let (client, driver) = options.connect(command);
         (client, Driver::Child(Box::new(driver)))

@@ -63,7 +63,6 @@ pub struct HostOptions {
     approvals: Approvals,
     control: ControlConfig,
     scheme: NameScheme,
-    limits: CatalogueLimits,
     settings: Settings,
     folder: Option<PathBuf>,
 }
@@ -72,7 +71,6 @@ pub struct HostOptions {
 pub(super) struct Settings {
     pub(super) info: Implementation,
     pub(super) runtime: AnyRuntime,
-    pub(super) process_runtime: mcp_smol::RuntimeKind,
     pub(super) overrides: TimeoutOverrides,
     pub(super) handlers: HandlersOf,
     pub(super) configure: Configure,
@@ -101,11 +99,9 @@ impl HostOptions {
             approvals: Approvals::new(),
             control,
             scheme: NameScheme::default(),
-            limits: CatalogueLimits::default(),
             settings: Settings {
                 info: Implementation::new(name, version),
                 runtime: AnyRuntime::default(),
-                process_runtime: mcp_smol::RuntimeKind::default(),
                 overrides: TimeoutOverrides::default(),
                 handlers: Arc::new(|_| ClientHandlers::new()),
                 configure: Arc::new(|_, _| ()),
@@ -247,12 +243,6 @@ impl HostOptions {
         self
     }
 
-    /// Sets the limits of the lists of a server.
-    pub fn catalogue_limits(mut self, limits: CatalogueLimits) -> Self {
-        self.limits = limits;
-        self
-    }
-
     /// Sets the proxy of servers at a URL. Default: the proxy of the [environment](Proxy::from_environment).
     pub fn proxy(mut self, proxy: Proxy) -> Self {
         self.settings.proxy = Some(proxy);
@@ -300,25 +290,19 @@ impl HostOptions {
         self
     }
 
-    /// Sets the runtime of sockets, timers and blocking work. Default: [`DefaultRuntime`](crate::DefaultRuntime). For
-    /// programs, see [`process_runtime`](Self::process_runtime).
+    /// Sets the runtime of sockets, timers and blocking work. Default: [`DefaultRuntime`](crate::DefaultRuntime). Programs
+    /// and their pipes use [`mcp_smol::RuntimeKind::default`].
     pub fn runtime(mut self, runtime: impl Runtime) -> Self {
         self.settings.runtime = AnyRuntime::new(runtime);
         self
     }
 
-    /// Sets the runtime of programs and their pipes. Default: as of [`mcp_smol::RuntimeKind`].
-    pub fn process_runtime(mut self, runtime: mcp_smol::RuntimeKind) -> Self {
-        self.settings.process_runtime = runtime;
-        self
-    }
-
     /// Makes the host and its driver. The servers start when the driver is first polled.
     pub fn start(self) -> (Host, HostDriver) {
-        let Self { config, approvals, control, scheme, limits, mut settings, folder } = self;
+        let Self { config, approvals, control, scheme, mut settings, folder } = self;
         settings.environment = EnvironmentLookups { runtime: settings.runtime.clone(), folder };
         let clock = RuntimeClock::new(settings.runtime.timer());
-        let catalogue = Catalogue::new(scheme, limits);
+        let catalogue = Catalogue::new(scheme, CatalogueLimits::default());
         let shared = Arc::new(Shared::new(clock, ControlPlane::new(control), approvals, catalogue));
         let settings = Arc::new(settings);
         let host = Host::new(shared.clone(), settings.clone());
@@ -329,12 +313,11 @@ impl HostOptions {
 
 impl fmt::Debug for HostOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { control, scheme, limits, folder, .. } = self;
+        let Self { control, scheme, folder, .. } = self;
         f.debug_struct("HostOptions")
             .field("servers", &self.config.servers().len())
             .field("control", control)
             .field("scheme", scheme)
-            .field("limits", limits)
             .field("folder", folder)
             .finish_non_exhaustive()
     }

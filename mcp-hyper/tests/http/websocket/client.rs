@@ -1,6 +1,7 @@
 //! Clients against servers whose frames the test chooses.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_tungstenite::tungstenite::Message;
 use async_tungstenite::tungstenite::handshake::server::{Callback, ErrorResponse, Request, Response};
@@ -108,6 +109,21 @@ fn connection_that_breaks_off_fails_all_calls() {
             assert!(error.to_string().contains("without a close frame"), "{error}");
         }
         driver.await.unwrap_err();
+        server.await;
+    });
+}
+
+#[test]
+fn client_pings_at_its_interval() {
+    run(async {
+        let (listener, url) = listen().await;
+        let server = smol::spawn(async move {
+            let (mut socket, _) = accept_socket(accept(&listener).await.stream, Some("mcp")).await;
+            initialize(&mut socket).await;
+            while !matches!(socket.next().await.unwrap().unwrap(), Message::Ping(_)) {}
+        });
+        let options = speaking(EraPolicy::LegacyOnly).ping_interval(Some(Duration::from_millis(50)));
+        let (_client, _driver) = connect(options, &ws(&url));
         server.await;
     });
 }

@@ -1,5 +1,7 @@
 //! Frames that no client of this crate sends, and the server's answers.
 
+use std::time::Duration;
+
 use async_tungstenite::tungstenite::Message;
 use async_tungstenite::tungstenite::client::IntoClientRequest as _;
 use async_tungstenite::tungstenite::protocol::{CloseFrame, frame::coding::CloseCode};
@@ -36,6 +38,16 @@ fn server_answers_pings_with_their_payload() {
         let mut socket = open(&server.url).await;
         socket.send(Message::Ping("are you there".into())).await.unwrap();
         assert_eq!(socket.next().await.unwrap().unwrap(), Message::Pong("are you there".into()));
+    });
+}
+
+#[test]
+fn server_pings_at_its_interval() {
+    run(async {
+        let interval = Some(Duration::from_millis(50));
+        let server = TestServer::start(|options| options.limits(|limits| limits.ping_interval = interval));
+        let mut socket = open(&server.url).await;
+        assert!(matches!(socket.next().await.unwrap().unwrap(), Message::Ping(_)));
     });
 }
 

@@ -8,6 +8,9 @@ use super::{Action, ControlPlane, Generation, Lifecycle, Phase, Status, Timer};
 use crate::Instant;
 use crate::host::config::ServerId;
 
+/// How often a call that did not reach its server is sent again.
+const RESENDS: u32 = 2;
+
 /// A call. Ids are never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(u64);
@@ -143,13 +146,7 @@ impl ControlPlane {
         let id = CallId(self.next_call);
         self.next_call = self.next_call.saturating_add(1);
         let deadline = now.after(options.timeout.unwrap_or(state.policy.call_timeout));
-        let call = Call {
-            server,
-            repeat: options.repeat,
-            resends_left: self.config.resends,
-            sent: None,
-            action: None,
-        };
+        let call = Call { server, repeat: options.repeat, resends_left: RESENDS, sent: None, action: None };
         self.calls.insert(id, call);
         if deadline.is_some() {
             self.timers.insert(Timer::Call(id), deadline, ());

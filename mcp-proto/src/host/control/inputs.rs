@@ -1,8 +1,13 @@
 //! Reports of the driver.
 
+use core::time::Duration;
+
 use super::{ControlPlane, Failure, FailureKind, Generation, Lifecycle, Phase, Status, Then, Timer};
 use crate::Instant;
 use crate::host::config::{Fingerprint, ServerId};
+
+/// How long a connection must live until the attempts before it are forgiven.
+const STABLE_AFTER: Duration = Duration::from_secs(30);
 
 /// # Inputs
 impl ControlPlane {
@@ -15,7 +20,7 @@ impl ControlPlane {
         {
             return;
         }
-        state.phase = Phase::Connected { stable: Some(now + self.config.stable_after) };
+        state.phase = Phase::Connected { stable: Some(now + STABLE_AFTER) };
         state.last_used = now;
         self.set_status(now, server, Status::Connected);
         self.send_waiting(server);

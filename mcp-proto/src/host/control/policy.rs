@@ -18,15 +18,11 @@ pub struct ControlConfig {
     /// The pauses after the attempts of `backoff`, for remote servers. Default: 15 s, doubling up to 5 minutes. Its
     /// `attempts` are unused: a remote server is tried until it is reached.
     pub slow_backoff: Backoff,
-    /// How long a connection must live until the attempts before it are forgiven. Default 30 s.
-    pub stable_after: Duration,
     /// A local server that needs more attempts than this without a stable connection is suspended. Default 5.
     pub outage_budget: u32,
     /// How many reconnections there may be in a minute, over all servers. First starts and
     /// [`reconnect`](super::ControlPlane::reconnect) do not count. Default 60.
     pub attempts_per_minute: usize,
-    /// How often a call that did not reach its server is sent again. Default 2.
-    pub resends: u32,
     /// How many calls there may be at once, over all servers, until their ends are polled. Default 10,000.
     pub calls: usize,
     /// How long [`close`](super::ControlPlane::close) waits for servers to end. Default 5 s.
@@ -44,10 +40,8 @@ impl Default for ControlConfig {
             startup_gate: Duration::from_millis(250),
             backoff: fast,
             slow_backoff: slow,
-            stable_after: Duration::from_secs(30),
             outage_budget: 5,
             attempts_per_minute: 60,
-            resends: 2,
             calls: 10_000,
             shutdown: Duration::from_secs(5),
             seed: 0,

@@ -106,15 +106,23 @@ fn denied_tools_are_hidden_and_say_so() {
 
 #[test]
 fn definitions_beyond_the_limits_are_rejected_and_reported() {
-    let limits = CatalogueLimits { items: 3, definition_bytes: 300, list_bytes: 600, ..Default::default() };
+    let limits = CatalogueLimits {
+        items: 3,
+        name_bytes: 5,
+        definition_bytes: 300,
+        list_bytes: 600,
+        instructions_bytes: 3,
+    };
     let mut catalogue = Catalogue::new(NameScheme::default(), limits);
     catalogue.add_server("a", ServerSettings::default());
     let list: ListToolsResult = read(json!({ "tools": [
         { "name": "a" }, { "name": 7 }, { "name": "a" }, { "name": "large", "description": "x".repeat(300) },
         { "name": "b", "description": "x".repeat(220) }, { "name": "c", "description": "x".repeat(220) },
-        { "name": "d" }, { "name": "e" }, { "name": "f" },
+        { "name": "d" }, { "name": "e" }, { "name": "f" }, { "name": "longer" },
     ] }));
     let report = catalogue.update("a", list.tools).unwrap();
+    catalogue.set_instructions("a", Some("cut off")).unwrap();
+    assert_eq!(catalogue.instructions_of("a"), Some("cut"));
     let rejected: Vec<_> = report.rejected.iter().map(ToString::to_string).collect();
     assert_eq!(names(&catalogue), ["mcp__a__a", "mcp__a__b", "mcp__a__d"]);
     assert!(matches!(report.rejected[0].reason, RejectionReason::Invalid(_)), "{rejected:?}");
@@ -126,9 +134,10 @@ fn definitions_beyond_the_limits_are_rejected_and_reported() {
             "`c`: the list is too large",
             "`e`: the list is too large",
             "`f`: the list is too large",
+            "`longer`: the name is too long",
         ]
     );
-    assert_eq!(report.rejected_count, 6);
+    assert_eq!(report.rejected_count, 7);
 }
 
 #[test]
