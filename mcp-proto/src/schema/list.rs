@@ -64,11 +64,6 @@ impl<T> List<T> {
                 .map(|item| InvalidItem { index: item.index.saturating_add(length), ..item }),
         );
     }
-
-    /// Returns the items that could be read.
-    pub fn into_vec(self) -> Vec<T> {
-        self.items
-    }
 }
 
 impl<T> Default for List<T> {

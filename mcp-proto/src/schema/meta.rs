@@ -147,12 +147,6 @@ impl Meta {
         self.typed(SUBSCRIPTION_ID)
     }
 
-    /// Reads the [`subscription_id`](Self::subscription_id) from a notification's `params` without decoding the rest.
-    pub fn subscription_id_of(params: &Raw) -> Option<Id> {
-        let meta: Self = peek(params.as_str(), "_meta").ok()??;
-        meta.subscription_id()
-    }
-
     /// Reads the [`related_task`](Self::related_task) from a message's `params` without decoding the rest.
     pub fn related_task_of(params: &Raw) -> Option<super::tasks::legacy::RelatedTask> {
         let meta: Self = peek(params.as_str(), "_meta").ok()??;

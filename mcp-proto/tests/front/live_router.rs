@@ -113,6 +113,12 @@ fn update_reaches_every_connection_of_every_transport_once() {
     live.update(|router| router.disable_template("t:{x}")).unwrap();
     assert_eq!(notified(|| modern.try_line()), ["notifications/resources/list_changed"]);
     assert_eq!(modern.error("resources/read", json!({"uri": "t:x"}))["code"], -32602);
+    live.update(|router| router.enable_template("t:{x}")).unwrap();
+    assert_eq!(notified(|| modern.try_line()), ["notifications/resources/list_changed"]);
+    modern.result("resources/read", json!({"uri": "t:x"}));
+    live.update(|router| router.remove_template("t:{x}")).unwrap();
+    assert_eq!(notified(|| modern.try_line()), ["notifications/resources/list_changed"]);
+    assert_eq!(modern.error("resources/read", json!({"uri": "t:x"}))["code"], -32602);
 }
 
 #[test]

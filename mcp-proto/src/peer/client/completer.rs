@@ -21,6 +21,9 @@ use crate::schema::{CompleteParams, Completion, CompletionArgument, CompletionCo
 /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/completion#completion-results>
 const MAX_VALUES: usize = 100;
 
+/// How long an answer is cached: servers set no lifetime.
+const ANSWER_TTL: Duration = Duration::from_secs(30);
+
 /// Configuration of a [`Completer`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -28,8 +31,6 @@ pub struct CompleterConfig {
     /// The pause in typing before the server is asked. Default 150 ms: longer than between two keys, shorter than a
     /// noticeable delay.
     pub debounce: Duration,
-    /// How long an answer is cached: servers set no lifetime. Default 30 s.
-    pub answer_ttl: Duration,
     /// The maximum number of cached answers; the oldest are removed first. Default 32.
     pub answers: usize,
     /// The maximum size in bytes of an answer that is cached and shown; longer ones are cut to the values that fit.
@@ -39,12 +40,7 @@ pub struct CompleterConfig {
 
 impl Default for CompleterConfig {
     fn default() -> Self {
-        Self {
-            debounce: Duration::from_millis(150),
-            answer_ttl: Duration::from_secs(30),
-            answers: 32,
-            bytes: 64 * 1024,
-        }
+        Self { debounce: Duration::from_millis(150), answers: 32, bytes: 64 * 1024 }
     }
 }
 
@@ -173,7 +169,7 @@ impl Completer {
         if self.answers.len() >= self.config.answers {
             self.answers.pop_front();
         }
-        let until = now + self.config.answer_ttl;
+        let until = now + ANSWER_TTL;
         self.answers.push_back(CachedCompletion { text, completion, until });
     }
 
@@ -342,12 +338,12 @@ mod tests {
     /// C9.13: the cache is bounded whatever the server sends.
     #[test]
     fn completer_bounds_its_cache() {
-        let config = CompleterConfig { answers: 2, bytes: 10, ..CompleterConfig::default() };
+        let config = CompleterConfig { debounce: Duration::ZERO, answers: 2, bytes: 10 };
         let mut completer = Completer::new(config, PromptReference::new("p"), "a");
         for text in ["a", "b", "c"] {
             completer.set_text(at(0), text);
-            let request = asked(&mut completer, 150);
-            completer.handle_answer(at(150), &request, found(&["1234567", "12345", "1"]));
+            let request = asked(&mut completer, 0);
+            completer.handle_answer(at(0), &request, found(&["1234567", "12345", "1"]));
         }
         assert_eq!(
             completer.suggestions(),

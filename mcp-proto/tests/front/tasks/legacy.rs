@@ -218,13 +218,18 @@ fn server_lists_no_legacy_tasks_by_default() {
 /// S11.11
 #[test]
 fn server_limits_the_ttl_of_a_legacy_task() {
-    let (mut s, _gate) = legacy();
-    let mut ttl = |ttl: u64| {
-        let created = s.result("tools/call", json!({"name": "hold", "task": {"ttl": ttl}}));
-        created["task"]["ttl"].as_u64().unwrap()
-    };
-    assert_eq!(ttl(1000), 1000);
-    assert_eq!(ttl(u64::MAX), 24 * 60 * 60 * 1000);
+    for most in [TaskConfig::default().ttl_most, Duration::from_secs(60)] {
+        let mut config = TaskConfig::default();
+        config.ttl_most = most;
+        let (router, _gate) = router_with(config);
+        let mut s = ServerHarness::legacy(router);
+        let mut ttl = |ttl: u64| {
+            let created = s.result("tools/call", json!({"name": "hold", "task": {"ttl": ttl}}));
+            created["task"]["ttl"].as_u64().map(Duration::from_millis)
+        };
+        assert_eq!(ttl(1000), Some(Duration::from_secs(1)));
+        assert_eq!(ttl(u64::MAX), Some(most));
+    }
 }
 
 /// S11.11: a task belongs to the principal that called the tool. To others it is unknown, in every state.

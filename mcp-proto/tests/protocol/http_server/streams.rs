@@ -370,13 +370,15 @@ fn read_streams(client: &mut SessionClient, calls: u64) -> Vec<String> {
 
 #[test]
 fn session_drops_delivered_streams_after_the_grace_period() {
-    let mut client = SessionClient::at("2025-06-18");
+    let mut config = config();
+    config.resume_grace = Duration::from_secs(5);
+    let mut client = SessionClient::with(config, "2025-06-18");
     let streams = read_streams(&mut client, 3);
     for first in &streams {
         let resumed = client.listen(Some(first));
         assert_eq!(client.read(resumed).messages().len(), 1, "the response may have been lost on its way");
     }
-    client.advance(Duration::from_secs(30));
+    client.advance(Duration::from_secs(5));
     for first in &streams {
         assert_eq!(client.session.listen(client.now, Some(first)).unwrap_err().status, 400);
     }

@@ -5,14 +5,9 @@ use core::time::Duration;
 use crate::backoff::{Backoff, BackoffTimer};
 
 /// Configuration of watches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WatchConfig {
-    /// The pause after the server was lost for the first time; each further pause is twice as long. Half of each pause
-    /// is random, so that not all clients reconnect to a restarted server at once. Default 500 ms.
-    pub first_pause: Duration,
-    /// The longest pause. Default 30 s: once the server is back, changes are missed for no longer than that.
-    pub longest_pause: Duration,
     /// How a watch reacts when the server ends it in an orderly way. Default: the watch ends.
     pub on_server_end: OnServerEnd,
     /// The seed of the random part of the pauses; it should differ between clients. Over HTTP the
@@ -21,23 +16,12 @@ pub struct WatchConfig {
 }
 
 impl WatchConfig {
-    /// The pauses between attempts to listen again.
+    /// The pauses between attempts to listen again: each twice as long as the one before, half of it random, so that not
+    /// all clients reconnect to a restarted server at once. Changes are missed for no longer than the longest pause.
     pub(super) fn backoff_timer(&self) -> BackoffTimer {
-        /// How often a reachable server may refuse before its refusal is final.
-        const MAX_REFUSALS: u32 = 5;
-        let Self { first_pause: first, longest_pause: longest, seed, .. } = *self;
-        BackoffTimer::new(Backoff { first, longest, attempts: MAX_REFUSALS }, seed)
-    }
-}
-
-impl Default for WatchConfig {
-    fn default() -> Self {
-        Self {
-            first_pause: Duration::from_millis(500),
-            longest_pause: Duration::from_secs(30),
-            on_server_end: OnServerEnd::default(),
-            seed: 0,
-        }
+        let (first, longest) = (Duration::from_millis(500), Duration::from_secs(30));
+        // How often a reachable server may refuse before its refusal is final.
+        BackoffTimer::new(Backoff { first, longest, attempts: 5 }, self.seed)
     }
 }
 

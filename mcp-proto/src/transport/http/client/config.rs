@@ -41,10 +41,6 @@ pub struct HttpClientConfig {
     ///
     /// Default 1 s, as in other clients.
     pub retry: Duration,
-    /// The timeout of the HTTP+SSE (2024-11-05) stream.
-    ///
-    /// It applies to the head of the GET's answer, and then again to the `endpoint` event. Default 5 s.
-    pub legacy_sse_timeout: Duration,
     /// Whether an unreachable server is retried while connecting.
     ///
     /// A server is unreachable while its host is unknown, refuses connections or presents an invalid certificate.
@@ -81,7 +77,6 @@ impl HttpClientConfig {
             authorization: UnauthorizedPolicy::default(),
             backoff: Backoff::default(),
             retry: Duration::from_secs(1),
-            legacy_sse_timeout: Duration::from_secs(5),
             retry_unreachable: false,
             chunked_results: false,
             annotations: Trust::Untrusted,
@@ -101,9 +96,8 @@ impl fmt::Debug for HttpClientConfig {
             authorization,
             backoff,
             retry,
-            legacy_sse_timeout: events_timeout,
             retry_unreachable,
-            chunked_results: dialect_002,
+            chunked_results,
             annotations,
             skip_known_probe,
         } = self;
@@ -115,9 +109,8 @@ impl fmt::Debug for HttpClientConfig {
             .field("authorization", authorization)
             .field("backoff", backoff)
             .field("retry", retry)
-            .field("events_timeout", events_timeout)
             .field("retry_unreachable", retry_unreachable)
-            .field("dialect_002", dialect_002)
+            .field("chunked_results", chunked_results)
             .field("annotations", annotations)
             .field("skip_known_probe", skip_known_probe)
             .finish()

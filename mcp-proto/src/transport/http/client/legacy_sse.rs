@@ -24,6 +24,9 @@ use super::response::{ExchangeOutcome, ResumePoint};
 use super::status::http_error;
 use super::timers::Timer;
 
+/// The timeout of the head of the event stream's response, and then again of its `endpoint` event.
+pub(super) const EVENTS_TIMEOUT: Duration = Duration::from_secs(5);
+
 impl HttpClient {
     /// Requests the event stream.
     pub(super) fn open_events(&mut self, now: Instant) {
@@ -31,7 +34,7 @@ impl HttpClient {
         let url = self.url.clone();
         let exchange = self.begin_exchange(ExchangeKind::Events, Verb::Get, url, headers, Bytes::new());
         self.legacy_sse.get_or_insert_default().open(exchange);
-        self.timers.set(Timer::Events, now + self.config.legacy_sse_timeout);
+        self.timers.set(Timer::Events, now + EVENTS_TIMEOUT);
     }
 
     /// Closes the event stream: detection continues with another transport.
@@ -44,7 +47,7 @@ impl HttpClient {
 
     /// Handles the head of the stream's response; from now on the `endpoint` event is due.
     pub(super) fn handle_events_head(&mut self, now: Instant) {
-        self.timers.set(Timer::Events, now + self.config.legacy_sse_timeout);
+        self.timers.set(Timer::Events, now + EVENTS_TIMEOUT);
     }
 
     /// Handles the `endpoint` event, the first of the stream, which names the URL for messages.

@@ -22,6 +22,7 @@ use super::authorization::{AuthorizationRequired, UnauthorizedPolicy};
 use super::call_table::{CallOwner, CallState};
 use super::client_session::{POST_RESPONSE_TIMEOUT, SendGate};
 use super::exchange::{ClientExchange, ExchangeKind, ResponseState};
+use super::legacy_sse::EVENTS_TIMEOUT;
 use super::response::ExchangeOutcome;
 use super::timers::Timer;
 
@@ -114,7 +115,7 @@ impl HttpClient {
             ExchangeKind::Probe { .. } | ExchangeKind::Initialize { .. } => self.resume_detection(now),
             ExchangeKind::Events => {
                 self.resume_detection(now);
-                self.timers.set(Timer::Events, now + self.config.legacy_sse_timeout);
+                self.timers.set(Timer::Events, now + EVENTS_TIMEOUT);
             }
             ExchangeKind::Call(number) | ExchangeKind::Resume { number, .. } => {
                 self.peer.suspend_deadline_until(*number, now);

@@ -42,13 +42,10 @@ pub struct HttpServerConfig {
     pub hosts: Hosts,
     /// Keep-alive interval: the time without output after which an open stream sends a comment.
     ///
-    /// A request without an answer for this long gets a stream, to carry the comment. Default 15 s: proxies wait at
-    /// least 30 s. `Duration::MAX` sends no comments.
+    /// A request without an answer for this long gets a stream, to carry the comment; for a client that can resume
+    /// streams (2025-11-25), after one second already. Default 15 s: proxies wait at least 30 s. `Duration::MAX` sends no
+    /// comments.
     pub keepalive: Duration,
-    /// The time until a request without an answer gets an event stream, if its client can resume streams (2025-11-25).
-    ///
-    /// The answer then outlives its connection. Default 1 s.
-    pub stream_after: Duration,
     /// The delay that clients are asked to wait before they reconnect to a stream. Default 1 s.
     pub retry: Duration,
     /// The longest request body accepted, in bytes; a longer one is refused with 413.
@@ -133,7 +130,6 @@ impl HttpServerConfig {
             origins: Origins::default(),
             hosts: Hosts::default(),
             keepalive: Duration::from_secs(15),
-            stream_after: Duration::from_secs(1),
             retry: Duration::from_secs(1),
             body_bytes: 4 * 1024 * 1024,
             body_timeout: Duration::from_secs(30),

@@ -28,6 +28,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 use core::mem;
+use core::time::Duration;
 
 use bytes::Bytes;
 
@@ -49,6 +50,10 @@ use crate::transport::http::server::{BodyKind, Setup};
 #[cfg(feature = "std")]
 pub(super) use idle::IdleStreams;
 use table::StreamTable;
+
+/// The time until a request without an answer gets an event stream, if its client can resume streams (2025-11-25): the
+/// answer then outlives its connection.
+const STREAM_AFTER: Duration = Duration::from_secs(1);
 
 /// The stream of messages that belong to no request.
 const GENERAL_STREAM: u64 = 0;
@@ -188,7 +193,7 @@ impl ResponseStreams {
         let stream = self.next_stream;
         self.next_stream = self.next_stream.saturating_add(1);
         let config = self.setup.config();
-        let patience = if self.primed { config.stream_after.min(config.keepalive) } else { config.keepalive };
+        let patience = if self.primed { STREAM_AFTER.min(config.keepalive) } else { config.keepalive };
         let connection = self.connections.open(stream, patience, self.now);
         let opened = ResponseStream {
             answers_due: awaiting,
