@@ -1,26 +1,24 @@
 //! The command-line client with the servers of configuration files, from its user's view.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crate::common::auth_testbed::{AuthTestbed, visit};
 use crate::common::cli::{CommandOutput, output, program};
 use crate::common::terminal::TerminalProgram;
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::{Value, json};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+use super::signals::runs;
+
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A home folder with a project in it, removed at the end of the test.
-struct Home(PathBuf);
+pub(super) struct Home(PathBuf);
 
 impl Home {
-    fn new(name: &str) -> Self {
+    pub(super) fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("mcpio-many-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(path.join("project")).unwrap();
@@ -40,22 +38,22 @@ impl Home {
         path.to_str().unwrap().to_owned()
     }
 
-    fn servers(&self, name: &str, servers: Value) -> String {
+    pub(super) fn servers(&self, name: &str, servers: Value) -> String {
         self.write(name, &json!({ "mcpServers": servers }))
     }
 
     /// The demo server, which writes its process id into a file first.
-    fn demo(&self, name: &str) -> Value {
+    pub(super) fn demo(&self, name: &str) -> Value {
         let script = format!("echo $$ >> '{}'; exec '{}' serve", self.path(name), program().display());
         json!({ "command": "sh", "args": ["-c", script] })
     }
 
-    fn processes(&self, name: &str) -> Vec<i32> {
+    pub(super) fn processes(&self, name: &str) -> Vec<i32> {
         let text = fs::read_to_string(self.path(name)).unwrap_or_default();
         text.lines().filter_map(|line| line.parse().ok()).collect()
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    pub(super) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(program());
         command.args(args).current_dir(self.path("project")).env("HOME", &self.0).env("NO_COLOR", "1");
         command.env("XDG_STATE_HOME", self.path("state")).env("XDG_CONFIG_HOME", self.path(".config"));
@@ -467,106 +465,6 @@ fn import_prints_one_configuration_without_resolving_references() {
     );
     let shown = home.json(&["import"]);
     assert_eq!(shown["notes"].as_array().unwrap().len(), 2, "{shown}");
-}
-
-/// Whether a process runs; a zombie does not.
-fn runs(pid: i32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
-    let is_zombie =
-        stat.is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.trim().starts_with('Z')));
-    !is_zombie && test_kill_process(Pid::from_raw(pid).unwrap()).is_ok()
-}
-
-/// `mcpio servers --watch --json`, line by line.
-struct Watch {
-    child: Child,
-    lines: Receiver<Value>,
-}
-
-impl Watch {
-    fn start(home: &Home, file: &str) -> Self {
-        let mut command = home.command(&["servers", "--watch", "--json", "--user-config", file]);
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
-        let (sender, lines) = channel();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        thread::spawn(move || {
-            for line in output.lines().map_while(Result::ok) {
-                let _ = sender.send(serde_json::from_str(&line).unwrap());
-            }
-        });
-        Self { child, lines }
-    }
-
-    /// Waits for a line about this server with this status.
-    fn until(&self, server: &str, status: &str) -> Value {
-        let start = Instant::now();
-        loop {
-            let left = PATIENCE.saturating_sub(start.elapsed());
-            let line = self.lines.recv_timeout(left).unwrap_or_else(|_| panic!("{server} is never {status}"));
-            if line["server"] == server && line["status"] == status {
-                return line;
-            }
-        }
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-#[test]
-fn watch_reports_the_recovery_of_a_killed_server_and_leaves_no_process() {
-    let home = Home::new("watch");
-    let file = home.servers("mcp.json", json!({ "one": home.demo("one"), "two": home.demo("two") }));
-    let mut watch = Watch::start(&home, &file);
-    // In whichever order they are ready.
-    let first = watch.lines.recv_timeout(PATIENCE).unwrap();
-    assert!(first["startMs"].is_null() || first["status"] == "connected", "{first}");
-    let start = Instant::now();
-    while home.processes("one").is_empty() || home.processes("two").is_empty() {
-        assert!(start.elapsed() < PATIENCE);
-        thread::sleep(Duration::from_millis(5));
-    }
-    watch_connected(&watch, &first);
-    let before = home.processes("one")[0];
-    kill_process(Pid::from_raw(before).unwrap(), Signal::KILL).unwrap();
-    let lost = watch.until("one", "reconnecting");
-    assert!(lost["reason"].as_str().unwrap().contains("signal"), "{lost}");
-    let again = watch.until("one", "connected");
-    assert_eq!((&again["tools"], &again["current"]), (&json!(7), &json!(true)));
-    assert_ne!(*home.processes("one").last().unwrap(), before);
-
-    kill_process(Pid::from_child(&watch.child), Signal::TERM).unwrap();
-    let start = Instant::now();
-    let status = loop {
-        if let Some(status) = watch.child.try_wait().unwrap() {
-            break status;
-        }
-        assert!(start.elapsed() < PATIENCE, "it does not end");
-        thread::sleep(Duration::from_millis(5));
-    };
-    assert_eq!(status.code(), Some(143));
-    for process in [home.processes("one"), home.processes("two")].concat() {
-        assert!(!runs(process), "{process} outlives the command");
-    }
-}
-
-/// Waits until both servers are connected.
-fn watch_connected(watch: &Watch, first: &Value) {
-    let mut connected = std::collections::BTreeSet::new();
-    let mut line = first.clone();
-    loop {
-        if line["status"] == "connected" {
-            connected.insert(line["server"].as_str().unwrap().to_owned());
-        }
-        if connected.len() == 2 {
-            return;
-        }
-        line = watch.lines.recv_timeout(PATIENCE).expect("both servers connect");
-    }
 }
 
 #[test]

@@ -4,3 +4,4 @@ mod commands;
 mod hostile;
 mod many;
 mod signals;
+mod watch;

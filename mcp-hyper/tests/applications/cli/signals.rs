@@ -21,7 +21,7 @@ fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// Whether a process runs; a zombie does not.
-fn runs(pid: i32) -> bool {
+pub(super) fn runs(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
     let is_zombie =
         stat.is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.trim().starts_with('Z')));

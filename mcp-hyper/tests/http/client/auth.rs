@@ -2,22 +2,18 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization>
 
-use std::io;
-use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
-use hyper::rt::Timer as HyperTimer;
+use mcp_hyper::WireEvent;
 use mcp_hyper::auth::{
-    AuthHandle, Authorization, FileStore, LoginError, LoopbackRedirects, MemoryStore, Secret, StoreFuture,
-    TokenStore,
+    AuthHandle, Authorization, FileStore, LoginError, LoopbackRedirects, MemoryStore, Secret, TokenStore,
 };
 use mcp_hyper::mcp_proto::auth::client::{
     AuthConfig, AuthorizationPage, ClientCredentials, Event, Grant, IdentityProvider, ProviderLocation,
-    Record, RecordVersion, Redirect, SaveOutcome, StoredRecord, SubjectKind,
+    Record, Redirect, SubjectKind,
 };
 use mcp_hyper::mcp_proto::front::Client;
-use mcp_hyper::{Endpoint, Runtime, Smol, Stream, WireEvent};
 use serde_json::{Value, json};
 use smol::channel::{Receiver, unbounded};
 use smol::future::{or, poll_once, zip};
@@ -45,7 +41,7 @@ fn with_pages(authorization: Authorization) -> (Authorization, Receiver<Authoriz
 }
 
 /// A configuration without a user to show pages to.
-fn noninteractive_login() -> Authorization {
+pub(super) fn noninteractive_login() -> Authorization {
     Authorization::new(AuthConfig::new("test", "http://127.0.0.1/callback"))
 }
 
@@ -53,6 +49,23 @@ fn start(options: TestOptions, url: &str) -> (Client, AuthHandle, smol::Task<()>
     let (client, driver) = options.connect(url).unwrap();
     let handle = driver.auth().unwrap();
     (client, handle, smol::spawn(within(async move { drop(driver.await) })))
+}
+
+/// Connects, and agrees on the page that the client shows.
+async fn log_in(
+    options: TestOptions,
+    pages: &Receiver<AuthorizationPage>,
+    url: &str,
+) -> (Client, AuthHandle, smol::Task<()>) {
+    let (client, handle, driver) = start(options, url);
+    let (ready, ()) = zip(client.ready(), async { _ = agree(&pages.recv().await.unwrap().url).await }).await;
+    ready.unwrap();
+    (client, handle, driver)
+}
+
+/// Options of a client that has only the stored token.
+pub(super) fn stored_login(store: impl TokenStore) -> TestOptions {
+    modern().authorization(noninteractive_login().store(store))
 }
 
 /// The capabilities that a client with this grant declares, in its first requests to a server that needs no token.
@@ -214,14 +227,10 @@ fn next_client_uses_the_stored_token_without_a_page() {
         let store = MemoryStore::new();
         let (authorization, pages) = interactive_login();
         let options = modern().authorization(authorization.store(store.clone()));
-        let (client, _handle, _driver) = start(options, &town.url());
-        let ready = smol::spawn(async move { client.ready().await });
-        agree(&pages.recv().await.unwrap().url).await;
-        ready.await.unwrap();
+        let _client = log_in(options, &pages, &town.url()).await;
 
         let before = town.received().len();
-        let (client, handle, _driver) =
-            start(modern().authorization(noninteractive_login().store(store)), &town.url());
+        let (client, handle, _driver) = start(stored_login(store), &town.url());
         client.ready().await.unwrap();
         assert_eq!(handle.status().unwrap().client_id, "client-1");
         let seen = town.received();
@@ -236,10 +245,7 @@ fn accounts_have_separate_tokens() {
         let store = MemoryStore::new();
         let (authorization, pages) = interactive_login();
         let options = modern().authorization(authorization.store(store.clone()).account("ada"));
-        let (client, _handle, _driver) = start(options, &town.url());
-        let ready = smol::spawn(async move { client.ready().await });
-        agree(&pages.recv().await.unwrap().url).await;
-        ready.await.unwrap();
+        let _client = log_in(options, &pages, &town.url()).await;
         for (account, known) in [("ada", true), ("bob", false)] {
             let authorization = noninteractive_login().store(store.clone()).account(account);
             let (handle, driver) = modern().authorization(authorization).authorize(town.url()).unwrap();
@@ -330,8 +336,7 @@ fn logout_revokes_and_forgets_the_token() {
         handle.logout().await.unwrap();
         assert_eq!(town.requests_to("/revoke")[0].form("token").as_deref(), Some("refresh-1"));
         assert_eq!(handle.status(), None);
-        let (handle, driver) =
-            modern().authorization(noninteractive_login().store(store)).authorize(town.url()).unwrap();
+        let (handle, driver) = stored_login(store).authorize(town.url()).unwrap();
         let _driver = smol::spawn(within(driver));
         assert_eq!(handle.token_status().await, Err(LoginError::LoggedOut));
     });
@@ -374,8 +379,7 @@ fn closed_client_stores_a_token_that_is_still_in_flight() {
         go.send(()).await.unwrap();
         driver.await.unwrap();
         client.close().await;
-        let (handle, driver) =
-            modern().authorization(noninteractive_login().store(store)).authorize(town.url()).unwrap();
+        let (handle, driver) = stored_login(store).authorize(town.url()).unwrap();
         let _driver = smol::spawn(within(driver));
         assert!(handle.token_status().await.is_ok());
     });
@@ -405,10 +409,7 @@ fn wire_events_do_not_show_the_token() {
             let told = told.clone();
             move |event: WireEvent<'_>| told.lock().unwrap().push_str(&format!("{event:?}\n"))
         });
-        let (client, _driver) = connect(options, &town.url());
-        let called = smol::spawn(async move { call(&client).await });
-        agree(&pages.recv().await.unwrap().url).await;
-        called.await.unwrap();
+        let _client = log_in(options, &pages, &town.url()).await;
         let told = told.lock().unwrap();
         assert!(
             told.contains("authorization") && !told.contains("token-1") && !told.contains("refresh-1"),
@@ -423,10 +424,7 @@ fn token_replaces_the_header_of_the_application() {
         let town = AuthTestbed::new().await;
         let (authorization, pages) = interactive_login();
         let options = modern().authorization(authorization).header("authorization", "Basic own");
-        let (client, _driver) = connect(options, &town.url());
-        let ready = smol::spawn(async move { client.ready().await });
-        agree(&pages.recv().await.unwrap().url).await;
-        ready.await.unwrap();
+        let _client = log_in(options, &pages, &town.url()).await;
         let sent = town.requests_to("/mcp");
         let sent = |at: usize| {
             sent[at].headers.iter().filter(|(name, _)| name == "authorization").collect::<Vec<_>>()
@@ -458,8 +456,7 @@ fn client_renews_an_expired_token_before_it_sends_a_request() {
     run(async {
         let town = AuthTestbed::new().await;
         let store = expired_login_store(&town).await;
-        let (client, _driver) =
-            connect(modern().authorization(noninteractive_login().store(store)), &town.url());
+        let (client, _driver) = connect(stored_login(store), &town.url());
         client.ready().await.unwrap();
         assert_eq!(town.requests_to("/token")[0].form("grant_type").as_deref(), Some("refresh_token"));
         let sent = town.requests_to("/mcp");
@@ -476,126 +473,10 @@ fn request_without_a_renewable_token_ends_with_the_refusal() {
         })
         .await;
         let store = expired_login_store(&town).await;
-        let (client, _driver) =
-            connect(modern().authorization(noninteractive_login().store(store)), &town.url());
+        let (client, _driver) = connect(stored_login(store), &town.url());
         let error = client.ready().await.unwrap_err();
         assert_eq!(error.unauthorized().map(|http| http.status), Some(401));
         assert!(town.requests_to("/mcp").iter().all(|sent| sent.header("authorization").is_none()));
-    });
-}
-
-struct FailingStore;
-
-impl TokenStore for FailingStore {
-    fn load<'a>(&'a self, _: &'a str) -> StoreFuture<'a, Option<StoredRecord>> {
-        Box::pin(async { Err(io::Error::other("the keyring is locked")) })
-    }
-
-    fn swap<'a>(
-        &'a self,
-        _: &'a str,
-        _: Option<RecordVersion>,
-        _: Option<Record>,
-    ) -> StoreFuture<'a, SaveOutcome> {
-        Box::pin(async { Err(io::Error::other("the keyring is locked")) })
-    }
-}
-
-#[test]
-fn error_reports_a_store_that_does_not_open() {
-    run(async {
-        let town = AuthTestbed::new().await;
-        let (client, _driver) =
-            connect(modern().authorization(noninteractive_login().store(FailingStore)), &town.url());
-        let error = client.ready().await.unwrap_err().to_string();
-        assert!(error.contains("the keyring is locked"), "{error}");
-    });
-}
-
-// --- The addresses of metadata ---
-
-/// Resolves names to the test's addresses, and records the connections.
-struct FakeResolver {
-    addresses: Vec<SocketAddr>,
-    connected: Arc<Mutex<Vec<SocketAddr>>>,
-}
-
-impl Runtime for FakeResolver {
-    async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-        match host {
-            "auth.example.com" => Ok(self.addresses.clone()),
-            _ => Smol.resolve(host, port).await,
-        }
-    }
-
-    async fn connect(&self, endpoint: &Endpoint) -> io::Result<Box<dyn Stream>> {
-        if let Endpoint::Tcp(address) = endpoint
-            && self.addresses.contains(address)
-        {
-            self.connected.lock().unwrap().push(*address);
-            return Err(io::ErrorKind::ConnectionRefused.into());
-        }
-        Smol.connect(endpoint).await
-    }
-
-    fn timer(&self) -> Arc<dyn HyperTimer + Send + Sync> {
-        Smol.timer()
-    }
-}
-
-/// Runs a client whose server names an authorization server with these addresses; returns the client's error, and the
-/// addresses to which it connected.
-async fn connected_addresses(addresses: &[&str]) -> (String, Vec<SocketAddr>) {
-    let town = AuthTestbed::with(|seen| {
-        (seen.path == "/.well-known/oauth-protected-resource/mcp").then(|| {
-            let resource = format!("http://{}/mcp", seen.header("host").unwrap());
-            let servers = ["https://auth.example.com"];
-            ok(&json!({ "resource": resource, "authorization_servers": servers }))
-        })
-    })
-    .await;
-    let connected = Arc::default();
-    let addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
-    let names = FakeResolver { addresses, connected: Arc::clone(&connected) };
-    let (client, driver) =
-        modern().authorization(noninteractive_login()).runtime(names).connect(town.url()).unwrap();
-    let _driver = smol::spawn(within(driver));
-    let error = client.ready().await.unwrap_err().to_string();
-    let connected = connected.lock().unwrap().clone();
-    (error, connected)
-}
-
-/// C12.26
-#[test]
-fn client_does_not_connect_to_names_of_private_networks() {
-    run(async {
-        let private = [
-            "10.0.0.7:443",
-            "192.168.1.1:443",
-            "169.254.169.254:443",
-            "100.64.0.1:443",
-            "[fd00::1]:443",
-            "[fe80::1]:443",
-            "[::ffff:10.0.0.7]:443",
-            "0.0.0.0:443",
-        ];
-        let (error, connected) = connected_addresses(&private).await;
-        assert_eq!(connected, []);
-        assert!(error.contains("the configuration allows none of its addresses"), "{error}");
-    });
-}
-
-/// C12.26: of several addresses the client connects only to permitted ones, and to exactly those that it checked.
-#[test]
-fn client_connects_only_to_the_permitted_addresses_of_a_name() {
-    run(async {
-        let (error, connected) =
-            connected_addresses(&["10.0.0.7:443", "93.184.216.34:443", "[fd00::1]:443"]).await;
-        assert!(!connected.is_empty(), "{error}");
-        assert!(
-            connected.iter().all(|address| *address == "93.184.216.34:443".parse().unwrap()),
-            "{connected:?}"
-        );
     });
 }
 
@@ -629,12 +510,8 @@ fn tokens_in_files_outlive_the_client() {
         let town = AuthTestbed::new().await;
         let (authorization, pages) = interactive_login();
         let options = modern().authorization(authorization.store(FileStore::new(&folder.0)));
-        let (client, _handle, _driver) = start(options, &town.url());
-        let ready = smol::spawn(async move { client.ready().await });
-        agree(&pages.recv().await.unwrap().url).await;
-        ready.await.unwrap();
-        let authorization = noninteractive_login().store(FileStore::new(&folder.0));
-        let (client, _driver) = connect(modern().authorization(authorization), &town.url());
+        let _client = log_in(options, &pages, &town.url()).await;
+        let (client, _driver) = connect(stored_login(FileStore::new(&folder.0)), &town.url());
         client.ready().await.unwrap();
         assert_eq!(town.requests_to("/token").len(), 1);
     });

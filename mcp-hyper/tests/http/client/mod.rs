@@ -1,6 +1,8 @@
 //! Clients, against servers whose responses the test chooses.
 
 #[cfg(feature = "auth")]
+mod addresses;
+#[cfg(feature = "auth")]
 mod auth;
 #[cfg(feature = "tokio")]
 mod blocked_task;

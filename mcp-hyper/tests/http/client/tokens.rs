@@ -1,11 +1,15 @@
-//! Tokens in files. Row C12.24.
+//! Stores of tokens. Row C12.24.
 
-use std::fs;
 use std::path::PathBuf;
+use std::{fs, io};
 
-use mcp_hyper::auth::{FileStore, MemoryStore, TokenStore};
+use mcp_hyper::auth::{FileStore, MemoryStore, StoreFuture, TokenStore};
 use mcp_hyper::mcp_proto::auth::client::{Record, RecordVersion, SaveOutcome, StoredRecord};
 use smol::block_on;
+
+use super::auth::stored_login;
+use crate::common::auth_testbed::AuthTestbed;
+use crate::common::client::{connect, run};
 
 /// A folder of one test, which does not exist yet.
 pub(crate) struct TempFolder(pub(crate) PathBuf);
@@ -173,4 +177,31 @@ fn debug_output_hides_secrets() {
     block_on(store.swap("key", None, Some(record("a")))).unwrap();
     let stored = block_on(store.load("key")).unwrap();
     assert!(!format!("{store:?} {stored:?}").contains("secret-token"));
+}
+
+struct FailingStore;
+
+impl TokenStore for FailingStore {
+    fn load<'a>(&'a self, _: &'a str) -> StoreFuture<'a, Option<StoredRecord>> {
+        Box::pin(async { Err(io::Error::other("the keyring is locked")) })
+    }
+
+    fn swap<'a>(
+        &'a self,
+        _: &'a str,
+        _: Option<RecordVersion>,
+        _: Option<Record>,
+    ) -> StoreFuture<'a, SaveOutcome> {
+        Box::pin(async { Err(io::Error::other("the keyring is locked")) })
+    }
+}
+
+#[test]
+fn error_reports_a_store_that_does_not_open() {
+    run(async {
+        let town = AuthTestbed::new().await;
+        let (client, _driver) = connect(stored_login(FailingStore), &town.url());
+        let error = client.ready().await.unwrap_err().to_string();
+        assert!(error.contains("the keyring is locked"), "{error}");
+    });
 }
