@@ -16,6 +16,23 @@ pub(super) fn from_strings<A: DeserializeOwned>(strings: &Map<String>) -> Result
     A::deserialize(Strings(strings.iter().map(|(name, text)| (name, text.as_str())).collect()))
 }
 
+/// Options and newtypes have the form of what they hold.
+macro_rules! transparent {
+    () => {
+        fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+            visitor.visit_some(self)
+        }
+
+        fn deserialize_newtype_struct<V: Visitor<'de>>(
+            self,
+            _: &'static str,
+            visitor: V,
+        ) -> Result<V::Value, Error> {
+            visitor.visit_newtype_struct(self)
+        }
+    };
+}
+
 struct Strings<'a>(BTreeMap<&'a str, &'a str>);
 
 impl<'de> Deserializer<'de> for Strings<'_> {
@@ -26,17 +43,7 @@ impl<'de> Deserializer<'de> for Strings<'_> {
         visitor.visit_map(MapDeserializer::new(values))
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        visitor.visit_some(self)
-    }
-
-    fn deserialize_newtype_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, Error> {
-        visitor.visit_newtype_struct(self)
-    }
+    transparent!();
 
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
@@ -103,17 +110,7 @@ impl<'de> Deserializer<'de> for Value<'_> {
         deserialize_f64 visit_f64 f64,
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        visitor.visit_some(self)
-    }
-
-    fn deserialize_newtype_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, Error> {
-        visitor.visit_newtype_struct(self)
-    }
+    transparent!();
 
     fn deserialize_enum<V: Visitor<'de>>(
         self,
