@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use mcp_proto::Bytes;
 use mcp_proto::adapter;
 use mcp_proto::codec::{Sse, SseItem};
-use mcp_proto::front::http::{HttpExchange, HttpServer, HttpServerDriver, http_server};
+use mcp_proto::front::http::{HttpChannel, HttpExchange, HttpServer, HttpServerDriver, http_server};
 use mcp_proto::front::{self, HandlerMode, NoArguments, Router, SendHandlers, ServedRouter};
 use mcp_proto::peer::Principal;
 use mcp_proto::schema::ServerCapability;
@@ -501,5 +501,15 @@ impl CountDrop {
 impl Drop for CountDrop {
     fn drop(&mut self) {
         self.0.0.lock().unwrap().dropped += 1;
+    }
+}
+
+/// Polls a channel until it has nothing to send; returns what it sent.
+pub fn sent(channel: &mut HttpChannel) -> Vec<Value> {
+    let mut messages = Vec::new();
+    loop {
+        channel.poll(&mut Context::from_waker(Waker::noop()));
+        let Some(message) = channel.poll_transmit() else { return messages };
+        messages.push(serde_json::from_slice(&message).unwrap());
     }
 }

@@ -12,7 +12,7 @@ use mcp_proto::quota::{ByteLimits, RateLimit};
 use mcp_proto::transport::http::server::{HttpResponse, HttpServerConfig, RequestHead};
 use serde_json::{Value, json};
 
-use crate::common::front_http::{HttpHarness, TestExchange, router};
+use crate::common::front_http::{HttpHarness, TestExchange, router, sent};
 use crate::common::messages::{notification, request};
 
 /// Asks for a channel; returns the status too.
@@ -27,16 +27,6 @@ fn open(web: &HttpHarness) -> HttpChannel {
     let (status, channel) = upgrade(web, "/mcp", &[("host", "localhost")]);
     assert_eq!(status, 101);
     channel.unwrap()
-}
-
-/// Polls a channel until it has nothing to send; returns what it sent.
-fn sent(channel: &mut HttpChannel) -> Vec<Value> {
-    let mut messages = Vec::new();
-    loop {
-        channel.poll(&mut Context::from_waker(Waker::noop()));
-        let Some(message) = channel.poll_transmit() else { return messages };
-        messages.push(serde_json::from_slice(&message).unwrap());
-    }
 }
 
 fn send(channel: &mut HttpChannel, message: &Value) -> Vec<Value> {

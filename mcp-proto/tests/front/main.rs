@@ -38,6 +38,7 @@ mod live_router;
 mod next_output;
 mod outputs;
 mod pair;
+mod proxy;
 mod queues;
 mod quotas;
 mod rates;

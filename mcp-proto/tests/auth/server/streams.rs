@@ -12,10 +12,10 @@ use mcp_proto::front::Attachments;
 use mcp_proto::front::guard::{Guard, GuardDecision};
 use mcp_proto::front::http::HttpChannel;
 use mcp_proto::peer::server::ListKind;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::*;
-use crate::common::front_http::{HttpHarness, ParkedHandlers, TestExchange, router};
+use crate::common::front_http::{HttpHarness, ParkedHandlers, TestExchange, router, sent};
 use crate::common::messages::request;
 
 const CHANGES: [&str; 2] = ["notifications/subscriptions/acknowledged", "notifications/tools/list_changed"];
@@ -201,15 +201,6 @@ fn open_channel(web: &HttpHarness) -> HttpChannel {
     let Poll::Ready(Ok(authorized)) = Pin::new(&mut verifying).poll(&mut cx) else { panic!() };
     let handshake = Ok(vec![("upgrade", "websocket".into())]);
     web.server.upgrade_for(&head, authorized, Attachments::new(), handshake).1.unwrap()
-}
-
-fn sent(channel: &mut HttpChannel) -> Vec<Value> {
-    let mut messages = Vec::new();
-    loop {
-        channel.poll(&mut Context::from_waker(Waker::noop()));
-        let Some(message) = channel.poll_transmit() else { return messages };
-        messages.push(serde_json::from_slice(&message).unwrap());
-    }
 }
 
 /// S10.2

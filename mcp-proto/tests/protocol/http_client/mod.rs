@@ -12,6 +12,7 @@ mod modern;
 mod notifications;
 mod parked;
 mod reconnects;
+mod redirects;
 mod regressions;
 mod rounds;
 mod streams;

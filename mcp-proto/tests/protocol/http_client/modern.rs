@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::common::http_client::{ClientWire, config, modern, scenario};
+use crate::common::http_client::{config, modern, scenario};
 use crate::common::messages::{MODERN, discover_result};
 use mcp_proto::peer::client::{Event, State};
 use mcp_proto::peer::{
@@ -509,76 +509,6 @@ fn client_refuses_an_oversized_header() {
             wire.client.at(wire.now).request::<CallTool>(&call(&long), RequestOptions::default()).unwrap();
         wire.expect_silence();
         assert!(matches!(wire.outcome(request), Outcome::Refused(RequestError::Encode(_))));
-    });
-}
-
-#[test]
-fn client_follows_redirects_within_the_origin() {
-    modern(config(), |wire| {
-        let request =
-            wire.client.at(wire.now).request::<CallTool>(&call("x"), RequestOptions::default()).unwrap();
-        let exchange = wire.expect("tools/call");
-        wire.reply(&exchange, 307, &[("location", "/mcp/")], "");
-        let again = wire.expect("tools/call");
-        assert_eq!(&*again.request.url, "http://localhost:3000/mcp/");
-        assert_eq!(again.id(), exchange.id());
-        assert_eq!(again.header("mcp-name"), Some("x"));
-        wire.answer(&again, json!({"content": []}));
-        wire.result(request);
-
-        let request =
-            wire.client.at(wire.now).request::<CallTool>(&call("x"), RequestOptions::default()).unwrap();
-        let exchange = wire.expect("tools/call");
-        assert_eq!(&*exchange.request.url, "http://localhost:3000/mcp");
-        wire.reply(&exchange, 307, &[("location", "http://elsewhere.example/mcp")], "");
-        assert!(matches!(wire.outcome(request), Outcome::Transport(error) if error.status == 307));
-        wire.expect_silence();
-    });
-}
-
-#[test]
-fn client_follows_a_redirect_to_https_and_never_goes_back() {
-    let call_url = |wire: &mut ClientWire| {
-        let request =
-            wire.client.at(wire.now).request::<CallTool>(&call("x"), RequestOptions::default()).unwrap();
-        let exchange = wire.expect("tools/call");
-        (request, exchange.request.url.to_string(), exchange)
-    };
-    modern(config(), |wire| {
-        let (early, url, parallel) = call_url(wire);
-        assert_eq!(url, "http://localhost:3000/mcp");
-        let (request, _, exchange) = call_url(wire);
-        wire.reply(&exchange, 307, &[("location", "https://localhost:3000/mcp/")], "");
-        let again = wire.expect("tools/call");
-        assert_eq!(&*again.request.url, "https://localhost:3000/mcp/");
-        wire.answer(&again, json!({"content": []}));
-        wire.result(request);
-        // Sent before the client knew, and redirected too.
-        wire.reply(&parallel, 308, &[("location", "https://localhost:3000/other")], "");
-        let again = wire.expect("tools/call");
-        assert_eq!(&*again.request.url, "https://localhost:3000/other");
-        wire.answer(&again, json!({"content": []}));
-        wire.result(early);
-
-        let (request, url, exchange) = call_url(wire);
-        assert_eq!(url, "https://localhost:3000/mcp/");
-        wire.reply(&exchange, 307, &[("location", "http://localhost:3000/mcp")], "");
-        assert!(matches!(wire.outcome(request), Outcome::Transport(error) if error.status == 307));
-        wire.expect_silence();
-    });
-}
-
-#[test]
-fn client_limits_the_number_of_redirects() {
-    modern(config(), |wire| {
-        let request =
-            wire.client.at(wire.now).request::<CallTool>(&call("x"), RequestOptions::default()).unwrap();
-        for _ in 0..6 {
-            let exchange = wire.expect("tools/call");
-            wire.reply(&exchange, 308, &[("location", "/mcp")], "");
-        }
-        assert!(matches!(wire.outcome(request), Outcome::Transport(error) if error.status == 308));
-        wire.expect_silence();
     });
 }
 

@@ -1,0 +1,73 @@
+//! Redirects of the server's endpoint.
+
+use crate::common::http_client::{ClientWire, Exchange, config, modern};
+use mcp_proto::peer::{Outcome, RequestId, RequestOptions};
+use mcp_proto::schema::{CallTool, CallToolParams};
+use serde_json::json;
+
+/// Calls the tool `x`.
+fn call(wire: &mut ClientWire) -> (RequestId, Exchange) {
+    let mut client = wire.client.at(wire.now);
+    let request = client.request::<CallTool>(&CallToolParams::new("x"), RequestOptions::default()).unwrap();
+    (request, wire.expect("tools/call"))
+}
+
+#[test]
+fn client_follows_redirects_within_the_origin() {
+    modern(config(), |wire| {
+        let (request, exchange) = call(wire);
+        wire.reply(&exchange, 307, &[("location", "/mcp/")], "");
+        let again = wire.expect("tools/call");
+        assert_eq!(&*again.request.url, "http://localhost:3000/mcp/");
+        assert_eq!(again.id(), exchange.id());
+        assert_eq!(again.header("mcp-name"), Some("x"));
+        wire.answer(&again, json!({"content": []}));
+        wire.result(request);
+
+        let (request, exchange) = call(wire);
+        assert_eq!(&*exchange.request.url, "http://localhost:3000/mcp");
+        wire.reply(&exchange, 307, &[("location", "http://elsewhere.example/mcp")], "");
+        assert!(matches!(wire.outcome(request), Outcome::Transport(error) if error.status == 307));
+        wire.expect_silence();
+    });
+}
+
+#[test]
+fn client_follows_a_redirect_to_https_and_never_goes_back() {
+    modern(config(), |wire| {
+        let (early, parallel) = call(wire);
+        assert_eq!(&*parallel.request.url, "http://localhost:3000/mcp");
+        let (request, exchange) = call(wire);
+        wire.reply(&exchange, 307, &[("location", "https://localhost:3000/mcp/")], "");
+        let again = wire.expect("tools/call");
+        assert_eq!(&*again.request.url, "https://localhost:3000/mcp/");
+        wire.answer(&again, json!({"content": []}));
+        wire.result(request);
+        // Sent before the client knew, and redirected too.
+        wire.reply(&parallel, 308, &[("location", "https://localhost:3000/other")], "");
+        let again = wire.expect("tools/call");
+        assert_eq!(&*again.request.url, "https://localhost:3000/other");
+        wire.answer(&again, json!({"content": []}));
+        wire.result(early);
+
+        let (request, exchange) = call(wire);
+        assert_eq!(&*exchange.request.url, "https://localhost:3000/mcp/");
+        wire.reply(&exchange, 307, &[("location", "http://localhost:3000/mcp")], "");
+        assert!(matches!(wire.outcome(request), Outcome::Transport(error) if error.status == 307));
+        wire.expect_silence();
+    });
+}
+
+#[test]
+fn client_limits_the_number_of_redirects() {
+    modern(config(), |wire| {
+        let (request, first) = call(wire);
+        wire.reply(&first, 308, &[("location", "/mcp")], "");
+        for _ in 0..5 {
+            let exchange = wire.expect("tools/call");
+            wire.reply(&exchange, 308, &[("location", "/mcp")], "");
+        }
+        assert!(matches!(wire.outcome(request), Outcome::Transport(error) if error.status == 308));
+        wire.expect_silence();
+    });
+}
