@@ -7,13 +7,7 @@ use mcp_proto::transport::http::Fields;
 pub(crate) struct Headers<'h>(pub(crate) &'h HeaderMap);
 
 impl Fields for Headers<'_> {
-    fn each<'a>(&'a self, name: &str, show: &mut dyn FnMut(&'a [u8])) {
-        //= S3.10 "Header names compared case-insensitively"
-        // Cheaper than to hash the name, for as few headers as messages have.
-        for (candidate, value) in self.0 {
-            if candidate.as_str().eq_ignore_ascii_case(name) {
-                show(value.as_bytes());
-            }
-        }
+    fn each<'a>(&'a self, show: &mut dyn FnMut(&str, &'a [u8])) {
+        self.0.iter().for_each(|(name, value)| show(name.as_str(), value.as_bytes()));
     }
 }

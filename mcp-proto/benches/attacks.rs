@@ -16,7 +16,6 @@ use mcp_proto::front::{ClientHandlers, NoArguments, Router};
 use mcp_proto::peer::client::{ClientConfig, EraPolicy};
 use mcp_proto::schema::{Implementation, Tool};
 use mcp_proto::transport::StreamClient;
-use mcp_proto::transport::http::Fields;
 use mcp_proto::transport::http::server::{HttpServerConfig, RequestHead};
 use mcp_proto::{Bytes, Instant, UnixTime};
 use measure::{freed, heap_growth};
@@ -64,14 +63,6 @@ impl Entropy for CountingEntropy {
     }
 }
 
-struct Headers(Vec<(&'static str, String)>);
-
-impl Fields for Headers {
-    fn each<'a>(&'a self, name: &str, show: &mut dyn FnMut(&'a [u8])) {
-        self.0.iter().filter(|(this, _)| *this == name).for_each(|(_, value)| show(value.as_bytes()));
-    }
-}
-
 struct HttpBench {
     server: HttpServer,
     driver: HttpServerDriver,
@@ -104,9 +95,8 @@ impl HttpBench {
             ("mcp-protocol-version", "2025-06-18".to_owned()),
         ];
         headers.extend(session.map(|session| ("mcp-session-id", session.to_owned())));
-        let fields = Headers(headers);
         self.server
-            .exchange(&RequestHead { method: "POST", path: "/mcp", fields: &fields, client: None }, None)
+            .exchange(&RequestHead { method: "POST", path: "/mcp", fields: &headers, client: None }, None)
     }
 
     fn post(&mut self, session: Option<&str>, body: &serde_json::Value) -> HttpExchange {

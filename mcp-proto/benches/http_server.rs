@@ -171,14 +171,6 @@ fn modern_body(method: &str, mut params: Value) -> Bytes {
     Bytes::from(json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string())
 }
 
-struct Fields<'a>(Vec<(&'a str, &'a str)>);
-
-impl mcp_proto::transport::http::Fields for Fields<'_> {
-    fn each<'a>(&'a self, name: &str, show: &mut dyn FnMut(&'a [u8])) {
-        self.0.as_slice().each(name, show);
-    }
-}
-
 #[derive(serde::Deserialize)]
 struct Echo {
     text: String,
@@ -254,9 +246,8 @@ impl HttpBench {
             ("mcp-protocol-version", "2025-11-25"),
         ];
         headers.extend(session.map(|session| ("mcp-session-id", session)));
-        let fields = Fields(headers);
         let mut exchange =
-            self.server.exchange(&RequestHead { method, path: "/mcp", fields: &fields, client: None }, None);
+            self.server.exchange(&RequestHead { method, path: "/mcp", fields: &headers, client: None }, None);
         exchange.handle_body(body.clone());
         exchange.handle_body_end();
         exchange

@@ -323,11 +323,11 @@ impl<'a> RequestFields<'a> {
 }
 
 impl Fields for RequestFields<'_> {
-    fn each<'a>(&'a self, name: &str, show: &mut dyn FnMut(&'a [u8])) {
-        self.headers.each(name, show);
+    fn each<'a>(&'a self, show: &mut dyn FnMut(&str, &'a [u8])) {
+        self.headers.each(show);
         // A host in the request target and a `Host` header must both be served names.
-        if let (Some(authority), "host") = (self.authority, name) {
-            show(authority.as_bytes());
+        if let Some(authority) = self.authority {
+            show("host", authority.as_bytes());
         }
     }
 }

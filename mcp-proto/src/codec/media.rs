@@ -14,8 +14,9 @@ use core::iter;
 /// ```
 #[must_use]
 pub fn is_type(content_type: &[u8], full: &str) -> bool {
-    let essence = segments(content_type, b';').next().unwrap_or_default();
-    essence.trim_ascii().eq_ignore_ascii_case(full.as_bytes())
+    let essence = || segments(content_type, b';').next().unwrap_or_default().trim_ascii();
+    // What most peers send needs no parsing.
+    content_type == full.as_bytes() || essence().eq_ignore_ascii_case(full.as_bytes())
 }
 
 /// Whether the `Accept` headers of a request accept the type `full`, given as `type/subtype`.

@@ -15,7 +15,6 @@ use mcp_proto::front::{self, HandlerMode, NoArguments, Router, SendHandlers, Ser
 use mcp_proto::peer::Principal;
 use mcp_proto::schema::ServerCapability;
 use mcp_proto::schema::tasks::{CancelTask, GetTask, UpdateTask};
-use mcp_proto::transport::http::Fields;
 use mcp_proto::transport::http::server::{BodyKind, HttpServerConfig, RequestHead, ResponseHead};
 use serde_json::{Value, json};
 
@@ -122,7 +121,7 @@ impl<H: HandlerMode> HttpHarness<H> {
         all.extend_from_slice(headers);
         let token = self.token.as_ref().map(|token| format!("Bearer {token}"));
         all.extend(token.as_ref().map(|token| ("authorization", token.as_str())));
-        let head = RequestHead { method, path, fields: &Headers(&all), client: self.client };
+        let head = RequestHead { method, path, fields: &all, client: self.client };
         let mut exchange = self.admit(&head);
         if exchange.wants_body() && !body.is_empty() {
             exchange.handle_body(Bytes::copy_from_slice(body.as_bytes()));
@@ -230,14 +229,6 @@ impl<H: HandlerMode> HttpHarness<H> {
         let mut caller = self.send("DELETE", &headers, "");
         self.poll_driver();
         caller.head()
-    }
-}
-
-struct Headers<'a>(&'a [(&'a str, &'a str)]);
-
-impl Fields for Headers<'_> {
-    fn each<'a>(&'a self, name: &str, show: &mut dyn FnMut(&'a [u8])) {
-        self.0.each(name, show);
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Each scenario runs twice, with bodies in one piece and byte by byte: the output must be the same.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use mcp_proto::peer::{Outcome, RequestId};
 use mcp_proto::transport::http::client::{
     Action, AuthorizationRequired, HttpClient, HttpClientConfig, HttpRequest,
 };
-use mcp_proto::transport::http::{ExchangeEnd, ExchangeId, SentState, Verb};
+use mcp_proto::transport::http::{ExchangeEnd, ExchangeId, Fields, SentState, Verb};
 use mcp_proto::{Bytes, Instant};
 use serde_json::Value;
 
@@ -72,6 +73,16 @@ pub fn legacy_at(
         wire.take_events();
         run(wire, listener);
     });
+}
+
+/// Headers, and how often they were read.
+pub struct CountedFields<'a>(pub &'a [(&'a str, &'a str)], pub Cell<u32>);
+
+impl Fields for CountedFields<'_> {
+    fn each<'a>(&'a self, show: &mut dyn FnMut(&str, &'a [u8])) {
+        self.1.set(self.1.get() + 1);
+        self.0.each(show);
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,6 @@ use core::time::Duration;
 use mcp_proto::peer::InboundId;
 use mcp_proto::peer::server::{Event, ServerConfig};
 use mcp_proto::schema::{CallToolResult, Implementation, ServerCapability};
-use mcp_proto::transport::http::Fields;
 use mcp_proto::transport::http::param_headers::ParamHeaders;
 use mcp_proto::transport::http::server::{
     BodyKind, Chunk, ConnectionId, Exchange, HttpResponse, HttpServerConfig, ModernRequest, Post,
@@ -67,14 +66,6 @@ pub struct TestRequest {
     params: Option<ParamHeaders>,
 }
 
-struct Headers(Vec<(String, Vec<u8>)>);
-
-impl Fields for Headers {
-    fn each<'a>(&'a self, name: &str, show: &mut dyn FnMut(&'a [u8])) {
-        self.0.as_slice().each(name, show);
-    }
-}
-
 impl TestRequest {
     pub fn new(method: &'static str) -> Self {
         let asked = Self { method, path: "/mcp".into(), headers: Vec::new(), body: Vec::new(), params: None };
@@ -127,15 +118,15 @@ impl TestRequest {
     }
 
     fn feed(&self, setup: &Setup, body: impl IntoIterator<Item = Bytes>) -> RequestRoute {
-        let fields = Headers(self.headers.clone());
-        let head = RequestHead { method: self.method, path: &self.path, fields: &fields, client: None };
+        let fields = &self.headers;
+        let head = RequestHead { method: self.method, path: &self.path, fields, client: None };
         let mut intake = match RequestIntake::new(setup, &head) {
             Ok(intake) => intake,
             Err(answer) => return RequestRoute::Answer(answer),
         };
         if let (Some(tool), Some(params)) = (intake.tool(), &self.params) {
             assert_eq!(tool, "t");
-            intake.retain_params(params, &fields);
+            intake.retain_params(params, fields);
         }
         for piece in body {
             if let Err(answer) = intake.handle_body(piece) {

@@ -10,7 +10,7 @@ use iri_string::types::{UriAbsoluteStr, UriReferenceStr};
 use crate::Instant;
 use crate::auth::sanitize::{SHOWN, sanitize};
 use crate::auth::{Fetch, FetchId, FetchPolicy, Now, Secret};
-use crate::transport::http::{Fields, Verb};
+use crate::transport::http::{Fields, Verb, read_headers};
 
 use super::AuthClient;
 use super::config::AuthConfig;
@@ -124,12 +124,17 @@ impl Fetcher {
     }
 
     /// The request for the target of a redirect. `None` if the response is no redirect, or too many were followed.
-    fn follow_redirect(&self, fetch: &InFlight, status: u16, fields: &dyn Fields) -> Option<FetchRequest> {
+    fn follow_redirect(
+        &self,
+        fetch: &InFlight,
+        status: u16,
+        location: Option<&[u8]>,
+    ) -> Option<FetchRequest> {
         let moved = matches!(status, 301 | 302 | 303 | 307 | 308) && fetch.verb == Verb::Get;
         if !moved || fetch.hops >= MAX_REDIRECTS {
             return None;
         }
-        let location = str::from_utf8(fields.get("location")?).ok()?;
+        let location = str::from_utf8(location?).ok()?;
         let target = redirect_target(&fetch.url, location)?;
         Some(FetchRequest { headers: fetch.headers.clone(), ..FetchRequest::get(target) })
     }
@@ -172,13 +177,14 @@ impl AuthClient {
         body: Bytes,
     ) -> Option<FetchReply> {
         let fetch = self.fetcher.take_id(id)?;
-        if let Some(nonce) = fields.get("dpop-nonce").and_then(|nonce| str::from_utf8(nonce).ok()) {
+        let [nonce, location] = read_headers(fields, ["dpop-nonce", "location"]);
+        if let Some(nonce) = nonce.first.and_then(|nonce| str::from_utf8(nonce).ok()) {
             self.nonces.keep(&fetch.url, nonce);
         }
         if body.len() > self.fetcher.limit {
             return Some(FetchReply::unreachable(&fetch, "the answer is too long".into()));
         }
-        match self.fetcher.follow_redirect(&fetch, status, fields) {
+        match self.fetcher.follow_redirect(&fetch, status, location.first) {
             Some(request) => match self.fetcher.start(now, request, fetch.hops.saturating_add(1)) {
                 Ok(hop) => {
                     self.actions.fetch(hop);

@@ -1,14 +1,13 @@
 //! The token that a request presents.
 
 use alloc::string::String;
-use alloc::vec::Vec;
 
 use super::access_error::{AccessError, Scheme};
 use crate::auth::{Now, Secret, TokenKind};
 use crate::quota::QuotaOwner;
 use crate::rpc::ErrorId;
-use crate::transport::http::Fields;
 use crate::transport::http::server::RequestHead;
+use crate::transport::http::{HeaderValues, read_headers};
 
 /// A presented token, with the parts of its request that its verification needs.
 #[derive(Clone, Debug)]
@@ -50,7 +49,8 @@ impl PresentedToken {
         if form_urlencoded::parse(query.as_bytes()).any(|(name, _)| name == "access_token") {
             return Err(AccessError::Malformed("a token belongs in the header, never in the URL"));
         }
-        let value = single_header(head.fields, "authorization").map_err(|DuplicateHeaderError| {
+        let [authorization, dpop] = read_headers(head.fields, ["authorization", "dpop"]);
+        let value = single_header(&authorization).map_err(|DuplicateHeaderError| {
             AccessError::Malformed("there is more than one authorization header")
         })?;
         let Some(value) = value else { return Err(AccessError::NoToken) };
@@ -67,7 +67,7 @@ impl PresentedToken {
         if !is_token(token) {
             return Err(malformed);
         }
-        let proof = match single_header(head.fields, "dpop") {
+        let proof = match single_header(&dpop) {
             Ok(proof) => proof.and_then(|proof| core::str::from_utf8(proof).ok()).map(Secret::new),
             Err(DuplicateHeaderError) if kind == TokenKind::Dpop => {
                 return Err(AccessError::Proof("there is more than one proof"));
@@ -90,14 +90,8 @@ impl PresentedToken {
 /// A header that must be unique occurs several times.
 struct DuplicateHeaderError;
 
-fn single_header<'a>(fields: &'a dyn Fields, name: &str) -> Result<Option<&'a [u8]>, DuplicateHeaderError> {
-    let mut values = Vec::new();
-    fields.each(name, &mut |value| values.push(value));
-    match *values.as_slice() {
-        [] => Ok(None),
-        [value] => Ok(Some(value)),
-        _ => Err(DuplicateHeaderError),
-    }
+fn single_header<'a>(values: &HeaderValues<'a>) -> Result<Option<&'a [u8]>, DuplicateHeaderError> {
+    if values.others.is_empty() { Ok(values.first) } else { Err(DuplicateHeaderError) }
 }
 
 /// `token68` of RFC 9110, section 11.2.

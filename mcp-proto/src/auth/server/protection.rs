@@ -14,7 +14,7 @@ use super::{Access, GrantedAccess, PresentedToken, ReplayCache, VerifyError};
 use crate::auth::url;
 use crate::auth::{FetchPolicyError, Now, ResourceMetadata, Scopes, canonical_resource, check_page_url};
 use crate::quota::QuotaOwner;
-use crate::transport::http::server::{HttpResponse, RequestHead, unknown_request_id};
+use crate::transport::http::server::{HttpResponse, RequestHead};
 
 /// The access rules of a server: the issuers of its tokens, its name in them, and the required scopes.
 ///
@@ -232,7 +232,7 @@ impl Protection {
         {
             return AccessDecision::Answer(public_document(head.method, || document.clone()));
         }
-        let unnamed = unknown_request_id(head.fields);
+        let unnamed = head.error_id();
         match PresentedToken::from_head(head, unnamed, now)
             .and_then(|presented| self.rules.check_scheme(presented))
         {

@@ -5,16 +5,15 @@
 
 #[cfg(feature = "client")]
 pub mod client;
-mod fields;
 mod ip_network;
 pub mod param_headers;
 #[cfg(feature = "server")]
 pub mod server;
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 
-pub use fields::Fields;
 pub use ip_network::{IpNetwork, IpNetworkError};
 
 /// The id of an HTTP exchange: one request and its answer. A client or server never reuses one.
@@ -89,6 +88,96 @@ pub enum SentState {
     NotSent,
     /// The other side may have received it.
     MaybeSent,
+}
+
+/// The headers of an HTTP message, whatever type the HTTP implementation uses.
+///
+/// ```
+/// use mcp_proto::transport::http::Fields;
+///
+/// let headers = [("Content-Type", "application/json"), ("Accept", "*/*")];
+/// assert_eq!(headers.get("content-type"), Some(&b"application/json"[..]));
+/// assert_eq!(headers.get("origin"), None);
+///
+/// let collected: Vec<(String, Vec<u8>)> = vec![("Origin".into(), b"https://example.com".into())];
+/// assert_eq!(collected.get("origin"), Some(&b"https://example.com"[..]));
+/// ```
+///
+/// Pairs of a name and a value implement it, in a slice, an array or a `Vec`. With the trait in scope, `get` of an array
+/// or a `Vec` of pairs takes a name; a slice's own `get` takes an index.
+pub trait Fields {
+    /// Calls `show` with the name and the value of each header, in order. Names may have capitals.
+    fn each<'a>(&'a self, show: &mut dyn FnMut(&str, &'a [u8]));
+
+    /// Returns the value of the first header called `name`, which is compared case-insensitively.
+    fn get<'a>(&'a self, name: &str) -> Option<&'a [u8]> {
+        let mut first = None;
+        self.each(&mut |candidate, value| {
+            if first.is_none() && candidate.eq_ignore_ascii_case(name) {
+                first = Some(value);
+            }
+        });
+        first
+    }
+}
+
+impl<N: AsRef<str>, V: AsRef<[u8]>> Fields for [(N, V)] {
+    fn each<'a>(&'a self, show: &mut dyn FnMut(&str, &'a [u8])) {
+        self.iter().for_each(|(name, value)| show(name.as_ref(), value.as_ref()));
+    }
+}
+
+impl<N: AsRef<str>, V: AsRef<[u8]>, const COUNT: usize> Fields for [(N, V); COUNT] {
+    fn each<'a>(&'a self, show: &mut dyn FnMut(&str, &'a [u8])) {
+        self.as_slice().each(show);
+    }
+}
+
+impl<N: AsRef<str>, V: AsRef<[u8]>> Fields for Vec<(N, V)> {
+    fn each<'a>(&'a self, show: &mut dyn FnMut(&str, &'a [u8])) {
+        self.as_slice().each(show);
+    }
+}
+
+impl<F: Fields + ?Sized> Fields for &F {
+    fn each<'a>(&'a self, show: &mut dyn FnMut(&str, &'a [u8])) {
+        (**self).each(show);
+    }
+}
+
+/// The values of a header, in order. The first needs no allocation.
+#[derive(Default)]
+pub(crate) struct HeaderValues<'a> {
+    pub(crate) first: Option<&'a [u8]>,
+    pub(crate) others: Vec<&'a [u8]>,
+}
+
+impl<'a> HeaderValues<'a> {
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &'a [u8]> {
+        self.first.into_iter().chain(self.others.iter().copied())
+    }
+}
+
+/// Reads the headers with these names in one pass.
+//= C4.14 "Header names case-insensitive, values case-sensitive"
+//= S3.10 "Header names compared case-insensitively"
+pub(crate) fn read_headers<'a, const COUNT: usize>(
+    fields: &'a dyn Fields,
+    names: [&str; COUNT],
+) -> [HeaderValues<'a>; COUNT] {
+    let mut headers = [const { HeaderValues { first: None, others: Vec::new() } }; COUNT];
+    fields.each(&mut |name, value| {
+        // Most implementations show names in lower case, as they are written here.
+        let is_name =
+            |known: &str| known.len() == name.len() && (known == name || known.eq_ignore_ascii_case(name));
+        let header = names.iter().zip(&mut headers).find(|(known, _)| is_name(known));
+        match header {
+            Some((_, HeaderValues { first: first @ None, .. })) => *first = Some(value),
+            Some((_, HeaderValues { others, .. })) => others.push(value),
+            None => {}
+        }
+    });
+    headers
 }
 
 /// The names of the protocol's own headers, in lower case.

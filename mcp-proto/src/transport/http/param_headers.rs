@@ -110,7 +110,9 @@ impl ParamHeaders {
             let header = || String::from(&**name);
             let mut given = None;
             let mut repeated = false;
-            fields.each(name, &mut |value| repeated |= given.replace(value).is_some());
+            fields.each(&mut |candidate, value| {
+                repeated |= candidate.eq_ignore_ascii_case(name) && given.replace(value).is_some();
+            });
             if repeated {
                 return Err(HeaderMismatchError::Repeated { header: header() });
             }

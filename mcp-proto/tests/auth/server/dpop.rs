@@ -10,7 +10,7 @@ use mcp_proto::auth::{Es256, Now, Secret, Signer, TokenKind};
 use mcp_proto::transport::http::server::{HttpResponse, RequestHead};
 use serde_json::{Value, json};
 
-use super::{Listed, access, answer, at, demand, header, protection};
+use super::{access, answer, at, demand, header, protection};
 
 const TOKEN: &str = "a-token";
 
@@ -36,8 +36,7 @@ impl Server {
     }
 
     fn ask(&self, now: Now, fields: &[(&str, &str)], access: Access) -> Result<(), HttpResponse> {
-        let head =
-            RequestHead { method: "POST", path: "/mcp?session=1", fields: &Listed(fields), client: None };
+        let head = RequestHead { method: "POST", path: "/mcp?session=1", fields: &fields, client: None };
         match self.protection.check_request(&head, now) {
             AccessDecision::Answer(answer) => Err(answer),
             AccessDecision::Verify(presented) => {
@@ -288,7 +287,7 @@ fn debug_output_hides_the_nonce_key_and_proofs() {
     assert!(!shown.contains("7, 7"), "{shown}");
     let fields = [("authorization", "DPoP a-token"), ("dpop", "s3cret")];
     let protection = protection().dpop(DpopConfig::accepted());
-    let head = RequestHead { method: "GET", path: "/mcp", fields: &Listed(&fields), client: None };
+    let head = RequestHead { method: "GET", path: "/mcp", fields: &fields, client: None };
     let AccessDecision::Verify(presented) = protection.check_request(&head, at(0)) else { panic!() };
     assert_eq!(presented.kind, TokenKind::Dpop);
     assert!(!format!("{presented:?}").contains("s3cret"));

@@ -19,7 +19,6 @@ use mcp_proto::auth::server::{
 };
 use mcp_proto::auth::{Now, Requirement, Scopes};
 use mcp_proto::peer::Principal;
-use mcp_proto::transport::http::Fields;
 use mcp_proto::transport::http::server::{HttpResponse, RequestHead};
 use mcp_proto::{Instant, UnixTime};
 
@@ -47,16 +46,7 @@ fn access(scopes: &str) -> Access {
 }
 
 fn admit(protection: &Protection, method: &str, path: &str, fields: &[(&str, &str)]) -> AccessDecision {
-    protection.check_request(&RequestHead { method, path, fields: &Listed(fields), client: None }, at(0))
-}
-
-/// Headers, which may repeat.
-struct Listed<'a>(&'a [(&'a str, &'a str)]);
-
-impl Fields for Listed<'_> {
-    fn each<'a>(&'a self, name: &str, show: &mut dyn FnMut(&'a [u8])) {
-        self.0.each(name, show);
-    }
+    protection.check_request(&RequestHead { method, path, fields: &fields, client: None }, at(0))
 }
 
 /// The response to a request that is refused by its head.

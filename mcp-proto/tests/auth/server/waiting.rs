@@ -52,7 +52,7 @@ fn ask(guard: &Guard) -> PendingVerification {
 
 fn ask_from(guard: &Guard, client: Option<IpAddr>) -> PendingVerification {
     let fields = [("authorization", "Bearer one")];
-    let head = RequestHead { method: "POST", path: "/mcp", fields: &Listed(&fields), client };
+    let head = RequestHead { method: "POST", path: "/mcp", fields: &fields, client };
     match guard.check(&head, at(0)) {
         GuardDecision::Verifying(verifying) => verifying,
         GuardDecision::Answer(answer) => panic!("{answer:?}"),

@@ -2,7 +2,7 @@
 //! that never finish.
 
 use crate::common::http_client::{
-    ClientWire, Exchange, SESSION, config, legacy, legacy_config, modern, scenario,
+    ClientWire, CountedFields, Exchange, SESSION, config, legacy, legacy_config, modern, scenario,
 };
 use crate::common::messages::{LEGACY, MODERN, discover_result, initialize_result};
 use mcp_proto::peer::client::{ClientConfig, Keepalive, State};
@@ -15,6 +15,7 @@ use mcp_proto::transport::http::client::{Action, HttpClient, HttpClientConfig};
 use mcp_proto::transport::http::{ExchangeEnd, SentState};
 use mcp_proto::{Bytes, Instant};
 use serde_json::{Value, json};
+use std::cell::Cell;
 use std::time::Duration;
 
 fn call_tool(wire: &mut ClientWire) -> RequestId {
@@ -55,6 +56,19 @@ fn client_ignores_the_case_of_header_names_and_not_of_values() {
             assert_eq!(wire.expect("notifications/initialized").header("mcp-session-id"), Some("AbC-xyz"));
         });
     }
+}
+
+#[test]
+fn client_reads_the_headers_of_a_response_in_one_pass() {
+    scenario(config(), |wire| {
+        let probe = wire.expect("server/discover");
+        for (status, passes) in [(401, 1), (200, 0)] {
+            let headers = [("www-authenticate", "Bearer"), ("content-type", "application/json")];
+            let fields = CountedFields(&headers, Cell::default());
+            wire.client.handle_head(wire.now, probe.exchange(), status, &fields);
+            assert_eq!(fields.1.get(), passes, "an exchange has one head");
+        }
+    });
 }
 
 // --- Sessions ---

@@ -252,13 +252,6 @@ proptest! {
         let mut fields = vec![("host", "localhost"), ("content-type", "application/json")];
         fields.extend(version.map(|version| ("mcp-protocol-version", version)));
         fields.extend(session.map(|session| ("mcp-session-id", session)));
-        struct RawHeaders<'a>(Vec<(&'a str, &'a str)>);
-        impl mcp_proto::transport::http::Fields for RawHeaders<'_> {
-            fn each<'a>(&'a self, name: &str, show: &mut dyn FnMut(&'a [u8])) {
-                self.0.as_slice().each(name, show);
-            }
-        }
-        let fields = RawHeaders(fields);
         let give = |pieces: Vec<Bytes>| {
             let mut intake = RequestIntake::new(&setup, &RequestHead { method: "POST", path: "/", fields: &fields, client: None }).unwrap();
             for piece in pieces {

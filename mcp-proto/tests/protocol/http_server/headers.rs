@@ -1,11 +1,14 @@
 //! Headers that mirror the body: both must agree (S3.8 to S3.10).
 
+use std::cell::Cell;
+
 use mcp_proto::codec::header;
 use mcp_proto::peer::server::Eras;
 use mcp_proto::transport::http::param_headers::ParamHeaders;
-use mcp_proto::transport::http::server::Setup;
+use mcp_proto::transport::http::server::{RequestHead, RequestIntake, Setup};
 use serde_json::{Value, json};
 
+use crate::common::http_client::CountedFields;
 use crate::common::http_server::{TestRequest, config_with, modern, post, setup};
 use crate::common::messages::MODERN;
 
@@ -93,6 +96,25 @@ fn server_ignores_the_case_of_header_names_and_space_around_values() {
     ] {
         let asked = call("t").without("MCP-Protocol-Version").without("Mcp-Method").without("Mcp-Name");
         asked.header(version, MODERN).header(method, " tools/call\t").header(name, " t ").exchange(&setup);
+    }
+}
+
+#[test]
+fn server_reads_the_headers_of_a_request_in_one_pass() {
+    for (method, served) in [("POST", true), ("GET", false)] {
+        let headers = [
+            ("host", "localhost"),
+            ("origin", "http://localhost"),
+            ("content-type", "application/json"),
+            ("accept", "application/json, text/event-stream"),
+            ("mcp-protocol-version", MODERN),
+            ("mcp-method", "tools/call"),
+            ("mcp-name", "t"),
+        ];
+        let fields = CountedFields(&headers, Cell::default());
+        let head = RequestHead { method, path: "/mcp", fields: &fields, client: None };
+        assert_eq!(RequestIntake::new(&setup(), &head).is_ok(), served);
+        assert_eq!(fields.1.get(), 1);
     }
 }
 

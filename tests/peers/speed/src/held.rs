@@ -197,15 +197,6 @@ impl Entropy for Counter {
     }
 }
 
-struct Fields<'a>(&'a [(&'static str, String)]);
-
-impl mcp_proto::transport::http::Fields for Fields<'_> {
-    fn each<'a>(&'a self, name: &str, show: &mut dyn FnMut(&'a [u8])) {
-        let found = self.0.iter().filter(|(field, _)| field.eq_ignore_ascii_case(name));
-        found.for_each(|(_, value)| show(value.as_bytes()));
-    }
-}
-
 impl Ours {
     pub(crate) fn new() -> Self {
         let wait = Tool::new("wait", "Never returns", json!({ "type": "object" }));
@@ -220,8 +211,7 @@ impl Ours {
     }
 
     fn exchange(&self, (method, headers, body): Sent) -> HttpExchange {
-        let fields = Fields(&headers);
-        let head = RequestHead { method: method.as_str(), path: "/mcp", fields: &fields, client: None };
+        let head = RequestHead { method: method.as_str(), path: "/mcp", fields: &headers, client: None };
         let mut exchange = self.server.exchange(&head, None);
         exchange.handle_body(body);
         exchange.handle_body_end();

@@ -28,14 +28,14 @@ use crate::transport::http::{SentState, Verb};
 
 use super::call_table::{Call, CallOwner, CallState};
 use super::client_session::SendGate;
-use super::encoded_request::EncodedRequest;
 use super::exchange::ExchangeKind;
-use super::headers::RequestHeaders;
 use super::outbox::OneWayMessage;
 use super::reconnect::{MIN_PAUSE, StreamProgress};
+use super::request::EncodedRequest;
+use super::request::RequestHeaders;
 use super::response::{ExchangeOutcome, ResumePoint};
 use super::timers::Timer;
-use super::{HttpClient, headers};
+use super::{HttpClient, request};
 
 impl HttpClient {
     // --- Sending ---
@@ -119,14 +119,14 @@ impl HttpClient {
         call: &Call,
         encoded: &EncodedRequest,
     ) -> Result<RequestHeaders, RequestError> {
-        let headers = if headers::is_modern(call.revision) {
+        let headers = if request::is_modern(call.revision) {
             let params = self.tools.param_headers(&call.method, encoded);
-            headers::modern_request_headers(call.method.clone(), call.revision, encoded, params)?
+            request::modern_request_headers(call.method.clone(), call.revision, encoded, params)?
         } else {
             self.session_headers().post()
         };
         let limit = self.limits().header_bytes;
-        match headers::longest_header(&headers) {
+        match request::longest_header(&headers) {
             longest if longest > limit => Err(RequestError::Encode(format!(
                 "a header of {longest} bytes is over the limit of {limit}, `Limits::header_bytes`"
             ))),
@@ -235,7 +235,7 @@ impl HttpClient {
             CallState::InExchange(exchange) => self.abort_exchange(exchange) || call.resume_point.is_some(),
             _ => call.is_with_server(),
         };
-        if sent && !headers::is_modern(call.revision) {
+        if sent && !request::is_modern(call.revision) {
             self.post_cancelled(call.wire_id, reason, call.revision);
         }
     }
@@ -337,7 +337,7 @@ impl HttpClient {
         own: bool,
     ) -> bool {
         let Some(call) = self.calls.get_mut(number) else { return false };
-        if !headers::is_modern(call.revision) {
+        if !request::is_modern(call.revision) {
             let unknown_method = own && error.code == code::METHOD_NOT_FOUND;
             let lost = match status {
                 404 => !unknown_method,
@@ -387,7 +387,7 @@ impl HttpClient {
 
     fn resolve_refused(&mut self, now: Instant, number: i64, generation: u32, http: TransportError) {
         let Some(call) = self.calls.get(number) else { return };
-        if headers::is_modern(call.revision) {
+        if request::is_modern(call.revision) {
             if matches!(http.status, 400 | 404 | 405) {
                 self.redetect_era(now);
             }
@@ -474,7 +474,7 @@ impl HttpClient {
     pub(super) fn handle_broken_call(&mut self, now: Instant, number: i64, detail: &str, trail: ResumePoint) {
         let resumable = self.is_resumable();
         let Some(call) = self.calls.get_mut(number) else { return };
-        if !headers::is_modern(call.revision) && resumable && trail.last_event.is_some() {
+        if !request::is_modern(call.revision) && resumable && trail.last_event.is_some() {
             let brought = StreamProgress::from(&trail);
             return self.resume_later(now, number, trail, brought);
         }

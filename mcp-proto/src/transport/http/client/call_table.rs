@@ -8,8 +8,8 @@ use alloc::vec::Vec;
 use crate::schema::Revision;
 use crate::transport::http::ExchangeId;
 
-use super::encoded_request::EncodedRequest;
 use super::reconnect::Reconnects;
+use super::request::EncodedRequest;
 use super::response::ResumePoint;
 use super::result_chunks::ResultChunks;
 

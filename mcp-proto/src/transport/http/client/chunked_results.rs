@@ -11,9 +11,9 @@ use crate::transport::http::ExchangeId;
 
 use super::HttpClient;
 use super::exchange::ExchangeKind;
+use super::head::http_error;
 use super::response::ExchangeOutcome;
 use super::result_chunks::parse_error;
-use super::status::http_error;
 
 impl HttpClient {
     /// Handles an event with a part of a result, on a request's stream.

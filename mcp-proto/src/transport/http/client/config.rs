@@ -9,7 +9,7 @@ use crate::consent::Trust;
 use crate::peer::client::ClientConfig;
 
 use super::address::RedactedUrl;
-use super::authorization::UnauthorizedPolicy;
+use super::parked::UnauthorizedPolicy;
 
 /// The configuration of an [`HttpClient`](super::HttpClient).
 ///

@@ -9,10 +9,10 @@ use crate::schema::{Discover, Era, Method, Revision};
 use crate::transport::http::Verb;
 
 use super::detect::{HttpDetectAction, Reply};
-use super::encoded_request::EncodedRequest;
 use super::exchange::ExchangeKind;
+use super::request::EncodedRequest;
 use super::response::ExchangeOutcome;
-use super::{HttpClient, headers};
+use super::{HttpClient, request};
 
 impl HttpClient {
     /// Carries out an action of era detection.
@@ -53,7 +53,7 @@ impl HttpClient {
         let Some((revision, EncodedRequest { body, .. })) = self.outbox.take_last_request(wire) else {
             return;
         };
-        let headers = headers::modern_headers(Discover::NAME.into(), revision);
+        let headers = request::modern_headers(Discover::NAME.into(), revision);
         let purpose = ExchangeKind::Probe { wire, body: body.clone(), revision };
         let exchange = self.begin_exchange(purpose, Verb::Post, self.url.clone(), headers, body);
         self.handshakes.push(exchange, wire);
@@ -69,7 +69,7 @@ impl HttpClient {
         let Some((_, EncodedRequest { body, .. })) = self.outbox.take_last_request(wire) else { return };
         let purpose = ExchangeKind::Initialize { wire, body: body.clone() };
         let url = self.post_url();
-        let exchange = self.begin_exchange(purpose, Verb::Post, url, headers::sessionless_headers(), body);
+        let exchange = self.begin_exchange(purpose, Verb::Post, url, request::sessionless_headers(), body);
         self.handshakes.push(exchange, wire);
     }
 

@@ -10,8 +10,9 @@ use bytes::Bytes;
 use crate::schema::Revision;
 
 use super::address::Address;
+use super::head::AnswerHead;
 use super::outbox::OneWayMessage;
-use super::response::{AnswerHead, BufferedBody, EventBody, ExchangeOutcome};
+use super::response::{BufferedBody, EventBody, ExchangeOutcome};
 
 /// The purpose of an exchange.
 #[derive(Clone, Debug)]

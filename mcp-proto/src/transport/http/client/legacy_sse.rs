@@ -19,9 +19,9 @@ use super::address::Address;
 use super::call_table::CallState;
 use super::detect::Reply;
 use super::exchange::ExchangeKind;
+use super::head::http_error;
 use super::legacy_sse_stream::{EndedStream, LegacySseStream};
 use super::response::{ExchangeOutcome, ResumePoint};
-use super::status::http_error;
 use super::timers::Timer;
 
 /// The timeout of the head of the event stream's response, and then again of its `endpoint` event.

@@ -27,7 +27,7 @@
 // | `client_session` | the session, its gate, and the messages that wait for it |
 // | `listener`, `legacy_sse_stream`, `reconnect` | the streams requested by GET |
 // | `tool_catalog` | the headers of tools, and whether they may be called twice |
-// | `encoded_request` | a request, and where the members that its headers repeat lie in it |
+// | `request` | a request, where the members that its headers repeat lie in it, and its headers |
 // | `outbox`, `timers` | messages and actions to send, and deadlines |
 //
 // The other files orchestrate them, as `impl HttpClient`: `connect` (detection), `call`, `session`, `listen`,
@@ -35,7 +35,6 @@
 // `chunked_results`, `close`; `head` and `read` for what arrives.
 
 mod address;
-mod authorization;
 mod call;
 mod call_table;
 mod chunked_results;
@@ -44,13 +43,10 @@ mod close;
 mod config;
 mod connect;
 mod detect;
-mod encoded_request;
 mod exchange;
 mod exchange_table;
 mod handshakes;
 mod head;
-mod headers;
-mod http_date;
 mod legacy_sse;
 mod legacy_sse_stream;
 mod listen;
@@ -60,11 +56,11 @@ mod parked;
 mod read;
 mod reconnect;
 mod relist;
+mod request;
 mod resend;
 mod response;
 mod result_chunks;
 mod session;
-mod status;
 mod timers;
 mod tool_catalog;
 
@@ -79,10 +75,10 @@ use crate::{Instant, Limits};
 
 pub use crate::backoff::Backoff;
 pub use address::UrlError;
-pub use authorization::{AuthorizationRequired, UnauthorizedPolicy};
 pub use config::{HttpClientConfig, ListenPolicy};
+pub use head::exchange_error;
 pub use outbox::{Action, HttpRequest};
-pub use response::exchange_error;
+pub use parked::{AuthorizationRequired, UnauthorizedPolicy};
 
 use address::Address;
 use call_table::CallTable;
@@ -91,10 +87,10 @@ use detect::HttpEraDetection;
 use exchange::{ClientExchange, ExchangeKind, ResponseState};
 use exchange_table::ExchangeTable;
 use handshakes::Handshakes;
-use headers::RequestHeaders;
 use legacy_sse_stream::LegacySseStream;
 use listener::Listener;
 use outbox::{HttpOutbox, PeerOutput};
+use request::RequestHeaders;
 use timers::{Timer, Timers};
 use tool_catalog::ToolCatalog;
 

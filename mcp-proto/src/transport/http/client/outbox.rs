@@ -14,8 +14,8 @@ use crate::schema::{Direction, MethodInfo, Revision};
 use crate::transport::http::{ExchangeId, Verb};
 
 use super::address::RedactedUrl;
-use super::authorization::AuthorizationRequired;
-use super::encoded_request::EncodedRequest;
+use super::parked::AuthorizationRequired;
+use super::request::EncodedRequest;
 
 /// An action for the driver.
 #[derive(Clone, Debug)]

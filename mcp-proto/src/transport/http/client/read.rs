@@ -19,8 +19,8 @@ use super::HttpClient;
 use super::call_table::{CallOwner, CallState};
 use super::exchange::{ClientExchange, ExchangeKind, ResponseState};
 use super::handshakes::Handshake;
+use super::head::http_error;
 use super::response::{BufferedBody, EventBody, ExchangeOutcome, FinishedBody};
-use super::status::http_error;
 use super::timers::Timer;
 
 /// How much may follow an answer on its stream, in bytes of events.
@@ -322,7 +322,7 @@ impl HttpClient {
         exchange: ClientExchange,
         whole: BufferedBody,
     ) {
-        let success = (200..300).contains(&whole.status);
+        let success = whole.head.is_success();
         let expected = self.expected_id(&exchange.kind);
         let FinishedBody { message: found, error, leniency } = whole.finish(self.limits().depth);
         if let Some(leniency) = leniency {
@@ -378,7 +378,7 @@ impl HttpClient {
         }
         let status = match &exchange.response {
             ResponseState::AwaitingHead | ResponseState::Parked(_) => None,
-            ResponseState::Buffered(whole) => Some(whole.status),
+            ResponseState::Buffered(whole) => Some(whole.head.status),
             ResponseState::Events(events) => Some(events.status),
         };
         if status.is_some_and(|status| (200..300).contains(&status))

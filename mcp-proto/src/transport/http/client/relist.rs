@@ -10,7 +10,7 @@ use crate::transport::http::param_headers::ExcludedTool;
 
 use super::HttpClient;
 use super::call_table::{Call, CallOwner};
-use super::headers::is_modern;
+use super::request::is_modern;
 use super::timers::Timer;
 use super::tool_catalog::{EndedRelisting, NextPage};
 

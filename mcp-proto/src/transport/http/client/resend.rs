@@ -8,9 +8,9 @@ use crate::transport::http::{ExchangeId, Verb};
 
 use super::call_table::CallState;
 use super::exchange::ExchangeKind;
-use super::headers::RequestHeaders;
-use super::response::AnswerHead;
-use super::{HttpClient, headers};
+use super::head::AnswerHead;
+use super::request::RequestHeaders;
+use super::{HttpClient, request};
 
 impl HttpClient {
     /// Follows a redirect to the same origin, or to the same host by `https`, by resending the request; returns whether
@@ -56,10 +56,10 @@ impl HttpClient {
         let session = self.session_headers();
         Some(match purpose {
             ExchangeKind::Probe { body, revision, .. } => {
-                (Verb::Post, headers::modern_headers(Discover::NAME.into(), *revision), body.clone())
+                (Verb::Post, request::modern_headers(Discover::NAME.into(), *revision), body.clone())
             }
             ExchangeKind::Initialize { body, .. } => {
-                (Verb::Post, headers::sessionless_headers(), body.clone())
+                (Verb::Post, request::sessionless_headers(), body.clone())
             }
             ExchangeKind::Call(number) => {
                 let call = self.calls.get(*number)?;
@@ -68,8 +68,8 @@ impl HttpClient {
             }
             ExchangeKind::Post(post) => {
                 let headers = match &post.notification {
-                    Some((method, revision)) if headers::is_modern(*revision) => {
-                        headers::modern_headers(method.clone(), *revision)
+                    Some((method, revision)) if request::is_modern(*revision) => {
+                        request::modern_headers(method.clone(), *revision)
                     }
                     _ => session.post(),
                 };

@@ -1,123 +1,26 @@
-//! Responses to the client: heads, buffered bodies, event streams, and the outcome of an exchange.
+//! Responses to the client: buffered bodies, event streams, and the outcome of an exchange.
 
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::mem;
 use core::time::Duration;
-use core::{fmt, mem};
 
 use bytes::Bytes;
 
-use crate::Limits;
-use crate::codec::{BYTE_ORDER_MARK, Sse, SseItem, media};
+use crate::codec::{BYTE_ORDER_MARK, Sse, SseItem};
 use crate::peer::{InvalidAnswerError, Leniency, Strictness, TransportError};
 use crate::rpc::{self, ErrorObject, Frame, Message, Raw};
-use crate::transport::http::{Fields, SentState, header};
+use crate::transport::http::SentState;
 
-use super::http_date;
-use super::status::http_error;
+use super::head::{AnswerHead, BodyType};
 
 /// How much is read of a body that cannot be a message, in bytes. Its beginning is quoted in errors.
 const NON_MESSAGE_BYTES: usize = 64 * 1024;
 /// How much of a body is decoded for an excerpt, in bytes. A UTF-8 character has at most four.
 const EXCERPT_BYTES: usize = 4 * TransportError::MAX_DETAIL;
-
-/// The type of a response's body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BodyType {
-    Json,
-    Events,
-    /// The head names no type.
-    Untyped,
-    Unexpected,
-}
-
-/// The head of a response.
-pub(super) struct AnswerHead {
-    pub(super) status: u16,
-    pub(super) content: BodyType,
-    /// The content type, if it is neither JSON nor an event stream.
-    pub(super) unexpected_type: Option<String>,
-    pub(super) session: Option<String>,
-    pub(super) location: Option<String>,
-    /// The content encoding, which the client did not ask for.
-    pub(super) encoding: Option<String>,
-    pub(super) dpop_nonce: Option<String>,
-    /// The error to report if the response turns out to be one; the body is still to come.
-    pub(super) error: TransportError,
-}
-
-impl AnswerHead {
-    /// Reads a head. Values longer than `header_bytes` are omitted.
-    pub(super) fn read(status: u16, fields: &dyn Fields, header_bytes: usize) -> Self {
-        let text = |name: &str| {
-            let value = fields.get(name).filter(|value| value.len() <= header_bytes)?;
-            core::str::from_utf8(value).ok().map(|value| value.trim().to_string())
-        };
-        let content = match fields.get("content-type").filter(|value| !value.trim_ascii().is_empty()) {
-            Some(value) if media::is_type(value, "application/json") => BodyType::Json,
-            Some(value) if media::is_type(value, "text/event-stream") => BodyType::Events,
-            Some(_) => BodyType::Unexpected,
-            None => BodyType::Untyped,
-        };
-        let odd_type = if content == BodyType::Unexpected { text("content-type") } else { None };
-        let session = text(header::SESSION_ID)
-            .filter(|id| !id.is_empty() && id.bytes().all(|byte| (0x21..=0x7e).contains(&byte)));
-        let mut error = http_error(status, "");
-        error.challenge = challenge(fields, header_bytes).map(Into::into);
-        error.needs_authorization |= status == 403 && error.challenge.is_some();
-        if !(200..300).contains(&status) {
-            error.retry_after = text("retry-after")
-                .and_then(|value| http_date::parse_retry_after(&value, text("date").as_deref()));
-        }
-        let location = if (300..400).contains(&status) { text("location") } else { None };
-        error.location = location.as_deref().map(TransportError::excerpt);
-        let encoding = text("content-encoding").filter(|encoding| {
-            !encoding.is_empty() && !encoding.eq_ignore_ascii_case("identity") && !matches!(status, 204 | 304)
-        });
-        let dpop_nonce = text("dpop-nonce");
-        Self { status, content, unexpected_type: odd_type, session, location, encoding, dpop_nonce, error }
-    }
-
-    pub(super) fn is_success(&self) -> bool {
-        (200..300).contains(&self.status)
-    }
-}
-
-impl fmt::Debug for AnswerHead {
-    /// Omits the session id and the redirect target, which may be secret.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AnswerHead")
-            .field("status", &self.status)
-            .field("content", &self.content)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Returns the error of an exchange that ended with this status and these headers, as an [`HttpClient`](super::HttpClient)
-/// reports it: for exchanges that are not its own, such as the upgrade to a WebSocket.
-///
-/// Values longer than [`Limits::header_bytes`] are omitted.
-pub fn exchange_error(status: u16, fields: &dyn Fields, limits: &Limits) -> TransportError {
-    AnswerHead::read(status, fields, limits.header_bytes).error
-}
-
-/// Joins all challenges of a response.
-fn challenge(fields: &dyn Fields, header_bytes: usize) -> Option<String> {
-    let mut joined = String::new();
-    fields.each("www-authenticate", &mut |value| {
-        let value = String::from_utf8_lossy(value);
-        if joined.len().saturating_add(value.len()) <= header_bytes {
-            if !joined.is_empty() {
-                joined.push_str(", ");
-            }
-            joined.push_str(value.trim());
-        }
-    });
-    (!joined.is_empty()).then_some(joined)
-}
 
 /// Returns the beginning of a body, for error messages.
 fn excerpt(body: &[u8]) -> Box<str> {
@@ -128,12 +31,8 @@ fn excerpt(body: &[u8]) -> Box<str> {
 /// A body that is parsed once it is complete.
 #[derive(Debug)]
 pub(super) struct BufferedBody {
-    pub(super) status: u16,
-    content: BodyType,
-    unexpected_type: Option<String>,
+    pub(super) head: AnswerHead,
     strictness: Strictness,
-    encoding: Option<String>,
-    error: TransportError,
     body: BodyBuffer,
     bytes: usize,
     /// Whether the body begins like JSON; `None` before its first character.
@@ -162,28 +61,17 @@ enum BodyBuffer {
 
 impl BufferedBody {
     pub(super) fn new(head: AnswerHead, message_bytes: usize, strictness: Strictness) -> Self {
-        let AnswerHead { status, content, unexpected_type: odd_type, encoding, error, .. } = head;
-        Self {
-            status,
-            content,
-            unexpected_type: odd_type,
-            strictness,
-            encoding,
-            error,
-            body: BodyBuffer::Empty,
-            bytes: 0,
-            begins_as_json: None,
-            message_bytes,
-        }
+        let body = BodyBuffer::Empty;
+        Self { head, strictness, body, bytes: 0, begins_as_json: None, message_bytes }
     }
 
     /// Returns whether the body should be JSON: by its head or, without a content type, by its first character.
     fn is_json(&self) -> bool {
-        match self.content {
+        match self.head.content {
             BodyType::Json => true,
             BodyType::Untyped => {
                 self.strictness == Strictness::Lenient
-                    && self.is_success()
+                    && self.head.is_success()
                     && self.begins_as_json == Some(true)
             }
             BodyType::Events | BodyType::Unexpected => false,
@@ -225,12 +113,12 @@ impl BufferedBody {
     /// Parses the body, which is complete or read as far as its limit.
     pub(super) fn finish(mut self, depth: usize) -> FinishedBody {
         let body = mem::replace(&mut self.body, BodyBuffer::Empty).join();
-        if let Some(encoding) = self.encoding.take() {
+        if let Some(encoding) = self.head.encoding.take() {
             let what = format!("the server sent content-encoding: {encoding}, which was not asked for");
-            self.error.detail = TransportError::excerpt(&what);
-            let invalid = InvalidAnswerError::Malformed(self.error.detail.to_string());
-            let found = if self.is_success() { Err(invalid) } else { Ok(None) };
-            return FinishedBody { message: found, error: self.error, leniency: None };
+            self.head.error.detail = TransportError::excerpt(&what);
+            let invalid = InvalidAnswerError::Malformed(self.head.error.detail.to_string());
+            let found = if self.head.is_success() { Err(invalid) } else { Ok(None) };
+            return FinishedBody { message: found, error: self.head.error, leniency: None };
         }
         let text = match body.strip_prefix(BYTE_ORDER_MARK) {
             Some(text) if self.strictness == Strictness::Lenient => body.slice_ref(text),
@@ -238,25 +126,25 @@ impl BufferedBody {
         };
         let found = self.parse_body(&text, depth);
         // A success with an answer needs no excerpt.
-        if !self.is_success() || !matches!(found, Ok(Some(Frame::Single(Message::Response(_))))) {
-            self.error.detail = excerpt(&body);
+        if !self.head.is_success() || !matches!(found, Ok(Some(Frame::Single(Message::Response(_))))) {
+            self.head.error.detail = excerpt(&body);
         }
-        let untyped = self.content != BodyType::Json && self.is_success();
+        let untyped = self.head.content != BodyType::Json && self.head.is_success();
         let leniency = match found {
-            Ok(Some(_)) if untyped => Some(Leniency::ContentType { found: self.unexpected_type.take() }),
+            Ok(Some(_)) if untyped => Some(Leniency::ContentType { found: self.head.unexpected_type.take() }),
             Ok(Some(_)) if text.len() < body.len() => Some(Leniency::ByteOrderMark),
             _ => None,
         };
-        FinishedBody { message: found, error: self.error, leniency }
+        FinishedBody { message: found, error: self.head.error, leniency }
     }
 
     fn parse_body(&self, body: &Bytes, depth: usize) -> Result<Option<Frame>, InvalidAnswerError> {
-        let answers = self.is_json() && self.is_success();
+        let answers = self.is_json() && self.head.is_success();
         if self.bytes > self.limit() {
             let too_long = InvalidAnswerError::TooLong { bytes: self.limit().saturating_add(1) };
             return if answers { Err(too_long) } else { Ok(None) };
         }
-        if self.is_success() && !answers && self.strictness == Strictness::Strict {
+        if self.head.is_success() && !answers && self.strictness == Strictness::Strict {
             return Ok(None);
         }
         // Some servers send their errors as plain text, or without a content type.
@@ -272,17 +160,13 @@ impl BufferedBody {
         }
     }
 
-    fn is_success(&self) -> bool {
-        (200..300).contains(&self.status)
-    }
-
     /// Returns the error for a body whose rest never arrives: the status, if it is a refusal.
     pub(super) fn into_truncated_error(mut self) -> Option<TransportError> {
-        if self.is_success() {
+        if self.head.is_success() {
             return None;
         }
-        self.error.detail = excerpt(&self.body.join());
-        Some(self.error)
+        self.head.error.detail = excerpt(&self.body.join());
+        Some(self.head.error)
     }
 }
 

@@ -12,10 +12,10 @@ use crate::transport::http::{ExchangeId, SentState};
 use super::HttpClient;
 use super::client_session::POST_RESPONSE_TIMEOUT;
 use super::exchange::ExchangeKind;
-use super::headers::SessionHeaders;
+use super::head::http_error;
 use super::outbox::OneWayMessage;
+use super::request::SessionHeaders;
 use super::response::{ExchangeOutcome, ResumePoint};
-use super::status::http_error;
 use super::timers::Timer;
 
 impl HttpClient {

@@ -11,7 +11,7 @@ use crate::rpc::{ErrorObject, Raw, read_members};
 use crate::schema::{CallTool, Method};
 use crate::transport::http::param_headers::{ExcludedTool, ListedTool, ParamHeaders, ToolList};
 
-use super::encoded_request::EncodedRequest;
+use super::request::EncodedRequest;
 
 /// The most pages of tools that the client lists itself; no server has more.
 const MAX_PAGES: u32 = 64;

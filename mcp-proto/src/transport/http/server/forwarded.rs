@@ -6,7 +6,7 @@ use core::fmt;
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use core::str::FromStr;
 
-use crate::transport::http::{Fields, IpNetwork};
+use crate::transport::http::{Fields, HeaderValues, IpNetwork, read_headers};
 
 /// The proxies that the server trusts to report a client's address.
 ///
@@ -103,17 +103,14 @@ impl TrustedProxies {
         if !self.trusts(peer) {
             return peer;
         }
-        let mut client = None;
-        for (name, read) in
-            [("x-forwarded-for", parse_plain_hop as fn(&str) -> _), ("forwarded", parse_forwarded_hop)]
-        {
-            let Some(named) = self.client_by_header(peer, fields, name, read) else { continue };
-            if client.is_some_and(|client| client != named) {
-                return peer;
-            }
-            client = Some(named);
+        let [plain, standard] = read_headers(fields, ["x-forwarded-for", "forwarded"]);
+        let plain = plain.first.map(|_| self.client_by_header(peer, &plain, parse_plain_hop));
+        let standard = standard.first.map(|_| self.client_by_header(peer, &standard, parse_forwarded_hop));
+        match (plain, standard) {
+            (Some(plain), Some(standard)) if plain != standard => peer,
+            (Some(client), _) | (None, Some(client)) => client,
+            (None, None) => peer,
         }
-        client.unwrap_or(peer)
     }
 
     /// Returns whether the peer with this address is such a proxy. [`client`](Self::client) returns the address of any
@@ -123,36 +120,30 @@ impl TrustedProxies {
         self.0.iter().any(|proxy| proxy.includes(peer))
     }
 
-    /// Returns the client that one header names; `None` if the header is absent.
+    /// Returns the client that one header names.
     fn client_by_header(
         &self,
         peer: Option<IpAddr>,
-        fields: &dyn Fields,
-        name: &str,
+        values: &HeaderValues<'_>,
         read: fn(&str) -> Option<IpAddr>,
-    ) -> Option<Option<IpAddr>> {
-        let mut values = Vec::new();
-        fields.each(name, &mut |value| values.push(value));
-        if values.is_empty() {
-            return None;
-        }
+    ) -> Option<IpAddr> {
         // A hop that cannot be parsed was written by the proxy to its right; the address of that proxy is the last
         // known one.
         let mut client = peer;
-        for value in values.into_iter().rev() {
+        for value in values.iter().rev() {
             for hop in value.rsplit(|byte| *byte == b',') {
                 let hop = core::str::from_utf8(hop).map_or("", str::trim);
                 if hop.is_empty() {
                     continue;
                 }
-                let Some(address) = read(hop) else { return Some(client) };
+                let Some(address) = read(hop) else { return client };
                 client = Some(address);
                 if !self.trusts(client) {
-                    return Some(client);
+                    return client;
                 }
             }
         }
-        Some(client)
+        client
     }
 }
 

@@ -1,15 +1,47 @@
-//! The part of a request's head that decides where its body goes.
+//! The head of a request, and the part of it that decides where its body goes.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::net::IpAddr;
 
+use crate::peer::Principal;
+use crate::quota::QuotaOwner;
 use crate::rpc::{ErrorId, code};
-use crate::schema::{Era, MethodInfo, Revision};
-use crate::transport::http::{Fields, header};
+use crate::schema::{Era, Revision};
+use crate::transport::http::{Fields, HeaderValues, header, read_headers};
 
 use super::SessionId;
 use super::response::HttpResponse;
+
+/// The head of an HTTP request, borrowed from the adapter.
+#[derive(Clone, Copy)]
+pub struct RequestHead<'a> {
+    /// The HTTP method, such as `POST`.
+    pub method: &'a str,
+    /// The path with the query, as written in the request.
+    pub path: &'a str,
+    /// The headers. They must include `host` in every HTTP version; `:authority` is the same.
+    pub fields: &'a dyn Fields,
+    /// The address of the client, if it has one.
+    ///
+    /// It is that of the connection, or the one reported by [trusted proxies](super::TrustedProxies).
+    pub client: Option<IpAddr>,
+}
+
+impl RequestHead<'_> {
+    /// Returns the quota owner of the request, given the principal verified for it.
+    #[must_use]
+    pub fn owner(&self, principal: Option<&Principal>) -> QuotaOwner {
+        QuotaOwner::from_client(principal, self.client)
+    }
+
+    /// Returns the id of an error that answers the request without its body.
+    pub(crate) fn error_id(&self) -> ErrorId<'static> {
+        let [version] = read_headers(self.fields, [header::PROTOCOL_VERSION]);
+        SingleHeader::read_version(&version).version().error_id()
+    }
+}
 
 /// The part of the head that is needed once the body is complete.
 #[derive(Debug)]
@@ -53,39 +85,19 @@ pub(super) enum VersionHeader {
 }
 
 impl SingleHeader {
-    /// Reads the header `name`; `known` finds a value among those that the protocol defines.
-    fn read(fields: &dyn Fields, name: &str, known: fn(&str) -> Option<&'static str>) -> Self {
-        let mut read = Self::Absent;
-        fields.each(name, &mut |value| {
-            let value = value.trim_ascii();
-            match &read {
-                Self::Absent => {
-                    let known = core::str::from_utf8(value).ok().and_then(known);
-                    read = Self::Value(
-                        known.map_or_else(|| Cow::Owned(value.to_vec()), |known| known.as_bytes().into()),
-                    );
-                }
-                Self::Value(first) if **first == *value => {}
-                Self::Value(_) | Self::Conflicting => read = Self::Conflicting,
-            }
-        });
-        read
+    /// Reads the only value; `known` finds it among those that the protocol defines.
+    pub(super) fn read(values: &HeaderValues<'_>, known: fn(&[u8]) -> Option<&'static str>) -> Self {
+        let mut values = values.iter().map(<[u8]>::trim_ascii);
+        let Some(first) = values.next() else { return Self::Absent };
+        if values.any(|value| value != first) {
+            return Self::Conflicting;
+        }
+        Self::Value(known(first).map_or_else(|| Cow::Owned(first.to_vec()), |known| known.as_bytes().into()))
     }
 
     /// Reads the `mcp-protocol-version` header.
-    pub(super) fn read_version(fields: &dyn Fields) -> Self {
-        Self::read(fields, header::PROTOCOL_VERSION, |value| Some(Revision::parse(value)?.as_str()))
-    }
-
-    /// Reads the `mcp-method` header.
-    pub(super) fn read_method(fields: &dyn Fields) -> Self {
-        let known = |value: &str| Some(MethodInfo::all().find(|info| info.name == value)?.name);
-        Self::read(fields, header::METHOD, known)
-    }
-
-    /// Reads the `mcp-name` header.
-    pub(super) fn read_name(fields: &dyn Fields) -> Self {
-        Self::read(fields, header::NAME, |_| None)
+    pub(super) fn read_version(values: &HeaderValues<'_>) -> Self {
+        Self::read(values, |value| Some(Revision::parse(core::str::from_utf8(value).ok()?)?.as_str()))
     }
 
     /// Parses the value as a protocol revision.
@@ -132,9 +144,4 @@ impl RetainedHead {
             (_, None) => refuse("mcp-session-id is missing"),
         }
     }
-}
-
-/// Returns the id of an error that answers a request whose body was not read.
-pub(crate) fn unknown_request_id(fields: &dyn Fields) -> ErrorId<'static> {
-    SingleHeader::read_version(fields).version().error_id()
 }

@@ -7,7 +7,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::transport::http::Fields;
+use crate::transport::http::HeaderValues;
 
 /// The `Origin` values that are served. A request without that header is served unless its `Sec-Fetch-Site` says that a
 /// page of another site sent it, as an image for example.
@@ -39,15 +39,10 @@ pub enum Hosts {
 /// The header that tells how the site of the page that sends a request relates to the server's.
 ///
 /// <https://www.w3.org/TR/fetch-metadata/#sec-fetch-site-header>
-const FETCH_SITE: &str = "sec-fetch-site";
+pub(super) const FETCH_SITE: &str = "sec-fetch-site";
 
 impl Origins {
-    /// The header by which a request is refused.
-    pub(super) fn rejected_header(fields: &dyn Fields) -> &'static str {
-        if fields.get("origin").is_some() { "origin" } else { FETCH_SITE }
-    }
-
-    pub(super) fn allows(&self, fields: &dyn Fields) -> bool {
+    pub(super) fn allows(&self, origin: &HeaderValues<'_>, fetch_site: &HeaderValues<'_>) -> bool {
         let allowed = |value: &str| match self {
             Self::Any => true,
             Self::Only(origins) => origins.iter().any(|origin| origin.eq_ignore_ascii_case(value)),
@@ -58,16 +53,16 @@ impl Origins {
                 })
                 .is_some_and(|(_, authority)| is_local(authority)),
         };
-        all_allowed(fields, "origin", allowed).unwrap_or_else(|| {
+        all_allowed(origin, allowed).unwrap_or_else(|| {
             // Browsers send GET requests without an origin: for images, scripts and navigations.
             let is_own = |site: &str| matches!(site, "same-origin" | "none");
-            matches!(self, Self::Any) || all_allowed(fields, FETCH_SITE, is_own).unwrap_or(true)
+            matches!(self, Self::Any) || all_allowed(fetch_site, is_own).unwrap_or(true)
         })
     }
 }
 
 impl Hosts {
-    pub(super) fn allows(&self, fields: &dyn Fields) -> bool {
+    pub(super) fn allows(&self, host: &HeaderValues<'_>) -> bool {
         let allowed = |value: &str| match self {
             Self::Any => true,
             Self::Only(hosts) => hosts.iter().any(|host| {
@@ -76,31 +71,23 @@ impl Hosts {
             Self::Local => is_local(value),
         };
         // A request without `Host` is served only if any host is allowed.
-        all_allowed(fields, "host", allowed).unwrap_or(matches!(self, Self::Any))
+        all_allowed(host, allowed).unwrap_or(matches!(self, Self::Any))
     }
 }
 
-/// Writes the error message for a `header` value that is not served.
-///
-/// `option` names the configuration field that allows it.
-pub(super) fn rejection_message(header: &str, fields: &dyn Fields, option: &str) -> String {
+/// Writes the error message for a header that is not served; `option` names the configuration field that allows it.
+pub(super) fn rejection_message((name, values): (&str, &HeaderValues<'_>), option: &str) -> String {
     /// Hosts and origins are rarely longer.
     const SHOWN: usize = 100;
-    let mut value = String::new();
-    if let Some(bytes) = fields.get(header) {
-        value.extend(String::from_utf8_lossy(bytes).chars().take(SHOWN));
-    }
-    format!("requests with the {header} {value:?} are not served here: the server allows it by `{option}`")
+    let value = String::from_utf8_lossy(values.first.unwrap_or_default());
+    let value: String = value.chars().take(SHOWN).collect();
+    format!("requests with the {name} {value:?} are not served here: the server allows it by `{option}`")
 }
 
 /// Returns whether all values of a header are allowed; `None` if there are none.
-fn all_allowed(fields: &dyn Fields, name: &str, allowed: impl Fn(&str) -> bool) -> Option<bool> {
-    let mut all = None;
-    fields.each(name, &mut |value| {
-        let this = core::str::from_utf8(value).is_ok_and(|value| allowed(value.trim()));
-        all = Some(all.unwrap_or(true) && this);
-    });
-    all
+fn all_allowed(values: &HeaderValues<'_>, allowed: impl Fn(&str) -> bool) -> Option<bool> {
+    let is_allowed = |value| core::str::from_utf8(value).is_ok_and(|value| allowed(value.trim()));
+    values.first.map(|_| values.iter().all(is_allowed))
 }
 
 fn is_local(authority: &str) -> bool {
@@ -123,6 +110,7 @@ fn without_port(authority: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::http::read_headers;
 
     #[test]
     fn local_hosts_include_every_name_of_this_machine() {
@@ -151,7 +139,11 @@ mod tests {
 
     #[test]
     fn origin_has_a_scheme_and_an_authority() {
-        let allow = |origins: &Origins, value: &str| origins.allows(&[("Origin", value)]);
+        let allow_all = |origins: &Origins, headers: &[(&str, &str)]| {
+            let [origin, fetch_site] = read_headers(&headers, ["origin", FETCH_SITE]);
+            origins.allows(&origin, &fetch_site)
+        };
+        let allow = |origins: &Origins, value: &str| allow_all(origins, &[("Origin", value)]);
         assert!(allow(&Origins::Local, "http://localhost:3000"));
         assert!(allow(&Origins::Local, "HTTPS://127.0.0.1"));
         for refused in
@@ -163,20 +155,20 @@ mod tests {
         assert!(allow(&only, "https://App.example"));
         assert!(!allow(&only, "https://app.example:444"));
         assert!(!allow(&only, "http://localhost"));
-        let none: [(&str, &str); 0] = [];
-        assert!(only.allows(&none) && Origins::Local.allows(&none));
-        assert!(!Origins::Local.allows(&[("origin", "http://localhost"), ("origin", "http://evil.example")]));
+        assert!(allow_all(&only, &[]) && allow_all(&Origins::Local, &[]));
+        let two = [("origin", "http://localhost"), ("origin", "http://evil.example")];
+        assert!(!allow_all(&Origins::Local, &two));
     }
 
     #[test]
     fn host_without_port_matches_any_port() {
         let allow = |value: &str| {
             Hosts::Only([String::from("a.example"), String::from("b.example:1")].to_vec())
-                .allows(&[("host", value)])
+                .allows(&HeaderValues { first: Some(value.as_bytes()), ..HeaderValues::default() })
         };
         assert!(allow("a.example") && allow("A.example:99") && allow("b.example:1"));
         assert!(!allow("b.example") && !allow("b.example:2") && !allow("localhost"));
-        let none: [(&str, &str); 0] = [];
+        let none = HeaderValues::default();
         assert!(!Hosts::Local.allows(&none) && Hosts::Any.allows(&none));
     }
 }

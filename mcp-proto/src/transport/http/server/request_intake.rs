@@ -6,48 +6,22 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
-use core::net::IpAddr;
 
 use bytes::Bytes;
 
 use crate::codec::{header as value, media};
-use crate::peer::Principal;
 use crate::peer::server::Eras;
-use crate::quota::{ByteAccount, BytePermit, BytePurpose, OverBudgetError, QuotaOwner};
+use crate::quota::{ByteAccount, BytePermit, BytePurpose};
 use crate::rpc::code;
-use crate::rpc::write::ErrorId;
-use crate::schema::{CallTool, Era, Method};
+use crate::schema::{CallTool, Era, Method, MethodInfo};
 use crate::transport::http::param_headers::ParamHeaders;
-use crate::transport::http::{Fields, header};
+use crate::transport::http::{Fields, HeaderValues, header, read_headers};
 
-use super::head::{AcceptedTypes, RetainedHead, SingleHeader};
-use super::origin;
+use super::head::{AcceptedTypes, RequestHead, RetainedHead, SingleHeader, VersionHeader};
+use super::origin::{FETCH_SITE, rejection_message};
 use super::response::{EVENTS, HttpResponse, JSON};
 use super::route::{RequestRoute, route, route_message};
-use super::{Origins, SessionId, Setup};
-
-/// The head of an HTTP request, borrowed from the adapter.
-#[derive(Clone, Copy)]
-pub struct RequestHead<'a> {
-    /// The HTTP method, such as `POST`.
-    pub method: &'a str,
-    /// The path with the query, as written in the request.
-    pub path: &'a str,
-    /// The headers. They must include `host` in every HTTP version; `:authority` is the same.
-    pub fields: &'a dyn Fields,
-    /// The address of the client, if it has one.
-    ///
-    /// It is that of the connection, or the one reported by [trusted proxies](super::TrustedProxies).
-    pub client: Option<IpAddr>,
-}
-
-impl RequestHead<'_> {
-    /// Returns the quota owner of the request, given the principal verified for it.
-    #[must_use]
-    pub fn owner(&self, principal: Option<&Principal>) -> QuotaOwner {
-        QuotaOwner::from_client(principal, self.client)
-    }
-}
+use super::{SessionId, Setup};
 
 /// A request whose body is still being received.
 ///
@@ -99,14 +73,32 @@ impl RequestIntake {
     /// # Errors
     /// The answer to a refused request; its body need not be read.
     pub fn new(setup: &Setup, head: &RequestHead<'_>) -> Result<Self, HttpResponse> {
-        let (config, fields) = (setup.config(), head.fields);
-        let version = SingleHeader::read_version(fields);
+        let [address @ .., content_type, content_length, accept, session, last_event, version, method, name] =
+            read_headers(
+                head.fields,
+                [
+                    "host",
+                    "origin",
+                    FETCH_SITE,
+                    "content-type",
+                    "content-length",
+                    "accept",
+                    header::SESSION_ID,
+                    header::LAST_EVENT_ID,
+                    header::PROTOCOL_VERSION,
+                    header::METHOD,
+                    header::NAME,
+                ],
+            );
+        let config = setup.config();
+        let version_header = SingleHeader::read_version(&version);
+        let version = version_header.version();
         let refuse = |status: u16, what: &str| {
-            HttpResponse::refusal(status, version.version().error_id(), code::INVALID_REQUEST, what)
+            HttpResponse::refusal(status, version.error_id(), code::INVALID_REQUEST, what)
         };
-        let (place, query) = check_address(setup, head, version.version().error_id())?;
+        let (place, query) = check_address(setup, head.path, &address, version)?;
         let sessions = setup.eras() != Eras::ModernOnly && !config.stateless;
-        let old = sessions && version.version().era() != Some(Era::Modern);
+        let old = sessions && version.era() != Some(Era::Modern);
         //= S3.1 "Single endpoint, POST (25: and GET)"
         let verb = match (head.method, place) {
             ("POST", EndpointKind::Endpoint | EndpointKind::EndpointAndEvents | EndpointKind::Messages) => {
@@ -129,14 +121,13 @@ impl RequestIntake {
                 return Err(refuse(405, "this method has no meaning here").with_header("allow", allowed));
             }
         };
-        if verb == RequestMethod::Post
-            && !fields.get("content-type").is_some_and(|value| media::is_type(value, JSON))
+        if verb == RequestMethod::Post && !content_type.first.is_some_and(|value| media::is_type(value, JSON))
         {
             return Err(refuse(415, "a message is application/json"));
         }
-        let accepts = accepted_types(fields, verb, place)
+        let accepts = accepted_types(&accept, verb, place)
             .ok_or_else(|| refuse(406, "the answer is application/json or text/event-stream"))?;
-        let length = fields.get("content-length").and_then(|length| core::str::from_utf8(length).ok());
+        let length = content_length.first.and_then(|length| core::str::from_utf8(length).ok());
         let limit = config.body_limit();
         if length
             .and_then(|length| length.trim().parse::<u64>().ok())
@@ -146,11 +137,13 @@ impl RequestIntake {
         }
         let kept = RetainedHead {
             accepts,
-            method: SingleHeader::read_method(fields),
-            name: SingleHeader::read_name(fields),
-            session: fields.get(header::SESSION_ID).map(|id| SessionId::parse(id.trim_ascii())),
+            version: version_header,
+            method: SingleHeader::read(&method, |value| {
+                Some(MethodInfo::all().find(|info| info.name.as_bytes() == value)?.name)
+            }),
+            name: SingleHeader::read(&name, |_| None),
+            session: session.first.map(|id| SessionId::parse(id.trim_ascii())),
             params: Vec::new(),
-            version,
         };
         let routed = |route| IntakeTarget::Routed(Box::new(route));
         let target = match (verb, place) {
@@ -165,8 +158,7 @@ impl RequestIntake {
                 routed(RequestRoute::LegacyEvents)
             }
             (RequestMethod::Get, _) => {
-                let last_event =
-                    fields.get(header::LAST_EVENT_ID).map(|id| String::from_utf8_lossy(id).into_owned());
+                let last_event = last_event.first.map(|id| String::from_utf8_lossy(id).into_owned());
                 routed(RequestRoute::Listen { id: kept.session()?, last_event })
             }
             (RequestMethod::Delete, _) => routed(RequestRoute::Delete { id: kept.session()? }),
@@ -193,9 +185,11 @@ impl RequestIntake {
     ///
     /// [`ModernRequest::check`](super::ModernRequest::check) compares them with the arguments.
     pub fn retain_params(&mut self, params: &ParamHeaders, fields: &dyn Fields) {
-        for name in params.names() {
-            fields.each(name, &mut |value| self.head.params.push((String::from(name), value.to_vec())));
-        }
+        fields.each(&mut |name, value| {
+            if let Some(name) = params.names().find(|known| known.eq_ignore_ascii_case(name)) {
+                self.head.params.push((name.into(), value.to_vec()));
+            }
+        });
     }
 
     /// Charges the body to the account of the request's owner until the request is answered.
@@ -222,16 +216,17 @@ impl RequestIntake {
             return Ok(());
         }
         let limit = self.setup.config().body_limit();
-        let id = self.head.version.version().error_id();
-        if self.body.len().saturating_add(bytes.len()) > limit {
-            self.discard();
-            return Err(HttpResponse::refusal(413, id, code::INVALID_REQUEST, too_long_message(limit)));
-        }
-        let grown =
-            self.permit.as_mut().map_or(Ok(()), |permit| permit.try_grow(bytes.len(), BytePurpose::Request));
-        if let Err(OverBudgetError) = grown {
-            self.discard();
-            return Err(HttpResponse::over_budget(id));
+        let is_too_long = self.body.len().saturating_add(bytes.len()) > limit;
+        let permit = self.permit.as_mut().filter(|_| !is_too_long);
+        let grown = permit.map_or(Ok(()), |permit| permit.try_grow(bytes.len(), BytePurpose::Request));
+        if is_too_long || grown.is_err() {
+            (self.body, self.permit) = (RequestBody::Empty, None);
+            let id = self.head.version.version().error_id();
+            return Err(if is_too_long {
+                HttpResponse::refusal(413, id, code::INVALID_REQUEST, too_long_message(limit))
+            } else {
+                HttpResponse::over_budget(id)
+            });
         }
         self.body = match mem::replace(&mut self.body, RequestBody::Empty) {
             RequestBody::Empty => RequestBody::Single(bytes),
@@ -242,11 +237,6 @@ impl RequestIntake {
             }
         };
         Ok(())
-    }
-
-    fn discard(&mut self) {
-        self.body = RequestBody::Empty;
-        self.permit = None;
     }
 
     /// Returns the answer to a request whose body was not complete in time.
@@ -307,13 +297,16 @@ enum EndpointKind {
 ///
 /// The handshake of the channel itself is the adapter's.
 pub(crate) fn check_upgrade(setup: &Setup, head: &RequestHead<'_>) -> Result<(), HttpResponse> {
-    let error_id = SingleHeader::read_version(head.fields).version().error_id();
-    let (place, _) = check_address(setup, head, error_id)?;
+    let [address @ .., version] =
+        read_headers(head.fields, ["host", "origin", FETCH_SITE, header::PROTOCOL_VERSION]);
+    let version = SingleHeader::read_version(&version).version();
+    let (place, _) = check_address(setup, head.path, &address, version)?;
     match (head.method, place) {
         ("GET", EndpointKind::Endpoint | EndpointKind::EndpointAndEvents) => Ok(()),
         _ => {
             let what = "no connection is upgraded here";
-            Err(HttpResponse::refusal(405, error_id, code::INVALID_REQUEST, what).with_header("allow", "GET"))
+            let refusal = HttpResponse::refusal(405, version.error_id(), code::INVALID_REQUEST, what);
+            Err(refusal.with_header("allow", "GET"))
         }
     }
 }
@@ -321,22 +314,24 @@ pub(crate) fn check_upgrade(setup: &Setup, head: &RequestHead<'_>) -> Result<(),
 /// Checks where a request comes from, and which endpoint it is for. Returns also the query.
 fn check_address<'a>(
     setup: &Setup,
-    head: &RequestHead<'a>,
-    error_id: ErrorId<'_>,
+    path: &'a str,
+    [host, origin, fetch_site]: &[HeaderValues<'_>; 3],
+    version: VersionHeader,
 ) -> Result<(EndpointKind, &'a str), HttpResponse> {
-    let (config, fields) = (setup.config(), head.fields);
-    let refuse =
-        |status: u16, what: &str| Err(HttpResponse::refusal(status, error_id, code::INVALID_REQUEST, what));
+    let config = setup.config();
+    let refuse = |status: u16, what: &str| {
+        Err(HttpResponse::refusal(status, version.error_id(), code::INVALID_REQUEST, what))
+    };
     //= S3.2 "Origin present and invalid → 403"
     //= R2 "Origin check"
-    if !config.origins.allows(fields) {
-        let header = Origins::rejected_header(fields);
-        return refuse(403, &origin::rejection_message(header, fields, "HttpServerConfig::origins"));
+    if !config.origins.allows(origin, fetch_site) {
+        let rejected = if origin.first.is_some() { ("origin", origin) } else { (FETCH_SITE, fetch_site) };
+        return refuse(403, &rejection_message(rejected, "HttpServerConfig::origins"));
     }
-    if !config.hosts.allows(fields) {
-        return refuse(403, &origin::rejection_message("host", fields, "HttpServerConfig::hosts"));
+    if !config.hosts.allows(host) {
+        return refuse(403, &rejection_message(("host", host), "HttpServerConfig::hosts"));
     }
-    let (path, query) = head.path.split_once('?').unwrap_or((head.path, ""));
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
     match endpoint_kind(setup, path) {
         Some(place) => Ok((place, query)),
         None => refuse(404, "there is nothing at this path"),
@@ -368,13 +363,14 @@ pub(super) const SESSION_QUERY: &str = "session=";
 /// The `Accept` header that the specification shows.
 const JSON_OR_EVENTS: &str = "application/json, text/event-stream";
 
-fn accepted_types(fields: &dyn Fields, verb: RequestMethod, place: EndpointKind) -> Option<AcceptedTypes> {
-    // Usually there is only one `accept` header; it needs no allocation.
-    let (mut others, mut last) = (Vec::new(), None);
-    fields.each("accept", &mut |value| others.extend(last.replace(value)));
+fn accepted_types(
+    accept: &HeaderValues<'_>,
+    verb: RequestMethod,
+    place: EndpointKind,
+) -> Option<AcceptedTypes> {
     // What most clients send needs no parsing.
-    let is_usual = others.is_empty() && last == Some(JSON_OR_EVENTS.as_bytes());
-    let accepts = |full| is_usual || media::accepts(others.iter().copied().chain(last), full);
+    let is_usual = accept.others.is_empty() && accept.first == Some(JSON_OR_EVENTS.as_bytes());
+    let accepts = |full| is_usual || media::accepts(accept.iter(), full);
     match (verb, accepts(JSON), accepts(EVENTS)) {
         // The answer to DELETE has no body.
         (RequestMethod::Delete, _, _) => Some(AcceptedTypes::Either),

@@ -13,8 +13,7 @@ use crate::peer::Denial;
 use crate::rpc::{EnvelopeKind, ErrorId, ErrorObject, Id, Malformed, code, write};
 use crate::transport::http::header;
 
-use super::head::unknown_request_id;
-use super::request_intake::RequestHead;
+use super::head::RequestHead;
 use crate::quota::OverBudgetError;
 
 /// The headers of an HTTP response.
@@ -157,10 +156,10 @@ impl HttpResponse {
     /// Returns the refusal of a request, before its body is read, whose owner exceeds its rate. There is room again after
     /// `wait`, which `Retry-After` repeats in seconds.
     pub fn too_many_requests(head: &RequestHead<'_>, wait: Duration) -> Self {
-        let id = unknown_request_id(head.fields);
         let seconds = wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0)).max(1);
         let what = format!("too many requests: try again in {seconds} s");
-        Self::refusal(429, id, code::INTERNAL_ERROR, what).with_header("retry-after", format!("{seconds}"))
+        Self::refusal(429, head.error_id(), code::INTERNAL_ERROR, what)
+            .with_header("retry-after", format!("{seconds}"))
     }
 
     /// Returns the answer to a malformed message. `unnamed` is the id of an error whose request could not be read.

@@ -128,7 +128,7 @@ fn drain(client: &mut HttpClient) {
 fn receive_headers(headers: Headers) -> Work {
     let (mut client, exchange) = client();
     Box::new(move || {
-        client.handle_head(NOW, exchange, 401, &Shown(&headers));
+        client.handle_head(NOW, exchange, 401, &headers);
         client.handle_end(NOW, exchange, ExchangeEnd::Complete);
         drain(&mut client);
     })
@@ -157,7 +157,7 @@ fn receive_request(mut headers: Headers, body: String, size: usize) -> Work {
     headers.push(("host".into(), "localhost".into()));
     let body = Bytes::from(body);
     Box::new(move || {
-        let head = RequestHead { method: "POST", path: "/mcp", fields: &Shown(&headers), client: None };
+        let head = RequestHead { method: "POST", path: "/mcp", fields: &headers, client: None };
         let Ok(mut intake) = RequestIntake::new(&setup, &head) else { return };
         for at in (0..body.len()).step_by(size) {
             drop(intake.handle_body(body.slice(at..body.len().min(at + size))));
@@ -168,13 +168,4 @@ fn receive_request(mut headers: Headers, body: String, size: usize) -> Work {
 
 fn schema(schema: String) -> Work {
     Box::new(move || drop(black_box(ParamHeaders::from_schema(&schema))))
-}
-
-/// Headers in a form that implements `Fields`.
-struct Shown<'a>(&'a [(String, String)]);
-
-impl mcp_proto::transport::http::Fields for Shown<'_> {
-    fn each<'a>(&'a self, name: &str, show: &mut dyn FnMut(&'a [u8])) {
-        self.0.each(name, show);
-    }
 }

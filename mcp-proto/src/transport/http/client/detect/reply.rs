@@ -6,7 +6,7 @@ use core::time::Duration;
 use crate::peer::TransportError;
 use crate::peer::client::ConnectError;
 use crate::rpc::{ErrorObject, Raw, code};
-use crate::transport::http::client::status::http_error;
+use crate::transport::http::client::head::http_error;
 
 /// The outcome of an exchange of detection.
 #[derive(Debug)]

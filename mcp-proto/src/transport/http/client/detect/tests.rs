@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use alloc::{format, vec};
 use core::time::Duration;
 
-use super::super::status::http_error;
+use super::super::head::http_error;
 use super::{Backoff, HttpDetectAction, HttpEraDetection, Reply};
 use crate::Instant;
 use crate::peer::Strictness;
