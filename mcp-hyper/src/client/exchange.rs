@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::OptionFuture;
 use http::{HeaderMap, HeaderName, Request, StatusCode};
 use hyper::body::{Body as _, Incoming};
 use hyper::rt::Sleep;
@@ -123,16 +124,14 @@ impl Task {
         connection: Connection,
         settled: Option<Pin<Box<dyn Sleep>>>,
     ) -> Self {
-        let sent = async move |connection| match connection {
-            Connection::Http1(connection) => send_http1(exchange, request, target, connection).await,
-            Connection::Http2(connection) => send_http2(exchange, request, target, connection).await,
-        };
-        match settled {
-            Some(settled) => Self::new(async move {
-                settled.await;
-                sent(connection).await
-            }),
-            None => Self::new(sent(connection)),
+        // Not one future around both: it would hold the request twice, and it is moved as a whole.
+        match connection {
+            Connection::Http1(connection) => {
+                Self::new(send_http1(exchange, request, target, connection, settled))
+            }
+            Connection::Http2(connection) => {
+                Self::new(send_http2(exchange, request, target, connection, settled))
+            }
         }
     }
 }
@@ -153,7 +152,9 @@ async fn send_http1(
     mut request: Request<BufferedBody>,
     target: Target,
     mut connection: Http1,
+    settled: Option<Pin<Box<dyn Sleep>>>,
 ) -> TaskOutcome {
+    OptionFuture::from(settled).await;
     let on = if connection.used { ConnectionUse::Reused } else { ConnectionUse::New };
     connection.set_target(&mut request, &target);
     if let Err(error) = connection.sender.ready().await {
@@ -177,7 +178,9 @@ async fn send_http2(
     request: Request<BufferedBody>,
     target: Target,
     mut connection: Http2,
+    settled: Option<Pin<Box<dyn Sleep>>>,
 ) -> TaskOutcome {
+    OptionFuture::from(settled).await;
     match connection.send(request, &target).await {
         Ok(response) => {
             let (head, body) = response.into_parts();

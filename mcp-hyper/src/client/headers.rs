@@ -32,7 +32,7 @@ pub(super) const USER_AGENT: HeaderValue =
 
 /// Converts a name of the protocol; `None` if it is not valid in HTTP. Returns also whether the value must not be shown.
 pub(super) fn header_name(name: &str) -> Option<(HeaderName, bool)> {
-    if let Some(public) = PUBLIC.iter().find(|public| *public == name) {
+    if let Some(public) = PUBLIC.iter().find(|public| public.as_str() == name) {
         return Some((public.clone(), false));
     }
     let name = HeaderName::try_from(name).ok()?;
