@@ -1,4 +1,5 @@
-//! Lenient readers for answers to the probe and to `initialize`: a malformed field is ignored, the others count.
+//! Lenient readers for answers to the probe and to `initialize`, for which a malformed field is ignored and the others
+//! count; and handshakes that the transport runs.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -8,56 +9,14 @@ use alloc::vec::Vec;
 
 use serde_json::value::RawValue;
 
-use crate::rpc::{ErrorObject, Raw, code, decode_member, read_members};
+use crate::Instant;
+use crate::peer::Outbox;
+use crate::rpc::{Raw, decode_member, read_members};
 use crate::schema::{
     ClientCapabilities, Era, Implementation, Json, Revision, ServerCapabilities, ServerCapability, meta,
 };
 
-use super::{ConnectError, ConnectStep, EraPolicy};
-use crate::peer::Leniency;
-
-/// The members of an answer that are read, by the names of either era.
-struct Fields<'a> {
-    result_type: Option<&'a str>,
-    supported_versions: Option<&'a str>,
-    protocol_version: Option<&'a str>,
-    capabilities: Option<&'a str>,
-    server_info: Option<&'a str>,
-    instructions: Option<&'a str>,
-    meta: Option<&'a str>,
-}
-
-impl<'a> Fields<'a> {
-    fn read(raw: &'a Raw) -> Option<Self> {
-        const NAMES: [&str; 7] = [
-            "resultType",
-            "supportedVersions",
-            "protocolVersion",
-            "capabilities",
-            "serverInfo",
-            "instructions",
-            "_meta",
-        ];
-        let [
-            result_type,
-            supported_versions,
-            protocol_version,
-            capabilities,
-            server_info,
-            instructions,
-            meta,
-        ] = read_members(raw.as_str(), NAMES).ok()?;
-        Some(Self {
-            result_type,
-            supported_versions,
-            protocol_version,
-            capabilities,
-            server_info,
-            instructions,
-            meta,
-        })
-    }
-}
+use super::{Client, CloseReason, ConnectError, ConnectProgress, KnownEra, Phase, State};
 
 /// A server's self-description.
 #[derive(Debug, Default)]
@@ -68,15 +27,15 @@ pub(crate) struct ServerDescription {
 }
 
 impl ServerDescription {
-    fn read(fields: &Fields<'_>) -> Self {
-        let nested = fields.meta.and_then(|meta| read_members(meta, [meta::SERVER_INFO]).ok());
-        Self {
-            implementation: nested
-                .and_then(|[info]| decode_member(info))
-                .or_else(|| decode_member(fields.server_info)),
-            capabilities: decode_member(fields.capabilities),
-            instructions: decode_member(fields.instructions),
-        }
+    fn read(result: &Raw) -> Option<Box<Self>> {
+        let names = ["_meta", "serverInfo", "capabilities", "instructions"];
+        let [meta, info, capabilities, instructions] = read_members(result.as_str(), names).ok()?;
+        let nested = meta.and_then(|meta| read_members(meta, [meta::SERVER_INFO]).ok());
+        Some(Box::new(Self {
+            implementation: nested.and_then(|[info]| decode_member(info)).or_else(|| decode_member(info)),
+            capabilities: decode_member(capabilities),
+            instructions: decode_member(instructions),
+        }))
     }
 }
 
@@ -99,10 +58,10 @@ pub struct ServerInfo {
 
 impl ServerInfo {
     /// The server as it describes itself, if it does.
-    pub(crate) fn new(era: Era, revision: Revision, server: Option<Box<ServerDescription>>) -> Self {
+    pub(super) fn new(revision: Revision, server: Option<Box<ServerDescription>>) -> Self {
         let server = server.map_or_else(ServerDescription::default, |server| *server);
         let ServerDescription { implementation, capabilities, instructions } = server;
-        Self { era, revision, implementation, capabilities, instructions }
+        Self { era: revision.era(), revision, implementation, capabilities, instructions }
     }
 
     /// Whether the server declares this capability; `true` while its capabilities are unknown.
@@ -111,70 +70,22 @@ impl ServerInfo {
     }
 }
 
-/// A valid answer to the probe.
-#[derive(Debug)]
-pub(crate) struct DiscoverAnswer {
-    pub(crate) versions: Vec<String>,
-    pub(crate) server: Box<ServerDescription>,
-}
-
-/// Reads a `DiscoverResult`: an object with an array of versions, whose result type is absent or `complete`.
-pub(crate) fn read_discover(result: &Raw) -> Option<DiscoverAnswer> {
-    let fields = Fields::read(result)?;
-    if fields.result_type.is_some()
-        && decode_member::<String>(fields.result_type).as_deref() != Some("complete")
-    {
+/// Reads the versions and the description in a `DiscoverResult`: an object with an array of versions, whose result type
+/// is absent or `complete`.
+pub(crate) fn read_discover(result: &Raw) -> Option<(Vec<String>, Box<ServerDescription>)> {
+    let [kind, versions] = read_members(result.as_str(), ["resultType", "supportedVersions"]).ok()?;
+    if kind.is_some() && decode_member::<String>(kind).as_deref() != Some("complete") {
         return None;
     }
-    let versions: Vec<&RawValue> = decode_member(fields.supported_versions)?;
+    let versions: Vec<&RawValue> = decode_member(versions)?;
     let versions = versions.into_iter().filter_map(|version| decode_member(Some(version.get()))).collect();
-    Some(DiscoverAnswer { versions, server: Box::new(ServerDescription::read(&fields)) })
+    Some((versions, ServerDescription::read(result)?))
 }
 
-/// A valid answer to `initialize`.
-#[derive(Debug)]
-pub(crate) struct InitializeAnswer {
-    pub(crate) version: String,
-    pub(crate) server: Box<ServerDescription>,
-}
-
-/// Reads an `InitializeResult`: an object with a string `protocolVersion`.
-pub(crate) fn read_initialize(result: &Raw) -> Option<InitializeAnswer> {
-    let fields = Fields::read(result)?;
-    let version = decode_member(fields.protocol_version)?;
-    Some(InitializeAnswer { version, server: Box::new(ServerDescription::read(&fields)) })
-}
-
-/// The revision of the connection after `initialize` was answered with `version`, and the deviation that this tolerates.
-/// An unknown version is read, if that is `tolerated`, as the newest known legacy revision that is not later.
-///
-/// # Errors
-/// If the client does not speak that version.
-pub(crate) fn initialized_revision(
-    policy: EraPolicy,
-    tolerated: bool,
-    version: String,
-) -> Result<(Revision, Option<Leniency>), ConnectError> {
-    match Revision::parse(&version) {
-        Some(revision) if policy.versions().any(|allowed| allowed == revision) => Ok((revision, None)),
-        None if tolerated => {
-            // Dates of this form are ordered as texts are; nothing is known about any other text.
-            let earlier = |known: &&Revision| is_date(&version) && known.as_str() <= version.as_str();
-            let used = Revision::LEGACY.iter().find(earlier).copied().unwrap_or(Revision::OLDEST);
-            Ok((used, Some(Leniency::UnknownVersion { answered: excerpt(&version), used })))
-        }
-        //= C2.13 "unsupported version → disconnect"
-        _ => Err(no_common_version(policy, [version].into())),
-    }
-}
-
-/// Whether a text has the form `2025-11-25`.
-fn is_date(text: &str) -> bool {
-    text.len() == 10
-        && text.bytes().enumerate().all(|(at, byte)| match at {
-            4 | 7 => byte == b'-',
-            _ => byte.is_ascii_digit(),
-        })
+/// Reads the version and the description in an `InitializeResult`: an object with a string `protocolVersion`.
+pub(crate) fn read_initialize(result: &Raw) -> Option<(String, Box<ServerDescription>)> {
+    let [version] = read_members(result.as_str(), ["protocolVersion"]).ok()?;
+    Some((decode_member(version)?, ServerDescription::read(result)?))
 }
 
 /// The versions that an unsupported-version error offers; `None` if it has no readable list.
@@ -186,43 +97,12 @@ pub(crate) fn offered_versions(data: Option<&Raw>) -> Option<Vec<String>> {
     decode_member(supported)
 }
 
-/// The version to continue with after the era probe at `asked` was answered with an error about versions or
-/// capabilities: the handshake at a legacy version, another probe at a modern one. A probe is `repeated` at the same
-/// version only once.
-///
-/// # Errors
-/// If client and server cannot work together.
-pub(crate) fn version_after_probe_error(
-    policy: EraPolicy,
-    capabilities: &ClientCapabilities,
-    (asked, repeated): (Revision, bool),
-    error: &ErrorObject,
-) -> Result<Revision, ConnectError> {
-    let refused = || ConnectError::Refused { during: ConnectStep::Probe.as_str(), error: error.clone() };
-    if error.code == code::MISSING_REQUIRED_CLIENT_CAPABILITY {
-        return match required_capabilities(error.data.as_ref()) {
-            Some((names, _)) if !repeated && declares_all(capabilities, &names) => Ok(asked),
-            Some((_, required)) => Err(ConnectError::MissingCapabilities { required }),
-            None => Err(refused()),
-        };
-    }
-    let versions = offered_versions(error.data.as_ref()).ok_or_else(refused)?;
-    if versions.iter().any(|version| version == asked.as_str()) {
-        return if repeated { Err(refused()) } else { Ok(asked) };
-    }
-    policy.choose_version(&versions).ok_or_else(|| no_common_version(policy, versions))
-}
-
-pub(crate) fn no_common_version(policy: EraPolicy, theirs: Vec<String>) -> ConnectError {
-    ConnectError::NoCommonVersion { ours: policy.versions().map(Revision::as_str).collect(), theirs }
-}
-
 /// The legacy version to offer after `initialize` at `asked` was rejected with an error whose data lists the versions
 /// that the server supports: the newest that both sides know. `None` if there is no such list, or that is `asked`
 /// itself.
 ///
 /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#error-handling>
-pub(crate) fn alternative_version(data: Option<&Raw>, asked: Revision) -> Option<Revision> {
+pub(super) fn alternative_version(data: Option<&Raw>, asked: Revision) -> Option<Revision> {
     let [supported, alias] = read_members(data?.as_str(), ["supported", "supportedVersions"]).ok()?;
     let supported: Vec<String> = decode_member(supported.or(alias))?;
     let newest =
@@ -231,7 +111,7 @@ pub(crate) fn alternative_version(data: Option<&Raw>, asked: Revision) -> Option
 }
 
 /// The capabilities that a missing-capability error requires, as the names of its top-level entries and as text.
-fn required_capabilities(data: Option<&Raw>) -> Option<(Vec<String>, String)> {
+pub(super) fn required_capabilities(data: Option<&Raw>) -> Option<(Vec<String>, String)> {
     //= C1.11 "MissingRequiredClientCapability (`data.requiredCapabilities`)"
     let [required] = read_members(data?.as_str(), ["requiredCapabilities"]).ok()?;
     let map: BTreeMap<String, &RawValue> = decode_member(required)?;
@@ -239,7 +119,7 @@ fn required_capabilities(data: Option<&Raw>) -> Option<(Vec<String>, String)> {
 }
 
 /// Whether capabilities include all of these top-level entries.
-fn declares_all(capabilities: &ClientCapabilities, names: &[String]) -> bool {
+pub(super) fn declares_all(capabilities: &ClientCapabilities, names: &[String]) -> bool {
     let declared = Json::encode(capabilities).ok();
     let map = declared.and_then(|json| json.decode::<BTreeMap<String, Json>>().ok());
     map.is_some_and(|map| names.iter().all(|name| map.contains_key(name)))
@@ -251,5 +131,72 @@ pub(super) fn excerpt(text: &str) -> String {
     match text.char_indices().nth(MOST) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text.to_string(),
+    }
+}
+
+/// Handshakes that the transport runs.
+///
+/// Over HTTP detection needs statuses, redirects and sessions, which the peer does not know. The peer writes the
+/// requests of the handshake and reports its progress; requests of the application wait until
+/// [`finish_detection`](Client::finish_detection).
+impl Client {
+    /// Starts a detection that the transport runs.
+    pub(crate) fn begin_detection(&mut self) {
+        if matches!(self.connection.phase(), Phase::Disconnected) {
+            self.connection.clear_actions();
+            self.connection.enter(Phase::Detecting);
+            self.connection.set_state(State::Connected, &mut self.events);
+        }
+    }
+
+    /// Finishes detection: the server is known, and queued requests are sent.
+    pub(crate) fn finish_detection(
+        &mut self,
+        now: Instant,
+        server: ServerInfo,
+        known_era: KnownEra,
+        out: &mut dyn Outbox,
+    ) {
+        if matches!(self.connection.phase(), Phase::Detecting) {
+            self.start(now, server, known_era, out);
+        }
+    }
+
+    /// Restarts detection because the server has lost the session, or proved to be of the other era: new requests wait
+    /// until [`finish_detection`](Self::finish_detection), and those in flight stay in flight.
+    ///
+    /// Withdraws the server's own requests, which end with its session. Returns whether detection runs again: it does
+    /// not for a client that is closing.
+    pub(crate) fn restart_detection(&mut self) -> bool {
+        if !matches!(self.connection.phase(), Phase::Ready) {
+            return false;
+        }
+        self.connection.enter(Phase::Detecting);
+        self.pings.stop();
+        self.withdraw_all();
+        self.interrupt_watches();
+        self.connection.set_state(State::Connected, &mut self.events);
+        true
+    }
+
+    /// Reports the progress of detection.
+    pub(crate) fn set_connect_progress(&mut self, progress: Option<ConnectProgress>) {
+        if let (Phase::Detecting, Some(progress)) = (self.connection.phase(), progress) {
+            self.connection.report_progress(progress, &mut self.events);
+        }
+    }
+
+    /// Detection failed: closes the connection.
+    pub(crate) fn fail_detection(&mut self, error: ConnectError) {
+        if !self.is_closed() {
+            self.fail_connect(error);
+        }
+    }
+
+    /// Closes a connection that the transport has lost.
+    pub(crate) fn close_lost(&mut self, closed: CloseReason) {
+        if !self.is_closed() {
+            self.finish(closed);
+        }
     }
 }

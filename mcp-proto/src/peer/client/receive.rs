@@ -20,14 +20,14 @@ use crate::schema::{
     SetLoggingLevel, SetLoggingLevelParams, tasks::GetTask,
 };
 
-use super::detect::{DetectAction, HandshakeRequest};
+use super::era::DetectAction;
 use super::meta::protocol_meta;
 use super::params::{bytes_of, decode};
 use super::parked::ServerRequest;
 use super::watch::NotificationScope;
 use super::{
-    Client, CloseReason, ConnectError, Diagnostic, Event, KnownEra, LinkAction, Phase, ServerInfo, State,
-    handshake,
+    Client, CloseReason, ConnectError, ConnectStep, Diagnostic, Event, KnownEra, LinkAction, Phase,
+    ServerInfo, State, handshake,
 };
 
 impl Client {
@@ -190,7 +190,7 @@ impl Client {
         let wire = malformed.recovered.id.as_ref().and_then(|id| self.config.strictness.number_of(id));
         let (Some(wire), true) = (wire, malformed.may_be_answer()) else { return false };
         if matches!(self.connection.phase(), Phase::Detecting)
-            && let Some(request) = self.detect.requests.get(wire)
+            && let Some(request) = self.detect.request_sent_as(wire)
         {
             let unreadable = Raw::new("null").map_err(|error| ErrorObject::new(0, error.to_string()));
             let act = self.detect.handle_answer(now, request, unreadable);
@@ -220,7 +220,7 @@ impl Client {
         if self.outbound.is_ours(wire) {
             self.note_number_as_string(&id);
         }
-        if let Some(request) = self.detect.requests.remove(wire) {
+        if let Some(request) = self.detect.take_request(wire) {
             return self.handle_handshake_answer(now, request, response.outcome, out);
         }
         if self.pings.take_answer(wire) {
@@ -248,18 +248,18 @@ impl Client {
     fn handle_handshake_answer(
         &mut self,
         now: Instant,
-        request: HandshakeRequest,
+        request: ConnectStep,
         answer: Result<Raw, ErrorObject>,
         out: &mut dyn Outbox,
     ) {
-        if matches!(self.connection.phase(), Phase::Detecting) || request == HandshakeRequest::Initialize {
+        if matches!(self.connection.phase(), Phase::Detecting) || request == ConnectStep::Initialize {
             let act = self.detect.handle_answer(now, request, answer);
             return self.perform_detect(now, act, out);
         }
         // The server answered both: this connection stays legacy, and the next one starts modern.
-        let Some(discovered) = answer.ok().as_ref().and_then(handshake::read_discover) else { return };
+        let Some((versions, _)) = answer.ok().as_ref().and_then(handshake::read_discover) else { return };
         if let (Some(version), Some(verdict)) =
-            (self.config.era_policy.choose_version(&discovered.versions), &mut self.known_era)
+            (self.config.era_policy.choose_version(&versions), &mut self.known_era)
         {
             verdict.era = version.era();
             verdict.version = version;
@@ -377,23 +377,20 @@ impl Client {
     // --- Detection ---
 
     pub(super) fn perform_detect(&mut self, now: Instant, act: DetectAction, out: &mut dyn Outbox) {
-        if self.detect.take_known_era_wrong() {
-            self.report(Diagnostic::KnownEraWrong);
-        }
-        if let Some(leniency) = self.detect.take_leniency() {
-            self.report(Diagnostic::Tolerated(leniency));
+        for diagnostic in self.detect.era.take_diagnostics() {
+            self.report(diagnostic);
         }
         match act {
             DetectAction::Wait => {}
             DetectAction::Probe(version) => {
                 let number = self.probe(version, out);
-                self.detect.requests.note_sent(HandshakeRequest::Probe, number);
+                self.detect.note_sent(ConnectStep::Probe, number);
             }
             DetectAction::Initialize(version) => {
                 let number = self.initialize(version, out);
-                self.detect.requests.note_sent(HandshakeRequest::Initialize, number);
+                self.detect.note_sent(ConnectStep::Initialize, number);
             }
-            DetectAction::Reopen => {
+            DetectAction::Open => {
                 self.parked.clear_early();
                 self.connection.enter(Phase::Connecting);
                 self.connection.set_state(State::Disconnected, &mut self.events);

@@ -244,7 +244,7 @@ impl Client {
         if matches!(self.connection.phase(), Phase::Ending { .. }) {
             return Ok(());
         }
-        self.detect.requests.note_reply_written();
+        self.detect.note_reply_written();
         match batch {
             None => {
                 write(out.buffer())?;

@@ -582,6 +582,81 @@ fn client_drops_a_wrong_known_era_and_detects_once() {
     assert!(s.take_events().into_iter().any(|e| matches!(e, Event::Diagnostic(Diagnostic::KnownEraWrong))));
 }
 
+/// A0.9, C2.5: a modern error refutes a known legacy era, on streams as over HTTP.
+#[test]
+fn modern_error_drops_a_known_legacy_era_and_sends_the_probe() {
+    for (code, supported) in [(-32022, MODERN), (-32022, LEGACY), (-32021, MODERN), (-32020, MODERN)] {
+        let mut remembered = config();
+        remembered.known_era =
+            Some(KnownEra { era: Era::Legacy, version: Revision::V2025_06_18, probe_breaks_server: false });
+        let mut s = ClientHarness::open(remembered);
+        let id = s.expect("initialize");
+        s.answer_error(&id, code, Some(json!({"supported": [supported]})));
+        let id = s.expect("server/discover");
+        assert!(is_known_era_wrong(&mut s), "{code}");
+        s.answer(&id, discover_result());
+        assert_eq!(s.client.peer().server().unwrap().era, Era::Modern);
+        assert!(s.client.peer().server().unwrap().capabilities.is_some());
+    }
+}
+
+/// A0.9
+#[test]
+fn legacy_server_that_is_known_to_be_modern_is_reported() {
+    let mut remembered = config();
+    remembered.known_era =
+        Some(KnownEra { era: Era::Modern, version: Revision::V2026_07_28, probe_breaks_server: false });
+    let mut s = ClientHarness::open(remembered);
+    let id = s.expect("server/discover");
+    s.answer_error(&id, -32601, None);
+    let id = s.expect("initialize");
+    s.answer(&id, initialize_result(LEGACY));
+    assert_eq!(s.client.peer().known_era().unwrap().era, Era::Legacy);
+    assert!(is_known_era_wrong(&mut s));
+}
+
+fn is_known_era_wrong(s: &mut ClientHarness) -> bool {
+    s.take_events().iter().any(|event| matches!(event, Event::Diagnostic(Diagnostic::KnownEraWrong)))
+}
+
+/// A0.3: a second list contradicts the first, and another process would answer the same.
+#[test]
+fn client_does_not_follow_a_second_list_of_versions() {
+    for code in [-32022, -32601] {
+        let mut s = ClientHarness::open(reopening());
+        let id = s.expect("server/discover");
+        s.answer_error(&id, code, Some(json!({"supported": ["2025-06-18"]})));
+        let id = s.expect("initialize");
+        let id = if code == -32601 {
+            s.answer_error(&id, -32022, Some(json!({"supported": ["2025-06-18"]})));
+            s.expect("initialize")
+        } else {
+            id
+        };
+        s.answer_error(&id, -32022, Some(json!({"supported": ["2025-03-26"]})));
+        s.expect_silence();
+        assert!(matches!(s.connect_error(), ConnectError::Refused { .. }), "{code}");
+    }
+}
+
+/// C1.11, C2.5: only modern servers know these errors, whichever request they answer.
+#[test]
+fn modern_error_to_the_handshake_does_not_restart_the_server() {
+    for code in [-32020, -32021] {
+        let mut s = ClientHarness::open(reopening());
+        let id = s.expect("server/discover");
+        s.answer_error(&id, -32601, None);
+        let id = s.expect("initialize");
+        s.answer_error(&id, code, None);
+        s.expect_silence();
+        if code == -32020 {
+            assert_eq!(s.client.peer().server().unwrap().era, Era::Modern);
+        } else {
+            assert!(matches!(s.connect_error(), ConnectError::Refused { .. }));
+        }
+    }
+}
+
 /// A modern server that starts slowly is not spoken to in legacy if it is known to be modern.
 #[test]
 fn client_that_knows_a_modern_server_waits_longer_for_the_probe() {

@@ -372,7 +372,7 @@ impl HttpClient {
             code::HEADER_MISMATCH
             | code::UNSUPPORTED_PROTOCOL_VERSION
             | code::MISSING_REQUIRED_CLIENT_CAPABILITY => {
-                self.detection.set_era_proven(true);
+                self.detection.is_era_proven = true;
                 false
             }
             _ => {

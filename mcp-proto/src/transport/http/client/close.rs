@@ -62,7 +62,7 @@ impl HttpClient {
         self.calls.clear();
         self.session.end();
         self.tools.end_relisting();
-        self.handshakes.take_exchanges();
+        self.handshakes.clear();
         self.timers.clear_all();
         self.outbox.clear();
     }

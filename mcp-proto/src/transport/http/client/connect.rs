@@ -3,36 +3,40 @@
 use alloc::string::String;
 
 use crate::Instant;
-use crate::peer::client::{Diagnostic, KnownEra, ServerInfo};
+use crate::peer::client::era::DetectAction;
+use crate::peer::client::{ConnectStep, KnownEra, ServerInfo};
 use crate::peer::{LostReason, Outcome, TransportError};
 use crate::schema::{Discover, Era, Method, Revision};
-use crate::transport::http::Verb;
+use crate::transport::http::{ExchangeId, Verb};
 
-use super::detect::{HttpDetectAction, Reply};
 use super::exchange::ExchangeKind;
 use super::request::EncodedRequest;
 use super::response::ExchangeOutcome;
 use super::{HttpClient, request};
 
+/// A request of detection in progress.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Handshake {
+    pub(super) exchange: ExchangeId,
+    pub(super) wire_id: i64,
+}
+
 impl HttpClient {
     /// Carries out an action of era detection.
-    pub(super) fn perform_detection(&mut self, now: Instant, act: HttpDetectAction) {
-        if self.detection.take_known_era_dropped() {
-            self.peer.report(Diagnostic::KnownEraWrong);
-        }
-        if let Some(leniency) = self.detection.take_leniency() {
-            self.peer.report(Diagnostic::Tolerated(leniency));
+    pub(super) fn perform_detection(&mut self, now: Instant, act: DetectAction) {
+        for diagnostic in self.detection.era.take_diagnostics() {
+            self.peer.report(diagnostic);
         }
         match act {
-            HttpDetectAction::Wait => {}
-            HttpDetectAction::Probe(version) => self.send_probe(version),
-            HttpDetectAction::Initialize(version) => self.send_initialize(version),
-            HttpDetectAction::OpenEventStream => {
+            DetectAction::Wait => {}
+            DetectAction::Probe(version) => self.send_probe(version),
+            DetectAction::Initialize(version) => self.send_initialize(version),
+            DetectAction::Open => {
                 self.abandon_handshake();
                 self.open_events(now);
             }
-            HttpDetectAction::Finish { server, verdict } => self.finish_detection(now, *server, verdict),
-            HttpDetectAction::Fail(error) => {
+            DetectAction::Finish { server, known_era } => self.finish_detection(now, *server, known_era),
+            DetectAction::Fail(error) => {
                 self.abandon_handshake();
                 if !self.reopen_events(now, &error) {
                     self.peer.fail_detection(error);
@@ -56,7 +60,7 @@ impl HttpClient {
         let headers = request::modern_headers(Discover::NAME.into(), revision);
         let purpose = ExchangeKind::Probe { wire, body: body.clone(), revision };
         let exchange = self.begin_exchange(purpose, Verb::Post, self.url.clone(), headers, body);
-        self.handshakes.push(exchange, wire);
+        self.handshakes.push(Handshake { exchange, wire_id: wire });
     }
 
     fn send_initialize(&mut self, version: Revision) {
@@ -70,7 +74,7 @@ impl HttpClient {
         let purpose = ExchangeKind::Initialize { wire, body: body.clone() };
         let url = self.post_url();
         let exchange = self.begin_exchange(purpose, Verb::Post, url, request::sessionless_headers(), body);
-        self.handshakes.push(exchange, wire);
+        self.handshakes.push(Handshake { exchange, wire_id: wire });
     }
 
     /// Returns the request of detection's last step.
@@ -81,20 +85,20 @@ impl HttpClient {
 
     /// Aborts all requests of detection.
     fn abandon_handshake(&mut self) {
-        for exchange in self.handshakes.take_exchanges() {
-            self.abort_exchange(exchange);
+        for request in core::mem::take(&mut self.handshakes) {
+            self.abort_exchange(request.exchange);
         }
     }
 
-    fn finish_detection(&mut self, now: Instant, server: ServerInfo, verdict: KnownEra) {
+    fn finish_detection(&mut self, now: Instant, server: ServerInfo, known_era: KnownEra) {
         let era = server.era;
         self.abandon_handshake();
         // A discovery result proves that the server is modern; a remembered era does not, since the server may have
         // changed.
-        self.detection.set_era_proven(era == Era::Legacy || server.capabilities.is_some());
+        self.detection.is_era_proven = era == Era::Legacy || server.capabilities.is_some();
         self.fail_other_era_calls(now, era);
         self.session.begin(era);
-        self.peer.finish_detection(now, server, verdict, &mut self.outbox);
+        self.peer.finish_detection(now, server, known_era, &mut self.outbox);
     }
 
     /// Fails requests that were refused with the last session and encoded for the other era.
@@ -110,8 +114,8 @@ impl HttpClient {
 
     /// Restarts detection if a modern server, known only from memory, answered in another era's way.
     pub(super) fn redetect_era(&mut self, now: Instant) {
-        if !self.detection.is_era_proven() && self.peer.restart_detection() {
-            self.detection.set_era_proven(true);
+        if !self.detection.is_era_proven && self.peer.restart_detection() {
+            self.detection.is_era_proven = true;
             self.session.close_gate();
             let act = self.detection.redetect(now);
             self.perform_detection(now, act);
@@ -129,14 +133,9 @@ impl HttpClient {
     ) {
         match purpose {
             ExchangeKind::Probe { wire, .. } => {
-                self.handshakes.remove(wire);
-                self.resume_detection(now);
-                let act = self.detection.handle_probe(now, to_reply(ended));
-                self.perform_detection(now, act);
+                self.resolve_handshake(now, wire, ConnectStep::Probe, ended);
             }
             ExchangeKind::Initialize { wire, .. } => {
-                self.handshakes.remove(wire);
-                self.resume_detection(now);
                 let found = matches!(
                     ended,
                     ExchangeOutcome::Answer {
@@ -147,8 +146,7 @@ impl HttpClient {
                 );
                 //= C4.18 "Store `MCP-Session-Id` from InitializeResult"
                 self.session.set_id(session.filter(|_| found && self.legacy_sse.is_none()));
-                let act = self.detection.handle_initialize(now, to_reply(ended));
-                self.perform_detection(now, act);
+                self.resolve_handshake(now, wire, ConnectStep::Initialize, ended);
             }
             ExchangeKind::Call(number) => self.resolve_call(now, number, generation, ended),
             ExchangeKind::Resume { number, .. } => {
@@ -162,19 +160,11 @@ impl HttpClient {
             ExchangeKind::Delete => self.handle_delete_end(now),
         }
     }
-}
 
-/// Converts an outcome to the reply that detection expects.
-fn to_reply(ended: ExchangeOutcome) -> Reply {
-    match ended {
-        ExchangeOutcome::Answer { http, answer: Ok(result), .. } => {
-            Reply::Result { status: http.status, result }
-        }
-        ExchangeOutcome::Answer { http, answer: Err(error), .. } => Reply::Error { error, http },
-        ExchangeOutcome::NoAnswer(error)
-        | ExchangeOutcome::Invalid(_, error)
-        | ExchangeOutcome::Unanswered(error, _) => Reply::Other(error),
-        ExchangeOutcome::Broken { detail, .. } => Reply::Failed { detail, retry_after: None },
-        ExchangeOutcome::Unreachable { detail } => Reply::Unreachable { detail },
+    fn resolve_handshake(&mut self, now: Instant, wire: i64, step: ConnectStep, ended: ExchangeOutcome) {
+        self.handshakes.retain(|request| request.wire_id != wire);
+        self.resume_detection(now);
+        let act = self.detection.handle_outcome(now, step, ended);
+        self.perform_detection(now, act);
     }
 }

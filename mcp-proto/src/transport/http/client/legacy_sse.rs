@@ -17,7 +17,6 @@ use crate::transport::http::{ExchangeId, Verb};
 use super::HttpClient;
 use super::address::Address;
 use super::call_table::CallState;
-use super::detect::Reply;
 use super::exchange::ExchangeKind;
 use super::head::http_error;
 use super::legacy_sse_stream::{EndedStream, LegacySseStream};
@@ -60,7 +59,7 @@ impl HttpClient {
         let Some(endpoint) = exchange.url.resolve_same_origin(reference) else {
             self.abort_exchange(id);
             let what = "the endpoint that it names is not at the same origin";
-            return self.fail_events(now, Reply::Other(http_error(200, what)), what, None);
+            return self.fail_events(now, ExchangeOutcome::NoAnswer(http_error(200, what)), what);
         };
         let known = events.set_endpoint(now, endpoint);
         self.timers.clear(Timer::Events);
@@ -75,27 +74,21 @@ impl HttpClient {
     /// Handles a stream that has ended or never began.
     pub(super) fn handle_events_end(&mut self, now: Instant, ended: ExchangeOutcome) {
         self.timers.clear(Timer::Events);
-        let retry = match &ended {
-            ExchangeOutcome::Unanswered(_, trail) | ExchangeOutcome::Broken { trail, .. } => trail.retry,
-            ExchangeOutcome::NoAnswer(error) => error.retry_after,
-            _ => None,
-        };
-        let (reply, detail) = match ended {
+        let detail = match &ended {
             ExchangeOutcome::Answer { http: error, .. }
             | ExchangeOutcome::Unanswered(error, _)
             | ExchangeOutcome::NoAnswer(error)
-            | ExchangeOutcome::Invalid(_, error) => {
-                let detail = alloc::format!("{error}");
-                (Reply::Other(error), detail)
-            }
-            ExchangeOutcome::Unreachable { detail } => {
-                (Reply::Unreachable { detail: detail.clone() }, detail)
-            }
-            ExchangeOutcome::Broken { detail, .. } => {
-                (Reply::Failed { detail: detail.clone(), retry_after: None }, detail)
+            | ExchangeOutcome::Invalid(_, error) => error.to_string(),
+            ExchangeOutcome::Unreachable { detail } | ExchangeOutcome::Broken { detail, .. } => {
+                detail.clone()
             }
         };
-        self.fail_events(now, reply, &detail, retry);
+        let ended = match ended {
+            // No message answers the GET itself.
+            ExchangeOutcome::Answer { http, .. } => ExchangeOutcome::NoAnswer(http),
+            ended => ended,
+        };
+        self.fail_events(now, ended, &detail);
     }
 
     /// Handles the timeout of the stream's head or `endpoint` event.
@@ -104,16 +97,16 @@ impl HttpClient {
             self.abort_exchange(exchange);
         }
         let detail = "no `endpoint` event came in time";
-        self.fail_events(now, Reply::Failed { detail: detail.into(), retry_after: None }, detail, None);
+        self.fail_events(now, ExchangeOutcome::broken(detail), detail);
     }
 
-    fn fail_events(&mut self, now: Instant, reply: Reply, detail: &str, retry: Option<Duration>) {
+    fn fail_events(&mut self, now: Instant, ended: ExchangeOutcome, detail: &str) {
         self.resume_detection(now);
         let Some(events) = &mut self.legacy_sse else { return };
         let had_session = events.had_session();
         let EndedStream { had_endpoint, was_stable } = events.end(now);
         if !had_session {
-            let act = self.detection.handle_events(now, Err(reply));
+            let act = self.detection.handle_events(now, Err(ended));
             return self.perform_detection(now, act);
         }
         if was_stable {
@@ -132,6 +125,11 @@ impl HttpClient {
         if failures >= backoff.attempts || !self.is_detecting() {
             return self.peer.close_lost(CloseReason::Lost(LostReason::Disconnected(detail.into())));
         }
+        let retry = match ended {
+            ExchangeOutcome::Unanswered(_, trail) | ExchangeOutcome::Broken { trail, .. } => trail.retry,
+            ExchangeOutcome::NoAnswer(error) => error.retry_after,
+            _ => None,
+        };
         let pause = backoff.pause(failures, &mut self.rng);
         self.timers.set(Timer::Events, now + pause.max(retry.unwrap_or(Duration::ZERO)));
     }
@@ -159,7 +157,7 @@ impl HttpClient {
         self.abort_exchange(exchange);
         self.session.note_fruitless();
         let detail = error.to_string();
-        self.fail_events(now, Reply::Failed { detail: detail.clone(), retry_after: None }, &detail, None);
+        self.fail_events(now, ExchangeOutcome::broken(&detail), &detail);
         true
     }
 

@@ -21,7 +21,7 @@
 //
 // | part | what it owns |
 // |---|---|
-// | `detect`, `handshakes` | era detection and its requests in progress |
+// | `detect` | era detection |
 // | `exchange_table`, `exchange`, `response` | the open exchanges, and the received part of each |
 // | `call_table`, `result_chunks` | the unresolved requests |
 // | `client_session` | the session, its gate, and the messages that wait for it |
@@ -45,7 +45,6 @@ mod connect;
 mod detect;
 mod exchange;
 mod exchange_table;
-mod handshakes;
 mod head;
 mod legacy_sse;
 mod legacy_sse_stream;
@@ -64,6 +63,7 @@ mod session;
 mod timers;
 mod tool_catalog;
 
+use alloc::vec::Vec;
 use core::fmt;
 
 use bytes::Bytes;
@@ -83,10 +83,10 @@ pub use parked::{AuthorizationRequired, UnauthorizedPolicy};
 use address::Address;
 use call_table::CallTable;
 use client_session::{ClientSession, SendGate};
+use connect::Handshake;
 use detect::HttpEraDetection;
 use exchange::{ClientExchange, ExchangeKind, ResponseState};
 use exchange_table::ExchangeTable;
-use handshakes::Handshakes;
 use legacy_sse_stream::LegacySseStream;
 use listener::Listener;
 use outbox::{HttpOutbox, PeerOutput};
@@ -127,7 +127,8 @@ pub struct HttpClient {
     /// The server's endpoint.
     url: Address,
     detection: HttpEraDetection,
-    handshakes: Handshakes,
+    /// The requests of detection in progress, the newest last: several, if the server was slow to answer one.
+    handshakes: Vec<Handshake>,
     rng: SplitMix64,
     timers: Timers,
     exchanges: ExchangeTable,
@@ -164,10 +165,8 @@ impl HttpClient {
             peer: Client::new(config.client.clone()),
             outbox: HttpOutbox::default(),
             url,
-            detection: HttpEraDetection::new(&config.client, config.seed, config.backoff)
-                .retry_unreachable(config.retry_unreachable)
-                .skip_known_probe(config.skip_known_probe),
-            handshakes: Handshakes::default(),
+            detection: HttpEraDetection::new(&config),
+            handshakes: Vec::new(),
             rng: SplitMix64::new(config.seed),
             timers: Timers::default(),
             exchanges: ExchangeTable::default(),

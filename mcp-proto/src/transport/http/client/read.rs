@@ -17,8 +17,8 @@ use crate::transport::http::{ExchangeEnd, ExchangeId, SentState};
 
 use super::HttpClient;
 use super::call_table::{CallOwner, CallState};
+use super::connect::Handshake;
 use super::exchange::{ClientExchange, ExchangeKind, ResponseState};
-use super::handshakes::Handshake;
 use super::head::http_error;
 use super::response::{BufferedBody, EventBody, ExchangeOutcome, FinishedBody};
 use super::timers::Timer;
@@ -69,7 +69,7 @@ impl HttpClient {
             (ExchangeKind::Probe { .. } | ExchangeKind::Initialize { .. }, "endpoint")
                 if !exchange.is_answered() =>
             {
-                let act = self.detection.handle_endpoint();
+                let act = self.detection.handle_endpoint(now);
                 self.perform_detection(now, act);
             }
             (&(ExchangeKind::Call(number) | ExchangeKind::Resume { number, .. }), _)
@@ -162,7 +162,7 @@ impl HttpClient {
         let session = self.exchanges.get_mut(id).and_then(|exchange| exchange.new_session.take());
         match (&purpose, self.handshakes.last()) {
             // On the HTTP+SSE stream only the handshake is expected.
-            (ExchangeKind::Events, Some(handshake)) => {
+            (ExchangeKind::Events, Some(&handshake)) => {
                 purpose = ExchangeKind::Initialize { wire: handshake.wire_id, body: Bytes::new() };
                 self.drain_after_answer(now, handshake.exchange);
             }
@@ -288,7 +288,7 @@ impl HttpClient {
         }
         let http = http_error(200, "");
         let (purpose, generation) = match (&exchange.kind, self.handshakes.last()) {
-            (ExchangeKind::Events, Some(Handshake { wire_id: wire, .. })) => {
+            (ExchangeKind::Events, Some(&Handshake { wire_id: wire, .. })) => {
                 (ExchangeKind::Initialize { wire, body: Bytes::new() }, exchange.generation)
             }
             (purpose, _) => (purpose.clone(), exchange.generation),

@@ -7,6 +7,7 @@ use crate::schema::{Discover, Method};
 use crate::transport::http::{ExchangeId, Verb};
 
 use super::call_table::CallState;
+use super::connect::Handshake;
 use super::exchange::ExchangeKind;
 use super::head::AnswerHead;
 use super::request::RequestHeaders;
@@ -90,7 +91,8 @@ impl HttpClient {
     pub(super) fn move_exchange(&mut self, purpose: &ExchangeKind, from: ExchangeId, to: ExchangeId) {
         match purpose {
             ExchangeKind::Probe { wire, .. } | ExchangeKind::Initialize { wire, .. } => {
-                self.handshakes.move_to(to, *wire);
+                self.handshakes.retain(|request| request.wire_id != *wire);
+                self.handshakes.push(Handshake { exchange: to, wire_id: *wire });
             }
             ExchangeKind::Call(number) | ExchangeKind::Resume { number, .. } => {
                 if self.calls.exchange_of(*number) == Some(from) {

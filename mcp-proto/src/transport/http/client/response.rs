@@ -255,6 +255,12 @@ pub(super) enum ExchangeOutcome {
 }
 
 impl ExchangeOutcome {
+    /// Creates the outcome of an exchange that failed without a response to read.
+    pub(super) fn broken(detail: &str) -> Self {
+        let trail = ResumePoint::default();
+        Self::Broken { sent: SentState::MaybeSent, detail: detail.into(), refused: None, trail }
+    }
+
     /// Returns the HTTP error, if the status or the answer is a refusal.
     pub(super) fn http_error_mut(&mut self) -> Option<&mut TransportError> {
         match self {

@@ -22,7 +22,7 @@ impl HttpClient {
     /// Records that the server has answered a request.
     pub(super) fn note_answered(&mut self) {
         self.session.note_answered();
-        self.detection.set_era_proven(true);
+        self.detection.is_era_proven = true;
         if let Some(events) = &mut self.legacy_sse {
             events.note_answered();
         }

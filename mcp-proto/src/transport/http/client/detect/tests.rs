@@ -11,10 +11,11 @@ use alloc::{format, vec};
 use core::time::Duration;
 
 use super::super::head::http_error;
-use super::{Backoff, HttpDetectAction, HttpEraDetection, Reply};
+use super::super::response::ExchangeOutcome;
+use super::{ConnectStep, DetectAction, HttpClientConfig, HttpEraDetection};
 use crate::Instant;
-use crate::peer::Strictness;
-use crate::peer::client::{ClientConfig, ConnectError, EraPolicy, KnownEra};
+use crate::peer::client::{ClientConfig, ConnectError, Diagnostic, EraPolicy, KnownEra};
+use crate::peer::{Strictness, TransportError};
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{ClientCapabilities, ClientCapability, Era, Implementation, Revision};
 
@@ -25,20 +26,20 @@ const LEGACY: &str = "legacy 2025-11-25";
 /// An error code that neither era assigns a meaning.
 const SERVER_ERROR: i64 = -32000;
 
-fn text(act: &HttpDetectAction) -> String {
+fn text(act: &DetectAction) -> String {
     match act {
-        HttpDetectAction::Wait => "wait".into(),
-        HttpDetectAction::Probe(version) => format!("probe {}", version.as_str()),
-        HttpDetectAction::Initialize(version) => format!("initialize {}", version.as_str()),
-        HttpDetectAction::OpenEventStream => "events".into(),
-        HttpDetectAction::Finish { server, verdict } => {
-            assert_eq!((server.era, server.revision), (verdict.era, verdict.version));
-            assert!(!verdict.probe_breaks_server);
+        DetectAction::Wait => "wait".into(),
+        DetectAction::Probe(version) => format!("probe {}", version.as_str()),
+        DetectAction::Initialize(version) => format!("initialize {}", version.as_str()),
+        DetectAction::Open => "events".into(),
+        DetectAction::Finish { server, known_era } => {
+            assert_eq!((server.era, server.revision), (known_era.era, known_era.version));
+            assert!(!known_era.probe_breaks_server);
             let described = if server.capabilities.is_some() { "" } else { ", not described" };
             let era = if server.era == Era::Modern { "modern" } else { "legacy" };
             format!("{era} {}{described}", server.revision.as_str())
         }
-        HttpDetectAction::Fail(error) => format!("fail: {error}"),
+        DetectAction::Fail(error) => format!("fail: {error}"),
     }
 }
 
@@ -54,16 +55,21 @@ fn remembering(era: Era, version: Revision) -> ClientConfig {
     ClientConfig { known_era: Some(KnownEra { era, version, probe_breaks_server: false }), ..config() }
 }
 
+fn detection(config: &ClientConfig, seed: u64) -> HttpEraDetection {
+    let config = HttpClientConfig::new(config.clone(), "http://localhost/mcp");
+    HttpEraDetection::new(&HttpClientConfig { seed, ..config })
+}
+
 /// A detection in progress, and its last action.
 struct Run {
     detect: HttpEraDetection,
     now: Instant,
-    last: HttpDetectAction,
+    last: DetectAction,
 }
 
 impl Run {
     fn new(config: &ClientConfig) -> Self {
-        let mut detect = HttpEraDetection::new(config, 7, Backoff::default());
+        let mut detect = detection(config, 7);
         let now = Instant::from_origin(Duration::from_secs(1000));
         let last = detect.begin(now);
         Self { detect, now, last }
@@ -75,7 +81,7 @@ impl Run {
         if config.era_policy != EraPolicy::LegacyOnly {
             run.probe(html(404));
         }
-        assert!(matches!(run.last, HttpDetectAction::Initialize(_)), "{:?}", run.last);
+        assert!(matches!(run.last, DetectAction::Initialize(_)), "{:?}", run.last);
         run
     }
 
@@ -88,7 +94,7 @@ impl Run {
     fn at_ready(config: &ClientConfig) -> Self {
         let mut run = Self::new(config);
         run.probe(discovered(&["2026-07-28"]));
-        assert!(matches!(run.last, HttpDetectAction::Finish { .. }), "{:?}", run.last);
+        assert!(matches!(run.last, DetectAction::Finish { .. }), "{:?}", run.last);
         run
     }
 
@@ -98,22 +104,22 @@ impl Run {
         run
     }
 
-    fn did(&mut self, act: HttpDetectAction) -> String {
+    fn did(&mut self, act: DetectAction) -> String {
         self.last = act;
         text(&self.last)
     }
 
-    fn probe(&mut self, reply: Reply) -> String {
-        let act = self.detect.handle_probe(self.now, reply);
+    fn probe(&mut self, reply: ExchangeOutcome) -> String {
+        let act = self.detect.handle_outcome(self.now, ConnectStep::Probe, reply);
         self.did(act)
     }
 
-    fn initialize(&mut self, reply: Reply) -> String {
-        let act = self.detect.handle_initialize(self.now, reply);
+    fn initialize(&mut self, reply: ExchangeOutcome) -> String {
+        let act = self.detect.handle_outcome(self.now, ConnectStep::Initialize, reply);
         self.did(act)
     }
 
-    fn events(&mut self, endpoint: Result<(), Reply>) -> String {
+    fn events(&mut self, endpoint: Result<(), ExchangeOutcome>) -> String {
         let act = self.detect.handle_events(self.now, endpoint);
         self.did(act)
     }
@@ -127,9 +133,14 @@ impl Run {
         (waited, self.did(act))
     }
 
+    /// Returns whether detection reported since the last call that the known era is wrong.
+    fn dropped_known_era(&mut self) -> bool {
+        self.detect.era.take_diagnostics().iter().any(|report| matches!(report, Diagnostic::KnownEraWrong))
+    }
+
     fn failure(&self) -> &ConnectError {
         match &self.last {
-            HttpDetectAction::Fail(error) => error,
+            DetectAction::Fail(error) => error,
             other => panic!("{other:?}"),
         }
     }
@@ -139,54 +150,58 @@ fn raw(json: &str) -> Raw {
     Raw::new(json).expect("valid JSON")
 }
 
-fn result(status: u16, json: &str) -> Reply {
-    Reply::Result { status, result: raw(json) }
+fn answer(http: TransportError, answer: Result<Raw, ErrorObject>) -> ExchangeOutcome {
+    ExchangeOutcome::Answer { http, answer, has_request_id: true }
 }
 
-fn discovered(versions: &[&str]) -> Reply {
+fn result(status: u16, json: &str) -> ExchangeOutcome {
+    answer(http_error(status, ""), Ok(raw(json)))
+}
+
+fn discovered(versions: &[&str]) -> ExchangeOutcome {
     let versions: Vec<String> = versions.iter().map(|version| format!("{version:?}")).collect();
     result(200, &format!(r#"{{"supportedVersions":[{}],"capabilities":{{}}}}"#, versions.join(",")))
 }
 
-fn initialized(version: &str) -> Reply {
+fn initialized(version: &str) -> ExchangeOutcome {
     result(200, &format!(r#"{{"protocolVersion":{version:?},"capabilities":{{"tools":{{}}}}}}"#))
 }
 
-fn error_with(status: u16, code: i64, data: &str) -> Reply {
+fn error_with(status: u16, code: i64, data: &str) -> ExchangeOutcome {
     let error = ErrorObject::new(code, "no").with_data(raw(data));
-    Reply::Error { error, http: http_error(status, "{error}") }
+    answer(http_error(status, "{error}"), Err(error))
 }
 
-fn error(status: u16, code: i64) -> Reply {
-    Reply::Error { error: ErrorObject::new(code, "no"), http: http_error(status, "{error}") }
+fn error(status: u16, code: i64) -> ExchangeOutcome {
+    answer(http_error(status, "{error}"), Err(ErrorObject::new(code, "no")))
 }
 
-fn unsupported(status: u16, versions: &[&str]) -> Reply {
+fn unsupported(status: u16, versions: &[&str]) -> ExchangeOutcome {
     let versions: Vec<String> = versions.iter().map(|version| format!("{version:?}")).collect();
     let data = format!(r#"{{"supported":[{}],"requested":"2026-07-28"}}"#, versions.join(","));
     error_with(status, -32022, &data)
 }
 
-fn html(status: u16) -> Reply {
-    Reply::Other(http_error(status, "<html>nothing here</html>"))
+fn html(status: u16) -> ExchangeOutcome {
+    ExchangeOutcome::NoAnswer(http_error(status, "<html>nothing here</html>"))
 }
 
-fn empty(status: u16) -> Reply {
-    Reply::Other(http_error(status, ""))
+fn empty(status: u16) -> ExchangeOutcome {
+    ExchangeOutcome::NoAnswer(http_error(status, ""))
 }
 
-fn failed() -> Reply {
-    Reply::Failed { detail: "connection refused".into(), retry_after: None }
+fn failed() -> ExchangeOutcome {
+    ExchangeOutcome::broken("connection refused")
 }
 
-fn busy(status: u16, seconds: u64) -> Reply {
+fn busy(status: u16, seconds: u64) -> ExchangeOutcome {
     let mut http = http_error(status, "busy");
     http.retry_after = Some(Duration::from_secs(seconds));
-    Reply::Other(http)
+    ExchangeOutcome::NoAnswer(http)
 }
 
 /// Every kind of body with this status, except those that prove an era.
-fn bodies(status: u16) -> Vec<(&'static str, Reply)> {
+fn bodies(status: u16) -> Vec<(&'static str, ExchangeOutcome)> {
     vec![
         ("nothing", empty(status)),
         ("HTML", html(status)),

@@ -299,7 +299,7 @@ fn reopened_event_stream_repeats_the_handshake() {
 /// The error keeps the challenge, which the client needs to log in.
 #[test]
 fn error_contains_the_challenge() {
-    for reply in [Reply::Other, |http| Reply::Error { error: ErrorObject::new(-32001, "log in"), http }] {
+    for reply in [ExchangeOutcome::NoAnswer, |http| answer(http, Err(ErrorObject::new(-32001, "log in")))] {
         for status in [401, 403] {
             let mut http = http_error(status, "log in");
             http.challenge = Some("Bearer".into());

@@ -17,11 +17,7 @@ fn detection_starts_according_to_policy_and_known_era() {
         (EraPolicy::LegacyOnly, Some(legacy), "initialize 2025-03-26"),
     ] {
         let verdict = verdict.map(|(era, version)| KnownEra { era, version, probe_breaks_server: false });
-        let mut detect = HttpEraDetection::new(
-            &ClientConfig { known_era: verdict, ..with_mode(mode) },
-            0,
-            Backoff::default(),
-        );
+        let mut detect = detection(&ClientConfig { known_era: verdict, ..with_mode(mode) }, 0);
         assert_eq!(text(&detect.begin(Instant::ORIGIN)), expected, "{mode:?} {verdict:?}");
         assert_eq!(text(&detect.begin(Instant::ORIGIN)), "wait", "it has begun");
     }
@@ -32,8 +28,8 @@ fn modern_error_drops_a_known_legacy_era_and_sends_the_probe() {
     for reply in [error(400, -32020), error(400, -32021), unsupported(400, &["2025-11-25"])] {
         let mut run = Run::new(&remembering(Era::Legacy, Revision::LATEST_LEGACY));
         assert_eq!(run.initialize(reply), PROBE);
-        assert!(run.detect.take_known_era_dropped());
-        assert!(!run.detect.take_known_era_dropped(), "told once");
+        assert!(run.dropped_known_era());
+        assert!(!run.dropped_known_era(), "told once");
         assert_eq!(run.probe(discovered(&["2026-07-28"])), MODERN);
     }
 }
@@ -48,9 +44,9 @@ fn failed_detection_drops_a_known_legacy_era_once() {
 
     let mut run = Run::new(&remembering(Era::Legacy, Revision::LATEST_LEGACY));
     assert_eq!(run.initialize(html(404)), "events", "it may speak HTTP+SSE");
-    assert!(!run.detect.take_known_era_dropped());
+    assert!(!run.dropped_known_era());
     assert_eq!(run.events(Err(html(404))), PROBE);
-    assert!(run.detect.take_known_era_dropped());
+    assert!(run.dropped_known_era());
     assert_eq!(run.probe(html(404)), INITIALIZE);
     assert_eq!(run.initialize(html(404)), "events");
     assert!(run.events(Err(html(404))).starts_with("fail"), "once");
@@ -63,7 +59,7 @@ fn reply_that_is_independent_of_the_era_keeps_the_known_era() {
     for reply in [html(401), html(403), html(451), html(302)] {
         let mut run = Run::new(&remembering(Era::Legacy, Revision::LATEST_LEGACY));
         assert!(run.initialize(reply).starts_with("fail"));
-        assert!(!run.detect.take_known_era_dropped());
+        assert!(!run.dropped_known_era());
     }
     let mut run = Run::new(&remembering(Era::Legacy, Revision::LATEST_LEGACY));
     for _ in 0..3 {
@@ -71,7 +67,7 @@ fn reply_that_is_independent_of_the_era_keeps_the_known_era() {
         assert_eq!(run.wait().1, INITIALIZE);
     }
     assert!(run.initialize(failed()).starts_with("fail"));
-    assert!(!run.detect.take_known_era_dropped());
+    assert!(!run.dropped_known_era());
 }
 
 #[test]
@@ -87,11 +83,11 @@ fn wrong_known_modern_era_is_dropped() {
     let mut run = Run::new(&remembering(Era::Modern, Revision::LATEST));
     run.probe(html(400));
     assert_eq!(run.initialize(initialized("2025-11-25")), LEGACY);
-    assert!(run.detect.take_known_era_dropped());
+    assert!(run.dropped_known_era());
 
     let mut run = Run::new(&remembering(Era::Modern, Revision::LATEST));
     run.probe(discovered(&["2026-07-28"]));
-    assert!(!run.detect.take_known_era_dropped());
+    assert!(!run.dropped_known_era());
 }
 
 /// A modern server that later answers like a legacy one.
@@ -165,9 +161,9 @@ fn failure_beside_an_event_stream_ends_with_that_stream() {
 #[test]
 fn repeating_the_handshake_has_no_effect_on_a_modern_server_or_after_a_failure() {
     let mut run = Run::at_ready(&config());
-    assert!(matches!(run.detect.repeat_handshake(run.now, Revision::LATEST_LEGACY), HttpDetectAction::Wait));
+    assert!(matches!(run.detect.repeat_handshake(run.now, Revision::LATEST_LEGACY), DetectAction::Wait));
     let mut run = Run::new(&config());
     run.probe(html(401));
-    assert!(matches!(run.detect.redetect(run.now), HttpDetectAction::Wait));
-    assert!(matches!(run.detect.handle_timeout(run.now + Duration::from_secs(1000)), HttpDetectAction::Wait));
+    assert!(matches!(run.detect.redetect(run.now), DetectAction::Wait));
+    assert!(matches!(run.detect.handle_timeout(run.now + Duration::from_secs(1000)), DetectAction::Wait));
 }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn any_reply() -> impl Strategy<Value = Reply> {
+fn any_reply() -> impl Strategy<Value = ExchangeOutcome> {
     let version = prop::sample::select(vec!["2026-07-28", "2025-11-25", "2024-11-05", "3000-01-01"]);
     let status = prop::sample::select(vec![200, 202, 302, 400, 401, 404, 405, 406, 429, 500, 503]);
     prop_oneof![
@@ -33,30 +33,30 @@ proptest! {
         let mut asked = "";
         for reply in replies {
             match run.last {
-                HttpDetectAction::Probe(_) => (probes, asked) = (probes + 1, "probe"),
-                HttpDetectAction::Initialize(_) => (handshakes, asked) = (handshakes + 1, "initialize"),
-                HttpDetectAction::OpenEventStream => asked = "events",
-                HttpDetectAction::Finish { .. } | HttpDetectAction::Fail(_) => break,
-                HttpDetectAction::Wait => {}
+                DetectAction::Probe(_) => (probes, asked) = (probes + 1, "probe"),
+                DetectAction::Initialize(_) => (handshakes, asked) = (handshakes + 1, "initialize"),
+                DetectAction::Open => asked = "events",
+                DetectAction::Finish { .. } | DetectAction::Fail(_) => break,
+                DetectAction::Wait => {}
             }
             prop_assert!(run.detect.deadline().is_some());
             match (reply, asked) {
                 (Some(reply), "probe") => run.probe(reply),
                 (Some(reply), "initialize") => run.initialize(reply),
-                (Some(Reply::Result { .. }), _) => run.events(Ok(())),
+                (Some(ExchangeOutcome::Answer { answer: Ok(_), .. }), _) => run.events(Ok(())),
                 (Some(reply), _) => run.events(Err(reply)),
                 (None, _) => run.wait().1,
             };
             prop_assert!(run.detect.deadline().is_none_or(|due| due >= run.now));
         }
-        prop_assert!(matches!(run.last, HttpDetectAction::Finish { .. } | HttpDetectAction::Fail(_)), "{:?}", run.last);
+        prop_assert!(matches!(run.last, DetectAction::Finish { .. } | DetectAction::Fail(_)), "{:?}", run.last);
         prop_assert_eq!(run.detect.deadline(), None);
         prop_assert!(run.now.saturating_since(start) <= Duration::from_secs(120));
         prop_assert!(probes <= 3 + 3, "{} probes", probes);
         prop_assert!(handshakes <= 4 * 6, "{} handshakes", handshakes);
         match (&run.last, mode) {
-            (HttpDetectAction::Finish { server, .. }, EraPolicy::ModernOnly) => prop_assert_eq!(server.era, Era::Modern),
-            (HttpDetectAction::Finish { server, .. }, EraPolicy::LegacyOnly) => prop_assert_eq!(server.era, Era::Legacy),
+            (DetectAction::Finish { server, .. }, EraPolicy::ModernOnly) => prop_assert_eq!(server.era, Era::Modern),
+            (DetectAction::Finish { server, .. }, EraPolicy::LegacyOnly) => prop_assert_eq!(server.era, Era::Legacy),
             _ => {}
         }
         prop_assert!(mode != EraPolicy::ModernOnly || handshakes == 0);

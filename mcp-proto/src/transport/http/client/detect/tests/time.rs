@@ -4,7 +4,7 @@ use super::*;
 use crate::peer::client::ConnectTimeouts;
 
 /// Replies that a retry may change.
-fn temporary() -> Vec<Reply> {
+fn temporary() -> Vec<ExchangeOutcome> {
     let mut replies = vec![failed(), html(500), html(501), error(503, -32603), error(429, -32000)];
     replies.extend([408, 425, 429, 500, 502, 503, 504, 520, 599].map(empty));
     replies
@@ -69,7 +69,7 @@ fn detection_honours_the_retry_time_of_the_server() {
     assert_eq!(run.wait(), (Duration::ZERO, PROBE.into()));
     let mut http = http_error(429, "{error}");
     http.retry_after = Some(Duration::from_secs(3));
-    assert_eq!(run.probe(Reply::Error { error: ErrorObject::new(SERVER_ERROR, "slow down"), http }), "wait");
+    assert_eq!(run.probe(answer(http, Err(ErrorObject::new(SERVER_ERROR, "slow down")))), "wait");
     assert_eq!(run.wait(), (Duration::from_secs(3), PROBE.into()));
 }
 
@@ -138,7 +138,7 @@ fn detection_waits_for_a_silent_server_as_long_as_configured() {
         config.connect = ConnectTimeouts::within(total);
         let mut run = Run::new(&config);
         let start = run.now;
-        while matches!(run.last, HttpDetectAction::Wait | HttpDetectAction::Probe(_)) {
+        while matches!(run.last, DetectAction::Wait | DetectAction::Probe(_)) {
             run.wait();
         }
         assert!(run.failure().is_timeout(), "{}", run.failure());
@@ -196,11 +196,11 @@ fn detection_accepts_a_late_answer_during_the_same_step() {
 #[test]
 fn pauses_depend_only_on_the_seed() {
     let pauses = |seed| {
-        let mut detect = HttpEraDetection::new(&config(), seed, Backoff::default());
+        let mut detect = detection(&config(), seed);
         let now = Instant::ORIGIN;
         detect.begin(now);
         [(); 3].map(|()| {
-            let _ = detect.handle_probe(now, failed());
+            let _ = detect.handle_outcome(now, ConnectStep::Probe, failed());
             let due = detect.deadline();
             let _ = due.map(|due| detect.handle_timeout(due));
             due
