@@ -34,7 +34,7 @@ pub(super) fn find_special(text: &[u8]) -> Option<usize> {
 
 /// The special bytes of a word: the lowest bit that is set stands for the first of them.
 #[inline(always)]
-fn specials(word: u64) -> u64 {
+pub(super) fn specials(word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const TOPS: u64 = ONES << 7;
     const QUOTES: u64 = ONES * b'"' as u64;

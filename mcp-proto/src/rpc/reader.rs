@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use serde::de::{Error as _, IgnoredAny};
 
-use super::plain::find_special;
+use super::plain::{find_special, specials};
 
 /// The text is not valid JSON. [`Reader::error`] tells where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,6 +146,13 @@ impl<'a> Reader<'a> {
     pub(crate) fn string(&mut self) -> Result<Cow<'a, str>, NotJson> {
         let start = self.at;
         self.expect(b'"')?;
+        // Most names are short.
+        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
+        if let Some(length) = short_string(rest) {
+            let start = self.at;
+            self.at = start.saturating_add(length).saturating_add(1);
+            return Ok(Cow::Borrowed(self.text.get(start..start.saturating_add(length)).unwrap_or_default()));
+        }
         if self.skip_string()? {
             return serde_json::from_str(self.since(start)).map(Cow::Owned).map_err(|_| NotJson);
         }
@@ -236,8 +243,17 @@ impl<'a> Reader<'a> {
     }
 
     /// Skips the rest of a string and its closing quote. Returns whether it has escapes.
-    #[inline]
+    #[inline(always)]
     fn skip_string(&mut self) -> Result<bool, NotJson> {
+        let text = self.text.as_bytes();
+        if let Some(length) = short_string(text.get(self.at..).unwrap_or_default()) {
+            self.at = self.at.saturating_add(length).saturating_add(1);
+            return Ok(false);
+        }
+        self.skip_long_string()
+    }
+
+    fn skip_long_string(&mut self) -> Result<bool, NotJson> {
         let mut escaped = false;
         let text = self.text.as_bytes();
         loop {
@@ -301,6 +317,20 @@ impl<'a> Reader<'a> {
         self.skip_known(rest.len());
         if matches { Ok(()) } else { Err(NotJson) }
     }
+}
+
+/// The length of a string without escapes whose closing quote is among the next 16 bytes.
+#[inline(always)]
+fn short_string(text: &[u8]) -> Option<usize> {
+    let (near, rest) = text.split_first_chunk()?;
+    let hits = specials(u64::from_le_bytes(*near));
+    let length = if hits != 0 {
+        hits.trailing_zeros() as usize >> 3
+    } else {
+        let hits = specials(u64::from_le_bytes(*rest.first_chunk()?));
+        8 | hits.trailing_zeros() as usize >> 3
+    };
+    (text.get(length) == Some(&b'"')).then_some(length)
 }
 
 /// The containers around a position: one bit each, set for an object.

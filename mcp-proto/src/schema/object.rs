@@ -118,16 +118,10 @@ impl ReadState {
         }
     }
 
-    pub(crate) fn tag(
-        &mut self,
-        name: &'static str,
-        expected: &str,
-        read: ReadResult<alloc::string::String>,
-    ) {
-        match read {
-            Ok(value) if value == expected => {}
-            Ok(_) => self.reject(name, format_args!("expected `{expected}`")),
-            Err(unexpected) => self.reject(name, format_args!("{unexpected}")),
+    /// Checks the field with the constant value `expected`.
+    pub(crate) fn tag(&mut self, name: &'static str, expected: &str, is_expected: bool) {
+        if !is_expected {
+            self.reject(name, format_args!("expected `{expected}`"));
         }
     }
 
@@ -331,8 +325,8 @@ macro_rules! object {
                 while let Some(name) = fields.name()? {
                     match &*name {
                         $( $tag => {
-                            let read = fields.value()?;
-                            state.tag($tag, $value, read);
+                            let is_expected = fields.is_text($value)?;
+                            state.tag($tag, $value, is_expected);
                         } )?
                         $( $rwire => {
                             let read = object!(@required fields $rty [$($rcheck)?] [$($relse)?]);

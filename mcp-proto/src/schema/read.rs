@@ -211,6 +211,14 @@ impl<'r, 'a> Fields<'r, 'a> {
         }
     }
 
+    /// Whether the value of the current field, which is read, is this string.
+    pub(crate) fn is_text(&mut self, expected: &str) -> Result<bool, NotJson> {
+        if self.reader.first_byte()? == b'"' {
+            return Ok(self.reader.string()? == expected);
+        }
+        self.reader.skip().map(|_| false)
+    }
+
     /// Reads the value of the current field as JSON.
     pub(crate) fn json(&mut self) -> Result<Json, NotJson> {
         Json::read_text(self.reader)

@@ -6,9 +6,9 @@ use core::fmt;
 
 use serde::ser::Serializer;
 
-use super::read::{Fit, Read, peek};
+use super::read::{Fit, Read, read_text};
 use super::write::{Projection, WriteAt, text_impls};
-use crate::rpc::Raw;
+use crate::rpc::{Raw, first_member};
 
 /// Kind of a result: its `resultType`.
 ///
@@ -87,5 +87,8 @@ impl ResultType {
 /// # Errors
 /// If `text` is not an object, or its `resultType` is not a string.
 pub fn result_type(text: &str) -> Result<ResultType, serde_json::Error> {
-    Ok(peek(text, "resultType")?.unwrap_or(ResultType::Complete))
+    match first_member(text, "resultType")? {
+        Some("\"complete\"") | None => Ok(ResultType::Complete),
+        Some(kind) => read_text(kind),
+    }
 }
