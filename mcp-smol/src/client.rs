@@ -291,7 +291,7 @@ impl<L, H: HandlerMode> fmt::Debug for ClientDriver<L, H> {
 /// use std::time::Duration;
 ///
 /// use mcp_proto::front::{ClientHandlers, HandlerError};
-/// use mcp_proto::peer::EraPolicy;
+/// use mcp_proto::peer::client::EraPolicy;
 /// use mcp_proto::schema::{ListRootsResult, Root};
 /// use mcp_smol::{ClientOptions, Command};
 ///
