@@ -1,12 +1,17 @@
-//! Adapts any stream to hyper's I/O traits.
+//! Adapters between hyper and the traits of streams, bodies and headers.
 
 use std::cell::Cell;
+use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use futures_lite::{AsyncRead, AsyncWrite};
+use http::HeaderMap;
+use hyper::body::{Body, Frame, SizeHint};
 use hyper::rt::{Read, ReadBufCursor, Write};
+use mcp_proto::transport::http::Fields;
 
 /// Maximum bytes per read.
 const READ: usize = 64 * 1024;
@@ -47,5 +52,39 @@ impl<S: AsyncWrite + Unpin> Write for HyperIo<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.0).poll_close(cx)
+    }
+}
+
+/// A body that is wholly in memory.
+#[derive(Debug)]
+pub(crate) struct BufferedBody(pub(crate) Bytes);
+
+impl Body for BufferedBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let data = std::mem::take(&mut self.0);
+        Poll::Ready((!data.is_empty()).then(|| Ok(Frame::data(data))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(u64::try_from(self.0.len()).unwrap_or(u64::MAX))
+    }
+}
+
+/// The headers of a message.
+pub(crate) struct Headers<'h>(pub(crate) &'h HeaderMap);
+
+impl Fields for Headers<'_> {
+    fn each<'a>(&'a self, show: &mut dyn FnMut(&str, &'a [u8])) {
+        self.0.iter().for_each(|(name, value)| show(name.as_str(), value.as_bytes()));
     }
 }

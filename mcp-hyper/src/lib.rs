@@ -97,7 +97,6 @@ compile_error!("no runtime chosen: enable the feature `smol`, `tokio` or both");
 pub mod auth;
 #[cfg(feature = "client")]
 mod client;
-mod fields;
 #[cfg(doc)]
 pub mod guide;
 #[cfg(feature = "host")]
@@ -110,8 +109,6 @@ mod runtime;
 mod server;
 mod task_set;
 mod time;
-#[cfg(feature = "tls")]
-mod tls;
 #[cfg(feature = "websocket")]
 mod websocket;
 

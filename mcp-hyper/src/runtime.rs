@@ -1,40 +1,32 @@
 //! Runtimes: name lookup, sockets, timers, and threads for blocking work.
 
-#[cfg(any(feature = "auth", feature = "host", feature = "server"))]
-mod erased;
 #[cfg(feature = "smol")]
 pub(crate) mod smol;
-#[cfg(feature = "smol")]
-pub(crate) mod smol_socket;
 #[cfg(feature = "tokio")]
 pub(crate) mod tokio;
-#[cfg(feature = "tokio")]
-mod tokio_socket;
 
 use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
+use futures_lite::future::Boxed;
 use futures_lite::{AsyncRead, AsyncWrite};
 use hyper::rt::Timer;
 
-#[cfg(any(feature = "auth", feature = "host", feature = "server"))]
-pub(crate) use erased::AnyRuntime;
 #[cfg(feature = "smol")]
 pub use smol::Smol;
 #[cfg(feature = "tokio")]
-pub use tokio::Tokio;
-#[cfg(feature = "tokio")]
-pub use tokio_socket::TokioSocket;
+pub use tokio::{Tokio, TokioSocket};
 
 /// The runtime of clients, servers and stores that are given no other: `Smol` where the feature `smol` is enabled,
 /// otherwise `Tokio`.
 #[cfg(feature = "smol")]
 pub type DefaultRuntime = Smol;
+
 /// The runtime of clients, servers and stores that are given no other: `Smol` where the feature `smol` is enabled,
 /// otherwise `Tokio`.
 #[cfg(all(feature = "tokio", not(feature = "smol")))]
@@ -97,7 +89,7 @@ pub trait Runtime: Send + Sync + 'static {
     /// # Errors
     /// If the runtime cannot watch the socket.
     fn listen(&self, listener: TcpListener) -> io::Result<Box<dyn Acceptor>> {
-        DefaultRuntime::default().listen(listener)
+        Runtime::listen(&DefaultRuntime::default(), listener)
     }
 
     /// The runtime's timers, as hyper's trait. [`Timer::reset`] is called wherever a timer's deadline changes; it
@@ -112,7 +104,7 @@ pub trait Runtime: Send + Sync + 'static {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> impl Future<Output = io::Result<T>> + Send + 'static {
-        async move { DefaultRuntime::default().blocking(work).await }
+        async move { Runtime::blocking(&DefaultRuntime::default(), work).await }
     }
 }
 
@@ -146,5 +138,102 @@ pub trait Acceptor: Send + Sync + 'static {
 impl fmt::Debug for dyn Acceptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Acceptor")
+    }
+}
+
+/// A shared runtime.
+#[derive(Clone)]
+pub(crate) struct AnyRuntime(Arc<dyn DynRuntime>);
+
+impl AnyRuntime {
+    pub(crate) fn new(runtime: impl Runtime) -> Self {
+        Self(Arc::new(runtime))
+    }
+}
+
+impl Default for AnyRuntime {
+    fn default() -> Self {
+        Self::new(DefaultRuntime::default())
+    }
+}
+
+/// [`Runtime`] with boxed futures.
+trait DynRuntime: Send + Sync {
+    fn start(&self) -> io::Result<()>;
+    fn resolve(self: Arc<Self>, host: String, port: u16) -> Boxed<io::Result<Vec<SocketAddr>>>;
+    fn connect(self: Arc<Self>, endpoint: Endpoint) -> Boxed<io::Result<Box<dyn Stream>>>;
+    fn listen(&self, listener: TcpListener) -> io::Result<Box<dyn Acceptor>>;
+    fn timer(&self) -> Arc<dyn Timer + Send + Sync>;
+    fn blocking(&self, work: Box<dyn FnOnce() + Send>) -> Boxed<io::Result<()>>;
+}
+
+impl<R: Runtime> DynRuntime for R {
+    fn start(&self) -> io::Result<()> {
+        Runtime::start(self)
+    }
+
+    fn resolve(self: Arc<Self>, host: String, port: u16) -> Boxed<io::Result<Vec<SocketAddr>>> {
+        Box::pin(async move { Runtime::resolve(&*self, &host, port).await })
+    }
+
+    fn connect(self: Arc<Self>, endpoint: Endpoint) -> Boxed<io::Result<Box<dyn Stream>>> {
+        Box::pin(async move { Runtime::connect(&*self, &endpoint).await })
+    }
+
+    fn listen(&self, listener: TcpListener) -> io::Result<Box<dyn Acceptor>> {
+        Runtime::listen(self, listener)
+    }
+
+    fn timer(&self) -> Arc<dyn Timer + Send + Sync> {
+        Runtime::timer(self)
+    }
+
+    fn blocking(&self, work: Box<dyn FnOnce() + Send>) -> Boxed<io::Result<()>> {
+        Box::pin(Runtime::blocking(self, work))
+    }
+}
+
+impl Runtime for AnyRuntime {
+    fn start(&self) -> io::Result<()> {
+        self.0.start()
+    }
+
+    async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        self.0.clone().resolve(host.to_owned(), port).await
+    }
+
+    async fn connect(&self, endpoint: &Endpoint) -> io::Result<Box<dyn Stream>> {
+        self.0.clone().connect(endpoint.clone()).await
+    }
+
+    fn listen(&self, listener: TcpListener) -> io::Result<Box<dyn Acceptor>> {
+        self.0.listen(listener)
+    }
+
+    fn timer(&self) -> Arc<dyn Timer + Send + Sync> {
+        self.0.timer()
+    }
+
+    fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> impl Future<Output = io::Result<T>> + Send + 'static {
+        let result = Arc::new(Mutex::new(None));
+        let slot = result.clone();
+        let working = self.0.blocking(Box::new(move || {
+            let value = work();
+            *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+        }));
+        async move {
+            working.await?;
+            let value = result.lock().unwrap_or_else(PoisonError::into_inner).take();
+            value.ok_or_else(|| io::Error::other("the work ended without a result"))
+        }
+    }
+}
+
+impl fmt::Debug for AnyRuntime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AnyRuntime")
     }
 }

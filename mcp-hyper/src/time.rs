@@ -1,4 +1,4 @@
-//! The runtime's clock and timers.
+//! The runtime's clock and timers, and pauses that grow.
 
 use std::fmt;
 use std::pin::Pin;
@@ -95,5 +95,56 @@ impl Alarm {
 impl fmt::Debug for Alarm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Alarm").field("at", &self.at).finish()
+    }
+}
+
+/// The pauses before pieces of work that a server can demand at will, such as reading its lists again.
+///
+/// Each is twice as long as the one before, up to the longest. After a quiet time of that length they begin anew. Work
+/// that is demanded during a pause is done at its end.
+#[cfg(feature = "host")]
+#[derive(Debug)]
+pub(crate) struct GrowingPause {
+    first: Duration,
+    longest: Duration,
+    next: Duration,
+    /// The end of the last pause.
+    last_end: Option<mcp_proto::Instant>,
+}
+
+#[cfg(feature = "host")]
+impl GrowingPause {
+    pub(crate) fn new(first: Duration, longest: Duration) -> Self {
+        Self { first, longest, next: first, last_end: None }
+    }
+
+    /// Begins a pause now; returns its end.
+    pub(crate) fn begin(&mut self, now: mcp_proto::Instant) -> mcp_proto::Instant {
+        if self.last_end.is_none_or(|end| now.saturating_since(end) >= self.longest) {
+            self.next = self.first;
+        }
+        let end = now + self.next;
+        self.next = self.next.saturating_mul(2).min(self.longest);
+        self.last_end = Some(end);
+        end
+    }
+}
+
+#[cfg(all(test, feature = "host"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_until_there_was_none_for_a_while() {
+        let second = Duration::from_secs(1);
+        let mut pause = GrowingPause::new(second, 6 * second);
+        let mut now = mcp_proto::Instant::ORIGIN;
+        for seconds in [1, 2, 4, 6, 6] {
+            let end = pause.begin(now);
+            assert_eq!(end, now + seconds * second);
+            now = end + second;
+        }
+        now = now + 5 * second;
+        assert_eq!(pause.begin(now), now + second);
     }
 }

@@ -1,27 +1,21 @@
-//! A WebSocket as a channel of whole messages: one JSON-RPC message in each text message.
+//! A WebSocket as a channel of whole messages: one JSON-RPC message in each text message, pings, and the reasons of its
+//! end.
 
-mod close;
-mod heartbeat;
-mod io;
-
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use async_tungstenite::WebSocketStream;
-use async_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig, frame::coding::CloseCode};
-use async_tungstenite::tungstenite::{Message, Utf8Bytes};
+use async_tungstenite::tungstenite::error::{CapacityError, ProtocolError};
+use async_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use async_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use async_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use bytes::Bytes;
 use futures_lite::{AsyncRead, AsyncWrite, Stream as _};
 use futures_util::Sink as _;
 use http::HeaderValue;
 use mcp_proto::Instant;
-
-use self::heartbeat::{Heartbeat, HeartbeatAction};
-use self::io::CountedIo;
-
-pub(crate) use close::Closing;
-pub(crate) use heartbeat::PingPolicy;
 
 /// The subprotocol of MCP over WebSocket, as in the Python and TypeScript SDKs.
 pub(crate) const SUBPROTOCOL: HeaderValue = HeaderValue::from_static("mcp");
@@ -29,10 +23,13 @@ pub(crate) const SUBPROTOCOL: HeaderValue = HeaderValue::from_static("mcp");
 /// Size in bytes of each connection's read buffer, which is allocated at once, and of the output that is collected
 /// before it is written.
 const BUFFER: usize = 16 * 1024;
+
 /// Maximum number of frames without a message that are read before other tasks get a turn.
 const FRAMES: usize = 32;
+
 /// Bytes of a client's control frame before its payload.
 const CONTROL_HEAD: usize = 6;
+
 /// How long an ending connection waits for the other side to close as well.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -274,12 +271,201 @@ impl<Io: AsyncRead + AsyncWrite + Unpin> Channel<Io> {
     }
 }
 
+/// A stream that counts the bytes read from it and written to it.
+pub(super) struct CountedIo<Io> {
+    io: Io,
+    read: u64,
+    written: u64,
+}
+
+impl<Io> CountedIo<Io> {
+    pub(super) fn new(io: Io) -> Self {
+        Self { io, read: 0, written: 0 }
+    }
+
+    #[cfg(test)]
+    pub(super) fn get_mut(&mut self) -> &mut Io {
+        &mut self.io
+    }
+
+    fn bytes_read(&self) -> u64 {
+        self.read
+    }
+
+    fn bytes_written(&self) -> u64 {
+        self.written
+    }
+}
+
+/// Adds the bytes of a read or write to their count.
+fn count(total: &mut u64, moved: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+    if let Poll::Ready(Ok(bytes)) = moved {
+        *total = total.wrapping_add(bytes as u64);
+    }
+    moved
+}
+
+impl<Io: AsyncRead + Unpin> AsyncRead for CountedIo<Io> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        let read = Pin::new(&mut self.io).poll_read(cx, buf);
+        count(&mut self.read, read)
+    }
+}
+
+impl<Io: AsyncWrite + Unpin> AsyncWrite for CountedIo<Io> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.io).poll_write(cx, buf);
+        count(&mut self.written, written)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_close(cx)
+    }
+}
+
+/// The shortest interval of pings.
+const LEAST_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Pings to a silent side.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PingPolicy {
+    interval: Duration,
+    timeout: Duration,
+}
+
+impl PingPolicy {
+    /// A ping after `interval` of silence, which the other side has `timeout` to answer.
+    pub(crate) fn new(interval: Duration, timeout: Duration) -> Self {
+        Self { interval: interval.max(LEAST_INTERVAL), timeout: timeout.max(LEAST_INTERVAL) }
+    }
+}
+
+/// Watches for signs of life.
+pub(super) struct Heartbeat {
+    /// `None` sends no pings.
+    policy: Option<PingPolicy>,
+    heard: Instant,
+    /// Bytes read by then.
+    bytes: u64,
+    pinged: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum HeartbeatAction {
+    None,
+    Ping,
+    /// The other side is gone.
+    Fail,
+}
+
+impl Heartbeat {
+    pub(super) fn new(policy: Option<PingPolicy>, now: Instant) -> Self {
+        Self { policy, heard: now, bytes: 0, pinged: false }
+    }
+
+    /// `bytes` is the number of bytes read so far. While nothing `reads`, silence means nothing.
+    pub(super) fn advance(&mut self, now: Instant, bytes: u64, reads: bool) -> HeartbeatAction {
+        if self.bytes != bytes || !reads {
+            *self = Self { policy: self.policy, heard: now, bytes, pinged: false };
+        }
+        if self.deadline().is_none_or(|deadline| now < deadline) {
+            return HeartbeatAction::None;
+        }
+        if std::mem::replace(&mut self.pinged, true) { HeartbeatAction::Fail } else { HeartbeatAction::Ping }
+    }
+
+    /// When [`advance`](Self::advance) is due.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let PingPolicy { interval, timeout } = self.policy?;
+        let pinged_at = self.heard + interval;
+        Some(if self.pinged { pinged_at + timeout } else { pinged_at })
+    }
+}
+
+/// The end of a WebSocket, as this side sees it.
+pub(crate) struct Closing {
+    /// The code of this side's close frame, if it sends one of its own.
+    pub(super) code: Option<CloseCode>,
+    /// A description for the user, whose subject is the other side.
+    pub(super) detail: String,
+}
+
+impl Closing {
+    /// The other side sent this close frame, or ended without one.
+    fn of_peer(frame: Option<&CloseFrame>) -> Self {
+        let detail = match frame {
+            None => "WebSocket close frame without a code".to_owned(),
+            // How tungstenite reports a code that no frame may have.
+            Some(CloseFrame { code: CloseCode::Protocol, reason })
+                if reason.as_str() == "Protocol violation" =>
+            {
+                "WebSocket close frame with an invalid code".to_owned()
+            }
+            Some(CloseFrame { code, reason }) => {
+                let (number, name) = (u16::from(*code), code_name(*code));
+                match reason.as_str() {
+                    "" => format!("WebSocket close code {number}{name}"),
+                    // Escaped: a terminal may show it.
+                    reason => format!("WebSocket close code {number}{name}: {}", reason.escape_debug()),
+                }
+            }
+        };
+        Self { code: None, detail }
+    }
+
+    /// The other side sent a binary message.
+    fn binary() -> Self {
+        let detail = "it sent a binary message; MCP messages are text".to_owned();
+        Self { code: Some(CloseCode::Unsupported), detail }
+    }
+
+    /// Reading failed.
+    pub(super) fn of_error(error: &Error) -> Self {
+        let (code, detail) = match error {
+            Error::Capacity(CapacityError::MessageTooLong { size, max_size }) => {
+                (Some(CloseCode::Size), format!("it sent a message of {size} bytes; {max_size} are accepted"))
+            }
+            Error::Utf8(_) => (Some(CloseCode::Invalid), "it sent text that is not UTF-8".to_owned()),
+            Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => {
+                (None, "the WebSocket broke off without a close frame".to_owned())
+            }
+            Error::Protocol(error) => {
+                (Some(CloseCode::Protocol), format!("it violates the WebSocket protocol: {error}"))
+            }
+            Error::Io(error) => (None, format!("reading from it failed: {error}")),
+            error => (None, error.to_string()),
+        };
+        Self { code, detail }
+    }
+}
+
+/// The meaning of a code, in parentheses. RFC 6455, section 7.4.1, and its registry.
+fn code_name(code: CloseCode) -> &'static str {
+    match code {
+        CloseCode::Normal => " (normal closure)",
+        CloseCode::Away => " (going away)",
+        CloseCode::Protocol => " (protocol error)",
+        CloseCode::Unsupported => " (unsupported data)",
+        CloseCode::Invalid => " (invalid text)",
+        CloseCode::Policy => " (policy violation)",
+        CloseCode::Size => " (message too big)",
+        CloseCode::Extension => " (missing extension)",
+        CloseCode::Error => " (internal error)",
+        CloseCode::Restart => " (service restart)",
+        CloseCode::Again => " (try again later)",
+        _ => "",
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::*;
     use std::collections::VecDeque;
     use std::pin::pin;
-
-    use super::*;
 
     const INTERVAL: Duration = Duration::from_secs(7);
 
@@ -373,5 +559,72 @@ mod tests {
         let cx = &mut Context::from_waker(std::task::Waker::noop());
         assert!(channel.poll_flush(cx).is_ready());
         assert!(channel.wire().output.is_empty());
+    }
+
+    fn heartbeat(now: Instant) -> Heartbeat {
+        Heartbeat::new(Some(PingPolicy::new(INTERVAL, INTERVAL / 2)), now)
+    }
+
+    #[test]
+    fn silent_peer_is_pinged_and_then_given_up() {
+        let start = Instant::ORIGIN;
+        let mut heartbeat = heartbeat(start);
+        assert_eq!(heartbeat.advance(start + INTERVAL / 2, 0, true), HeartbeatAction::None);
+        assert_eq!(heartbeat.advance(start + INTERVAL, 0, true), HeartbeatAction::Ping);
+        assert_eq!(heartbeat.advance(start + INTERVAL * 5 / 4, 0, true), HeartbeatAction::None);
+        assert_eq!(heartbeat.advance(start + INTERVAL * 3 / 2, 0, true), HeartbeatAction::Fail);
+    }
+
+    #[test]
+    fn any_byte_of_the_peer_is_a_sign_of_life() {
+        let start = Instant::ORIGIN;
+        let mut heartbeat = heartbeat(start);
+        assert_eq!(heartbeat.advance(start + INTERVAL, 0, true), HeartbeatAction::Ping);
+        assert_eq!(heartbeat.advance(start + INTERVAL * 5 / 4, 6, true), HeartbeatAction::None);
+        assert_eq!(heartbeat.deadline(), Some(start + INTERVAL * 9 / 4));
+    }
+
+    #[test]
+    fn peer_is_not_given_up_while_this_side_does_not_read() {
+        let start = Instant::ORIGIN;
+        let mut heartbeat = heartbeat(start);
+        assert_eq!(heartbeat.advance(start + INTERVAL * 9, 0, false), HeartbeatAction::None);
+        assert_eq!(heartbeat.advance(start + INTERVAL * 10, 0, true), HeartbeatAction::Ping);
+    }
+
+    #[test]
+    fn peer_is_not_pinged_without_an_interval() {
+        let start = Instant::ORIGIN;
+        let mut heartbeat = Heartbeat::new(None, start);
+        assert_eq!(heartbeat.deadline(), None);
+        assert_eq!(heartbeat.advance(start + INTERVAL * 1000, 0, true), HeartbeatAction::None);
+    }
+
+    #[test]
+    fn intervals_are_at_least_a_second() {
+        let start = Instant::ORIGIN;
+        let heartbeat = Heartbeat::new(Some(PingPolicy::new(Duration::ZERO, Duration::ZERO)), start);
+        assert_eq!(heartbeat.deadline(), Some(start + Duration::from_secs(1)));
+    }
+
+    fn detail(code: CloseCode, reason: &'static str) -> String {
+        Closing::of_peer(Some(&CloseFrame { code, reason: reason.into() })).detail
+    }
+
+    #[test]
+    fn description_names_code_and_reason() {
+        assert_eq!(
+            detail(CloseCode::Error, "out of disk"),
+            "WebSocket close code 1011 (internal error): out of disk"
+        );
+        assert_eq!(detail(CloseCode::Library(4000), ""), "WebSocket close code 4000");
+    }
+
+    #[test]
+    fn description_escapes_control_characters() {
+        assert_eq!(
+            detail(CloseCode::Normal, "\u{1b}[2Jbye"),
+            "WebSocket close code 1000 (normal closure): \\u{1b}[2Jbye"
+        );
     }
 }

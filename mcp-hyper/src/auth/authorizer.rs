@@ -7,13 +7,10 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use futures_lite::Stream as _;
 use futures_lite::future::Boxed;
-use futures_util::stream::FuturesUnordered;
 use mcp_proto::Instant;
 use mcp_proto::adapter::CacheContextEnder;
 use mcp_proto::auth::client::{
@@ -27,8 +24,9 @@ use mcp_proto::transport::http::client::{AuthorizationRequired, HttpRequest};
 use super::handle::SharedAuth;
 use super::redirects::RedirectListener;
 use super::{Assert, AuthHandle, Authorization, LoopbackRedirects, OnEvent, TokenStore};
-use crate::client::auth::fetch::FetchResponse;
+use crate::client::fetch::FetchResponse;
 use crate::runtime::Runtime;
+use crate::task_set::TaskSet;
 use crate::time::RuntimeClock;
 
 /// Maximum number of browser connections served at the same time.
@@ -70,8 +68,8 @@ pub(crate) struct Authorizer {
     listener: Option<RedirectListener>,
     /// Why the last logout failed to remove the record from the store.
     removal_error: Option<String>,
-    host_replies: FuturesUnordered<Boxed<HostReply>>,
-    redirect_connections: FuturesUnordered<Boxed<()>>,
+    host_replies: TaskSet<Boxed<HostReply>>,
+    redirect_connections: TaskSet<Boxed<()>>,
     sent: BTreeMap<ExchangeId, SentExchange>,
     /// Exchanges that have ended but may still receive a challenge.
     ended: Vec<ExchangeId>,
@@ -107,8 +105,8 @@ impl Authorizer {
             redirects,
             listener: None,
             removal_error: None,
-            host_replies: FuturesUnordered::new(),
-            redirect_connections: FuturesUnordered::new(),
+            host_replies: TaskSet::default(),
+            redirect_connections: TaskSet::default(),
             sent: BTreeMap::new(),
             ended: Vec::new(),
             waiting: BTreeMap::new(),
@@ -188,8 +186,9 @@ impl Authorizer {
         self.sent.remove(&exchange);
         self.waiting.remove(&exchange);
         self.refused.retain(|challenged| *challenged != exchange);
-        self.actions
-            .retain(|deed| !matches!(deed, ExchangeAction::Open(request) if request.exchange == exchange));
+        self.actions.retain(
+            |action| !matches!(action, ExchangeAction::Open(request) if request.exchange == exchange),
+        );
     }
 
     /// Handles a 401 or 403 challenge for an exchange.
@@ -217,7 +216,7 @@ impl Authorizer {
     pub(crate) fn handle_fetched(&mut self, id: FetchId, fetched: Result<FetchResponse, String>) {
         self.shared.lock(|state, now| match fetched {
             Ok(FetchResponse { status, headers, body }) => {
-                let fields = crate::fields::Headers(&headers);
+                let fields = crate::io::Headers(&headers);
                 state.machine.handle_answer(now, id, status.as_u16(), &fields, body);
             }
             Err(detail) => state.machine.handle_failed(now, id, &detail),
@@ -231,15 +230,15 @@ impl Authorizer {
 
     /// Whether work is in progress that must not be cancelled: a token that was renewed but not stored is lost.
     pub(crate) fn is_finishing(&self) -> bool {
-        !self.host_replies.is_empty()
+        self.host_replies.len() > 0
             || self.shared.lock(|state, _| state.machine.is_busy() && !state.page_open)
     }
 
     /// Returns the next action for the driver.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<ExchangeAction> {
         loop {
-            if let Some(deed) = self.actions.pop_front() {
-                return Poll::Ready(deed);
+            if let Some(action) = self.actions.pop_front() {
+                return Poll::Ready(action);
             }
             let done =
                 self.poll_host_replies(cx) | self.handle_timeout(cx) | self.take_action() | self.take_event();
@@ -250,8 +249,8 @@ impl Authorizer {
     }
 
     fn poll_host_replies(&mut self, cx: &mut Context<'_>) -> bool {
-        let Poll::Ready(Some(chore)) = Pin::new(&mut self.host_replies).poll_next(cx) else { return false };
-        self.shared.lock(|state, now| match chore {
+        let Poll::Ready(reply) = self.host_replies.poll_next(cx) else { return false };
+        self.shared.lock(|state, now| match reply {
             HostReply::Loaded(loaded) => state.machine.handle_loaded(now, loaded),
             HostReply::Stored(saved) => state.machine.handle_stored(now, saved),
             HostReply::Assertion(assertion) => state.machine.handle_assertion(now, assertion),
@@ -282,17 +281,21 @@ impl Authorizer {
         match action {
             Action::Fetch(fetch) => self.actions.push_back(ExchangeAction::Fetch(fetch, policy)),
             Action::Abort(fetch) => self.actions.push_back(ExchangeAction::Abort(fetch)),
-            Action::Load => self.host_replies.push(Box::pin(async move {
-                HostReply::Loaded(store.load(&key).await.map_err(|error| error.to_string()))
-            })),
-            Action::Store { record, expected } => self.host_replies.push(Box::pin(async move {
-                let saved = store.swap(&key, expected, record).await;
-                HostReply::Stored(saved.map_err(|error| error.to_string()))
-            })),
+            Action::Load => {
+                self.host_replies.insert(Box::pin(async move {
+                    HostReply::Loaded(store.load(&key).await.map_err(|error| error.to_string()))
+                }));
+            }
+            Action::Store { record, expected } => {
+                self.host_replies.insert(Box::pin(async move {
+                    let saved = store.swap(&key, expected, record).await;
+                    HostReply::Stored(saved.map_err(|error| error.to_string()))
+                }));
+            }
             Action::Assertion(request) => match &mut self.assert {
                 Some(assert) => {
                     let assertion = assert(request);
-                    self.host_replies.push(Box::pin(async move { HostReply::Assertion(assertion.await) }));
+                    self.host_replies.insert(Box::pin(async move { HostReply::Assertion(assertion.await) }));
                 }
                 None => self.shared.lock(|state, now| {
                     state.machine.handle_assertion(now, Err("this program has none".to_owned()));
@@ -355,11 +358,11 @@ impl Authorizer {
         let page = self.shared.lock(|state, _| state.page_open);
         while self.redirect_connections.len() < MAX_REDIRECT_CONNECTIONS
             && let Some(redirects) = self.listener.as_mut().filter(|_| page)
-            && let Poll::Ready(guest) = redirects.poll_accept(&self.shared, cx)
+            && let Poll::Ready(connection) = redirects.poll_accept(&self.shared, cx)
         {
-            self.redirect_connections.push(guest);
+            self.redirect_connections.insert(connection);
         }
-        matches!(Pin::new(&mut self.redirect_connections).poll_next(cx), Poll::Ready(Some(())))
+        self.redirect_connections.poll_next(cx).is_ready()
             || page != self.shared.lock(|state, _| state.page_open)
     }
 }

@@ -28,7 +28,7 @@ pub(super) struct State {
     /// The authorization context of the connection's cache.
     context: AuthContext,
     cache: Option<CacheContextEnder>,
-    pub(super) outcomes: OutcomeLog,
+    outcomes: OutcomeLog,
     /// Whether a login page waits for the user's consent.
     pub(super) page_open: bool,
     /// Whether any login page was opened.

@@ -22,7 +22,7 @@ use hyper::service::service_fn;
 use mcp_proto::auth::client::Redirect;
 
 use super::handle::SharedAuth;
-use crate::client::body::BufferedBody;
+use crate::io::BufferedBody;
 use crate::io::HyperIo;
 use crate::runtime::{Acceptor, Runtime, Stream};
 

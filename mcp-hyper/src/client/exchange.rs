@@ -12,15 +12,18 @@ use futures_util::future::OptionFuture;
 use http::{HeaderMap, HeaderName, Request, StatusCode};
 use hyper::body::{Body as _, Incoming};
 use hyper::rt::Sleep;
+#[cfg(feature = "auth")]
+use mcp_proto::auth::FetchId;
 use mcp_proto::transport::http::{ExchangeEnd, ExchangeId};
 
-use super::auth::{FetchId, FetchResponse};
-use super::body::BufferedBody;
-use super::connector::{Background, Connection, Http1};
-use super::dial_error::DialError;
-use super::http2::Http2;
-use super::send_error::{SendError, error_chain};
+use super::connection::Http2;
+use super::connection::{Background, Connection, Http1};
+use super::error::DialError;
+use super::error::{SendError, error_chain};
+#[cfg(feature = "auth")]
+use super::fetch::FetchResponse;
 use super::target::{Origin, Target};
+use crate::io::BufferedBody;
 
 /// A future that the transport polls. Its output is a [`TaskOutcome`].
 pub(super) enum Task {
@@ -32,6 +35,7 @@ pub(super) enum Task {
 pub(super) enum TaskOutcome {
     /// No event follows.
     Nothing,
+    #[cfg(feature = "auth")]
     Fetched {
         id: FetchId,
         fetched: Result<FetchResponse, String>,
@@ -155,11 +159,11 @@ async fn send_http1(
     settled: Option<Pin<Box<dyn Sleep>>>,
 ) -> TaskOutcome {
     OptionFuture::from(settled).await;
-    let on = if connection.used { ConnectionUse::Reused } else { ConnectionUse::New };
+    let connection_use = if connection.used { ConnectionUse::Reused } else { ConnectionUse::New };
     connection.set_target(&mut request, &target);
     if let Err(error) = connection.sender.ready().await {
         let failure = SendError::Unsent(request, error_chain(&error));
-        return TaskOutcome::Unanswered { exchange, target, failure, connection_use: on };
+        return TaskOutcome::Unanswered { exchange, target, failure, connection_use };
     }
     match connection.sender.try_send_request(request).await {
         Ok(response) => {
@@ -169,7 +173,7 @@ async fn send_http1(
             let answer = OpenResponse { origin: target.origin, body, connection: Some(connection), keep };
             TaskOutcome::Answered { exchange, status: head.status, headers: head.headers, answer }
         }
-        Err(error) => TaskOutcome::Unanswered { exchange, target, failure: error.into(), connection_use: on },
+        Err(error) => TaskOutcome::Unanswered { exchange, target, failure: error.into(), connection_use },
     }
 }
 
@@ -188,8 +192,9 @@ async fn send_http2(
             TaskOutcome::Answered { exchange, status: head.status, headers: head.headers, answer }
         }
         Err(failure) => {
-            let on = if connection.is_used() { ConnectionUse::Reused } else { ConnectionUse::New };
-            TaskOutcome::Unanswered { exchange, target, failure, connection_use: on }
+            let connection_use =
+                if connection.is_used() { ConnectionUse::Reused } else { ConnectionUse::New };
+            TaskOutcome::Unanswered { exchange, target, failure, connection_use }
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Options of an HTTP client.
 
-use std::collections::VecDeque;
 use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -9,26 +8,36 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
-use mcp_proto::adapter::{self, Clock as _, Repoll};
+use mcp_proto::adapter::Clock as _;
 use mcp_proto::front::{Client, ClientHandlers, HandlerMode, SendHandlers};
 use mcp_proto::peer::client::{self, CacheContext, ClientConfig, ConnectTimeouts, KnownEra};
+#[cfg(feature = "auth")]
+use mcp_proto::schema::Extension;
 use mcp_proto::schema::Implementation;
 use mcp_proto::transport::http::client::{HttpClient, HttpClientConfig, UnauthorizedPolicy, UrlError};
 
-use super::auth::{AuthOptions, Authorizer};
-use super::connector::{BackgroundTasks, Connector};
+use super::connection::{BackgroundTasks, Connector, TlsOptions};
+#[cfg(feature = "auth")]
+use super::driver::AuthDriver;
+#[cfg(not(feature = "auth"))]
+use super::driver::Authorizer;
+use super::driver::{ClientDriver, ClientLoop, Connection};
 use super::headers::{ExtraHeaders, HeaderError};
 use super::proxy::{Proxy, ProxyError};
-use super::tls::TlsOptions;
 use super::transport::Transport;
-use super::websocket::WebSocketOptions;
+#[cfg(feature = "websocket")]
+use super::websocket::{self, WebSocketOptions};
 use super::wire::{Tap, WireEvent};
-use super::{ClientDriver, ClientLoop, Connection, set_handle_timer, websocket};
+#[cfg(feature = "auth")]
+use crate::auth::{AuthHandle, Authorization, Authorizer};
 use crate::runtime::{DefaultRuntime, Runtime};
-use crate::time::{Alarm, RuntimeClock};
+#[cfg(feature = "auth")]
+use crate::time::Alarm;
+use crate::time::RuntimeClock;
 
 /// Default time limit for opening a connection: long enough for a packet that is lost twice.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Default time limit of an idle connection. Most servers with a shorter limit announce it, and the client respects
 /// that.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -54,7 +63,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 pub struct ClientOptions<H: HandlerMode = SendHandlers, R = DefaultRuntime> {
     config: HttpClientConfig,
     handlers: ClientHandlers<H>,
-    pub(super) runtime: R,
+    runtime: R,
     extra_headers: ExtraHeaders,
     wire: Tap,
     /// If absent, the proxy of the environment.
@@ -63,9 +72,11 @@ pub struct ClientOptions<H: HandlerMode = SendHandlers, R = DefaultRuntime> {
     prior_knowledge: bool,
     connect_timeout: Duration,
     idle_timeout: Duration,
-    pub(super) authorization: AuthOptions,
-    pub(super) tls: TlsOptions,
-    pub(super) websocket: WebSocketOptions,
+    #[cfg(feature = "auth")]
+    authorization: Option<Authorization>,
+    tls: TlsOptions,
+    #[cfg(feature = "websocket")]
+    websocket: WebSocketOptions,
 }
 
 /// Why a client cannot be created.
@@ -137,23 +148,25 @@ impl From<ClientConfig> for ClientOptions {
             prior_knowledge: false,
             connect_timeout: CONNECT_TIMEOUT,
             idle_timeout: IDLE_TIMEOUT,
-            authorization: Default::default(),
+            #[cfg(feature = "auth")]
+            authorization: None,
             tls: Default::default(),
-            websocket: Default::default(),
+            #[cfg(feature = "websocket")]
+            websocket: WebSocketOptions::default(),
         }
     }
 }
 
 impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     /// Sets which eras to speak. Default: the server's, which the client detects.
-    pub fn era_policy(mut self, mode: client::EraPolicy) -> Self {
-        self.config.client.era_policy = mode;
+    pub fn era_policy(mut self, policy: client::EraPolicy) -> Self {
+        self.config.client.era_policy = policy;
         self
     }
 
     /// Sets the era that an [earlier connection](Client::known_era) to the same server detected, which saves the probe.
-    pub fn known_era(mut self, verdict: Option<KnownEra>) -> Self {
-        self.config.client.known_era = verdict;
+    pub fn known_era(mut self, era: Option<KnownEra>) -> Self {
+        self.config.client.known_era = era;
         self
     }
 
@@ -197,8 +210,10 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
             prior_knowledge: self.prior_knowledge,
             connect_timeout: self.connect_timeout,
             idle_timeout: self.idle_timeout,
+            #[cfg(feature = "auth")]
             authorization: self.authorization,
             tls: self.tls,
+            #[cfg(feature = "websocket")]
             websocket: self.websocket,
         }
     }
@@ -295,15 +310,21 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     /// If the URL or one of the options is invalid. Nothing has been sent then.
     pub fn connect(mut self, url: impl Into<String>) -> Result<(Client, ClientDriver<H, R>), ConnectError> {
         let url = url.into();
-        let upgrade = websocket::http_url(&url);
-        self.config.url = upgrade.as_ref().map_or(url, |url| AsRef::<str>::as_ref(url).to_owned());
+        let upgrade = http_url(&url);
+        self.config.url = upgrade.clone().unwrap_or(url);
         self.config.client.capabilities = self.handlers.capabilities().clone();
-        if let Some(extension) = self.authorization.extension() {
+        #[cfg(feature = "auth")]
+        if let Some(authorization) = &self.authorization
+            && let Some(Ok(extension)) = authorization.config.grant.extension().map(Extension::new)
+        {
             // First, so that the application's own settings of the extension count.
             self.config.client.extensions.insert(0, extension);
         }
         let clock = Arc::new(RuntimeClock::new(self.runtime.timer()));
-        let mut authorizer = std::mem::take(&mut self.authorization).start(&self.config.url, &clock)?;
+        #[cfg(feature = "auth")]
+        let mut authorizer = start_authorizer(self.authorization.take(), &self.config.url, &clock)?;
+        #[cfg(not(feature = "auth"))]
+        let mut authorizer = None;
         if authorizer.is_some() {
             self.config.authorization = UnauthorizedPolicy::Park;
         }
@@ -314,36 +335,21 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         }
         let machine = HttpClient::new(self.config.clone(), clock.now()).map_err(ConnectError::Url)?;
         self.start_runtime(authorizer.as_mut())?;
-        let config = upgrade.is_some().then(|| self.config.client.clone());
-        let websocket = self.websocket;
+        #[cfg(feature = "websocket")]
+        let (config, websocket) = (self.config.client.clone(), self.websocket);
         let (transport, handlers) = self.transport()?;
-        if let Some((url, config)) = upgrade.zip(config) {
-            let (client, run) =
+        #[cfg(feature = "websocket")]
+        if let Some(url) = upgrade {
+            let (client, websocket) =
                 websocket::start(config, websocket, url, handlers, transport, authorizer, clock);
-            let connection = Connection::WebSocket(run);
-            return Ok((client, ClientDriver { connection, repoll: Repoll::default() }));
+            return Ok((client, ClientDriver::new(Connection::WebSocket(websocket))));
         }
-        let (client, mut front) = adapter::client(machine, clock.clone(), handlers);
-        set_handle_timer(&mut front, &transport, &clock);
-        if let Some(authorizer) = &authorizer {
-            authorizer.link_cache(front.cache_context_ender());
-        }
-        let run = ClientLoop {
-            front,
-            transport,
-            authorizer,
-            alarm: Alarm::default(),
-            clock,
-            has_input: true,
-            actions: VecDeque::new(),
-            wanted: Vec::new(),
-        };
-        let connection = Connection::Http(Box::new(run));
-        Ok((client, ClientDriver { connection, repoll: Repoll::default() }))
+        let (client, http) = ClientLoop::start(machine, handlers, transport, authorizer, clock);
+        Ok((client, ClientDriver::new(Connection::Http(http))))
     }
 
     /// Starts the runtime, once all other options have been checked.
-    pub(super) fn start_runtime(&mut self, authorizer: Option<&mut Authorizer>) -> Result<(), ConnectError> {
+    fn start_runtime(&mut self, authorizer: Option<&mut Authorizer>) -> Result<(), ConnectError> {
         self.extra_headers.check().map_err(ConnectError::Header)?;
         let started = self.runtime.start().and_then(|()| match authorizer {
             Some(authorizer) => authorizer.listen(&self.runtime),
@@ -352,7 +358,7 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         started.map_err(|error| ConnectError::Runtime(Arc::new(error)))
     }
 
-    pub(super) fn transport(self) -> Result<(Transport<R>, ClientHandlers<H>), ConnectError> {
+    fn transport(self) -> Result<(Transport<R>, ClientHandlers<H>), ConnectError> {
         let proxy = match self.proxy {
             Some(proxy) => proxy,
             None => Proxy::from_environment().map_err(ConnectError::Proxy)?,
@@ -378,5 +384,117 @@ impl<H: HandlerMode, R> fmt::Debug for ClientOptions<H, R> {
             .field("headers", &self.extra_headers)
             .field("proxy", &self.proxy)
             .finish_non_exhaustive()
+    }
+}
+
+/// The authorizer for the server at `url`, if the client logs in.
+#[cfg(feature = "auth")]
+fn start_authorizer(
+    authorization: Option<Authorization>,
+    url: &str,
+    clock: &Arc<RuntimeClock>,
+) -> Result<Option<Authorizer>, ConnectError> {
+    let Some(authorization) = authorization else { return Ok(None) };
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).map_err(|_| ConnectError::NoEntropy)?;
+    let authorizer = Authorizer::new(authorization, url, clock.clone(), seed);
+    authorizer.map(Some).map_err(ConnectError::Authorization)
+}
+
+/// The HTTP URL of the upgrade, if this is the URL of a WebSocket.
+fn http_url(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once(':').filter(|_| cfg!(feature = "websocket"))?;
+    match scheme.to_ascii_lowercase().as_str() {
+        "ws" => Some(format!("http:{rest}")),
+        "wss" => Some(format!("https:{rest}")),
+        _ => None,
+    }
+}
+
+#[cfg(feature = "auth")]
+impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
+    /// Logs in where the server requires it.
+    ///
+    /// A server ends subscriptions with their token, so that watches subscribe again when a server ends them
+    /// ([`OnServerEnd::Listen`]), unless a later [`configure`](Self::configure) says otherwise.
+    pub fn authorization(mut self, authorization: Authorization) -> Self {
+        self.authorization = Some(authorization);
+        self.configure(|config| config.client.watch.on_server_end = client::OnServerEnd::Listen)
+    }
+
+    /// Manages the tokens of the server at this URL without connecting to it: reports their status, logs out, or logs
+    /// in beforehand. It requires an [authorization](Self::authorization).
+    ///
+    /// # Errors
+    /// If the URL or one of the options is invalid. Nothing has been sent then.
+    pub fn authorize(mut self, url: impl Into<String>) -> Result<(AuthHandle, AuthDriver<R>), ConnectError> {
+        let clock = Arc::new(RuntimeClock::new(self.runtime.timer()));
+        let url = url.into();
+        let url = http_url(&url).unwrap_or(url);
+        let authorizer = start_authorizer(self.authorization.take(), &url, &clock)?;
+        let mut authorizer = authorizer.ok_or(ConnectError::NoAuthorization)?;
+        self.start_runtime(Some(&mut authorizer))?;
+        let (transport, _) = self.transport()?;
+        Ok((authorizer.handle(), AuthDriver { authorizer, transport, alarm: Alarm::default(), clock }))
+    }
+}
+
+#[cfg(feature = "tls")]
+impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
+    /// Sets the TLS configuration, such as trust roots. Unless it names ALPN protocols, it gets those of HTTP/2 and
+    /// HTTP/1.1. Default: rustls with its defaults, *ring* unless the process has another default, and the roots that
+    /// the features of this crate name.
+    pub fn tls(mut self, config: crate::rustls::ClientConfig) -> Self {
+        self.tls = TlsOptions(Some(super::tls::with_protocols(config)));
+        self
+    }
+}
+
+#[cfg(feature = "websocket")]
+impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
+    /// Speaks [tool frames](mcp_proto::transport::tool_frames) to servers at `ws:` and `wss:` URLs, instead of MCP:
+    /// `{"id", "name", "arguments"}`. Such a server knows only calls of tools; every other request fails at once, and
+    /// other messages of the server are ignored. Over HTTP this option does nothing.
+    pub fn tool_frames(mut self) -> Self {
+        self.websocket.tool_frames = true;
+        self
+    }
+
+    /// Sets after how long a silence the client pings a server over WebSocket. If the server stays silent for as long
+    /// again, the connection ends. Default 30 s; `None` sends no pings, and less than a second counts as a second. Over
+    /// HTTP this option does nothing.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use mcp_hyper::ClientOptions;
+    ///
+    /// // A proxy on the way closes connections that are silent for ten seconds.
+    /// let options = ClientOptions::new("my-host", "1.0.0").ping_interval(Some(Duration::from_secs(5)));
+    /// # drop(options);
+    /// ```
+    pub fn ping_interval(mut self, interval: Option<Duration>) -> Self {
+        self.websocket.ping_interval = interval;
+        self
+    }
+}
+
+/// Has no implementation.
+#[cfg(not(feature = "http2"))]
+#[diagnostic::on_unimplemented(
+    message = "`ClientOptions::http2_prior_knowledge` needs the feature `http2`",
+    note = "in `Cargo.toml`, add `\"http2\"` to the features of `mcp-hyper`; it is on by default"
+)]
+pub trait SpeaksHttp2 {}
+
+/// The compiler's message names the feature.
+#[cfg(not(feature = "http2"))]
+impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
+    #[doc(hidden)]
+    pub fn http2_prior_knowledge(self) -> Self
+    where
+        Self: SpeaksHttp2,
+    {
+        self
     }
 }

@@ -7,10 +7,10 @@ use http::Request;
 use mcp_proto::Instant;
 use mcp_proto::transport::http::ExchangeId;
 
-use super::body::BufferedBody;
-use super::connector::{Connection, Http1};
-use super::http2::Http2;
+use super::connection::Http2;
+use super::connection::{Connection, Http1};
 use super::target::Target;
+use crate::io::BufferedBody;
 
 /// Assumed number of concurrent requests on an HTTP/2 connection until the server announces its limit: the minimum that
 /// RFC 9113, section 6.5.2, recommends.
@@ -93,9 +93,9 @@ impl Pool {
         if self.waiting.is_empty() {
             return None;
         }
-        let lent = self.checkout(now)?;
+        let pooled = self.checkout(now)?;
         let (exchange, target, request) = self.waiting.pop_front()?;
-        Some((exchange, target, request, lent))
+        Some((exchange, target, request, pooled))
     }
 
     /// Returns how many more connections to open, and counts them as being opened.
@@ -155,9 +155,9 @@ impl Pool {
         now: Instant,
         connection: Http1,
         idle: Duration,
-        kept: Option<Duration>,
+        keep: Option<Duration>,
     ) {
-        let idle = kept.map_or(idle, |kept| idle.min(kept.saturating_sub(MARGIN)));
+        let idle = keep.map_or(idle, |keep| idle.min(keep.saturating_sub(MARGIN)));
         let until = now + idle;
         let at = self.idle.partition_point(|other| other.until <= until);
         self.idle.insert(at, IdleConnection { since: now, until, connection });

@@ -1,22 +1,22 @@
-//! TLS of a client's connections.
+//! TLS of a client's connections: trust roots, ALPN protocols, and the errors of handshakes.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use futures_rustls::TlsConnector;
 use futures_rustls::client::TlsStream;
 use futures_rustls::pki_types::ServerName;
-use futures_rustls::rustls::{CertificateError, ClientConfig, Error as TlsError};
-use mcp_proto::front::HandlerMode;
+use futures_rustls::rustls::crypto::CryptoProvider;
+use futures_rustls::rustls::{
+    self, CertificateError, ClientConfig, ConfigBuilder, Error as TlsError, WantsVerifier,
+};
 
-use super::dial_error::{definite_error, explained_error};
-use super::options::ClientOptions;
-use crate::runtime::{Runtime, Stream};
-use crate::tls;
+use super::error::{definite_error, explained_error};
+use crate::runtime::Stream;
 
 /// The TLS configuration that the application sets, if any.
 #[derive(Clone, Default)]
-pub(super) struct TlsOptions(Option<Arc<ClientConfig>>);
+pub(super) struct TlsOptions(pub(super) Option<Arc<ClientConfig>>);
 
 impl TlsOptions {
     /// Encrypts a stream; also returns whether the server chose HTTP/2.
@@ -26,7 +26,7 @@ impl TlsOptions {
         host: &str,
     ) -> io::Result<(Box<dyn Stream>, bool)> {
         let stream = connect(self.config()?, stream, host).await?;
-        let speaks_http2 = stream.get_ref().1.alpn_protocol() == Some(tls::HTTP2);
+        let speaks_http2 = stream.get_ref().1.alpn_protocol() == Some(HTTP2);
         Ok((Box::new(stream), speaks_http2))
     }
 
@@ -38,7 +38,7 @@ impl TlsOptions {
         host: &str,
     ) -> io::Result<Box<dyn Stream>> {
         let mut config = ClientConfig::clone(&*self.config()?);
-        config.alpn_protocols.retain(|protocol| protocol != tls::HTTP2);
+        config.alpn_protocols.retain(|protocol| protocol != HTTP2);
         let stream = connect(Arc::new(config), stream, host).await?;
         Ok(Box::new(stream))
     }
@@ -46,7 +46,7 @@ impl TlsOptions {
     fn config(&self) -> io::Result<Arc<ClientConfig>> {
         match &self.0 {
             Some(config) => Ok(config.clone()),
-            None => tls::default_client().map_err(definite_error),
+            None => default_client().map_err(definite_error),
         }
     }
 }
@@ -59,16 +59,6 @@ async fn connect(
     let name = ServerName::try_from(host.to_owned()).map_err(definite_error)?;
     let connecting = TlsConnector::from(config).connect(name, stream);
     connecting.await.map_err(|error| tls_error(&error))
-}
-
-impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
-    /// Sets the TLS configuration, such as trust roots. Unless it names ALPN protocols, it gets those of HTTP/2 and
-    /// HTTP/1.1. Default: rustls with its defaults, *ring* unless the process has another default, and the roots that
-    /// the features of this crate name.
-    pub fn tls(mut self, config: ClientConfig) -> Self {
-        self.tls = TlsOptions(Some(tls::with_protocols(config)));
-        self
-    }
 }
 
 /// Describes a failed TLS handshake.
@@ -119,10 +109,60 @@ fn plain_name(name: &str) -> &str {
     name.split_once('(').map_or(name, |(_, rest)| rest.trim_end_matches(')')).trim_matches('"')
 }
 
+/// ALPN protocols, in order of preference.
+const PROTOCOLS: &[&[u8]] = if cfg!(feature = "http2") { &[HTTP2, HTTP1] } else { &[HTTP1] };
+/// The ALPN name of HTTP/1.1.
+const HTTP1: &[u8] = b"http/1.1";
+/// The ALPN name of HTTP/2.
+const HTTP2: &[u8] = b"h2";
+
+/// The default TLS configuration, shared by all clients of the process. Sharing reads the system's certificates only
+/// once, and resumes sessions across clients. An error's text is shown to the user.
+fn default_client() -> Result<Arc<ClientConfig>, String> {
+    static DEFAULT: OnceLock<Arc<ClientConfig>> = OnceLock::new();
+    if let Some(config) = DEFAULT.get() {
+        return Ok(config.clone());
+    }
+    let provider = CryptoProvider::get_default().cloned();
+    let provider = provider.unwrap_or_else(|| Arc::new(rustls::crypto::ring::default_provider()));
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = trusting_default(builder.map_err(|error| error.to_string())?)?;
+    Ok(DEFAULT.get_or_init(|| with_protocols(config)).clone())
+}
+
+/// Adds this crate's ALPN protocols, unless the application has set some.
+pub(super) fn with_protocols(mut config: ClientConfig) -> Arc<ClientConfig> {
+    if config.alpn_protocols.is_empty() {
+        config.alpn_protocols = PROTOCOLS.iter().map(|name| name.to_vec()).collect();
+    }
+    Arc::new(config)
+}
+
+#[cfg(feature = "platform-roots")]
+fn trusting_default(builder: ConfigBuilder<ClientConfig, WantsVerifier>) -> Result<ClientConfig, String> {
+    use rustls_platform_verifier::BuilderVerifierExt as _;
+
+    let builder = builder.with_platform_verifier();
+    let builder =
+        builder.map_err(|error| format!("the system's trusted certificates cannot be read: {error}"))?;
+    Ok(builder.with_no_client_auth())
+}
+
+#[cfg(all(feature = "bundled-roots", not(feature = "platform-roots")))]
+fn trusting_default(builder: ConfigBuilder<ClientConfig, WantsVerifier>) -> Result<ClientConfig, String> {
+    let roots = rustls::RootCertStore::from_iter(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+#[cfg(not(any(feature = "bundled-roots", feature = "platform-roots")))]
+fn trusting_default(_: ConfigBuilder<ClientConfig, WantsVerifier>) -> Result<ClientConfig, String> {
+    Err("no trusted certificates: set some with `ClientOptions::tls`, or enable `platform-roots`".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::dial_error::DialError;
     use super::*;
+    use crate::client::error::DialError;
 
     #[test]
     fn certificate_errors_are_explained() {

@@ -13,19 +13,21 @@ use http::header::{self, HeaderMap};
 use http::{Method, Request, StatusCode};
 use hyper::body::Body as _;
 use mcp_proto::Instant;
+#[cfg(feature = "auth")]
+use mcp_proto::auth::{Fetch, FetchId, FetchPolicy};
 use mcp_proto::transport::http::client::HttpRequest;
 use mcp_proto::transport::http::{ExchangeEnd, ExchangeId, SentState, Verb};
 
-use super::auth::{FetchId, FetchResponse};
-use super::body::BufferedBody;
-use super::connector::{Connector, Http1};
-use super::dial_error::DialError;
+use super::connection::{Connector, Http1};
+use super::error::{DialError, SendError};
 use super::exchange::{BodyRead, ConnectionUse, OpenResponse, Task, TaskOutcome};
+#[cfg(feature = "auth")]
+use super::fetch::{FetchResponse, fetch_with};
 use super::headers::{ExtraHeaders, header_name, header_value, mark_secrets};
 use super::pool::{Pool, SETTLE};
-use super::send_error::SendError;
 use super::target::{Origin, Target};
 use super::wire::{Tap, WireEvent};
+use crate::io::BufferedBody;
 use crate::runtime::Runtime;
 use crate::task_set::{TaskKey, TaskSet};
 
@@ -37,10 +39,24 @@ const MORE_HEADERS: usize = 3;
 
 /// An event of an exchange or a fetch.
 pub(super) enum TransportEvent {
-    Head { exchange: ExchangeId, status: StatusCode, headers: HeaderMap },
-    Body { exchange: ExchangeId, bytes: Bytes },
-    End { exchange: ExchangeId, end: ExchangeEnd },
-    Fetched { id: FetchId, fetched: Result<FetchResponse, String> },
+    Head {
+        exchange: ExchangeId,
+        status: StatusCode,
+        headers: HeaderMap,
+    },
+    Body {
+        exchange: ExchangeId,
+        bytes: Bytes,
+    },
+    End {
+        exchange: ExchangeId,
+        end: ExchangeEnd,
+    },
+    #[cfg(feature = "auth")]
+    Fetched {
+        id: FetchId,
+        fetched: Result<FetchResponse, String>,
+    },
 }
 
 /// Carries exchanges over pooled connections. [`poll`](Self::poll) drives all of its tasks; dropping it ends them.
@@ -55,8 +71,9 @@ pub(super) struct Transport<R> {
     exchanges: BTreeMap<ExchangeId, Exchange>,
     /// Responses whose next piece has not been requested.
     unread: BTreeMap<ExchangeId, OpenResponse>,
-    pub(super) fetches: BTreeMap<FetchId, TaskKey>,
-    pub(super) tasks: TaskSet<Task>,
+    #[cfg(feature = "auth")]
+    fetches: BTreeMap<FetchId, TaskKey>,
+    tasks: TaskSet<Task>,
     /// The events to handle. [`show_events`](Transport::show_events) comes first.
     pub(super) events: VecDeque<TransportEvent>,
 }
@@ -85,6 +102,7 @@ impl<R: Runtime> Transport<R> {
             pools: BTreeMap::new(),
             exchanges: BTreeMap::new(),
             unread: BTreeMap::new(),
+            #[cfg(feature = "auth")]
             fetches: BTreeMap::new(),
             tasks: TaskSet::default(),
             events: VecDeque::new(),
@@ -167,12 +185,12 @@ impl<R: Runtime> Transport<R> {
     /// Assigns connections to waiting requests, and opens more if there are not enough.
     fn assign_connections(&mut self, now: Instant, origin: &Arc<Origin>) {
         let Some(pool) = self.pools.get_mut(origin) else { return };
-        while let Some((exchange, target, request, lent)) = pool.next_ready(now) {
-            let settled = lent.has_rested.then(|| self.connector.runtime.timer().sleep(SETTLE));
-            let task = self.tasks.insert(Task::send(exchange, request, target, lent.connection, settled));
+        while let Some((exchange, target, request, pooled)) = pool.next_ready(now) {
+            let settled = pooled.has_rested.then(|| self.connector.runtime.timer().sleep(SETTLE));
+            let task = self.tasks.insert(Task::send(exchange, request, target, pooled.connection, settled));
             if let Some(exchange) = self.exchanges.get_mut(&exchange) {
                 exchange.task = Some(task);
-                exchange.shared = lent.shared;
+                exchange.shared = pooled.shared;
             }
         }
         for _ in 0..pool.connections_to_open() {
@@ -210,8 +228,9 @@ impl<R: Runtime> Transport<R> {
         if let Some(answer) = self.unread.remove(&exchange) {
             let mut reading = BodyRead::new(exchange, answer);
             // The piece is often there already, together with the head. Otherwise the task polls again.
-            if let Poll::Ready(step) = Pin::new(&mut reading).poll(&mut Context::from_waker(Waker::noop())) {
-                return self.handle_outcome(now, step);
+            if let Poll::Ready(outcome) = Pin::new(&mut reading).poll(&mut Context::from_waker(Waker::noop()))
+            {
+                return self.handle_outcome(now, outcome);
             }
             let task = self.tasks.insert(Task::Reading(reading));
             if let Some(exchange) = self.exchanges.get_mut(&exchange) {
@@ -248,9 +267,10 @@ impl<R: Runtime> Transport<R> {
         any
     }
 
-    fn handle_outcome(&mut self, now: Instant, step: TaskOutcome) {
-        match step {
+    fn handle_outcome(&mut self, now: Instant, outcome: TaskOutcome) {
+        match outcome {
             TaskOutcome::Nothing => {}
+            #[cfg(feature = "auth")]
             TaskOutcome::Fetched { id, fetched } => {
                 if self.fetches.remove(&id).is_some() {
                     self.events.push_back(TransportEvent::Fetched { id, fetched });
@@ -313,7 +333,7 @@ impl<R: Runtime> Transport<R> {
                 self.resolve(exchange, end);
                 self.assign_connections(now, &origin);
             }
-            TaskOutcome::Unanswered { exchange, target, failure, connection_use: on } => {
+            TaskOutcome::Unanswered { exchange, target, failure, connection_use } => {
                 let origin = target.origin.clone();
                 let shared = self.release(now, exchange);
                 if let Some(pool) = self.pools.get_mut(&origin)
@@ -322,7 +342,7 @@ impl<R: Runtime> Transport<R> {
                 {
                     pool.discard(shared);
                 }
-                match (failure, on) {
+                match (failure, connection_use) {
                     (SendError::Unsent(request, _), ConnectionUse::Reused) => {
                         self.enqueue(now, exchange, target, request)
                     }
@@ -344,10 +364,10 @@ impl<R: Runtime> Transport<R> {
         now: Instant,
         origin: &Arc<Origin>,
         connection: Http1,
-        kept: Option<Duration>,
+        keep: Option<Duration>,
     ) {
         let pool = self.pools.entry(origin.clone()).or_default();
-        pool.return_idle(now, connection, self.idle, kept);
+        pool.return_idle(now, connection, self.idle, keep);
     }
 
     /// Stores a response until its next piece is requested.
@@ -387,6 +407,7 @@ impl<R: Runtime> Transport<R> {
                 TransportEvent::Body { exchange, bytes } => WireEvent::Body { exchange: *exchange, bytes },
                 TransportEvent::End { exchange, end } => WireEvent::End { exchange: *exchange, end },
                 // Token responses contain secrets.
+                #[cfg(feature = "auth")]
                 TransportEvent::Fetched { .. } => continue,
             });
         }
@@ -420,5 +441,25 @@ impl<R> fmt::Debug for Transport<R> {
             .field("connector", &self.connector)
             .field("exchanges", &self.exchanges.len())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(feature = "auth")]
+impl<R: Runtime> Transport<R> {
+    /// Starts a fetch from an authorization server on a separate connection.
+    pub(super) fn fetch(&mut self, fetch: Fetch, policy: FetchPolicy) {
+        let (id, connector) = (fetch.id, self.connector.clone());
+        let task = self.tasks.insert(Task::new(async move {
+            let fetched = fetch_with(&connector, fetch, policy).await;
+            TaskOutcome::Fetched { id, fetched }
+        }));
+        self.fetches.insert(id, task);
+    }
+
+    /// Aborts a fetch; no event follows.
+    pub(super) fn abort_fetch(&mut self, id: FetchId) {
+        if let Some(task) = self.fetches.remove(&id) {
+            self.tasks.remove(task);
+        }
     }
 }

@@ -1,49 +1,41 @@
 //! Clients over WebSocket: one connection, which carries whole messages both ways.
 
-#[cfg_attr(not(feature = "auth"), path = "websocket/no_auth.rs")]
-mod auth;
-mod upgrade;
-
 use std::future::Future as _;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use async_tungstenite::tungstenite::protocol::{Role, frame::coding::CloseCode};
+use async_tungstenite::tungstenite::protocol::Role;
+use async_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use futures_lite::future::Boxed;
+use http::StatusCode;
+use http::header::HeaderMap;
 use mcp_proto::adapter::{self, Clock as _};
 use mcp_proto::front::{Client, ClientHandlers, Error, HandlerMode};
 use mcp_proto::peer::TransportError;
 use mcp_proto::peer::client::{ClientConfig, CloseReason, EraPolicy, LinkAction};
 use mcp_proto::transport::ChannelClient;
+#[cfg(feature = "auth")]
+use mcp_proto::transport::http::client::AuthorizationRequired;
 use mcp_proto::transport::http::client::{HttpRequest, exchange_error};
 use mcp_proto::transport::http::{ExchangeId, Verb};
 use mcp_proto::transport::tool_frames::{ClientFrame, frame_of, response_of};
 use mcp_proto::{Instant, Limits};
 
-use self::upgrade::UpgradeOutcome;
-use super::auth::Authorizer;
-use super::options::ClientOptions;
+#[cfg(not(feature = "auth"))]
+use super::driver::Authorizer;
+use super::driver::{NO_AUTHORIZATION, ROUNDS, TURN, set_handle_timer};
 use super::transport::Transport;
+#[cfg(feature = "auth")]
+use super::transport::TransportEvent;
+use super::upgrade::UpgradeOutcome;
 use super::wire::WireEvent;
-use super::{ROUNDS, TURN, set_handle_timer};
-use crate::fields::Headers;
+#[cfg(feature = "auth")]
+use crate::auth::{Authorizer, ExchangeAction};
+use crate::io::Headers;
 use crate::runtime::{Runtime, Stream};
 use crate::time::{Alarm, RuntimeClock};
 use crate::websocket::{Channel, ChannelEvent, PingPolicy};
-
-/// The HTTP URL of the upgrade, if this is the URL of a WebSocket.
-pub(crate) fn http_url(url: &str) -> Option<UpgradeUrl> {
-    let (scheme, rest) = url.split_once(':')?;
-    match scheme.to_ascii_lowercase().as_str() {
-        "ws" => Some(format!("http:{rest}")),
-        "wss" => Some(format!("https:{rest}")),
-        _ => None,
-    }
-}
-
-/// The HTTP URL of an upgrade.
-pub(crate) type UpgradeUrl = String;
 
 /// Default interval of pings. Proxies wait at least a minute.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
@@ -52,41 +44,13 @@ const PING_INTERVAL: Duration = Duration::from_secs(30);
 #[derive(Clone, Copy)]
 pub(super) struct WebSocketOptions {
     /// Whether it sends tool frames.
-    tool_frames: bool,
-    ping_interval: Option<Duration>,
+    pub(super) tool_frames: bool,
+    pub(super) ping_interval: Option<Duration>,
 }
 
 impl Default for WebSocketOptions {
     fn default() -> Self {
         Self { tool_frames: false, ping_interval: Some(PING_INTERVAL) }
-    }
-}
-
-impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
-    /// Speaks [tool frames](mcp_proto::transport::tool_frames) to servers at `ws:` and `wss:` URLs, instead of MCP:
-    /// `{"id", "name", "arguments"}`. Such a server knows only calls of tools; every other request fails at once, and
-    /// other messages of the server are ignored. Over HTTP this option does nothing.
-    pub fn tool_frames(mut self) -> Self {
-        self.websocket.tool_frames = true;
-        self
-    }
-
-    /// Sets after how long a silence the client pings a server over WebSocket. If the server stays silent for as long
-    /// again, the connection ends. Default 30 s; `None` sends no pings, and less than a second counts as a second. Over
-    /// HTTP this option does nothing.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// use mcp_hyper::ClientOptions;
-    ///
-    /// // A proxy on the way closes connections that are silent for ten seconds.
-    /// let options = ClientOptions::new("my-host", "1.0.0").ping_interval(Some(Duration::from_secs(5)));
-    /// # drop(options);
-    /// ```
-    pub fn ping_interval(mut self, interval: Option<Duration>) -> Self {
-        self.websocket.ping_interval = interval;
-        self
     }
 }
 
@@ -125,7 +89,7 @@ enum Link {
 pub(super) fn start<H: HandlerMode, R: Runtime>(
     mut config: ClientConfig,
     options: WebSocketOptions,
-    url: UpgradeUrl,
+    url: String,
     handlers: ClientHandlers<H>,
     transport: Transport<R>,
     authorizer: Option<Authorizer>,
@@ -382,4 +346,99 @@ impl<H: HandlerMode, R: Runtime> WebSocketLoop<H, R> {
             self.forget_exchange(exchange);
         }
     }
+
+    /// Attaches credentials to the upgrade request, or queues it until there are some.
+    fn authorize(&mut self, request: HttpRequest) -> Option<HttpRequest> {
+        #[cfg(feature = "auth")]
+        if let Some(authorizer) = &mut self.authorizer {
+            return authorizer.authorize(request);
+        }
+        Some(request)
+    }
+
+    fn note_head(&mut self, exchange: ExchangeId, status: StatusCode, mut headers: HeaderMap) -> HeaderMap {
+        self.transport.show_head(exchange, status, &mut headers);
+        #[cfg(feature = "auth")]
+        if let Some(authorizer) = &mut self.authorizer {
+            authorizer.note_head(exchange, dpop_nonce(&headers).as_deref());
+        }
+        headers
+    }
+
+    /// Logs in if the server requires it, otherwise gives up.
+    #[cfg_attr(not(feature = "auth"), allow(unused_variables))]
+    fn handle_refusal(&mut self, exchange: ExchangeId, headers: &HeaderMap, error: TransportError) {
+        match &mut self.authorizer {
+            #[cfg(feature = "auth")]
+            Some(authorizer) if error.needs_authorization => {
+                authorizer.handle_challenge(&AuthorizationRequired {
+                    exchange,
+                    status: error.status,
+                    header: error.challenge.as_deref().map(Into::into),
+                    dpop_nonce: dpop_nonce(headers),
+                    attempt: self.attempt,
+                });
+                self.link = Link::Parked(Some(Box::new(error)));
+            }
+            None if error.needs_authorization => {
+                self.refuse_open(error.with_unauthorized(NO_AUTHORIZATION));
+            }
+            _ => {
+                self.forget_exchange(exchange);
+                self.refuse_open(error);
+            }
+        }
+    }
+
+    fn forget_exchange(&mut self, exchange: ExchangeId) {
+        if let Some(authorizer) = &mut self.authorizer {
+            authorizer.forget_exchange(exchange);
+        }
+    }
+
+    #[cfg(not(feature = "auth"))]
+    fn poll_authorizer(&mut self, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+
+    /// Carries out the authorizer's next action. Ready if there was one.
+    #[cfg(feature = "auth")]
+    fn poll_authorizer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(authorizer) = &mut self.authorizer else { return Poll::Pending };
+        let fetched = self.transport.poll(self.clock.now(), cx).is_ready();
+        for event in self.transport.events.drain(..) {
+            if let TransportEvent::Fetched { id, fetched } = event {
+                authorizer.handle_fetched(id, fetched);
+            }
+        }
+        let current = ExchangeId::new(self.upgrades);
+        match authorizer.poll(cx) {
+            Poll::Ready(ExchangeAction::Open(request)) if request.exchange == current => {
+                self.send_upgrade(request);
+            }
+            Poll::Ready(ExchangeAction::Resume(exchange)) if exchange == current => {
+                self.attempt = self.attempt.saturating_add(1);
+                self.open();
+            }
+            Poll::Ready(ExchangeAction::Refuse(exchange, detail)) if exchange == current => {
+                match std::mem::replace(&mut self.link, Link::Closed) {
+                    Link::Parked(Some(error)) => self.refuse_open(error.with_unauthorized(&detail)),
+                    _ => self.fail_open(&detail),
+                }
+            }
+            Poll::Ready(ExchangeAction::Fetch(fetch, policy)) => self.transport.fetch(fetch, policy),
+            Poll::Ready(ExchangeAction::Abort(fetch)) => self.transport.abort_fetch(fetch),
+            // The connection has been given up meanwhile.
+            Poll::Ready(ExchangeAction::Open(_) | ExchangeAction::Resume(_) | ExchangeAction::Refuse(..)) => {
+            }
+            Poll::Pending if fetched => {}
+            Poll::Pending => return Poll::Pending,
+        }
+        Poll::Ready(())
+    }
+}
+
+#[cfg(feature = "auth")]
+fn dpop_nonce(headers: &HeaderMap) -> Option<String> {
+    headers.get("dpop-nonce")?.to_str().ok().map(str::to_owned)
 }

@@ -8,97 +8,18 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures_lite::future::{Boxed, poll_once};
-use mcp_proto::Instant;
 use mcp_proto::front::{Client, Error};
 use mcp_proto::host::config::ServerId;
-use mcp_proto::host::control::{
-    CallId, CallOptions, CallOutcome, CallRefusal, Delivery, Failure, Repeat, Status,
-};
+use mcp_proto::host::control::{CallId, CallOptions, CallOutcome, CallRefusal, Delivery, Failure, Repeat};
 use mcp_proto::host::tools::{Catalogue, LookupError};
 use mcp_proto::peer::{CacheMode, LostReason, RequestError};
 use mcp_proto::schema::{Method, ProgressParams};
 
 use super::Host;
-use super::events::{CallEnd, CallPhase, HostEvent};
-use super::shared::Shared;
+use super::events::{CallEnd, CallError};
+use super::shared::{CallRecord, SendCall, Sent, Shared};
+#[cfg(feature = "tracing")]
 use super::trace::CallerSpan;
-
-/// The error of a call.
-///
-/// A tool reports its failure in its result, by [`failed`](mcp_proto::CallToolResult::failed): that is not an error of
-/// the call.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum CallError {
-    /// No item can be called by this name.
-    Name(LookupError),
-    /// No server of this name is configured.
-    UnknownServer,
-    /// The server does not run.
-    Unavailable {
-        /// Its name.
-        server: Arc<str>,
-        /// Why.
-        status: Status,
-        /// The failure behind that.
-        failure: Option<Box<Failure>>,
-    },
-    /// The host has too many calls: see
-    /// [`ControlConfig::calls`](mcp_proto::host::control::ControlConfig::calls).
-    TooMany,
-    /// The call, or its server, took too long.
-    TimedOut,
-    /// The call was sent, and its connection ended before the answer: the server may have executed it.
-    Lost,
-    /// The server was removed from the configuration, or restarted with another one.
-    Removed,
-    /// The host was closed, or its driver was dropped.
-    Closed,
-    /// The server's error, or an answer that is not valid.
-    Call(Error),
-}
-
-impl CallError {
-    /// Whether the call certainly did not reach the server.
-    pub fn is_unsent(&self) -> bool {
-        match self {
-            Self::Name(_) | Self::UnknownServer | Self::Unavailable { .. } | Self::TooMany => true,
-            Self::Call(error) => error.is_unsent(),
-            Self::TimedOut | Self::Lost | Self::Removed | Self::Closed => false,
-        }
-    }
-}
-
-impl fmt::Display for CallError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Name(error) => error.fmt(f),
-            Self::UnknownServer => f.write_str("no server of this name is configured"),
-            Self::Unavailable { server, status, failure } => {
-                write!(f, "the server \"{}\" is unavailable: {status}", server.escape_debug())?;
-                failure.as_ref().map_or(Ok(()), |failure| write!(f, ": {}", failure.reason))
-            }
-            Self::TooMany => f.write_str("too many calls are open"),
-            Self::TimedOut => f.write_str("the server did not answer in time"),
-            Self::Lost => {
-                f.write_str("the connection ended before the answer: the call may have had effects")
-            }
-            Self::Removed => f.write_str("the server was removed from the configuration, or changed there"),
-            Self::Closed => f.write_str("the host is closed"),
-            Self::Call(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for CallError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Name(error) => Some(error),
-            Self::Call(error) => error.source(),
-            _ => None,
-        }
-    }
-}
 
 type OnProgress = Box<dyn FnMut(ProgressParams) + Send>;
 
@@ -214,6 +135,7 @@ where
             lookup,
             on_progress: on_progress.map(|follow| Arc::new(Mutex::new(follow))),
             slot: Mutex::new(Slot::default()),
+            #[cfg(feature = "tracing")]
             caller: CallerSpan::current(),
         });
         let (server, name) = (target.id, target.server.clone());
@@ -295,6 +217,7 @@ pub(super) struct PendingCall<M: Method> {
     lookup: Option<Lookup<M>>,
     on_progress: Option<Arc<Mutex<OnProgress>>>,
     slot: Mutex<Slot<M::Result>>,
+    #[cfg(feature = "tracing")]
     caller: CallerSpan,
 }
 
@@ -340,68 +263,6 @@ impl<M: Method> PendingCall<M> {
     }
 }
 
-/// A call as the host knows it.
-pub(super) struct CallRecord {
-    pub(super) server: ServerId,
-    name: Arc<str>,
-    method: &'static str,
-    item: Option<Arc<str>>,
-    began: Instant,
-    pub(super) call: Arc<dyn SendCall>,
-}
-
-impl CallRecord {
-    /// Ends it; returns the event that reports it, and whom to wake.
-    pub(super) fn end(
-        self,
-        now: Instant,
-        outcome: CallOutcome,
-        failure: Option<Failure>,
-    ) -> (HostEvent, Option<Waker>) {
-        let phase = if self.call.was_sent() { CallPhase::Sent } else { CallPhase::Waiting };
-        let failed = |error: String| {
-            let end = error.floor_char_boundary(Failure::LIMIT);
-            CallEnd::Failed { phase, error: error.get(..end).unwrap_or_default().into() }
-        };
-        let end = match outcome {
-            CallOutcome::Answered | CallOutcome::Refused => self.call.summary().unwrap_or_else(failed),
-            CallOutcome::TimedOut => failed(CallError::TimedOut.to_string()),
-            CallOutcome::Cancelled => CallEnd::Cancelled { phase },
-            CallOutcome::Lost => failed(CallError::Lost.to_string()),
-            CallOutcome::Unavailable(status) => failed(format!("the server is unavailable: {status}")),
-            CallOutcome::Removed => failed(CallError::Removed.to_string()),
-            _ => failed(CallError::Closed.to_string()),
-        };
-        let waker = self.call.end(outcome, self.name.clone(), failure);
-        let latency = now.saturating_since(self.began);
-        let event =
-            HostEvent::CallEnded { server: self.name, method: self.method, item: self.item, latency, end };
-        (event, waker)
-    }
-}
-
-/// A call of any method.
-pub(super) trait SendCall: Send + Sync {
-    /// Sends it over this client, unless its item is hidden by now, and keeps the answer.
-    fn send(self: Arc<Self>, shared: Arc<Shared>, client: Client, is_http: bool) -> Boxed<Sent>;
-
-    /// Whether it was sent, and may have reached the server.
-    fn was_sent(&self) -> bool;
-
-    /// The summary of the answer for events; the text of an error.
-    fn summary(&self) -> Result<CallEnd, String>;
-
-    /// Ends it; returns the waker of its future.
-    fn end(&self, outcome: CallOutcome, server: Arc<str>, failure: Option<Failure>) -> Option<Waker>;
-}
-
-/// The outcome of sending a call once.
-pub(super) struct Sent {
-    pub(super) delivery: Delivery,
-    /// Why the connection must end, if the answer says so.
-    pub(super) failure: Option<Failure>,
-}
-
 impl<M> SendCall for PendingCall<M>
 where
     M: Method<Params: Send + Sync, Result: Send>,
@@ -425,7 +286,9 @@ where
                     follow.lock().unwrap_or_else(PoisonError::into_inner)(progress);
                 });
             }
-            let answer = self.caller.surround(request).await;
+            #[cfg(feature = "tracing")]
+            let request = self.caller.surround(request);
+            let answer = request.await;
             let sent = match &answer {
                 Ok(_) => Sent { delivery: Delivery::Answered, failure: None },
                 Err(error) => judge(error, &client, is_http).await,

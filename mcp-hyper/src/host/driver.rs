@@ -1,4 +1,4 @@
-//! The future that carries out the actions of the control plane.
+//! The future that carries out the actions of the control plane, and takes in new configurations.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,30 +9,27 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_lite::StreamExt as _;
 use futures_lite::future::Boxed;
-use futures_util::future::{AbortHandle, abortable};
-use futures_util::stream::FuturesUnordered;
 use mcp_proto::Instant;
 use mcp_proto::adapter::Repoll;
 use mcp_proto::front::Client;
-use mcp_proto::host::config::{Config, Fingerprint, ServerEntry, ServerId};
+use mcp_proto::host::config::{Config, Fingerprint, Scope, ServerEntry, ServerId};
 use mcp_proto::host::consent::ApprovalRequest;
-use mcp_proto::host::control::{Action, CallId, Event, Failure, Generation};
+use mcp_proto::host::control::{Action, CallId, Event, Failure, Generation, ServerPolicy};
+use mcp_proto::host::tools::{CatalogueSnapshot, Freshness, ItemKind, PinPolicy, ServerSettings, ToolFilter};
 
-use super::calls::{SendCall, Sent};
-use super::configure::configure;
 use super::connection::Attempt;
 use super::events::HostEvent;
-use super::options::Settings;
-use super::pause::GrowingPause;
-use super::shared::{Connection, Shared, State};
-use super::storage::saving::Loaded;
+use super::records::Loaded;
+use super::settings::Settings;
+use super::shared::{Connection, SendCall, Sent, Shared, State};
 use crate::runtime::Runtime as _;
-use crate::time::Alarm;
+use crate::task_set::{TaskKey, TaskSet};
+use crate::time::{Alarm, GrowingPause};
 
 /// Maximum rounds of the driver before it lets other tasks run.
 const ROUNDS: usize = 16;
+
 /// How long the driver gathers new values before it writes them; longer and longer if servers change their lists without
 /// end.
 const SAVE_PAUSE: Duration = Duration::from_millis(250);
@@ -56,9 +53,9 @@ pub struct HostDriver {
 struct HostLoop {
     shared: Arc<Shared>,
     settings: Arc<Settings>,
-    tasks: FuturesUnordered<Boxed<Done>>,
+    tasks: TaskSet<Boxed<Done>>,
     /// The calls that are being sent.
-    sending: BTreeMap<CallId, AbortHandle>,
+    sending: BTreeMap<CallId, TaskKey>,
     alarm: Alarm,
     is_started: bool,
     /// Writes values; returns the errors.
@@ -73,7 +70,7 @@ struct HostLoop {
 /// The end of a task of the driver.
 enum Done {
     Connection(ServerId, Generation, Option<Failure>),
-    Call(CallId, ServerId, Generation, Option<Sent>),
+    Call(CallId, ServerId, Generation, Sent),
     /// The user's answer, or none.
     Approval(ServerId, Fingerprint, Box<ApprovalRequest>, bool),
     /// The request with the file of variables.
@@ -110,7 +107,7 @@ impl HostLoop {
         Self {
             shared,
             settings,
-            tasks: FuturesUnordered::new(),
+            tasks: TaskSet::default(),
             sending: BTreeMap::new(),
             alarm: Alarm::default(),
             is_started: false,
@@ -124,7 +121,7 @@ impl HostLoop {
     /// Polls the tasks that were woken. Returns whether any has ended.
     fn poll_tasks(&mut self, cx: &mut Context<'_>) -> bool {
         let (mut any, mut ended) = (false, Vec::new());
-        while let Poll::Ready(Some(done)) = self.tasks.poll_next(cx) {
+        while let Poll::Ready(done) = self.tasks.poll_next(cx) {
             any = true;
             match done {
                 Done::Connection(server, generation, failure) => ended.push((server, generation, failure)),
@@ -167,9 +164,9 @@ impl HostLoop {
         any
     }
 
-    fn handle_sent(&mut self, call: CallId, server: ServerId, generation: Generation, sent: Option<Sent>) {
+    fn handle_sent(&mut self, call: CallId, server: ServerId, generation: Generation, sent: Sent) {
         self.sending.remove(&call);
-        let Some(Sent { delivery, failure }) = sent else { return };
+        let Sent { delivery, failure } = sent;
         self.shared.with(|state, now| {
             state.plane.handle_delivery(now, call, generation, delivery);
             if let (Some(failure), Some(connection)) = (failure, state.connections.get(&server))
@@ -236,7 +233,7 @@ impl HostLoop {
         work.into_iter().for_each(|work| self.perform(work));
         if is_over {
             self.is_closing = true;
-            self.tasks.clear();
+            self.tasks = TaskSet::default();
         }
         any
     }
@@ -270,8 +267,11 @@ impl HostLoop {
         });
         self.save_at = save_at;
         let Some(unsaved) = unsaved else { return false };
-        self.saving =
-            self.settings.memory.as_ref().map(|memory| memory.save(&self.shared, &self.settings, unsaved));
+        self.saving = self
+            .settings
+            .memory
+            .as_ref()
+            .map(|memory| memory.save(&self.shared, &self.settings.runtime, unsaved));
         true
     }
 
@@ -287,34 +287,33 @@ impl HostLoop {
                         Connection { generation, stop, stderr, began: now, client: None, start_time: None };
                     state.connections.insert(server, connection);
                 });
-                self.tasks.push(Box::pin(async move {
+                self.tasks.insert(Box::pin(async move {
                     let failure = attempt.run().await;
                     Done::Connection(server, generation, failure)
                 }));
             }
             Work::Send { call, server, generation, client, send } => {
                 let is_http = self.settings.is_http(&self.shared, server);
-                let (sending, abort) = abortable(send.send(self.shared.clone(), client, is_http));
-                self.sending.insert(call, abort);
-                self.tasks
-                    .push(Box::pin(async move { Done::Call(call, server, generation, sending.await.ok()) }));
+                let sending = send.send(self.shared.clone(), client, is_http);
+                let task = Box::pin(async move { Done::Call(call, server, generation, sending.await) });
+                self.sending.insert(call, self.tasks.insert(task));
             }
             Work::Abort(call) => {
-                if let Some(abort) = self.sending.remove(&call) {
-                    abort.abort();
+                if let Some(task) = self.sending.remove(&call) {
+                    self.tasks.remove(task);
                 }
             }
             Work::Load(config, entries) => {
                 let Some(memory) = self.settings.memory.clone() else { return };
                 let shared = self.shared.clone();
-                self.tasks.push(Box::pin(async move {
+                self.tasks.insert(Box::pin(async move {
                     let loaded = memory.load(shared, entries).await;
                     Done::Loaded(config, loaded)
                 }));
             }
             Work::ReadEnvFile(entry, content, request) => {
                 let settings = self.settings.clone();
-                self.tasks.push(Box::pin(async move {
+                self.tasks.insert(Box::pin(async move {
                     let request = settings.show_env_file(&entry, *request).await;
                     Done::Request(entry, content, Box::new(request))
                 }));
@@ -322,7 +321,7 @@ impl HostLoop {
             Work::AskApproval(entry, content, request) => {
                 let Some(asking) = self.settings.ask_approval(&request) else { return };
                 let server = entry.id();
-                self.tasks.push(Box::pin(async move {
+                self.tasks.insert(Box::pin(async move {
                     let is_approved = asking.await;
                     Done::Approval(server, content, request, is_approved)
                 }));
@@ -440,7 +439,7 @@ impl Future for HostDriver {
 
 impl Drop for HostLoop {
     fn drop(&mut self) {
-        self.tasks.clear();
+        self.tasks = TaskSet::default();
         self.shared.with(|state, now| {
             state.plane.close(now);
             while let Some(event) = state.plane.poll_event() {
@@ -457,4 +456,77 @@ impl fmt::Debug for HostDriver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HostDriver").field("tasks", &self.host.tasks.len()).finish_non_exhaustive()
     }
+}
+
+/// Replaces the configuration; new servers start with their stored lists, pins and eras.
+pub(super) fn configure(shared: &Shared, settings: &Settings, config: &Config, loaded: Loaded) {
+    let entries: BTreeMap<ServerId, Arc<ServerEntry>> =
+        config.servers().iter().map(|entry| (entry.id(), entry.clone())).collect();
+    let Loaded { mut records, approvals, errors } = loaded;
+    shared.catalogue(|catalogue| {
+        shared.command(|state, now| {
+            for error in errors {
+                state.publish(HostEvent::StorageFailed { error: error.into() });
+            }
+            for approval in approvals {
+                state.approvals.insert(approval);
+            }
+            let old = std::mem::replace(&mut state.entries, entries);
+            state.requests.retain(|id, _| state.entries.contains_key(id));
+            for (id, entry) in &old {
+                let new = state.entries.get(id);
+                // Another program behind the name has other tools.
+                if new.is_none_or(|new| new.connection() != entry.connection()) {
+                    catalogue.remove_server(entry.name());
+                }
+                if new.is_none() {
+                    let server = entry.name().into();
+                    state.publish(HostEvent::Status { server, status: None, failure: None });
+                }
+            }
+            for (id, entry) in state.entries.clone() {
+                let known = old.get(&id);
+                let name: Arc<str> = entry.name().into();
+                let report = catalogue.add_server(&name, server_settings(&entry));
+                if known.is_some_and(|known| known.meaning() != entry.meaning()) {
+                    state.publish_update(&name, ItemKind::Tool, report);
+                }
+                let is_new = known.is_none_or(|known| known.connection() != entry.connection());
+                if let Some(record) = records.remove(&id).filter(|_| is_new) {
+                    if let Some(era) = record.era() {
+                        state.eras.insert(entry.connection(), era);
+                    }
+                    // A model sees no tools of a server without approval.
+                    let is_permitted = entry.permit(&state.approvals).is_ok();
+                    let lists = if is_permitted { record.lists } else { CatalogueSnapshot::default() };
+                    if let Some(report) = catalogue.restore(&name, record.pins, lists) {
+                        state.publish_update(&name, ItemKind::Tool, report);
+                    }
+                }
+            }
+            let policies: Vec<_> = state
+                .entries
+                .iter()
+                .map(|(id, entry)| {
+                    let mut policy = ServerPolicy::new(entry, &settings.overrides);
+                    policy.is_approved = entry.permit(&state.approvals).is_ok();
+                    policy.starts_to_list = catalogue.freshness(entry.name()) == Some(Freshness::Unlisted);
+                    (*id, policy)
+                })
+                .collect();
+            state.plane.configure(now, policies);
+        });
+    });
+}
+
+/// How the tools of a server are shown: a filter that cannot be read shows none, and the server does not start.
+fn server_settings(entry: &ServerEntry) -> ServerSettings {
+    let lists = &entry.spec().tools;
+    let filter = ToolFilter::new(lists.allow.as_deref(), &lists.deny);
+    let nothing = ToolFilter { allow: Some(Vec::new()), deny: Vec::new() };
+    let pins = match entry.source().scope {
+        Scope::User => PinPolicy::Report,
+        Scope::Project => PinPolicy::Block,
+    };
+    ServerSettings { filter: filter.unwrap_or(nothing), pins }
 }

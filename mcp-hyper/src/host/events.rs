@@ -1,19 +1,15 @@
-//! The events of a host.
+//! What a host reports: events, errors of calls, states of servers, and counters.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use futures_lite::Stream;
+use mcp_proto::front::Error;
+use mcp_proto::host::config::ServerId;
 use mcp_proto::host::consent::ApprovalRequest;
-use mcp_proto::host::control::{Failure, Status};
-use mcp_proto::host::tools::{Collision, ItemKind, PinChange, RejectedItem};
-
-use super::shared::Shared;
+use mcp_proto::host::control::{CallOutcome, Failure, Status};
+use mcp_proto::host::tools::{Collision, Freshness, ItemKind, LookupError, PinChange, RejectedItem};
+use mcp_proto::peer::client::ServerInfo;
 
 /// An event of a host. No event has a secret in it, unless a server writes one into its standard error or its lists.
 #[derive(Clone, Debug)]
@@ -124,7 +120,7 @@ pub enum CallPhase {
 
 impl HostEvent {
     /// The approximate size in bytes of what servers supplied.
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Status { failure: Some(failure), .. } => {
                 failure.reason.len().saturating_add(failure.stderr.len())
@@ -143,123 +139,141 @@ impl HostEvent {
     }
 }
 
-/// Most events of a queue.
-const MAX_EVENTS: usize = 1024;
-/// Most bytes of a queue that servers supplied.
-const MAX_BYTES: usize = 4 * 1024 * 1024;
-
-/// The listeners, each with its own queue.
-#[derive(Debug, Default)]
-pub(super) struct Listeners {
-    next: u64,
-    queues: BTreeMap<u64, Queue>,
-    is_closed: bool,
+/// A server of a host: see [`Host::servers`](super::Host::servers).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ServerReport {
+    /// Identifies it, also across reloads.
+    pub id: ServerId,
+    /// Its name in the configuration.
+    pub name: Arc<str>,
+    /// Its status.
+    pub status: Status,
+    /// When it got this status, by the runtime's clock.
+    pub since: Instant,
+    /// Why it is not connected, or was not before the present connection.
+    pub failure: Option<Failure>,
+    /// The end of the running program's standard error, at most 4 KiB; empty for a server at a
+    /// URL. That of a program that has ended is in `failure`.
+    pub stderr: String,
+    /// Attempts since the last stable connection.
+    pub attempts: u32,
+    /// When the next attempt is due, while the server waits for one.
+    pub next_attempt: Option<Instant>,
+    /// How long the last start took, from the attempt until the tools were listed, while the server is connected.
+    pub start_time: Option<Duration>,
+    /// How current its lists are.
+    pub lists: Freshness,
+    /// The server as it describes itself, while it is connected.
+    pub info: Option<Arc<ServerInfo>>,
 }
 
-#[derive(Debug, Default)]
-struct Queue {
-    events: VecDeque<HostEvent>,
-    bytes: usize,
-    missed: u64,
-    waker: Option<Waker>,
+/// Counts since a host was started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counters {
+    /// Attempts to start or reach a server.
+    pub attempts: u64,
+    /// Calls that were made.
+    pub calls: u64,
+    /// Calls that ended with a result or an error of their server.
+    pub answered: u64,
+    /// Calls that were sent and have no answer, because their connection ended.
+    pub lost: u64,
+    /// Calls that took too long.
+    pub timed_out: u64,
+    /// Calls that the application cancelled.
+    pub cancelled: u64,
+    /// Calls that ended in another way: their server was given up or removed, or the host was closed.
+    pub failed: u64,
 }
 
-impl Queue {
-    fn push(&mut self, event: HostEvent) {
-        self.bytes = self.bytes.saturating_add(event.bytes());
-        self.events.push_back(event);
-        while self.events.len() > MAX_EVENTS || (self.bytes > MAX_BYTES && self.events.len() > 1) {
-            self.pop();
-            self.missed = self.missed.saturating_add(1);
-        }
-    }
-
-    fn pop(&mut self) -> Option<HostEvent> {
-        let event = self.events.pop_front()?;
-        self.bytes = self.bytes.saturating_sub(event.bytes());
-        Some(event)
-    }
-}
-
-impl Listeners {
-    pub(super) fn add(&mut self) -> u64 {
-        let key = self.next;
-        self.next = key.saturating_add(1);
-        let mut queue = Queue::default();
-        if self.is_closed {
-            queue.push(HostEvent::Closed);
-        }
-        self.queues.insert(key, queue);
-        key
-    }
-
-    pub(super) fn publish(&mut self, event: &HostEvent, wakes: &mut Vec<Waker>) {
-        self.is_closed |= matches!(event, HostEvent::Closed);
-        for queue in self.queues.values_mut() {
-            queue.push(event.clone());
-            wakes.extend(queue.waker.take());
-        }
-    }
-
-    fn poll(&mut self, key: u64, cx: &Context<'_>) -> Poll<Option<HostEvent>> {
-        let Some(queue) = self.queues.get_mut(&key) else { return Poll::Ready(None) };
-        if queue.missed > 0 {
-            let count = std::mem::take(&mut queue.missed);
-            return Poll::Ready(Some(HostEvent::Missed { count }));
-        }
-        if let Some(event) = queue.pop() {
-            return Poll::Ready(Some(event));
-        }
-        if self.is_closed {
-            return Poll::Ready(None);
-        }
-        queue.waker = Some(cx.waker().clone());
-        Poll::Pending
+impl Counters {
+    pub(super) fn count(&mut self, outcome: CallOutcome) {
+        let counter = match outcome {
+            CallOutcome::Answered => &mut self.answered,
+            CallOutcome::Lost => &mut self.lost,
+            CallOutcome::TimedOut => &mut self.timed_out,
+            CallOutcome::Cancelled => &mut self.cancelled,
+            _ => &mut self.failed,
+        };
+        *counter = counter.saturating_add(1);
     }
 }
 
-/// A stream of events of a host. It does not keep the host open.
+/// The error of a call.
 ///
-/// At most 1,024 events are queued, and 4 MiB of what servers wrote; then [`HostEvent::Missed`] counts the oldest, which
-/// were dropped.
-#[must_use = "streams do nothing unless polled"]
-pub struct HostEvents {
-    shared: Arc<Shared>,
-    key: u64,
+/// A tool reports its failure in its result, by [`failed`](mcp_proto::CallToolResult::failed): that is not an error of
+/// the call.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum CallError {
+    /// No item can be called by this name.
+    Name(LookupError),
+    /// No server of this name is configured.
+    UnknownServer,
+    /// The server does not run.
+    Unavailable {
+        /// Its name.
+        server: Arc<str>,
+        /// Why.
+        status: Status,
+        /// The failure behind that.
+        failure: Option<Box<Failure>>,
+    },
+    /// The host has too many calls: see
+    /// [`ControlConfig::calls`](mcp_proto::host::control::ControlConfig::calls).
+    TooMany,
+    /// The call, or its server, took too long.
+    TimedOut,
+    /// The call was sent, and its connection ended before the answer: the server may have executed it.
+    Lost,
+    /// The server was removed from the configuration, or restarted with another one.
+    Removed,
+    /// The host was closed, or its driver was dropped.
+    Closed,
+    /// The server's error, or an answer that is not valid.
+    Call(Error),
 }
 
-impl HostEvents {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
-        let key = shared.with(|state, _| state.listeners.add());
-        Self { shared, key }
-    }
-
-    /// The next event; `None` after [`HostEvent::Closed`].
-    pub async fn next(&mut self) -> Option<HostEvent> {
-        poll_fn(|cx| self.poll(cx)).await
-    }
-
-    fn poll(&self, cx: &Context<'_>) -> Poll<Option<HostEvent>> {
-        self.shared.with(|state, _| state.listeners.poll(self.key, cx))
+impl CallError {
+    /// Whether the call certainly did not reach the server.
+    pub fn is_unsent(&self) -> bool {
+        match self {
+            Self::Name(_) | Self::UnknownServer | Self::Unavailable { .. } | Self::TooMany => true,
+            Self::Call(error) => error.is_unsent(),
+            Self::TimedOut | Self::Lost | Self::Removed | Self::Closed => false,
+        }
     }
 }
 
-impl Stream for HostEvents {
-    type Item = HostEvent;
-
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<HostEvent>> {
-        self.poll(cx)
-    }
-}
-
-impl Drop for HostEvents {
-    fn drop(&mut self) {
-        self.shared.with(|state, _| _ = state.listeners.queues.remove(&self.key));
-    }
-}
-
-impl fmt::Debug for HostEvents {
+impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("HostEvents")
+        match self {
+            Self::Name(error) => error.fmt(f),
+            Self::UnknownServer => f.write_str("no server of this name is configured"),
+            Self::Unavailable { server, status, failure } => {
+                write!(f, "the server \"{}\" is unavailable: {status}", server.escape_debug())?;
+                failure.as_ref().map_or(Ok(()), |failure| write!(f, ": {}", failure.reason))
+            }
+            Self::TooMany => f.write_str("too many calls are open"),
+            Self::TimedOut => f.write_str("the server did not answer in time"),
+            Self::Lost => {
+                f.write_str("the connection ended before the answer: the call may have had effects")
+            }
+            Self::Removed => f.write_str("the server was removed from the configuration, or changed there"),
+            Self::Closed => f.write_str("the host is closed"),
+            Self::Call(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for CallError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Name(error) => Some(error),
+            Self::Call(error) => error.source(),
+            _ => None,
+        }
     }
 }

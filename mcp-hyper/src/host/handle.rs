@@ -18,14 +18,12 @@ use mcp_proto::schema::{
 };
 use serde::Serialize;
 
-use super::calls::{CallError, HostRequest, Lookup, Target};
-use super::configure::configure;
-use super::events::{HostEvent, HostEvents};
-use super::options::Settings;
-use super::report::{Counters, ServerReport};
-use super::server_hold::ServerHold;
-use super::shared::{Shared, State};
-use super::storage::saving::Loaded;
+use super::calls::{HostRequest, Lookup, Target};
+use super::driver::configure;
+use super::events::{CallError, Counters, HostEvent, ServerReport};
+use super::records::Loaded;
+use super::settings::Settings;
+use super::shared::{HostEvents, Shared, State};
 use crate::runtime::Runtime as _;
 
 /// Many servers as one: their tools under names for a model, kept connected.
@@ -506,5 +504,30 @@ where
 impl fmt::Debug for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Host")
+    }
+}
+
+/// Keeps a server running until it is dropped: see [`Host::hold`](super::Host::hold).
+#[must_use = "the server is no longer held once this is dropped"]
+pub struct ServerHold {
+    shared: Arc<Shared>,
+    server: ServerId,
+}
+
+impl ServerHold {
+    pub(super) fn new(shared: Arc<Shared>, server: ServerId) -> Self {
+        Self { shared, server }
+    }
+}
+
+impl Drop for ServerHold {
+    fn drop(&mut self) {
+        self.shared.command(|state, now| state.plane.release(now, self.server));
+    }
+}
+
+impl fmt::Debug for ServerHold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ServerHold({})", self.server)
     }
 }

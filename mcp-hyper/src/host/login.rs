@@ -6,18 +6,13 @@ use std::sync::{Arc, OnceLock};
 
 use futures_lite::future::or;
 use http::Uri;
-use mcp_proto::auth::client::{
-    AuthorizationPage, ClientCredentials, Event, FinishError, Preregistration, Redirect, TokenStatus,
-};
-use mcp_proto::auth::{Scopes, Secret};
+use mcp_proto::auth::client::{AuthorizationPage, Event, FinishError, Redirect, TokenStatus};
 use mcp_proto::front::Error;
-use mcp_proto::host::config::{OauthSpec, ResolvedHttp, ResolvedSpec, ServerEntry};
+use mcp_proto::host::config::{ResolvedHttp, ResolvedSpec, ServerEntry};
 use mcp_proto::host::control::Failure;
 
-use super::Host;
 use super::events::HostEvent;
-use super::failure;
-use super::options::Settings;
+use super::{Host, failure};
 use crate::auth::{AuthHandle, Authorization, LoginError, LoopbackRedirects};
 
 /// An authorization page of a server, which the user opens in a browser: see [`Host::log_in`].
@@ -178,38 +173,6 @@ impl Host {
             pending().await
         };
         or(logging_in, driving).await
-    }
-}
-
-impl Settings {
-    /// The authorization of a server, with the settings of its entry.
-    pub(super) fn authorization(&self, entry: &ServerEntry, server: &ResolvedHttp) -> Option<Authorization> {
-        let mut authorization = self.authorize.as_ref()?(entry, server)?;
-        let Some(oauth) = &server.oauth else { return Some(authorization) };
-        let config = &mut authorization.config;
-        if config.scopes.is_none() && !oauth.scopes.is_empty() {
-            config.scopes = Some(Scopes::parse(&oauth.scopes.join(" ")));
-        }
-        if config.resource.is_none() {
-            config.resource.clone_from(&oauth.resource);
-        }
-        if config.preregistrations.is_empty() {
-            config.preregistrations.extend(registration(oauth, server.client_secret.clone()));
-        }
-        Some(authorization)
-    }
-}
-
-/// The client of an entry. One with a secret is used only if its issuer is known: the server could name another one.
-fn registration(oauth: &OauthSpec, secret: Option<Secret>) -> Option<Preregistration> {
-    let id = oauth.client_id.as_ref()?;
-    match (&oauth.issuer, secret) {
-        (Some(issuer), Some(secret)) => {
-            Some(Preregistration::for_issuer(issuer, ClientCredentials::with_secret(id, secret)))
-        }
-        (Some(issuer), None) => Some(Preregistration::for_issuer(issuer, ClientCredentials::new(id))),
-        (None, Some(_)) => None,
-        (None, None) => Some(Preregistration::public(id)),
     }
 }
 

@@ -81,38 +81,28 @@
 //! in which the call was made. Reasons, standard errors, arguments and URIs are in no field.
 
 mod calls;
-mod configure;
 mod connection;
 mod driver;
 mod events;
 mod failure;
-mod files;
 mod handle;
-mod lists;
 #[cfg(feature = "auth")]
 mod login;
-mod lookups;
-mod open;
 mod options;
-mod pause;
-mod report;
-mod server_hold;
+mod records;
+mod settings;
 mod shared;
-mod spill;
-mod stop;
 mod storage;
-#[cfg_attr(not(feature = "tracing"), path = "no_trace.rs")]
+#[cfg(feature = "tracing")]
 mod trace;
 
-pub use calls::{CallError, HostRequest};
+pub use calls::HostRequest;
 pub use driver::HostDriver;
-pub use events::{CallEnd, CallPhase, HostEvent, HostEvents};
-pub use files::read_file;
-pub use handle::{Host, HostTool};
+pub use events::{CallEnd, CallError, CallPhase, Counters, HostEvent, ServerReport};
+pub use handle::{Host, HostTool, ServerHold};
 #[cfg(feature = "auth")]
 pub use login::{HostLoginError, LoginPage};
 pub use options::HostOptions;
-pub use report::{Counters, ServerReport};
-pub use server_hold::ServerHold;
-pub use spill::SpillFolder;
-pub use storage::{FileStorage, Storage, StorageFuture};
+pub use settings::read_file;
+pub use shared::HostEvents;
+pub use storage::{FileStorage, SpillFolder, Storage, StorageFuture};

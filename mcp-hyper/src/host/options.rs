@@ -8,10 +8,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_lite::future::Boxed;
 use mcp_proto::Secret;
 use mcp_proto::front::ClientHandlers;
-use mcp_proto::host::config::{Config, Lookup, ServerEntry, ServerId, TimeoutOverrides, TransportSpec};
+use mcp_proto::host::config::{Config, Lookup, ServerEntry, TimeoutOverrides};
 use mcp_proto::host::consent::{ApprovalRequest, Approvals};
 use mcp_proto::host::control::{ControlConfig, ControlPlane};
 use mcp_proto::host::tools::{Catalogue, CatalogueLimits, NameScheme, ResultLimits};
@@ -20,28 +19,16 @@ use mcp_proto::schema::Implementation;
 
 use super::Host;
 use super::driver::HostDriver;
-use super::lookups::EnvironmentLookups;
+use super::records::Memory;
+use super::settings::{EnvironmentLookups, Settings};
 use super::shared::Shared;
-use super::spill::SpillFolder;
-use super::storage::Storage;
-use super::storage::saving::Memory;
+use super::storage::{SpillFolder, Storage};
 use crate::Proxy;
 use crate::runtime::{AnyRuntime, Runtime};
 use crate::time::RuntimeClock;
 
 /// How long lists of an earlier run stand in for a server.
 const MAX_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
-
-type HandlersOf = Arc<dyn Fn(&ServerEntry) -> ClientHandlers + Send + Sync>;
-type Configure = Arc<dyn Fn(&ServerEntry, &mut ClientConfig) + Send + Sync>;
-type LookUp = Arc<dyn Fn(Arc<ServerEntry>, Lookup) -> Boxed<Option<Secret>> + Send + Sync>;
-type Ask = Arc<dyn Fn(ApprovalRequest) -> Boxed<bool> + Send + Sync>;
-#[cfg(feature = "auth")]
-type Authorize = Arc<
-    dyn Fn(&ServerEntry, &mcp_proto::host::config::ResolvedHttp) -> Option<crate::auth::Authorization>
-        + Send
-        + Sync,
->;
 
 /// Options of a host: its servers, its handlers, and the questions that it may ask the application.
 ///
@@ -65,27 +52,6 @@ pub struct HostOptions {
     scheme: NameScheme,
     settings: Settings,
     folder: Option<PathBuf>,
-}
-
-/// What connections are made with.
-pub(super) struct Settings {
-    pub(super) info: Implementation,
-    pub(super) runtime: AnyRuntime,
-    pub(super) overrides: TimeoutOverrides,
-    pub(super) handlers: HandlersOf,
-    pub(super) configure: Configure,
-    pub(super) proxy: Option<Proxy>,
-    #[cfg(feature = "tls")]
-    pub(super) tls: Option<crate::rustls::ClientConfig>,
-    #[cfg(feature = "auth")]
-    pub(super) authorize: Option<Authorize>,
-    /// The application's lookups, if it has any.
-    look_up: Option<LookUp>,
-    environment: EnvironmentLookups,
-    ask: Option<Ask>,
-    pub(super) memory: Option<Memory>,
-    pub(super) spills: Option<SpillFolder>,
-    pub(super) result_limits: ResultLimits,
 }
 
 impl HostOptions {
@@ -320,37 +286,5 @@ impl fmt::Debug for HostOptions {
             .field("scheme", scheme)
             .field("folder", folder)
             .finish_non_exhaustive()
-    }
-}
-
-impl Settings {
-    /// Looks a value up: by the application, then in the environment.
-    pub(super) async fn look_up(&self, entry: Arc<ServerEntry>, lookup: Lookup) -> Option<Secret> {
-        let scope = entry.source().scope;
-        if let Some(look_up) = &self.look_up
-            && let Some(value) = look_up(entry, lookup.clone()).await
-        {
-            return Some(value);
-        }
-        self.environment.clone().find(scope, lookup).await
-    }
-
-    /// Asks the user, if anybody can be asked.
-    pub(super) fn ask_approval(&self, request: &ApprovalRequest) -> Option<Boxed<bool>> {
-        self.ask.as_ref().map(|ask| ask(request.clone()))
-    }
-
-    /// Whether the server is at a URL.
-    pub(super) fn is_http(&self, shared: &Shared, server: ServerId) -> bool {
-        shared.with(|state, _| {
-            let entry = state.entries.get(&server);
-            entry.is_some_and(|entry| matches!(entry.spec().transport, TransportSpec::Http(_)))
-        })
-    }
-}
-
-impl fmt::Debug for Settings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings").field("info", &self.info).finish_non_exhaustive()
     }
 }

@@ -1,27 +1,27 @@
 //! The state that handles, connections and the driver of a host share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use futures_lite::Stream;
+use futures_lite::future::Boxed;
 use mcp_proto::Instant;
 use mcp_proto::adapter::Clock as _;
 use mcp_proto::front::Client;
 use mcp_proto::host::config::{Config, Fingerprint, ServerEntry, ServerId};
 use mcp_proto::host::consent::{Approval, ApprovalRequest, Approvals};
-use mcp_proto::host::control::{CallId, CallOutcome, ControlPlane, Generation, Status};
-use mcp_proto::host::tools::Catalogue;
+use mcp_proto::host::control::{CallId, CallOutcome, ControlPlane, Delivery, Failure, Generation, Status};
+use mcp_proto::host::tools::{Catalogue, Freshness, ItemKind, UpdateReport};
 use mcp_proto::peer::client::KnownEra;
 
-use super::calls::CallRecord;
-use super::events::{HostEvent, Listeners};
+use super::events::{CallEnd, CallError, CallPhase, Counters, HostEvent};
 use super::failure::StderrTail;
-use super::report::Counters;
-use super::stop::Stop;
-use super::storage::saving::Unsaved;
+#[cfg(feature = "tracing")]
 use super::trace::TracedEvents;
 use crate::time::RuntimeClock;
 
@@ -40,7 +40,7 @@ pub(super) struct State {
     pub(super) requests: BTreeMap<ServerId, (Fingerprint, ApprovalRequest)>,
     pub(super) connections: BTreeMap<ServerId, Connection>,
     pub(super) calls: BTreeMap<CallId, CallRecord>,
-    pub(super) listeners: Listeners,
+    listeners: Listeners,
     /// The eras of servers, by their connections.
     pub(super) eras: BTreeMap<Fingerprint, KnownEra>,
     pub(super) counters: Counters,
@@ -58,6 +58,7 @@ pub(super) struct State {
     /// Tasks to wake once the lock is released.
     wakes: Vec<Waker>,
     /// Events to trace once the lock is released.
+    #[cfg(feature = "tracing")]
     traced: TracedEvents,
 }
 
@@ -75,6 +76,7 @@ pub(super) struct Connection {
 
 impl State {
     pub(super) fn publish(&mut self, event: HostEvent) {
+        #[cfg(feature = "tracing")]
         self.traced.push(&event);
         self.listeners.publish(&event, &mut self.wakes);
     }
@@ -176,7 +178,8 @@ impl Shared {
             driver: None,
             waiting: Vec::new(),
             wakes: Vec::new(),
-            traced: Default::default(),
+            #[cfg(feature = "tracing")]
+            traced: TracedEvents::default(),
         };
         Self { clock, state: Mutex::new(state), catalogue: Mutex::new(catalogue) }
     }
@@ -187,8 +190,10 @@ impl Shared {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let result = act(&mut state, now);
         let wakes = std::mem::take(&mut state.wakes);
+        #[cfg(feature = "tracing")]
         let traced = std::mem::take(&mut state.traced);
         drop(state);
+        #[cfg(feature = "tracing")]
         traced.emit();
         wakes.into_iter().for_each(Waker::wake);
         result
@@ -228,5 +233,303 @@ impl Shared {
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Shared")
+    }
+}
+
+/// Ends the task of a connection, from outside of it. Only one future at a time waits for it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stop(Arc<Mutex<StopState>>);
+
+#[derive(Debug, Default)]
+struct StopState {
+    is_stopped: bool,
+    failure: Option<Failure>,
+    waker: Option<Waker>,
+}
+
+impl Stop {
+    /// Orders the end, because of `failure` if there is one. Only the first order counts.
+    pub(super) fn stop(&self, failure: Option<Failure>) {
+        let waker = {
+            let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if !state.is_stopped {
+                state.is_stopped = true;
+                state.failure = failure;
+            }
+            state.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Runs `work` until it is done, or until the end is ordered: returns the reason then.
+    pub(super) async fn or<T>(&self, work: impl Future<Output = T>) -> Result<T, Option<Failure>> {
+        let mut work = pin!(work);
+        poll_fn(|cx| match self.poll(cx) {
+            Poll::Ready(failure) => Poll::Ready(Err(failure)),
+            Poll::Pending => work.as_mut().poll(cx).map(Ok),
+        })
+        .await
+    }
+
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Failure>> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.is_stopped {
+            return Poll::Ready(state.failure.clone());
+        }
+        match &mut state.waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+}
+
+/// Most events of a queue.
+const MAX_EVENTS: usize = 1024;
+
+/// Most bytes of a queue that servers supplied.
+const MAX_BYTES: usize = 4 * 1024 * 1024;
+
+/// The listeners, each with its own queue.
+#[derive(Debug, Default)]
+pub(super) struct Listeners {
+    next: u64,
+    queues: BTreeMap<u64, Queue>,
+    is_closed: bool,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    events: VecDeque<HostEvent>,
+    bytes: usize,
+    missed: u64,
+    waker: Option<Waker>,
+}
+
+impl Queue {
+    fn push(&mut self, event: HostEvent) {
+        self.bytes = self.bytes.saturating_add(event.bytes());
+        self.events.push_back(event);
+        while self.events.len() > MAX_EVENTS || (self.bytes > MAX_BYTES && self.events.len() > 1) {
+            self.pop();
+            self.missed = self.missed.saturating_add(1);
+        }
+    }
+
+    fn pop(&mut self) -> Option<HostEvent> {
+        let event = self.events.pop_front()?;
+        self.bytes = self.bytes.saturating_sub(event.bytes());
+        Some(event)
+    }
+}
+
+impl Listeners {
+    pub(super) fn add(&mut self) -> u64 {
+        let key = self.next;
+        self.next = key.saturating_add(1);
+        let mut queue = Queue::default();
+        if self.is_closed {
+            queue.push(HostEvent::Closed);
+        }
+        self.queues.insert(key, queue);
+        key
+    }
+
+    pub(super) fn publish(&mut self, event: &HostEvent, wakes: &mut Vec<Waker>) {
+        self.is_closed |= matches!(event, HostEvent::Closed);
+        for queue in self.queues.values_mut() {
+            queue.push(event.clone());
+            wakes.extend(queue.waker.take());
+        }
+    }
+
+    fn poll(&mut self, key: u64, cx: &Context<'_>) -> Poll<Option<HostEvent>> {
+        let Some(queue) = self.queues.get_mut(&key) else { return Poll::Ready(None) };
+        if queue.missed > 0 {
+            let count = std::mem::take(&mut queue.missed);
+            return Poll::Ready(Some(HostEvent::Missed { count }));
+        }
+        if let Some(event) = queue.pop() {
+            return Poll::Ready(Some(event));
+        }
+        if self.is_closed {
+            return Poll::Ready(None);
+        }
+        queue.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+/// A stream of events of a host. It does not keep the host open.
+///
+/// At most 1,024 events are queued, and 4 MiB of what servers wrote; then [`HostEvent::Missed`] counts the oldest, which
+/// were dropped.
+#[must_use = "streams do nothing unless polled"]
+pub struct HostEvents {
+    shared: Arc<Shared>,
+    key: u64,
+}
+
+impl HostEvents {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        let key = shared.with(|state, _| state.listeners.add());
+        Self { shared, key }
+    }
+
+    /// The next event; `None` after [`HostEvent::Closed`].
+    pub async fn next(&mut self) -> Option<HostEvent> {
+        poll_fn(|cx| self.poll(cx)).await
+    }
+
+    fn poll(&self, cx: &Context<'_>) -> Poll<Option<HostEvent>> {
+        self.shared.with(|state, _| state.listeners.poll(self.key, cx))
+    }
+}
+
+impl Stream for HostEvents {
+    type Item = HostEvent;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<HostEvent>> {
+        self.poll(cx)
+    }
+}
+
+impl Drop for HostEvents {
+    fn drop(&mut self) {
+        self.shared.with(|state, _| _ = state.listeners.queues.remove(&self.key));
+    }
+}
+
+impl fmt::Debug for HostEvents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HostEvents")
+    }
+}
+
+/// Values that are not written yet.
+#[derive(Debug, Default)]
+pub(super) struct Unsaved {
+    /// The servers of which something is new.
+    pub(super) servers: BTreeSet<ServerId>,
+    /// Whether anything is more than a list, which can be read again.
+    pub(super) is_urgent: bool,
+    /// The user's approvals.
+    pub(super) approvals: Vec<Approval>,
+    /// The servers whose approval was revoked, none of which is in `approvals`.
+    pub(super) revoked: Vec<ServerId>,
+}
+
+impl Unsaved {
+    pub(super) fn is_empty(&self) -> bool {
+        self.servers.is_empty() && self.approvals.is_empty() && self.revoked.is_empty()
+    }
+
+    /// Something is new of this server.
+    pub(super) fn add(&mut self, server: ServerId, is_urgent: bool) {
+        self.servers.insert(server);
+        self.is_urgent |= is_urgent;
+    }
+
+    pub(super) fn approve(&mut self, approval: Approval) {
+        self.is_urgent = true;
+        let server = ServerId::project(approval.path(), approval.server());
+        self.revoked.retain(|revoked| *revoked != server);
+        self.approvals.push(approval);
+    }
+
+    pub(super) fn revoke(&mut self, path: &str, name: &str) {
+        self.is_urgent = true;
+        self.approvals.retain(|approval| (approval.path(), approval.server()) != (path, name));
+        self.revoked.push(ServerId::project(path, name));
+    }
+}
+
+/// A call as the host knows it.
+pub(super) struct CallRecord {
+    pub(super) server: ServerId,
+    pub(super) name: Arc<str>,
+    pub(super) method: &'static str,
+    pub(super) item: Option<Arc<str>>,
+    pub(super) began: Instant,
+    pub(super) call: Arc<dyn SendCall>,
+}
+
+impl CallRecord {
+    /// Ends it; returns the event that reports it, and whom to wake.
+    pub(super) fn end(
+        self,
+        now: Instant,
+        outcome: CallOutcome,
+        failure: Option<Failure>,
+    ) -> (HostEvent, Option<Waker>) {
+        let phase = if self.call.was_sent() { CallPhase::Sent } else { CallPhase::Waiting };
+        let failed = |error: String| {
+            let end = error.floor_char_boundary(Failure::LIMIT);
+            CallEnd::Failed { phase, error: error.get(..end).unwrap_or_default().into() }
+        };
+        let end = match outcome {
+            CallOutcome::Answered | CallOutcome::Refused => self.call.summary().unwrap_or_else(failed),
+            CallOutcome::TimedOut => failed(CallError::TimedOut.to_string()),
+            CallOutcome::Cancelled => CallEnd::Cancelled { phase },
+            CallOutcome::Lost => failed(CallError::Lost.to_string()),
+            CallOutcome::Unavailable(status) => failed(format!("the server is unavailable: {status}")),
+            CallOutcome::Removed => failed(CallError::Removed.to_string()),
+            _ => failed(CallError::Closed.to_string()),
+        };
+        let waker = self.call.end(outcome, self.name.clone(), failure);
+        let latency = now.saturating_since(self.began);
+        let event =
+            HostEvent::CallEnded { server: self.name, method: self.method, item: self.item, latency, end };
+        (event, waker)
+    }
+}
+
+/// A call of any method.
+pub(super) trait SendCall: Send + Sync {
+    /// Sends it over this client, unless its item is hidden by now, and keeps the answer.
+    fn send(self: Arc<Self>, shared: Arc<Shared>, client: Client, is_http: bool) -> Boxed<Sent>;
+
+    /// Whether it was sent, and may have reached the server.
+    fn was_sent(&self) -> bool;
+
+    /// The summary of the answer for events; the text of an error.
+    fn summary(&self) -> Result<CallEnd, String>;
+
+    /// Ends it; returns the waker of its future.
+    fn end(&self, outcome: CallOutcome, server: Arc<str>, failure: Option<Failure>) -> Option<Waker>;
+}
+
+/// The outcome of sending a call once.
+pub(super) struct Sent {
+    pub(super) delivery: Delivery,
+    /// Why the connection must end, if the answer says so.
+    pub(super) failure: Option<Failure>,
+}
+
+impl State {
+    /// Reports a change of the catalogue.
+    pub(super) fn publish_update(&mut self, server: &Arc<str>, kind: ItemKind, report: UpdateReport) {
+        let UpdateReport { changes, collisions, rejected, rejected_count, .. } = report;
+        self.publish(HostEvent::CatalogueChanged { server: server.clone(), kind });
+        if !changes.is_empty() {
+            self.publish(HostEvent::PinsChanged { server: server.clone(), changes: changes.into() });
+        }
+        for collision in collisions {
+            self.publish(HostEvent::Collision(Arc::new(collision)));
+        }
+        if rejected_count > 0 {
+            let (server, items) = (server.clone(), rejected.into());
+            self.publish(HostEvent::Rejected { server, items, count: rejected_count });
+        }
+    }
+}
+
+impl Shared {
+    /// Whether the catalogue has anything of this server.
+    pub(super) fn freshness(&self, server: &str) -> Freshness {
+        let freshness = self.catalogue(|catalogue| catalogue.freshness(server));
+        freshness.unwrap_or(Freshness::Unlisted)
     }
 }

@@ -1,14 +1,16 @@
-//! Values that a host stores between runs: lists, pins, eras and approvals.
+//! Files of a host: values that it stores between runs, and results that are too long for a model.
 
-mod file;
-pub(super) mod record;
-pub(super) mod saving;
-
+use std::fs::{self, DirEntry, File};
 use std::future::Future;
-use std::io;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
+use std::time::{Duration, SystemTime};
 
-pub use file::FileStorage;
+use mcp_proto::host::tools::Spill;
+
+use crate::private_files::{check_private, lock, make_private, private_file, replace, sync};
+use crate::runtime::{AnyRuntime, Runtime};
 
 /// The future of a [`Storage`] operation.
 pub type StorageFuture<'a, T> = Pin<Box<dyn Future<Output = io::Result<T>> + Send + 'a>>;
@@ -36,4 +38,296 @@ pub trait Storage: Send + Sync + 'static {
     /// # Errors
     /// If the store cannot be written.
     fn remove<'a>(&'a self, name: &'a str) -> StorageFuture<'a, ()>;
+}
+
+/// Maximum bytes of a value.
+const MAX_BYTES: u64 = 32 * 1024 * 1024;
+
+/// End of the name of a file that is not written completely yet.
+const NEW: &str = ".new";
+
+/// Stores values in a folder, each in a file that is replaced atomically.
+///
+/// On Unix only their owner can access the folder (0700) and the files (0600); a folder that other users can access is
+/// rejected. On other systems, the parent folder must keep other users out. Processes that use the same folder
+/// synchronise by a file lock, which some network file systems lack. A value has at most 32 MiB.
+#[derive(Clone, Debug)]
+pub struct FileStorage {
+    folder: PathBuf,
+    runtime: AnyRuntime,
+}
+
+impl FileStorage {
+    /// A storage in this folder, which is created when the first value is stored.
+    pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into(), runtime: AnyRuntime::default() }
+    }
+
+    /// Sets the runtime, on whose threads for blocking work files are read and written. Default:
+    /// [`DefaultRuntime`](crate::DefaultRuntime).
+    #[must_use]
+    pub fn runtime(mut self, runtime: impl Runtime) -> Self {
+        self.runtime = AnyRuntime::new(runtime);
+        self
+    }
+
+    /// Changes a value, which no other process changes meanwhile: `change` gets the stored value, if there is one, and
+    /// returns the new one beside its result.
+    ///
+    /// ```
+    /// use mcp_hyper::host::FileStorage;
+    ///
+    /// async fn count(storage: &FileStorage) -> std::io::Result<usize> {
+    ///     storage
+    ///         .update("starts", |stored| {
+    ///             let starts = stored.unwrap_or_default().len() + 1;
+    ///             (vec![b'+'; starts], starts)
+    ///         })
+    ///         .await
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// If the store cannot be read or written.
+    pub async fn update<T: Send + 'static>(
+        &self,
+        name: &str,
+        change: impl FnOnce(Option<Vec<u8>>) -> (Vec<u8>, T) + Send + 'static,
+    ) -> io::Result<T> {
+        self.run(name, |folder, name| {
+            make_private(folder)?;
+            let _lock = lock(&folder.join(".lock"))?;
+            let (value, result) = change(read(folder, name)?);
+            write(folder, name, &value)?;
+            sync(folder);
+            Ok(result)
+        })
+        .await
+    }
+
+    fn run<'a, T: Send + 'static>(
+        &'a self,
+        name: &str,
+        work: impl FnOnce(&Path, &str) -> io::Result<T> + Send + 'static,
+    ) -> StorageFuture<'a, T> {
+        let (folder, name) = (self.folder.clone(), name.to_owned());
+        let working = self.runtime.blocking(move || {
+            let place = |error: io::Error| {
+                io::Error::new(error.kind(), format!("the stored values in {}: {error}", folder.display()))
+            };
+            check_name(&name).and_then(|()| work(&folder, &name)).map_err(place)
+        });
+        Box::pin(async { working.await? })
+    }
+}
+
+impl Storage for FileStorage {
+    fn get<'a>(&'a self, name: &'a str) -> StorageFuture<'a, Option<Vec<u8>>> {
+        self.run(name, read)
+    }
+
+    fn put<'a>(&'a self, name: &'a str, value: Vec<u8>) -> StorageFuture<'a, ()> {
+        self.run(name, move |folder, name| {
+            make_private(folder)?;
+            let _lock = lock(&folder.join(".lock"))?;
+            write(folder, name, &value)?;
+            sync(folder);
+            Ok(())
+        })
+    }
+
+    fn remove<'a>(&'a self, name: &'a str) -> StorageFuture<'a, ()> {
+        self.run(name, |folder, name| {
+            make_private(folder)?;
+            let _lock = lock(&folder.join(".lock"))?;
+            match fs::remove_file(folder.join(name)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            }
+        })
+    }
+}
+
+fn check_name(name: &str) -> io::Result<()> {
+    let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    if (1..=64).contains(&name.len()) && name.bytes().all(is_allowed) {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "not a name of a value"))
+}
+
+fn read(folder: &Path, name: &str) -> io::Result<Option<Vec<u8>>> {
+    let found = fs::metadata(folder).and_then(|_| {
+        check_private(folder)?;
+        File::open(folder.join(name))
+    });
+    let file = match found {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        found => found?,
+    };
+    let mut value = Vec::new();
+    file.take(MAX_BYTES + 1).read_to_end(&mut value)?;
+    if value.len() as u64 > MAX_BYTES {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "a value is too long"));
+    }
+    Ok(Some(value))
+}
+
+/// Writes a file atomically: readers find the old one or the new one, whole. The caller holds the lock.
+fn write(folder: &Path, name: &str, value: &[u8]) -> io::Result<()> {
+    let new = folder.join(format!("{name}{NEW}"));
+    // Of a writer that ended before the rename.
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    replace(&folder.join(name), &new, value)
+}
+
+/// Where results go that are too long for a model, and for how long.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use mcp_hyper::host::{HostOptions, SpillFolder};
+///
+/// let mut folder = SpillFolder::new("/home/ann/.cache/my-agent/results");
+/// folder.expiry = Duration::from_secs(3600);
+/// let options = HostOptions::new("my-agent", "1.0.0").spill_folder(folder);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SpillFolder {
+    /// The folder, which is created for the first file. Only its owner can access it (0700) and its files (0600); a
+    /// folder that other users can access is rejected.
+    pub path: PathBuf,
+    /// How many bytes the files may have together. The oldest are removed for new ones. Default 256 MiB.
+    pub quota: u64,
+    /// How old a file may become. Older ones are removed when another is written. Default one day.
+    pub expiry: Duration,
+}
+
+impl SpillFolder {
+    /// A folder with the default limits. Nothing else may be in it.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), quota: 256 * 1024 * 1024, expiry: Duration::from_secs(24 * 3600) }
+    }
+
+    /// Writes files, each under a new name; returns their paths, or why they could not be written.
+    pub(super) fn write_all(&self, spills: Vec<Spill>) -> Vec<Result<String, String>> {
+        let prepared = make_private(&self.path).and_then(|()| lock(&self.path.join(".lock")));
+        spills
+            .into_iter()
+            .map(|spill| {
+                let _lock = prepared.as_ref().map_err(ToString::to_string)?;
+                self.write(&spill).map_err(|error| error.to_string())
+            })
+            .collect()
+    }
+
+    /// Writes a file under a new name. The caller holds the lock.
+    fn write(&self, spill: &Spill) -> io::Result<String> {
+        self.make_room(spill.contents.len() as u64)?;
+        let random = getrandom::u64().map_err(|error| io::Error::other(error.to_string()))?;
+        let path = self.path.join(format!("{random:016x}-{}", spill.file_name));
+        let shown = path.to_str().ok_or_else(|| io::Error::other("the folder has a name that is no text"))?;
+        let mut file = private_file().create_new(true).open(&path)?;
+        if let Err(error) = file.write_all(&spill.contents) {
+            let _ = fs::remove_file(&path);
+            return Err(error);
+        }
+        Ok(shown.to_owned())
+    }
+
+    /// Removes files that are too old, then the oldest, until so many bytes fit.
+    fn make_room(&self, bytes: u64) -> io::Result<()> {
+        if bytes > self.quota {
+            return Err(io::Error::other("it is longer than all files together may be"));
+        }
+        check_private(&self.path)?;
+        let now = SystemTime::now();
+        let mut files: Vec<(SystemTime, u64, PathBuf)> =
+            fs::read_dir(&self.path)?.flatten().filter_map(|entry| describe(&entry)).collect();
+        files.sort_unstable();
+        let mut total: u64 = files.iter().map(|(_, length, _)| *length).fold(0, u64::saturating_add);
+        for (modified, length, path) in files {
+            let age = now.duration_since(modified).unwrap_or_default();
+            if age > self.expiry || total.saturating_add(bytes) > self.quota {
+                fs::remove_file(path)?;
+                total = total.saturating_sub(length);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Age, length and path of a file of the host.
+fn describe(entry: &DirEntry) -> Option<(SystemTime, u64, PathBuf)> {
+    let path = entry.path();
+    let name = Path::new(&path).file_name()?.to_str()?.to_owned();
+    let metadata = entry.metadata().ok()?;
+    let is_own = metadata.is_file() && name.split_once('-').is_some_and(|(random, _)| random.len() == 16);
+    is_own.then_some((metadata.modified().ok()?, metadata.len(), path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder that is removed at the end.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            Self(std::env::temp_dir().join(format!("mcp-storage-{name}-{}", std::process::id())))
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[cfg(feature = "smol")]
+    #[test]
+    fn values_are_replaced_as_a_whole_and_removed() {
+        let folder = Folder::new("values");
+        let storage = FileStorage::in_folder(&folder.0);
+        futures_lite::future::block_on(async {
+            assert_eq!(storage.get("one").await.unwrap(), None);
+            storage.put("one", b"long value".to_vec()).await.unwrap();
+            storage.put("one", b"short".to_vec()).await.unwrap();
+            assert_eq!(storage.get("one").await.unwrap().as_deref(), Some(b"short".as_slice()));
+            storage.remove("one").await.unwrap();
+            storage.remove("one").await.unwrap();
+            assert_eq!(storage.get("one").await.unwrap(), None);
+            for name in ["", "../x", "X", ".lock", "a/b", &"a".repeat(65)] {
+                assert_eq!(storage.get(name).await.unwrap_err().kind(), io::ErrorKind::InvalidInput);
+            }
+        });
+    }
+
+    #[cfg(all(unix, feature = "smol"))]
+    #[test]
+    fn values_are_readable_by_their_owner_alone() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+        let folder = Folder::new("modes");
+        let storage = FileStorage::in_folder(&folder.0);
+        futures_lite::future::block_on(async {
+            storage.put("one", b"value".to_vec()).await.unwrap();
+            let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+            assert_eq!((mode(&folder.0), mode(&folder.0.join("one"))), (0o700, 0o600));
+            // A link in place of a new file is not followed.
+            let target = folder.0.join("target");
+            fs::write(&target, "untouched").unwrap();
+            symlink(&target, folder.0.join("one.new")).unwrap();
+            storage.put("one", b"other".to_vec()).await.unwrap();
+            assert_eq!(fs::read_to_string(&target).unwrap(), "untouched");
+            fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o755)).unwrap();
+            let refused = storage.get("one").await.unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+        });
+    }
 }

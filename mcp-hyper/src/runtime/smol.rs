@@ -1,21 +1,21 @@
-//! Smol as a runtime.
+//! Smol as a runtime: its reactor, sockets and timers.
 
-mod reactor;
-
+use std::fmt;
 use std::future::Future;
-use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 #[cfg(unix)]
 use std::os::unix::net::UnixStream;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
 use async_io::Async;
+use futures_lite::{AsyncRead, AsyncWrite};
 use hyper::rt::{Sleep, Timer};
+use mcp_proto::adapter::WakeFlag;
 
-use super::smol_socket::SmolSocket;
 use super::{Acceptor, Endpoint, Runtime, Stream};
 
 /// Smol's sockets and timers: [`async_net`] and [`async_io`]. They need no particular executor.
@@ -25,7 +25,7 @@ pub struct Smol;
 impl Runtime for Smol {
     /// Starts async-io's reactor, which otherwise starts on first use and panics if no file descriptors are left.
     fn start(&self) -> io::Result<()> {
-        reactor::start()
+        start_reactor()
     }
 
     async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
@@ -129,3 +129,128 @@ impl Future for SmolSleep {
 }
 
 impl Sleep for SmolSleep {}
+
+/// Starts the reactor that all sockets and timers of [`Smol`](Smol) use, unless it runs already.
+fn start_reactor() -> io::Result<()> {
+    static STARTED: Mutex<bool> = Mutex::new(false);
+    let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    if !*started {
+        check_descriptors()?;
+        // Setting a timer is the reactor's first use.
+        let mut timer = async_io::Timer::after(Duration::from_secs(1));
+        let _ = Pin::new(&mut timer).poll(&mut Context::from_waker(Waker::noop()));
+        *started = true;
+    }
+    Ok(())
+}
+
+/// Checks that four descriptors are free: an event queue, a timer and a wake-up descriptor for the reactor, and one to
+/// spare.
+fn check_descriptors() -> io::Result<()> {
+    let _reserved = (io::pipe()?, io::pipe()?);
+    Ok(())
+}
+
+/// A connected socket that is read and written only when the reactor says that it is ready.
+///
+/// `async_io`'s own type tries every operation first, in every poll: most of these system calls find nothing. Its
+/// `close` does not shut down the write side either.
+pub struct SmolSocket<T> {
+    socket: Async<T>,
+    /// The socket's own method, which no trait of the standard library has.
+    shutdown: fn(&T, Shutdown) -> io::Result<()>,
+    awaits_read: bool,
+    awaits_write: bool,
+    // Where the reactor has a thread of its own, only the wake tells that the socket is ready.
+    readable: WakeFlag,
+    /// Most sockets take every write at once.
+    writable: Option<WakeFlag>,
+}
+
+impl<T> SmolSocket<T> {
+    pub(crate) fn new(socket: Async<T>, shutdown: fn(&T, Shutdown) -> io::Result<()>) -> Self {
+        let readable = WakeFlag::default();
+        Self { socket, shutdown, awaits_read: false, awaits_write: false, readable, writable: None }
+    }
+}
+
+impl SmolSocket<TcpStream> {
+    /// The peer's address, unless it has disconnected already.
+    pub(crate) fn peer_address(&self) -> Option<SocketAddr> {
+        self.socket.get_ref().peer_addr().ok()
+    }
+}
+
+#[cfg(unix)]
+impl SmolSocket<UnixStream> {
+    /// The peer's address, which has a path if the peer has bound its socket to one.
+    pub(crate) fn peer_address(&self) -> Option<std::os::unix::net::SocketAddr> {
+        self.socket.get_ref().peer_addr().ok()
+    }
+}
+
+impl<T> AsyncRead for SmolSocket<T>
+where
+    for<'s> &'s T: Read,
+{
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        loop {
+            if self.awaits_read {
+                let Self { socket, readable, .. } = &mut *self;
+                ready!(readable.poll_ready(cx, |cx| socket.poll_readable(cx)))?;
+                self.awaits_read = false;
+            }
+            let mut socket = self.socket.get_ref();
+            match socket.read(buf) {
+                Ok(count) => {
+                    // A read that leaves room has emptied the socket. If more arrives, the reactor says so.
+                    self.awaits_read = 0 < count && count < buf.len();
+                    return Poll::Ready(Ok(count));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.awaits_read = true,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+impl<T> AsyncWrite for SmolSocket<T>
+where
+    for<'s> &'s T: Write,
+{
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        loop {
+            if self.awaits_write {
+                let Self { socket, writable, .. } = &mut *self;
+                let writable = writable.get_or_insert_default();
+                ready!(writable.poll_ready(cx, |cx| socket.poll_writable(cx)))?;
+                self.awaits_write = false;
+            }
+            let mut socket = self.socket.get_ref();
+            match socket.write(buf) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.awaits_write = true,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                written => return Poll::Ready(written),
+            }
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(match (self.shutdown)(self.socket.get_ref(), Shutdown::Write) {
+            // The peer has already disconnected.
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
+            closed => closed,
+        })
+    }
+}
+
+impl<T> fmt::Debug for SmolSocket<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SmolSocket").finish_non_exhaustive()
+    }
+}

@@ -1,35 +1,51 @@
-//! One server connection, from its first byte to its last.
+//! One server connection, from its first byte to its last, over HTTP/1.1 or HTTP/2.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
-use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+#[cfg(feature = "http2")]
+use std::time::{Duration, Instant};
 
 use futures_lite::{AsyncRead, AsyncWrite};
+use hyper::body::Incoming;
+#[cfg(feature = "http2")]
+use hyper::rt::{Sleep, Timer};
 use hyper::server::conn::http1;
+#[cfg(feature = "http2")]
+use hyper::server::conn::http2;
+use hyper::service::Service;
+use hyper::{Request, Response};
 use mcp_proto::front::{Attachments, SendHandlers};
 use mcp_proto::quota::QuotaOwner;
 
-use super::http2::Http2;
-use super::limits::HEADERS;
-use super::maybe_tls::MaybeTlsStream;
-use super::monitor::{ConnectionLimit, ConnectionMonitor, HttpVersion, ShutdownOrder};
-use super::preface::{Preface, Protocol};
+use super::error::ConnectionError;
+use super::exchange::{ConnectionHooks, ResponseBody, ResponseFuture};
+use super::monitor::{ConnectionMonitor, ExchangeGuard, HEADERS, HttpVersion, ShutdownOrder};
 use super::registry::RegistryEntry;
-use super::service::{ConnectionService, HttpService};
-use super::socket::Socket;
+use super::service::{HttpService, PeerAddress};
+use super::socket::{MaybeTlsStream, Preface, Protocol, Socket};
 use super::streams::{DemandQueue, ServerMode};
-use super::websocket::{UpgradeSlot, WebSocket};
+#[cfg(feature = "http2")]
+use super::streams::{Queue, Streams};
+#[cfg(not(feature = "websocket"))]
+use super::upgrade::WebSocket;
+use super::upgrade::{Upgrade, UpgradeSlot};
+#[cfg(feature = "websocket")]
+use super::websocket::WebSocket;
 use crate::io::HyperIo;
 use crate::time::Alarm;
+#[cfg(feature = "http2")]
+use crate::time::Timers;
 
 /// hyper's minimum buffer size for an HTTP/1 connection, in bytes.
 const LEAST_BUFFER: usize = 8192;
+
 /// Buffer limit in bytes per direction, unless the header limit is greater. Longer bodies pass through in pieces.
-pub(super) const BUFFER: usize = 64 * 1024;
+const BUFFER: usize = 64 * 1024;
 
 /// A future that serves one connection until it ends.
 ///
@@ -63,24 +79,21 @@ enum Stage<Io, H: ServerMode> {
         preface: Preface,
     },
     Http1(Pin<Box<Http1<Io, H>>>),
+    #[cfg(feature = "http2")]
     Http2(Http2<Io, H>),
     WebSocket(Box<WebSocket<ConnectionSocket<Io>, H>>),
     Closed,
 }
 
 impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io, H> {
-    pub(super) fn new(
-        service: HttpService<H>,
-        io: Io,
-        peer: Option<IpAddr>,
-        attachments: Attachments,
-    ) -> Self {
+    fn new(service: HttpService<H>, io: Io, peer: Option<IpAddr>, attachments: Attachments) -> Self {
         let shared = service.shared();
-        let watch = Arc::new(ConnectionMonitor::new(shared.limits.clone(), shared.clock.timers().clone()));
-        let entry = shared.registry.register(&QuotaOwner::from_client(None, peer), watch.clone());
+        let monitor = Arc::new(ConnectionMonitor::new(shared.limits.clone(), shared.clock.timers().clone()));
+        let entry = shared.registry.register(&QuotaOwner::from_client(None, peer), monitor.clone());
         let io = MaybeTlsStream::new(io, shared.tls.as_ref());
+        #[cfg(feature = "tls")]
         if io.is_handshaking() {
-            watch.note_read();
+            monitor.note_read();
         }
         let stage = Stage::Handshaking { io, preface: Preface::default() };
         Self {
@@ -88,7 +101,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
             service,
             peer,
             attachments,
-            monitor: watch,
+            monitor,
             upgrades: UpgradeSlot::default(),
             alarm: Alarm::default(),
             _entry: entry,
@@ -100,23 +113,26 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
         loop {
             match &mut self.stage {
                 Stage::Handshaking { io, preface } => {
+                    #[cfg(feature = "tls")]
                     if io.is_handshaking() {
                         ready!(io.poll_handshake(cx)).map_err(ConnectionError::Handshake)?;
                         self.monitor.note_handshake();
                         io.attach_peer(&mut self.attachments);
                     }
-                    let beginning = ready!(preface.poll_read(io, || self.monitor.note_read(), cx));
-                    let beginning = beginning.map_err(ConnectionError::Io)?;
+                    let protocol = ready!(preface.poll_read(io, || self.monitor.note_read(), cx));
+                    let protocol = protocol.map_err(ConnectionError::Io)?;
                     let Stage::Handshaking { io, preface } =
                         std::mem::replace(&mut self.stage, Stage::Closed)
                     else {
                         return Poll::Ready(Ok(()));
                     };
                     let socket = Socket::new(io, preface, self.monitor.clone());
-                    self.stage = match beginning {
+                    self.stage = match protocol {
                         Protocol::Closed => return Poll::Ready(Ok(())),
-                        Protocol::Http1 => self.http1(socket),
+                        #[cfg(feature = "http2")]
                         Protocol::Http2 => self.http2(socket),
+                        // Without HTTP/2, hyper refuses it.
+                        _ => self.http1(socket),
                     };
                 }
                 Stage::Http1(connection) => {
@@ -135,22 +151,19 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
                     }
                 }
                 Stage::WebSocket(websocket) => return websocket.poll(cx),
+                #[cfg(feature = "http2")]
                 Stage::Http2(connection) => return connection.poll(cx).map_err(ConnectionError::Http),
                 Stage::Closed => return Poll::Ready(Ok(())),
             }
         }
     }
 
-    fn http2(&self, socket: Socket<MaybeTlsStream<Io>>) -> Stage<Io, H> {
-        let serve = |queue| self.connection_service(queue);
-        match Http2::start(socket, &self.monitor, serve) {
-            Ok(connection) => Stage::Http2(connection),
-            // hyper refuses it there.
-            Err(socket) => self.http1(socket),
-        }
+    #[cfg(feature = "http2")]
+    fn http2(&self, socket: ConnectionSocket<Io>) -> Stage<Io, H> {
+        Stage::Http2(Http2::start(socket, &self.monitor, |queue| self.connection_service(Some(queue))))
     }
 
-    fn http1(&self, socket: Socket<MaybeTlsStream<Io>>) -> Stage<Io, H> {
+    fn http1(&self, socket: ConnectionSocket<Io>) -> Stage<Io, H> {
         self.monitor.set_version(HttpVersion::Http1);
         let limits = self.monitor.limits();
         let header_bytes = usize::try_from(limits.header_bytes).unwrap_or(usize::MAX);
@@ -178,6 +191,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
         match &mut self.stage {
             Stage::Handshaking { .. } | Stage::Closed => self.stage = Stage::Closed,
             Stage::Http1(connection) => connection.as_mut().graceful_shutdown(),
+            #[cfg(feature = "http2")]
             Stage::Http2(connection) => connection.shut_down(),
             Stage::WebSocket(websocket) => websocket.retire(),
         }
@@ -198,9 +212,9 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Future for Con
             }
             match ready!(this.monitor.poll_order(&mut this.alarm, cx)) {
                 ShutdownOrder::Retire => this.retire(),
-                ShutdownOrder::Cut(overrun) => {
+                ShutdownOrder::Cut(limit) => {
                     this.stage = Stage::Closed;
-                    return Poll::Ready(Err(ConnectionError::LimitReached(overrun)));
+                    return Poll::Ready(Err(ConnectionError::LimitReached(limit)));
                 }
             }
         }
@@ -213,44 +227,190 @@ impl<Io, H: ServerMode> fmt::Debug for Connection<Io, H> {
     }
 }
 
-/// Why a connection ended with an error.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum ConnectionError {
-    /// The TLS handshake failed.
-    Handshake(io::Error),
-    /// The socket failed before the HTTP version was known.
-    Io(io::Error),
-    /// The client sent invalid HTTP, or disconnected in the middle of a message.
-    Http(hyper::Error),
-    /// The client violated the WebSocket protocol or a limit; the text describes the violation.
-    #[cfg(feature = "websocket")]
-    WebSocket(String),
-    /// The client reached a limit of the connection.
-    LimitReached(ConnectionLimit),
+#[cfg(feature = "http2")]
+type Hyper<Io, H> =
+    http2::Connection<HyperIo<ConnectionSocket<Io>>, ConnectionService<H>, <H as ServerMode>::StreamQueue>;
+
+/// An HTTP/2 connection and its streams.
+#[cfg(feature = "http2")]
+struct Http2<Io, H: ServerMode> {
+    connection: Pin<Box<Hyper<Io, H>>>,
+    streams: Streams<H::Task>,
 }
 
-impl fmt::Display for ConnectionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Handshake(error) => write!(f, "the TLS handshake failed: {error}"),
-            Self::Io(error) => write!(f, "the socket failed: {error}"),
-            Self::Http(error) => write!(f, "{error}"),
-            #[cfg(feature = "websocket")]
-            Self::WebSocket(detail) => write!(f, "a client's WebSocket was closed: {detail}"),
-            Self::LimitReached(overrun) => write!(f, "{overrun}"),
+#[cfg(feature = "http2")]
+impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Http2<Io, H> {
+    /// Serves a client that speaks HTTP/2.
+    fn start(
+        socket: ConnectionSocket<Io>,
+        monitor: &ConnectionMonitor,
+        serve: impl FnOnce(DemandQueue<H>) -> ConnectionService<H>,
+    ) -> Self {
+        monitor.set_version(HttpVersion::Http2);
+        let limits = monitor.limits();
+        let queue = Queue::new();
+        let mut builder = http2::Builder::new(H::StreamQueue::from(queue.clone()));
+        builder
+            .timer(SharedTimers(monitor.timers().clone()))
+            .max_concurrent_streams(limits.streams)
+            .max_header_list_size(limits.header_bytes)
+            .max_send_buf_size(BUFFER)
+            .keep_alive_interval(limits.ping_interval)
+            .keep_alive_timeout(limits.write_timeout);
+        let connection = Box::pin(builder.serve_connection(HyperIo(socket), serve(queue.clone())));
+        let streams = Streams::new(queue, monitor.timers().clone(), limits.write_timeout);
+        Self { connection, streams }
+    }
+
+    /// Serves the streams. Ready when the connection has ended.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<hyper::Result<()>> {
+        loop {
+            // The connection and its streams can unblock each other.
+            let ended = self.connection.as_mut().poll(cx);
+            if ended.is_ready() {
+                return ended;
+            }
+            ready!(self.streams.poll(cx));
         }
+    }
+
+    /// Accepts no more streams.
+    fn shut_down(&mut self) {
+        self.connection.as_mut().graceful_shutdown();
     }
 }
 
-impl std::error::Error for ConnectionError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Handshake(error) | Self::Io(error) => Some(error),
-            Self::Http(error) => Some(error),
-            #[cfg(feature = "websocket")]
-            Self::WebSocket(_) => None,
-            Self::LimitReached(_) => None,
+/// hyper requires a timer type that can be shared.
+#[cfg(feature = "http2")]
+struct SharedTimers(Timers);
+
+#[cfg(feature = "http2")]
+impl Timer for SharedTimers {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
+        self.0.sleep(duration)
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
+        self.0.sleep_until(deadline)
+    }
+
+    fn now(&self) -> Instant {
+        self.0.now()
+    }
+
+    fn reset(&self, sleep: &mut Pin<Box<dyn Sleep>>, new_deadline: Instant) {
+        self.0.reset(sleep, new_deadline);
+    }
+}
+
+impl<H: ServerMode> HttpService<H> {
+    /// Serves one connection in the returned future: TLS if the options say so, then HTTP/1.1 or HTTP/2, as the client
+    /// chooses.
+    ///
+    /// The connection counts towards [`ServerLimits::connections`] but is never refused, and ends when the server
+    /// closes.
+    ///
+    /// Connections served this way have no known address, and share one quota. To keep one client from taking the quota
+    /// of the others, use [`connection_from`](Self::connection_from).
+    pub fn connection<Io: AsyncRead + AsyncWrite + Unpin + 'static>(&self, io: Io) -> Connection<Io, H> {
+        self.connection_from(io, None)
+    }
+
+    /// Serves one connection from the address `peer`, otherwise like [`connection`](Self::connection).
+    ///
+    /// [`connection_with`](Self::connection_with) also lets handlers read more about the connection.
+    pub fn connection_from<Io: AsyncRead + AsyncWrite + Unpin + 'static>(
+        &self,
+        io: Io,
+        peer: Option<IpAddr>,
+    ) -> Connection<Io, H> {
+        self.connection_with(io, peer, Attachments::new())
+    }
+
+    /// Serves one connection like [`connection_from`](Self::connection_from), and attaches values to each of its
+    /// requests. Handlers read them, and those that the server attaches, with
+    /// [`Context::attachments`](mcp_proto::front::Context::attachments):
+    ///
+    /// ```no_run
+    /// use std::net::SocketAddr;
+    ///
+    /// use mcp_hyper::mcp_proto::front::{Attachments, Context};
+    /// use mcp_hyper::{HttpService, http};
+    ///
+    /// async fn accept(service: HttpService, listener: smol::net::TcpListener) -> std::io::Result<()> {
+    ///     let (client, address) = listener.accept().await?;
+    ///     let attachments = Attachments::new().with(address);
+    ///     let connection = service.connection_with(client, Some(address.ip()), attachments);
+    ///     smol::spawn(connection).detach();
+    ///     Ok(())
+    /// }
+    ///
+    /// async fn handler(cx: Context) -> String {
+    ///     let head = cx.attachments().get::<http::request::Parts>();
+    ///     let agent = head.and_then(|head| head.headers.get("user-agent"));
+    ///     format!("{agent:?} from {:?}", cx.attachments().get::<SocketAddr>())
+    /// }
+    /// ```
+    ///
+    /// The server itself attaches to each request
+    ///
+    /// - its head, as [`http::request::Parts`], with the extensions that layers before have added. Where the server
+    ///   requires tokens (`mcp_proto::front::guard`), the headers `Authorization` and `DPoP` are removed;
+    /// - the client's address behind [trusted proxies](super::ServerOptions::trusted_proxies), as [`PeerAddress`];
+    /// - over TLS, the client's certificates, as `TlsPeer`.
+    pub fn connection_with<Io: AsyncRead + AsyncWrite + Unpin + 'static>(
+        &self,
+        io: Io,
+        peer: Option<IpAddr>,
+        attachments: Attachments,
+    ) -> Connection<Io, H> {
+        Connection::new(self.clone(), io, peer, attachments)
+    }
+}
+
+/// Answers the requests of one connection.
+struct ConnectionService<H: ServerMode> {
+    service: HttpService<H>,
+    peer: Option<IpAddr>,
+    /// The values to attach to each request.
+    attachments: Attachments,
+    monitor: Arc<ConnectionMonitor>,
+    /// Receives the streams of an HTTP/2 connection.
+    queue: Option<DemandQueue<H>>,
+    upgrades: UpgradeSlot<H>,
+}
+
+impl<H: ServerMode> ConnectionService<H> {
+    fn new(
+        service: HttpService<H>,
+        peer: Option<IpAddr>,
+        mut attachments: Attachments,
+        monitor: Arc<ConnectionMonitor>,
+        queue: Option<DemandQueue<H>>,
+        upgrades: UpgradeSlot<H>,
+    ) -> Self {
+        if let Some(peer) = peer.filter(|_| !service.shared().proxies.trusts(peer)) {
+            attachments.insert(PeerAddress(peer));
         }
+        Self { service, peer, attachments, monitor, queue, upgrades }
+    }
+}
+
+impl<H: ServerMode> Service<Request<Incoming>> for ConnectionService<H> {
+    type Response = Response<ResponseBody<H>>;
+    type Error = Infallible;
+    type Future = ResponseFuture<Incoming, H>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let body_demand = self.queue.as_ref().map(DemandQueue::<H>::announce);
+        let attached =
+            ConnectionHooks { exchange_guard: Some(ExchangeGuard::new(self.monitor.clone())), body_demand };
+        let (parts, body) = request.into_parts();
+        let upgrade = match &self.queue {
+            None => Upgrade::on_connection(&self.upgrades, self.service.shared().websocket, &parts),
+            // HTTP/2 has no upgrades.
+            Some(_) => None,
+        };
+        self.service.exchange((parts, body), self.peer, self.attachments.clone(), attached, upgrade)
     }
 }

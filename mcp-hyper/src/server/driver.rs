@@ -6,7 +6,6 @@ use std::future::Future;
 use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
@@ -15,17 +14,20 @@ use mcp_proto::front::http::HttpServerDriver;
 use mcp_proto::front::{Attachments, HandlerMode, RouterError, SendHandlers};
 use mcp_proto::quota::QuotaOwner;
 
-use super::accept::{Listener, RetryingListener};
-use super::connection::{Connection, ConnectionError};
+use super::connection::Connection;
+use super::error::{OnError, ServerError};
+#[cfg(feature = "auth")]
 use super::guard::Fetcher;
+use super::listener::{Listener, RetryingListener};
 use super::service::HttpService;
 use super::streams::ServerMode;
-use super::websocket::EmbeddedWebSockets;
+use super::upgrade::EmbeddedWebSockets;
 use crate::task_set::TaskSet;
 use crate::time::Alarm;
 
 /// Maximum number of connections accepted before the open ones are polled again.
 const ACCEPTED_AT_ONCE: usize = 16;
+
 /// Time to send the last responses after the close timeout has passed.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
@@ -42,43 +44,22 @@ const LAST_ANSWERS: Duration = Duration::from_secs(2);
 /// request is served.
 #[must_use = "requests of legacy sessions wait until the driver is polled: spawn it on an executor"]
 pub struct ServiceDriver<H: HandlerMode = SendHandlers> {
-    service: HttpService<H>,
-    sessions: HttpServerDriver<H>,
-    sessions_ended: bool,
-    startup_error: Option<RouterError>,
-    alarm: Alarm,
-    close_timeout: Duration,
-    patience: Alarm,
+    pub(super) service: HttpService<H>,
+    pub(super) sessions: HttpServerDriver<H>,
+    pub(super) sessions_ended: bool,
+    pub(super) startup_error: Option<RouterError>,
+    pub(super) alarm: Alarm,
+    pub(super) close_timeout: Duration,
+    pub(super) patience: Alarm,
     /// When the remaining connections are cut, once the server is closing.
-    deadline: Option<Instant>,
+    pub(super) deadline: Option<Instant>,
     /// Fetches keys and introspection results for token verification.
-    fetcher: Option<Fetcher>,
-    websockets: EmbeddedWebSockets<H>,
+    #[cfg(feature = "auth")]
+    pub(super) fetcher: Option<Fetcher>,
+    pub(super) websockets: EmbeddedWebSockets<H>,
 }
 
 impl<H: HandlerMode> ServiceDriver<H> {
-    pub(super) fn new(
-        service: HttpService<H>,
-        sessions: HttpServerDriver<H>,
-        problem: Option<RouterError>,
-        close_timeout: Duration,
-        fetcher: Option<Fetcher>,
-        websockets: EmbeddedWebSockets<H>,
-    ) -> Self {
-        Self {
-            service,
-            sessions,
-            sessions_ended: false,
-            startup_error: problem,
-            alarm: Alarm::default(),
-            close_timeout,
-            patience: Alarm::default(),
-            deadline: None,
-            fetcher,
-            websockets,
-        }
-    }
-
     /// Runs the sessions. Ready once the server is closed and they have ended.
     fn poll_sessions(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.sessions_ended {
@@ -105,6 +86,7 @@ impl<H: HandlerMode> Future for ServiceDriver<H> {
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidInput, problem)));
         }
         let sessions = this.poll_sessions(cx);
+        #[cfg(feature = "auth")]
         if let Some(fetcher) = &mut this.fetcher {
             fetcher.poll(&this.service.shared().clock, cx);
         }
@@ -168,46 +150,7 @@ pub struct ServerDriver<L: Listener, H: ServerMode = SendHandlers> {
 
 /// A task that serves one connection, for an executor to run.
 pub type ConnectionTask = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-pub(super) type OnError = Arc<dyn Fn(&ServerError) + Send + Sync>;
 pub(super) type Spawn<Io, H> = Box<dyn Fn(Connection<Io, H>) + Send>;
-
-/// An error that a server survives, for logs.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum ServerError {
-    /// Accepting a connection failed. The server tries again, after up to a second if the error concerns system
-    /// resources, such as open files.
-    Accept(io::Error),
-    /// The server refused a connection from this address: the server is full, and this client has its share of
-    /// connections.
-    Refused(Option<IpAddr>),
-    /// A connection ended with an error.
-    Connection(ConnectionError),
-}
-
-impl fmt::Display for ServerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Accept(error) => write!(f, "no connection could be accepted: {error}"),
-            Self::Refused(None) => f.write_str("a connection was refused: too many are open"),
-            Self::Refused(Some(address)) => {
-                write!(f, "a connection from {address} was refused: too many are open")
-            }
-            Self::Connection(error) => write!(f, "{error}"),
-        }
-    }
-}
-
-impl std::error::Error for ServerError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Accept(error) => Some(error),
-            Self::Refused(_) => None,
-            Self::Connection(error) => error.source(),
-        }
-    }
-}
 
 impl<L: Listener, H: ServerMode> ServerDriver<L, H> {
     pub(super) fn new(

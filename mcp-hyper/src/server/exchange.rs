@@ -6,6 +6,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
@@ -17,9 +18,9 @@ use mcp_proto::front::http::HttpExchange;
 use mcp_proto::front::{HandlerMode, SendHandlers};
 use mcp_proto::transport::http::server::{BodyKind, ResponseHead};
 
-use super::guard::UnverifiedRequest;
 use super::monitor::ExchangeGuard;
-use super::streams::BodyDemand;
+#[cfg(feature = "auth")]
+use super::service::UnverifiedRequest;
 use crate::time::{Alarm, RuntimeClock};
 
 /// An exchange with the timer for its deadlines.
@@ -58,16 +59,23 @@ pub(super) struct ConnectionHooks {
     pub(super) body_demand: Option<BodyDemand>,
 }
 
+/// The stage of an exchange until it has returned the response head.
+#[cfg_attr(feature = "auth", expect(clippy::large_enum_variant, reason = "most exchanges are open at once"))]
+enum ExchangeStage<H: HandlerMode> {
+    /// Its token is being verified.
+    #[cfg(feature = "auth")]
+    Unverified(UnverifiedRequest<H>),
+    Open(TimedExchange<H>),
+    Ended,
+}
+
 pin_project_lite::pin_project! {
     /// The future of the response to one request.
     #[must_use = "nothing happens unless it is polled"]
     pub struct ResponseFuture<B, H: HandlerMode = SendHandlers> {
         #[pin]
         request: Option<B>,
-        // The exchange, until it has returned the response head.
-        live: Option<TimedExchange<H>>,
-        // The request before that, until its token is verified.
-        unverified: Option<UnverifiedRequest<H>>,
+        stage: ExchangeStage<H>,
         attached: ConnectionHooks,
     }
 }
@@ -79,17 +87,18 @@ impl<B, H: HandlerMode> ResponseFuture<B, H> {
         clock: Arc<RuntimeClock>,
         attached: ConnectionHooks,
     ) -> Self {
-        let live = TimedExchange { exchange, clock, alarm: Alarm::default() };
-        Self { request: Some(request), live: Some(live), unverified: None, attached }
+        let stage = ExchangeStage::Open(TimedExchange { exchange, clock, alarm: Alarm::default() });
+        Self { request: Some(request), stage, attached }
     }
 
     /// Verifies the request's token before the exchange starts.
+    #[cfg(feature = "auth")]
     pub(super) fn unverified(
         request: B,
         unverified: UnverifiedRequest<H>,
         attached: ConnectionHooks,
     ) -> Self {
-        Self { request: Some(request), live: None, unverified: Some(unverified), attached }
+        Self { request: Some(request), stage: ExchangeStage::Unverified(unverified), attached }
     }
 }
 
@@ -98,17 +107,17 @@ impl<B: Body, H: HandlerMode> Future for ResponseFuture<B, H> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        if let Some(unverified) = this.unverified.as_mut() {
+        #[cfg(feature = "auth")]
+        if let ExchangeStage::Unverified(unverified) = this.stage {
             let (exchange, clock) = ready!(unverified.poll(cx));
-            *this.live = Some(TimedExchange { exchange, clock, alarm: Alarm::default() });
-            *this.unverified = None;
+            *this.stage = ExchangeStage::Open(TimedExchange { exchange, clock, alarm: Alarm::default() });
         }
-        let Some(live) = this.live.as_mut() else { return Poll::Pending };
+        let ExchangeStage::Open(live) = this.stage else { return Poll::Pending };
         let refusal = ready!(poll_request(this.request.as_mut(), live, cx));
         if this.request.as_ref().as_pin_ref().is_some_and(|request| !request.is_end_stream())
-            && let Some(busy) = &this.attached.exchange_guard
+            && let Some(guard) = &this.attached.exchange_guard
         {
-            busy.note_unread();
+            guard.note_unread();
         }
         this.request.set(None);
         let head = match refusal {
@@ -121,12 +130,16 @@ impl<B: Body, H: HandlerMode> Future for ResponseFuture<B, H> {
                 head
             }
             Some(status) => {
-                *this.live = None;
+                *this.stage = ExchangeStage::Ended;
                 let headers = vec![(CONNECTION.as_str(), Cow::Borrowed("close"))];
                 ResponseHead { status: status.as_u16(), headers, body: BodyKind::Empty }
             }
         };
-        let (live, attached) = (this.live.take(), std::mem::take(this.attached));
+        let live = match std::mem::replace(this.stage, ExchangeStage::Ended) {
+            ExchangeStage::Open(live) => Some(live),
+            _ => None,
+        };
+        let attached = std::mem::take(this.attached);
         Poll::Ready(Ok(response(head, live, attached)))
     }
 }
@@ -228,8 +241,8 @@ impl<H: HandlerMode> Body for ResponseBody<H> {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let this = &mut *self;
         let Some(live) = &mut this.exchange else { return Poll::Ready(None) };
-        if let Some(pace) = &this.attached.body_demand {
-            pace.set_waiting(false);
+        if let Some(demand) = &this.attached.body_demand {
+            demand.set_waiting(false);
         }
         if this.buffered.is_empty() {
             match ready!(live.poll(cx, HttpExchange::poll_body)) {
@@ -244,8 +257,8 @@ impl<H: HandlerMode> Body for ResponseBody<H> {
         if let RemainingBody::Bytes(left) = &mut this.remaining {
             *left = left.saturating_sub(piece.len() as u64);
         }
-        if let Some(pace) = &this.attached.body_demand {
-            pace.set_waiting(true);
+        if let Some(demand) = &this.attached.body_demand {
+            demand.set_waiting(true);
         }
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }
@@ -265,5 +278,20 @@ impl<H: HandlerMode> Body for ResponseBody<H> {
 impl<H: HandlerMode> fmt::Debug for ResponseBody<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ResponseBody").finish_non_exhaustive()
+    }
+}
+
+/// Whether hyper has yet to send the last piece of a body.
+#[derive(Clone, Debug, Default)]
+pub(super) struct BodyDemand(Arc<AtomicBool>);
+
+impl BodyDemand {
+    /// Records whether hyper has a piece left to send.
+    fn set_waiting(&self, waiting: bool) {
+        self.0.store(waiting, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
     }
 }

@@ -1,41 +1,36 @@
 //! HTTP servers: each hyper request is an exchange of an `HttpServer`.
 
-mod accept;
 mod connection;
 mod driver;
-mod entropy;
+mod error;
 mod exchange;
-#[cfg_attr(not(feature = "auth"), path = "no_guard.rs")]
+#[cfg(feature = "auth")]
 mod guard;
-#[cfg_attr(not(feature = "http2"), path = "no_http2.rs")]
-mod http2;
-mod limits;
-mod maybe_tls;
+mod listener;
 mod monitor;
 mod options;
-mod preface;
 mod registry;
 mod service;
 mod socket;
-#[cfg_attr(not(feature = "http2"), path = "no_streams.rs")]
 mod streams;
 #[cfg_attr(not(feature = "websocket"), path = "no_websocket.rs")]
+mod upgrade;
+#[cfg(feature = "websocket")]
 mod websocket;
 
 use mcp_proto::adapter::ServeError;
 use mcp_proto::front::ServedRouter;
 
-pub use accept::Listener;
-pub use connection::{Connection, ConnectionError};
-pub use driver::{ConnectionTask, ServerDriver, ServerError, ServiceDriver};
-pub use entropy::SystemEntropy;
+pub use connection::Connection;
+pub use driver::{ConnectionTask, ServerDriver, ServiceDriver};
+pub use error::{ConnectionError, ConnectionLimit, ServerError};
 pub use exchange::{ResponseBody, ResponseFuture};
-pub use limits::ServerLimits;
-#[cfg(feature = "tls")]
-pub use maybe_tls::TlsPeer;
-pub use monitor::ConnectionLimit;
-pub use options::ServerOptions;
+pub use listener::Listener;
+pub use monitor::ServerLimits;
+pub use options::{ServerOptions, SystemEntropy};
 pub use service::{HttpService, PeerAddress};
+#[cfg(feature = "tls")]
+pub use socket::TlsPeer;
 pub use streams::ServerMode;
 
 /// Serves a router at `/mcp` with default options, until the future is dropped:

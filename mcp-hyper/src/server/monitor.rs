@@ -1,16 +1,69 @@
-//! Activity and deadlines of one connection.
+//! Activity, deadlines and limits of one connection.
 //!
 //! The parts of a connection report here: its socket reports reads and writes, its exchanges their start and end. The
 //! connection's future asks for the next deadline. All of them run in one task; only the server's driver calls from
 //! another.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
-use super::limits::ServerLimits;
+use super::error::ConnectionLimit;
 use crate::time::{Alarm, Timers};
+
+/// Limits on connections and streams. [`HttpServerConfig`](mcp_proto::transport::http::server::HttpServerConfig) limits
+/// single messages.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ServerLimits {
+    /// Maximum number of open connections. Default 8,192: with 20 KiB per idle connection, that is 160 MiB.
+    ///
+    /// At the limit, a new connection of a client with less than its fair share displaces a connection of the client
+    /// that has most, preferably one without a request. The server distinguishes clients by address. Other connections
+    /// wait until one of the same client ends; up to an eighth of the limit can wait, further ones are refused. If the
+    /// system allows fewer open files than this, new connections wait in its queue.
+    pub connections: usize,
+    /// Maximum number of concurrent requests on one HTTP/2 connection. Default 200.
+    pub streams: u32,
+    /// Maximum bytes of a request's headers, including the request line. Larger heads are rejected with 431. Default 32
+    /// KiB: tokens and mirrored tool parameters fit.
+    pub header_bytes: u32,
+    /// Maximum number of headers. More are rejected with 431. Default 100. (HTTP/2 limits only the bytes.)
+    pub headers: usize,
+    /// Time for the headers of a request, from their first byte, and for the TLS handshake. Default 10 s: only a
+    /// deliberately slow client needs longer.
+    pub header_timeout: Duration,
+    /// How long a connection may stay open without a request. Default 2 min.
+    pub idle_timeout: Duration,
+    /// How long a client may read nothing of the data written to it. After that its connection is closed; with HTTP/2,
+    /// only the stream is reset if no other stream is blocked. Default 30 s.
+    pub write_timeout: Duration,
+    /// Maximum age of a connection. After that it accepts no more requests, and closes once the open ones are answered.
+    /// Default: unlimited. A finite value redistributes long-lived clients over servers.
+    pub lifetime: Option<Duration>,
+    /// Interval of pings to a silent HTTP/2 or WebSocket client, which has [`write_timeout`](Self::write_timeout) to
+    /// reply. Default 30 s; `None` sends none. Over WebSocket, less than a second counts as a second.
+    pub ping_interval: Option<Duration>,
+}
+
+/// hyper allocates nothing for up to this many headers.
+pub(super) const HEADERS: usize = 100;
+
+impl Default for ServerLimits {
+    fn default() -> Self {
+        Self {
+            connections: 8192,
+            streams: 200,
+            header_bytes: 32 * 1024,
+            headers: HEADERS,
+            header_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(120),
+            write_timeout: Duration::from_secs(30),
+            lifetime: None,
+            ping_interval: Some(Duration::from_secs(30)),
+        }
+    }
+}
 
 /// How long the server waits for the client to close its side of an ending connection.
 const LINGER: Duration = Duration::from_secs(2);
@@ -59,35 +112,6 @@ pub(super) enum ShutdownOrder {
     Retire,
     /// Close the connection now.
     Cut(ConnectionLimit),
-}
-
-/// The limit that a connection reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ConnectionLimit {
-    /// [`ServerLimits::header_timeout`].
-    Headers,
-    /// [`ServerLimits::write_timeout`].
-    Write,
-    /// [`ServerLimits::idle_timeout`] or [`ServerLimits::lifetime`], and the client did not close its side.
-    Idle,
-    /// [`ServerLimits::connections`]: the server was full, and this client had more connections than its share.
-    Displaced,
-    /// The server's [`close_timeout`](mcp_proto::peer::server::ServerConfig::close_timeout) has passed since it was
-    /// closed.
-    Closed,
-}
-
-impl fmt::Display for ConnectionLimit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Headers => "the client took too long to send the headers of a request",
-            Self::Write => "the client does not read the responses",
-            Self::Idle => "the client did not close the connection in time",
-            Self::Displaced => "the server is full, and the client has more connections than its share",
-            Self::Closed => "the server has closed",
-        })
-    }
 }
 
 impl ConnectionMonitor {
@@ -164,13 +188,13 @@ impl ConnectionMonitor {
         true
     }
 
-    pub(super) fn begin_exchange(&self) {
+    fn begin_exchange(&self) {
         let mut state = self.state();
         state.exchanges = state.exchanges.saturating_add(1);
         state.first_byte = None;
     }
 
-    pub(super) fn end_exchange(&self) {
+    fn end_exchange(&self) {
         let mut state = self.state();
         state.exchanges = state.exchanges.saturating_sub(1);
         if state.exchanges == 0 {
@@ -260,13 +284,11 @@ fn after(at: Instant, delay: Duration, order: ShutdownOrder) -> Option<(Instant,
 pub(super) struct ExchangeGuard(Arc<ConnectionMonitor>);
 
 impl ExchangeGuard {
-    pub(super) fn new(watch: Arc<ConnectionMonitor>) -> Self {
-        watch.begin_exchange();
-        Self(watch)
+    pub(super) fn new(monitor: Arc<ConnectionMonitor>) -> Self {
+        monitor.begin_exchange();
+        Self(monitor)
     }
-}
 
-impl ExchangeGuard {
     /// Records that the rest of the request will remain unread.
     pub(super) fn note_unread(&self) {
         self.0.state().has_unread = true;
@@ -281,13 +303,11 @@ impl Drop for ExchangeGuard {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+    use hyper::rt::{Sleep, Timer};
     use std::future::Future;
     use std::pin::Pin;
     use std::task::{Context, Poll};
-
-    use hyper::rt::{Sleep, Timer};
-
-    use super::*;
 
     /// A clock that tests set by hand.
     struct Fake {

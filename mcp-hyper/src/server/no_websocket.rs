@@ -1,4 +1,4 @@
-//! Stands in for `websocket` without that feature: no connection is upgraded.
+//! Stands in for `upgrade` and `websocket` without the feature `websocket`: no connection is upgraded.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -11,30 +11,10 @@ use mcp_proto::front::{Attachments, HandlerMode};
 use mcp_proto::peer::Principal;
 use mcp_proto::transport::http::server::RequestHead;
 
-use super::connection::ConnectionError;
-use super::driver::OnError;
+use super::error::{ConnectionError, OnError};
 use super::monitor::ConnectionMonitor;
-use super::options::ServerOptions;
 use super::service::ServiceState;
 use crate::time::RuntimeClock;
-
-/// Has no implementation.
-#[diagnostic::on_unimplemented(
-    message = "a server accepts WebSocket connections only with the feature `websocket`",
-    note = "in `Cargo.toml`, add `\"websocket\"` to the features of `mcp-hyper`"
-)]
-pub trait AcceptsWebSockets {}
-
-/// The compiler's message names the feature.
-impl<H: HandlerMode> ServerOptions<H> {
-    #[doc(hidden)]
-    pub fn websocket(self) -> Self
-    where
-        Self: AcceptsWebSockets,
-    {
-        self
-    }
-}
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct WebSocketOptions;

@@ -1,28 +1,35 @@
 //! Options of an HTTP server.
 
 use std::fmt;
+#[cfg(feature = "auth")]
+use std::future::Future;
 use std::sync::Arc;
 
+use mcp_proto::adapter::Entropy;
+#[cfg(feature = "auth")]
+use mcp_proto::auth::{Fetch, FetchPolicy};
+#[cfg(feature = "auth")]
+use mcp_proto::front::guard::{FetchResponse, Guard};
 use mcp_proto::front::http::{HttpServer, http_server};
 use mcp_proto::front::{HandlerMode, SendHandlers, ServedRouter};
 use mcp_proto::peer::Principal;
 use mcp_proto::quota::RateLimit;
-use mcp_proto::transport::http::server::TrustedProxies;
-use mcp_proto::transport::http::server::{HttpServerConfig, TrustedProxy};
+use mcp_proto::transport::http::server::{HttpServerConfig, TrustedProxies, TrustedProxy};
 
-use super::accept::Listener;
 use super::connection::Connection;
-use super::driver::{ConnectionTask, OnError, ServerDriver, ServerError, ServiceDriver, Spawn};
-use super::entropy::SystemEntropy;
-use super::guard::GuardOptions;
-use super::limits::ServerLimits;
-use super::maybe_tls::Tls;
+use super::driver::{ConnectionTask, ServerDriver, ServiceDriver, Spawn};
+use super::error::{OnError, ServerError};
+#[cfg(feature = "auth")]
+use super::guard::{FetchFn, GuardOptions};
+use super::listener::Listener;
+use super::monitor::ServerLimits;
 use super::registry::ConnectionRegistry;
 use super::service::{HttpService, PrincipalFn, ServiceState};
+use super::socket::Tls;
 use super::streams::ServerMode;
-use super::websocket::{EmbeddedWebSockets, UpgradeQueue, WebSocketOptions};
+use super::upgrade::{EmbeddedWebSockets, UpgradeQueue, WebSocketOptions};
 use crate::runtime::{AnyRuntime, Runtime};
-use crate::time::RuntimeClock;
+use crate::time::{Alarm, RuntimeClock};
 
 /// Options of a server: router, limits, TLS and authorization.
 ///
@@ -123,11 +130,12 @@ pub struct ServerOptions<H: HandlerMode = SendHandlers> {
     config: HttpServerConfig,
     limits: ServerLimits,
     runtime: AnyRuntime,
-    pub(super) tls: Option<Tls>,
+    tls: Option<Tls>,
     principal: Option<PrincipalFn>,
     proxies: TrustedProxies,
-    pub(super) guard: GuardOptions,
-    pub(super) websocket: WebSocketOptions,
+    #[cfg(feature = "auth")]
+    guard: GuardOptions,
+    websocket: WebSocketOptions,
     on_error: OnError,
 }
 
@@ -145,7 +153,8 @@ impl<H: HandlerMode> ServerOptions<H> {
             tls: None,
             principal: None,
             proxies: TrustedProxies::default(),
-            guard: Default::default(),
+            #[cfg(feature = "auth")]
+            guard: GuardOptions::default(),
             websocket: Default::default(),
             on_error: Arc::new(|_| {}),
         }
@@ -336,10 +345,10 @@ impl<H: HandlerMode> ServerOptions<H> {
     pub fn service(self) -> (HttpService<H>, ServiceDriver<H>) {
         let router = self.router.router();
         let checked = if self.config.stateless { router.check_stateless() } else { router.check() };
-        let problem = checked.err();
         let clock = Arc::new(RuntimeClock::new(self.runtime.timer()));
         let close_timeout = self.config.server.close_timeout;
         let (server, driver) = http_server(self.router, self.config, clock.clone(), Arc::new(SystemEntropy));
+        #[cfg(feature = "auth")]
         let (guard, fetcher) = self.guard.start(&self.runtime);
         let service = HttpService::new(ServiceState {
             server,
@@ -349,12 +358,24 @@ impl<H: HandlerMode> ServerOptions<H> {
             tls: self.tls,
             principal: self.principal,
             proxies: self.proxies,
+            #[cfg(feature = "auth")]
             guard,
             websocket: self.websocket,
             upgrades: UpgradeQueue::default(),
         });
-        let websockets = EmbeddedWebSockets::new(self.on_error);
-        let driver = ServiceDriver::new(service.clone(), driver, problem, close_timeout, fetcher, websockets);
+        let driver = ServiceDriver {
+            service: service.clone(),
+            sessions: driver,
+            sessions_ended: false,
+            startup_error: checked.err(),
+            alarm: Alarm::default(),
+            close_timeout,
+            patience: Alarm::default(),
+            deadline: None,
+            #[cfg(feature = "auth")]
+            fetcher,
+            websockets: EmbeddedWebSockets::new(self.on_error),
+        };
         (service, driver)
     }
 }
@@ -366,5 +387,171 @@ impl<H: HandlerMode> fmt::Debug for ServerOptions<H> {
             .field("config", &self.config)
             .field("limits", &self.limits)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(feature = "auth")]
+impl<H: HandlerMode> ServerOptions<H> {
+    /// Requires a token with every request, as the guard demands. The token determines the request's principal.
+    ///
+    /// The one exception is the protected resource metadata, which is served at `Protection::metadata_url`; this URL
+    /// must lead to this server.
+    ///
+    /// The driver performs the guard's fetches, such as those of an issuer's keys: with the sockets of its
+    /// [runtime](Self::runtime), through the proxies of the environment, and over TLS with the trust roots that clients of this crate use by default.
+    /// [`protect_with`](Self::protect_with) replaces this fetcher.
+    ///
+    /// ```
+    /// use mcp_hyper::ServerOptions;
+    /// use mcp_hyper::mcp_proto::auth::Secret;
+    /// use mcp_hyper::mcp_proto::auth::server::{IntrospectionConfig, Protection};
+    /// use mcp_hyper::mcp_proto::front::Router;
+    /// use mcp_hyper::mcp_proto::front::guard::{Guard, IntrospectionVerifier};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// const ISSUER: &str = "https://login.example";
+    /// let password = Secret::new(std::env::var("PASSWORD").unwrap_or_default());
+    /// let asking = IntrospectionConfig::new(ISSUER, "https://login.example/introspect", "notes", password);
+    /// let protection = Protection::new("https://mcp.example/mcp", ISSUER)?.required(["notes"])?;
+    /// let options = ServerOptions::new(Router::new("notes", "1.0.0"))
+    ///     .protect(Guard::new(protection, IntrospectionVerifier::introspecting(asking)?));
+    /// # drop(options);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn protect(mut self, guard: Guard) -> Self {
+        self.guard = GuardOptions(Some((guard, None)));
+        self
+    }
+
+    /// Like [`protect`](Self::protect), with a custom fetcher. It must not connect to an address that the policy does
+    /// not [allow](FetchPolicy::allows) or follow redirects; it must end within a few seconds, and read no more bytes
+    /// than the fetch's limit.
+    pub fn protect_with<F>(
+        mut self,
+        guard: Guard,
+        fetch: impl Fn(Fetch, FetchPolicy) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<FetchResponse, String>> + Send + 'static,
+    {
+        let fetch: FetchFn = Arc::new(move |request, policy| Box::pin(fetch(request, policy)));
+        self.guard = GuardOptions(Some((guard, Some(fetch))));
+        self
+    }
+}
+
+#[cfg(feature = "tls")]
+impl<H: HandlerMode> ServerOptions<H> {
+    /// Encrypts connections. If the configuration names no ALPN protocols, it gets HTTP/1.1 and, with the feature
+    /// `http2`, HTTP/2.
+    pub fn tls(mut self, config: impl Into<Arc<crate::rustls::ServerConfig>>) -> Self {
+        let mut config = config.into();
+        if config.alpn_protocols.is_empty() {
+            let http2 = cfg!(feature = "http2").then(|| b"h2".to_vec());
+            let protocols = http2.into_iter().chain([b"http/1.1".to_vec()]);
+            Arc::make_mut(&mut config).alpn_protocols = protocols.collect();
+        }
+        self.tls = Some(config.into());
+        self
+    }
+}
+
+#[cfg(feature = "websocket")]
+impl<H: HandlerMode> ServerOptions<H> {
+    /// Accepts WebSocket connections at the path of the MCP endpoint, besides HTTP. Default: they are refused.
+    ///
+    /// The upgrade is checked like any request: its `Host` and `Origin`, its token where the server is protected, and
+    /// the [request rate](Self::request_rate), which then applies to the connection's messages. The subprotocol is
+    /// `mcp`; frames are not compressed. Each text message holds one JSON-RPC message of at most
+    /// [`body_bytes`](mcp_proto::transport::http::server::HttpServerConfig::body_bytes).
+    ///
+    /// A connection is one peer of either era, as on standard input and output: there is no `Mcp-Session-Id`, and
+    /// nothing outlives the connection but tasks. The server sends pings to a silent client, as
+    /// [`ping_interval`](super::ServerLimits::ping_interval) says. It closes a connection with code
+    ///
+    /// | Code | Reason |
+    /// |---|---|
+    /// | 1000 | the client closed it |
+    /// | 1001 | the server closes, or the connection has reached its [lifetime](crate::ServerLimits::lifetime) |
+    /// | 1002, 1003, 1007 | the client sent an invalid frame, a binary message, or text that is not UTF-8 |
+    /// | 1008 | the access token has expired, or was revoked (`Guard::reverify_every`) |
+    /// | 1009 | the client sent a message that is too long |
+    /// | 1011 | the server failed |
+    /// | 1013 | the [byte budget](mcp_proto::transport::http::server::HttpServerConfig::byte_limits) has no room for a long message |
+    ///
+    /// A request for which the byte budget has no room is answered with an error. A token that is no longer valid ends
+    /// the connection's subscriptions first; calls in progress are not answered.
+    ///
+    /// Upgrades need HTTP/1.1. Where another server calls the [`HttpService`](super::HttpService), as axum does, hyper
+    /// must serve the connection [`with_upgrades`](hyper::server::conn::http1::Connection::with_upgrades), and the
+    /// [`ServiceDriver`](super::ServiceDriver) serves the WebSocket. Such a connection counts towards
+    /// [`ServerLimits::connections`](super::ServerLimits::connections) from its upgrade on, which is answered 503 where a
+    /// listener would not accept the connection.
+    ///
+    /// ```
+    /// use mcp_hyper::ServerOptions;
+    /// use mcp_hyper::mcp_proto::front::Router;
+    ///
+    /// let options = ServerOptions::new(Router::new("notes", "1.0.0")).websocket();
+    /// # drop(options);
+    /// ```
+    pub fn websocket(mut self) -> Self {
+        self.websocket.accepts = true;
+        self
+    }
+
+    /// Accepts [WebSocket connections](Self::websocket) whose clients may send
+    /// [tool frames](mcp_proto::transport::tool_frames), `{"id", "name", "arguments"}`, besides the messages of MCP.
+    /// Such a call is answered as one of 2026-07-28. The router must serve that revision.
+    pub fn tool_frames(mut self) -> Self {
+        self.websocket.tool_frames = true;
+        self.websocket()
+    }
+}
+
+/// Has no implementation.
+#[cfg(not(feature = "websocket"))]
+#[diagnostic::on_unimplemented(
+    message = "a server accepts WebSocket connections only with the feature `websocket`",
+    note = "in `Cargo.toml`, add `\"websocket\"` to the features of `mcp-hyper`"
+)]
+pub trait AcceptsWebSockets {}
+
+/// The compiler's message names the feature.
+#[cfg(not(feature = "websocket"))]
+impl<H: HandlerMode> ServerOptions<H> {
+    #[doc(hidden)]
+    pub fn websocket(self) -> Self
+    where
+        Self: AcceptsWebSockets,
+    {
+        self
+    }
+}
+
+/// The random number generator of the operating system: the source of ids and keys in servers of this crate, for those
+/// that an application makes itself.
+///
+/// ```
+/// use mcp_hyper::SystemEntropy;
+/// use mcp_hyper::mcp_proto::adapter::Entropy;
+///
+/// let mut key = [0; 32];
+/// SystemEntropy.fill(&mut key);
+/// assert_ne!(key, [0; 32]);
+/// ```
+///
+/// # Panics
+/// `fill` panics if the generator fails, which happens on no supported system: guessable ids would be insecure.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemEntropy;
+
+impl Entropy for SystemEntropy {
+    #[expect(clippy::panic, reason = "guessable ids would be insecure")]
+    fn fill(&self, bytes: &mut [u8]) {
+        if let Err(error) = getrandom::fill(bytes) {
+            panic!("the system's random number generator failed: {error}");
+        }
     }
 }

@@ -5,7 +5,8 @@ use std::task::{Context, Poll, Waker};
 
 use mcp_proto::quota::{FairTable, QuotaOwner};
 
-use super::monitor::{ConnectionLimit, ConnectionMonitor, ShutdownOrder};
+use super::error::ConnectionLimit;
+use super::monitor::{ConnectionMonitor, ShutdownOrder};
 
 /// Maximum number of connections scanned for one without a request, when one must make room. If each of them has one,
 /// the oldest is closed.
@@ -46,22 +47,22 @@ impl ConnectionRegistry {
     pub(super) fn register(
         self: &Arc<Self>,
         owner: &QuotaOwner,
-        watch: Arc<ConnectionMonitor>,
+        monitor: Arc<ConnectionMonitor>,
     ) -> RegistryEntry {
         let mut inner = self.inner();
         let number = inner.next;
         inner.next = inner.next.wrapping_add(1);
         for _ in 0..MAX_SCANNED {
             let Some(key) = inner.open.next_displaced(owner) else { break };
-            if inner.open.get(key).is_none_or(|watch| watch.is_idle()) {
+            if inner.open.get(key).is_none_or(|monitor| monitor.is_idle()) {
                 break;
             }
             inner.open.renew(key);
         }
-        let displaced = inner.open.insert(number, owner, watch.clone());
+        let displaced = inner.open.insert(number, owner, monitor.clone());
         if displaced.is_err() {
             // The application accepted this connection, so the limit cannot refuse it.
-            inner.open.insert_over(number, owner, watch.clone());
+            inner.open.insert_over(number, owner, monitor.clone());
         }
         let closing = inner.closing;
         drop(inner);
@@ -69,7 +70,7 @@ impl ConnectionRegistry {
             displaced.set_order(ShutdownOrder::Cut(ConnectionLimit::Displaced));
         }
         if let Some(order) = closing {
-            watch.set_order(order);
+            monitor.set_order(order);
         }
         RegistryEntry { registry: self.clone(), number }
     }
@@ -97,10 +98,10 @@ impl ConnectionRegistry {
     fn broadcast(&self, order: ShutdownOrder) {
         let mut inner = self.inner();
         inner.closing = Some(order);
-        let open: Vec<_> = inner.open.iter().map(|(_, watch)| watch.clone()).collect();
+        let open: Vec<_> = inner.open.iter().map(|(_, monitor)| monitor.clone()).collect();
         drop(inner);
-        for watch in open {
-            watch.set_order(order);
+        for monitor in open {
+            monitor.set_order(order);
         }
     }
 }
@@ -114,10 +115,10 @@ pub(super) struct RegistryEntry {
 impl Drop for RegistryEntry {
     fn drop(&mut self) {
         let mut inner = self.registry.inner();
-        let watch = inner.open.remove(self.number);
+        let monitor = inner.open.remove(self.number);
         let waker = inner.waker.take();
         drop(inner);
-        drop(watch);
+        drop(monitor);
         if let Some(waker) = waker {
             waker.wake();
         }

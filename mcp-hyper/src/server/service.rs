@@ -4,29 +4,37 @@ use std::convert::Infallible;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
+#[cfg(feature = "auth")]
+use std::{
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::{Duration, Instant},
+};
 
-use futures_lite::{AsyncRead, AsyncWrite};
 use http::request::Parts;
 use http_body::Body;
-use hyper::body::Incoming;
 use hyper::service::Service;
 use hyper::{Request, Response};
+#[cfg(feature = "auth")]
+use mcp_proto::front::http::HttpExchange;
 use mcp_proto::front::http::HttpServer;
 use mcp_proto::front::{Attachments, HandlerMode, SendHandlers};
 use mcp_proto::peer::Principal;
 use mcp_proto::transport::http::Fields;
+#[cfg(feature = "auth")]
+use mcp_proto::transport::http::server::HttpResponse;
 use mcp_proto::transport::http::server::{RequestHead, TrustedProxies};
 
-use super::connection::Connection;
 use super::exchange::{ConnectionHooks, ResponseBody, ResponseFuture};
-use super::guard::{TokenGuard, UnverifiedRequest};
-use super::limits::ServerLimits;
-use super::maybe_tls::Tls;
-use super::monitor::{ConnectionMonitor, ExchangeGuard};
+#[cfg(feature = "auth")]
+use super::guard::{TokenCheck, TokenGuard};
+use super::monitor::ServerLimits;
 use super::registry::ConnectionRegistry;
-use super::streams::{DemandQueue, ServerMode};
-use super::websocket::{Upgrade, UpgradeQueue, UpgradeSlot, WebSocketOptions};
-use crate::fields::Headers;
+use super::socket::Tls;
+use super::upgrade::{Upgrade, UpgradeQueue, WebSocketOptions};
+use crate::io::Headers;
+#[cfg(feature = "auth")]
+use crate::time::Alarm;
 use crate::time::RuntimeClock;
 
 /// A server to embed, in an accept loop or, as a hyper [`Service`], in another router.
@@ -75,6 +83,7 @@ pub(super) struct ServiceState<H: HandlerMode> {
     pub(super) tls: Option<Tls>,
     pub(super) principal: Option<PrincipalFn>,
     pub(super) proxies: TrustedProxies,
+    #[cfg(feature = "auth")]
     pub(super) guard: TokenGuard,
     pub(super) websocket: WebSocketOptions,
     /// Upgraded connections of other servers, for the driver.
@@ -114,7 +123,7 @@ impl<H: HandlerMode> HttpService<H> {
     }
 
     /// Answers a request from the address `peer`, which may be for an upgrade.
-    fn exchange<B: Body>(
+    pub(super) fn exchange<B: Body>(
         &self,
         (parts, body): (Parts, B),
         peer: Option<IpAddr>,
@@ -126,6 +135,7 @@ impl<H: HandlerMode> HttpService<H> {
         let fields = RequestFields::of(&parts);
         let head = head(&parts, &fields, shared.proxies.client(peer, &fields));
         //= S10.9 "Inbound requests all verified"
+        #[cfg(feature = "auth")]
         if let Some(check) = shared.guard.check(&head, &shared.clock) {
             let client = head.client;
             let unverified = UnverifiedRequest::new(check, parts, client, attachments, self.clone(), upgrade);
@@ -144,71 +154,6 @@ impl<H: HandlerMode> HttpService<H> {
             }
         };
         ResponseFuture::new(body, exchange, shared.clock.clone(), attached)
-    }
-}
-
-impl<H: ServerMode> HttpService<H> {
-    /// Serves one connection in the returned future: TLS if the options say so, then HTTP/1.1 or HTTP/2, as the client
-    /// chooses.
-    ///
-    /// The connection counts towards [`ServerLimits::connections`] but is never refused, and ends when the server
-    /// closes.
-    ///
-    /// Connections served this way have no known address, and share one quota. To keep one client from taking the quota
-    /// of the others, use [`connection_from`](Self::connection_from).
-    pub fn connection<Io: AsyncRead + AsyncWrite + Unpin + 'static>(&self, io: Io) -> Connection<Io, H> {
-        self.connection_from(io, None)
-    }
-
-    /// Serves one connection from the address `peer`, otherwise like [`connection`](Self::connection).
-    ///
-    /// [`connection_with`](Self::connection_with) also lets handlers read more about the connection.
-    pub fn connection_from<Io: AsyncRead + AsyncWrite + Unpin + 'static>(
-        &self,
-        io: Io,
-        peer: Option<IpAddr>,
-    ) -> Connection<Io, H> {
-        self.connection_with(io, peer, Attachments::new())
-    }
-
-    /// Serves one connection like [`connection_from`](Self::connection_from), and attaches values to each of its
-    /// requests. Handlers read them, and those that the server attaches, with
-    /// [`Context::attachments`](mcp_proto::front::Context::attachments):
-    ///
-    /// ```no_run
-    /// use std::net::SocketAddr;
-    ///
-    /// use mcp_hyper::mcp_proto::front::{Attachments, Context};
-    /// use mcp_hyper::{HttpService, http};
-    ///
-    /// async fn accept(service: HttpService, listener: smol::net::TcpListener) -> std::io::Result<()> {
-    ///     let (client, address) = listener.accept().await?;
-    ///     let attachments = Attachments::new().with(address);
-    ///     let connection = service.connection_with(client, Some(address.ip()), attachments);
-    ///     smol::spawn(connection).detach();
-    ///     Ok(())
-    /// }
-    ///
-    /// async fn handler(cx: Context) -> String {
-    ///     let head = cx.attachments().get::<http::request::Parts>();
-    ///     let agent = head.and_then(|head| head.headers.get("user-agent"));
-    ///     format!("{agent:?} from {:?}", cx.attachments().get::<SocketAddr>())
-    /// }
-    /// ```
-    ///
-    /// The server itself attaches to each request
-    ///
-    /// - its head, as [`http::request::Parts`], with the extensions that layers before have added. Where the server
-    ///   requires tokens (`mcp_proto::front::guard`), the headers `Authorization` and `DPoP` are removed;
-    /// - the client's address behind [trusted proxies](super::ServerOptions::trusted_proxies), as [`PeerAddress`];
-    /// - over TLS, the client's certificates, as `TlsPeer`.
-    pub fn connection_with<Io: AsyncRead + AsyncWrite + Unpin + 'static>(
-        &self,
-        io: Io,
-        peer: Option<IpAddr>,
-        attachments: Attachments,
-    ) -> Connection<Io, H> {
-        Connection::new(self.clone(), io, peer, attachments)
     }
 }
 
@@ -234,55 +179,8 @@ impl<B: Body, H: HandlerMode> Service<Request<B>> for HttpService<H> {
     }
 }
 
-/// Answers the requests of one connection.
-pub(super) struct ConnectionService<H: ServerMode> {
-    service: HttpService<H>,
-    peer: Option<IpAddr>,
-    /// The values to attach to each request.
-    attachments: Attachments,
-    monitor: Arc<ConnectionMonitor>,
-    /// Receives the streams of an HTTP/2 connection.
-    queue: Option<DemandQueue<H>>,
-    upgrades: UpgradeSlot<H>,
-}
-
-impl<H: ServerMode> ConnectionService<H> {
-    pub(super) fn new(
-        service: HttpService<H>,
-        peer: Option<IpAddr>,
-        mut attachments: Attachments,
-        watch: Arc<ConnectionMonitor>,
-        queue: Option<DemandQueue<H>>,
-        upgrades: UpgradeSlot<H>,
-    ) -> Self {
-        if let Some(peer) = peer.filter(|_| !service.shared().proxies.trusts(peer)) {
-            attachments.insert(PeerAddress(peer));
-        }
-        Self { service, peer, attachments, monitor: watch, queue, upgrades }
-    }
-}
-
-impl<H: ServerMode> Service<Request<Incoming>> for ConnectionService<H> {
-    type Response = Response<ResponseBody<H>>;
-    type Error = Infallible;
-    type Future = ResponseFuture<Incoming, H>;
-
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let busy = ExchangeGuard::new(self.monitor.clone());
-        let body_demand = self.queue.as_ref().map(DemandQueue::<H>::announce);
-        let attached = ConnectionHooks { exchange_guard: Some(busy), body_demand };
-        let (parts, body) = request.into_parts();
-        let upgrade = match &self.queue {
-            None => Upgrade::on_connection(&self.upgrades, self.service.shared().websocket, &parts),
-            // HTTP/2 has no upgrades.
-            Some(_) => None,
-        };
-        self.service.exchange((parts, body), self.peer, self.attachments.clone(), attached, upgrade)
-    }
-}
-
 /// Attaches the head of a request, and the client's address unless it is attached to the connection.
-pub(super) fn with_head(mut attachments: Attachments, head: Parts, client: Option<IpAddr>) -> Attachments {
+fn with_head(mut attachments: Attachments, head: Parts, client: Option<IpAddr>) -> Attachments {
     if let Some(client) = client
         && attachments.get() != Some(&PeerAddress(client))
     {
@@ -293,11 +191,7 @@ pub(super) fn with_head(mut attachments: Attachments, head: Parts, client: Optio
 }
 
 /// A borrowed view of a request's head, for the state machine.
-pub(super) fn head<'a>(
-    parts: &'a Parts,
-    fields: &'a RequestFields<'_>,
-    client: Option<IpAddr>,
-) -> RequestHead<'a> {
+fn head<'a>(parts: &'a Parts, fields: &'a RequestFields<'_>, client: Option<IpAddr>) -> RequestHead<'a> {
     RequestHead {
         method: parts.method.as_str(),
         path: parts.uri.path_and_query().map_or("", |path| path.as_str()),
@@ -307,14 +201,14 @@ pub(super) fn head<'a>(
 }
 
 /// The headers of a request, as hyper stores them.
-pub(super) struct RequestFields<'a> {
+struct RequestFields<'a> {
     headers: Headers<'a>,
     /// The authority of an HTTP/2 request target, which replaces `Host`.
     authority: Option<&'a str>,
 }
 
 impl<'a> RequestFields<'a> {
-    pub(super) fn of(parts: &'a Parts) -> Self {
+    fn of(parts: &'a Parts) -> Self {
         Self {
             headers: Headers(&parts.headers),
             authority: parts.uri.authority().map(|authority| authority.as_str()),
@@ -330,4 +224,94 @@ impl Fields for RequestFields<'_> {
             show("host", authority.as_bytes());
         }
     }
+}
+
+/// Time limit of a token's verification; longer than that of the fetches it can require.
+#[cfg(feature = "auth")]
+const VERIFY_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// A request whose token is being verified; its body is read only afterwards.
+#[cfg(feature = "auth")]
+pub(super) struct UnverifiedRequest<H: HandlerMode>(Box<TokenVerification<H>>);
+
+#[cfg(feature = "auth")]
+struct TokenVerification<H: HandlerMode> {
+    check: TokenCheck,
+    /// The head, until the exchange has it.
+    parts: Option<Parts>,
+    client: Option<IpAddr>,
+    attachments: Attachments,
+    service: HttpService<H>,
+    /// The upgrade that the request asks for, if any.
+    upgrade: Option<Upgrade<H>>,
+    alarm: Alarm,
+    until: Option<Instant>,
+}
+
+#[cfg(feature = "auth")]
+impl<H: HandlerMode> UnverifiedRequest<H> {
+    /// A request with this head, from the address `client`.
+    pub(super) fn new(
+        check: TokenCheck,
+        parts: Parts,
+        client: Option<IpAddr>,
+        attachments: Attachments,
+        service: HttpService<H>,
+        upgrade: Option<Upgrade<H>>,
+    ) -> Self {
+        let until = service.shared().clock.after(VERIFY_TIMEOUT);
+        let (parts, alarm) = (Some(parts), Alarm::default());
+        Self(Box::new(TokenVerification {
+            check,
+            parts,
+            client,
+            attachments,
+            service,
+            upgrade,
+            alarm,
+            until,
+        }))
+    }
+
+    /// Polls the verification; ready with the exchange that serves the request.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(HttpExchange<H>, Arc<RuntimeClock>)> {
+        let TokenVerification { check, parts, client, attachments, service, upgrade, alarm, until } =
+            &mut *self.0;
+        let shared = service.shared();
+        let verified = match Pin::new(check).poll(cx) {
+            Poll::Ready(verified) => verified,
+            Poll::Pending => {
+                ready!(alarm.poll_until(*until, shared.clock.timers(), cx));
+                Err(HttpResponse::empty(503))
+            }
+        };
+        let Some(parts) = parts.take() else { return Poll::Pending };
+        let exchange = match verified {
+            Ok(authorized) => {
+                let fields = RequestFields::of(&parts);
+                let head = head(&parts, &fields, *client);
+                let attachments = std::mem::take(attachments);
+                match upgrade.take() {
+                    Some(upgrade) => {
+                        let attachments = with_head(attachments, without_token(parts.clone()), *client);
+                        upgrade.exchange_for(shared, &head, authorized, attachments)
+                    }
+                    None => {
+                        let exchange = shared.server.exchange_for(&head, authorized);
+                        exchange.with_attachments(with_head(attachments, without_token(parts), *client))
+                    }
+                }
+            }
+            Err(answer) => shared.server.answered_exchange(answer),
+        };
+        Poll::Ready((exchange, shared.clock.clone()))
+    }
+}
+
+/// A head without its token, which is meant for the server alone.
+#[cfg(feature = "auth")]
+fn without_token(mut parts: Parts) -> Parts {
+    parts.headers.remove(http::header::AUTHORIZATION);
+    parts.headers.remove("dpop");
+    parts
 }

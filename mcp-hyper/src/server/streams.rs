@@ -3,16 +3,17 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use hyper::body::Incoming;
 use hyper::rt::Executor;
-use hyper::rt::bounds::Http2ServerConnExec;
+#[cfg(feature = "http2")]
+use hyper::{body::Incoming, rt::bounds::Http2ServerConnExec};
 use mcp_proto::front::{HandlerMode, LocalHandlers, SendHandlers};
 
+use super::exchange::BodyDemand;
+#[cfg(feature = "http2")]
 use super::exchange::{ResponseBody, ResponseFuture};
 use crate::task_set::TaskSet;
 use crate::time::{Alarm, Timers};
@@ -26,6 +27,7 @@ pub trait ServerMode: HandlerMode {
 
     /// The queue in which hyper leaves the tasks of HTTP/2 streams.
     #[doc(hidden)]
+    #[cfg(feature = "http2")]
     type StreamQueue: Http2ServerConnExec<ResponseFuture<Incoming, Self>, ResponseBody<Self>>
         + From<Queue<Self::Task>>
         + Unpin
@@ -34,11 +36,13 @@ pub trait ServerMode: HandlerMode {
 
 impl ServerMode for SendHandlers {
     type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+    #[cfg(feature = "http2")]
     type StreamQueue = Queue<Self::Task>;
 }
 
 impl ServerMode for LocalHandlers {
     type Task = Pin<Box<dyn Future<Output = ()>>>;
+    #[cfg(feature = "http2")]
     type StreamQueue = Queue<Self::Task>;
 }
 
@@ -75,8 +79,8 @@ impl<T> Queue<T> {
 
     fn start(&self, task: T) {
         let mut inbox = self.inbox();
-        let pace = inbox.next_demand.take();
-        inbox.started.push((task, pace));
+        let demand = inbox.next_demand.take();
+        inbox.started.push((task, demand));
     }
 }
 
@@ -104,21 +108,6 @@ impl<F: Future<Output = ()> + 'static> Executor<F> for Queue<<LocalHandlers as S
     }
 }
 
-/// Whether hyper has yet to send the last piece of a body.
-#[derive(Clone, Debug, Default)]
-pub(super) struct BodyDemand(Arc<AtomicBool>);
-
-impl BodyDemand {
-    /// Records whether hyper has a piece left to send.
-    pub(super) fn set_waiting(&self, waiting: bool) {
-        self.0.store(waiting, Ordering::Relaxed);
-    }
-
-    fn is_waiting(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
 /// The open streams of a connection.
 pub(super) struct Streams<T> {
     queue: Queue<T>,
@@ -128,19 +117,19 @@ pub(super) struct Streams<T> {
 }
 
 impl<T: Future<Output = ()> + Unpin> Streams<T> {
-    /// An empty set of streams, each of which may be blocked for up to `patience`.
-    pub(super) fn new(queue: Queue<T>, timers: Timers, patience: std::time::Duration) -> Self {
-        Self { queue, open: TaskSet::default(), timers, stall_timeout: patience }
+    /// An empty set of streams, each of which may be blocked for up to `stall_timeout`.
+    pub(super) fn new(queue: Queue<T>, timers: Timers, stall_timeout: std::time::Duration) -> Self {
+        Self { queue, open: TaskSet::default(), timers, stall_timeout }
     }
 
     /// Advances every stream that is ready to progress. Ready if there was one.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let started = std::mem::take(&mut self.queue.inbox().started);
         let mut progress = !started.is_empty();
-        for (task, pace) in started {
+        for (task, demand) in started {
             self.open.insert(DrivenStream {
                 task,
-                body_demand: pace,
+                body_demand: demand,
                 timers: self.timers.clone(),
                 stall_timeout: self.stall_timeout,
                 alarm: Alarm::default(),
@@ -174,8 +163,8 @@ impl<T: Future<Output = ()> + Unpin> Future for DrivenStream<T> {
             return Poll::Ready(());
         }
         if this.body_demand.as_ref().is_some_and(BodyDemand::is_waiting) {
-            let (timers, patience) = (&this.timers, this.stall_timeout);
-            let deadline = this.deadline.or_else(|| timers.now().checked_add(patience));
+            let (timers, stall_timeout) = (&this.timers, this.stall_timeout);
+            let deadline = this.deadline.or_else(|| timers.now().checked_add(stall_timeout));
             this.deadline = deadline;
             return this.alarm.poll_until(deadline, timers, cx);
         }

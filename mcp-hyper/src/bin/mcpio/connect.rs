@@ -1,28 +1,29 @@
-//! Connects to the server that the command line names.
+//! Connects to the server that the command line names, with its headers, variables and certificates.
 
+use std::env;
 use std::ffi::OsString;
+use std::fs;
 use std::future::Future;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use futures_rustls::pki_types::CertificateDer;
+use futures_rustls::pki_types::pem::PemObject as _;
+use futures_rustls::rustls::{self, RootCertStore};
 use mcp_proto::consent::shell_word;
 use mcp_proto::front::{Client, Error};
+use mcp_proto::host::config::parse_dotenv;
 use mcp_proto::peer::client::{ClientConfig, ConnectTimeouts, EraPolicy, ServerInfo};
 use mcp_proto::schema::{Era, LoggingLevel};
 use mcp_smol::{ClientOptions, Command, Environment, Killer, WireDirection};
 use smol::future::or;
 
-use crate::error::CommandError;
-use crate::interrupt;
-use crate::login;
-use crate::non_message_lines::NonMessageCounter;
-use crate::options::{CommonOptions, EraOption, is_url};
-use crate::reports::Reports;
-use crate::secrets;
-use crate::server_requests;
+use crate::error::{self, CommandError};
+use crate::options::{CommonOptions, EraOption, header, is_url};
+use crate::reports::{self, NonMessageCounter, Reports, Trace};
 use crate::terminal::Screen;
-use crate::trace::{self, Trace};
-use crate::trusted_certificates;
+use crate::{login, server_requests};
 
 /// A server that is ready.
 pub(crate) struct Connection {
@@ -70,7 +71,7 @@ pub(crate) async fn with_server<T>(
         non_messages.ignore();
         work(&connection).await
     };
-    let result = interrupt::run_until_signal(&client, driver, killer.as_ref(), working).await;
+    let result = error::run_until_signal(&client, driver, killer.as_ref(), working).await;
     reports.finish().await;
     match (result, url(command)) {
         (Err(CommandError::Unauthorized { report, scopes }), Some(url)) => {
@@ -136,11 +137,11 @@ pub(crate) fn options(common: &CommonOptions) -> Result<mcp_hyper::ClientOptions
         .era_policy(mode(common))
         .handlers(server_requests::handlers())
         .configure(|config| configure(&mut config.client, common));
-    for (name, value) in secrets::headers(common)? {
+    for (name, value) in headers(common)? {
         options = options.header(&name, &value);
     }
     if let Some(file) = &common.cacert {
-        options = options.tls(trusted_certificates::tls_config(file)?);
+        options = options.tls(tls_config(file)?);
     }
     if common.trace {
         let mut trace = Trace::new(Screen::messages());
@@ -167,7 +168,7 @@ fn over_stdio(command: &[OsString], common: &CommonOptions) -> Result<PendingCon
     });
     if common.trace {
         let mut screen = Screen::messages();
-        options = options.on_stderr(move |line| trace::stderr(&mut screen, &line));
+        options = options.on_stderr(move |line| reports::stderr(&mut screen, &line));
     }
     let (client, driver) = options.connect(program(command, common)?);
     let killer = Some(driver.killer());
@@ -185,7 +186,7 @@ fn program(command: &[OsString], common: &CommonOptions) -> Result<Command, Comm
     if let Some(directory) = &common.cwd {
         command = command.current_dir(directory);
     }
-    Ok(command.envs(secrets::variables(common)?))
+    Ok(command.envs(variables(common)?))
 }
 
 pub(crate) fn mode(common: &CommonOptions) -> EraPolicy {
@@ -204,9 +205,89 @@ fn configure(config: &mut ClientConfig, common: &CommonOptions) {
     }
 }
 
+/// The headers for a server at a URL. Those of the command line come last.
+pub(crate) fn headers(common: &CommonOptions) -> Result<Vec<(String, String)>, CommandError> {
+    let mut headers = Vec::new();
+    for file in &common.header_files {
+        let text = read("--header-file", file)?;
+        for (number, line) in text.lines().enumerate() {
+            if line.trim().is_empty() || line.starts_with('#') {
+                continue;
+            }
+            headers.push(header(line).map_err(|_| {
+                let (file, number) = (file.display(), number + 1);
+                let why = format!("--header-file {file}: line {number} is not of the form NAME: VALUE");
+                CommandError::Usage(why)
+            })?);
+        }
+    }
+    for (name, variable) in &common.header_variables {
+        let value = env::var(variable).map_err(|error| {
+            CommandError::Usage(format!("--header-env {name}={variable}: {}", why_unreadable(&error)))
+        })?;
+        headers.push((name.clone(), value));
+    }
+    headers.extend(common.headers.iter().cloned());
+    Ok(headers)
+}
+
+/// The variables for a server that is started. Those of the command line come last.
+pub(crate) fn variables(common: &CommonOptions) -> Result<Vec<(String, OsString)>, CommandError> {
+    let mut variables = Vec::new();
+    for file in &common.env_files {
+        let read = parse_dotenv(&read("--env-file", file)?);
+        let read =
+            read.map_err(|error| CommandError::Usage(format!("--env-file {}: {error}", file.display())))?;
+        variables.extend(read.into_iter().map(|(name, value)| (name, value.expose().into())));
+    }
+    for (name, value) in &common.variables {
+        let value = match value {
+            Some(value) => value.into(),
+            None => env::var_os(name)
+                .ok_or_else(|| CommandError::Usage(format!("--env {name}: the variable is not set")))?,
+        };
+        variables.push((name.clone(), value));
+    }
+    Ok(variables)
+}
+
+fn read(option: &str, file: &Path) -> Result<String, CommandError> {
+    fs::read_to_string(file)
+        .map_err(|error| CommandError::Usage(format!("{option} {}: {error}", file.display())))
+}
+
+/// The error of the library shows the value.
+fn why_unreadable(error: &env::VarError) -> &'static str {
+    match error {
+        env::VarError::NotPresent => "the variable is not set",
+        env::VarError::NotUnicode(_) => "the value is not UTF-8",
+    }
+}
+
+/// A TLS configuration that trusts only the certificates of a PEM file.
+pub(crate) fn tls_config(file: &Path) -> Result<rustls::ClientConfig, CommandError> {
+    let failed =
+        |why: &dyn std::fmt::Display| CommandError::Usage(format!("--cacert {}: {why}", file.display()));
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(file).map_err(|error| failed(&error))? {
+        roots.add(certificate.map_err(|error| failed(&error))?).map_err(|error| failed(&error))?;
+    }
+    if roots.is_empty() {
+        return Err(failed(&"the file contains no certificate in PEM format"));
+    }
+    let provider = Arc::new(futures_rustls::rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = config.map_err(|error| failed(&error))?;
+    Ok(config.with_root_certificates(roots).with_no_client_auth())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::Options;
+    use base64::Engine as _;
+    use base64::prelude::BASE64_STANDARD;
+    use clap::Parser as _;
 
     #[test]
     fn login_hint_is_quoted_for_the_shell_or_omitted() {
@@ -219,5 +300,88 @@ mod tests {
         );
         assert_eq!(login_hint(url, Some("a\nb")), None);
         assert_eq!(login_hint("https://example.com/\u{202e}", None), None);
+    }
+
+    fn common(line: &[&str]) -> CommonOptions {
+        Options::try_parse_from([&["mcpio", "demo"], line].concat()).unwrap().common
+    }
+
+    fn usage<T: std::fmt::Debug>(result: Result<T, CommandError>) -> String {
+        match result {
+            Err(CommandError::Usage(why)) => why,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn secrets_come_from_files_and_the_environment() {
+        let folder = env::temp_dir().join(format!("mcp-secrets-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let (lines, none) = (folder.join("lines"), folder.join("none"));
+        let (lines_path, none) = (lines.to_str().unwrap(), none.to_str().unwrap());
+        let path = env::var("PATH").unwrap();
+
+        fs::write(&lines, "# keys\nAuthorization: Bearer s3cret\n\nX-Where: a:b\n").unwrap();
+        let of_header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let read = headers(&common(&[
+            "--header",
+            "X: 1",
+            "--header-file",
+            lines_path,
+            "--header-env",
+            "X-Path=PATH",
+        ]));
+        let expected = [
+            of_header("Authorization", "Bearer s3cret"),
+            of_header("X-Where", "a:b"),
+            of_header("X-Path", &path),
+            of_header("X", "1"),
+        ];
+        assert_eq!(read.unwrap(), expected);
+        fs::write(&lines, "A: 1\ns3cret\n").unwrap();
+        let why = usage(headers(&common(&["--header-file", lines_path])));
+        assert!(why.contains("line 2") && !why.contains("s3cret"), "{why}");
+
+        fs::write(&lines, "KEY='s3cret'\nMODE=a\n").unwrap();
+        let read = variables(&common(&["--env", "MODE=b", "--env", "PATH", "--env-file", lines_path]));
+        let of_variable = |name: &str, value: &str| (name.to_owned(), OsString::from(value));
+        let expected = [
+            of_variable("KEY", "s3cret"),
+            of_variable("MODE", "a"),
+            of_variable("MODE", "b"),
+            of_variable("PATH", &path),
+        ];
+        assert_eq!(read.unwrap(), expected);
+        fs::write(&lines, "s3cret\n").unwrap();
+        let why = usage(variables(&common(&["--env-file", lines_path])));
+        assert!(why.contains("line 1") && !why.contains("s3cret"), "{why}");
+
+        let unset = "MCPIO_TEST_NEVER_SET";
+        for why in [
+            usage(headers(&common(&["--header-file", none]))),
+            usage(headers(&common(&["--header-env", &format!("A={unset}")]))),
+            usage(variables(&common(&["--env-file", none]))),
+            usage(variables(&common(&["--env", unset]))),
+        ] {
+            assert!(why.starts_with("--") && (why.contains(none) || why.contains(unset)), "{why}");
+        }
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn certificates_are_read_from_a_pem_file() {
+        let folder = std::env::temp_dir().join(format!("mcp-roots-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (good, bad) = (folder.join("good.pem"), folder.join("bad.pem"));
+        let certificate = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let der = BASE64_STANDARD.encode(certificate.cert.der());
+        let pem = format!("-----BEGIN CERTIFICATE-----\n{der}\n-----END CERTIFICATE-----\n");
+        std::fs::write(&good, pem).unwrap();
+        std::fs::write(&bad, "no certificate").unwrap();
+        assert!(tls_config(&good).is_ok());
+        for file in [&bad, &folder.join("none")] {
+            assert!(matches!(tls_config(file), Err(CommandError::Usage(why)) if why.contains("--cacert")));
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

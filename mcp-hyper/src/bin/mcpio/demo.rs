@@ -1,18 +1,34 @@
-//! `mcpio demo`: shows the features of the protocol on a built-in server.
+//! The demo server: `mcpio demo` shows the features of the protocol on it, and `mcpio serve` serves it, with access
+//! tokens if they are asked for.
 
 use std::ffi::OsString;
-use std::net::Ipv4Addr;
+use std::io::IsTerminal as _;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use mcp_proto::schema::{CallToolResult, LoggingLevel, PromptReference, ResourceContents};
-use serde_json::json;
+use mcp_hyper::ServerOptions;
+use mcp_proto::auth::server::{DpopConfig, JwtConfig, Protection};
+use mcp_proto::front::guard::{Guard, JwtVerifier};
+use mcp_proto::front::tasks::{TaskChoice, TaskConfig};
+use mcp_proto::front::{Context, HandlerError, NoArguments, Progress, Router, Structured};
+use mcp_proto::schema::{
+    CallToolResult, CompleteParams, ElicitParams, ElicitSchema, ElicitValue, LoggingLevel, PrimitiveSchema,
+    Prompt, PromptArgument, PromptReference, Reference, Resource, ResourceContents, ResourceTemplate,
+    ServerCapability, StringSchema, Tool,
+};
+use mcp_proto::transport::http::server::{Hosts, LegacyPaths};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Number, json};
+use smol::Timer;
 use smol::net::TcpListener;
 
 use crate::connect::{Connection, with_server};
 use crate::error::CommandError;
-use crate::options::CommonOptions;
+use crate::options::{CommonOptions, ProtectionOptions};
 use crate::terminal::Screen;
 use crate::text::{GOOD, QUIET, Text, styled};
-use crate::{demo_server, prompts, server_info, show};
+use crate::{commands, show};
 
 /// Starts a second process of this program as the server.
 pub(crate) async fn demo(common: &CommonOptions, screen: &mut Screen) -> Result<(), CommandError> {
@@ -27,7 +43,7 @@ pub(crate) async fn demo_over_http(common: &CommonOptions, screen: &mut Screen) 
     let failed = |error: std::io::Error| CommandError::server(format!("serving over HTTP: {error}"));
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(failed)?;
     let url = format!("http://{}/mcp", listener.local_addr().map_err(failed)?);
-    let serving = smol::spawn(mcp_hyper::serve(listener, demo_server::router()));
+    let serving = smol::spawn(mcp_hyper::serve(listener, router()));
     let server = [OsString::from(url)];
     let toured = with_server(&server, common, async |connection| tour(connection, screen).await).await;
     serving.cancel().await;
@@ -38,7 +54,7 @@ async fn tour(connection: &Connection, screen: &mut Screen) -> Result<(), Comman
     let client = &connection.client;
 
     step(screen, "The server, as it describes itself", "mcpio info")?;
-    show::facts(screen, &server_info::facts(&connection.server))?;
+    show::facts(screen, &commands::facts(&connection.server))?;
 
     step(screen, "Its tools", "mcpio tools")?;
     show::tools(screen, &client.list_tools().await?)?;
@@ -74,7 +90,7 @@ async fn tour(connection: &Connection, screen: &mut Screen) -> Result<(), Comman
     }
 
     step(screen, "A prompt", "mcpio get greet name=Ada style=pirate")?;
-    prompts::table(&client.list_prompts().await?).print(screen)?;
+    commands::table(&client.list_prompts().await?).print(screen)?;
     let prompt = client.get_prompt("greet", [("name", "Ada"), ("style", "pirate")]).await?;
     show::messages(screen, &prompt.messages)?;
 
@@ -99,4 +115,331 @@ fn result(screen: &mut Screen, result: &CallToolResult) -> Result<(), CommandErr
     let mark = if result.failed() { styled(QUIET, "failed:") } else { styled(GOOD, "→") };
     screen.labelled(mark, Text::block(&result.text_content()))?;
     Ok(())
+}
+
+/// A blue diamond, 16 × 16: PNG in base64.
+const LOGO: &str = "iVBORw0KGgoAAAANSUhEUgAAABAAAAAQCAMAAAAoLQ9TAAAADFBMVEX///8fb+v///8fb+ux+w1zAAAABHRSTlMA\
+                    /wD/IAm9+gAAADlJREFUeNpjYMABGBnR+agijIyoIkAOExOSCJiPJALmMzPDRaB8hAiGAIYWTEMxrcV0GKbTMT2HAABY\
+                    MAClWTJY0AAAAABJRU5ErkJggg==";
+
+/// Styles of a greeting.
+const STYLES: [&str; 4] = ["casual", "formal", "friendly", "pirate"];
+/// Names to greet.
+const NAMES: [&str; 4] = ["Ada", "Alan", "Barbara", "Grace"];
+
+#[derive(Deserialize, JsonSchema)]
+struct Echo {
+    /// The text to echo.
+    text: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Add {
+    /// The one number.
+    a: Number,
+    /// The other number.
+    b: Number,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Sum {
+    /// The sum of both numbers.
+    sum: Number,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Count {
+    /// The last number.
+    #[schemars(range(min = 1, max = 100_000))]
+    to: u32,
+    /// How long to wait before each number, in milliseconds.
+    #[serde(default = "pause")]
+    delay_ms: u32,
+}
+
+/// Long enough to separate the reports: some clients lose reports that arrive together with the result.
+fn pause() -> u32 {
+    20
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Slow {
+    /// How long the call takes, in seconds.
+    #[schemars(range(min = 0, max = 3600))]
+    seconds: f64,
+}
+
+#[derive(Deserialize)]
+struct Greet {
+    name: String,
+    #[serde(default)]
+    style: Option<String>,
+}
+
+fn router() -> Router {
+    Router::new("mcp-demo", env!("CARGO_PKG_VERSION"))
+        .instructions("A server for testing clients: its tools have no side effects.")
+        .declare(ServerCapability::Logging)
+        .tool("echo", "Returns the text", async |Echo { text }, _| text)
+        .tool("add", "Adds two numbers", async |numbers: Add, _| {
+            add(&numbers).map(|sum| Structured(Sum { sum }))
+        })
+        .tool("count", "Counts from one, and reports its progress", count)
+        .tool("fail", "Always fails, for the sake of an example", async |NoArguments {}, _| {
+            Err::<String, _>(HandlerError::new("this tool always fails"))
+        })
+        .tool("slow", "Runs for a while; meant for testing cancellation", slow)
+        .tool("introduce", "Asks the user for their name", introduce)
+        .tasks(TaskConfig::default())
+        .task_tool(
+            Tool::new(
+                "bake",
+                "Bakes bread, as a task if the client supports tasks",
+                json!({ "type": "object" }),
+            ),
+            TaskChoice::Optional,
+            bake,
+        )
+        .resource(
+            described("demo://greeting", "greeting", "A general greeting", "text/plain"),
+            async |_, _| greeting("world"),
+        )
+        .resource(described("demo://logo", "logo", "A small picture", "image/png"), async |uri: String, _| {
+            let mut contents = mcp_proto::schema::BlobResourceContents::new(uri, LOGO);
+            contents.mime_type = Some("image/png".to_owned());
+            ResourceContents::from(contents)
+        })
+        .template(
+            {
+                let mut template = ResourceTemplate::new("demo://greeting/{name}", "greeting-for");
+                template.description = Some("A greeting by name".to_owned());
+                template.mime_type = Some("text/plain".to_owned());
+                template
+            },
+            async |Greet { name, .. }, _| greeting(&name),
+        )
+        .prompt(greet(), async |Greet { name, style }, _| {
+            let style = style.as_deref().unwrap_or("friendly");
+            format!("Write a {style} greeting for {name}, in one sentence.")
+        })
+        .completion(async |params: CompleteParams, _| complete(&params))
+}
+
+/// A resource that changes every second, for subscriptions.
+const CLOCK: &str = "demo://clock";
+
+/// The same router with a clock, for servers that send change notifications.
+fn with_clock() -> Router {
+    let clock = described(CLOCK, "clock", "Seconds since 1970", "text/plain");
+    router().declare(ServerCapability::ResourcesSubscribe).resource(clock, async |_, _| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        now.as_secs().to_string()
+    })
+}
+
+fn described(uri: &str, name: &str, description: &str, mime_type: &str) -> Resource {
+    let mut resource = Resource::new(uri, name);
+    resource.description = Some(description.to_owned());
+    resource.mime_type = Some(mime_type.to_owned());
+    resource
+}
+
+fn greet() -> Prompt {
+    let argument = |name: &str, description: &str, required| {
+        let mut argument = PromptArgument::new(name);
+        argument.description = Some(description.to_owned());
+        argument.required = Some(required);
+        argument
+    };
+    let mut prompt = Prompt::new("greet");
+    prompt.description = Some("Makes the model greet a person".to_owned());
+    prompt.arguments = Some(vec![
+        argument("name", "Who is greeted", true),
+        argument("style", "Style: casual, formal, friendly or pirate", false),
+    ]);
+    prompt
+}
+
+/// Adds two numbers; the sum of integers is an integer.
+fn add(Add { a, b }: &Add) -> Result<Number, HandlerError> {
+    if let Some(sum) = a.as_i64().zip(b.as_i64()).and_then(|(a, b)| a.checked_add(b)) {
+        return Ok(sum.into());
+    }
+    let sum = a.as_f64().zip(b.as_f64()).and_then(|(a, b)| Number::from_f64(a + b));
+    sum.ok_or_else(|| HandlerError::new("the sum is too large"))
+}
+
+async fn count(Count { to, delay_ms }: Count, cx: Context) -> String {
+    cx.log(LoggingLevel::Info, format!("counting to {to}"));
+    for number in 1..=to {
+        Timer::after(Duration::from_millis(delay_ms.into())).await;
+        cx.progress(Progress::new(number).total(to).message("counting"));
+    }
+    cx.log(LoggingLevel::Info, "done");
+    format!("Counted to {to}.")
+}
+
+async fn slow(Slow { seconds }: Slow, cx: Context) -> Result<String, HandlerError> {
+    let time = Duration::try_from_secs_f64(seconds).map_err(|error| HandlerError::new(error.to_string()))?;
+    cx.log(LoggingLevel::Debug, format!("this takes {seconds} s, unless it is cancelled"));
+    Timer::after(time).await;
+    Ok(format!("That took {seconds} s."))
+}
+
+/// Works in both eras: the server sends a request, or returns an input-required result and runs the handler again.
+async fn introduce(NoArguments {}: NoArguments, cx: Context) -> Result<String, HandlerError> {
+    let name = StringSchema { title: Some("Your name".to_owned()), ..StringSchema::new() };
+    let mut form = ElicitSchema::new([("name", PrimitiveSchema::from(name))]);
+    form.required = Some(vec!["name".to_owned()]);
+    let answer = cx.elicit("name", ElicitParams::form("Who are you?", form)).await?;
+    match answer.content.as_ref().and_then(|content| content.get("name")) {
+        Some(ElicitValue::String(name)) => Ok(greeting(name)),
+        _ => Ok("A stranger, then.".to_owned()),
+    }
+}
+
+async fn bake(NoArguments {}: NoArguments, cx: Context) -> &'static str {
+    for step in ["kneading", "waiting for the dough to rise", "baking"] {
+        cx.status(step);
+        Timer::after(Duration::from_millis(500)).await;
+    }
+    "The bread is done."
+}
+
+fn greeting(name: &str) -> String {
+    format!("Hello, {name}!")
+}
+
+fn complete(params: &CompleteParams) -> Vec<String> {
+    let known: &[&str] = match (&params.reference, params.argument.name.as_str()) {
+        (Reference::Prompt(prompt), "style") if prompt.name == "greet" => &STYLES,
+        (Reference::Prompt(prompt), "name") if prompt.name == "greet" => &NAMES,
+        (Reference::Resource(template), "name") if template.uri == "demo://greeting/{name}" => &NAMES,
+        _ => &[],
+    };
+    let typed = params.argument.value.to_lowercase();
+    let begins = |value: &&&str| value.to_lowercase().starts_with(&typed);
+    known.iter().filter(begins).map(|value| (*value).to_owned()).collect()
+}
+
+pub(crate) async fn serve_stdio() -> Result<(), CommandError> {
+    if std::io::stdin().is_terminal() {
+        let hint =
+            "This is a server: it expects a client's messages, one JSON object to a line. Ctrl-D ends it.";
+        let _ = Screen::messages().line(hint);
+    }
+    let served = mcp_smol::serve_stdio(router()).await;
+    served.map_err(|error| CommandError::server(format!("serving standard input and output: {error}")))
+}
+
+pub(crate) async fn serve_http(
+    address: SocketAddr,
+    legacy_sse: bool,
+    websocket: bool,
+    demands: &ProtectionOptions,
+) -> Result<(), CommandError> {
+    let failed = |error: std::io::Error| CommandError::server(format!("serving {address}: {error}"));
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let at = listener.local_addr().map_err(failed)?;
+    let url = format!("http://{at}/mcp");
+    let protected = protection(&url, demands)?;
+    let _ = Screen::messages().line(format!("Serving {url}. Ctrl-C ends it."));
+    let mut options = ServerOptions::new(with_scopes(with_clock(), demands));
+    if let Some(ProtectionSetup { guard, host }) = protected {
+        options = options.protect(guard).configure(|config| config.hosts = host);
+    }
+    if legacy_sse {
+        options = options.configure(|config| config.legacy_sse = Some(LegacyPaths::default()));
+    }
+    if websocket {
+        options = options.websocket();
+    }
+    let (server, driver) = options.listen(listener);
+    let ticking = smol::spawn(async move {
+        loop {
+            Timer::after(Duration::from_secs(1)).await;
+            server.resource_updated(CLOCK);
+        }
+    });
+    let served = driver.await.map_err(failed);
+    ticking.cancel().await;
+    served
+}
+
+/// Protection of the server by access tokens.
+pub(crate) struct ProtectionSetup {
+    guard: Guard,
+    /// The hosts that requests may name.
+    pub(crate) host: Hosts,
+}
+
+/// The protection of a server at `url`, if the options require access tokens.
+fn protection(url: &str, demands: &ProtectionOptions) -> Result<Option<ProtectionSetup>, CommandError> {
+    let Some(issuer) = &demands.issuer else { return Ok(None) };
+    let failed = |error| CommandError::Usage(format!("access tokens: {error}"));
+    let resource = demands.resource.as_deref().unwrap_or(url);
+    let mut protection = Protection::new(resource, issuer)
+        .and_then(|protection| protection.required(demands.scope.iter().map(String::as_str)))
+        .map_err(failed)?
+        .name("mcpio demo");
+    for audience in &demands.audience {
+        protection = protection.audience(audience);
+    }
+    protection = protection.dpop(if demands.dpop { DpopConfig::required() } else { DpopConfig::accepted() });
+    let host = match demands.resource.as_deref().and_then(host) {
+        Some(host) => Hosts::Only(vec![host.to_owned()]),
+        None => Hosts::default(),
+    };
+    let guard = Guard::new(protection, JwtVerifier::new(JwtConfig::new(issuer)));
+    Ok(Some(ProtectionSetup { guard, host }))
+}
+
+/// The host of a URL.
+fn host(url: &str) -> Option<&str> {
+    let (_, rest) = url.split_once("://")?;
+    rest.split('/').next()
+}
+
+/// The same tools with their required scopes, and one that reports the caller.
+fn with_scopes(router: Router, demands: &ProtectionOptions) -> Router {
+    if demands.issuer.is_none() {
+        return router;
+    }
+    let whoami =
+        Tool::new("whoami", "Reports who you are according to your token", json!({ "type": "object" }));
+    let mut router = router.tool_with(whoami, async |NoArguments {}, cx: Context| match cx.access() {
+        Some(access) => {
+            let client = access.client_id.as_deref().unwrap_or("an unnamed client");
+            let scopes = if access.scopes.is_empty() { "none".to_owned() } else { access.scopes.to_string() };
+            format!("{}, by {client}; scopes: {scopes}", access.principal.as_str())
+        }
+        None => "an anonymous caller".to_owned(),
+    });
+    for (tool, _) in &demands.tool_scope {
+        let scopes = demands.tool_scope.iter().filter(|(other, _)| other == tool);
+        router = router.tool_scopes(tool, scopes.map(|(_, scope)| scope.as_str()));
+    }
+    router
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sum(a: &str, b: &str) -> String {
+        let number = |text| serde_json::from_str(text).unwrap();
+        add(&Add { a: number(a), b: number(b) }).unwrap().to_string()
+    }
+
+    #[test]
+    fn demo_router_is_valid() {
+        with_clock().check().unwrap();
+    }
+
+    #[test]
+    fn sum_of_integers_is_an_integer() {
+        assert_eq!(sum("2", "3"), "5");
+        assert_eq!(sum("2", "0.5"), "2.5");
+        assert_eq!(sum("9223372036854775807", "1"), "9.223372036854776e+18");
+    }
 }

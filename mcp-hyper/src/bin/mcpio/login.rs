@@ -19,14 +19,12 @@ use mcp_proto::auth::{PrivateNetworks, Scopes, Secret, TokenKind, canonical_reso
 use mcp_proto::host::config::ResolvedHttp;
 use serde_json::json;
 
-use crate::connect;
-use crate::error::{CommandError, ErrorReport};
-use crate::interrupt;
+use crate::error::{self, CommandError, ErrorReport};
 use crate::options::{CommonOptions, LoginOptions};
 use crate::server_requests::{TerminalPrompt, is_person_present};
-use crate::show;
 use crate::terminal::Screen;
 use crate::text::{GOOD, NAME, QUIET, Text, styled};
+use crate::{connect, show};
 
 /// Redirect URI of commands that open no page, so nothing listens there.
 const UNUSED_REDIRECT: &str = "http://127.0.0.1/callback";
@@ -74,7 +72,7 @@ pub(crate) async fn login(
             None => Ok(None),
         }
     };
-    let status = interrupt::run_until_signal(&client, driver, None, logging_in).await;
+    let status = error::run_until_signal(&client, driver, None, logging_in).await;
     print_status(&without_query(url), status?.as_ref(), screen)
 }
 
@@ -273,7 +271,7 @@ fn registered(
 }
 
 /// The token store: `--tokens`, or a folder below the system's folder for application state.
-pub(crate) fn store(common: &CommonOptions) -> Result<FileStore, CommandError> {
+fn store(common: &CommonOptions) -> Result<FileStore, CommandError> {
     let none =
         || CommandError::Usage("no home folder for the token store: name a folder by --tokens".to_owned());
     common.tokens.clone().or_else(|| state_folder("tokens")).map(FileStore::new).ok_or_else(none)

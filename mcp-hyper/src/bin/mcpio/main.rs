@@ -9,34 +9,18 @@
 #![deny(clippy::print_stdout, clippy::print_stderr, reason = "all output goes through the screen")]
 
 mod arguments;
+mod commands;
 mod connect;
 mod demo;
-mod demo_server;
-mod echo;
 mod error;
-mod interrupt;
 mod login;
 mod many;
-mod non_message_lines;
 mod options;
-mod progress;
-mod prompts;
-mod protect;
 mod reports;
-mod resources;
-mod secrets;
-mod serve;
-mod server_info;
 mod server_requests;
 mod show;
-mod suggestions;
-mod table;
 mod terminal;
 mod text;
-mod tools;
-mod trace;
-mod trusted_certificates;
-mod watch;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -100,23 +84,23 @@ async fn run(command: Command, common: &CommonOptions, screen: &mut Screen) -> R
     match command {
         Command::Demo { http: false } => demo::demo(common, screen).await,
         Command::Demo { http: true } => demo::demo_over_http(common, screen).await,
-        Command::Serve { http: None, .. } => serve::stdio().await,
+        Command::Serve { http: None, .. } => demo::serve_stdio().await,
         Command::Serve { http: Some(address), legacy_sse, websocket, demands } => {
-            serve::http(address, legacy_sse, websocket, &demands).await
+            demo::serve_http(address, legacy_sse, websocket, &demands).await
         }
         Command::Completions { shell } => Ok(screen.line(Text::block(&Options::completions(shell)))?),
         Command::Login { server, login, config } if config.is_used() => {
-            many::login::login(&config, common, &server, &login, screen).await
+            many::login(&config, common, &server, &login, screen).await
         }
         Command::Login { server, login, .. } => login::login(&server, &login, common, screen).await,
         Command::Logout { url } => login::logout(&url, common, screen).await,
         Command::Whoami { url } => login::whoami(&url, common, screen, json).await,
         Command::Tools { name, server } if server.config.is_used() => {
-            many::tools::tools(&server.config, common, name.as_deref(), screen).await
+            many::call::tools(&server.config, common, name.as_deref(), screen).await
         }
         Command::Tools { name, server } => {
             with_server(&server.command, common, async |connection| {
-                tools::tools(connection, name.as_deref(), screen, json).await
+                commands::tools(connection, name.as_deref(), screen, json).await
             })
             .await
         }
@@ -126,65 +110,63 @@ async fn run(command: Command, common: &CommonOptions, screen: &mut Screen) -> R
         Command::Servers { watch, config } => {
             many::servers::servers(&config.options, common, watch, screen).await
         }
-        Command::Doctor { config } => many::doctor::doctor(&config.options, common, screen).await,
+        Command::Doctor { config } => many::servers::doctor(&config.options, common, screen).await,
         Command::Approve { approve } => many::approve::approve(&approve, common, screen).await,
         Command::Import { disabled } => many::import::import(disabled, screen, json),
         Command::Search { words, limit, config } => {
-            many::tools::search(&config.options, common, &words, limit, screen).await
+            many::call::search(&config.options, common, &words, limit, screen).await
         }
         Command::Call { name, arguments, server } => {
             with_server(&server.command, common, async |connection| {
-                tools::call(connection, &name, &arguments, screen, json).await
+                commands::call(connection, &name, &arguments, screen, json).await
             })
             .await
         }
         Command::Resources { server } => {
             with_server(&server.command, common, async |connection| {
-                resources::resources(connection, screen, json).await
+                commands::resources(connection, screen, json).await
             })
             .await
         }
         Command::Read { uri, raw, server } => {
             with_server(&server.command, common, async |connection| {
-                resources::read(connection, &uri, raw, screen, json).await
+                commands::read(connection, &uri, raw, screen, json).await
             })
             .await
         }
         Command::Watch { uris, changes, server } => {
             with_server(&server.command, common, async |connection| {
-                watch::watch(connection, &uris, changes, screen, json).await
+                commands::watch(connection, &uris, changes, screen, json).await
             })
             .await
         }
         Command::Prompts { server } => {
             with_server(&server.command, common, async |connection| {
-                prompts::prompts(connection, screen, json).await
+                commands::prompts(connection, screen, json).await
             })
             .await
         }
         Command::Get { name, arguments, server } => {
             with_server(&server.command, common, async |connection| {
-                prompts::get(connection, &name, &arguments, screen, json).await
+                commands::get(connection, &name, &arguments, screen, json).await
             })
             .await
         }
         Command::Complete { reference, argument, value, server } => {
             with_server(&server.command, common, async |connection| {
-                prompts::complete(connection, &reference, &argument, &value, screen, json).await
+                commands::complete(connection, &reference, &argument, &value, screen, json).await
             })
             .await
         }
         Command::Ping { server } => {
             with_server(&server.command, common, async |connection| {
-                server_info::ping(connection, screen, json).await
+                commands::ping(connection, screen, json).await
             })
             .await
         }
         Command::Info { server } => {
-            with_server(&server.command, common, async |connection| {
-                server_info::info(connection, screen, json)
-            })
-            .await
+            with_server(&server.command, common, async |connection| commands::info(connection, screen, json))
+                .await
         }
     }
 }

@@ -1,20 +1,25 @@
-//! Progress and log messages on standard error.
+//! What is shown while a command runs: progress, log messages, the messages of the wire, and lines that are none.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use mcp_hyper::WireEvent;
+use mcp_proto::Bytes;
+use mcp_proto::codec::{Line, Lines};
 use mcp_proto::front::{Client, Event};
 use mcp_proto::peer::TaskReport;
 use mcp_proto::schema::{LoggingMessage, LoggingMessageParams, ProgressParams};
+use mcp_proto::transport::http::ExchangeEnd;
+use mcp_smol::{StderrLine, WireDirection};
+use serde_json::Value;
 use smol::{Task, Timer};
 
-use crate::progress::ProgressBar;
 use crate::terminal::Screen;
-use crate::text::{QUIET, Text, styled};
-use crate::trace;
+use crate::text::{BAD, GOOD, NAME, QUIET, Text, styled};
 
 /// How long to wait for a connection before showing its steps.
 const QUIET_START: Duration = Duration::from_secs(2);
+
 /// How often to check the step of a connection.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -46,7 +51,7 @@ impl Reports {
                     }
                     Event::TaskStatus { report, .. } => bar.show_status(Instant::now(), &status(&report)),
                     Event::Diagnostic(diagnostic) if trace => {
-                        bar.interrupt(|screen| trace::diagnostic(screen, &diagnostic.to_string()));
+                        bar.interrupt(|screen| show_diagnostic(screen, &diagnostic.to_string()));
                     }
                     _ => {}
                 });
@@ -115,12 +120,291 @@ fn log(screen: &mut Screen, message: &LoggingMessageParams) {
     let _ = screen.labelled(mark, Text::block(text.trim_end()));
 }
 
+const WIDTH: usize = 24;
+
+/// The least time between two lines if standard error is not a terminal.
+const LINE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Progress line on standard error: on a terminal each report replaces it. Elsewhere it prints at most one line a
+/// second, and the last report once the call is over.
+pub(crate) struct ProgressBar {
+    screen: Screen,
+    state: BarState,
+}
+
+enum BarState {
+    /// Nothing is shown: there was no report, or the line was cleared.
+    Idle,
+    /// The last line is on the terminal.
+    Shown,
+    /// A line was printed at this time; a later one waits.
+    Added { at: Instant, waiting: Option<Text> },
+}
+
+impl ProgressBar {
+    pub(crate) fn new(screen: Screen) -> Self {
+        Self { screen, state: BarState::Idle }
+    }
+
+    /// Shows the progress of a call.
+    pub(crate) fn show(&mut self, now: Instant, progress: f64, total: Option<f64>, message: Option<&str>) {
+        self.print(now, line(progress, total, message));
+    }
+
+    /// Shows the status of a task, in the place of its progress.
+    fn show_status(&mut self, now: Instant, status: &str) {
+        self.print(now, styled(QUIET, status));
+    }
+
+    /// Ignores write errors: nothing depends on this output.
+    fn print(&mut self, now: Instant, line: Text) {
+        if self.screen.is_terminal() {
+            let _ = self.screen.rewrite(line);
+            self.state = BarState::Shown;
+            return;
+        }
+        match &mut self.state {
+            BarState::Added { at, waiting } if now.saturating_duration_since(*at) < LINE_INTERVAL => {
+                *waiting = Some(line)
+            }
+            _ => {
+                let _ = self.screen.line(line);
+                self.state = BarState::Added { at: now, waiting: None };
+            }
+        }
+    }
+
+    /// Clears the line to print other output.
+    pub(crate) fn interrupt(&mut self, write: impl FnOnce(&mut Screen)) {
+        if let BarState::Shown = self.state {
+            let _ = self.screen.rewrite("");
+            self.state = BarState::Idle;
+        }
+        write(&mut self.screen);
+    }
+
+    /// Ends the display to make room for the call's result.
+    pub(crate) fn finish(&mut self) {
+        match std::mem::replace(&mut self.state, BarState::Idle) {
+            BarState::Shown => _ = self.screen.rewrite(""),
+            BarState::Added { waiting: Some(line), .. } => _ = self.screen.line(line),
+            BarState::Added { waiting: None, .. } | BarState::Idle => {}
+        }
+    }
+}
+
+impl Drop for ProgressBar {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+fn line(progress: f64, total: Option<f64>, message: Option<&str>) -> Text {
+    let message = message.map(|message| format!("  {message}")).unwrap_or_default();
+    match total {
+        Some(total) if total > 0.0 => {
+            let part = (progress / total).clamp(0.0, 1.0);
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "between 0 and WIDTH"
+            )]
+            let filled = (part * WIDTH as f64) as usize;
+            let done = styled(GOOD, "█".repeat(filled));
+            let open = styled(QUIET, "░".repeat(WIDTH - filled));
+            done.and(open).and(format!(" {progress}/{total}{message}"))
+        }
+        _ => Text::from(format!("{progress}{message}")),
+    }
+}
+
+/// The longest message shown completely, and the longest line to check, in bytes. A longer line counts as a message.
+const LONGEST: usize = 64 * 1024;
+
+/// Prints messages as they are sent and received, the server's standard error, and diagnostics.
+pub(crate) struct Trace {
+    screen: Screen,
+    sent: Lines,
+    received: Lines,
+}
+
+impl Trace {
+    pub(crate) fn new(screen: Screen) -> Self {
+        Self { screen, sent: Lines::new(LONGEST), received: Lines::new(LONGEST) }
+    }
+
+    /// Splits the bytes of a stream into messages, one per line.
+    pub(crate) fn show(&mut self, direction: WireDirection, bytes: &[u8]) {
+        let (lines, arrow) = match direction {
+            WireDirection::Sent => (&mut self.sent, sent()),
+            WireDirection::Received => (&mut self.received, received()),
+        };
+        lines.handle_input(Bytes::copy_from_slice(bytes));
+        while let Some(line) = lines.poll_line() {
+            print(&mut self.screen, arrow.clone(), readable(&line));
+        }
+    }
+
+    /// Prints HTTP traffic: a line for each request with its message, one for each response's status, and those of its
+    /// body.
+    pub(crate) fn http(&mut self, event: WireEvent<'_>) {
+        let screen = &mut self.screen;
+        match event {
+            WireEvent::Request { method, url, body, .. } => {
+                print(
+                    screen,
+                    sent(),
+                    Text::from(format!("{method} {} ", without_query(url))).and(shown(body)),
+                );
+            }
+            WireEvent::Head { status, .. } => print(screen, received(), Text::from(status.to_string())),
+            WireEvent::Body { bytes, .. } => {
+                for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
+                    print(screen, received(), shown(without_session(line)));
+                }
+            }
+            WireEvent::MessageSent(text) => print(screen, sent(), shown(text)),
+            WireEvent::MessageReceived(text) => print(screen, received(), shown(text)),
+            WireEvent::End { end, .. } if *end != ExchangeEnd::Complete => {
+                show_diagnostic(screen, &format!("the response ended early: {end:?}"));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn sent() -> Text {
+    styled(GOOD, "→")
+}
+
+fn received() -> Text {
+    styled(NAME, "←")
+}
+
+/// A URL without user, password and query: they may be secret, and the query of HTTP+SSE names the session.
+fn without_query(url: &str) -> String {
+    let (url, query) = url.split_once('?').map_or((url, ""), |(url, _)| (url, "?…"));
+    match url.split_once("://") {
+        Some((scheme, rest)) => {
+            let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+            format!("{scheme}://{host}{path}{query}")
+        }
+        None => format!("{url}{query}"),
+    }
+}
+
+/// A line of an event stream, up to the query of the URI that an `endpoint` event of HTTP+SSE has for its data.
+fn without_session(line: &[u8]) -> &[u8] {
+    let data = line.strip_prefix(b"data:").map(<[u8]>::trim_ascii_start);
+    match data.filter(|data| !data.starts_with(b"{") && !data.starts_with(b"[")) {
+        Some(_) => line.split_inclusive(|byte| *byte == b'?').next().unwrap_or(line),
+        None => line,
+    }
+}
+
+fn shown(bytes: &[u8]) -> Text {
+    let beginning = bytes.get(..LONGEST).unwrap_or(bytes);
+    let text = Text::json(String::from_utf8_lossy(beginning).trim_end_matches('\r'));
+    if beginning.len() < bytes.len() { text.and(format!(" … ({} bytes)", bytes.len())) } else { text }
+}
+
+/// A line of the server's standard error.
+pub(crate) fn stderr(screen: &mut Screen, line: &StderrLine) {
+    print(screen, styled(QUIET, "!"), styled(QUIET, line.text.trim_end_matches('\r')));
+}
+
+/// Prints a diagnostic about the connection.
+fn show_diagnostic(screen: &mut Screen, text: &str) {
+    print(screen, styled(BAD, "?"), Text::from(text));
+}
+
+fn print(screen: &mut Screen, mark: Text, text: Text) {
+    // Failing to write the trace does not fail the command.
+    let _ = screen.line(mark.and(" ").and(text));
+}
+
+fn readable(line: &Line) -> Text {
+    match line {
+        Line::Whole(text) => Text::json(&String::from_utf8_lossy(text)),
+        Line::TooLong { head, bytes, .. } => {
+            Text::json(&String::from_utf8_lossy(head)).and(format!(" … ({bytes} bytes)"))
+        }
+    }
+}
+
+/// Characters of the first line to quote.
+const QUOTED: usize = 200;
+
+/// Counts lines that are not messages until the connection is ready. Clones share the count.
+#[derive(Clone)]
+pub(crate) struct NonMessageCounter(Arc<Mutex<Option<NonMessageLines>>>);
+
+struct NonMessageLines {
+    lines: Lines,
+    count: usize,
+    first: String,
+}
+
+impl NonMessageCounter {
+    pub(crate) fn new() -> Self {
+        let watched = NonMessageLines { lines: Lines::new(LONGEST), count: 0, first: String::new() };
+        Self(Arc::new(Mutex::new(Some(watched))))
+    }
+
+    /// Reads output of the server.
+    pub(crate) fn handle_input(&self, bytes: &[u8]) {
+        let mut state = self.state();
+        let Some(watched) = &mut *state else { return };
+        watched.lines.handle_input(Bytes::copy_from_slice(bytes));
+        while let Some(line) = watched.lines.poll_line() {
+            if let Line::Whole(line) = line
+                && !line.trim_ascii().is_empty()
+                && !is_message(&line)
+            {
+                watched.count += 1;
+                if watched.count == 1 {
+                    watched.first = String::from_utf8_lossy(&line).trim().chars().take(QUOTED).collect();
+                }
+            }
+        }
+    }
+
+    /// Stops counting, because the connection is ready.
+    pub(crate) fn ignore(&self) {
+        *self.state() = None;
+    }
+
+    /// A sentence about the lines, if any were counted.
+    pub(crate) fn summary(&self) -> Option<String> {
+        let state = self.state();
+        let watched = state.as_ref().filter(|watched| watched.count > 0)?;
+        let lines = if watched.count == 1 { "line that is" } else { "lines that are" };
+        Some(format!(
+            "The server wrote {} {lines} not MCP to its standard output, which must carry messages only. The first one: {:?}",
+            watched.count, watched.first
+        ))
+    }
+
+    /// A poisoned lock is usable: no code under it can panic half-way through a change.
+    fn state(&self) -> MutexGuard<'_, Option<NonMessageLines>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_message(line: &[u8]) -> bool {
+    match serde_json::from_slice(line) {
+        Ok(Value::Object(object)) => object.contains_key("jsonrpc"),
+        Ok(Value::Array(_)) => true,
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::*;
     use mcp_proto::schema::LoggingLevel;
     use serde_json::json;
-
-    use super::*;
 
     #[test]
     fn log_messages_cannot_pass_for_lines_of_this_program() {
@@ -129,5 +413,94 @@ mod tests {
         message.logger = Some("a\nb".to_owned());
         log(&mut screen, &message);
         assert_eq!(record.plain(), "[info a\\nb] one\n    mcp: two\\u{1b}[2J\n");
+    }
+
+    fn plain(progress: f64, total: Option<f64>, message: Option<&str>) -> String {
+        line(progress, total, message).plain()
+    }
+
+    #[test]
+    fn bar_grows_with_the_progress_up_to_its_end() {
+        assert_eq!(
+            plain(1.0, Some(2.0), Some("half\n")),
+            format!("{}{} 1/2  half\\n", "█".repeat(12), "░".repeat(12))
+        );
+        assert_eq!(plain(9.0, Some(2.0), None), format!("{} 9/2", "█".repeat(24)));
+        assert_eq!(plain(-1.0, Some(2.0), None), format!("{} -1/2", "░".repeat(24)));
+    }
+
+    #[test]
+    fn progress_without_a_total_shows_only_the_count() {
+        assert_eq!(plain(7.0, None, Some("files")), "7  files");
+        assert_eq!(plain(f64::NAN, Some(1.0), None), format!("{} NaN/1", "░".repeat(24)));
+    }
+
+    #[test]
+    fn progress_adds_one_line_a_second_to_a_log_and_the_last_report_at_the_end() {
+        let (screen, record) = Screen::recorded(None);
+        let mut bar = ProgressBar::new(screen);
+        let start = Instant::now();
+        for tick in 0..=2500_u32 {
+            bar.show(start + Duration::from_millis(tick.into()), tick.into(), None, None);
+        }
+        assert_eq!(record.plain(), "0\n1000\n2000\n");
+        bar.finish();
+        bar.finish();
+        assert_eq!(record.plain(), "0\n1000\n2000\n2500\n");
+    }
+
+    #[test]
+    fn progress_replaces_its_line_on_a_terminal() {
+        let (screen, record) = Screen::recorded(Some(80));
+        let mut bar = ProgressBar::new(screen);
+        bar.show(Instant::now(), 1.0, None, Some("\x1b[2Jone"));
+        bar.show(Instant::now(), 2.0, None, None);
+        bar.interrupt(|screen| screen.line("log").unwrap());
+        let (erased, lines) = ("\r\x1b[2K", record.styled());
+        assert_eq!(lines, format!("{erased}1  \\u{{1b}}[2Jone{erased}2{erased}log\n"));
+    }
+
+    #[test]
+    fn trace_shows_no_session_and_no_password() {
+        assert_eq!(
+            without_query("https://me:marker@example.com/mcp?key=marker"),
+            "https://example.com/mcp?…"
+        );
+        assert_eq!(without_query("http://[::1]:8080/mcp"), "http://[::1]:8080/mcp");
+        let endpoint = b"data: /messages?session=marker";
+        assert_eq!(without_session(endpoint), b"data: /messages?");
+        let message = br#"data: {"method":"a?b"}"#;
+        assert_eq!(without_session(message), message);
+    }
+
+    #[test]
+    fn trace_shows_only_the_beginning_of_long_messages() {
+        let mut lines = Lines::new(LONGEST);
+        lines.handle_input(Bytes::from("x".repeat(LONGEST + 1) + "\n"));
+        let shown = readable(&lines.poll_line().unwrap()).plain();
+        assert!(shown.len() < 5000 && shown.ends_with("(65537 bytes)"), "{shown}");
+    }
+
+    #[test]
+    fn trace_escapes_unsafe_characters_as_json_does() {
+        let (screen, record) = Screen::recorded(Some(80));
+        let mut trace = Trace::new(screen);
+        trace.show(WireDirection::Received, "{\"text\":\"\u{9b}2J\u{202e}\"}\n\x1b[2Jnoise\n".as_bytes());
+        assert_eq!(record.plain(), "← {\"text\":\"\\u009b2J\\u202e\"}\n← \\u001b[2Jnoise\n");
+    }
+
+    #[test]
+    fn noise_is_counted_until_the_connection_is_ready() {
+        let non_messages = NonMessageCounter::new();
+        non_messages.handle_input(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n\n");
+        assert_eq!(non_messages.summary(), None);
+        non_messages.handle_input(b"Server \x1b[2Jstarted\n{\"level\":\"info\"}\nunfinished");
+        let summary = non_messages.summary().unwrap();
+        assert!(
+            summary.contains("wrote 2 lines") && summary.ends_with(r#""Server \u{1b}[2Jstarted""#),
+            "{summary}"
+        );
+        non_messages.ignore();
+        assert_eq!(non_messages.summary(), None);
     }
 }

@@ -12,6 +12,7 @@ use crate::text::{Text, width};
 
 /// The width to assume if the terminal does not report it.
 pub(crate) const DEFAULT_WIDTH: usize = 80;
+
 /// The height to assume.
 const DEFAULT_HEIGHT: usize = 24;
 
@@ -164,13 +165,48 @@ impl Write for ScreenRecording {
     }
 }
 
+/// The echo of the terminal is off until this is dropped.
+pub(crate) struct EchoOff {
+    #[cfg(unix)]
+    before: rustix::termios::Termios,
+}
+
+impl EchoOff {
+    /// Switches off the echo of the terminal that is standard input.
+    ///
+    /// # Errors
+    /// If standard input is no terminal, or this system's terminals cannot hide it.
+    #[cfg(unix)]
+    pub(crate) fn begin() -> io::Result<Self> {
+        use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+        let before = tcgetattr(io::stdin())?;
+        let mut hidden = before.clone();
+        hidden.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(io::stdin(), OptionalActions::Now, &hidden)?;
+        Ok(Self { before })
+    }
+
+    #[cfg(not(unix))]
+    pub(crate) fn begin() -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+#[cfg(unix)]
+impl Drop for EchoOff {
+    fn drop(&mut self) {
+        use rustix::termios::{OptionalActions, tcsetattr};
+        // If this fails, nothing can be done about it.
+        let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::path::Path;
-
     use super::*;
     use crate::text::{BAD, styled};
+    use std::fs;
+    use std::path::Path;
 
     #[test]
     fn screen_shows_styles_of_its_own_and_no_sequence_of_a_peer() {

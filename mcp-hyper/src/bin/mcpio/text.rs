@@ -7,9 +7,13 @@ use mcp_proto::consent::SafeText;
 use unicode_width::UnicodeWidthChar as _;
 
 pub(crate) const HEADING: Style = AnsiColor::Cyan.on_default().bold();
+
 pub(crate) const NAME: Style = Style::new().bold();
+
 pub(crate) const QUIET: Style = Style::new().dimmed();
+
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
+
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 
 /// Narrower columns are not wrapped: they would hold one word per line.

@@ -10,20 +10,15 @@ use mcp_proto::host::consent::ApprovalRequest;
 use mcp_proto::host::tools::{ItemKind, PinChange};
 use serde_json::json;
 
-use super::checks::pending_request;
-use super::files::Configuration;
-use super::options::ApproveOptions;
-use super::session::{Session, wake_idle};
-use super::state;
-use crate::error::CommandError;
-use crate::interrupt;
-use crate::login;
-use crate::options::CommonOptions;
+use super::config::{Configuration, pending_request};
+use super::{Session, wake_idle};
+use crate::error::{self, CommandError};
+use crate::many;
+use crate::options::{ApproveOptions, CommonOptions};
 use crate::server_requests::{NoAnswerError, TerminalPrompt, is_person_present};
-use crate::show;
-use crate::suggestions;
 use crate::terminal::Screen;
 use crate::text::{BAD, GOOD, HEADING, QUIET, Text, styled, width};
+use crate::{arguments, login, show};
 
 /// Shows the whole request of each server, and asks the user. Nothing starts.
 pub(crate) async fn approve(
@@ -41,7 +36,7 @@ pub(crate) async fn approve(
     if entries.is_empty() && !common.json {
         screen.line("The files have no server of a project: there is nothing to approve.")?;
     }
-    let storage = state::storage(&options.config.options)?;
+    let storage = many::storage(&options.config.options)?;
     if options.revoke {
         return revoke(&entries, &storage, common, screen).await;
     }
@@ -55,7 +50,7 @@ pub(crate) async fn approve(
     for entry in entries {
         let mut is_asked = false;
         // A file of variables outside of the project is asked about once its server is approved.
-        while let Some(request) = pending_request(&entry, &state::approvals(&storage).await?, &configuration)?
+        while let Some(request) = pending_request(&entry, &many::approvals(&storage).await?, &configuration)?
         {
             is_asked = true;
             let request = note_login(request, &entry, common).await?;
@@ -69,7 +64,7 @@ pub(crate) async fn approve(
                 break;
             }
             let approval = request.approve();
-            state::change_approvals(&storage, move |approvals| approvals.insert(approval.clone())).await?;
+            many::change_approvals(&storage, move |approvals| approvals.insert(approval.clone())).await?;
         }
         if !is_asked && !common.json {
             screen.line(Text::from(entry.name()).and(": it is approved already"))?;
@@ -116,7 +111,7 @@ fn chosen(config: &Config, names: &[String]) -> Result<Vec<Arc<ServerEntry>>, Co
             }
             None => {
                 let known = of_project().map(|entry| entry.name());
-                let suggested = suggestions::suggest(name, known);
+                let suggested = arguments::suggest(name, known);
                 return Err(CommandError::Usage(format!("no server is named {name:?}{suggested}")));
             }
         }
@@ -134,7 +129,7 @@ async fn revoke(
     let mut revoked = Vec::new();
     for entry in entries {
         let (path, name) = (entry.source().path.clone(), entry.name().to_owned());
-        if state::change_approvals(storage, move |approvals| approvals.revoke(&path, &name)).await? {
+        if many::change_approvals(storage, move |approvals| approvals.revoke(&path, &name)).await? {
             revoked.push(entry.name());
         }
     }
@@ -155,7 +150,7 @@ async fn ask(
 ) -> Result<bool, CommandError> {
     let answered = smol::unblock(move || dialog(&mut TerminalPrompt::from_terminal()));
     // The end of the input is no consent.
-    interrupt::until_signal(async { Ok(answered.await.unwrap_or(false)) }).await
+    error::until_signal(async { Ok(answered.await.unwrap_or(false)) }).await
 }
 
 fn show_request(person: &mut TerminalPrompt<impl std::io::BufRead>, request: &ApprovalRequest) {
@@ -251,10 +246,9 @@ async fn approve_changes(
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use mcp_proto::host::config::{ConfigFile, Source};
     use mcp_proto::host::consent::Approvals;
-
-    use super::*;
 
     fn entry(server: serde_json::Value) -> Arc<ServerEntry> {
         let text = json!({ "mcpServers": { "a": server } }).to_string();

@@ -10,7 +10,7 @@ use mcp_proto::host::config::{
 };
 use serde_json::{Map, Value, json};
 
-use super::files::{content, known_user_files};
+use super::config::{content, known_user_files};
 use crate::error::CommandError;
 use crate::show;
 use crate::terminal::Screen;

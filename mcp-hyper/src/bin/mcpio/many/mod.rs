@@ -1,17 +1,386 @@
-//! Commands for the many servers of configuration files.
+//! Commands for the many servers of configuration files: the host of a command, its state, and the values that the user
+//! types.
 
 pub(crate) mod approve;
 pub(crate) mod call;
-pub(crate) mod doctor;
+mod config;
 pub(crate) mod import;
-pub(crate) mod login;
-pub(crate) mod options;
 pub(crate) mod servers;
-pub(crate) mod tools;
 
-mod checks;
-mod files;
-mod hints;
-mod inputs;
-mod session;
-mod state;
+use std::collections::BTreeMap;
+use std::env;
+use std::sync::Arc;
+
+use mcp_hyper::host::{
+    CallError, FileStorage, Host, HostEvent, HostLoginError, HostOptions, LoginPage, ServerReport,
+    Storage as _,
+};
+use mcp_proto::Secret;
+use mcp_proto::host::config::{Config, InputSpec, Lookup, ServerEntry, ServerId, TimeoutOverrides};
+use mcp_proto::host::consent::Approvals;
+use mcp_proto::host::control::Status;
+
+use self::config::Configuration;
+use crate::error::{self, CommandError, ErrorReport};
+use crate::login::{self, print_status, show_page};
+use crate::options::{CommonOptions, ConfigOptions, LoginOptions};
+use crate::server_requests::{self, NoAnswerError, TerminalPrompt, is_person_present};
+use crate::terminal::{EchoOff, Screen};
+use crate::text::{BAD, HEADING, NAME, QUIET, Text, styled};
+use crate::{arguments, connect};
+
+pub(super) fn unavailable(server: ServerReport, config: &Config, options: &ConfigOptions) -> CommandError {
+    let entry = config.find(&server.name);
+    let hint = entry.and_then(|entry| config::for_status(options, entry, server.status));
+    let kind = if server.status == Status::NeedsAuthorization { "unauthorized" } else { "connection" };
+    let failure = server.failure.map(Box::new);
+    let error = CallError::Unavailable { server: server.name, status: server.status, failure };
+    let report = ErrorReport::new(error.to_string()).with_kind(kind);
+    CommandError::Server(report.with_hint(hint.map(|hint| format!("To mend it: {hint}"))))
+}
+
+/// The options and files of one command.
+pub(super) struct Session<'a> {
+    pub(super) options: &'a ConfigOptions,
+    pub(super) common: &'a CommonOptions,
+    configuration: &'a Configuration,
+    /// Whether the user answers requests of the servers.
+    pub(super) answers_requests: bool,
+    /// The options of `mcpio login`.
+    pub(super) login: Option<&'a LoginOptions>,
+}
+
+impl<'a> Session<'a> {
+    fn new(options: &'a ConfigOptions, common: &'a CommonOptions, configuration: &'a Configuration) -> Self {
+        Self { options, common, configuration, answers_requests: false, login: None }
+    }
+
+    /// Starts the servers of a configuration, runs `work` with them, and ends them, also after a signal.
+    pub(super) async fn run<T>(
+        &self,
+        config: Config,
+        work: impl AsyncFnOnce(&Host) -> Result<T, CommandError>,
+    ) -> Result<T, CommandError> {
+        let options = error::until_signal(self.host_options(config)).await?;
+        let (host, driver) = options.start();
+        let mut events = host.events();
+        let messages = smol::spawn(async move {
+            while let Some(event) = events.next().await {
+                if let HostEvent::StorageFailed { error } = event {
+                    // If this fails, nothing can be done about it.
+                    let _ = Screen::messages().line(styled(BAD, "mcpio:").and(" ").and(&*error));
+                }
+            }
+        });
+        let driver = smol::spawn(async {
+            // The host's end is the same either way.
+            let _ = driver.await;
+        });
+        let result = error::run_host_until_signal(&host, driver, work(&host)).await;
+        drop(host);
+        messages.await;
+        result
+    }
+
+    async fn host_options(&self, config: Config) -> Result<HostOptions, CommandError> {
+        let Self { options, common, configuration, answers_requests, login } = *self;
+        check_options(common)?;
+        let storage = storage(options)?;
+        let approvals = approvals(&storage).await?;
+        let typed = Arc::new(ask(&config, &approvals).await?);
+        let look_up = move |entry: Arc<ServerEntry>, lookup: Lookup| {
+            let value: Option<Secret> = find(&typed, &entry, &lookup);
+            async { value }
+        };
+        let era = connect::mode(common);
+        let mut host = HostOptions::new("mcpio", env!("CARGO_PKG_VERSION"))
+            .config(config)
+            .approvals(approvals)
+            .storage(storage)
+            .timeouts(timeouts(common)?)
+            .project_folder(&configuration.folder)
+            .lookups(look_up)
+            .configure_clients(move |_, client| client.era_policy = era);
+        let authorize = login::authorizations(common, login)?;
+        host = host.authorization(move |_, server| authorize(server));
+        if let Some(file) = &common.cacert {
+            host = host.tls(connect::tls_config(file)?);
+        }
+        if answers_requests {
+            host = host.handlers(|entry| server_requests::handlers_of(Some(entry.name())));
+        }
+        Ok(host)
+    }
+}
+
+/// Rejects options that are for one server.
+fn check_options(common: &CommonOptions) -> Result<(), CommandError> {
+    let given = [
+        ("--trace", common.trace),
+        ("--log", common.log.is_some()),
+        ("--header", !common.headers.is_empty()),
+        ("--header-file", !common.header_files.is_empty()),
+        ("--header-env", !common.header_variables.is_empty()),
+        ("--env", !common.variables.is_empty()),
+        ("--env-file", !common.env_files.is_empty()),
+        ("--whole-env", common.whole_env),
+        ("--cwd", common.cwd.is_some()),
+    ];
+    match given.into_iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => Err(CommandError::Usage(format!(
+            "{option} is for one server that the command line names: with --config, write it into the configuration"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// The timeouts of the command line over those of the environment.
+fn timeouts(common: &CommonOptions) -> Result<TimeoutOverrides, CommandError> {
+    let mut timeouts = TimeoutOverrides::from_variables(|name| env::var(name).ok())
+        .map_err(|error| CommandError::Usage(error.to_string()))?;
+    timeouts.start = common.timeout.or(timeouts.start);
+    timeouts.call = common.timeout.or(timeouts.call);
+    Ok(timeouts)
+}
+
+/// Starts the servers that would start with their first call, and waits for the end of their attempts.
+pub(super) async fn wake_idle(host: &Host) {
+    let mut events = host.events();
+    for server in host.servers() {
+        if server.status == Status::Idle {
+            // It is configured, so that it is known.
+            let _ = host.reconnect(&server.name);
+        }
+    }
+    let is_starting = || host.servers().iter().any(|server| server.status == Status::Starting);
+    while is_starting() {
+        if events.next().await.is_none() {
+            return;
+        }
+    }
+}
+
+/// The name of the value with the approvals.
+const APPROVALS: &str = "approvals";
+
+/// The folder for state: `--state`, or one beside the folder for tokens. No project can write there.
+pub(super) fn storage(options: &ConfigOptions) -> Result<FileStorage, CommandError> {
+    let none = || CommandError::Usage("no home folder for approvals: name a folder by --state".to_owned());
+    let folder = options.state.clone().or_else(|| login::state_folder("servers")).ok_or_else(none)?;
+    Ok(FileStorage::in_folder(folder))
+}
+
+/// The user's approvals. What cannot be read is none.
+pub(super) async fn approvals(storage: &FileStorage) -> Result<Approvals, CommandError> {
+    let stored = storage.get(APPROVALS).await.map_err(|error| CommandError::server(error.to_string()))?;
+    let Some(stored) = stored else { return Ok(Approvals::new()) };
+    match Approvals::from_json(&stored) {
+        Ok(approvals) => Ok(approvals),
+        Err(error) => {
+            Screen::messages().line(styled(BAD, "mcpio:").and(" ").and(error.to_string()))?;
+            Ok(Approvals::new())
+        }
+    }
+}
+
+/// Changes the stored approvals, which no other process changes meanwhile. Those that cannot be read are none.
+pub(super) async fn change_approvals<T: Send + 'static>(
+    storage: &FileStorage,
+    change: impl FnOnce(&mut Approvals) -> T + Send + 'static,
+) -> Result<T, CommandError> {
+    let changed = storage.update(APPROVALS, |stored| {
+        let stored = stored.map(|stored| Approvals::from_json(&stored).unwrap_or_default());
+        let mut approvals = stored.unwrap_or_default();
+        let result = change(&mut approvals);
+        (approvals.to_json().into_bytes(), result)
+    });
+    changed.await.map_err(|error| CommandError::server(error.to_string()))
+}
+
+/// The values that the user has typed, for this run only.
+pub(super) type Inputs = BTreeMap<(ServerId, String), Secret>;
+
+/// Asks for the inputs of all servers that may start. Without a terminal there are no questions, and an input has its
+/// default or no value.
+pub(super) async fn ask(config: &Config, approvals: &Approvals) -> Result<Inputs, CommandError> {
+    let mut inputs = Inputs::new();
+    if !is_person_present() {
+        return Ok(inputs);
+    }
+    for entry in config.servers() {
+        // A project's server that is not approved may not even ask.
+        if !entry.spec().enabled || entry.permit(approvals).is_err() {
+            continue;
+        }
+        for input in &entry.spec().inputs {
+            if let Some(value) = ask_one(entry, input).await? {
+                inputs.insert((entry.id(), input.id.clone()), value);
+            }
+        }
+    }
+    Ok(inputs)
+}
+
+/// The typed value of a lookup.
+pub(super) fn find(inputs: &Inputs, entry: &ServerEntry, lookup: &Lookup) -> Option<Secret> {
+    match lookup {
+        Lookup::Input(id) => inputs.get(&(entry.id(), id.clone())).cloned(),
+        _ => None,
+    }
+}
+
+async fn ask_one(entry: &Arc<ServerEntry>, input: &Arc<InputSpec>) -> Result<Option<Secret>, CommandError> {
+    // Restores the terminal also if a signal ends the question.
+    let hidden = input.is_password.then(EchoOff::begin).transpose();
+    let hidden = hidden.map_err(|error| {
+        CommandError::Usage(format!("the terminal cannot hide what you type for \"{}\": {error}", input.id))
+    })?;
+    let (server, input) = (entry.name().to_owned(), input.clone());
+    let answer = smol::unblock(move || question(&mut TerminalPrompt::from_terminal(), &server, &input)).await;
+    if hidden.is_some() {
+        // The line break that was typed was hidden too.
+        Screen::messages().line("")?;
+    }
+    Ok(answer.ok().filter(|answer| !answer.is_empty()).map(Secret::new))
+}
+
+/// Asks until the answer is possible. An empty one takes the default.
+fn question(
+    person: &mut TerminalPrompt<impl std::io::BufRead>,
+    server: &str,
+    input: &InputSpec,
+) -> Result<String, NoAnswerError> {
+    person.print(styled(HEADING, server).and(" needs a value:"));
+    if let Some(description) = &input.description {
+        person.print_block("   ", description);
+    }
+    for (index, option) in input.options.iter().enumerate() {
+        person.print(format!("  {}. {option}", index + 1));
+    }
+    let default = match &input.default {
+        Some(_) if input.is_password => styled(QUIET, " [as configured]"),
+        Some(default) => styled(QUIET, format_args!(" [{default}]")),
+        None => Text::default(),
+    };
+    loop {
+        let answer = person.ask(styled(NAME, &input.id).and(default.clone()).and(": "))?;
+        if input.options.is_empty() || answer.is_empty() {
+            return Ok(answer);
+        }
+        let by_number =
+            answer.parse().ok().and_then(|number: usize| input.options.get(number.checked_sub(1)?));
+        match by_number.or_else(|| input.options.iter().find(|option| **option == answer)) {
+            Some(option) => return Ok(option.clone()),
+            None => person.print("Please answer with one of the numbers."),
+        }
+    }
+}
+
+/// Logs in at the server of this name, with the settings of its entry, and connects to it.
+pub(crate) async fn login(
+    options: &ConfigOptions,
+    common: &CommonOptions,
+    name: &str,
+    login: &LoginOptions,
+    screen: &mut Screen,
+) -> Result<(), CommandError> {
+    let configuration = Configuration::read(options)?;
+    let config = configuration.merged_with_messages()?;
+    if config.find(name).is_none() {
+        let known = config.servers().iter().map(|entry| entry.name());
+        let hint = arguments::suggest(name, known);
+        return Err(CommandError::Usage(format!("the configuration has no server {name:?}{hint}")));
+    }
+    let session = Session { login: Some(login), ..Session::new(options, common, &configuration) };
+    session
+        .run(configuration.only(&[name]), async |host| {
+            let browser = !login.no_browser;
+            host.ready().await;
+            // Only the user's approval can mend that.
+            if let Some(server) = host.server(name)
+                && server.status == Status::Unapproved
+            {
+                return Err(unavailable(server, &config, options));
+            }
+            let show = move |login: LoginPage| {
+                let page = login.page.clone();
+                show_page(&page, browser, Box::new(move |redirect| login.finish(redirect)));
+            };
+            let status = host.log_in(name, show).await?;
+            print_status(name, status.as_ref(), screen)
+        })
+        .await
+}
+
+impl From<HostLoginError> for CommandError {
+    fn from(error: HostLoginError) -> Self {
+        match error {
+            HostLoginError::Connection(error) => error.into(),
+            HostLoginError::NoAuthorization => Self::Usage(
+                "this server takes no login: it is a program, or has the header \"authorization\"".to_owned(),
+            ),
+            HostLoginError::UnknownServer => Self::Usage(error.to_string()),
+            _ => Self::Server(ErrorReport::new(error.to_string())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mcp_proto::host::config::{ConfigFile, Source};
+    use mcp_proto::host::consent::ApprovalRequest;
+    use std::thread;
+
+    #[test]
+    fn approvals_of_several_processes_at_once_are_all_kept() {
+        let folder = std::env::temp_dir().join(format!("mcpio-approvals-{}", std::process::id()));
+        // Each process has a storage of its own.
+        let approve = |number: usize| {
+            let storage = FileStorage::in_folder(&folder);
+            thread::spawn(move || {
+                let path = format!("/srv/{number}/.mcp.json");
+                let text = br#"{ "mcpServers": { "a": { "command": "x" } } }"#;
+                let file = ConfigFile::parse(Source::project(path), text);
+                let approval = ApprovalRequest::new(&file.servers[0]).approve();
+                let changed = change_approvals(&storage, move |approvals| approvals.insert(approval));
+                smol::block_on(changed).unwrap();
+            })
+        };
+        let threads: Vec<_> = (0..16).map(approve).collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let kept = smol::block_on(approvals(&FileStorage::in_folder(&folder))).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(kept.iter().count(), 16);
+    }
+
+    fn asked(input: &str, typed: &str) -> (Result<String, NoAnswerError>, String) {
+        let text = format!(
+            r#"{{ "servers": {{ "a\u001b[2J": {{ "command": "${{input:x}}" }} }}, "inputs": [{input}] }}"#
+        );
+        let file = ConfigFile::parse(Source::user("/home/ann/mcp.json"), text.as_bytes());
+        let entry = &file.servers[0];
+        let (screen, record) = Screen::recorded(Some(80));
+        let mut person = TerminalPrompt::new(typed.as_bytes(), screen);
+        let answer = question(&mut person, entry.name(), &entry.spec().inputs[0]);
+        (answer, record.plain())
+    }
+
+    #[test]
+    fn user_types_or_picks_a_value_and_the_question_names_the_server() {
+        let (answer, shown) = asked(r#"{ "id": "x", "description": "The key\nof it" }"#, "secret\n");
+        assert_eq!(answer.as_deref(), Ok("secret"));
+        assert!(shown.contains("a\\u{1b}[2J needs a value:\n    The key\n    of it\nx: "), "{shown}");
+        let pick = r#"{ "id": "x", "type": "pickString", "options": ["one", "two"], "default": "one" }"#;
+        for (typed, expected) in [("2\n", "two"), ("one\n", "one"), ("three\n2\n", "two"), ("\n", "")] {
+            assert_eq!(asked(pick, typed).0.as_deref(), Ok(expected), "{typed:?}");
+        }
+        assert_eq!(asked(pick, "").0, Err(NoAnswerError));
+    }
+
+    #[test]
+    fn default_of_a_password_is_not_shown() {
+        let (_, shown) = asked(r#"{ "id": "x", "password": true, "default": "hunter2" }"#, "\n");
+        assert!(!shown.contains("hunter2") && shown.contains("[as configured]"), "{shown}");
+    }
+}

@@ -1,0 +1,449 @@
+//! Commands for one server: `mcpio info`, `tools`, `call`, `prompts`, `prompt`, `resources`, `read` and `watch`.
+
+use std::time::Instant;
+
+use mcp_proto::front::WatchUpdate;
+use mcp_proto::peer::client::{Change, ChangeEvidence, ServerInfo, WatchFilter};
+use mcp_proto::schema::{
+    Discover, DiscoverParams, Era, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, Prompt,
+    PromptReference, Reference, ResourceReference, ServerCapabilities, Tool,
+};
+use serde_json::{Map, Value, json};
+
+use crate::arguments;
+use crate::connect::Connection;
+use crate::error::CommandError;
+use crate::show::{self, Table};
+use crate::terminal::Screen;
+use crate::text::{GOOD, QUIET, Text, styled, styled_block};
+
+pub(crate) fn info(connection: &Connection, screen: &mut Screen, json: bool) -> Result<(), CommandError> {
+    let server = &connection.server;
+    if json {
+        return show::json(
+            screen,
+            &json!({
+                "era": era(server),
+                "revision": server.revision.as_str(),
+                "server": server.implementation,
+                "capabilities": server.capabilities,
+                "instructions": server.instructions,
+            }),
+        );
+    }
+    Ok(show::facts(screen, &facts(server))?)
+}
+
+fn era(server: &ServerInfo) -> &'static str {
+    match server.era {
+        Era::Modern => "modern",
+        Era::Legacy => "legacy",
+    }
+}
+
+/// The server's description of itself, line by line.
+pub(crate) fn facts(server: &ServerInfo) -> Vec<(&'static str, String)> {
+    let name = match &server.implementation {
+        Some(it) if it.display_name() != it.name => {
+            format!("{} ({} {})", it.display_name(), it.name, it.version)
+        }
+        Some(it) => format!("{} {}", it.name, it.version),
+        None => "unknown".to_owned(),
+    };
+    let mut facts = vec![
+        ("server", name),
+        ("protocol", format!("{}, {} era", server.revision.as_str(), era(server))),
+        ("offers", server.capabilities.as_ref().map_or_else(|| "unknown".to_owned(), offers)),
+    ];
+    facts.extend(server.instructions.clone().map(|instructions| ("instructions", instructions)));
+    facts
+}
+
+/// The capabilities, each with its settings.
+fn offers(capabilities: &ServerCapabilities) -> String {
+    let capabilities: Map<String, Value> = serde_json::to_value(capabilities)
+        .ok()
+        .and_then(|value| value.as_object().cloned())
+        .unwrap_or_default();
+    if capabilities.is_empty() {
+        return "nothing".to_owned();
+    }
+    let described = capabilities.iter().map(|(name, settings)| {
+        let on =
+            settings.as_object().into_iter().flatten().filter(|(_, value)| **value != Value::Bool(false));
+        let on: Vec<&str> = on.map(|(setting, _)| setting.as_str()).collect();
+        if on.is_empty() { name.clone() } else { format!("{name} ({})", on.join(", ")) }
+    });
+    described.collect::<Vec<_>>().join(", ")
+}
+
+/// Measures the time of one request: `ping`, or `server/discover` in revisions without ping.
+pub(crate) async fn ping(
+    connection: &Connection,
+    screen: &mut Screen,
+    json: bool,
+) -> Result<(), CommandError> {
+    let start = Instant::now();
+    let (method, result) = match connection.server.era {
+        Era::Legacy => ("ping", serde_json::to_value(connection.client.ping().await?)?),
+        Era::Modern => {
+            let result = connection.client.request::<Discover>(DiscoverParams::new()).await?;
+            ("server/discover", serde_json::to_value(result)?)
+        }
+    };
+    let elapsed = start.elapsed();
+    if json {
+        return show::json(screen, &result);
+    }
+    screen.line(format!("{method} answered in {:.1} ms", elapsed.as_secs_f64() * 1000.0))?;
+    Ok(())
+}
+
+/// Lists the tools, all pages in one result.
+async fn list(connection: &Connection) -> Result<ListToolsResult, CommandError> {
+    let mut result = connection.client.list_tools_page(None).await?;
+    if result.next_cursor.take().is_some() {
+        result.tools = connection.client.list_tools().await?;
+    }
+    Ok(result)
+}
+
+pub(crate) async fn tools(
+    connection: &Connection,
+    name: Option<&str>,
+    screen: &mut Screen,
+    json: bool,
+) -> Result<(), CommandError> {
+    let result = list(connection).await?;
+    match name {
+        Some(name) => {
+            let tool = find(&result, name)?;
+            if json { show::json(screen, tool)? } else { show::tool(screen, tool)? }
+        }
+        None if json => show::json(screen, &result)?,
+        None if result.tools.is_empty() => screen.line("The server has no tools.")?,
+        None => show::tools(screen, &result.tools)?,
+    }
+    Ok(())
+}
+
+fn find<'a>(result: &'a ListToolsResult, name: &str) -> Result<&'a Tool, CommandError> {
+    result.tools.iter().find(|tool| tool.name == name).ok_or_else(|| {
+        let known = result.tools.iter().map(|tool| tool.name.as_str());
+        CommandError::Usage(format!("the server has no tool {name:?}{}", arguments::suggest(name, known)))
+    })
+}
+
+pub(crate) async fn call(
+    connection: &Connection,
+    name: &str,
+    typed: &[String],
+    screen: &mut Screen,
+    json: bool,
+) -> Result<(), CommandError> {
+    let listed = list(connection).await?;
+    let schema: Value = find(&listed, name)?.input_schema.decode().unwrap_or_default();
+    let arguments = arguments::for_tool(typed, &schema).map_err(CommandError::Usage)?;
+    let mut request = connection.client.call_tool(name, arguments).on_progress(connection.reports.progress());
+    if let Some(level) = connection.log {
+        request = request.log_level(level);
+    }
+    let result = request.await;
+    connection.reports.clear();
+    let result = result?;
+    if json {
+        show::json(screen, &result)?;
+    } else {
+        show::content(screen, &result.content, result.structured_content.as_ref())?;
+    }
+    if result.failed() { Err(CommandError::Tool) } else { Ok(()) }
+}
+
+pub(crate) async fn prompts(
+    connection: &Connection,
+    screen: &mut Screen,
+    json: bool,
+) -> Result<(), CommandError> {
+    let mut result = connection.client.list_prompts_page(None).await?;
+    if result.next_cursor.take().is_some() {
+        result.prompts = connection.client.list_prompts().await?;
+    }
+    if json {
+        return show::json(screen, &result);
+    }
+    if result.prompts.is_empty() {
+        screen.line("The server has no prompts.")?;
+        return Ok(());
+    }
+    Ok(table(&result.prompts).print(screen)?)
+}
+
+pub(crate) fn table(prompts: &[Prompt]) -> Table {
+    let mut table = Table::new(&["name", "arguments", "description"]);
+    for prompt in prompts {
+        let name = |argument: &mcp_proto::schema::PromptArgument| match argument.required {
+            Some(true) => argument.name.clone(),
+            _ => format!("[{}]", argument.name),
+        };
+        let arguments: Vec<String> = prompt.arguments.iter().flatten().map(name).collect();
+        let about = prompt.description.as_deref().unwrap_or_else(|| prompt.display_name());
+        table.row([&prompt.name, &arguments.join(" "), about]);
+    }
+    table
+}
+
+pub(crate) async fn get(
+    connection: &Connection,
+    name: &str,
+    typed: &[String],
+    screen: &mut Screen,
+    json: bool,
+) -> Result<(), CommandError> {
+    let arguments = arguments::for_prompt(typed).map_err(CommandError::Usage)?;
+    let arguments = arguments.into_iter().filter_map(|(key, value)| Some((key, value.as_str()?.to_owned())));
+    let request = connection.client.get_prompt(name, arguments).on_progress(connection.reports.progress());
+    let result = request.await;
+    connection.reports.clear();
+    let result = result?;
+    if json {
+        return show::json(screen, &result);
+    }
+    if let Some(description) = &result.description {
+        screen.line(styled_block(QUIET, description))?;
+    }
+    Ok(show::messages(screen, &result.messages)?)
+}
+
+pub(crate) async fn complete(
+    connection: &Connection,
+    reference: &str,
+    argument: &str,
+    typed: &str,
+    screen: &mut Screen,
+    json: bool,
+) -> Result<(), CommandError> {
+    let result = connection.client.complete(self::reference(reference), argument, typed).await?;
+    if json {
+        return show::json(screen, &result);
+    }
+    for value in &result.completion.values {
+        screen.line(value)?;
+    }
+    Ok(())
+}
+
+/// A text with `://` is a resource template, any other a prompt; the prefixes `prompt:` and `resource:` override this.
+fn reference(text: &str) -> Reference {
+    let resource = |uri: &str| Reference::Resource(ResourceReference::new(uri));
+    let prompt = |name: &str| Reference::Prompt(PromptReference::new(name));
+    match (text.strip_prefix("prompt:"), text.strip_prefix("resource:")) {
+        (Some(name), _) => prompt(name),
+        (None, Some(uri)) => resource(uri),
+        (None, None) if text.contains("://") => resource(text),
+        (None, None) => prompt(text),
+    }
+}
+
+/// Lists resources and resource templates in one object: both can be read.
+pub(crate) async fn resources(
+    connection: &Connection,
+    screen: &mut Screen,
+    json: bool,
+) -> Result<(), CommandError> {
+    let client = &connection.client;
+    let mut resources = client.list_resources_page(None).await?;
+    if resources.next_cursor.take().is_some() {
+        resources.resources = client.list_resources().await?;
+    }
+    let templates = templates(connection).await?;
+    if json {
+        let mut both = serde_json::to_value(&resources)?;
+        let templates = serde_json::to_value(&templates)?;
+        if let Some(both) = both.as_object_mut() {
+            both.insert("resourceTemplates".to_owned(), templates["resourceTemplates"].clone());
+        }
+        return show::json(screen, &both);
+    }
+    if resources.resources.is_empty() && templates.resource_templates.is_empty() {
+        screen.line("The server has no resources.")?;
+    }
+    Ok(print(screen, &resources, &templates)?)
+}
+
+/// Lists the templates; empty if the server has resources but does not know the method.
+async fn templates(connection: &Connection) -> Result<ListResourceTemplatesResult, CommandError> {
+    let unknown = i64::from(-32601);
+    let mut templates = match connection.client.list_resource_templates_page(None).await {
+        Err(error) if error.code() == Some(unknown) => ListResourceTemplatesResult::new([]),
+        other => other?,
+    };
+    if templates.next_cursor.take().is_some() {
+        templates.resource_templates = connection.client.list_resource_templates().await?;
+    }
+    Ok(templates)
+}
+
+fn print(
+    screen: &mut Screen,
+    resources: &ListResourcesResult,
+    templates: &ListResourceTemplatesResult,
+) -> std::io::Result<()> {
+    if !resources.resources.is_empty() {
+        let mut table = Table::new(&["uri", "type", "description"]);
+        for resource in &resources.resources {
+            let about = resource.description.as_deref().unwrap_or_else(|| resource.display_name());
+            table.row([&resource.uri, resource.mime_type.as_deref().unwrap_or_default(), about]);
+        }
+        table.print(screen)?;
+    }
+    if !templates.resource_templates.is_empty() {
+        if !resources.resources.is_empty() {
+            screen.line("")?;
+        }
+        let mut table = Table::new(&["template", "type", "description"]);
+        for template in &templates.resource_templates {
+            let about = template.description.as_deref().unwrap_or_else(|| template.display_name());
+            table.row([&template.uri_template, template.mime_type.as_deref().unwrap_or_default(), about]);
+        }
+        table.print(screen)?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn read(
+    connection: &Connection,
+    uri: &str,
+    raw: bool,
+    screen: &mut Screen,
+    json: bool,
+) -> Result<(), CommandError> {
+    let request = connection.client.read_resource(uri).on_progress(connection.reports.progress());
+    let result = request.await;
+    connection.reports.clear();
+    let result = result?;
+    if json {
+        return show::json(screen, &result);
+    }
+    if raw {
+        return Ok(show::raw_contents(screen, &result.contents)?);
+    }
+    Ok(show::contents(screen, &result.contents)?)
+}
+
+/// Prints changes until the server ends the watch, or after the given number of changes.
+pub(crate) async fn watch(
+    connection: &Connection,
+    uris: &[String],
+    most: Option<u64>,
+    screen: &mut Screen,
+    json: bool,
+) -> Result<(), CommandError> {
+    let lists = WatchFilter::new().tools().prompts().resources();
+    let interest = uris.iter().fold(lists, WatchFilter::resource);
+    let mut watch = connection.client.watch().filter(interest).open()?;
+    let mut count = 0;
+    while most.is_none_or(|most| count < most) {
+        let Some(update) = watch.next().await else {
+            return match watch.outcome() {
+                Some(Err(error)) => Err(error.into()),
+                _ => Ok(()),
+            };
+        };
+        count += u64::from(matches!(update, WatchUpdate::Changed { .. }));
+        if json {
+            screen.line(Text::json(&as_json(&update).to_string()))?;
+        } else {
+            screen.line(in_words(&update))?;
+        }
+    }
+    Ok(())
+}
+
+/// The lists and resources in a filter.
+fn parts(interest: &WatchFilter) -> Vec<String> {
+    let lists = [
+        (interest.has_tools(), "tools"),
+        (interest.has_prompts(), "prompts"),
+        (interest.has_resources(), "resources"),
+    ];
+    let lists = lists.into_iter().filter(|(wanted, _)| *wanted).map(|(_, list)| list.to_owned());
+    lists.chain(interest.resource_uris().map(str::to_owned)).collect()
+}
+
+fn subject(change: &Change) -> String {
+    match change {
+        Change::Tools => "tools".to_owned(),
+        Change::Prompts => "prompts".to_owned(),
+        Change::Resources => "resources".to_owned(),
+        Change::Resource(uri) => uri.clone(),
+        Change::Task { id, .. } => format!("task {id}"),
+        _ => "other".to_owned(),
+    }
+}
+
+fn in_words(update: &WatchUpdate) -> Text {
+    match update {
+        WatchUpdate::Active { missing } if missing.is_empty() => styled(QUIET, "watching"),
+        WatchUpdate::Active { missing } => {
+            let missing = parts(missing).join(", ");
+            styled(QUIET, format_args!("watching; the server does not notify of {missing}"))
+        }
+        WatchUpdate::Interrupted => styled(QUIET, "the watch was interrupted; starting it again"),
+        WatchUpdate::Changed { change, evidence: ChangeEvidence::Notified } => {
+            styled(GOOD, "changed:").and(" ").and(subject(change))
+        }
+        WatchUpdate::Changed { change, evidence: ChangeEvidence::MaybeMissed } => {
+            styled(QUIET, "may have changed:").and(" ").and(subject(change))
+        }
+        WatchUpdate::Missed { count } => Text::from(format!("{count} changes were missed")),
+        _ => styled(QUIET, "other"),
+    }
+}
+
+fn as_json(update: &WatchUpdate) -> Value {
+    match update {
+        WatchUpdate::Active { missing } => json!({ "update": "on", "missing": parts(missing) }),
+        WatchUpdate::Interrupted => json!({ "update": "interrupted" }),
+        WatchUpdate::Changed { change, evidence: why } => {
+            json!({ "update": "changed", "what": subject(change), "told": *why == ChangeEvidence::Notified })
+        }
+        WatchUpdate::Missed { count } => json!({ "update": "missed", "count": count }),
+        _ => json!({ "update": "other" }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities_are_listed_with_their_enabled_settings() {
+        let json = r#"{"tools":{"listChanged":true},"resources":{"subscribe":false},"logging":{}}"#;
+        let capabilities: ServerCapabilities = serde_json::from_str(json).unwrap();
+        let text = offers(&capabilities);
+        for part in ["tools (listChanged)", "resources", "logging"] {
+            assert!(text.contains(part) && !text.contains("subscribe"), "{text}");
+        }
+        assert_eq!(offers(&ServerCapabilities::new()), "nothing");
+    }
+
+    #[test]
+    fn references_are_recognised_by_scheme_or_explicit_prefix() {
+        assert!(matches!(reference("greet"), Reference::Prompt(prompt) if prompt.name == "greet"));
+        assert!(matches!(reference("demo://a/{b}"), Reference::Resource(it) if it.uri == "demo://a/{b}"));
+        assert!(matches!(reference("prompt:a://b"), Reference::Prompt(prompt) if prompt.name == "a://b"));
+        assert!(matches!(reference("resource:x"), Reference::Resource(it) if it.uri == "x"));
+    }
+
+    #[test]
+    fn updates_are_printed_as_text_and_as_json() {
+        let missing = WatchFilter::new().prompts().resource("demo://logo");
+        let on = WatchUpdate::Active { missing };
+        assert!(in_words(&on).plain().contains("does not notify of prompts, demo://logo"));
+        assert_eq!(as_json(&on), json!({ "update": "on", "missing": ["prompts", "demo://logo"] }));
+        let change = Change::Resource("demo://\x1b[2Jlogo".to_owned());
+        let changed = WatchUpdate::Changed { change, evidence: ChangeEvidence::Notified };
+        assert!(in_words(&changed).plain().ends_with("demo://\\u{1b}[2Jlogo"));
+        assert_eq!(as_json(&changed)["told"], true);
+    }
+}

@@ -1,0 +1,223 @@
+//! The stored form of servers' lists, pins, eras and approvals, and how a host reads and writes it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_lite::future::Boxed;
+use futures_util::future::join_all;
+use mcp_proto::UnixTime;
+use mcp_proto::adapter::Clock as _;
+use mcp_proto::host::config::{Scope, ServerEntry, ServerId};
+use mcp_proto::host::consent::{Approval, Approvals};
+use mcp_proto::host::tools::{CatalogueSnapshot, Pins};
+use mcp_proto::peer::client::KnownEra;
+use mcp_proto::schema::Revision;
+use serde::{Deserialize, Serialize};
+
+use super::shared::{Shared, Unsaved};
+use super::storage::Storage;
+use crate::runtime::{AnyRuntime, Runtime as _};
+
+/// The version of the stored form.
+const VERSION: u32 = 1;
+
+/// The lists, pins and era of a server, valid as long as its connection is configured in the same way.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Record {
+    version: u32,
+    /// The fingerprint of the connection, in hexadecimal digits.
+    connection: String,
+    /// When the lists were stored, in seconds.
+    stored: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    era: Option<StoredEra>,
+    pub(super) pins: Pins,
+    pub(super) lists: CatalogueSnapshot,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct StoredEra {
+    revision: String,
+    probe_breaks_server: bool,
+}
+
+impl Record {
+    pub(super) fn new(
+        entry: &ServerEntry,
+        now: UnixTime,
+        era: Option<KnownEra>,
+        pins: Pins,
+        lists: CatalogueSnapshot,
+    ) -> Self {
+        let era = era.map(|era| StoredEra {
+            revision: era.version.as_str().to_owned(),
+            probe_breaks_server: era.probe_breaks_server,
+        });
+        let connection = entry.connection().to_string();
+        Self { version: VERSION, connection, stored: now.since_epoch().as_secs(), era, pins, lists }
+    }
+
+    /// Reads the stored form; `None` if it is of another connection or version, or damaged. Lists older than `max_age`
+    /// are left out.
+    pub(super) fn read(text: &[u8], entry: &ServerEntry, now: UnixTime, max_age: Duration) -> Option<Self> {
+        let mut record: Self = serde_json::from_slice(text).ok()?;
+        if record.version != VERSION || record.connection != entry.connection().to_string() {
+            return None;
+        }
+        let stored = UnixTime::from_epoch(Duration::from_secs(record.stored));
+        if now.saturating_since(stored) > max_age {
+            record.lists = CatalogueSnapshot::default();
+        }
+        Some(record)
+    }
+
+    pub(super) fn to_json(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    pub(super) fn era(&self) -> Option<KnownEra> {
+        let era = self.era.as_ref()?;
+        let version = Revision::parse(&era.revision)?;
+        Some(KnownEra { era: version.era(), version, probe_breaks_server: era.probe_breaks_server })
+    }
+}
+
+/// Makes the stored form of a value.
+type Encode = Box<dyn FnOnce() -> Vec<u8> + Send>;
+
+/// Where the host remembers things, and how long lists stand in for a server.
+#[derive(Clone)]
+pub(super) struct Memory {
+    pub(super) storage: Arc<dyn Storage>,
+    pub(super) max_age: Duration,
+}
+
+/// Stored values, as read.
+#[derive(Default)]
+pub(super) struct Loaded {
+    pub(super) records: BTreeMap<ServerId, Record>,
+    pub(super) approvals: Vec<Approval>,
+    pub(super) errors: Vec<String>,
+}
+
+fn server_name(server: ServerId) -> String {
+    format!("server-{server}")
+}
+
+fn approval_name(server: ServerId) -> String {
+    format!("approval-{server}")
+}
+
+impl Memory {
+    /// Reads the stored values of these servers.
+    pub(super) async fn load(self, shared: Arc<Shared>, entries: Vec<Arc<ServerEntry>>) -> Loaded {
+        let now = shared.clock.unix_time();
+        let storage = &*self.storage;
+        let reads = join_all(entries.iter().map(|entry| async move {
+            let record = storage.get(&server_name(entry.id())).await;
+            let approval = match entry.source().scope {
+                Scope::User => Ok(None),
+                Scope::Project => storage.get(&approval_name(entry.id())).await,
+            };
+            (entry, record, approval)
+        }))
+        .await;
+        let mut loaded = Loaded::default();
+        for (entry, record, approval) in reads {
+            match record {
+                Ok(Some(text)) => {
+                    let record = Record::read(&text, entry, now, self.max_age);
+                    loaded.records.extend(record.map(|record| (entry.id(), record)));
+                }
+                Ok(None) => {}
+                Err(error) => loaded.errors.push(error.to_string()),
+            }
+            match approval {
+                Ok(Some(text)) => {
+                    // One that cannot be read is none.
+                    let approvals = Approvals::from_json(&text).unwrap_or_default();
+                    loaded.approvals.extend(approvals.iter().cloned());
+                }
+                Ok(None) => {}
+                Err(error) => loaded.errors.push(error.to_string()),
+            }
+        }
+        loaded
+    }
+
+    /// Writes; returns the errors.
+    pub(super) fn save(&self, shared: &Shared, runtime: &AnyRuntime, unsaved: Unsaved) -> Boxed<Vec<String>> {
+        let now = shared.clock.unix_time();
+        let mut values: Vec<(String, Encode)> = Vec::new();
+        for server in unsaved.servers {
+            let known = shared.with(|state, _| {
+                let entry = state.entries.get(&server)?.clone();
+                let era = state.eras.get(&entry.connection()).copied();
+                Some((entry, era))
+            });
+            let Some((entry, era)) = known else { continue };
+            let lists = shared.catalogue(|catalogue| {
+                Some((catalogue.pins(entry.name())?.clone(), catalogue.snapshot(entry.name())?))
+            });
+            let Some((pins, lists)) = lists else { continue };
+            let encode = move || Record::new(&entry, now, era, pins, lists).to_json();
+            values.push((server_name(server), Box::new(encode)));
+        }
+        for approval in unsaved.approvals {
+            let name = approval_name(ServerId::project(approval.path(), approval.server()));
+            let encode = move || {
+                let mut approvals = Approvals::new();
+                approvals.insert(approval);
+                approvals.to_json().into_bytes()
+            };
+            values.push((name, Box::new(encode)));
+        }
+        let (storage, runtime, revoked) = (self.storage.clone(), runtime.clone(), unsaved.revoked);
+        Box::pin(async move {
+            let mut errors = Vec::new();
+            for server in revoked {
+                let removed = storage.remove(&approval_name(server)).await;
+                errors.extend(removed.err().map(|error| error.to_string()));
+            }
+            for (name, encode) in values {
+                // Long lists take a while.
+                let written = match runtime.blocking(encode).await {
+                    Ok(value) => storage.put(&name, value).await,
+                    Err(error) => Err(error),
+                };
+                errors.extend(written.err().map(|error| error.to_string()));
+            }
+            errors
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mcp_proto::host::config::ServerSpec;
+    use mcp_proto::schema::Tool;
+
+    #[test]
+    fn record_is_read_only_for_the_connection_it_was_stored_for_and_lists_expire() {
+        let entry = |program: &str| ServerEntry::user("one", ServerSpec::stdio(program, [] as [&str; 0]));
+        let now = UnixTime::from_epoch(Duration::from_secs(1_000_000));
+        let day = Duration::from_secs(24 * 3600);
+        let era = KnownEra {
+            era: Revision::V2025_11_25.era(),
+            version: Revision::V2025_11_25,
+            probe_breaks_server: true,
+        };
+        let tools = vec![Tool::new("t", "", serde_json::json!({ "type": "object" }))];
+        let lists = CatalogueSnapshot { tools: Some(tools), ..CatalogueSnapshot::default() };
+        let text = Record::new(&entry("a"), now, Some(era), Pins::default(), lists.clone()).to_json();
+        let read = Record::read(&text, &entry("a"), now, day).unwrap();
+        assert_eq!((read.era(), &read.lists), (Some(era), &lists));
+        assert!(Record::read(&text, &entry("b"), now, day).is_none());
+        let later = UnixTime::from_epoch(now.since_epoch() + 2 * day);
+        let read = Record::read(&text, &entry("a"), later, day).unwrap();
+        assert_eq!((read.era(), read.lists), (Some(era), CatalogueSnapshot::default()));
+        assert!(Record::read(b"{}", &entry("a"), now, day).is_none());
+    }
+}

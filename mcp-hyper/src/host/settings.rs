@@ -1,0 +1,460 @@
+//! What a host's connections are made with: the values that an entry refers to, and the client of a resolved entry.
+
+use std::env;
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::future::Future;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_lite::future::Boxed;
+use mcp_proto::Secret;
+#[cfg(feature = "auth")]
+use mcp_proto::auth::{
+    Scopes,
+    client::{ClientCredentials, Preregistration},
+};
+use mcp_proto::front::{Client, ClientHandlers, Error, SendHandlers};
+#[cfg(feature = "auth")]
+use mcp_proto::host::config::OauthSpec;
+use mcp_proto::host::config::{
+    Answers, ENV_FILE_BYTES, Lookup, PredefinedVariable, ResolveError, ResolveErrorKind, ResolvedHttp,
+    ResolvedSpec, ResolvedStdio, Scope, ServerEntry, ServerId, TimeoutOverrides, TransportSpec,
+};
+use mcp_proto::host::consent::ApprovalRequest;
+use mcp_proto::host::control::Failure;
+use mcp_proto::host::tools::ResultLimits;
+use mcp_proto::peer::client::{ClientConfig, ConnectTimeouts, KnownEra};
+use mcp_proto::schema::Implementation;
+use mcp_smol::{ChildLink, Command, Environment};
+
+use super::failure::{self, StderrTail};
+use super::records::Memory;
+use super::shared::Shared;
+use super::storage::SpillFolder;
+#[cfg(feature = "auth")]
+use crate::auth::Authorization;
+use crate::runtime::{AnyRuntime, Runtime as _};
+use crate::{ClientDriver, ClientOptions, Proxy};
+
+type HandlersOf = Arc<dyn Fn(&ServerEntry) -> ClientHandlers + Send + Sync>;
+type Configure = Arc<dyn Fn(&ServerEntry, &mut ClientConfig) + Send + Sync>;
+type LookUp = Arc<dyn Fn(Arc<ServerEntry>, Lookup) -> Boxed<Option<Secret>> + Send + Sync>;
+type Ask = Arc<dyn Fn(ApprovalRequest) -> Boxed<bool> + Send + Sync>;
+
+#[cfg(feature = "auth")]
+type Authorize = Arc<
+    dyn Fn(&ServerEntry, &mcp_proto::host::config::ResolvedHttp) -> Option<crate::auth::Authorization>
+        + Send
+        + Sync,
+>;
+
+/// What connections are made with.
+pub(super) struct Settings {
+    pub(super) info: Implementation,
+    pub(super) runtime: AnyRuntime,
+    pub(super) overrides: TimeoutOverrides,
+    pub(super) handlers: HandlersOf,
+    pub(super) configure: Configure,
+    pub(super) proxy: Option<Proxy>,
+    #[cfg(feature = "tls")]
+    pub(super) tls: Option<crate::rustls::ClientConfig>,
+    #[cfg(feature = "auth")]
+    pub(super) authorize: Option<Authorize>,
+    /// The application's lookups, if it has any.
+    pub(super) look_up: Option<LookUp>,
+    pub(super) environment: EnvironmentLookups,
+    pub(super) ask: Option<Ask>,
+    pub(super) memory: Option<Memory>,
+    pub(super) spills: Option<SpillFolder>,
+    pub(super) result_limits: ResultLimits,
+}
+
+impl Settings {
+    /// Looks a value up: by the application, then in the environment.
+    pub(super) async fn look_up(&self, entry: Arc<ServerEntry>, lookup: Lookup) -> Option<Secret> {
+        let scope = entry.source().scope;
+        if let Some(look_up) = &self.look_up
+            && let Some(value) = look_up(entry, lookup.clone()).await
+        {
+            return Some(value);
+        }
+        self.environment.clone().find(scope, lookup).await
+    }
+
+    /// Asks the user, if anybody can be asked.
+    pub(super) fn ask_approval(&self, request: &ApprovalRequest) -> Option<Boxed<bool>> {
+        self.ask.as_ref().map(|ask| ask(request.clone()))
+    }
+
+    /// Whether the server is at a URL.
+    pub(super) fn is_http(&self, shared: &Shared, server: ServerId) -> bool {
+        shared.with(|state, _| {
+            let entry = state.entries.get(&server);
+            entry.is_some_and(|entry| matches!(entry.spec().transport, TransportSpec::Http(_)))
+        })
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings").field("info", &self.info).finish_non_exhaustive()
+    }
+}
+
+impl Settings {
+    /// Resolves an entry that may start, with fresh values of its variables and secrets.
+    pub(super) async fn resolve(
+        &self,
+        shared: &Shared,
+        entry: &Arc<ServerEntry>,
+    ) -> Result<ResolvedSpec, Failure> {
+        let approvals = shared.with(|state, _| state.approvals.clone());
+        let permit = entry
+            .permit(&approvals)
+            .map_err(|_| failure::permanent("the user has not approved this server of a project"))?;
+        let mut answers = Answers::new();
+        loop {
+            let lookups = permit.unanswered(&answers);
+            if lookups.is_empty() {
+                break;
+            }
+            for lookup in lookups {
+                let value = self.look_up(entry.clone(), lookup.clone()).await;
+                answers.insert(lookup, value);
+            }
+        }
+        let resolved = permit.resolve(&answers);
+        if let Err(ResolveError { kind: ResolveErrorKind::UnapprovedEnvFile, .. }) = &resolved {
+            let request = permit.env_file_request(&answers, random_key()?);
+            let request = request.map_err(|error| failure::of_resolution(&error))?;
+            shared.command(|state, now| state.ask_again(now, entry, request));
+        }
+        resolved.map_err(|error| failure::of_resolution(&error))
+    }
+
+    /// Adds the names in the project's file of variables, if it can be read.
+    pub(super) async fn show_env_file(
+        &self,
+        entry: &Arc<ServerEntry>,
+        request: ApprovalRequest,
+    ) -> ApprovalRequest {
+        let Some(file) = request.env_file().cloned() else { return request };
+        let Some(content) = self.look_up(entry.clone(), file).await else { return request };
+        let Ok(key) = random_key() else { return request };
+        // A mistake in it is an error of the start.
+        request.clone().with_env_file(&content, key).unwrap_or(request)
+    }
+}
+
+/// The key under which the values of a file of variables are hashed.
+fn random_key() -> Result<[u8; 16], Failure> {
+    let mut key = [0; 16];
+    getrandom::fill(&mut key).map_err(|error| failure::permanent(error.to_string()))?;
+    Ok(key)
+}
+
+/// Looks values up in the environment of this process and in files.
+#[derive(Clone, Debug, Default)]
+pub(super) struct EnvironmentLookups {
+    pub(super) runtime: AnyRuntime,
+    /// The project's folder.
+    pub(super) folder: Option<PathBuf>,
+}
+
+impl EnvironmentLookups {
+    /// The value; `None` if it does not exist, or only the user knows it.
+    pub(super) async fn find(self, scope: Scope, lookup: Lookup) -> Option<Secret> {
+        match lookup {
+            Lookup::Variable(name) => env::var(name).ok().map(Secret::new),
+            Lookup::Predefined(variable) => self.predefined(variable).map(Secret::new),
+            Lookup::EnvFile(path) => {
+                let path = self.folder.unwrap_or_default().join(path);
+                self.runtime.blocking(move || read_bounded(&path, scope)).await.ok()?.map(Secret::new)
+            }
+            _ => None,
+        }
+    }
+
+    fn predefined(&self, variable: PredefinedVariable) -> Option<String> {
+        let path = |path: PathBuf| path.into_os_string().into_string().ok();
+        match variable {
+            PredefinedVariable::WorkspaceFolder => self.folder.clone().and_then(path),
+            PredefinedVariable::WorkspaceFolderBasename => {
+                self.folder.as_deref().and_then(Path::file_name)?.to_str().map(str::to_owned)
+            }
+            PredefinedVariable::UserHome => env::home_dir().and_then(path),
+            PredefinedVariable::WorkingDirectory => env::current_dir().ok().and_then(path),
+            PredefinedVariable::PathSeparator => Some(std::path::MAIN_SEPARATOR.to_string()),
+            _ => None,
+        }
+    }
+}
+
+/// The content of a file that is not too long.
+fn read_bounded(path: &Path, scope: Scope) -> Option<String> {
+    let content = read_file(path, scope, ENV_FILE_BYTES).ok()?;
+    String::from_utf8(content).ok().filter(|text| text.len() <= ENV_FILE_BYTES)
+}
+
+/// Reads at most `limit` bytes of a configuration file or a file of variables, and one byte more if it is longer.
+///
+/// Only a regular file is read, so that no pipe and no device blocks the host. On Unix a project's file must belong to
+/// the user or to root: another user of the machine could change it after its approval.
+///
+/// ```no_run
+/// use mcp_hyper::host::read_file;
+/// use mcp_proto::host::config::{ConfigFile, PROJECT_FILE_BYTES, Scope, Source};
+///
+/// let path = "/work/app/.mcp.json";
+/// let text = read_file(path.as_ref(), Scope::Project, PROJECT_FILE_BYTES)?;
+/// let file = ConfigFile::parse(Source::project(path), &text);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Errors
+/// If the file cannot be read, is no regular file, or is a project's and belongs to another user.
+pub fn read_file(path: &Path, scope: Scope, limit: usize) -> io::Result<Vec<u8>> {
+    let file = open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        let what = "it is not a regular file, but a folder, a pipe or a device";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
+    if scope == Scope::Project {
+        check_owner(&metadata)?;
+    }
+    let mut content = Vec::new();
+    file.take(limit as u64 + 1).read_to_end(&mut content)?;
+    Ok(content)
+}
+
+/// Opens a file without waiting for the other end of a pipe.
+#[cfg(unix)]
+fn open(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+
+    use rustix::fs::OFlags;
+
+    let flags = i32::try_from((OFlags::NONBLOCK | OFlags::NOCTTY).bits()).unwrap_or_default();
+    OpenOptions::new().read(true).custom_flags(flags).open(path)
+}
+
+#[cfg(not(unix))]
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).open(path)
+}
+
+#[cfg(unix)]
+fn check_owner(metadata: &std::fs::Metadata) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt as _;
+
+    let (owner, user) = (metadata.uid(), rustix::process::geteuid().as_raw());
+    if owner == user || owner == 0 {
+        return Ok(());
+    }
+    let what = format!(
+        "it belongs to another user of this machine (id {owner}), who could change it after its approval: \
+         copy the project, or become its owner"
+    );
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, what))
+}
+
+#[cfg(not(unix))]
+fn check_owner(_: &std::fs::Metadata) -> io::Result<()> {
+    Ok(())
+}
+
+/// The driver of a client of either kind.
+pub(super) enum Driver {
+    Child(Box<mcp_smol::ClientDriver<ChildLink>>),
+    Http(Box<ClientDriver<SendHandlers, AnyRuntime>>),
+}
+
+impl Driver {
+    /// Why the program could not be started, if it could not.
+    pub(super) fn spawn_failure(&self) -> Option<Failure> {
+        match self {
+            Self::Child(driver) => driver.spawn_error().map(failure::of_spawn),
+            Self::Http(_) => None,
+        }
+    }
+}
+
+impl Future for Driver {
+    type Output = Result<(), Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut *self {
+            Self::Child(driver) => Pin::new(&mut **driver).poll(cx),
+            Self::Http(driver) => Pin::new(&mut **driver).poll(cx),
+        }
+    }
+}
+
+/// Above this, a time limit is none.
+const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
+
+impl Settings {
+    /// Makes a client of a server.
+    pub(super) fn connect(
+        &self,
+        entry: &ServerEntry,
+        resolved: ResolvedSpec,
+        era: Option<KnownEra>,
+        stderr: &StderrTail,
+    ) -> Result<(Client, Driver), Failure> {
+        let config = self.client_config(entry, era);
+        match resolved {
+            ResolvedSpec::Stdio(program) => Ok(self.start(entry, config, program, stderr.clone())),
+            ResolvedSpec::Http(server) => self.connect_url(entry, config, &server),
+        }
+    }
+
+    pub(super) fn client_config(&self, entry: &ServerEntry, era: Option<KnownEra>) -> ClientConfig {
+        let timeouts = entry.spec().timeouts(&self.overrides);
+        let mut config = ClientConfig::new(self.info.clone());
+        config.known_era = era;
+        // The control plane limits starts and calls; a client's own limits are never shorter.
+        config.request_timeout = timeouts.call.unwrap_or(LONGEST);
+        config.request_hard_timeout = config.request_hard_timeout.max(config.request_timeout);
+        config.connect = ConnectTimeouts::within(timeouts.start.unwrap_or(LONGEST));
+        (self.configure)(entry, &mut config);
+        config
+    }
+
+    fn start(
+        &self,
+        entry: &ServerEntry,
+        config: ClientConfig,
+        program: ResolvedStdio,
+        stderr: StderrTail,
+    ) -> (Client, Driver) {
+        let mut command = Command::new(&program.command)
+            .args(program.args.iter().map(|argument| argument.expose()))
+            .environment(Environment::Essential)
+            .envs(program.env.iter().map(|(name, value)| (name, value.expose())));
+        if let Some(folder) = &program.cwd {
+            command = command.current_dir(folder);
+        }
+        let options = mcp_smol::ClientOptions::from(config)
+            .handlers((self.handlers)(entry))
+            .on_stderr(move |line| stderr.push(&line));
+        let (client, driver) = options.connect(command);
+        (client, Driver::Child(Box::new(driver)))
+    }
+
+    fn connect_url(
+        &self,
+        entry: &ServerEntry,
+        config: ClientConfig,
+        server: &ResolvedHttp,
+    ) -> Result<(Client, Driver), Failure> {
+        let options = self.url_options(entry, config, server);
+        #[cfg(feature = "auth")]
+        let options = match self.authorization(entry, server) {
+            Some(authorization) => options.authorization(authorization),
+            None => options,
+        };
+        let (client, driver) =
+            options.connect(server.url.expose()).map_err(|error| failure::of_options(&error))?;
+        Ok((client, Driver::Http(Box::new(driver))))
+    }
+
+    /// The options of a client of a server at a URL, without its authorization.
+    pub(super) fn url_options(
+        &self,
+        entry: &ServerEntry,
+        config: ClientConfig,
+        server: &ResolvedHttp,
+    ) -> ClientOptions<SendHandlers, AnyRuntime> {
+        let mut options =
+            ClientOptions::from(config).runtime(self.runtime.clone()).handlers((self.handlers)(entry));
+        for (name, value) in &server.headers {
+            options = options.header(name, value.expose());
+        }
+        if let Some(proxy) = &self.proxy {
+            options = options.proxy(proxy.clone());
+        }
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &self.tls {
+            options = options.tls(tls.clone());
+        }
+        options
+    }
+}
+
+#[cfg(feature = "auth")]
+impl Settings {
+    /// The authorization of a server, with the settings of its entry.
+    pub(super) fn authorization(&self, entry: &ServerEntry, server: &ResolvedHttp) -> Option<Authorization> {
+        let mut authorization = self.authorize.as_ref()?(entry, server)?;
+        let Some(oauth) = &server.oauth else { return Some(authorization) };
+        let config = &mut authorization.config;
+        if config.scopes.is_none() && !oauth.scopes.is_empty() {
+            config.scopes = Some(Scopes::parse(&oauth.scopes.join(" ")));
+        }
+        if config.resource.is_none() {
+            config.resource.clone_from(&oauth.resource);
+        }
+        if config.preregistrations.is_empty() {
+            config.preregistrations.extend(registration(oauth, server.client_secret.clone()));
+        }
+        Some(authorization)
+    }
+}
+
+/// The client of an entry. One with a secret is used only if its issuer is known: the server could name another one.
+#[cfg(feature = "auth")]
+fn registration(oauth: &OauthSpec, secret: Option<Secret>) -> Option<Preregistration> {
+    let id = oauth.client_id.as_ref()?;
+    match (&oauth.issuer, secret) {
+        (Some(issuer), Some(secret)) => {
+            Some(Preregistration::for_issuer(issuer, ClientCredentials::with_secret(id, secret)))
+        }
+        (Some(issuer), None) => Some(Preregistration::for_issuer(issuer, ClientCredentials::new(id))),
+        (None, Some(_)) => None,
+        (None, None) => Some(Preregistration::public(id)),
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use std::fs;
+
+    #[test]
+    fn pipes_and_devices_are_refused_without_waiting() {
+        let pipe = std::env::temp_dir().join(format!("mcp-pipe-{}", std::process::id()));
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let refused = read_file(&pipe, Scope::Project, 10).unwrap_err();
+        fs::remove_file(&pipe).unwrap();
+        assert!(refused.to_string().contains("not a regular file"), "{refused}");
+        for path in ["/dev/zero", "/"] {
+            let refused = read_file(Path::new(path), Scope::User, 10).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::InvalidInput, "{path}");
+        }
+    }
+
+    #[test]
+    fn projects_file_of_another_user_is_refused() {
+        let path = std::env::temp_dir().join(format!("mcp-owner-{}", std::process::id()));
+        fs::write(&path, "0123456789ab").unwrap();
+        let read = read_file(&path, Scope::Project, 10).unwrap();
+        // Only root can give a file away.
+        let refused = std::os::unix::fs::chown(&path, Some(12_345), None)
+            .map(|()| (read_file(&path, Scope::Project, 10), read_file(&path, Scope::User, 10)));
+        fs::remove_file(&path).unwrap();
+        assert_eq!(read, b"0123456789a", "one byte more than the limit shows that the file is longer");
+        if let Ok((of_project, of_user)) = refused {
+            let error = of_project.unwrap_err();
+            assert!(error.to_string().contains("another user"), "{error}");
+            assert!(of_user.is_ok());
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Errors of a server and of its connections.
+
+use std::fmt;
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Why a connection ended with an error.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ConnectionError {
+    /// The TLS handshake failed.
+    Handshake(io::Error),
+    /// The socket failed before the HTTP version was known.
+    Io(io::Error),
+    /// The client sent invalid HTTP, or disconnected in the middle of a message.
+    Http(hyper::Error),
+    /// The client violated the WebSocket protocol or a limit; the text describes the violation.
+    #[cfg(feature = "websocket")]
+    WebSocket(String),
+    /// The client reached a limit of the connection.
+    LimitReached(ConnectionLimit),
+}
+
+impl fmt::Display for ConnectionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Handshake(error) => write!(f, "the TLS handshake failed: {error}"),
+            Self::Io(error) => write!(f, "the socket failed: {error}"),
+            Self::Http(error) => write!(f, "{error}"),
+            #[cfg(feature = "websocket")]
+            Self::WebSocket(detail) => write!(f, "a client's WebSocket was closed: {detail}"),
+            Self::LimitReached(limit) => write!(f, "{limit}"),
+        }
+    }
+}
+
+impl std::error::Error for ConnectionError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Handshake(error) | Self::Io(error) => Some(error),
+            Self::Http(error) => Some(error),
+            #[cfg(feature = "websocket")]
+            Self::WebSocket(_) => None,
+            Self::LimitReached(_) => None,
+        }
+    }
+}
+
+pub(super) type OnError = Arc<dyn Fn(&ServerError) + Send + Sync>;
+
+/// An error that a server survives, for logs.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// Accepting a connection failed. The server tries again, after up to a second if the error concerns system
+    /// resources, such as open files.
+    Accept(io::Error),
+    /// The server refused a connection from this address: the server is full, and this client has its share of
+    /// connections.
+    Refused(Option<IpAddr>),
+    /// A connection ended with an error.
+    Connection(ConnectionError),
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Accept(error) => write!(f, "no connection could be accepted: {error}"),
+            Self::Refused(None) => f.write_str("a connection was refused: too many are open"),
+            Self::Refused(Some(address)) => {
+                write!(f, "a connection from {address} was refused: too many are open")
+            }
+            Self::Connection(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for ServerError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Accept(error) => Some(error),
+            Self::Refused(_) => None,
+            Self::Connection(error) => error.source(),
+        }
+    }
+}
+
+/// The limit that a connection reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConnectionLimit {
+    /// [`ServerLimits::header_timeout`].
+    Headers,
+    /// [`ServerLimits::write_timeout`].
+    Write,
+    /// [`ServerLimits::idle_timeout`] or [`ServerLimits::lifetime`], and the client did not close its side.
+    Idle,
+    /// [`ServerLimits::connections`]: the server was full, and this client had more connections than its share.
+    Displaced,
+    /// The server's [`close_timeout`](mcp_proto::peer::server::ServerConfig::close_timeout) has passed since it was
+    /// closed.
+    Closed,
+}
+
+impl fmt::Display for ConnectionLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Headers => "the client took too long to send the headers of a request",
+            Self::Write => "the client does not read the responses",
+            Self::Idle => "the client did not close the connection in time",
+            Self::Displaced => "the server is full, and the client has more connections than its share",
+            Self::Closed => "the server has closed",
+        })
+    }
+}
