@@ -20,6 +20,7 @@
 mod executor;
 /// The same for all rows.
 #[path = "../src/io.rs"]
+#[allow(dead_code, reason = "these rows need its stream alone")]
 mod io;
 #[path = "../../mcp-proto/benches/measure/mod.rs"]
 mod measure;
