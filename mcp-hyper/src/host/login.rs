@@ -97,8 +97,8 @@ impl Host {
     /// URI](crate::auth::AuthConfig::redirect_uri), else the `callbackPort` of the entry, else any free one; there is none
     /// if the redirect URI is `https`, or the [authorization](super::HostOptions::authorization) has its own.
     ///
-    /// `show` must return quickly. Dropping the future ends the login; a page ends after
-    /// [`page_timeout`](crate::auth::AuthConfig::page_timeout), by default 10 minutes.
+    /// `show` must return quickly. Dropping the future ends the login; a page ends after 10
+    /// minutes.
     ///
     /// ```no_run
     /// # async fn example(host: mcp_hyper::host::Host) -> Result<(), mcp_hyper::host::HostLoginError> {

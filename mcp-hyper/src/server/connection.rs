@@ -307,8 +307,8 @@ impl<H: ServerMode> HttpService<H> {
     /// Serves one connection in the returned future: TLS if the options say so, then HTTP/1.1 or HTTP/2, as the client
     /// chooses.
     ///
-    /// The connection counts towards [`ServerLimits::connections`] but is never refused, and ends when the server
-    /// closes.
+    /// The connection counts towards [`ServerLimits::connections`](super::ServerLimits::connections) but is never refused,
+    /// and ends when the server closes.
     ///
     /// Connections served this way have no known address, and share one quota. To keep one client from taking the quota
     /// of the others, use [`connection_from`](Self::connection_from).

@@ -90,13 +90,15 @@ impl std::error::Error for ServerError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConnectionLimit {
-    /// [`ServerLimits::header_timeout`].
+    /// [`ServerLimits::header_timeout`](super::ServerLimits::header_timeout).
     Headers,
-    /// [`ServerLimits::write_timeout`].
+    /// [`ServerLimits::write_timeout`](super::ServerLimits::write_timeout).
     Write,
-    /// [`ServerLimits::idle_timeout`] or [`ServerLimits::lifetime`], and the client did not close its side.
+    /// [`ServerLimits::idle_timeout`](super::ServerLimits::idle_timeout) or
+    /// [`ServerLimits::lifetime`](super::ServerLimits::lifetime), and the client did not close its side.
     Idle,
-    /// [`ServerLimits::connections`]: the server was full, and this client had more connections than its share.
+    /// [`ServerLimits::connections`](super::ServerLimits::connections): the server was full, and this client had more
+    /// connections than its share.
     Displaced,
     /// The server's [`close_timeout`](mcp_proto::peer::server::ServerConfig::close_timeout) has passed since it was
     /// closed.
