@@ -4,6 +4,7 @@ use std::cell::Cell;
 
 use mcp_proto::codec::header;
 use mcp_proto::peer::server::Eras;
+use mcp_proto::schema::{Extension, ExtensionMethod};
 use mcp_proto::transport::http::param_headers::ParamHeaders;
 use mcp_proto::transport::http::server::{RequestHead, RequestIntake, Setup};
 use serde_json::{Value, json};
@@ -169,6 +170,28 @@ fn server_refuses_unreadable_parameters() {
     assert_eq!(asked(r#"{"_meta":5}"#).expect_refusal(&setup), (400, -32602));
     let twice = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/protocolVersion":"x"}}"#;
     assert_eq!(asked(twice).expect_refusal(&setup), (400, -32602));
+}
+
+/// S3.8: two readers of the body must not differ in the value that the header repeats.
+#[test]
+fn server_refuses_a_repeated_parameter_that_the_name_of_an_extension_mirrors() {
+    let method = ExtensionMethod::new("com.example/print").with_name_param("printer");
+    let printing = Extension::new("com.example/printing").unwrap().with_method(method);
+    let setup = Setup::new(config_with(|config| config.extensions.push(printing)));
+    let asked = |printers: &str| {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "com.example/print", "params": {
+            "printers": 0, "_meta": crate::common::messages::request_meta(),
+        }});
+        post(&body)
+            .body(body.to_string().replace(r#""printers":0"#, printers))
+            .header("MCP-Protocol-Version", MODERN)
+            .header("Mcp-Method", "com.example/print")
+            .header("Mcp-Name", "hall")
+    };
+    asked(r#""printer":"hall""#).modern(&setup);
+    for twice in [r#""printer":"hall","printer":"vault""#, r#""printer":"hall","\u0070rinter":"vault""#] {
+        assert_eq!(asked(twice).expect_refusal(&setup), MISMATCH);
+    }
 }
 
 fn region() -> ParamHeaders {

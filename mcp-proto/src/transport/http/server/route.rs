@@ -13,7 +13,7 @@ use crate::quota::BytePermit;
 use crate::rpc::reader::{NotJson, Reader};
 use crate::rpc::{
     self, EnvelopeKind, ErrorId, ErrorObject, Frame, Id, Malformed, Message, Notification, Raw, Request,
-    code, first_member, unescape,
+    code, first_member, read_members, unescape,
 };
 use crate::schema::tasks::{CancelTask, GetTask, UpdateTask};
 use crate::schema::{
@@ -495,8 +495,15 @@ fn check_headers(
         check_equal(&kept.version, header::PROTOCOL_VERSION, &version, Encoding::Plain)?;
     }
     check_equal(&kept.method, header::METHOD, method, Encoding::Plain)?;
-    let of_extension = || member_text(request.params.as_ref()?, name_param?);
-    match envelope.mirrored_name(method).or_else(of_extension) {
+    let of_extension = match (&request.params, name_param) {
+        (Some(params), Some(name)) => {
+            let members = read_members(params.as_str(), [name]);
+            let [member] = members.map_err(|error| format!("the parameters cannot be read: {error}"))?;
+            member
+        }
+        _ => None,
+    };
+    match envelope.mirrored_name(method).or_else(|| unescape(of_extension?)) {
         Some(name) => check_equal(&kept.name, header::NAME, &name, Encoding::MaybeBase64),
         // The body lacks a required member, which is reported as such.
         None => Ok(()),
