@@ -13,7 +13,7 @@ use super::read::{Fields, Fit, Read, ReadResult, UnexpectedJson};
 use super::roots::ListRootsResult;
 use super::sampling::{CreateMessageParams, CreateMessageResult};
 use super::write::{Projection, Viewed, WriteAt, serde_impls};
-use crate::rpc::reader::NotJson;
+use crate::rpc::reader::{NotJson, Reader};
 use crate::schema::{ListRootsParams, ResultType};
 
 /// Requests for input from the server, each under a key that the server chooses.
@@ -87,22 +87,31 @@ impl Read for InputRequest {
         Ok(Self::Unknown(unexpected.json))
     }
 
-    fn from_object(fields: Fields<'_, '_>) -> Result<Fit<Self>, NotJson> {
+    fn from_object(mut fields: Fields<'_, '_>) -> Result<Fit<Self>, NotJson> {
         // `params` may come before `method`, which determines their type.
-        let method = fields.look_at::<String>("method")?.and_then(Result::ok);
+        let (mut method, mut params) = (None, None);
+        while let Some(name) = fields.name()? {
+            match &*name {
+                "method" => method = fields.value::<String>()?.ok(),
+                "params" => params = Some(fields.skip()?),
+                _ => _ = fields.skip()?,
+            }
+        }
+        let mut params = params.map(Reader::new);
+        let params = params.as_mut();
         let read = match method.as_deref() {
-            Some(Elicit::NAME) => fields.look_at("params")?.map(|params| params.map(Self::Elicit)),
+            Some(Elicit::NAME) => params.map(Read::read).transpose()?.map(|read| read.map(Self::Elicit)),
             Some(CreateMessage::NAME) => {
-                fields.look_at("params")?.map(|params| params.map(Self::CreateMessage))
+                params.map(Read::read).transpose()?.map(|read| read.map(Self::CreateMessage))
             }
             Some(ListRoots::NAME) => {
-                let params = fields.look_at("params")?;
-                Some(params.unwrap_or_else(|| Ok(ListRootsParams::new())).map(Self::ListRoots))
+                let read = params.map(Read::read).transpose()?;
+                Some(read.unwrap_or_else(|| Ok(ListRootsParams::new())).map(Self::ListRoots))
             }
             _ => None,
         };
         match read {
-            Some(Ok(request)) => fields.skip().map(|()| Ok(request)),
+            Some(Ok(request)) => Ok(Ok(request)),
             Some(Err(UnexpectedJson { reason, .. })) => Ok(Err(reason)),
             None => Ok(Err("unknown `method` or missing `params`".into())),
         }

@@ -224,12 +224,9 @@ impl<'r, 'a> Fields<'r, 'a> {
         Json::read_text(self.reader)
     }
 
-    /// Skips all fields that follow.
-    pub(crate) fn skip(mut self) -> Result<(), NotJson> {
-        while self.name()?.is_some() {
-            self.reader.skip()?;
-        }
-        Ok(())
+    /// Skips the value of the current field and returns its text.
+    pub(crate) fn skip(&mut self) -> Result<&'a str, NotJson> {
+        self.reader.skip()
     }
 
     /// Looks at the fields that follow, without reading them, until `by_name` returns something for a name.

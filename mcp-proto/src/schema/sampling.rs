@@ -348,7 +348,11 @@ impl Read for SamplingContent {
     fn read(reader: &mut Reader<'_>) -> Result<ReadResult<Self>, NotJson> {
         match reader.first_byte()? {
             b'{' => SamplingBlock::read(reader).map(|read| read.map(Self::One)),
-            _ => Vec::read(reader).map(|read| read.map(Self::Many)),
+            b'[' => Vec::read(reader).map(|read| read.map(Self::Many)),
+            _ => {
+                let reason = format!("expected {}", Self::EXPECTED).into();
+                Ok(Err(UnexpectedJson { json: Json::read_text(reader)?, reason }))
+            }
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Reading: an invalid field, item or kind does not affect the rest, and nothing is lost silently.
 
 use mcp_proto::schema::{
-    CallToolParams, CallToolResult, CancelledParams, ContentBlock, CreateMessageParams, DiscoverResult,
-    ElicitMode, ElicitParams, ElicitResult, ElicitValue, GetPromptParams, GetPromptResult, InitializeResult,
-    InputRequest, InputRequests, InputResponse, Json, ListResourcesResult, ListToolsResult, PaginatedParams,
-    PrimitiveSchema, ProgressParams, ReadResourceResult, Reference, Resource, ResourceContents, ResultType,
-    Role, SamplingBlock, SamplingContent, SamplingMessage, Tool, result_type,
+    CallToolParams, CallToolResult, CancelledParams, ContentBlock, CreateMessageParams, CreateMessageResult,
+    DiscoverResult, ElicitMode, ElicitParams, ElicitResult, ElicitValue, GetPromptParams, GetPromptResult,
+    InitializeResult, InputRequest, InputRequests, InputResponse, Json, ListResourcesResult, ListToolsResult,
+    PaginatedParams, PrimitiveSchema, ProgressParams, ReadResourceResult, Reference, Resource,
+    ResourceContents, ResultType, Role, SamplingBlock, SamplingContent, SamplingMessage, Tool, result_type,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -160,6 +160,21 @@ fn null_is_read_as_an_empty_list_of_content_or_tools() {
     assert_eq!(read::<CallToolResult>(r#"{"content":null}"#).content, []);
     assert!(read::<ListToolsResult>(r#"{"tools":null}"#).tools.is_empty());
     error::<DiscoverResult>(r#"{"supportedVersions":null,"capabilities":{}}"#);
+}
+
+#[test]
+fn null_is_no_content_of_a_sampled_message() {
+    let message = r#"{"role":"assistant","model":"m","content":null}"#;
+    assert!(error::<CreateMessageResult>(message).contains("expected an object or a list"));
+    let InputResponse::Unknown(kept) = read(message) else { panic!() };
+    assert_eq!(kept.as_str(), message);
+}
+
+#[test]
+fn last_of_repeated_fields_decides_the_kind_of_an_input_request() {
+    let text = r#"{"method":"roots/list","params":null,"method":"elicitation/create",
+        "params":{"message":"m","requestedSchema":{"type":"object","properties":{}}}}"#;
+    assert!(matches!(read(text), InputRequest::Elicit(ElicitParams::Form(_))));
 }
 
 #[test]
