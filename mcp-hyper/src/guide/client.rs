@@ -57,7 +57,28 @@
 //! # On Tokio
 //!
 //! Spawn the driver with `tokio::spawn(driver)`. The default feature `smol` works under it, with a thread for
-//! sockets and timers; the feature `tokio` in its place uses Tokio's own.
+//! sockets and timers; the feature `tokio` in its place uses Tokio's own:
+//!
+//! ```toml
+//! [dependencies]
+//! mcp-hyper = { version = "0.1", default-features = false, features = ["client", "tokio", "platform-roots"] }
+//! mcp-smol = { version = "0.1", default-features = false, features = ["client", "tokio"] }
+//! tokio = { version = "1", features = ["macros", "rt-multi-thread"] }
+//! ```
+//!
+//! ```rust,ignore
+//! let options = mcp_hyper::ClientOptions::new("my-program", "1.0.0").runtime(mcp_hyper::Tokio);
+//! let (client, driver) = options.connect("https://mcp.example/mcp")?;
+//! let driver = tokio::spawn(driver);
+//! // A server that is a program: with mcp_smol::RuntimeKind::Tokio, and `connect(Command::new("server"))`, which cannot fail.
+//! let result = client.call_tool("add", arguments).await;
+//! client.close().await;
+//! driver.await??;
+//! ```
+//!
+//! Without `runtime` the default counts, which is smol as soon as any crate of the program enables that feature. If nothing polls
+//! the driver, calls wait until their timeout, and their error then names the driver; an event of the client says it after a
+//! second.
 //!
 //! # Calls
 //!

@@ -80,7 +80,7 @@
 //! | a `Vec` of texts, or of [`ContentBlock`](crate::ContentBlock)s | all of them: text, images, sound, links |
 //! | [`Structured`](crate::Structured)`(value)` | JSON, whose schema the tool declares |
 //! | a [`CallToolResult`](crate::CallToolResult) | what you put into it |
-//! | `Err(`[`HandlerError`](crate::HandlerError)`)` | the message, as a failed call; other errors convert by `?` |
+//! | `Err(`[`HandlerError`](crate::HandlerError)`)` | the message, as a failed call; others that implement `Error` convert by `?` |
 //!
 //! A tool without arguments takes [`NoArguments`](crate::NoArguments). This one returns structured content, which
 //! clients [read as a type](super::client#calls):
@@ -191,7 +191,7 @@
 //! ```
 //!
 //! Clients receive log messages only from a server that declares logging; a diagnostic reports a handler that logs
-//! without it.
+//! without it, on a byte stream.
 //!
 //! When the client cancels the call, the handler's future is dropped.
 //! [`Context::cancelled`](crate::Context::cancelled) tells work that runs elsewhere.

@@ -7,14 +7,14 @@
 //! ```toml
 //! [dependencies]
 //! axum = "0.8"
-//! mcp-hyper = { version = "0.1", default-features = false, features = ["server", "tokio", "schemars", "websocket"] }
+//! mcp-hyper = { version = "0.1", default-features = false, features = ["server", "tokio", "schemars", "seal", "websocket"] }
 //! mcp-smol = { version = "0.1", default-features = false, features = ["server", "tokio"] }
 //! schemars = "1"
 //! serde = { version = "1", features = ["derive"] }
-//! tokio = { version = "1", features = ["net", "rt-multi-thread", "time"] }
+//! tokio = { version = "1", features = ["net", "rt-multi-thread", "signal", "time"] }
 //! ```
 //!
-//! It needs neither `hyper` nor `tower`.
+//! It needs neither `hyper` nor `tower`; nor `seal` if no handler asks the user, nor `websocket` if no client needs it.
 //!
 //! # Tools
 //!
@@ -79,9 +79,11 @@
 //! ```
 //!
 //! - **`wait`, `lookup`**: a handler runs inside of the runtime, so that Tokio's timers and sockets work, and all libraries
-//!   on them: `reqwest`, `sqlx`, `tonic`. Errors convert by `?`.
-//! - **`count`**: work that computes for long or blocks leaves the handler, by `spawn_blocking`. A handler is polled by the
-//!   task that serves its connection, or by the driver: while it blocks, other requests wait.
+//!   on them: `reqwest`, `sqlx`, `tonic`. Errors that implement `std::error::Error` convert by `?`; `anyhow::Error` and boxed
+//!   errors by `.map_err(HandlerError::new)?`. The model reads an error with its sources: map those that say too much.
+//! - **`count`**: work that computes for long or blocks leaves the handler, by `spawn_blocking`. A request of 2026-07-28 runs in
+//!   the task of its connection; all legacy sessions and WebSockets run in the driver, on one thread at a time, where a handler
+//!   that blocks stops the others. [`Router::spawn_handlers`](crate::Router::spawn_handlers) lets those use every core.
 //! - **`whoami`**: what the server knows of a request is in [`Context::attachments`](crate::Context::attachments): the
 //!   client's address, the head of the request, and what axum's layers have added to its extensions.
 //! - A handler that panics ends its own call: the model reads that the tool has failed, and the text of the panic goes to
@@ -92,7 +94,9 @@
 //!
 //! ```rust,ignore
 //! async fn serve() -> Result<(), Box<dyn Error>> {
-//!     let (service, driver) = ServerOptions::new(router()).any_path().websocket().runtime(Tokio).service();
+//!     let router = router();
+//!     router.check()?;
+//!     let (service, driver) = ServerOptions::new(router).any_path().websocket().runtime(Tokio).service();
 //!     let driver = tokio::spawn(driver);
 //!     let server = service.server().clone();
 //!
@@ -116,6 +120,11 @@
 //!
 //! The duties of the application are:
 //!
+//! - **The router is checked** before it serves: the driver ends at once if it is invalid, and the application would not see
+//!   that until its end.
+//! - **The user**: if a layer of the application authenticates, pass its result by
+//!   [`principal`](crate::ServerOptions::principal). Without that all clients are one user, who may use each other's sessions and
+//!   tasks. Handlers read [`Context::principal`](crate::Context::principal).
 //! - **The driver is polled** as long as the application serves, by a task of its own: legacy sessions and WebSockets live
 //!   there and not in connections. Without that, requests of sessions are answered with 503, and the text names the driver.
 //! - **The client's address** goes with the request, as [`PeerAddress`](crate::PeerAddress): the server divides its limits
@@ -126,8 +135,11 @@
 //! - **Connections** are limited by the application, as its listener accepts them.
 //! - **The end**: [`close`](mcp_proto::front::http::HttpServer::close) first, or axum waits for event streams that end only
 //!   with their clients. It lets running calls finish within
-//!   [`close_timeout`](mcp_proto::peer::server::ServerConfig::close_timeout). Then the driver ends too, and its result says
-//!   why. `end_of_input` stands for a signal, such as `tokio::signal::ctrl_c()`.
+//!   [`close_timeout`](mcp_proto::peer::server::ServerConfig::close_timeout), 2 seconds by default; another one is set by
+//!   `.configure(|config| Arc::make_mut(&mut config.server).close_timeout = …)`. Then the driver ends too, and its result says
+//!   why. `end_of_input` stands for a signal: write `let _ = tokio::signal::ctrl_c().await;`.
+//! - **Logs**: nothing is printed. [`events`](mcp_proto::front::http::HttpServer::events) of `service.server()` name handlers that
+//!   block and a driver that nothing polls; the feature `tracing` gives a span for each request.
 //!
 //! Without axum, [`ServerOptions::listen`](crate::ServerOptions::listen) accepts the connections of a Tokio listener itself,
 //! and [`listen_with`](crate::ServerOptions::listen_with) spawns a task for each.
@@ -150,5 +162,4 @@
 //! thread, await the driver instead: `ServerOptions::new(router).runtime(RuntimeKind::Tokio).stdio()?.1.await`, with the types of
 //! `mcp_smol`.
 //!
-//! Clients are the same on Tokio: `ClientOptions::runtime`, by `mcp_hyper::Tokio` or `mcp_smol::RuntimeKind::Tokio`,
-//! and `tokio::spawn(driver)`. A driver that nothing polls is reported by name, when a call has waited for a second.
+//! [Clients on Tokio](super::client#on-tokio) are on a page of their own.

@@ -59,7 +59,9 @@ fn router() -> Router {
 }
 
 async fn serve() -> Result<(), Box<dyn Error>> {
-    let (service, driver) = ServerOptions::new(router()).any_path().websocket().runtime(Tokio).service();
+    let router = router();
+    router.check()?;
+    let (service, driver) = ServerOptions::new(router).any_path().websocket().runtime(Tokio).service();
     let driver = tokio::spawn(driver);
     let server = service.server().clone();
 
