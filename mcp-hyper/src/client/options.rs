@@ -416,7 +416,7 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     /// Logs in where the server requires it.
     ///
     /// A server ends subscriptions with their token, so that watches subscribe again when a server ends them
-    /// ([`OnServerEnd::Listen`]), unless a later [`configure`](Self::configure) says otherwise.
+    /// ([`OnServerEnd::Listen`](client::OnServerEnd::Listen)), unless a later [`configure`](Self::configure) says otherwise.
     pub fn authorization(mut self, authorization: Authorization) -> Self {
         self.authorization = Some(authorization);
         self.configure(|config| config.client.watch.on_server_end = client::OnServerEnd::Listen)
