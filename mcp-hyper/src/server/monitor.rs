@@ -160,6 +160,7 @@ impl ConnectionMonitor {
     }
 
     /// Records the end of the TLS handshake, and discards the reads that belonged to it.
+    #[cfg(any(test, feature = "tls"))]
     pub(super) fn note_handshake(&self) {
         let mut state = self.state();
         state.first_byte = None;
