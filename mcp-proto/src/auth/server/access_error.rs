@@ -19,7 +19,7 @@ pub(super) enum AccessError {
     /// The token is invalid.
     Token { scheme: Scheme, why: String },
     /// The proof of possession is invalid.
-    Proof(&'static str),
+    Proof(String),
     /// The proof needs this nonce.
     #[cfg_attr(not(feature = "auth-jwt"), allow(dead_code, reason = "there are no proofs"))]
     Nonce(String),
@@ -58,8 +58,8 @@ impl AccessError {
     pub(super) fn description(&self) -> &str {
         match self {
             Self::NoToken => "a token is needed",
-            Self::Malformed(what) | Self::Proof(what) => what,
-            Self::Token { why, .. } => why,
+            Self::Malformed(what) => what,
+            Self::Token { why, .. } | Self::Proof(why) => why,
             Self::Nonce(_) => "the proof needs the nonce that comes with this answer",
             Self::Scope { .. } => "the token is not good for this",
             Self::Unavailable => "tokens cannot be checked at the moment",

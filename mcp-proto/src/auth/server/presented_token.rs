@@ -70,7 +70,7 @@ impl PresentedToken {
         let proof = match single_header(&dpop) {
             Ok(proof) => proof.and_then(|proof| core::str::from_utf8(proof).ok()).map(Secret::new),
             Err(DuplicateHeaderError) if kind == TokenKind::Dpop => {
-                return Err(AccessError::Proof("there is more than one proof"));
+                return Err(AccessError::Proof("there is more than one proof".into()));
             }
             Err(DuplicateHeaderError) => None,
         };

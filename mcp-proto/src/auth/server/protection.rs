@@ -352,7 +352,8 @@ impl Rules {
         key: &str,
         proofs: &ReplayCache,
     ) -> Result<(), AccessError> {
-        let proof = presented.proof.as_ref().ok_or(AccessError::Proof("the proof is missing"))?;
+        let proof = presented.proof.as_ref();
+        let proof = proof.ok_or_else(|| AccessError::Proof("the proof is missing".into()))?;
         let owner = QuotaOwner::from(access.principal.clone());
         self.dpop.check((&self.origin, &self.resource), (presented, proof), (&owner, key), proofs)
     }

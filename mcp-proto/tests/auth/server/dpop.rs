@@ -143,6 +143,24 @@ fn server_refuses_an_unbound_token_in_the_dpop_scheme() {
 }
 
 #[test]
+fn refusal_of_a_proof_speaks_of_the_proof() {
+    let server = Server::new(DpopConfig::accepted());
+    for (proof, why) in [
+        ("x".into(), "the proof is no signed token"),
+        ("x".repeat(20_000), "the proof is too long"),
+        (
+            changed_proof(|header, _| header["crit"] = json!(["b64"])),
+            "the proof has extensions that are not understood",
+        ),
+        (changed_proof(|header, _| header["alg"] = "HS256".into()), "the proof's algorithm is not accepted"),
+        (changed_proof(|_, claims| claims["iat"] = "now".into()), "the proof's claims cannot be read"),
+    ] {
+        let answer = server.prove(at(0), &proof).unwrap_err();
+        assert_eq!(demand(&answer).error_description.as_deref(), Some(why));
+    }
+}
+
+#[test]
 fn server_refuses_two_proofs() {
     let server = Server::new(DpopConfig::accepted());
     let (one, two) = (client_proof(at(0), None, "a"), client_proof(at(0), None, "b"));

@@ -1,7 +1,7 @@
 //! The checker of signed tokens.
 
 use alloc::boxed::Box;
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -48,10 +48,10 @@ impl JwtChecker {
         now: Now,
         token: &Secret,
         tried: Option<&Arc<[PublicKey]>>,
-    ) -> Result<TokenValidation, &'static str> {
-        let jws = Jws::parse(token.expose(), &self.config.algorithms)?;
+    ) -> Result<TokenValidation, String> {
+        let jws = Jws::parse("the token", token.expose(), &self.config.algorithms)?;
         if !self.config.types.allows(jws.header.typ.as_deref()) {
-            return Err("the token is no access token");
+            return Err("the token is no access token".into());
         }
         // The claims are untrusted, but a token whose claims are unacceptable needs no signature verification.
         let claims: Claims = jws.claims()?;
@@ -60,12 +60,12 @@ impl JwtChecker {
         let leeway = self.config.leeway;
         let expires = claims.exp.and_then(unix_time).ok_or("the token does not say when it expires")?;
         if expires + leeway <= now.unix {
-            return Err("the token has expired");
+            return Err("the token has expired".into());
         }
         if let Some(from) = claims.nbf {
             let from = unix_time(from).ok_or("the token's claims cannot be read")?;
             if from > now.unix + leeway {
-                return Err("the token is not good yet");
+                return Err("the token is not good yet".into());
             }
         }
         let mut numbers = FetchIds(&mut self.last_fetch);
@@ -75,12 +75,12 @@ impl JwtChecker {
         };
         let (keys, named) = match judged {
             KeyMatch::Found(keys, named) => (keys, named),
-            KeyMatch::Rejected(why) => return Err(why),
+            KeyMatch::Rejected(why) => return Err(why.into()),
             KeyMatch::Pending(id) => return Ok(TokenValidation::Pending(id)),
             KeyMatch::NoKeys(why) => return Ok(TokenValidation::Rejected(VerifyError::unavailable(why))),
         };
         if claims.cnf.as_ref().is_some_and(Confirmation::is_unsupported) {
-            return Err("the token is bound to something that this server cannot check");
+            return Err("the token is bound to something that this server cannot check".into());
         }
         let client_id = claims.client_id.as_ref().or(claims.azp.as_ref());
         let principal = principal(&issuer.name, claims.sub.as_deref(), client_id.map(|id| id.as_str()))
@@ -107,7 +107,7 @@ impl Checker for JwtChecker {
 
     fn recheck(&mut self, now: Now, token: &Secret, failed: &UnverifiedToken) -> TokenValidation {
         let checked = match failed.has_key_id() {
-            true => Err(WRONG_SIGNATURE),
+            true => Err(WRONG_SIGNATURE.into()),
             false => self.try_check(now, token, Some(&failed.keys)),
         };
         checked.unwrap_or_else(|why| TokenValidation::Rejected(VerifyError::invalid(why)))

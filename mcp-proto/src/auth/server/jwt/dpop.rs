@@ -117,15 +117,16 @@ impl DpopConfig {
         (owner, key): (&QuotaOwner, &str),
         proofs: &ReplayCache,
     ) -> Result<(), AccessError> {
-        let jws = Jws::parse(proof.expose(), &self.algorithms).map_err(AccessError::Proof)?;
+        let jws = Jws::parse("the proof", proof.expose(), &self.algorithms).map_err(AccessError::Proof)?;
         if !jws.header.typ.as_deref().is_some_and(|typ| typ.eq_ignore_ascii_case("dpop+jwt")) {
-            return Err(AccessError::Proof("the proof is of another type"));
+            return Err(AccessError::Proof("the proof is of another type".into()));
         }
         let jwk = jws.header.jwk.as_ref().map(|jwk| jwk.get());
-        let public =
-            jwk.and_then(PublicKey::from_jwk).ok_or(AccessError::Proof("the proof has no public key"))?;
+        let public = jwk
+            .and_then(PublicKey::from_jwk)
+            .ok_or_else(|| AccessError::Proof("the proof has no public key".into()))?;
         if !public.verifies(&jws) {
-            return Err(AccessError::Proof("the signature of the proof is wrong"));
+            return Err(AccessError::Proof("the signature of the proof is wrong".into()));
         }
         if jwk.and_then(thumbprint).as_deref() != Some(key) {
             let why = "the token is bound to another key than the one of the proof".into();
@@ -133,30 +134,30 @@ impl DpopConfig {
         }
         let claims: ProofClaims = jws.claims().map_err(AccessError::Proof)?;
         if claims.htm != presented.method {
-            return Err(AccessError::Proof("the proof is for another method"));
+            return Err(AccessError::Proof("the proof is for another method".into()));
         }
         if !is_for_request(&claims.htu, origin, resource, &presented.path) {
-            return Err(AccessError::Proof("the proof is for another URL"));
+            return Err(AccessError::Proof("the proof is for another URL".into()));
         }
         let hash = BASE64.encode(Sha256::digest(presented.token.expose()));
         if claims.ath.as_deref() != Some(&hash) {
-            return Err(AccessError::Proof("the proof is for another token"));
+            return Err(AccessError::Proof("the proof is for another token".into()));
         }
         let now = presented.received;
         if !self.is_nonce_valid(claims.nonce.as_deref(), now.unix) {
             return Err(AccessError::Nonce(self.nonce(now.unix, 0).unwrap_or_default()));
         }
-        let made =
-            unix_time(claims.iat).ok_or(AccessError::Proof("the proof does not say when it was made"))?;
+        let made = unix_time(claims.iat)
+            .ok_or_else(|| AccessError::Proof("the proof does not say when it was made".into()))?;
         let off = made.saturating_since(now.unix).max(now.unix.saturating_since(made));
         if off > self.window {
-            return Err(AccessError::Proof("the proof is not of this time"));
+            return Err(AccessError::Proof("the proof is not of this time".into()));
         }
         // From the first to the last moment at which the proof is valid.
         let until = now.instant + self.window.saturating_mul(2);
         match proofs.record(now.instant, owner, key, &claims.jti, until) {
             ProofUse::First => Ok(()),
-            ProofUse::Replayed => Err(AccessError::Proof("the proof was used before")),
+            ProofUse::Replayed => Err(AccessError::Proof("the proof was used before".into())),
             ProofUse::OverQuota => Err(AccessError::OverQuota),
         }
     }

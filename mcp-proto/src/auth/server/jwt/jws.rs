@@ -1,6 +1,7 @@
 //! Parsing of signed texts (JWS).
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -23,6 +24,8 @@ pub(super) struct Jws<'a> {
     /// The signed part.
     pub(super) signed: &'a str,
     pub(super) signature: Vec<u8>,
+    /// The kind of text, for errors.
+    subject: &'static str,
 }
 
 #[derive(Deserialize)]
@@ -36,27 +39,33 @@ pub(super) struct Header {
 }
 
 impl<'a> Jws<'a> {
-    /// Parses a signed text. Returns the reason if it is invalid, or its algorithm is not among `allowed`.
-    pub(super) fn parse(text: &'a str, allowed: &[JwtAlgorithm]) -> Result<Self, &'static str> {
+    /// Parses a signed text: `subject`, such as "the token". Returns the reason if it is invalid, or its algorithm is
+    /// not among `allowed`.
+    pub(super) fn parse(
+        subject: &'static str,
+        text: &'a str,
+        allowed: &[JwtAlgorithm],
+    ) -> Result<Self, String> {
         if text.len() > BYTES {
-            return Err("the token is too long");
+            return Err(format!("{subject} is too long"));
         }
-        let malformed = "the token is no signed token";
-        let (signed, signature) = text.rsplit_once('.').ok_or(malformed)?;
-        let (header, payload) = signed.split_once('.').ok_or(malformed)?;
-        let decode = |part: &str| BASE64.decode(part).map_err(|_| malformed);
-        let header: Header = serde_json::from_slice(&decode(header)?).map_err(|_| malformed)?;
+        let malformed = || format!("{subject} is no signed token");
+        let (signed, signature) = text.rsplit_once('.').ok_or_else(malformed)?;
+        let (header, payload) = signed.split_once('.').ok_or_else(malformed)?;
+        let decode = |part: &str| BASE64.decode(part).map_err(|_| malformed());
+        let header: Header = serde_json::from_slice(&decode(header)?).map_err(|_| malformed())?;
         if header.crit.is_some() {
-            return Err("the token has extensions that are not understood");
+            return Err(format!("{subject} has extensions that are not understood"));
         }
         let algorithm = JwtAlgorithm::parse(&header.alg).filter(|algorithm| allowed.contains(algorithm));
-        let algorithm = algorithm.ok_or("the token's algorithm is not accepted")?;
-        Ok(Self { header, algorithm, payload: decode(payload)?, signed, signature: decode(signature)? })
+        let algorithm = algorithm.ok_or_else(|| format!("{subject}'s algorithm is not accepted"))?;
+        let (payload, signature) = (decode(payload)?, decode(signature)?);
+        Ok(Self { header, algorithm, payload, signed, signature, subject })
     }
 
     /// Deserializes the claims.
-    pub(super) fn claims<T: DeserializeOwned>(&self) -> Result<T, &'static str> {
-        serde_json::from_slice(&self.payload).map_err(|_| "the token's claims cannot be read")
+    pub(super) fn claims<T: DeserializeOwned>(&self) -> Result<T, String> {
+        serde_json::from_slice(&self.payload).map_err(|_| format!("{}'s claims cannot be read", self.subject))
     }
 
     /// The payload as text, which parsing has already validated.

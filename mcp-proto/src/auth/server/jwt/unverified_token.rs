@@ -30,7 +30,8 @@ impl UnverifiedToken {
     /// If the signature is wrong. If the token [names no key](Self::has_key_id), its issuer may have a newer one: call
     /// [`Checker::recheck`](crate::auth::server::Checker::recheck).
     pub fn verify(&self, token: &Secret) -> Result<Access, VerifyError> {
-        let jws = Jws::parse(token.expose(), &JwtAlgorithm::ALL).map_err(VerifyError::invalid)?;
+        let jws =
+            Jws::parse("the token", token.expose(), &JwtAlgorithm::ALL).map_err(VerifyError::invalid)?;
         let verified = match self.key_index {
             Some(named) => self.keys.get(named).is_some_and(|key| key.verifies(&jws)),
             None => {
