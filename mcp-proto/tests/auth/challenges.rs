@@ -1,4 +1,5 @@
 use mcp_proto::auth::{Challenge, Requirement};
+use mcp_proto::consent::SafeText;
 use proptest::prelude::*;
 
 /// The challenges of a header in a normal form.
@@ -159,6 +160,14 @@ fn requirement_distinguishes_insufficient_scope_from_an_invalid_token() {
     let demand = Requirement::parse(r#"bearer ERROR=insufficient_scope, scope="files:write""#).unwrap();
     assert!(demand.is_insufficient_scope());
     assert_eq!(demand.scope.unwrap().to_string(), "files:write");
+}
+
+#[test]
+fn displayed_parameters_have_no_characters_that_safe_text_escapes() {
+    let hidden = ('\0'..=char::MAX).filter(|&letter| SafeText::is_unsafe(letter) && !letter.is_control());
+    for header in hidden.map(|letter| format!("Bearer error=\"a{letter}b\"")) {
+        assert_eq!(Requirement::parse(&header).unwrap().error.as_deref(), Some("ab"), "{header:?}");
+    }
 }
 
 #[test]
