@@ -6,6 +6,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::codec::BYTE_ORDER_MARK;
 use crate::rpc::members::collect_members;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 
@@ -15,6 +16,11 @@ use super::{DOCUMENT_BYTES, Scopes, URL_BYTES};
 const NAMES: usize = 64;
 const SCOPES: usize = 1024;
 const NAME_BYTES: usize = 256;
+
+/// The text of a JSON document, without a byte order mark, as RFC 8259 allows (section 8.1). `None` if it is not UTF-8.
+pub(crate) fn document_text(bytes: &[u8]) -> Option<&str> {
+    core::str::from_utf8(bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes)).ok()
+}
 
 /// Why a document is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +50,7 @@ impl<'a> Members<'a> {
         if bytes.len() > DOCUMENT_BYTES {
             return Err(MemberError::TooLong);
         }
-        let text = core::str::from_utf8(bytes).map_err(|_| MemberError::Json)?;
+        let text = document_text(bytes).ok_or(MemberError::Json)?;
         let mut values = vec![None; names.len()];
         let repeated = collect_members(text, names, &mut values).map_err(|_| MemberError::Json)?;
         match repeated.and_then(|index| names.get(index)) {

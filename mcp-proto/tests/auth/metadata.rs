@@ -168,7 +168,7 @@ fn parser_refuses_invalid_documents() {
         "{\"issuer\":}",
         "<html>",
         "{'issuer':'x'}",
-        "\u{FEFF}{}",
+        "\u{FEFF}\u{FEFF}{}",
     ] {
         assert_eq!(server(body), Err(MetadataError::Json), "{body}");
         assert_eq!(resource(body), Err(MetadataError::Json), "{body}");
@@ -180,6 +180,14 @@ fn parser_refuses_invalid_documents() {
         Err(MetadataError::InvalidMember("issuer"))
     );
     assert_eq!(server(format!("{{\"x\":{}", "[".repeat(100_000))), Err(MetadataError::Json));
+}
+
+/// RFC 8259, section 8.1
+#[test]
+fn parser_ignores_a_byte_order_mark() {
+    let body = json!({"issuer": "https://a.example", "token_endpoint": "t", "resource": "https://b.example"});
+    assert_eq!(server(format!("\u{FEFF}{body}")), server(&body));
+    assert_eq!(resource(format!("\u{FEFF}{body}")), resource(&body));
 }
 
 #[test]

@@ -140,6 +140,14 @@ fn parser_refuses_a_token_that_breaks_out_of_its_header() {
     assert_eq!(granted(json!({"access_token": long, "token_type": "Bearer"})).access.expose(), long);
 }
 
+/// RFC 8259, section 8.1
+#[test]
+fn parser_ignores_a_byte_order_mark() {
+    let body = json!({"access_token": "a", "token_type": "Bearer"});
+    let marked = format!("\u{FEFF}{body}");
+    assert_eq!(parse_token_response(200, marked.as_bytes()).unwrap(), granted(body));
+}
+
 #[test]
 fn error_distinguishes_a_form_from_other_text() {
     for body in [
@@ -151,7 +159,7 @@ fn error_distinguishes_a_form_from_other_text() {
         "<html>\n<body>Sign in</body>",
         "{",
         "{\"access_token\":\"a\"} x",
-        "\u{FEFF}{}",
+        "\u{FEFF}\u{FEFF}{}",
     ] {
         assert_eq!(fault(body), TokenResponseError::Json, "{body}");
     }

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::UnixTime;
+use crate::auth::members::document_text;
 use crate::auth::sanitize::sanitize;
 use crate::auth::{Now, Scopes, Secret, ServerMetadata};
 use crate::transport::http::Verb;
@@ -191,11 +192,11 @@ impl AuthClient {
         };
         let Some(found) = flow.discovered.clone() else { return self.discover_resource(now, flow) };
         let issuer = found.metadata.issuer.clone();
-        let answer = serde_json::from_slice::<RegistrationResponse>(&body)
-            .ok()
-            .filter(|_| matches!(status, 200 | 201));
+        let text = document_text(&body).unwrap_or_default();
+        let answer =
+            serde_json::from_str::<RegistrationResponse>(text).ok().filter(|_| matches!(status, 200 | 201));
         let Some(client) = answer.and_then(|answer| registered_client(answer, &flow.redirect_uri)) else {
-            let fault = serde_json::from_slice::<RegistrationError>(&body).ok();
+            let fault = serde_json::from_str::<RegistrationError>(text).ok();
             let (error, description) =
                 fault.map(|fault| (fault.error, fault.error_description)).unwrap_or_default();
             //= C12.19 "registration refusal handled with a meaningful error"

@@ -17,6 +17,7 @@ use super::claims::{Confirmation, OneOrMany, principal, unix_time};
 use super::expiring_cache::{Digest, ExpiringCache, digest};
 use super::{Access, Checker, TokenValidation, VerifyError};
 use crate::Instant;
+use crate::auth::members::document_text;
 use crate::auth::{Fetch, FetchId, FetchPolicy, FetchPolicyError, Now, PrivateNetworks, Secret};
 use crate::quota::{QuotaOwner, Shares};
 use crate::schema::Json;
@@ -271,8 +272,9 @@ impl IntrospectionChecker {
         if status != 200 {
             return Err(VerifyError::unavailable(format!("the issuer answers with status {status}")));
         }
+        let text = document_text(body).unwrap_or_default();
         let unreadable = |_| VerifyError::unavailable("the answer of the issuer cannot be read");
-        let answer: IntrospectionResponse = serde_json::from_slice(body).map_err(unreadable)?;
+        let answer: IntrospectionResponse = serde_json::from_str(text).map_err(unreadable)?;
         let invalid = |why: &str| Err(VerifyError::invalid(why));
         //= S10.2 "introspection"
         if !answer.active {
@@ -297,7 +299,6 @@ impl IntrospectionChecker {
         {
             audiences.push(name.clone());
         }
-        let claims = core::str::from_utf8(body).ok().and_then(|text| Json::new(text).ok());
         Ok(Access {
             principal,
             scopes: answer.scope.scopes(),
@@ -305,7 +306,7 @@ impl IntrospectionChecker {
             expires: answer.exp.and_then(unix_time),
             key: answer.cnf.and_then(|bound| bound.jkt),
             audiences,
-            claims: claims.unwrap_or_else(Json::empty_object),
+            claims: Json::new(text).unwrap_or_else(|_| Json::empty_object()),
         })
     }
 }

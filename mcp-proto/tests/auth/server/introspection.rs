@@ -92,6 +92,17 @@ fn active_token_has_the_permissions_of_the_response() {
     assert_eq!(access.claims.decode::<Value>().unwrap()["username"], "Ada");
 }
 
+/// RFC 8259, section 8.1
+#[test]
+fn checker_ignores_a_byte_order_mark_before_the_response() {
+    let (mut checker, token) = (checker(), Secret::new("t"));
+    checker.check(at(0), &QuotaOwner::LOCAL, &token);
+    let id = checker.poll_fetch().unwrap().0.id;
+    checker.handle_answer(at(0), id, 200, format!("\u{FEFF}{}", active()).as_bytes());
+    let access = good(checker.check(at(0), &QuotaOwner::LOCAL, &token));
+    assert_eq!(access.claims.decode::<Value>().unwrap()["username"], "Ada");
+}
+
 /// S10.2
 #[test]
 fn checker_refuses_an_inactive_or_foreign_token() {

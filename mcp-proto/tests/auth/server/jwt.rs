@@ -126,6 +126,13 @@ impl CheckAndVerify for JwtChecker {
 
 // --- Claims ---
 
+/// RFC 8259, section 8.1
+#[test]
+fn checker_ignores_a_byte_order_mark_before_a_key_set() {
+    let set = format!("\u{FEFF}{}", keys(&[jwk(1, "one")]));
+    good(check(&mut fetching(), at(0), &signed(1, &header(), &claims()), &set));
+}
+
 /// S9.3, S10.2
 #[test]
 fn token_of_a_trusted_issuer_has_its_permissions() {

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use super::key::{PublicKey, parse_key_set};
 use super::{Jws, JwtConfig, KeySource};
 use crate::Instant;
+use crate::auth::members::document_text;
 use crate::auth::server::checker::{FETCH_TIMEOUT, WRONG_SIGNATURE};
 use crate::auth::{DOCUMENT_BYTES, Fetch, FetchId, FetchPolicy, PrivateNetworks, Secret, ServerMetadata};
 use crate::transport::http::Verb;
@@ -278,8 +279,8 @@ impl IssuerKeys {
             issuer: String,
             jwks_uri: Option<String>,
         }
-        let metadata: Metadata =
-            serde_json::from_slice(body).map_err(|error| format!("its metadata cannot be read: {error}"))?;
+        let metadata: Metadata = serde_json::from_str(document_text(body).unwrap_or_default())
+            .map_err(|error| format!("its metadata cannot be read: {error}"))?;
         if metadata.issuer != self.name {
             return Err("its metadata is of another issuer".into());
         }

@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256, Sha384, Sha512};
 
 use super::{Jws, JwtAlgorithm};
+use crate::auth::members::document_text;
 use crate::rpc::{decode_member, read_members};
 
 /// A public key by its type.
@@ -152,7 +153,7 @@ fn verifies<'a, S: TryFrom<&'a [u8]>>(key: &impl Verifier<S>, message: &[u8], si
 
 /// Parses a JWK set (RFC 7517, section 5), up to `most` usable keys. `None` if it is not a set.
 pub(super) fn parse_key_set(document: &[u8], most: usize) -> Option<Vec<PublicKey>> {
-    let [keys] = read_members(core::str::from_utf8(document).ok()?, ["keys"]).ok()?;
+    let [keys] = read_members(document_text(document)?, ["keys"]).ok()?;
     let keys: Vec<&RawValue> = decode_member(keys)?;
     Some(keys.into_iter().filter_map(|key| PublicKey::from_jwk(key.get())).take(most).collect())
 }
