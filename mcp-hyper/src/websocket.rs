@@ -427,7 +427,9 @@ impl Closing {
     pub(super) fn of_error(error: &Error) -> Self {
         let (code, detail) = match error {
             Error::Capacity(CapacityError::MessageTooLong { size, max_size }) => {
-                (Some(CloseCode::Size), format!("it sent a message of {size} bytes; {max_size} are accepted"))
+                let limits = "`Limits::message_bytes`, and on a server `HttpServerConfig::body_bytes`";
+                let detail = format!("it sent a message of {size} bytes; {max_size} are accepted: {limits}");
+                (Some(CloseCode::Size), detail)
             }
             Error::Utf8(_) => (Some(CloseCode::Invalid), "it sent text that is not UTF-8".to_owned()),
             Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => {

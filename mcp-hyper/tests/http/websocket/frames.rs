@@ -89,7 +89,11 @@ fn server_closes_with_a_code_for_each_violation() {
         let url = format!("ws://{address}/mcp");
         for (message, code, words) in [
             (Message::binary("{}"), CloseCode::Unsupported, "binary"),
-            (Message::text("x".repeat(1001)), CloseCode::Size, "1001 bytes; 1000 are accepted"),
+            (
+                Message::text("x".repeat(1001)),
+                CloseCode::Size,
+                "1001 bytes; 1000 are accepted: `Limits::message_bytes`",
+            ),
         ] {
             let mut socket = open(&url).await;
             socket.send(message).await.unwrap();
