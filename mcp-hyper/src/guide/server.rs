@@ -190,8 +190,13 @@
 //! # drop(router);
 //! ```
 //!
-//! Clients receive log messages only from a server that declares logging; a diagnostic reports a handler that logs
-//! without it, on a byte stream.
+//! Clients receive log messages only from a server that declares logging. A handler that logs without it is reported, on a
+//! byte stream as a diagnostic of the connection, over HTTP once as
+//! [`HttpServerEvent::UndeclaredLogging`](mcp_proto::front::http::HttpServerEvent::UndeclaredLogging).
+//!
+//! `run_stdio`, `serve_stdio` and [`serve`](crate::serve) return no handle whose events could be read: the feature `tracing`
+//! emits the reports about handlers, that one logs without the capability or that one blocks its driver, as events of the
+//! level `WARN`.
 //!
 //! When the client cancels the call, the handler's future is dropped.
 //! [`Context::cancelled`](crate::Context::cancelled) tells work that runs elsewhere.

@@ -5,12 +5,14 @@ use core::fmt;
 use core::time::Duration;
 
 use super::handler::connection::HandlerConnection;
+use crate::Instant;
 use crate::peer::InboundId;
 
 /// How long a handler may keep its driver before it is reported.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A handler that kept its driver for more than a second in one poll. Every client of that driver waited.
+/// A handler that kept its driver for more than a second in one poll, or before it returned its future. Every client of
+/// that driver waited. The feature `tracing` also emits it as an event of the target `mcp_proto::server`.
 ///
 /// Work that blocks belongs on another thread: with `unblock` of the crate `blocking`, or `spawn_blocking` of Tokio.
 /// [`Router::spawn_handlers`](super::Router::spawn_handlers) makes each handler a task apart from the driver.
@@ -48,24 +50,25 @@ impl fmt::Display for BlockedHandler {
     }
 }
 
-/// Takes reports of blocked handlers, where the events of a connection reach no listener.
-pub(super) trait BlockedHandlerSink: Send + Sync {
-    fn report(&self, blocked: BlockedHandler);
+/// Takes the reports about the handlers of a server, where the events of a connection reach no listener.
+pub(super) trait HandlerReports: Send + Sync {
+    /// Reports a handler that blocked its driver.
+    fn handler_blocked(&self, blocked: BlockedHandler);
+
+    /// Reports that a handler logs although the server does not declare it. Returns whether this is the first report.
+    fn undeclared_logging(&self) -> bool;
 }
 
-/// Polls a handler of a request, and reports it by its method and name to `connection` if that takes long. Without a
-/// method it is that of the request.
-pub(super) fn watch_poll<R>(
+/// Reports the handler of a request to `connection` if it kept the driver for long: in a poll that began at `begun`, or
+/// before it returned its future. Without a method it is that of the request.
+pub(super) fn report_if_blocked(
     connection: &dyn HandlerConnection,
+    begun: Instant,
     (request, method, name): (InboundId, Option<&'static str>, Option<&str>),
-    poll: impl FnOnce() -> R,
-) -> R {
-    let begun = connection.now();
-    let polled = poll();
+) {
     let elapsed = connection.now().saturating_since(begun);
     if elapsed > PATIENCE {
         let blocked = BlockedHandler { method, name: name.map(String::from), elapsed };
         connection.handler_blocked(request, blocked);
     }
-    polled
 }

@@ -67,3 +67,6 @@ impl SpanEnd {
         self
     }
 }
+
+#[cfg(feature = "server")]
+pub(in crate::front) fn warn(_: &dyn core::fmt::Display) {}

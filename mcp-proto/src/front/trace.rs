@@ -33,6 +33,9 @@
 //! and subscriptions, those of a [`TaskHandle`](crate::front::TaskHandle), and work that goes on as a task after its call
 //! was answered.
 //!
+//! A handler that blocks its driver, or that logs although the server does not declare logging, is an event of the target
+//! `mcp_proto::server` at the level `WARN`.
+//!
 //! # Distributed traces
 //!
 //! By default a received trace context is data: a field of the span, and
@@ -270,6 +273,12 @@ impl HandlerSpan {
     pub(super) fn in_scope<T>(&self, run: impl FnOnce() -> T) -> T {
         self.0.in_scope(run)
     }
+}
+
+/// Emits a report about the application's handlers, for its log.
+#[cfg(feature = "server")]
+pub(in crate::front) fn warn(report: &dyn core::fmt::Display) {
+    tracing::warn!(target: "mcp_proto::server", "{report}");
 }
 
 /// How a request ended.

@@ -287,6 +287,62 @@ fn handler_that_blocks_its_driver_is_reported_over_http() {
     }
 }
 
+/// A server whose tool `eager` blocks for two seconds before it returns its future.
+fn eager() -> (Router, Arc<OnceLock<Arc<TestClock>>>) {
+    let clock: Arc<OnceLock<Arc<TestClock>>> = Arc::default();
+    let blocking = clock.clone();
+    let router = Router::new("eager", "1.0.0").tool_with(tool("eager"), move |NoArguments {}, _| {
+        blocking.get().unwrap().advance(Duration::from_secs(2));
+        core::future::ready("done")
+    });
+    (router, clock)
+}
+
+fn is_eager(report: &BlockedHandler) -> bool {
+    (report.method, report.name.as_deref()) == (Some("tools/call"), Some("eager"))
+        && report.elapsed == Duration::from_secs(2)
+}
+
+#[test]
+fn handler_that_blocks_before_its_future_is_reported() {
+    let (router, clock) = eager();
+    let mut server = ServerHarness::modern(router);
+    clock.set(server.clock.clone()).ok().unwrap();
+    let mut events = server.handle.events();
+    server.call("eager", json!({}));
+    let events = events.drain();
+    assert!(matches!(&events[..], [ServerEvent::HandlerBlocked(report)] if is_eager(report)), "{events:?}");
+
+    let (router, clock) = eager();
+    let web = HttpHarness::new(router);
+    clock.set(web.clock.clone()).ok().unwrap();
+    let mut events = web.server.events();
+    let mut web = web;
+    assert_eq!(web.call("eager", json!({})).head().status, 200);
+    let events = events.drain();
+    assert!(
+        matches!(&events[..], [HttpServerEvent::HandlerBlocked(report)] if is_eager(report)),
+        "{events:?}"
+    );
+}
+
+/// S8.22
+#[test]
+fn server_over_http_reports_once_that_handlers_log_without_the_capability() {
+    let router = Router::new("quiet", "1.0.0").tool_with(tool("log"), async |NoArguments {}, cx: Context| {
+        cx.log(mcp_proto::schema::LoggingLevel::Error, "the disk is full");
+    });
+    let mut web = HttpHarness::new(router);
+    let mut events = web.server.events();
+    for _ in 0..2 {
+        assert_eq!(web.call("log", json!({})).head().status, 200);
+    }
+    let session = web.open();
+    let mut call = web.post_request(&session, "tools/call", json!({ "name": "log", "arguments": {} }));
+    assert_eq!(call.message()["result"]["content"], json!([]));
+    assert_eq!(events.drain(), [HttpServerEvent::UndeclaredLogging]);
+}
+
 #[test]
 fn spawned_handler_that_blocks_is_not_reported() {
     let (router, clock) = blocking();

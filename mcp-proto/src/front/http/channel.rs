@@ -147,7 +147,7 @@ impl<H: HandlerMode> HttpChannel<H> {
         let account = service.account(&owner);
         let mut core = ServerCore::default();
         core.caller = caller;
-        core.blocked_sink = Some(service.hub.clone());
+        core.reports = Some(service.hub.clone());
         let shared = Arc::new(Shared::with_signal(signal, core, machine, service.clock.clone()));
         let driver = ServerDriver::new(shared, service.entropy.clone(), router, service.task_service.clone());
         Self {

@@ -25,6 +25,11 @@ pub enum HttpServerEvent {
     },
     /// A handler blocked the driver or the task of its request, for the log.
     HandlerBlocked(BlockedHandler),
+    /// A handler logged, and the server does not declare `logging`: its messages are dropped. Reported once. Declare the
+    /// capability ([`Router::declare`](crate::front::Router::declare)).
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/logging>
+    UndeclaredLogging,
     /// This listener lost events, because it did not take them in time.
     ///
     /// [`HttpHandle::subscribed_resources`](super::HttpHandle::subscribed_resources) returns the current subscriptions.
@@ -32,8 +37,9 @@ pub enum HttpServerEvent {
         /// The number of lost events.
         count: u64,
     },
-    /// A request of a legacy session has waited for a second, and nothing has polled the
-    /// [driver](super::HttpServerDriver): such requests are answered with 503.
+    /// Nothing has polled the [driver](super::HttpServerDriver): a request of a legacy session, or a call that becomes a
+    /// task, has waited for a second, or a WebSocket was requested that the driver would serve. Such a request of a
+    /// session or for a WebSocket is answered with 503; the task does not begin.
     DriverNotPolled,
     /// The server was closed. This is the last event.
     Closed,

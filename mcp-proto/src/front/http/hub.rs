@@ -15,7 +15,7 @@ use super::broadcast::{Broadcast, BroadcastQueue};
 use super::events::HttpServerEvent;
 use crate::Instant;
 use crate::front::BlockedHandler;
-use crate::front::blocked_handler::BlockedHandlerSink;
+use crate::front::blocked_handler::HandlerReports;
 use crate::front::events::{EventSource, Listeners, QueuedEvent};
 use crate::front::router::ChangeListener;
 use crate::front::signal::{Signal, Wakers, lock};
@@ -106,6 +106,8 @@ struct SubscriberIndex {
     next: u64,
     /// The listeners for changes in resource subscriptions.
     listeners: Listeners<HttpServerEvent>,
+    /// Whether it was reported that handlers log although the server does not declare it.
+    has_reported_logging: bool,
 }
 
 impl Hub {
@@ -236,12 +238,24 @@ pub(super) struct Subscriber {
     topics: InlineMap<Topic, ()>,
 }
 
-impl BlockedHandlerSink for Hub {
-    fn report(&self, blocked: BlockedHandler) {
+impl HandlerReports for Hub {
+    fn handler_blocked(&self, blocked: BlockedHandler) {
         let mut wakers = Wakers::default();
         let bytes = blocked.bytes();
         lock(&self.0).listeners.publish(&HttpServerEvent::HandlerBlocked(blocked), bytes, &mut wakers);
         wakers.release();
+    }
+
+    fn undeclared_logging(&self) -> bool {
+        let mut wakers = Wakers::default();
+        let mut index = lock(&self.0);
+        let is_first = !core::mem::replace(&mut index.has_reported_logging, true);
+        if is_first {
+            index.listeners.publish(&HttpServerEvent::UndeclaredLogging, 0, &mut wakers);
+        }
+        drop(index);
+        wakers.release();
+        is_first
     }
 }
 

@@ -89,7 +89,7 @@ impl<H: HandlerMode> ModernExchange<H> {
         let attendance = service.register_exchange(signal.clone());
         let mut core = ServerCore::default();
         core.caller = caller;
-        core.blocked_sink = Some(service.hub.clone());
+        core.reports = Some(service.hub.clone());
         let shared = Arc::new(Shared::with_signal(signal, core, exchange, service.clock.clone()));
         // Lets the first poll find the handler to start.
         let attachments = shared.with(|core, exchange, _, wakers| {

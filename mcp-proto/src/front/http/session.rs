@@ -160,7 +160,7 @@ fn activate(session: Session, subscriber: Subscriber, clock: Arc<dyn Clock>) -> 
         deadline: None,
     };
     let mut core = ServerCore::default();
-    core.blocked_sink = Some(machine.subscriber.hub().clone());
+    core.reports = Some(machine.subscriber.hub().clone());
     Arc::new(Shared::with_signal(signal, core, machine, clock))
 }
 

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use alloc::boxed::Box;
 
 use super::events::ServerEvent;
-use crate::front::blocked_handler::BlockedHandlerSink;
+use crate::front::blocked_handler::HandlerReports;
 use crate::front::events::Listeners;
 use crate::front::handler::caller::Caller;
 use crate::front::handler::notification_context::NotificationContext;
@@ -64,8 +64,8 @@ pub(crate) struct ServerCore {
     pub(crate) notifications: Option<Box<NotificationQueue<NotificationContext>>>,
     /// The caller of the requests that arrive now.
     pub(crate) caller: Caller,
-    /// Takes reports of blocked handlers beside the listeners.
-    pub(in crate::front) blocked_sink: Option<Arc<dyn BlockedHandlerSink>>,
+    /// Takes the reports about handlers beside the listeners.
+    pub(in crate::front) reports: Option<Arc<dyn HandlerReports>>,
 }
 
 impl ServerCore {
@@ -134,14 +134,9 @@ impl ServerCore {
         }
     }
 
-    /// Reports a blocked handler to the listeners. Returns the sink that also takes the report.
-    pub(super) fn report_blocked(
-        &mut self,
-        blocked: BlockedHandler,
-        wakers: &mut Wakers,
-    ) -> Option<Arc<dyn BlockedHandlerSink>> {
+    /// Reports a blocked handler to the listeners.
+    pub(super) fn report_blocked(&mut self, blocked: BlockedHandler, wakers: &mut Wakers) {
         self.publish(&ServerEvent::HandlerBlocked(blocked), wakers);
-        self.blocked_sink.clone()
     }
 
     fn finish(&mut self, closed: CloseReason, wakers: &mut Wakers) {

@@ -10,6 +10,7 @@ use core::task::{Context as TaskContext, Poll};
 use super::core::{NewRequest, ServerCore, ServerWork};
 use super::suspendable_handler::SuspendableHandler;
 use crate::Instant;
+use crate::front::blocked_handler::report_if_blocked;
 use crate::front::entropy::Entropy;
 use crate::front::handler::connection::HandlerConnection;
 use crate::front::handler::context::Context;
@@ -228,7 +229,10 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
         let begin = |core: &mut ServerCore| core.notifications.as_mut()?.begin();
         let Some((notification, context)) = self.shared.with(|core, _, _, _| begin(core)) else { return };
         // A handler that panics here is treated like one that panics later.
-        match catch_panic(|| self.router.router().start_notification(notification, context)) {
+        let begun = self.connection.now();
+        let started = catch_panic(|| self.router.router().start_notification(notification, context));
+        report_if_blocked(&*self.connection, begun, (InboundId::NO_REQUEST, None, None));
+        match started {
             Ok(Some(handler)) => {
                 let handler = SuspendableHandler::of_notification(handler);
                 self.running.start(InboundId::NO_REQUEST, handler, RequestSpan::none());
@@ -258,7 +262,14 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
         let context = Context::new(request, input_rounds, router.state().clone());
         let service = self.task_service.as_ref();
         let dispatch = || router.dispatch(&method, params, context.clone(), service);
-        match span.in_scope(|| catch_panic(dispatch)) {
+        let begun = self.connection.now();
+        let dispatched = span.in_scope(|| catch_panic(dispatch));
+        let name = match &dispatched {
+            Ok(Dispatch::Named(_, name)) => Some(&**name),
+            _ => None,
+        };
+        report_if_blocked(&*self.connection, begun, (id, None, name));
+        match dispatched {
             Ok(Dispatch::Handler(answering)) => self.start(id, answering, context, None, span),
             Ok(Dispatch::Named(answering, name)) => self.start(id, answering, context, Some(name), span),
             Ok(Dispatch::Reply(reply)) => return self.answer(id, reply, span),

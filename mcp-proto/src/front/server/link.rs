@@ -8,8 +8,8 @@ use crate::front::handler::connection::HandlerConnection;
 use crate::front::request_slots::{FollowKind, RequestLink};
 use crate::front::router::ChangeListener;
 use crate::front::shared::Shared;
-use crate::front::{BlockedHandler, Error};
-use crate::peer::server::{ListKind, ServerCommands, ServerTransport};
+use crate::front::{BlockedHandler, Error, trace};
+use crate::peer::server::{Diagnostic, ListKind, ServerCommands, ServerTransport};
 use crate::peer::{AnyParams, InboundId, Outcome, OutgoingRequest, RequestError, RequestId};
 use crate::schema::{InputRequest, LoggingMessageParams, NotificationInfo, ProgressParams};
 use crate::{Instant, UnixTime};
@@ -78,7 +78,14 @@ impl<M: ServerTransport + Send + 'static> HandlerConnection for Shared<ServerCor
     }
 
     fn log(&self, request: Option<InboundId>, params: &LoggingMessageParams) {
-        self.command(|_, machine, now, _| ServerCommands::new(machine, now).log(request, params));
+        let reports = self.command(|core, machine, now, _| {
+            let is_first = machine.peer().is_first_undeclared_log();
+            ServerCommands::new(machine, now).log(request, params);
+            is_first.then(|| core.reports.clone())
+        });
+        if reports.is_some_and(|reports| reports.is_none_or(|reports| reports.undeclared_logging())) {
+            trace::warn(&Diagnostic::UndeclaredLogging);
+        }
     }
 
     fn notify_session(&self, info: &'static NotificationInfo, params: &dyn AnyParams) {
@@ -148,12 +155,14 @@ impl<M: ServerTransport + Send + 'static> HandlerConnection for Shared<ServerCor
     }
 
     fn handler_blocked(&self, request: InboundId, mut blocked: BlockedHandler) {
-        let sink = self.with(|core, machine, _, wakers| {
+        let reports = self.with(|core, machine, _, wakers| {
             blocked.method = blocked.method.or_else(|| machine.peer().method(request));
-            core.report_blocked(blocked.clone(), wakers)
+            core.report_blocked(blocked.clone(), wakers);
+            core.reports.clone()
         });
-        if let Some(sink) = sink {
-            sink.report(blocked);
+        trace::warn(&blocked);
+        if let Some(reports) = reports {
+            reports.handler_blocked(blocked);
         }
     }
 

@@ -5,7 +5,7 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context as TaskContext, Poll};
 
-use crate::front::blocked_handler::watch_poll;
+use crate::front::blocked_handler::report_if_blocked;
 use crate::front::handler::connection::HandlerConnection;
 use crate::front::handler::context::Context;
 use crate::front::handler::request_state::RequestState;
@@ -42,8 +42,10 @@ impl<F: Future<Output = Reply> + Unpin> SuspendableHandler<F> {
         request: InboundId,
         cx: &mut TaskContext<'_>,
     ) -> Poll<Reply> {
-        let name = self.name.clone();
-        watch_poll(connection, (request, None, name.as_deref()), || Pin::new(self).poll(cx))
+        let begun = connection.now();
+        let polled = Pin::new(&mut *self).poll(cx);
+        report_if_blocked(connection, begun, (request, None, self.name.as_deref()));
+        polled
     }
 
     /// Returns the reply to a handler that waits and has not woken itself, if only the client can help.

@@ -16,7 +16,7 @@ use super::running::{RunningTask, encode_result};
 use super::service::{NewTask, TaskService};
 use super::{StoreError, StoredTaskState, TaskRecord};
 use crate::Instant;
-use crate::front::blocked_handler::watch_poll;
+use crate::front::blocked_handler::report_if_blocked;
 use crate::front::handler::context::Context;
 use crate::front::reply::Reply;
 use crate::front::running_handlers::catch_panic;
@@ -321,17 +321,21 @@ impl<H: TaskHandlers> TaskRun<H> {
                 let _ = catch_panic(|| drop((work, handler)));
                 return;
             }
+            let connection = self.context.connection().clone();
+            let call = (self.context.inbound_request().id, Some(CallTool::NAME), self.tool.as_deref());
             if let Some(work) = self.work.take() {
-                let context = self.context.clone();
-                match catch_panic(|| self.handlers.begin_task(work, context)) {
+                let (context, begun) = (self.context.clone(), connection.now());
+                let started = catch_panic(|| self.handlers.begin_task(work, context));
+                report_if_blocked(&*connection, begun, call);
+                match started {
                     Ok(handler) => self.handler = Some(handler),
                     Err(panicked) => return self.finish(panicked.into()),
                 }
             }
             let Some(handler) = &mut self.handler else { return };
-            let poll = || catch_panic(|| Pin::new(handler).poll(cx));
-            let call = (self.context.inbound_request().id, Some(CallTool::NAME), self.tool.as_deref());
-            let polled = watch_poll(&**self.context.connection(), call, poll);
+            let begun = connection.now();
+            let polled = catch_panic(|| Pin::new(handler).poll(cx));
+            report_if_blocked(&*connection, begun, call);
             let reply = match polled {
                 Ok(Poll::Pending) => return,
                 Ok(Poll::Ready(reply)) => reply,

@@ -167,7 +167,8 @@ pub enum Diagnostic {
         text: String,
     },
     /// A handler logged, and the server does not declare `logging`: the message was dropped. Reported once for each
-    /// connection, and over HTTP once for each request of 2026-07-28. Declare the capability (`Router::declare`).
+    /// connection; over HTTP the machine of each request of 2026-07-28 reports it once, and the front once for the whole
+    /// server (`HttpServerEvent::UndeclaredLogging`). Declare the capability (`Router::declare`).
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/logging>
     UndeclaredLogging,

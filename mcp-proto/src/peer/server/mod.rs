@@ -49,7 +49,7 @@ use crate::quota::OverBudgetError;
 use crate::rpc::{ErrorId, ErrorObject, Id, code, write};
 use crate::schema::{
     CallTool, Era, Json, LoggingLevel, Method, MethodInfo, Number, ProgressParams, Revision,
-    SubscriptionsListen,
+    ServerCapability, SubscriptionsListen,
 };
 
 pub use crate::peer::topic::{ListKind, Topic};
@@ -227,6 +227,12 @@ impl Server {
     /// Whether a request of the client has not been answered.
     pub(crate) fn is_unanswered(&self, id: &Id) -> bool {
         self.inbound.find(id).is_some()
+    }
+
+    /// Whether the next log message is the first that is dropped because the server does not declare logging.
+    #[cfg(feature = "std")]
+    pub(crate) fn is_first_undeclared_log(&self) -> bool {
+        !self.reported_logging && !self.config.capabilities.has(ServerCapability::Logging)
     }
 
     /// The method of an unanswered request of the client, if the protocol defines it.

@@ -5,19 +5,22 @@ mod subscriber;
 
 use core::future::pending as never;
 use core::time::Duration;
+use std::sync::{Arc, OnceLock};
 
 use futures_lite::future::{poll_once, yield_now};
 use mcp_proto::front::{Context, HandlerError, NoArguments, Router};
 use mcp_proto::rpc::{ErrorObject, code};
 use mcp_proto::schema::{
-    CustomResult, ElicitParams, ElicitResult, ElicitSchema, GetPromptResult, Json, Prompt, Resource,
-    StringSchema, Tool,
+    CustomResult, ElicitParams, ElicitResult, ElicitSchema, GetPromptResult, Json, LoggingLevel, Prompt,
+    Resource, StringSchema, Tool,
 };
 use mcp_proto::testing::pair;
 use mcp_proto::{CallToolResult, Client, ClientHandlers};
 use serde_json::json;
 
 use self::subscriber::{Fields, RecordedSpan, Recorder};
+use crate::common::polling::TestClock;
+use crate::common::router::ServerHarness;
 
 const CLIENT: &str = "mcp_proto::client";
 const SERVER: &str = "mcp_proto::server";
@@ -167,6 +170,23 @@ fn events_and_calls_of_a_handler_are_within_its_span() {
         (asked.get("otel.kind"), asked.get("outcome"), asked.parent),
         (Some("server"), Some("ok"), None)
     );
+}
+
+#[test]
+fn reports_about_handlers_are_events() {
+    let clock: Arc<OnceLock<Arc<TestClock>>> = Arc::default();
+    let blocking = clock.clone();
+    let router = Router::new("a", "1").tool_with(tool("work"), move |NoArguments {}, cx: Context| {
+        cx.log(LoggingLevel::Error, "the disk is full");
+        blocking.get().unwrap().advance(Duration::from_secs(2));
+        core::future::ready("done")
+    });
+    let mut server = ServerHarness::modern(router);
+    clock.set(server.clock.clone()).ok().unwrap();
+    let (_, recorder) = Recorder::record(|| server.call("work", json!({})));
+    let messages: Vec<_> = recorder.events().into_iter().map(|event| event.message).collect();
+    let [dropped, blocked] = &messages[..] else { panic!("{messages:?}") };
+    assert!(dropped.contains("`logging`") && blocked.contains("blocked its driver"), "{messages:?}");
 }
 
 /// A router of tools that fail in different ways.
