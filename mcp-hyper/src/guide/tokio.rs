@@ -125,8 +125,9 @@
 //! - **The user**: if a layer of the application authenticates, pass its result by
 //!   [`principal`](crate::ServerOptions::principal). Without that all clients are one user, who may use each other's sessions and
 //!   tasks. Handlers read [`Context::principal`](crate::Context::principal).
-//! - **The driver is polled** as long as the application serves, by a task of its own: legacy sessions and WebSockets live
-//!   there and not in connections. Without that, requests of sessions are answered with 503, and the text names the driver.
+//! - **The driver is polled** as long as the application serves, by a task of its own: legacy sessions, WebSockets
+//!   and tasks live there and not in connections. Without that, requests of sessions and for WebSockets are answered with
+//!   503, and the text names the driver; a call that becomes a task waits.
 //! - **The client's address** goes with the request, as [`PeerAddress`](crate::PeerAddress): the server divides its limits
 //!   between addresses, and requests without one share a quota. Behind a proxy, name it in
 //!   [`trusted_proxies`](crate::ServerOptions::trusted_proxies).
@@ -139,7 +140,8 @@
 //!   `.configure(|config| Arc::make_mut(&mut config.server).close_timeout = …)`. Then the driver ends too, and its result says
 //!   why. `end_of_input` stands for a signal: write `let _ = tokio::signal::ctrl_c().await;`.
 //! - **Logs**: nothing is printed. [`events`](mcp_proto::front::http::HttpServer::events) of `service.server()` name handlers that
-//!   block and a driver that nothing polls; the feature `tracing` gives a span for each request.
+//!   block and a driver that nothing polls; the feature `tracing` gives a span for each request, and an event for each
+//!   report about a handler.
 //!
 //! Without axum, [`ServerOptions::listen`](crate::ServerOptions::listen) accepts the connections of a Tokio listener itself,
 //! and [`listen_with`](crate::ServerOptions::listen_with) spawns a task for each.

@@ -132,11 +132,13 @@ impl<H: HandlerMode> Upgrade<H> {
 impl<H: HandlerMode> UpgradedConnection<H> {
     /// Whether the server has room for the connection. A connection of this crate is counted already.
     fn admit(&self, shared: &ServiceState<H>, head: &RequestHead<'_>) -> Result<(), HttpResponse> {
-        let is_admitted = match self {
-            Self::Own(_) => true,
-            Self::Embedded(_) => shared.upgrades.is_open() && shared.registry.has_room(&owner(head)),
-        };
-        if is_admitted { Ok(()) } else { Err(HttpResponse::empty(503)) }
+        match self {
+            Self::Own(_) => Ok(()),
+            Self::Embedded(_) if shared.upgrades.is_open() && shared.registry.has_room(&owner(head)) => {
+                shared.server.check_driver()
+            }
+            Self::Embedded(_) => Err(HttpResponse::empty(503)),
+        }
     }
 
     /// Passes the channel on to the task that serves it.

@@ -64,6 +64,43 @@ fn request_of_a_session_without_a_polled_driver_is_answered_with_an_error() {
     assert_eq!(served.head().status, 200);
 }
 
+#[test]
+fn upgrade_for_a_driver_that_is_not_polled_is_refused() {
+    let router = router().0;
+    let config = HttpServerConfig::new(router.config());
+    let mut web = HttpHarness::unpolled(router, config);
+    let mut events = web.server.events();
+    let refused = web.server.check_driver().unwrap_err();
+    assert_eq!(refused.status, 503);
+    assert!(String::from_utf8_lossy(&refused.body).contains("`driver`"), "{refused:?}");
+    assert_eq!(events.drain(), [HttpServerEvent::DriverNotPolled]);
+    web.poll_driver();
+    assert_eq!(web.server.check_driver(), Ok(()));
+}
+
+#[test]
+fn task_that_waits_for_a_driver_that_is_not_polled_is_reported() {
+    use mcp_proto::front::tasks::{TaskChoice, TaskConfig};
+
+    let router = Router::new("bakery", "1.0.0").tasks(TaskConfig::default()).task_tool(
+        tool("bake"),
+        TaskChoice::Required,
+        async |NoArguments {}, _| "baked",
+    );
+    let config = HttpServerConfig::new(router.config());
+    let mut web = HttpHarness::unpolled(router, config);
+    let mut events = web.server.events();
+    let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let params = json!({"name": "bake", "arguments": {}});
+    let mut call = web.ask_with("tools/call", params, capabilities);
+    assert!(!call.has_head());
+    web.clock.advance(Duration::from_secs(1));
+    call.advance_to_timeout();
+    assert_eq!(events.drain(), [HttpServerEvent::DriverNotPolled]);
+    web.poll_driver();
+    assert_eq!(call.json()["result"]["resultType"], "task");
+}
+
 /// S3.20
 #[test]
 fn unknown_session_has_status_404_and_a_missing_one_400() {

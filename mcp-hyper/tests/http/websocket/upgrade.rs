@@ -118,6 +118,22 @@ impl EmbeddedServer {
 }
 
 #[test]
+fn embedded_service_refuses_websockets_while_nothing_polls_its_driver() {
+    run(async {
+        let (listener, address) = smol_listener();
+        let (mcp, _driver) = serving(router(&HandlerLog::default())).websocket().service();
+        let _accepting = smol::spawn(async move {
+            let (stream, _) = listener.accept().await.unwrap();
+            let io = smol_hyper::rt::FuturesIo::new(stream);
+            let builder = hyper::server::conn::http1::Builder::new();
+            let _ = builder.serve_connection(io, mcp).with_upgrades().await;
+        });
+        let (head, _client) = smol::unblock(move || upgrade(&format!("ws://{address}/mcp"), "")).await;
+        assert_eq!(head.status, 503);
+    });
+}
+
+#[test]
 fn embedded_service_serves_http_and_websockets_at_one_url() {
     run(async {
         let server = EmbeddedServer::start(|options| options);

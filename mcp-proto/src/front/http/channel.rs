@@ -102,6 +102,20 @@ impl<H: HandlerMode> HttpServer<H> {
         self.upgrade_as(head, principal, Some(authorized), attachments, handshake)
     }
 
+    /// Checks that the driver was polled, before an [upgrade](Self::upgrade) to a channel that a task of the driver's
+    /// serves: it would stay silent. Reports [`DriverNotPolled`](super::HttpServerEvent::DriverNotPolled) otherwise.
+    ///
+    /// # Errors
+    /// The refusal of the request, 503.
+    pub fn check_driver(&self) -> Result<(), HttpResponse> {
+        let service = &self.handle.service;
+        if !service.lacks_driver() {
+            return Ok(());
+        }
+        service.report_unpolled_driver();
+        Err(HttpResponse::unpolled_driver())
+    }
+
     fn upgrade_as(
         &self,
         head: &RequestHead<'_>,

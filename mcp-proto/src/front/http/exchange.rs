@@ -4,7 +4,6 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::mem;
 use core::task::{Context, Poll, Waker};
-use core::time::Duration;
 
 use super::modern_exchange::ModernExchange;
 use super::posted_handler::PostedHandler;
@@ -48,9 +47,6 @@ pub struct HttpExchange<H: HandlerMode = SendHandlers> {
     /// The waker of the task that polled for the answer before the request was complete.
     waker: Option<Waker>,
 }
-
-/// How long a request of a session waits for the first poll of the driver.
-const FIRST_POLL: Duration = Duration::from_secs(1);
 
 enum Stage<H: HandlerMode> {
     Request {
@@ -341,8 +337,7 @@ impl<H: HandlerMode> HttpExchange<H> {
     }
 
     fn stream(&self, cell: &SessionCell, connection: ConnectionId, token: TokenWatch) -> Stage<H> {
-        let lacks_driver = self.service.lacks_driver();
-        let driver_deadline = lacks_driver.then(|| self.service.now().after(FIRST_POLL)).flatten();
+        let driver_deadline = self.service.first_poll_deadline();
         Stage::Stream { reader: StreamReader::new(cell, connection), token, driver_deadline }
     }
 

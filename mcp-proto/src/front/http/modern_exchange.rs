@@ -27,6 +27,8 @@ pub(super) struct ModernExchange<H: HandlerMode> {
     listening: Option<Box<Listening>>,
     /// Whether the machine has been closed with the server.
     closing: bool,
+    /// When the driver, which runs the task that a call becomes, must have been polled for the first time.
+    driver_deadline: Option<Instant>,
     _registration: ExchangeRegistration,
 }
 
@@ -101,7 +103,10 @@ impl<H: HandlerMode> ModernExchange<H> {
         });
         drop(attachments);
         let driver = ServerDriver::new(shared, service.entropy.clone(), router, service.task_service.clone());
-        Self { driver, service: service.clone(), listening, closing: false, _registration: attendance }
+        let driver_deadline =
+            if service.task_service.is_some() { service.first_poll_deadline() } else { None };
+        let service = service.clone();
+        Self { driver, service, listening, closing: false, driver_deadline, _registration: attendance }
     }
 
     /// Runs the handler, passes changes to the machine, and polls the answer with `take`.
@@ -136,12 +141,16 @@ impl<H: HandlerMode> ModernExchange<H> {
     }
 
     pub(super) fn handle_timeout(&mut self) {
+        if self.driver_deadline.is_some_and(|deadline| deadline <= self.service.now()) {
+            self.driver_deadline = None;
+            self.service.report_unpolled_tasks();
+        }
         self.driver.lock(Exchange::handle_timeout);
     }
 
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         let token = self.listening.as_ref().and_then(|listening| listening.token.next_timeout());
-        self.driver.next_timeout().into_iter().chain(token).min()
+        [self.driver.next_timeout(), token, self.driver_deadline].into_iter().flatten().min()
     }
 }
 

@@ -25,6 +25,9 @@ use crate::transport::http::server::{
     ConnectionId, HttpResponse, HttpServerConfig, Post, Session, SessionId, Sessions, Setup,
 };
 
+/// How long a request waits for the first poll of the driver.
+const FIRST_POLL: Duration = Duration::from_secs(1);
+
 pub(super) struct Service {
     pub(super) setup: Setup,
     pub(super) clock: Arc<dyn Clock>,
@@ -147,6 +150,18 @@ impl Service {
     /// Whether the driver has never been polled.
     pub(super) fn lacks_driver(&self) -> bool {
         !self.driver_polled.load(Ordering::Relaxed)
+    }
+
+    /// Until when a request waits for the first poll of the driver; `None` if that was polled.
+    pub(super) fn first_poll_deadline(&self) -> Option<Instant> {
+        if self.lacks_driver() { self.now().after(FIRST_POLL) } else { None }
+    }
+
+    /// Reports, once, that tasks wait for a driver that is not polled.
+    pub(super) fn report_unpolled_tasks(&self) {
+        if self.lacks_driver() && self.task_service.as_ref().is_some_and(|service| service.has_new()) {
+            self.report_unpolled_driver();
+        }
     }
 
     /// Reports, once, that the driver is not polled.

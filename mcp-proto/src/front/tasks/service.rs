@@ -147,7 +147,7 @@ impl TaskService {
         core::mem::take(&mut lock(&self.new_tasks).tasks)
     }
 
-    pub(super) fn has_new(&self) -> bool {
+    pub(in crate::front) fn has_new(&self) -> bool {
         !lock(&self.new_tasks).tasks.is_empty()
     }
 

@@ -141,10 +141,10 @@ impl HttpResponse {
             .with_header("retry-after", RETRY_AFTER_SECS)
     }
 
-    /// Returns the answer to a request of a session whose driver was never polled.
+    /// Returns the answer to a request that needs a driver which was never polled.
     #[cfg(feature = "std")]
     pub(crate) fn unpolled_driver() -> Self {
-        let what = "nothing polls the server's `driver`, which runs legacy sessions: spawn it on an executor";
+        let what = "nothing polls the server's `driver`, which runs legacy sessions and embedded WebSockets: spawn it on an executor";
         Self::refusal(503, ErrorId::Null, code::INTERNAL_ERROR, what)
     }
 
