@@ -151,6 +151,21 @@ fn server_answers_for_a_tool_that_panics_and_continues() {
     assert_eq!(s.call("maybe", json!({"boom": false}))["content"][0]["text"], "fine");
 }
 
+/// A library that needs its runtime panics where a handler first polls it.
+#[test]
+fn server_answers_for_a_tool_that_needs_a_missing_runtime() {
+    const TEXT: &str = "there is no reactor running, must be called from the context of a Tokio 1.x runtime";
+    let router = Router::new("clock", "1").tool_with(tool("sleep"), async |NoArguments {}, _| {
+        core::future::poll_fn(|_| -> core::task::Poll<()> { panic!("{TEXT}") }).await;
+        "done"
+    });
+    let mut s = ServerHarness::modern(router);
+    let result = s.call("sleep", json!({}));
+    assert_eq!(result["isError"], true);
+    let text = result["content"][0]["text"].as_str().unwrap();
+    assert!(text.ends_with("the reason is in the server's log") && !text.contains("reactor"), "{text}");
+}
+
 #[test]
 fn raw_tool_receives_the_unchanged_call() {
     let router = Router::new("raw", "1").tool_raw(tool("raw"), async |call, _| {

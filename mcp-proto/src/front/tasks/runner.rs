@@ -329,7 +329,7 @@ impl<H: TaskHandlers> TaskRun<H> {
                 report_if_blocked(&*connection, begun, call);
                 match started {
                     Ok(handler) => self.handler = Some(handler),
-                    Err(panicked) => return self.finish(panicked.into()),
+                    Err(_) => return self.finish(Reply::tool_panic()),
                 }
             }
             let Some(handler) = &mut self.handler else { return };
@@ -339,7 +339,7 @@ impl<H: TaskHandlers> TaskRun<H> {
             let reply = match polled {
                 Ok(Poll::Pending) => return,
                 Ok(Poll::Ready(reply)) => reply,
-                Err(panicked) => panicked.into(),
+                Err(_) => Reply::tool_panic(),
             };
             let handler = self.handler.take();
             let _ = catch_panic(|| drop(handler));
@@ -363,7 +363,7 @@ impl<H: TaskHandlers> TaskRun<H> {
                     match catch_panic(|| encode_result(&*result, revision)) {
                         Ok(Ok(result)) => StoredTaskState::Completed(result),
                         Ok(Err(error)) => failed(alloc::format!("the result cannot be encoded: {error}")),
-                        Err(panicked) => return self.finish(panicked.into()),
+                        Err(_) => return self.finish(Reply::tool_panic()),
                     }
                 }
                 Some(_) => failed("a task cannot have a result of this type".into()),

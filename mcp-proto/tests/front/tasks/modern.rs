@@ -132,7 +132,7 @@ fn error_of_a_task_has_a_code_that_the_revision_allows() {
 
 /// S11.4
 #[test]
-fn panic_fails_only_its_task() {
+fn panic_ends_its_task_with_a_failed_tool_result() {
     let (router, _gate) = router();
     let router = router.task_tool(tool("panic"), TaskChoice::Optional, async |NoArguments {}, _| {
         panic!("as it should");
@@ -141,7 +141,10 @@ fn panic_fails_only_its_task() {
     });
     let mut s = ServerHarness::modern_with(router, with_extension());
     let id = begin(&mut s, "panic")["taskId"].clone();
-    assert_eq!(get(&mut s, &id)["error"]["code"], -32603);
+    let ended = get(&mut s, &id);
+    assert_eq!((&ended["status"], &ended["result"]["isError"]), (&json!("completed"), &json!(true)));
+    let text = ended["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(text.starts_with("the tool failed unexpectedly") && !text.contains("as it should"), "{text}");
     assert_eq!(s.call("plain", json!({}))["content"][0]["text"], "plain");
 }
 
