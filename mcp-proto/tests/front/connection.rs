@@ -118,9 +118,10 @@ fn waiting_requests_fail_with_the_reason_of_ready() {
         ),
         (drop, "the driver of the connection was dropped"),
     ];
-    for (end, reason) in ends {
+    let policies = [EraPolicy::ModernOnly, EraPolicy::LegacyOnly, EraPolicy::Auto];
+    for ((end, reason), policy) in ends.into_iter().flat_map(|end| policies.map(|policy| (end, policy))) {
         let mut config = config();
-        config.era_policy = EraPolicy::ModernOnly;
+        config.era_policy = policy;
         let s = ClientHarness::open(config, ClientHandlers::new());
         let client = s.client.clone();
         let mut known = boxed(client.ready());
