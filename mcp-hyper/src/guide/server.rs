@@ -167,9 +167,10 @@
 //! [`Context::run_once`](crate::Context::run_once) protects work that must not happen twice.
 //!
 //! ```
-//! use mcp_hyper::mcp_proto::front::without_arguments;
 //! use mcp_hyper::schema::{Json, LoggingLevel, ServerCapability};
-//! use mcp_hyper::{Context, ElicitAction, ElicitParams, ElicitSchema, HandlerError, Router, Tool};
+//! use mcp_hyper::{
+//!     Context, ElicitAction, ElicitParams, ElicitSchema, HandlerError, Router, Tool, without_arguments,
+//! };
 //!
 //! async fn delete(cx: Context) -> Result<&'static str, HandlerError> {
 //!     let question = ElicitParams::form("Delete everything?", ElicitSchema::empty());
