@@ -1,6 +1,6 @@
 //! The feature `auth` is missing.
 //! Features: client, server, std
-//~ scopes need the feature `auth`
+//~ access and its scopes need the feature `auth`
 //~ in `Cargo.toml`, add `"auth"` to the features of `mcp-hyper` or `mcp-proto`
 
 use mcp_proto::front::{Context, HandlerError, NoArguments, Router};

@@ -498,3 +498,31 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         self
     }
 }
+
+/// Has no implementation.
+#[cfg(not(feature = "websocket"))]
+#[diagnostic::on_unimplemented(
+    message = "a client speaks WebSocket only with the feature `websocket`",
+    note = "in `Cargo.toml`, add `\"websocket\"` to the features of `mcp-hyper`"
+)]
+pub trait SpeaksWebSocket {}
+
+/// The compiler's message names the feature.
+#[cfg(not(feature = "websocket"))]
+impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
+    #[doc(hidden)]
+    pub fn tool_frames(self) -> Self
+    where
+        Self: SpeaksWebSocket,
+    {
+        self
+    }
+
+    #[doc(hidden)]
+    pub fn ping_interval(self, _: Option<Duration>) -> Self
+    where
+        Self: SpeaksWebSocket,
+    {
+        self
+    }
+}

@@ -528,6 +528,14 @@ impl<H: HandlerMode> ServerOptions<H> {
     {
         self
     }
+
+    #[doc(hidden)]
+    pub fn tool_frames(self) -> Self
+    where
+        Self: AcceptsWebSockets,
+    {
+        self
+    }
 }
 
 /// The random number generator of the operating system: the source of ids and keys in servers of this crate, for those

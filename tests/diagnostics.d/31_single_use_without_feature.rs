@@ -1,0 +1,10 @@
+//! The feature `seal` is missing.
+//! Features: client, server, std
+//~ gated behind the `seal` feature
+
+use mcp_proto::Router;
+use mcp_proto::front::UsedStates;
+
+fn main() {
+    drop(Router::new("shop", "1.0.0").single_use(std::sync::Arc::new(UsedStates::default())));
+}
