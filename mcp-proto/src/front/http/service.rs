@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::sync::Mutex;
 
-use super::events::HttpServerEvent;
+use super::HttpServerEvent;
 use super::hub::Hub;
 use super::session::SessionCell;
 use crate::Instant;

@@ -1,37 +1,34 @@
 //! The server handle of one connection.
 
-mod core;
-mod custom;
+mod connection;
 mod driver;
-mod events;
-mod link;
-mod suspendable_handler;
 
-use ::core::fmt;
-use ::core::future::poll_fn;
-use ::core::task::{Poll, Waker};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 
+use core::fmt;
+use core::future::poll_fn;
+use core::task::{Poll, Waker};
 use serde::Serialize;
 
+use self::connection::{Connection, ServerLink};
 use super::entropy::Entropy;
-use super::events::{self as listening, EventSource, Events};
 use super::request::Request;
 use super::router::ServedRouter;
 use super::shared::Shared;
 use super::tasks::TaskService;
+use super::{BlockedHandler, Error, Notification as ReceivedNotification};
 use super::{Clock, HandlerMode};
-use crate::peer::server::{CloseReason, ListKind, ServerCommands, ServerTransport, Session};
+use crate::front::custom::{custom_params, request_params};
+use crate::front::events::{EventSource, Events, ListenerEvent, QueuedEvent};
+use crate::peer::server::{CloseReason, Diagnostic, ListKind, ServerCommands, ServerTransport, Session};
+use crate::peer::{AnyParams, InboundId};
 use crate::schema::tasks::TaskUpdatedParams;
-use crate::schema::{Json, LoggingLevel, LoggingMessageParams, Method};
+use crate::schema::{CustomMethod, Json, LoggingLevel, LoggingMessageParams, Method, Notification};
 
-use self::link::{Connection, ServerLink};
-
-pub(super) use self::core::ServerCore;
+pub(super) use self::connection::ServerCore;
 pub use driver::ServerDriver;
-pub use events::ServerEvent;
 
 /// Joins a machine to its router, a handle for the application and a driver for the transport.
 ///
@@ -168,7 +165,7 @@ impl Drop for CloseWaiter<'_> {
 struct ConnectionEvents(Arc<Connection>);
 
 impl EventSource<ServerEvent> for ConnectionEvents {
-    fn poll_event(&self, key: u64, waker: Waker) -> Poll<Option<listening::QueuedEvent<ServerEvent>>> {
+    fn poll_event(&self, key: u64, waker: Waker) -> Poll<Option<QueuedEvent<ServerEvent>>> {
         self.0.with(|core, _, _, wakers| match &mut core.listeners {
             Some(listeners) => listeners.poll(key, waker, wakers),
             None => {
@@ -184,5 +181,126 @@ impl EventSource<ServerEvent> for ConnectionEvents {
                 listeners.remove(key, wakers);
             }
         });
+    }
+}
+
+impl ServerHandle {
+    /// Sends a request by its name to the client, independently of its requests (2025-11-25 and earlier). `params` is
+    /// any value that serializes to a JSON object, or to `null` for none; the result is passed on undecoded.
+    ///
+    /// If the protocol defines a method of this name, its rules apply.
+    pub fn request_custom(&self, method: impl Into<String>, params: impl Serialize) -> Request<CustomMethod> {
+        Request::by_name(self.link.clone(), method.into(), request_params(params))
+    }
+
+    /// Sends the client a notification that the protocol does not define, independently of its requests (2025-11-25 and
+    /// earlier).
+    ///
+    /// # Errors
+    /// If it cannot be sent: no session is ready, the client reads nothing, or the name is one of the protocol's
+    /// ([`RequestError::Reserved`](crate::peer::RequestError::Reserved)), which other methods send.
+    pub fn notify<N: Notification>(&self, params: &N::Params) -> Result<(), Error> {
+        self.send_notification(N::NAME, params)
+    }
+
+    /// Sends the client a notification by its name, independently of its requests (2025-11-25 and earlier). `params` is
+    /// any value that serializes to a JSON object, or to `null` for none.
+    ///
+    /// ```
+    /// # use mcp_proto::front::{Error, ServerHandle};
+    /// # use serde_json::json;
+    /// # fn example(handle: &ServerHandle) -> Result<(), Error> {
+    /// handle.notify_custom("com.example/paperLow", json!({ "sheets": 12 }))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`notify`](Self::notify).
+    pub fn notify_custom(&self, method: &str, params: impl Serialize) -> Result<(), Error> {
+        self.send_notification(method, &custom_params(params)?)
+    }
+
+    fn send_notification(&self, method: &str, params: &dyn AnyParams) -> Result<(), Error> {
+        self.link.connection.command(|core, machine, now, _| {
+            core.check_open()?;
+            Ok(machine.at(now).notify_custom(None, method, params)?)
+        })
+    }
+}
+
+/// An event that concerns the connection rather than one request.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum ServerEvent {
+    /// A legacy client finished its handshake.
+    Initialized,
+    /// A legacy client set its log level.
+    LevelSet(LoggingLevel),
+    /// The client subscribed to a resource: report its changes with [`ServerHandle::resource_updated`].
+    ///
+    /// [`ServerHandle::resource_updated`]: super::ServerHandle::resource_updated
+    Subscribed {
+        /// The resource.
+        uri: String,
+    },
+    /// The client unsubscribed from a resource.
+    Unsubscribed {
+        /// The resource.
+        uri: String,
+    },
+    /// The client cancelled a request, for the log. The handler learns of it from its context.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation#implementation-notes>
+    RequestCancelled {
+        /// The request, as in the [`id`](crate::front::Context::id) of its context.
+        request: InboundId,
+        /// The client's reason, as in [`Cancellation::Client`](crate::peer::server::Cancellation::Client).
+        reason: Option<String>,
+    },
+    /// The client sent a notification that belongs to no request of the server.
+    Notification(ReceivedNotification),
+    /// A problem that ended no request, for the log.
+    Diagnostic(Diagnostic),
+    /// A handler blocked the driver, for the log.
+    HandlerBlocked(BlockedHandler),
+    /// This listener lost events, because it did not take them in time.
+    Missed {
+        /// The number of lost events.
+        count: u64,
+    },
+    /// The connection has ended. This is the last event.
+    Closed(CloseReason),
+}
+
+impl ServerEvent {
+    /// The approximate size in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Notification(notification) => notification.bytes(),
+            Self::Diagnostic(diagnostic) => diagnostic.bytes(),
+            Self::HandlerBlocked(blocked) => blocked.bytes(),
+            Self::Subscribed { uri } | Self::Unsubscribed { uri } => uri.len(),
+            Self::RequestCancelled { reason, .. } => reason.as_ref().map_or(0, String::len),
+            _ => 0,
+        }
+    }
+}
+
+impl ListenerEvent for ServerEvent {
+    fn missed(count: u64) -> Self {
+        Self::Missed { count }
+    }
+
+    fn is_last(&self) -> bool {
+        matches!(self, Self::Closed(_))
+    }
+
+    fn make_owned(&mut self) {
+        match self {
+            Self::Notification(notification) => notification.make_owned(),
+            Self::Diagnostic(diagnostic) => diagnostic.make_owned(),
+            _ => {}
+        }
     }
 }

@@ -13,22 +13,25 @@
 //! | bare, before it | `ping` is answered, anything else is -32602 and names the missing keys |
 //! | bare `server/discover` | -32602 |
 //!
-//! <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning>
+//! <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning>,
+//! <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extension-negotiation>
 
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 
-use crate::rpc::{ErrorObject, Id, JsonStr, Raw, code, decode_member, read_members};
-use crate::schema::{
-    ClientCapabilities, Direction, Discover, Era, Implementation, Initialize, LoggingLevel, Method,
-    MethodInfo, Ping, Revision, UnsupportedVersionData, meta,
-};
-
 use super::event::RequestContext;
 use super::known_meta::{FoundMeta, KnownMeta, find_meta};
 use super::session::Session;
-use super::{Eras, ServerConfig, extensions};
+use super::{Eras, PendingRequest, ServerConfig};
+use crate::peer::extensions::undeclared;
+use crate::peer::server::missing_capabilities;
+use crate::peer::{RequestError, extensions};
+use crate::rpc::{ErrorObject, Id, JsonStr, Raw, code, decode_member, read_members};
+use crate::schema::{
+    ClientCapabilities, Direction, Discover, Era, Extension, Implementation, Initialize, Json, LoggingLevel,
+    Method, MethodInfo, Ping, Revision, UnsupportedVersionData, meta,
+};
 
 /// A request that was admitted.
 #[derive(Debug)]
@@ -370,9 +373,7 @@ fn find_method(
 ) -> Result<Option<&'static MethodInfo>, ErrorObject> {
     match MethodInfo::find(method, Direction::ClientToServer, revision) {
         Some(info) if info.server_allows(&config.capabilities, revision) => Ok(Some(info)),
-        None if extensions::admit_method(config, method, revision, declared)? || config.answers(method) => {
-            Ok(None)
-        }
+        None if admit_method(config, method, revision, declared)? || config.answers(method) => Ok(None),
         //= S1.11 "-32601 method"
         _ => Err(ErrorObject::new(code::METHOD_NOT_FOUND, format!("unknown method {method:?}"))),
     }
@@ -400,4 +401,83 @@ pub(crate) fn unsupported_version(eras: Eras, requested: String) -> ErrorObject 
         Ok(data) => error.with_data(data),
         Err(_) => error,
     }
+}
+
+/// Checks that the client may call a method, if an extension defines it. Returns whether one does.
+///
+/// # Errors
+/// The answer to a client that did not declare the extension.
+pub(super) fn admit_method(
+    config: &ServerConfig,
+    method: &str,
+    revision: Revision,
+    declared: &ClientCapabilities,
+) -> Result<bool, ErrorObject> {
+    let found = extensions::find_method(&config.extensions, method, Direction::ClientToServer);
+    let Some((extension, _)) = found else { return Ok(false) };
+    if revision.era() == Era::Legacy {
+        let message = alloc::format!("{method:?} belongs to an extension, which {revision} does not have");
+        return Err(ErrorObject::new(code::METHOD_NOT_FOUND, message));
+    }
+    require(extension, declared)?;
+    Ok(true)
+}
+
+/// Checks that the result of a request may have this `resultType`.
+///
+/// # Errors
+/// The answer in its place.
+pub(super) fn admit_result_type(
+    config: &ServerConfig,
+    served: &PendingRequest,
+    name: &str,
+) -> Result<(), ErrorObject> {
+    match extensions::find_result_type(&config.extensions, name) {
+        Some(extension) => require(extension, &served.capabilities),
+        None => {
+            let message = alloc::format!("no registered extension defines the result type {name:?}");
+            Err(ErrorObject::new(code::INTERNAL_ERROR, message))
+        }
+    }
+}
+
+/// Checks that a client with these capabilities may be sent a notification.
+///
+/// # Errors
+/// If the notification belongs to an extension that the client did not declare.
+pub(super) fn admit_notification(
+    config: &ServerConfig,
+    name: &str,
+    revision: Revision,
+    declared: &ClientCapabilities,
+) -> Result<(), RequestError> {
+    let found = extensions::find_notification(&config.extensions, name, Direction::ServerToClient);
+    match found.filter(|extension| !negotiated(extension, revision, declared)) {
+        Some(extension) => Err(undeclared(name, extension)),
+        None => Ok(()),
+    }
+}
+
+/// Checks that a request may be sent to the client of a legacy session, which has no extensions.
+///
+/// # Errors
+/// If the method belongs to an extension.
+pub(super) fn admit_request(config: &ServerConfig, method: &str) -> Result<(), RequestError> {
+    match extensions::find_method(&config.extensions, method, Direction::ServerToClient) {
+        Some((extension, _)) => Err(undeclared(method, extension)),
+        None => Ok(()),
+    }
+}
+
+fn negotiated(extension: &Extension, revision: Revision, declared: &ClientCapabilities) -> bool {
+    revision.era() == Era::Modern && declared.has_extension(extension.identifier())
+}
+
+/// Checks that a modern client declared an extension.
+fn require(extension: &Extension, declared: &ClientCapabilities) -> Result<(), ErrorObject> {
+    if declared.has_extension(extension.identifier()) {
+        return Ok(());
+    }
+    let required = ClientCapabilities::new().with_extension(extension.identifier(), Json::empty_object());
+    Err(missing_capabilities(required.unwrap_or_default()))
 }

@@ -9,9 +9,7 @@ use core::time::Duration;
 
 use crate::Limits;
 use crate::peer::{CacheHint, Principal, Strictness};
-use crate::schema::{Extension, Implementation, MethodInfo, Revision, ServerCapabilities};
-
-use super::SubscriptionAccess;
+use crate::schema::{At, Extension, Implementation, Json, MethodInfo, Revision, ServerCapabilities};
 
 /// The configuration of a server.
 ///
@@ -148,5 +146,62 @@ impl TaskAccess {
 impl fmt::Debug for TaskAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TaskAccess").finish_non_exhaustive()
+    }
+}
+
+/// A configuration with the JSON that is encoded from it once.
+#[derive(Clone, Debug)]
+pub(crate) struct PreparedConfig {
+    pub(super) config: Arc<ServerConfig>,
+    /// The server information in modern results.
+    pub(super) info: Option<Arc<Json>>,
+}
+
+impl PreparedConfig {
+    pub(crate) fn new(mut config: Arc<ServerConfig>) -> Self {
+        if !config.extensions.is_empty() {
+            let mut declared = ServerConfig::clone(&config);
+            declared.capabilities.declare_extensions(&declared.extensions);
+            config = Arc::new(declared);
+        }
+        let info = config
+            .send_info
+            .then(|| Json::encode(&At(&config.info, Revision::LATEST)).ok())
+            .flatten()
+            .map(Arc::new);
+        Self { config, info }
+    }
+}
+
+/// Access check for subscriptions to resources: whether a principal may learn of the changes of a URI.
+///
+/// ```
+/// use mcp_proto::peer::server::{ServerConfig, SubscriptionAccess};
+/// use mcp_proto::schema::Implementation;
+///
+/// let mut config = ServerConfig::new(Implementation::new("notes", "1.0.0"));
+/// config.subscription_access =
+///     Some(SubscriptionAccess::new(|uri, principal| uri.starts_with("note:") && principal.is_some()));
+/// ```
+#[derive(Clone)]
+pub struct SubscriptionAccess(Arc<SubscriptionAccessFn>);
+
+type SubscriptionAccessFn = dyn Fn(&str, Option<&Principal>) -> bool + Send + Sync;
+
+impl SubscriptionAccess {
+    /// Creates a check from a closure over URI and principal. The server calls it once for each URI that a client asks
+    /// for, in the middle of its work; the closure must not use that server.
+    pub fn new(allows: impl Fn(&str, Option<&Principal>) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(allows))
+    }
+
+    pub(super) fn allows(&self, uri: &str, principal: Option<&Principal>) -> bool {
+        (self.0)(uri, principal)
+    }
+}
+
+impl fmt::Debug for SubscriptionAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SubscriptionAccess").finish_non_exhaustive()
     }
 }

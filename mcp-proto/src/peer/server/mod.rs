@@ -5,31 +5,21 @@
 //! answered; the table at the head of `session.rs` describes the handshake.
 
 mod admit;
+mod answer;
 mod backlog;
-mod cancellation;
-mod commands;
 mod config;
-mod custom;
 mod dispatch;
-mod embedded_resources;
 mod event;
-mod extensions;
 #[cfg(all(feature = "std", feature = "http"))]
 mod idle;
-mod input_rules;
 mod known_meta;
 mod notify;
-mod prepared_config;
+mod outgoing_requests;
 mod progress;
-mod receive;
-mod requests;
 #[cfg(feature = "seal")]
 mod seal;
 mod session;
-mod subscribe;
-mod subscription_access;
 mod subscriptions;
-mod transport;
 mod view;
 
 use alloc::sync::Arc;
@@ -54,26 +44,23 @@ use crate::schema::{
 
 pub use crate::peer::topic::{ListKind, Topic};
 
+pub use answer::{Answer, missing_capabilities, resource_not_found};
 use backlog::Backlog;
-pub use cancellation::Cancellation;
-pub use commands::{Answer, missing_capabilities, resource_not_found};
-pub use config::{Eras, ServerConfig, TaskAccess};
-pub use event::{CloseReason, Diagnostic, Event, RequestContext};
+pub use config::{Eras, ServerConfig, SubscriptionAccess, TaskAccess};
+pub use event::{Cancellation, CloseReason, Diagnostic, Event, RequestContext};
 #[cfg(feature = "seal")]
 pub use seal::{NONCE_BYTES, OpenedState, SealError, SealKey, Sealer};
 pub use session::Session;
-pub use subscription_access::SubscriptionAccess;
-pub use transport::{ServerLoan, ServerTransport};
-pub use view::ServerCommands;
+pub use view::{ServerCommands, ServerLoan, ServerTransport};
 
 pub(crate) use admit::unsupported_version;
-pub(crate) use commands::adapt_error;
+pub(crate) use answer::adapt_error;
+pub(crate) use config::PreparedConfig;
 #[cfg(all(feature = "std", feature = "http"))]
 pub(crate) use idle::IdleServer;
-pub(crate) use input_rules::{check_content, check_page_url, required_capabilities};
 #[cfg(all(feature = "std", feature = "http"))]
 pub(crate) use known_meta::{KnownMeta, MetaCache};
-pub(crate) use prepared_config::PreparedConfig;
+pub(crate) use outgoing_requests::{check_content, check_page_url, required_capabilities};
 pub(crate) use progress::exceeds;
 use subscriptions::Subscriptions;
 

@@ -1,11 +1,14 @@
-//! Notifications from a server: log messages, changes.
+//! Notifications from a server: log messages, changes, and those that the protocol does not define.
 
 use alloc::string::ToString;
 use core::time::Duration;
 
+use super::admit::admit_notification;
+use super::subscriptions::Subscriber;
+use super::{Diagnostic, Eras, ListKind, Phase, Server, ServerCommands, Session, Topic};
 use crate::Instant;
 use crate::peer::encode::MetaEntries;
-use crate::peer::{AnyParams, InboundId, MessageKind, Outbox};
+use crate::peer::{AnyParams, InboundId, MessageKind, Outbox, RequestError, reserved};
 use crate::rpc::{Id, write};
 use crate::schema::tasks::{TaskUpdated, TaskUpdatedParams};
 use crate::schema::{
@@ -13,9 +16,6 @@ use crate::schema::{
     LoggingMessageParams, Notification, NotificationInfo, ResourceUpdated, ResourceUpdatedParams, Revision,
     ServerCapability,
 };
-
-use super::subscriptions::Subscriber;
-use super::{Diagnostic, ListKind, Server, Session, Topic};
 
 /// The pause before pending change notifications are tried again, if no input arrives earlier.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
@@ -257,4 +257,64 @@ pub(super) fn write_notification(
     write::notification(out.buffer(), method, |buffer| params.write_params(buffer, revision, entries))?;
     out.commit(MessageKind::Notification { method, request, revision });
     Ok(())
+}
+
+impl ServerCommands<'_> {
+    /// Sends the client a notification whose name the protocol does not define: with `request`, on the stream of that
+    /// request of the client; without, to the client of a legacy session. A client of 2026-07-28 gets notifications of
+    /// its own requests only.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#receiving-messages>
+    ///
+    /// # Errors
+    /// If it cannot be sent now: [`Answered`](RequestError::Answered) once the request is over,
+    /// [`NotReady`](RequestError::NotReady) without a session that is ready, [`Overloaded`](RequestError::Overloaded)
+    /// while the client reads nothing. [`Reserved`](RequestError::Reserved) for names of the protocol, which other
+    /// commands send; [`Extension`](RequestError::Extension) for notifications of a registered extension that the client
+    /// does not declare.
+    pub fn notify_custom(
+        &mut self,
+        request: Option<InboundId>,
+        method: &str,
+        params: &dyn AnyParams,
+    ) -> Result<(), RequestError> {
+        self.run(|server, _, out| server.notify_custom(request, method, params, out))
+    }
+}
+
+impl Server {
+    fn notify_custom(
+        &mut self,
+        request: Option<InboundId>,
+        method: &str,
+        params: &dyn AnyParams,
+        out: &mut dyn Outbox,
+    ) -> Result<(), RequestError> {
+        reserved::check_server_notification(method)?;
+        if matches!(self.phase, Phase::Closed) {
+            return Err(RequestError::Closed);
+        }
+        let (id, revision) = match request {
+            Some(request) => {
+                let (id, served) = self.inbound.get(request).ok_or(RequestError::Answered)?;
+                admit_notification(&self.config, method, served.revision, &served.capabilities)?;
+                (Some(id.clone()), served.revision)
+            }
+            None if self.config.eras == Eras::ModernOnly => {
+                return Err(RequestError::Revision { method: method.into(), revision: Revision::LATEST });
+            }
+            None => {
+                let session = self.session.as_ref().filter(|session| session.initialized);
+                let session = session.ok_or(RequestError::NotReady)?;
+                admit_notification(&self.config, method, session.revision, &session.capabilities)?;
+                (None, session.revision)
+            }
+        };
+        let limit = self.config.limits.queued_bytes;
+        if out.is_full(limit) {
+            return Err(RequestError::Overloaded { limit });
+        }
+        write_notification(method, id.as_ref(), params, revision, None, out)
+            .map_err(|error| RequestError::Encode(alloc::format!("{error}")))
+    }
 }

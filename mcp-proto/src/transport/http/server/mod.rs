@@ -45,30 +45,23 @@
 mod config;
 mod exchange;
 mod forwarded;
-mod head;
 mod origin;
-mod output;
 mod request_intake;
 mod response;
 mod route;
 mod session;
-mod sessions;
-mod stateless;
 
 pub use config::{HttpServerConfig, LegacyPaths, Setup};
-pub use exchange::Exchange;
+pub use exchange::{Exchange, StatelessPost};
 pub use forwarded::{ProxyAddressError, TrustedProxies, TrustedProxy};
-pub use head::RequestHead;
 pub use origin::{Hosts, Origins};
-pub use request_intake::RequestIntake;
 #[cfg(feature = "std")]
 pub(crate) use request_intake::check_upgrade;
+pub use request_intake::{RequestHead, RequestIntake};
 pub use response::{BodyKind, Chunk, HttpResponse, ResponseHead, ResponseHeaders};
 pub use route::{ModernRequest, Post, PostedNotification, RequestRoute};
 #[cfg(feature = "std")]
 pub(crate) use session::IdleSession;
-pub use session::{ConnectionId, PostOutcome, Session};
-pub use sessions::{SessionId, Sessions};
-pub use stateless::StatelessPost;
+pub use session::{ConnectionId, PostOutcome, Session, SessionId, Sessions};
 #[cfg(feature = "auth")]
 pub(crate) use {response::RETRY_AFTER_SECS, response::WWW_AUTHENTICATE};

@@ -23,8 +23,8 @@ use crate::transport::http::header;
 use crate::transport::http::param_headers::ParamHeaders;
 use bytes::Bytes;
 
-use super::head::{AcceptedTypes, RetainedHead, SingleHeader, VersionHeader};
-use super::stateless::{self, StatelessPost};
+use super::exchange::{StatelessPost, route_stateless};
+use super::request_intake::{AcceptedTypes, RetainedHead, SingleHeader, VersionHeader};
 use super::{HttpResponse, SessionId, Setup};
 
 /// Where a complete request goes.
@@ -354,7 +354,7 @@ fn route_to_session(
     }
     match kept.session {
         _ if setup.eras() == Eras::ModernOnly => refuse("there are no sessions here"),
-        _ if setup.config().stateless => stateless::route(version, post),
+        _ if setup.config().stateless => route_stateless(version, post),
         Some(Some(id)) => Ok(RequestRoute::Session { id, post }),
         Some(None) => Err(HttpResponse::unknown_session(post.request_id())),
         None => {

@@ -2,8 +2,6 @@
 
 mod connections;
 mod event_store;
-#[cfg(feature = "std")]
-mod idle;
 mod streams;
 
 use alloc::boxed::Box;
@@ -13,24 +11,22 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use bytes::Bytes;
+use streams::{ResponseStreams, SessionTransport, UnknownEvent};
 
+use super::request_intake::{AcceptedTypes, SESSION_QUERY};
+use super::response::{Chunk, HttpResponse, ResponseHead, session_header};
+use super::route::PostContent;
+use super::{LegacyPaths, Post, Setup};
 use crate::Instant;
-use crate::peer::server::{self as peer, Server, ServerCommands, ServerLoan, ServerTransport};
-use crate::peer::{Denial, InboundId, LostReason};
-use crate::quota::{ByteAccount, BytePermit};
+use crate::peer::server::{Server, ServerCommands, ServerLoan, ServerTransport};
+use crate::peer::{Denial, InboundId, LostReason, server as peer};
+use crate::quota::{ByteAccount, BytePermit, FairTable};
 use crate::rpc::{Batch, ErrorId, ErrorObject, Frame, Malformed, Message, code};
 use crate::schema::{Cancelled, CancelledParams, Initialize, Method, Notification};
 
-use super::head::AcceptedTypes;
-use super::request_intake::SESSION_QUERY;
-use super::response::{Chunk, HttpResponse, ResponseHead, session_header};
-use super::route::PostContent;
-use super::{LegacyPaths, Post, SessionId, Setup};
-
 pub use connections::ConnectionId;
 #[cfg(feature = "std")]
-pub(crate) use idle::IdleSession;
-use streams::{ResponseStreams, SessionTransport, UnknownEvent};
+pub(crate) use streams::IdleSession;
 
 /// Why a request with the id of an unanswered request is refused.
 const DUPLICATE_ID: &str = "a request with this id is still unanswered";
@@ -508,5 +504,74 @@ impl ServerTransport for Session {
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+/// A bounded table of a server's sessions, or of handles to them.
+///
+/// Sessions are inserted busy; [`set_idle`](FairTable::set_idle) marks one as idle. If the table is full, the owner who
+/// inserts another session loses its own oldest idle one; others lose one only to an owner with less than its fair
+/// share.
+///
+/// ```
+/// use mcp_proto::Instant;
+/// use mcp_proto::transport::http::server::{SessionId, Sessions};
+/// use mcp_proto::quota::QuotaOwner;
+///
+/// let (a, b) = (SessionId::from_entropy([1; 16]), SessionId::from_entropy([2; 16]));
+/// let mut sessions = Sessions::new(1);
+/// assert_eq!(sessions.insert(a, &QuotaOwner::LOCAL, "a"), Ok(None));
+/// assert!(sessions.insert(b, &QuotaOwner::LOCAL, "b").is_err());
+/// sessions.set_idle(a, Some(Instant::ORIGIN));
+/// assert_eq!(sessions.insert(b, &QuotaOwner::LOCAL, "b"), Ok(Some((a, "a"))));
+/// ```
+pub type Sessions<T> = FairTable<SessionId, T>;
+
+/// The id of a session: 128 random bits, written as 32 hexadecimal digits.
+///
+/// Every holder of the id can act in the session. `Debug` therefore shows only its beginning; `Display` writes all of
+/// it.
+///
+/// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management>
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(u128);
+
+impl SessionId {
+    /// Creates an id from 16 bytes of a secure random source.
+    ///
+    /// ```
+    /// use mcp_proto::transport::http::server::SessionId;
+    ///
+    /// let id = SessionId::from_entropy([0xAB; 16]);
+    /// assert_eq!(id.to_string(), "abababababababababababababababab");
+    /// assert_eq!(SessionId::parse(id.to_string().as_bytes()), Some(id));
+    /// ```
+    #[must_use]
+    pub const fn from_entropy(bytes: [u8; 16]) -> Self {
+        Self(u128::from_be_bytes(bytes))
+    }
+
+    /// Parses an id in the form that `Display` writes.
+    #[must_use]
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        let digits = text.len() == 32 && text.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let text = core::str::from_utf8(text).ok().filter(|_| digits)?;
+        u128::from_str_radix(text, 16).ok().map(Self)
+    }
+
+    pub(super) fn to_hex(self) -> String {
+        alloc::format!("{self}")
+    }
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "session {:04x}…", self.0 >> 112)
     }
 }

@@ -20,9 +20,7 @@
 
 #[cfg(feature = "std")]
 mod idle;
-mod memory;
 mod outbox;
-mod table;
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -37,19 +35,19 @@ use super::event_store::EventStore;
 use crate::Instant;
 use crate::codec::sse::write as sse;
 use crate::inline_map::InlineMap;
-use crate::lazy_box::LazyBox;
+use crate::lazy_box::{Initial, LazyBox};
 use crate::peer::{Denial, Outbox};
 use crate::quota::BytePermit;
 use crate::rpc::{ErrorId, ErrorObject, Id, code, write};
 use crate::schema::Revision;
-use crate::transport::http::server::head::AcceptedTypes;
+use crate::transport::http::server::request_intake::AcceptedTypes;
 use crate::transport::http::server::response::{
     Chunk, HttpResponse, ResponseHead, json_head, shrink, stream_head,
 };
 use crate::transport::http::server::{BodyKind, Setup};
+
 #[cfg(feature = "std")]
-pub(super) use idle::IdleStreams;
-use table::StreamTable;
+pub(crate) use idle::IdleSession;
 
 /// The time until a request without an answer gets an event stream, if its client can resume streams (2025-11-25): the
 /// answer then outlives its connection.
@@ -586,4 +584,59 @@ fn join_batch(answers: &[Bytes]) -> Option<Bytes> {
     }
     array.push(b']');
     Some(Bytes::from(array))
+}
+
+/// The response streams of a session by number. An idle session whose client never opened the general stream has none,
+/// and no memory for them.
+#[derive(Debug, Default)]
+struct StreamTable {
+    streams: LazyBox<InlineMap<u64, ResponseStream>>,
+    closed: bool,
+}
+
+impl Initial for InlineMap<u64, ResponseStream> {
+    const INITIAL: &'static Self = &Self::new();
+
+    fn initial() -> Self {
+        Self::new()
+    }
+}
+
+impl StreamTable {
+    fn get(&self, stream: &u64) -> Option<&ResponseStream> {
+        self.streams.get(stream)
+    }
+
+    fn get_mut(&mut self, stream: &u64) -> Option<&mut ResponseStream> {
+        self.streams.used_mut()?.get_mut(stream)
+    }
+
+    fn insert(&mut self, number: u64, stream: ResponseStream) {
+        self.streams.insert(number, stream);
+    }
+
+    /// Adds the general stream, unless the table has it or is closed.
+    fn open_general(&mut self) {
+        if !self.closed {
+            let general = || ResponseStream::new(AcceptedTypes::Events, StreamForm::Events);
+            self.streams.get_or_insert_with(GENERAL_STREAM, general);
+        }
+    }
+
+    fn remove(&mut self, stream: &u64) -> Option<ResponseStream> {
+        let streams = self.streams.used_mut()?;
+        let removed = streams.remove(stream);
+        if streams.is_empty() {
+            self.streams.reset();
+        }
+        removed
+    }
+
+    /// Removes all streams. The general stream does not come back.
+    fn close(&mut self) -> impl Iterator<Item = ResponseStream> + use<> {
+        self.closed = true;
+        let streams = self.streams.used_mut().map(core::mem::take);
+        self.streams.reset();
+        streams.into_iter().flatten().map(|(_, stream)| stream)
+    }
 }

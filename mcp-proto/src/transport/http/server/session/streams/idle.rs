@@ -1,13 +1,56 @@
-//! The state of response streams while none is open.
+//! Sessions whose client is silent.
 
 use super::{ConnectionId, ResponseStreams, SessionTransport, StreamTable};
 use crate::Instant;
+use crate::peer::server::{IdleServer, Server};
 use crate::quota::BytePermit;
 use crate::transport::http::server::Setup;
+use crate::transport::http::server::session::Session;
+
+/// The state of a session while nothing is in progress and no stream is open, in a form that takes little memory.
+#[derive(Debug)]
+pub(crate) struct IdleSession {
+    setup: Setup,
+    server: IdleServer,
+    streams: IdleStreams,
+    idle_since: Option<Instant>,
+}
+
+impl Session {
+    /// Moves the state out of a session in which nothing is in progress; `None` if something is. The session is of no
+    /// use afterwards.
+    pub(crate) fn take_idle(&mut self) -> Option<IdleSession> {
+        let is_idle =
+            self.idle_since.is_some() && !self.closed && self.transport == SessionTransport::Streamable;
+        if !is_idle || !self.streams.is_idle() {
+            return None;
+        }
+        let server = self.server.take_idle()?;
+        let (setup, streams) = (self.setup.clone(), self.streams.take_idle());
+        Some(IdleSession { setup, server, streams, idle_since: self.idle_since })
+    }
+
+    /// Creates a session that goes on with the state of an idle one, which is of no use afterwards.
+    pub(crate) fn from_idle(idle: &mut IdleSession) -> Self {
+        let setup = idle.setup.clone();
+        Self {
+            transport: SessionTransport::Streamable,
+            server: Server::from_idle(setup.legacy(), &mut idle.server),
+            streams: ResponseStreams::from_idle(
+                &setup,
+                &mut idle.streams,
+                idle.idle_since.unwrap_or_default(),
+            ),
+            idle_since: idle.idle_since,
+            closed: false,
+            setup,
+        }
+    }
+}
 
 /// The state of response streams while no connection carries one, and no event is stored for a client.
 #[derive(Debug)]
-pub(in super::super) struct IdleStreams {
+struct IdleStreams {
     /// The streams that a client may resume, mostly none.
     streams: StreamTable,
     next_stream: u64,
@@ -18,7 +61,7 @@ pub(in super::super) struct IdleStreams {
 
 impl ResponseStreams {
     /// Whether no connection is open, no answer due, and nothing stored or queued.
-    pub(in super::super) fn is_idle(&self) -> bool {
+    fn is_idle(&self) -> bool {
         self.connections.is_unused()
             && self.store.is_empty()
             && self.requests.is_empty()
@@ -28,7 +71,7 @@ impl ResponseStreams {
     }
 
     /// Moves the state out of idle streams.
-    pub(in super::super) fn take_idle(&mut self) -> IdleStreams {
+    fn take_idle(&mut self) -> IdleStreams {
         IdleStreams {
             streams: core::mem::take(&mut self.streams),
             next_stream: self.next_stream,
@@ -39,7 +82,7 @@ impl ResponseStreams {
     }
 
     /// Creates streams that go on with the state of idle ones.
-    pub(in super::super) fn from_idle(setup: &Setup, idle: &mut IdleStreams, now: Instant) -> Self {
+    fn from_idle(setup: &Setup, idle: &mut IdleStreams, now: Instant) -> Self {
         let mut streams = Self::new(setup, SessionTransport::Streamable, now);
         streams.streams = core::mem::take(&mut idle.streams);
         streams.next_stream = idle.next_stream;

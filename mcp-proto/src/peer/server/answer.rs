@@ -3,17 +3,19 @@
 
 use alloc::format;
 use alloc::string::ToString;
+use alloc::vec::Vec;
 
+use memchr::memchr_iter;
+
+use super::outgoing_requests::{check_content, required_capabilities};
+use super::{CloseReason, Diagnostic, PendingRequest, Phase, Server, ServerConfig, admit};
 use crate::Instant;
 use crate::peer::{AnyResult, InboundId, LostReason, Outbox, RequestError, ResultDefaults};
-use crate::rpc::{ErrorObject, Id, Raw, code, read_members, write};
+use crate::rpc::{ErrorObject, Id, Raw, code, decode_member, read_members, write};
 use crate::schema::{
-    ClientCapabilities, ClientCapability, ElicitParams, Era, InputRequest, InputRequiredResult,
-    MissingCapabilityData, ResultType, Revision,
+    CallTool, ClientCapabilities, ClientCapability, ElicitParams, Era, InputRequest, InputRequiredResult,
+    Method as _, MethodInfo, MissingCapabilityData, ResultType, Revision, ServerCapability,
 };
-
-use super::input_rules::{check_content, required_capabilities};
-use super::{CloseReason, Diagnostic, PendingRequest, Phase, Server, ServerConfig, extensions};
 
 /// The answer to a request.
 pub enum Answer<'a> {
@@ -216,7 +218,7 @@ fn check_result_kind(
             served.info.is_some_and(|info| info.can_be_task)
         }
         (Some(ResultType::Other(name)), Era::Modern) => {
-            return extensions::admit_result_type(config, served, name);
+            return admit::admit_result_type(config, served, name);
         }
     };
     let refused = || ErrorObject::new(code::INTERNAL_ERROR, "the method cannot have a result of this type");
@@ -285,4 +287,53 @@ pub fn resource_not_found(uri: &str, revision: Revision) -> ErrorObject {
         Ok(data) => error.with_data(data),
         Err(_) => error,
     }
+}
+
+/// The text that every encoded embedded resource contains, before and from its colon on. Within a JSON string its
+/// quotes would be escaped.
+const MARK: (&[u8], &[u8]) = (br#""type""#, br#":"resource""#);
+
+/// Finds embedded resources in the results of one method.
+#[derive(Clone, Copy)]
+pub(super) struct ResourceProbe {
+    is_active: bool,
+}
+
+/// A content block, of which only the type is read.
+#[derive(serde::Deserialize)]
+struct Block<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<&'a str>,
+}
+
+impl Server {
+    /// The probe for results of `method`: active for calls of tools if the server does not declare `resources`.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#embedded-resources>
+    //= S8.10 "Embedded resources → `resources` capability"
+    pub(super) fn resource_probe(&self, method: Option<&MethodInfo>) -> ResourceProbe {
+        let calls = method.is_some_and(|method| method.name == CallTool::NAME);
+        ResourceProbe { is_active: calls && !self.config.capabilities.has(ServerCapability::Resources) }
+    }
+}
+
+impl ResourceProbe {
+    /// Whether an encoded result has a content block that embeds a resource.
+    pub(super) fn embeds_resource(self, result: &[u8]) -> bool {
+        self.is_active
+            && has_mark(result)
+            && content(result).is_some_and(|blocks| blocks.iter().any(|block| block.kind == Some("resource")))
+    }
+}
+
+fn has_mark(result: &[u8]) -> bool {
+    memchr_iter(b':', result).any(|colon| {
+        let (before, behind) = result.split_at_checked(colon).unwrap_or_default();
+        before.ends_with(MARK.0) && behind.starts_with(MARK.1)
+    })
+}
+
+fn content(result: &[u8]) -> Option<Vec<Block<'_>>> {
+    let [content] = read_members(core::str::from_utf8(result).ok()?, ["content"]).ok()?;
+    decode_member(content)
 }
