@@ -6,12 +6,12 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::custom::CustomHandlers;
+use super::methods::CustomHandlers;
 use super::rates::Rates;
 use super::registry::Registry;
 use super::schema_checks::InputChecks;
 use super::scopes::ToolScopes;
-use super::task_tool::TaskTool;
+use super::tasks::TaskTool;
 use super::tool_headers::ToolHeaders;
 use super::uri::UriTemplate;
 use super::{Context, DEFAULT_PAGE_SIZE, HandlerMode, RouterError};

@@ -1,18 +1,24 @@
 //! The dispatch of requests to their handlers.
 
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::{Context, HandlerMode, Router};
+use super::{Context, HandlerMode, Router, SendHandlers};
+use crate::front::handler::output::{PromptOutput, ResultOrInput};
+use crate::front::handler::output_check::ToolResult;
+use crate::front::handler_error::HandlerError;
 use crate::front::params::{decode_params, params_error};
 use crate::front::reply::Reply;
-use crate::front::tasks::{self, TaskService};
+use crate::front::tasks::TaskService;
+use crate::front::{SpawnedHandler, tasks};
+use crate::peer::AnyResult;
 use crate::peer::server::resource_not_found;
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{
-    CallTool, GetPrompt, ListPrompts, ListPromptsResult, ListResourceTemplates, ListResourceTemplatesResult,
-    ListResources, ListResourcesResult, ListTools, ListToolsResult, Method, Prompt, ReadResource,
-    ServerCapability,
+    CallTool, CallToolResult, GetPrompt, ListPrompts, ListPromptsResult, ListResourceTemplates,
+    ListResourceTemplatesResult, ListResources, ListResourcesResult, ListTools, ListToolsResult, Method,
+    Prompt, ReadResource, Revision, ServerCapability,
 };
 
 /// The dispatch of a request: its reply, or the future of its handler.
@@ -204,4 +210,86 @@ pub(super) fn unknown_tool(name: &str) -> ErrorObject {
 
 pub(super) fn unknown_prompt(name: &str) -> ErrorObject {
     ErrorObject::new(code::INVALID_PARAMS, alloc::format!("there is no prompt {name:?}"))
+}
+
+/// The reply to a tool call. Failures become results for the model, except protocol errors.
+pub(super) fn tool_reply(result: ToolResult) -> Reply {
+    match result {
+        Ok(ResultOrInput::Result(result)) => Reply::result(result),
+        Ok(ResultOrInput::InputRequired(needed)) => Reply::InputRequired(needed),
+        Err(error) => match error.into_message() {
+            //= S8.7 "business failures → isError result"
+            Ok(message) => Reply::result(CallToolResult::error(message)),
+            Err(reply) => reply,
+        },
+    }
+}
+
+/// The reply to `prompts/get`, with the listed description unless the result has its own.
+pub(crate) fn prompt_reply(output: impl PromptOutput, described: Option<&str>, revision: Revision) -> Reply {
+    let answered = output.into_prompt_result().map(|answered| match answered {
+        ResultOrInput::Result(mut result) => {
+            if result.description.is_none() {
+                result.description = described.map(String::from);
+            }
+            ResultOrInput::Result(result)
+        }
+        needed @ ResultOrInput::InputRequired(_) => needed,
+    });
+    reply(answered, revision)
+}
+
+/// The reply to any other request.
+pub(crate) fn reply<R: AnyResult + Send + 'static>(
+    answered: Result<ResultOrInput<R>, HandlerError>,
+    revision: Revision,
+) -> Reply {
+    match answered {
+        Ok(ResultOrInput::Result(result)) => Reply::result(result),
+        Ok(ResultOrInput::InputRequired(needed)) => Reply::InputRequired(needed),
+        Err(error) => error.into_reply(|uri| resource_not_found(uri, revision)),
+    }
+}
+
+impl<S: 'static> Router<SendHandlers, S> {
+    /// Makes each handler a task of its own, which `spawn` starts on the application's executor. Default: the driver
+    /// runs the handlers, and one that blocks its thread stops all clients of that driver.
+    ///
+    /// A task is polled until the handler returns; where its request is cancelled, the task is woken and drops the
+    /// handler. Handlers that block for long still belong on other threads (`unblock` of `blocking`, `spawn_blocking` of
+    /// Tokio): they use up the executor's. The code of a handler before its future is returned runs in the driver.
+    ///
+    /// ```
+    /// use mcp_proto::front::{NoArguments, Router};
+    /// use mcp_proto::schema::{Json, Tool};
+    ///
+    /// let router = Router::new("reports", "1.0.0")
+    ///     .tool_with(Tool::new("report", "Writes a report", Json::empty_object()), async |NoArguments {}, _| "Done")
+    ///     // `|handler| drop(tokio::spawn(handler))` with Tokio, `|handler| smol::spawn(handler).detach()` with smol.
+    ///     .spawn_handlers(|handler| drop(std::thread::spawn(|| futures_lite::future::block_on(handler))));
+    /// # drop(router);
+    /// ```
+    ///
+    /// While a client leaves too many answers unread, no further handlers start; those that run go on, and their results
+    /// wait in memory. If a task is dropped before its handler returns, the request is answered with
+    /// [`INTERNAL_ERROR`](crate::rpc::code::INTERNAL_ERROR).
+    #[must_use]
+    pub fn spawn_handlers(mut self, spawn: impl Fn(SpawnedHandler) + Send + Sync + 'static) -> Self {
+        self.contents.spawner = Some(Arc::new(spawn));
+        self
+    }
+}
+
+impl<M: HandlerMode, S: 'static> Router<M, S> {
+    /// Makes a handler a task of its own, if the application spawns them. `context` is that of a request with input rounds.
+    pub(in crate::front) fn spawned(
+        &self,
+        handler: M::HandlerFuture,
+        context: Option<&Context>,
+    ) -> M::HandlerFuture {
+        match &self.contents.spawner {
+            Some(spawner) => M::spawn(handler, context.cloned(), spawner),
+            None => handler,
+        }
+    }
 }

@@ -1,15 +1,14 @@
 //! Routers that change while they serve.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use core::fmt;
-use core::mem;
-use std::sync::Mutex;
+use core::{fmt, mem};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread;
+use std::thread::ThreadId;
 
-use super::change_listeners::ChangeListeners;
-use super::update_lock::UpdateLock;
 use super::{HandlerMode, Router, RouterError, SendHandlers};
 use crate::front::signal::lock;
 use crate::peer::server::ListKind;
@@ -207,5 +206,269 @@ impl<M: HandlerMode, S> Clone for LiveRouter<M, S> {
 impl<M: HandlerMode, S> fmt::Debug for LiveRouter<M, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("LiveRouter").field(&self.shared.router()).finish()
+    }
+}
+
+/// A router as servers hold it, whatever the type of its state. Everything that serves takes
+/// `impl Into<ServedRouter<M>>`: a [`Router`], an `Arc` of one, or a [`LiveRouter`].
+pub struct ServedRouter<M: HandlerMode = SendHandlers>(Contents<M>);
+
+enum Contents<M: HandlerMode> {
+    Static(Arc<Router<M>>),
+    Live(Arc<LiveState<M>>),
+}
+
+impl<M: HandlerMode> ServedRouter<M> {
+    /// The present contents of the router, for a server's [configuration](Router::config) and for
+    /// [checks](Router::check).
+    pub fn router(&self) -> Arc<Router<M>> {
+        //= S8.1 "Lists do not vary per connection"
+        match &self.0 {
+            Contents::Static(router) => router.clone(),
+            Contents::Live(live) => live.router(),
+        }
+    }
+
+    /// A router with these contents for as long as it is served.
+    pub(crate) fn unchanging(router: Arc<Router<M>>) -> Self {
+        Self(Contents::Static(router))
+    }
+
+    /// Makes `listener` publish the changes of a live router until the returned value is dropped.
+    pub(crate) fn listen(&self, listener: Weak<dyn ChangeListener>) -> Option<ListenerGuard> {
+        match &self.0 {
+            Contents::Static(_) => None,
+            Contents::Live(live) => Some(live.listeners.add(listener)),
+        }
+    }
+}
+
+impl<M: HandlerMode, S: 'static> Router<M, S> {
+    /// Removes the state's type, and checks the router: an invalid one answers all requests with the error.
+    pub(super) fn into_served(self) -> Router<M> {
+        let mut router = self.replace_state(Arc::default());
+        if let Err(error) = router.check() {
+            router.record_error(error);
+        }
+        router
+    }
+}
+
+impl<M: HandlerMode, S: 'static> From<Router<M, S>> for ServedRouter<M> {
+    fn from(router: Router<M, S>) -> Self {
+        Self(Contents::Static(Arc::new(router.into_served())))
+    }
+}
+
+impl<M: HandlerMode, S: 'static> From<Arc<Router<M, S>>> for ServedRouter<M> {
+    fn from(router: Arc<Router<M, S>>) -> Self {
+        Arc::unwrap_or_clone(router).into()
+    }
+}
+
+impl<M: HandlerMode, S: 'static> From<LiveRouter<M, S>> for ServedRouter<M> {
+    fn from(router: LiveRouter<M, S>) -> Self {
+        Self(Contents::Live(router.into_shared()))
+    }
+}
+
+impl<M: HandlerMode> Clone for ServedRouter<M> {
+    fn clone(&self) -> Self {
+        Self(match &self.0 {
+            Contents::Static(router) => Contents::Static(router.clone()),
+            Contents::Live(live) => Contents::Live(live.clone()),
+        })
+    }
+}
+
+impl<M: HandlerMode> fmt::Debug for ServedRouter<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.router().fmt(f)
+    }
+}
+
+/// A server that notifies its clients of changes.
+pub(crate) trait ChangeListener: Send + Sync {
+    fn list_changed(&self, list: ListKind);
+
+    fn resource_updated(&self, uri: &str);
+}
+
+/// The servers of a live router.
+#[derive(Default)]
+pub(super) struct ChangeListeners(Mutex<Entries>);
+
+#[derive(Default)]
+struct Entries {
+    listeners: BTreeMap<u64, Weak<dyn ChangeListener>>,
+    next: u64,
+}
+
+impl ChangeListeners {
+    /// Adds a server until the returned value is dropped.
+    pub(super) fn add(self: &Arc<Self>, listener: Weak<dyn ChangeListener>) -> ListenerGuard {
+        let mut entries = lock(&self.0);
+        let key = entries.next;
+        entries.next = key.saturating_add(1);
+        entries.listeners.insert(key, listener);
+        ListenerGuard { listeners: self.clone(), key }
+    }
+
+    /// Notifies all servers, outside the lock.
+    pub(super) fn publish(&self, publish: impl Fn(&dyn ChangeListener)) {
+        let listeners: Vec<_> = lock(&self.0).listeners.values().filter_map(Weak::upgrade).collect();
+        for listener in listeners {
+            publish(&*listener);
+        }
+    }
+}
+
+/// The registration of a server with its live router.
+pub(crate) struct ListenerGuard {
+    listeners: Arc<ChangeListeners>,
+    key: u64,
+}
+
+impl Drop for ListenerGuard {
+    fn drop(&mut self) {
+        let removed = lock(&self.listeners.0).listeners.remove(&self.key);
+        drop(removed);
+    }
+}
+
+/// A lock that is held while the application's code runs: a second attempt on the same thread fails, instead of a
+/// deadlock.
+#[derive(Default)]
+pub(super) struct UpdateLock {
+    holder: Mutex<Option<ThreadId>>,
+    released: Condvar,
+}
+
+impl UpdateLock {
+    /// Waits until no other thread holds the lock; `None` if this thread holds it.
+    pub(super) fn acquire(&self) -> Option<UpdateGuard<'_>> {
+        let this = thread::current().id();
+        let mut holder = lock(&self.holder);
+        while let Some(thread) = *holder {
+            if thread == this {
+                return None;
+            }
+            holder = self.released.wait(holder).unwrap_or_else(PoisonError::into_inner);
+        }
+        *holder = Some(this);
+        Some(UpdateGuard(self))
+    }
+}
+
+pub(super) struct UpdateGuard<'a>(&'a UpdateLock);
+
+impl Drop for UpdateGuard<'_> {
+    fn drop(&mut self) {
+        *lock(&self.0.holder) = None;
+        self.0.released.notify_one();
+    }
+}
+
+/// Removed and disabled items.
+impl<M: HandlerMode, S: 'static> Router<M, S> {
+    /// Removes a tool with its scopes (`Router::tool_scopes`).
+    ///
+    /// A tool that is registered again under the same name takes the same place in the list.
+    ///
+    /// An unknown name is a [`RouterError::NotRegistered`] of [`check`](Self::check); so it is for all these methods.
+    #[must_use]
+    pub fn remove_tool(mut self, name: &str) -> Self {
+        let removed = self.contents.tools.remove(name);
+        if self.contents.task_tools.contains_key(name) {
+            Arc::make_mut(&mut self.contents.task_tools).remove(name);
+        }
+        self.contents.headers.remove(name);
+        self.remove_scopes(name);
+        self.remove_input_check(name);
+        self.require_registered(removed, "tool", name)
+    }
+
+    /// Hides a tool: it is not listed, and a call is answered as that of an unknown tool.
+    #[must_use]
+    pub fn disable_tool(mut self, name: &str) -> Self {
+        let found = self.contents.tools.set_enabled(name, false);
+        self.require_registered(found, "tool", name)
+    }
+
+    /// Makes a disabled tool available again.
+    #[must_use]
+    pub fn enable_tool(mut self, name: &str) -> Self {
+        let found = self.contents.tools.set_enabled(name, true);
+        self.require_registered(found, "tool", name)
+    }
+
+    /// Removes a prompt.
+    #[must_use]
+    pub fn remove_prompt(mut self, name: &str) -> Self {
+        let removed = self.contents.prompts.remove(name);
+        self.require_registered(removed, "prompt", name)
+    }
+
+    /// Hides a prompt: it is not listed, and a request for it is answered as that for an unknown prompt.
+    #[must_use]
+    pub fn disable_prompt(mut self, name: &str) -> Self {
+        let found = self.contents.prompts.set_enabled(name, false);
+        self.require_registered(found, "prompt", name)
+    }
+
+    /// Makes a disabled prompt available again.
+    #[must_use]
+    pub fn enable_prompt(mut self, name: &str) -> Self {
+        let found = self.contents.prompts.set_enabled(name, true);
+        self.require_registered(found, "prompt", name)
+    }
+
+    /// Removes a resource, or a page of tools.
+    #[must_use]
+    pub fn remove_resource(mut self, uri: &str) -> Self {
+        let removed = self.contents.resources.remove(uri);
+        self.require_registered(removed, "resource", uri)
+    }
+
+    /// Hides a resource: it is not listed. It cannot be read either, unless a template matches its URI.
+    #[must_use]
+    pub fn disable_resource(mut self, uri: &str) -> Self {
+        let found = self.contents.resources.set_enabled(uri, false);
+        self.require_registered(found, "resource", uri)
+    }
+
+    /// Makes a disabled resource available again.
+    #[must_use]
+    pub fn enable_resource(mut self, uri: &str) -> Self {
+        let found = self.contents.resources.set_enabled(uri, true);
+        self.require_registered(found, "resource", uri)
+    }
+
+    /// Removes a resource template.
+    #[must_use]
+    pub fn remove_template(mut self, uri_template: &str) -> Self {
+        let removed = self.contents.templates.remove(uri_template);
+        self.require_registered(removed, "resource template", uri_template)
+    }
+
+    /// Hides a resource template: it is not listed and matches no URI.
+    #[must_use]
+    pub fn disable_template(mut self, uri_template: &str) -> Self {
+        let found = self.contents.templates.set_enabled(uri_template, false);
+        self.require_registered(found, "resource template", uri_template)
+    }
+
+    /// Makes a disabled resource template available again.
+    #[must_use]
+    pub fn enable_template(mut self, uri_template: &str) -> Self {
+        let found = self.contents.templates.set_enabled(uri_template, true);
+        self.require_registered(found, "resource template", uri_template)
+    }
+
+    fn require_registered(mut self, registered: bool, kind: &'static str, name: &str) -> Self {
+        if !registered {
+            self.record_error(RouterError::NotRegistered { kind, name: name.into() });
+        }
+        self
     }
 }

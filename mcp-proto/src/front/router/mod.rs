@@ -7,41 +7,25 @@ mod typed_tools;
 
 mod tools;
 
-mod prompts;
-mod resources;
-mod state;
-
-mod apps;
-mod cache;
-mod change_listeners;
-mod changes;
 mod check;
-mod completions;
 mod contents;
-mod custom;
 pub(super) mod dispatch;
-mod error;
-mod experimental;
 mod live_router;
+mod methods;
+mod prompts;
 mod rates;
 mod registry;
-mod replies;
+mod resources;
 #[cfg_attr(not(feature = "schema-validate"), path = "no_schema_checks.rs")]
 mod schema_checks;
 #[cfg_attr(not(feature = "auth"), path = "no_scopes.rs")]
 mod scopes;
 #[cfg_attr(not(feature = "seal"), path = "no_sealing.rs")]
 mod sealing;
-mod served;
-mod spawning;
-mod stateless;
 mod strings;
-mod subscriptions;
-mod task_tool;
 mod tasks;
 #[cfg_attr(not(feature = "http"), path = "no_tool_headers.rs")]
 mod tool_headers;
-mod update_lock;
 mod uri;
 
 use alloc::string::String;
@@ -64,13 +48,12 @@ use crate::schema::{
     MethodInfo, ResultFields, Revision, ServerCapabilities, ServerCapability,
 };
 
-pub(crate) use change_listeners::{ChangeListener, ListenerGuard};
+pub use check::RouterError;
 use contents::RouterContents;
-pub use error::RouterError;
-pub use live_router::LiveRouter;
+use dispatch::reply;
+pub(crate) use live_router::{ChangeListener, ListenerGuard};
+pub use live_router::{LiveRouter, ServedRouter};
 pub use rates::{LimitedCall, RateExceeded};
-use replies::reply;
-pub use served::ServedRouter;
 pub use uri::TemplateError;
 
 /// The default number of items on a page: clients that read only one page still see all items of most servers.

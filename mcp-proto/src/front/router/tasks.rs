@@ -7,9 +7,8 @@ use alloc::sync::Arc;
 use core::future::Future;
 use core::time::Duration;
 
+use super::dispatch::tool_reply;
 use super::dispatch::{Dispatch, unknown_tool};
-use super::replies::tool_reply;
-use super::task_tool::{TaskTool, TaskTrigger};
 use super::tools::decode_arguments;
 use super::{Router, RouterError, ServedRouter};
 use crate::front::handler::arguments::Arguments;
@@ -25,7 +24,8 @@ use crate::front::tasks::{
 };
 use crate::peer::server::{TaskAccess, missing_capabilities};
 use crate::rpc::{ErrorObject, code};
-use crate::schema::tasks::legacy::{self, TaskMetadata};
+use crate::schema::tasks::legacy;
+use crate::schema::tasks::legacy::TaskMetadata;
 use crate::schema::{
     CallToolParams, ClientCapabilities, ClientCapability, Era, Json, Method as _, ServerCapability,
     TaskSupport, Tool, ToolExecution,
@@ -300,4 +300,20 @@ fn dispatch_started<M: HandlerMode>(begun: Result<SendFuture<Reply>, Reply>) -> 
 fn requested_ttl(asked: Option<&TaskMetadata>, context: &Context) -> Option<Duration> {
     let asked = asked.filter(|_| context.era() == Era::Legacy)?;
     asked.ttl.map(Duration::from_millis)
+}
+
+/// The task settings of a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TaskTool {
+    pub(super) choice: TaskChoice,
+    pub(super) trigger: TaskTrigger,
+}
+
+/// The moment at which a call becomes a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TaskTrigger {
+    /// Before its handler starts.
+    OnCall,
+    /// When its handler returns `DetachedWork`.
+    Detached,
 }

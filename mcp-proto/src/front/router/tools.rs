@@ -5,7 +5,7 @@ use core::future::Future;
 
 use serde::de::DeserializeOwned;
 
-use super::replies::tool_reply;
+use super::dispatch::tool_reply;
 use super::{Router, RouterError};
 use crate::front::handler::arguments::Arguments;
 use crate::front::handler::context::Context;

@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use core::future::Future;
 
-use super::replies::reply;
+use super::dispatch::reply;
 use super::{Context, Handler, HandlerMode, Router, RouterError};
 use crate::front::handler::notification_context::NotificationContext;
 use crate::front::handler::output::ResultOrInput;
@@ -18,9 +18,10 @@ use crate::front::reply::Reply;
 use crate::front::{CustomRequest, Notification};
 use crate::peer::reserved::is_reserved_for_tasks;
 use crate::rpc::Raw;
+use crate::schema;
 use crate::schema::{
-    self, Cancelled, CustomParams, CustomResult, Discover, Extension, Initialize, Initialized, Method,
-    Notification as _, Progress, Revision, SubscriptionsListen,
+    CacheHint, Cancelled, CustomParams, CustomResult, Discover, Extension, Initialize, Initialized, Json,
+    Method, Notification as _, Progress, Revision, SubscriptionsListen,
 };
 
 /// The handlers of messages that the protocol does not define.
@@ -220,5 +221,55 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         if RESERVED.contains(&name) || is_reserved_for_tasks(name) {
             self.record_error(RouterError::Reserved { name: name.into() });
         }
+    }
+}
+
+impl<M: HandlerMode, S: 'static> Router<M, S> {
+    /// Declares an experimental capability with its settings: a JSON object. Clients read it in
+    /// [`ServerCapabilities::experimental`](crate::schema::ServerCapabilities::experimental); handlers read those of
+    /// their client in [`Context::experimental`](super::Context::experimental).
+    ///
+    /// ```
+    /// use mcp_proto::front::Router;
+    /// use serde_json::json;
+    ///
+    /// let router = Router::new("plotter", "1.0.0").experimental("charts", json!({ "formats": ["svg"] }));
+    /// assert!(router.check().is_ok());
+    /// ```
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/schema#servercapabilities-experimental>
+    #[must_use]
+    pub fn experimental(mut self, name: impl Into<String>, settings: impl Into<Json>) -> Self {
+        let (name, settings) = (name.into(), settings.into());
+        if !settings.is_object() {
+            self.record_error(RouterError::Experimental { name: name.clone() });
+        }
+        self.contents.capabilities.experimental.get_or_insert_default().insert(name, settings);
+        self
+    }
+}
+
+impl<M: HandlerMode, S: 'static> Router<M, S> {
+    /// Sets the cache hint of a method's results that have none themselves: lists, resources, `server/discover`. By
+    /// default, results are [not cached](CacheHint::none).
+    ///
+    /// All pages of a list have the same cache scope, as the specification demands: a handler of the list method can
+    /// set the lifetime of a page, but not its scope.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use mcp_proto::front::Router;
+    /// use mcp_proto::schema::{CacheHint, ListTools};
+    ///
+    /// let router = Router::new("calculator", "1.0.0")
+    ///     .cache::<ListTools>(CacheHint::public(Duration::from_secs(3600)));
+    /// # drop(router);
+    /// ```
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching>
+    #[must_use]
+    pub fn cache<T: Method<Result: crate::schema::Cacheable>>(mut self, hint: CacheHint) -> Self {
+        self.contents.cache_hints.insert(T::NAME, hint);
+        self
     }
 }
