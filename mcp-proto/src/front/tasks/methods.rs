@@ -6,7 +6,6 @@ use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::errors::{runs_elsewhere, store_failed};
 use super::registry::TaskLookup;
 use super::running::RunningTask;
 use super::{StoreError, StoredTaskState, TaskRecord, TaskService};
@@ -105,7 +104,11 @@ impl TaskRequest {
 
     /// Checks that the store is shared, so that changes reach the instance that runs the task.
     fn require_shared_store(&self) -> Result<(), ErrorObject> {
-        if self.service.registry.config.store.is_shared() { Ok(()) } else { Err(runs_elsewhere()) }
+        if self.service.registry.config.store.is_shared() {
+            Ok(())
+        } else {
+            Err(ErrorObject::new(code::INTERNAL_ERROR, "the task runs in another instance of this server"))
+        }
     }
 
     fn params<M: Method>(&self) -> Result<M::Params, ErrorObject> {
@@ -161,7 +164,7 @@ impl TaskRequest {
                     TaskLookup::Running(live) => return live.take_answers(responses),
                     TaskLookup::Stored(newer) => record = *newer,
                 },
-                Err(error) => return Err(store_failed(error)),
+                Err(error) => return Err(error.into()),
             }
         }
     }
@@ -198,7 +201,7 @@ impl TaskRequest {
             match self.service.registry.config.store.update(cancelled.clone()).await {
                 Ok(()) => return Ok(cancelled),
                 Err(StoreError::Conflict) => found = self.lookup(&cancelled.id).await?,
-                Err(error) => return Err(store_failed(error)),
+                Err(error) => return Err(error.into()),
             }
         }
     }
@@ -243,7 +246,7 @@ impl TaskRequest {
         let (owner, now) = (self.context.principal(), self.service.now());
         let store = &self.service.registry.config.store;
         let page =
-            store.list(owner, params.cursor.as_deref(), self.page.max(1)).await.map_err(store_failed)?;
+            store.list(owner, params.cursor.as_deref(), self.page.max(1)).await.map_err(ErrorObject::from)?;
         let shown = page.tasks.into_iter().filter(|record| {
             // A store that confuses owners must not expose their tasks to each other.
             record.owner.as_ref() == owner && !record.is_expired(now)

@@ -42,34 +42,23 @@
 //! <https://modelcontextprotocol.io/extensions/tasks>,
 //! <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks>
 
-mod answers;
-mod config;
-mod errors;
-mod handlers;
-mod input;
-mod key;
-mod memory;
+mod handler_task;
 mod methods;
-mod progress;
 mod record;
 mod registry;
 mod runner;
 mod running;
 mod service;
-mod sleep;
 mod store;
-mod wire;
 
-pub use config::{TaskChoice, TaskConfig, TaskListing};
-pub use memory::{MemoryLimits, MemoryStore};
 pub use record::{StoredTaskState, TaskRecord};
-pub use store::{StoreError, StoreFuture, TaskPage, TaskStore};
+pub(super) use registry::TaskRegistry;
+pub use registry::{TaskChoice, TaskConfig, TaskListing};
+pub use store::{MemoryLimits, MemoryStore, StoreError, StoreFuture, TaskPage, TaskStore};
 
 pub use super::handler::detached::DetachedWork;
 
-pub(super) use handlers::{TaskHandlers, TaskWork};
 pub(super) use methods::answer;
-pub(super) use registry::TaskRegistry;
 pub(super) use runner::TaskRunner;
 use running::RunningTask;
-pub(super) use service::{TaskService, TaskSpec};
+pub(super) use service::{TaskHandlers, TaskService, TaskSpec, TaskWork};

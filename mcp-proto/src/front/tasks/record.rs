@@ -1,17 +1,24 @@
 //! The record of a task, as stores keep it.
 
 use alloc::collections::BTreeMap;
-use alloc::string::String;
+use alloc::format;
+use alloc::string::{String, ToString};
 use core::time::Duration;
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
 use crate::UnixTime;
 use crate::peer::Principal;
 use crate::quota::QuotaOwner;
-use crate::rpc::{ErrorObject, Raw};
-use crate::schema::tasks::{TaskError, TaskStatus};
-use crate::schema::{InputRequests, InputRequiredResult, Json};
+use crate::rpc::{ErrorObject, Raw, code};
+use crate::schema::tasks::{
+    CreateTaskResult, GetTaskResult, TaskError, TaskStatus, TaskUpdatedParams, legacy,
+};
+use crate::schema::{
+    CallToolResult, ElicitParams, InputRequest, InputRequests, InputRequiredResult, InputResponse,
+    InputResponses, Json,
+};
 
 /// The record of a task, as stores keep it.
 #[derive(Clone, Debug, PartialEq)]
@@ -218,4 +225,171 @@ pub(super) fn millis(duration: Duration) -> u64 {
 pub(super) fn task_error(error: &ErrorObject) -> TaskError {
     let data = error.data.as_ref().and_then(|data: &Raw| Json::try_from(data).ok());
     TaskError { data, ..TaskError::new(error.code, error.message.clone()) }
+}
+
+/// Builds a wire type of a task with the fields that all of them have.
+//= S11.11 "createdAt/lastUpdatedAt/ttl"
+macro_rules! shown {
+    ($record:expr, $name:path, $status:expr, $poll_interval:ident) => {{
+        let record: &TaskRecord = $record;
+        let mut shown = <$name>::new(
+            record.id.as_str(),
+            $status,
+            iso_8601(record.created_at),
+            iso_8601(record.updated_at),
+            record.ttl.map(millis),
+        );
+        shown.status_message.clone_from(&record.message);
+        shown.$poll_interval = Some(millis(record.poll_interval));
+        shown
+    }};
+}
+
+/// Builds a wire type of a task with its input requests, result or error.
+//= S11.3 "tasks/get returns full state for status"
+macro_rules! detailed {
+    ($record:expr, $name:path) => {{
+        let record: &TaskRecord = $record;
+        let mut shown = shown!(record, $name, record.state.status(), poll_interval_ms);
+        match &record.state {
+            StoredTaskState::Working | StoredTaskState::Cancelled => {}
+            StoredTaskState::InputRequired(requests) => shown.input_requests = Some(requests.clone()),
+            StoredTaskState::Completed(result) => shown.result = Some(result.clone()),
+            StoredTaskState::Failed(error) => shown.error = Some(task_error(error)),
+        }
+        shown
+    }};
+}
+
+impl TaskRecord {
+    //= S11.2 "only for CreateTaskResult"
+    /// The result of the call that became this task.
+    pub(super) fn created(&self) -> CreateTaskResult {
+        shown!(self, CreateTaskResult, self.state.status(), poll_interval_ms).stamped()
+    }
+
+    //= S11.15 "notifications/tasks has the whole state that tasks/get has at that moment"
+    pub(super) fn detailed(&self) -> GetTaskResult {
+        detailed!(self, GetTaskResult)
+    }
+
+    pub(super) fn updated(&self) -> TaskUpdatedParams {
+        detailed!(self, TaskUpdatedParams)
+    }
+
+    // --- 2025-11-25 ---
+
+    /// The result of the call that became this task.
+    pub(super) fn legacy_created(&self) -> legacy::CreateTaskResult {
+        legacy::CreateTaskResult::new(self.legacy_task())
+    }
+
+    pub(super) fn legacy_task(&self) -> legacy::Task {
+        shown!(self, legacy::Task, self.legacy_status(), poll_interval)
+    }
+
+    pub(super) fn legacy_info(&self) -> legacy::TaskInfoResult {
+        shown!(self, legacy::TaskInfoResult, self.legacy_status(), poll_interval)
+    }
+
+    pub(super) fn legacy_changed(&self) -> legacy::TaskStatusParams {
+        shown!(self, legacy::TaskStatusParams, self.legacy_status(), poll_interval)
+    }
+
+    /// In 2025-11-25, a tool result with `isError` counts as a failure of the task.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#task-execution-errors>
+    pub(super) fn legacy_status(&self) -> TaskStatus {
+        match &self.state {
+            StoredTaskState::Completed(result) if tool_error(result).is_some() => TaskStatus::Failed,
+            standing => standing.status(),
+        }
+    }
+}
+
+/// The number of characters of a tool's error text in the status message.
+const EXCERPT: usize = 200;
+
+/// The error text of a result with `isError`.
+pub(super) fn tool_error(result: &Json) -> Option<String> {
+    let result: CallToolResult = result.decode().ok()?;
+    (result.is_error == Some(true)).then(|| result.text_content().chars().take(EXCERPT).collect())
+}
+
+/// Formats a time as ISO 8601.
+fn iso_8601(time: UnixTime) -> String {
+    /// The end of the year 9999, beyond which the format has no dates.
+    const LAST: Duration = Duration::from_secs(253_402_300_799);
+    let elapsed = time.since_epoch().min(LAST);
+    let time = SystemTime::UNIX_EPOCH.checked_add(elapsed).unwrap_or(SystemTime::UNIX_EPOCH);
+    humantime::format_rfc3339_millis(time).to_string()
+}
+
+/// Returns the responses that answer open input requests. Others are ignored.
+///
+/// # Errors
+/// The error for a response that does not match its request.
+pub(super) fn matching_answers<'a>(
+    responses: &InputResponses,
+    asked: impl Fn(&str) -> Option<&'a InputRequest>,
+) -> Result<BTreeMap<String, Json>, ErrorObject> {
+    let mut fitting = BTreeMap::new();
+    for (key, response) in responses.iter() {
+        //= S11.8 "stale keys ignored"
+        let Some(request) = asked(key) else { continue };
+        let encode = |()| Json::encode(response).map_err(|error| error.to_string());
+        let answer = check_answer(request, response).and_then(encode).map_err(|why| {
+            let message = format!("the response {key:?} does not fit its input request: {why}");
+            ErrorObject::new(code::INVALID_PARAMS, message)
+        })?;
+        fitting.insert(key.to_string(), answer);
+    }
+    Ok(fitting)
+}
+
+/// Checks that a response matches its request.
+fn check_answer(request: &InputRequest, response: &InputResponse) -> Result<(), String> {
+    match (request, response) {
+        (InputRequest::Elicit(ElicitParams::Form(form)), InputResponse::Elicit(answer)) => {
+            form.check(answer).map_err(|error| error.to_string())
+        }
+        (InputRequest::Elicit(_), InputResponse::Elicit(_))
+        | (InputRequest::CreateMessage(_), InputResponse::CreateMessage(_))
+        | (InputRequest::ListRoots(_), InputResponse::ListRoots(_)) => Ok(()),
+        _ => Err("it answers a request of another method".into()),
+    }
+}
+
+impl TaskRecord {
+    /// Stores answers for the instance that runs the task, and removes their input requests. Returns whether there were
+    /// any.
+    ///
+    /// # Errors
+    /// The error for a response that does not match its request; then no answer is stored.
+    pub(super) fn take_answers(&mut self, responses: &InputResponses) -> Result<bool, ErrorObject> {
+        let StoredTaskState::InputRequired(requests) = &mut self.state else { return Ok(false) };
+        let mut taken = matching_answers(responses, |key| requests.get(key))?;
+        let any = !taken.is_empty();
+        for key in taken.keys() {
+            requests.remove(key);
+        }
+        self.answers.append(&mut taken);
+        if requests.is_empty() {
+            self.state = StoredTaskState::Working;
+        }
+        Ok(any)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_the_form_of_iso_8601() {
+        let at = |millis| iso_8601(UnixTime::from_epoch(Duration::from_millis(millis)));
+        assert_eq!(at(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(at(1_764_066_600_007), "2025-11-25T10:30:00.007Z");
+        assert_eq!(at(u64::MAX), "9999-12-31T23:59:59.000Z");
+    }
 }

@@ -5,15 +5,16 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::future::Future;
+use core::mem;
 use core::pin::Pin;
 use core::task::{Context as TaskContext, Poll, Waker};
 use core::time::Duration;
 
-use super::errors::{server_ended, store_failed};
-use super::handlers::{TaskHandlers, TaskWork};
-use super::key::TaskKey;
+use super::running::TaskKey;
 use super::running::{RunningTask, encode_result};
+use super::service::server_ended;
 use super::service::{NewTask, TaskService};
+use super::service::{TaskHandlers, TaskWork};
 use super::{StoreError, StoredTaskState, TaskRecord};
 use crate::Instant;
 use crate::front::blocked_handler::report_if_blocked;
@@ -39,21 +40,15 @@ pub(in crate::front) struct TaskRunner<H: TaskHandlers> {
     service: Arc<TaskService>,
     handlers: H,
     runs: BTreeMap<TaskKey, TaskRun<H>>,
-    /// The expiry of each task.
+    /// When each task has the next thing to do that nothing wakes it for: its [`TaskRun::due`].
     timers: BTreeSet<(Instant, TaskKey)>,
-    /// The next lookup of each task in a shared store.
-    refreshes: BTreeSet<(Instant, TaskKey)>,
-    /// The waiting progress report of each task.
-    reports: BTreeSet<(Instant, TaskKey)>,
     sweep: ExpirySweep,
 }
 
 impl<H: TaskHandlers> TaskRunner<H> {
     pub(in crate::front) fn new(service: Arc<TaskService>, handlers: H) -> Self {
-        let cleaning = ExpirySweep::new(&service);
-        let (runs, timers, looks) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
-        let reports = BTreeSet::new();
-        Self { service, handlers, runs, timers, refreshes: looks, reports, sweep: cleaning }
+        let sweep = ExpirySweep::new(&service);
+        Self { service, handlers, runs: BTreeMap::new(), timers: BTreeSet::new(), sweep }
     }
 
     /// Runs all tasks that are ready, and stores the driver's waker.
@@ -70,21 +65,9 @@ impl<H: TaskHandlers> TaskRunner<H> {
             && due <= now
         {
             self.timers.pop_first();
-            self.expire(key);
-        }
-        while let Some(&(due, key)) = self.refreshes.first()
-            && due <= now
-        {
-            self.refreshes.pop_first();
-            self.refresh(key, now);
-        }
-        while let Some(&(due, key)) = self.reports.first()
-            && due <= now
-        {
-            self.reports.pop_first();
             if let Some(run) = self.runs.get_mut(&key) {
-                run.next_report = None;
-                run.task.send_due_progress(now);
+                run.scheduled = None;
+                run.handle_timeout(&self.service, now);
             }
             self.run(key);
         }
@@ -102,82 +85,34 @@ impl<H: TaskHandlers> TaskRunner<H> {
     /// The time at which [`poll`](Self::poll) is due, if the waker is not called earlier.
     pub(in crate::front) fn next_timeout(&self) -> Option<Instant> {
         let timer = self.timers.first().map(|(due, _)| *due);
-        let look = self.refreshes.first().map(|(due, _)| *due);
-        let report = self.reports.first().map(|(due, _)| *due);
-        [timer, look, report, self.service.sleeps.due(), self.sweep.due()].into_iter().flatten().min()
+        [timer, self.service.sleeps.due(), self.sweep.due()].into_iter().flatten().min()
     }
 
     fn start(&mut self, order: NewTask, now: Instant) {
         let key = order.key;
         let deadline = order.task.ttl().map(|ttl| now + ttl);
-        self.timers.extend(deadline.map(|deadline| (deadline, key)));
         if let Some(deadline) = deadline {
             self.sweep.until(deadline, now);
         }
-        let run = TaskRun::new(&self.service, self.handlers.snapshot(), order, deadline);
+        let mut run = TaskRun::new(&self.service, self.handlers.snapshot(), order, deadline);
+        run.schedule_refresh(&self.service, now);
         self.runs.insert(key, run);
-        self.schedule_refresh(key, now);
         self.run(key);
-    }
-
-    /// Looks up the changes of other instances.
-    fn refresh(&mut self, key: TaskKey, now: Instant) {
-        let Some(run) = self.runs.get_mut(&key) else { return };
-        run.refresh(&self.service);
-        self.schedule_refresh(key, now);
-        self.run(key);
-    }
-
-    fn schedule_refresh(&mut self, key: TaskKey, now: Instant) {
-        let Some(run) = self.runs.get_mut(&key) else { return };
-        run.next_refresh = self
-            .service
-            .registry
-            .config
-            .store
-            .is_shared()
-            .then(|| now + run.task.initial().refresh_interval());
-        self.refreshes.extend(run.next_refresh.map(|due| (due, key)));
     }
 
     fn run(&mut self, key: TaskKey) {
         let Some(run) = self.runs.get_mut(&key) else { return };
         let is_over = run.poll(&self.service).is_ready();
-        let report = run.task.progress_due();
-        if run.next_report != report {
-            self.reports.extend(report.map(|due| (due, key)));
-            if let Some(before) = core::mem::replace(&mut run.next_report, report) {
-                self.reports.remove(&(before, key));
+        let due = run.due().filter(|_| !is_over);
+        if run.scheduled != due {
+            self.timers.extend(due.map(|due| (due, key)));
+            if let Some(before) = mem::replace(&mut run.scheduled, due) {
+                self.timers.remove(&(before, key));
             }
         }
-        if is_over {
-            self.remove(key);
+        if is_over && let Some(run) = self.runs.remove(&key) {
+            run.retire(&self.service);
         }
-    }
-
-    /// Handles the expiry of a task.
-    fn expire(&mut self, key: TaskKey) {
-        let Some(run) = self.runs.get_mut(&key) else { return };
-        run.retains_result = false;
-        let error = ErrorObject::new(code::INTERNAL_ERROR, "the task did not end within its time to live");
-        run.task.end(StoredTaskState::Failed(error));
-        self.run(key);
-    }
-
-    fn remove(&mut self, key: TaskKey) {
-        let Some(run) = self.runs.remove(&key) else { return };
-        if let Some(deadline) = run.deadline {
-            self.timers.remove(&(deadline, key));
-        }
-        if let Some(due) = run.next_refresh {
-            self.refreshes.remove(&(due, key));
-        }
-        if let Some(due) = run.next_report {
-            self.reports.remove(&(due, key));
-        }
-        self.service.registry.remove(&run.task);
-        run.task.mark_saved();
-        run.task.waker().retire();
     }
 }
 
@@ -194,9 +129,7 @@ impl<H: TaskHandlers> Drop for TaskRunner<H> {
             run.task.end(StoredTaskState::Failed(server_ended()));
             // A store that completes at once saves the failure; in any other, the task stays until it expires.
             let _ = run.poll(&self.service);
-            self.service.registry.remove(&run.task);
-            run.task.mark_saved();
-            run.task.waker().retire();
+            run.retire(&self.service);
         }
     }
 }
@@ -219,9 +152,12 @@ struct TaskRun<H: TaskHandlers> {
     version: Option<u64>,
     /// The status that the client was last notified of.
     published_status: TaskStatus,
+    /// When the task expires, until then.
     deadline: Option<Instant>,
+    /// The next lookup in a shared store.
     next_refresh: Option<Instant>,
-    next_report: Option<Instant>,
+    /// The time of its entry among the timers of the runner.
+    scheduled: Option<Instant>,
     /// The number of changes that the pending save covers; their listeners are notified after it.
     saving: u64,
     pending_publish: Option<TaskRecord>,
@@ -271,7 +207,7 @@ impl<H: TaskHandlers> TaskRun<H> {
             published_status: TaskStatus::Working,
             deadline,
             next_refresh: None,
-            next_report: None,
+            scheduled: None,
             saving: 0,
             pending_publish: None,
             save_failed: false,
@@ -310,6 +246,40 @@ impl<H: TaskHandlers> TaskRun<H> {
             let done = self.task.has_ended() && self.storing.is_none() && !self.retains_result;
             return if done { Poll::Ready(()) } else { Poll::Pending };
         }
+    }
+
+    // --- Timers ---
+
+    /// When [`handle_timeout`](Self::handle_timeout) has something to do.
+    fn due(&self) -> Option<Instant> {
+        [self.deadline, self.next_refresh, self.task.progress_due()].into_iter().flatten().min()
+    }
+
+    /// Expires the task, looks up the changes of other instances and sends the waiting report, as far as it is time.
+    fn handle_timeout(&mut self, service: &TaskService, now: Instant) {
+        if self.deadline.take_if(|deadline| *deadline <= now).is_some() {
+            self.retains_result = false;
+            let error =
+                ErrorObject::new(code::INTERNAL_ERROR, "the task did not end within its time to live");
+            self.task.end(StoredTaskState::Failed(error));
+        }
+        if self.next_refresh.is_some_and(|due| due <= now) {
+            self.refresh(service);
+            self.schedule_refresh(service, now);
+        }
+        self.task.send_due_progress(now);
+    }
+
+    fn schedule_refresh(&mut self, service: &TaskService, now: Instant) {
+        let is_shared = service.registry.config.store.is_shared();
+        self.next_refresh = is_shared.then(|| now + self.task.initial().refresh_interval());
+    }
+
+    /// Lets go of a task that has ended.
+    fn retire(&self, service: &TaskService) {
+        service.registry.remove(&self.task);
+        self.task.mark_saved();
+        self.task.waker().retire();
     }
 
     // --- The handler ---
@@ -434,7 +404,7 @@ impl<H: TaskHandlers> TaskRun<H> {
         if self.storing.is_some() || self.version.is_none() || self.task.has_ended() {
             return;
         }
-        if core::mem::take(&mut self.save_failed) {
+        if mem::take(&mut self.save_failed) {
             return self.task.mark_unsaved();
         }
         let (store, id) = (service.registry.config.store.clone(), self.task.initial().id.clone());
@@ -465,7 +435,7 @@ impl<H: TaskHandlers> TaskRun<H> {
             StoreResult::Created(created) => {
                 self.version = created.is_ok().then_some(0);
                 if let Err(error) = &created {
-                    self.task.end(StoredTaskState::Failed(store_failed(error.clone())));
+                    self.task.end(StoredTaskState::Failed(error.clone().into()));
                 }
                 self.task.set_created(created);
             }

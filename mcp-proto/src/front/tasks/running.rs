@@ -10,10 +10,9 @@ use core::task::{Poll, Waker};
 use core::time::Duration;
 use std::sync::Mutex;
 
-use super::answers::matching_answers;
-use super::key::TaskKey;
-use super::progress::TaskProgress;
-use super::wire::tool_error;
+use super::handler_task::TaskProgress;
+use super::record::matching_answers;
+use super::record::tool_error;
 use super::{StoreError, StoredTaskState, TaskRecord};
 use crate::UnixTime;
 use crate::front::Clock;
@@ -23,6 +22,15 @@ use crate::peer::{InboundId, Principal};
 use crate::quota::QuotaOwner;
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{InputRequest, InputRequests, InputResponses, Json};
+
+/// The key of a task within its runner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct TaskKey(pub(super) u64);
+
+impl TaskKey {
+    /// The key of the runner's own work.
+    pub(super) const HOUSEKEEPING: Self = Self(0);
+}
 
 /// A running task.
 pub(crate) struct RunningTask {

@@ -4,24 +4,27 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context as TaskContext, Poll, Waker};
 use core::time::Duration;
 use std::sync::Mutex;
 
-use super::errors::{no_capacity, server_ended, store_failed};
-use super::handlers::TaskWork;
-use super::key::TaskKey;
 use super::running::RunningTask;
-use super::sleep::{SleepFuture, SleepQueue};
+use super::running::TaskKey;
 use super::{StoreError, StoredTaskState, TaskRecord, TaskRegistry};
-use crate::UnixTime;
 use crate::front::Clock;
 use crate::front::handler::context::Context;
+use crate::front::handler::detached::DetachedWork;
 use crate::front::reply::Reply;
 use crate::front::running_handlers::SendFuture;
-use crate::front::signal::{Signal, TaskWaker, lock};
+use crate::front::signal::{Signal, TaskWaker, Wakers, lock};
+use crate::peer::Denial;
 use crate::quota::QuotaError;
-use crate::schema::Era;
+use crate::rpc::{ErrorObject, code};
 use crate::schema::tasks::TaskUpdatedParams;
+use crate::schema::{CallToolParams, Era};
+use crate::{Instant, UnixTime};
 
 /// Notifies clients that listen for a task.
 pub(super) type TaskListener = Box<dyn Fn(&TaskUpdatedParams) + Send + Sync>;
@@ -120,7 +123,7 @@ impl TaskService {
                 (Ok(seed), Era::Modern) => Reply::result(seed.created()),
                 (Ok(seed), Era::Legacy) => Reply::result(seed.legacy_created()),
                 (Err(StoreError::Full), _) => no_capacity("there is no room for more tasks"),
-                (Err(error), _) => Reply::Error(store_failed(error)),
+                (Err(error), _) => Reply::Error(error.into()),
             }
         }))
     }
@@ -180,4 +183,142 @@ impl Drop for PendingTask {
             live.end(StoredTaskState::Cancelled);
         }
     }
+}
+
+/// The work of a task.
+pub(in crate::front) enum TaskWork {
+    /// A call, to be answered by the handler of its tool.
+    Call(CallToolParams),
+    /// The rest of a call whose handler has run.
+    Detached(DetachedWork),
+}
+
+/// The handlers of tasks. [`ServedRouter`](crate::front::ServedRouter) implements it.
+pub(in crate::front) trait TaskHandlers: Sized {
+    /// The future of a running handler.
+    type HandlerFuture: Future<Output = Reply> + Unpin;
+
+    /// The handlers as they are now, whatever changes later.
+    fn snapshot(&self) -> Self;
+
+    /// Starts the work of a task, in the context of that task.
+    fn begin_task(&self, work: TaskWork, context: Context) -> Self::HandlerFuture;
+}
+
+/// The waiting requests, at most one timer for each active request.
+#[derive(Default)]
+pub(super) struct SleepQueue(Mutex<SleepTable>);
+
+#[derive(Default)]
+struct SleepTable {
+    waiting: BTreeMap<SleepKey, Waker>,
+    last: u64,
+    closed: bool,
+}
+
+/// The due time, and a number that makes the key unique.
+type SleepKey = (Instant, u64);
+
+impl SleepQueue {
+    /// The next due time.
+    pub(super) fn due(&self) -> Option<Instant> {
+        lock(&self.0).waiting.first_key_value().map(|((due, _), _)| *due)
+    }
+
+    /// Wakes all waits that are due.
+    pub(super) fn wake(&self, now: Instant) {
+        let mut wakers = Wakers::default();
+        {
+            let mut table = lock(&self.0);
+            let later = table.waiting.split_off(&(now, u64::MAX));
+            for waker in core::mem::replace(&mut table.waiting, later).into_values() {
+                wakers.wake(Some(waker));
+            }
+        }
+        wakers.release();
+    }
+
+    /// Ends all waits with an error, because the runner has ended.
+    pub(super) fn close(&self) {
+        let mut wakers = Wakers::default();
+        {
+            let mut table = lock(&self.0);
+            table.closed = true;
+            for waker in core::mem::take(&mut table.waiting).into_values() {
+                wakers.wake(Some(waker));
+            }
+        }
+        wakers.release();
+    }
+}
+
+/// The future of a wait.
+pub(super) struct SleepFuture<'a> {
+    queue: &'a SleepQueue,
+    clock: &'a dyn Clock,
+    signal: &'a Signal<TaskKey>,
+    until: Instant,
+    key: Option<SleepKey>,
+}
+
+impl<'a> SleepFuture<'a> {
+    pub(super) fn new(
+        queue: &'a SleepQueue,
+        clock: &'a dyn Clock,
+        signal: &'a Signal<TaskKey>,
+        until: Instant,
+    ) -> Self {
+        Self { queue, clock, signal, until, key: None }
+    }
+}
+
+impl Future for SleepFuture<'_> {
+    /// An error if the server ends first.
+    type Output = Result<(), ErrorObject>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        let Self { queue, clock, signal, until, key } = self.get_mut();
+        let mut wakers = Wakers::default();
+        let left = cx.waker().clone();
+        let is_over = clock.now() >= *until;
+        let is_new = key.is_none();
+        let polled = {
+            let mut table = lock(&queue.0);
+            if table.closed {
+                Poll::Ready(Err(server_ended()))
+            } else if is_over {
+                Poll::Ready(Ok(()))
+            } else {
+                let key = *key.get_or_insert_with(|| {
+                    table.last = table.last.saturating_add(1);
+                    (*until, table.last)
+                });
+                wakers.discard(table.waiting.insert(key, left));
+                Poll::Pending
+            }
+        };
+        wakers.release();
+        if is_new && polled.is_pending() {
+            // The driver's timer may have to fire earlier now.
+            signal.notify();
+        }
+        polled
+    }
+}
+
+impl Drop for SleepFuture<'_> {
+    fn drop(&mut self) {
+        let waker = self.key.and_then(|key| lock(&self.queue.0).waiting.remove(&key));
+        drop(waker);
+    }
+}
+
+/// The reply to a call that exceeds the limits of running or stored tasks.
+fn no_capacity(what: &str) -> Reply {
+    Reply::Denied(ErrorObject::new(code::INTERNAL_ERROR, what), Denial::NoRoom)
+}
+
+/// The error of tasks whose runner has ended.
+pub(super) fn server_ended() -> ErrorObject {
+    ErrorObject::new(code::INTERNAL_ERROR, "the server ended before the task")
 }

@@ -1,15 +1,21 @@
 //! Task stores.
 
 use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
-use core::future::Future;
+use core::future::{Future, ready};
+use core::ops::Bound;
 use core::pin::Pin;
+use std::sync::Mutex;
 
 use super::TaskRecord;
 use crate::UnixTime;
+use crate::front::signal::lock;
 use crate::peer::Principal;
+use crate::quota::Shares;
+use crate::rpc::{ErrorObject, code};
 
 /// The future of a store operation.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -102,3 +108,204 @@ impl fmt::Display for StoreError {
 }
 
 impl core::error::Error for StoreError {}
+
+/// The limits of a [`MemoryStore`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryLimits {
+    /// The maximum number of tasks, including ended tasks that have not expired. Default 10,000.
+    pub tasks: usize,
+    /// The maximum number of bytes in all tasks, including results. Default 64 MiB: some thousand results of usual
+    /// size.
+    pub bytes: usize,
+}
+
+impl Default for MemoryLimits {
+    fn default() -> Self {
+        Self { tasks: 10_000, bytes: 64 * 1024 * 1024 }
+    }
+}
+
+/// A task store in the memory of this process: lost when it ends, and invisible to other instances.
+///
+/// Tasks are kept until they expire: beyond the limits, new ones are rejected. An [owner](TaskRecord::quota_owner) with
+/// [more than its share](crate::quota::Shares::try_take) of the tasks or of the bytes is rejected earlier.
+#[derive(Debug)]
+pub struct MemoryStore {
+    table: Mutex<TaskTable>,
+}
+
+#[derive(Debug)]
+struct TaskTable {
+    tasks: BTreeMap<String, StoredTask>,
+    /// The tasks of each owner, in the order of their creation.
+    by_owner: BTreeMap<(Option<Principal>, u64), String>,
+    expiry: BTreeSet<(UnixTime, String)>,
+    next_sequence: u64,
+    counts: Shares,
+    bytes: Shares,
+}
+
+#[derive(Debug)]
+struct StoredTask {
+    record: TaskRecord,
+    sequence: u64,
+    bytes: usize,
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new(MemoryLimits::default())
+    }
+}
+
+impl MemoryStore {
+    /// Creates a store with these limits.
+    pub fn new(limits: MemoryLimits) -> Self {
+        let table = TaskTable {
+            tasks: BTreeMap::new(),
+            by_owner: BTreeMap::new(),
+            expiry: BTreeSet::new(),
+            next_sequence: 0,
+            counts: Shares::new(limits.tasks),
+            bytes: Shares::new(limits.bytes),
+        };
+        Self { table: Mutex::new(table) }
+    }
+
+    /// The number of stored tasks.
+    pub fn len(&self) -> usize {
+        lock(&self.table).tasks.len()
+    }
+
+    /// Whether the store is empty.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl TaskTable {
+    fn create(&mut self, record: TaskRecord) -> Result<(), StoreError> {
+        if self.tasks.contains_key(&record.id) {
+            return Err(StoreError::Conflict);
+        }
+        let bytes = record.bytes();
+        let owner = &record.quota_owner;
+        if !self.counts.allows(owner, 1) || !self.bytes.allows(owner, bytes) {
+            return Err(StoreError::Full);
+        }
+        self.counts.take(owner, 1);
+        self.bytes.take(owner, bytes);
+        let place = self.next_sequence;
+        self.next_sequence = place.saturating_add(1);
+        self.by_owner.insert((record.owner.clone(), place), record.id.clone());
+        self.expiry.extend(record.expires_at().map(|end| (end, record.id.clone())));
+        self.tasks.insert(record.id.clone(), StoredTask { record, sequence: place, bytes });
+        Ok(())
+    }
+
+    fn update(&mut self, mut record: TaskRecord) -> Result<(), StoreError> {
+        let kept = self.tasks.get_mut(&record.id).ok_or(StoreError::Conflict)?;
+        if kept.record.version != record.version {
+            return Err(StoreError::Conflict);
+        }
+        let bytes = record.bytes();
+        record.quota_owner = kept.record.quota_owner.clone();
+        let more = bytes.saturating_sub(kept.bytes);
+        if more > 0 && !self.bytes.allows(&record.quota_owner, more) {
+            return Err(StoreError::Full);
+        }
+        record.version = record.version.saturating_add(1);
+        self.bytes.give_back(&record.quota_owner, kept.bytes);
+        self.bytes.take(&record.quota_owner, bytes);
+        kept.bytes = bytes;
+        if let Some(end) = kept.record.expires_at() {
+            self.expiry.remove(&(end, record.id.clone()));
+        }
+        self.expiry.extend(record.expires_at().map(|end| (end, record.id.clone())));
+        kept.record = record;
+        Ok(())
+    }
+
+    fn list(
+        &self,
+        owner: Option<&Principal>,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<TaskPage, StoreError> {
+        let start = match after {
+            None => Bound::Included((owner.cloned(), 0)),
+            Some(cursor) => {
+                let last = self.tasks.get(cursor).filter(|kept| kept.record.owner.as_ref() == owner);
+                Bound::Excluded((owner.cloned(), last.ok_or(StoreError::Cursor)?.sequence))
+            }
+        };
+        let end = Bound::Included((owner.cloned(), u64::MAX));
+        let mut ids = self.by_owner.range((start, end)).map(|(_, id)| id);
+        let mut page = TaskPage::default();
+        let records = ids.by_ref().filter_map(|id| self.tasks.get(id)).map(|kept| kept.record.clone());
+        page.tasks.extend(records.take(most));
+        if ids.next().is_some() {
+            page.next = page.tasks.last().map(|record| record.id.clone());
+        }
+        Ok(page)
+    }
+
+    fn expire(&mut self, now: UnixTime) {
+        while self.expiry.first().is_some_and(|(end, _)| *end <= now) {
+            let Some((_, id)) = self.expiry.pop_first() else { return };
+            if let Some(kept) = self.tasks.remove(&id) {
+                self.counts.give_back(&kept.record.quota_owner, 1);
+                self.bytes.give_back(&kept.record.quota_owner, kept.bytes);
+                self.by_owner.remove(&(kept.record.owner, kept.sequence));
+            }
+        }
+    }
+}
+
+/// Wraps a result, because every operation completes at once.
+fn ready_future<'a, T: Send + 'a>(result: Result<T, StoreError>) -> StoreFuture<'a, T> {
+    Box::pin(ready(result))
+}
+
+impl TaskStore for MemoryStore {
+    fn create(&self, record: TaskRecord) -> StoreFuture<'_, ()> {
+        ready_future(lock(&self.table).create(record))
+    }
+
+    fn get<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<TaskRecord>> {
+        ready_future(Ok(lock(&self.table).tasks.get(id).map(|kept| kept.record.clone())))
+    }
+
+    fn update(&self, record: TaskRecord) -> StoreFuture<'_, ()> {
+        ready_future(lock(&self.table).update(record))
+    }
+
+    fn list<'a>(
+        &'a self,
+        owner: Option<&'a Principal>,
+        after: Option<&'a str>,
+        most: usize,
+    ) -> StoreFuture<'a, TaskPage> {
+        ready_future(lock(&self.table).list(owner, after, most))
+    }
+
+    fn expire(&self, now: UnixTime) -> StoreFuture<'_, ()> {
+        lock(&self.table).expire(now);
+        ready_future(Ok(()))
+    }
+
+    /// No other process can change the tasks, so the router need not poll for changes.
+    fn is_shared(&self) -> bool {
+        false
+    }
+}
+
+impl From<StoreError> for ErrorObject {
+    fn from(error: StoreError) -> Self {
+        let code = match error {
+            StoreError::Cursor => code::INVALID_PARAMS,
+            _ => code::INTERNAL_ERROR,
+        };
+        Self::new(code, alloc::format!("{error}"))
+    }
+}
