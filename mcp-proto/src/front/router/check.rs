@@ -1,10 +1,8 @@
-//! The check of a router's registrations.
+//! The check of a router's registrations, and its errors.
 
 use alloc::string::String;
 use core::fmt;
 
-use super::schema_checks::SchemaError;
-use super::tool_headers::ParamHeaderError;
 use super::{HandlerMode, Router, TemplateError};
 use crate::peer::reserved::is_reserved_for_tasks;
 use crate::schema::tasks::{CancelTask, GetTask, UpdateTask, legacy};
@@ -12,6 +10,10 @@ use crate::schema::{
     CallTool, Complete, GetPrompt, ListPrompts, ListResourceTemplates, ListResources, ListTools, Method,
     ReadResource, ServerCapability,
 };
+#[cfg(feature = "http")]
+use crate::transport::http::param_headers::ParamHeaderError;
+#[cfg(feature = "schema-validate")]
+use crate::validate::SchemaError;
 
 impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Checks all registrations. Everything that serves a router calls it: the adapters' servers end with the error,
@@ -44,11 +46,12 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
 
     /// Returns an item that the router never lists or uses, because a handler of the method does it instead.
     fn shadowed_item(&self) -> Option<RouterError> {
-        let tool = self.contents.tools.iter().next().map(|entry| entry.item.name.as_str());
+        let tools = || self.contents.tools.iter().map(|entry| &entry.item);
+        let task_tool = tools().find(|item| item.task.is_some()).map(|item| item.tool.name.as_str());
+        let tool = tools().next().map(|item| item.tool.name.as_str());
         let prompt = self.contents.prompts.iter().next().map(|entry| entry.item.name.as_str());
         let resource = self.contents.resources.iter().next().map(|entry| entry.item.uri.as_str());
         let template = self.contents.templates.iter().next().map(|entry| entry.item.0.uri_template.as_str());
-        let task_tool = self.contents.task_tools.keys().next().map(|name| name.as_str());
         let items: [(_, Option<&str>, &[&'static str]); 5] = [
             ("tool", tool, &[ListTools::NAME, CallTool::NAME]),
             ("prompt", prompt, &[ListPrompts::NAME, GetPrompt::NAME]),
@@ -145,6 +148,7 @@ pub enum RouterError {
         tool: String,
     },
     /// A schema of a tool cannot be compiled.
+    #[cfg(feature = "schema-validate")]
     Schema {
         /// The tool.
         tool: String,
@@ -156,6 +160,7 @@ pub enum RouterError {
     /// A parameter of a tool cannot be repeated as an HTTP header, although its schema demands it.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#x-mcp-header>
+    #[cfg(feature = "http")]
     ParamHeader {
         /// The tool.
         tool: String,
@@ -286,9 +291,11 @@ impl fmt::Display for RouterError {
                      let the handler take a struct"
                 )
             }
+            #[cfg(feature = "schema-validate")]
             Self::Schema { tool, which, error } => {
                 write!(f, "the {which} schema of the tool {tool:?} is not usable, correct it: {error}")
             }
+            #[cfg(feature = "http")]
             Self::ParamHeader { tool, error } => {
                 write!(f, "the tool {tool:?} has an invalid x-mcp-header mark: correct its input schema: {error}")
             }

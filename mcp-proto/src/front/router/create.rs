@@ -1,9 +1,9 @@
-//! New routers.
+//! New routers, and the state that their handlers share.
 
 use alloc::string::String;
 use alloc::sync::Arc;
 
-use super::contents::RouterContents;
+use super::RouterContents;
 use super::{HandlerMode, Router};
 use crate::front::mode::{LocalHandlers, SendHandlers};
 use crate::schema::Implementation;
@@ -55,6 +55,13 @@ impl<M: HandlerMode, S> Router<M, S> {
     #[must_use]
     pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
         self.contents.instructions = Some(instructions.into());
+        self
+    }
+
+    /// Sets the number of items on one page of a list. Default 1,000.
+    #[must_use]
+    pub fn page_size(mut self, items: usize) -> Self {
+        self.contents.page_size = items;
         self
     }
 }

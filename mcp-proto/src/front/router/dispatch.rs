@@ -1,9 +1,10 @@
-//! The dispatch of requests to their handlers.
+//! The dispatch of requests to their handlers, and the replies.
 
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::registry::Registry;
 use super::{Context, HandlerMode, Router, SendHandlers};
 use crate::front::handler::output::{PromptOutput, ResultOrInput};
 use crate::front::handler::output_check::ToolResult;
@@ -18,7 +19,7 @@ use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{
     CallTool, CallToolResult, GetPrompt, ListPrompts, ListPromptsResult, ListResourceTemplates,
     ListResourceTemplatesResult, ListResources, ListResourcesResult, ListTools, ListToolsResult, Method,
-    Prompt, ReadResource, Revision, ServerCapability,
+    PaginatedParams, Prompt, ReadResource, Revision, ServerCapability,
 };
 
 /// The dispatch of a request: its reply, or the future of its handler.
@@ -115,10 +116,11 @@ impl<M: HandlerMode> Router<M> {
         if let Err(exceeded) = self.check_tool_rate(&call.name, &context) {
             return Ok(Dispatch::Reply(exceeded));
         }
-        if let Err(reply) = self.check_arguments(&call, &context) {
+        #[cfg(feature = "schema-validate")]
+        if let Err(reply) = entry.item.check_arguments(&call, &context) {
             return Ok(Dispatch::Reply(reply));
         }
-        if let Some(begun) = self.begin_call(&call, &context, service)? {
+        if let Some(begun) = self.begin_call(entry.item.task, &call, &context, service)? {
             return Ok(begun);
         }
         Ok(Dispatch::Named((entry.handler)(call, context), entry.key().clone()))
@@ -163,37 +165,43 @@ impl<M: HandlerMode> Router<M> {
         Ok(Dispatch::Named((entry.handler)(get, context), entry.key().clone()))
     }
 
-    //= S8.1 "Lists do not vary per connection"
+    /// The items of a page, and the cursor of the next.
+    fn list_page<'a, L: Method<Params = PaginatedParams>, T, H>(
+        &self,
+        registry: &'a Registry<T, H>,
+        params: Option<Raw>,
+    ) -> Result<(Vec<&'a T>, Option<String>), ErrorObject> {
+        let params = decode_params::<L>(params)?;
+        //= S8.1 "Lists do not vary per connection"
+        registry.page(params.cursor.as_deref(), self.contents.page_size)
+    }
+
     fn list_tools(&self, params: Option<Raw>) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
-        let params = decode_params::<ListTools>(params)?;
-        let (page, next) = self.contents.tools.page(params.cursor.as_deref(), self.contents.page_size)?;
-        let mut result = ListToolsResult::new(page.into_iter().cloned().collect::<Vec<_>>());
-        result.next_cursor = next;
+        let (page, next) = self.list_page::<ListTools, _, _>(&self.contents.tools, params)?;
+        let tools = page.into_iter().map(|item| item.tool.clone()).collect::<Vec<_>>();
+        let result = ListToolsResult { next_cursor: next, ..ListToolsResult::new(tools) };
         Ok(Dispatch::Reply(Reply::result(result)))
     }
 
     fn list_resources(&self, params: Option<Raw>) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
-        let params = decode_params::<ListResources>(params)?;
-        let (page, next) = self.contents.resources.page(params.cursor.as_deref(), self.contents.page_size)?;
-        let mut result = ListResourcesResult::new(page.into_iter().cloned().collect::<Vec<_>>());
-        result.next_cursor = next;
+        let (page, next) = self.list_page::<ListResources, _, _>(&self.contents.resources, params)?;
+        let resources = page.into_iter().cloned().collect::<Vec<_>>();
+        let result = ListResourcesResult { next_cursor: next, ..ListResourcesResult::new(resources) };
         Ok(Dispatch::Reply(Reply::result(result)))
     }
 
     fn list_templates(&self, params: Option<Raw>) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
-        let params = decode_params::<ListResourceTemplates>(params)?;
-        let (page, next) = self.contents.templates.page(params.cursor.as_deref(), self.contents.page_size)?;
-        let templates: Vec<_> = page.into_iter().map(|(template, _)| template.clone()).collect();
-        let mut result = ListResourceTemplatesResult::new(templates);
-        result.next_cursor = next;
+        let (page, next) = self.list_page::<ListResourceTemplates, _, _>(&self.contents.templates, params)?;
+        let templates = page.into_iter().map(|(template, _)| template.clone()).collect::<Vec<_>>();
+        let result =
+            ListResourceTemplatesResult { next_cursor: next, ..ListResourceTemplatesResult::new(templates) };
         Ok(Dispatch::Reply(Reply::result(result)))
     }
 
     fn list_prompts(&self, params: Option<Raw>) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
-        let params = decode_params::<ListPrompts>(params)?;
-        let (page, next) = self.contents.prompts.page(params.cursor.as_deref(), self.contents.page_size)?;
-        let mut result = ListPromptsResult::new(page.into_iter().cloned().collect::<Vec<_>>());
-        result.next_cursor = next;
+        let (page, next) = self.list_page::<ListPrompts, _, _>(&self.contents.prompts, params)?;
+        let prompts = page.into_iter().cloned().collect::<Vec<_>>();
+        let result = ListPromptsResult { next_cursor: next, ..ListPromptsResult::new(prompts) };
         Ok(Dispatch::Reply(Reply::result(result)))
     }
 }

@@ -1,4 +1,4 @@
-//! Routers that change while they serve.
+//! Routers as they are served: static, or live ones, which change while they serve.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -168,11 +168,11 @@ impl<M: HandlerMode> Router<M> {
 
     /// The lists whose items differ from those of `before`.
     fn changed_lists(&self, before: &Self) -> Vec<ListKind> {
-        let resources = self.contents.resources.same_items(&before.contents.resources)
-            && self.contents.templates.same_items(&before.contents.templates);
+        let resources = self.contents.resources.same_items(&before.contents.resources, |item| item)
+            && self.contents.templates.same_items(&before.contents.templates, |item| item);
         let lists = [
-            (ListKind::Tools, self.contents.tools.same_items(&before.contents.tools)),
-            (ListKind::Prompts, self.contents.prompts.same_items(&before.contents.prompts)),
+            (ListKind::Tools, self.contents.tools.same_items(&before.contents.tools, |item| &item.tool)),
+            (ListKind::Prompts, self.contents.prompts.same_items(&before.contents.prompts, |item| item)),
             (ListKind::Resources, resources),
         ];
         lists.into_iter().filter(|(_, same)| !same).map(|(list, _)| list).collect()
@@ -379,12 +379,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     #[must_use]
     pub fn remove_tool(mut self, name: &str) -> Self {
         let removed = self.contents.tools.remove(name);
-        if self.contents.task_tools.contains_key(name) {
-            Arc::make_mut(&mut self.contents.task_tools).remove(name);
-        }
-        self.contents.headers.remove(name);
         self.remove_scopes(name);
-        self.remove_input_check(name);
         self.require_registered(removed, "tool", name)
     }
 

@@ -1,4 +1,4 @@
-//! Handlers of notifications, and of requests without a handler of their own.
+//! The methods and notifications that a router handles, and the capabilities and extensions that it declares.
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -13,15 +13,15 @@ use crate::front::handler_error::IntoAnswer;
 use crate::front::notification_handlers::{
     NotificationHandlers, NotificationQueue, decode_notification, no_reply,
 };
-use crate::front::params::decode_as;
+use crate::front::params::{decode_as, decode_params};
 use crate::front::reply::Reply;
 use crate::front::{CustomRequest, Notification};
 use crate::peer::reserved::is_reserved_for_tasks;
 use crate::rpc::Raw;
-use crate::schema;
 use crate::schema::{
-    CacheHint, Cancelled, CustomParams, CustomResult, Discover, Extension, Initialize, Initialized, Json,
-    Method, Notification as _, Progress, Revision, SubscriptionsListen,
+    self, CacheHint, Cancelled, CustomParams, CustomResult, Discover, EmptyResult, Extension, Initialize,
+    Initialized, IntoResult, Json, Meta, Method, MethodInfo, Notification as _, Progress, ResultFields,
+    Revision, ServerCapability, SubscriptionsListen,
 };
 
 /// The handlers of messages that the protocol does not define.
@@ -62,6 +62,111 @@ impl<M: HandlerMode> CustomHandlers<M> {
 }
 
 impl<M: HandlerMode, S: 'static> Router<M, S> {
+    /// Sets the handler of any method, in place of the router's own: for lists that change, for example. The router
+    /// declares the capability that the method requires.
+    ///
+    /// A cacheable result includes its lifetime: a list as a [`CachedPage`](crate::schema::CachedPage), any other
+    /// result as [`Cached`](crate::schema::Cached).
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use mcp_proto::front::Router;
+    /// use mcp_proto::schema::{CachedPage, ListTools, ListToolsResult};
+    ///
+    /// let router = Router::new("changing", "1.0.0").handler::<ListTools, _, _>(async |_params, _| {
+    ///     CachedPage::new(Duration::from_secs(5), ListToolsResult::new(Vec::new()))
+    /// });
+    /// # drop(router);
+    /// ```
+    #[must_use]
+    pub fn handler<T, F, H>(mut self, handler: H) -> Self
+    where
+        T: Method<Result: Send>,
+        F: Future<Output: IntoAnswer<<T::Result as ResultFields>::HandlerOutput>> + 'static,
+        H: Fn(T::Params, Context<S>) -> F + Handler<M, T::Params, Context<S>, F>,
+    {
+        let erased = handler.erase(
+            self.state.clone(),
+            |params, context: &Context| {
+                Ok((decode_params::<T>(params).map_err(Reply::Error)?, context.revision()))
+            },
+            |revision: Revision, output: F::Output| {
+                let answer = output.into_answer().map(IntoResult::into_result);
+                reply(answer.map(ResultOrInput::<T::Result>::Result), revision)
+            },
+        );
+        self.contents.methods.insert(T::NAME.into(), erased);
+        if !MethodInfo::all().any(|info| info.name == T::NAME) {
+            self.refuse_reserved(T::NAME);
+            self.contents.custom_methods.push(T::NAME.into());
+        }
+        //= R5 "raw handlers checked"
+        match T::INFO.server_capability {
+            Some(capability) => self.declare(capability),
+            None => self,
+        }
+    }
+
+    /// Sets the handler of a method that the protocol does not define, such as an extension's. It takes the parameters
+    /// undecoded and returns the result.
+    ///
+    /// ```
+    /// use mcp_proto::front::Router;
+    /// use mcp_proto::schema::EmptyResult;
+    ///
+    /// let router = Router::new("printer", "1.0.0").custom("com.example/status", async |_params, _| {
+    ///     let mut result = EmptyResult::new();
+    ///     result.extra.insert("paper", "low");
+    ///     result
+    /// });
+    /// # drop(router);
+    /// ```
+    #[must_use]
+    pub fn custom<F, H>(mut self, method: impl Into<String>, handler: H) -> Self
+    where
+        F: Future<Output: IntoAnswer<EmptyResult>> + 'static,
+        H: Fn(CustomParams, Context<S>) -> F + Handler<M, CustomParams, Context<S>, F>,
+    {
+        let method = method.into();
+        let name = method.clone();
+        let erased = handler.erase(
+            self.state.clone(),
+            move |params, context: &Context| {
+                Ok((decode_as(&name, params).map_err(Reply::Error)?, context.revision()))
+            },
+            |revision: Revision, output: F::Output| {
+                reply(output.into_answer().map(ResultOrInput::Result), revision)
+            },
+        );
+        self.refuse_reserved(&method);
+        self.contents.custom_methods.push(method.clone());
+        self.contents.methods.insert(method.into(), erased);
+        self
+    }
+
+    /// Declares a capability that does not follow from the registrations.
+    ///
+    /// Examples: lists change, resources can be subscribed to, the server logs.
+    #[must_use]
+    pub fn declare(mut self, capability: ServerCapability) -> Self {
+        self.contents.capabilities = self.contents.capabilities.with(capability);
+        self
+    }
+
+    /// Declares an extension with its settings: an object. To register its methods and result types as well, see
+    /// [`with_extension`](Self::with_extension).
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extensions>
+    #[must_use]
+    pub fn extension(mut self, identifier: impl Into<String>, settings: impl Into<Json>) -> Self {
+        let identifier = identifier.into();
+        if !Meta::is_extension(&identifier) {
+            self.record_error(RouterError::Extension { identifier: identifier.clone() });
+        }
+        self.contents.capabilities.extensions.get_or_insert_default().insert(identifier, settings);
+        self
+    }
+
     /// Registers an extension, and declares it. Its methods have handlers by [`handler`](Self::handler) or
     /// [`custom`](Self::custom), which are called only for clients that declare the extension too. Only to those, every
     /// handler may return a result of one of its types.
@@ -117,9 +222,9 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     {
         let erased = handler.erase(
             self.state.clone(),
-            |(method, params): (String, Option<Raw>), context: &Context| match decode_as(&method, params) {
-                Ok(params) => Ok((CustomRequest::new(method, params), context.revision())),
-                Err(error) => Err(Reply::Error(error)),
+            |(method, params): (String, Option<Raw>), context: &Context| {
+                let params = decode_as(&method, params).map_err(Reply::Error)?;
+                Ok((CustomRequest::new(method, params), context.revision()))
             },
             |revision: Revision, output: F::Output| {
                 reply(output.into_answer().map(ResultOrInput::Result), revision)

@@ -8,7 +8,6 @@ mod typed_tools;
 mod tools;
 
 mod check;
-mod contents;
 pub(super) mod dispatch;
 mod live_router;
 mod methods;
@@ -16,41 +15,41 @@ mod prompts;
 mod rates;
 mod registry;
 mod resources;
-#[cfg_attr(not(feature = "schema-validate"), path = "no_schema_checks.rs")]
-mod schema_checks;
 #[cfg_attr(not(feature = "auth"), path = "no_scopes.rs")]
 mod scopes;
 #[cfg_attr(not(feature = "seal"), path = "no_sealing.rs")]
 mod sealing;
 mod strings;
 mod tasks;
-#[cfg_attr(not(feature = "http"), path = "no_tool_headers.rs")]
-mod tool_headers;
 mod uri;
 
+use alloc::borrow::Cow;
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
-use core::future::Future;
 
 use super::handler::context::Context;
 use super::handler::input_rounds::Sealing;
-use super::handler::output::{CompletionOutput, ResultOrInput};
-use super::handler_error::IntoAnswer;
 use super::mode::{Handler, HandlerMode, SendHandlers};
-use super::params::{decode_as, decode_params};
-use super::reply::Reply;
-use crate::peer::server::ServerConfig;
+use super::spawned_handler::Spawner;
+use super::tasks::TaskRegistry;
+use crate::peer::server::{ServerConfig, SubscriptionAccess};
 use crate::rpc::Raw;
 use crate::schema::{
-    Complete, CompleteParams, CustomParams, EmptyResult, Implementation, IntoResult, Json, Meta, Method,
-    MethodInfo, ResultFields, Revision, ServerCapabilities, ServerCapability,
+    CacheHint, CallToolParams, Extension, GetPromptParams, Implementation, Map, Prompt, ReadResourceParams,
+    Resource, ResourceTemplate, ServerCapabilities,
 };
 
+use methods::CustomHandlers;
+use rates::Rates;
+use registry::Registry;
+use scopes::ToolScopes;
+use tools::RegisteredTool;
+use uri::UriTemplate;
+
 pub use check::RouterError;
-use contents::RouterContents;
-use dispatch::reply;
 pub(crate) use live_router::{ChangeListener, ListenerGuard};
 pub use live_router::{LiveRouter, ServedRouter};
 pub use rates::{LimitedCall, RateExceeded};
@@ -93,150 +92,73 @@ pub struct Router<M: HandlerMode = SendHandlers, S = ()> {
     contents: RouterContents<M>,
 }
 
+/// What a router offers, and how.
+#[derive(Clone)]
+struct RouterContents<M: HandlerMode> {
+    info: Implementation,
+    instructions: Option<String>,
+    capabilities: ServerCapabilities,
+    tools: Registry<RegisteredTool, M::Handler<CallToolParams, Context>>,
+    resources: Registry<Resource, M::Handler<ReadResourceParams, Context>>,
+    templates: Registry<TemplateEntry, M::Handler<TemplateMatch, Context>>,
+    prompts: Registry<Prompt, M::Handler<GetPromptParams, Context>>,
+    methods: BTreeMap<Cow<'static, str>, M::Handler<Option<Raw>, Context>>,
+    /// The methods among them that the protocol does not define.
+    custom_methods: Vec<String>,
+    custom: CustomHandlers<M>,
+    extensions: Vec<Extension>,
+    page_size: usize,
+    /// The cache hints by method name.
+    cache_hints: BTreeMap<&'static str, CacheHint>,
+    task_registry: Option<Arc<TaskRegistry>>,
+    sealing: Arc<Sealing>,
+    subscription_access: Option<SubscriptionAccess>,
+    scopes: ToolScopes,
+    #[cfg(feature = "schema-validate")]
+    schema_bounds: crate::validate::Bounds,
+    rates: Rates,
+    /// Starts the task of each handler, unless the driver runs them.
+    spawner: Option<Spawner>,
+    error: Option<RouterError>,
+}
+
+/// A template in its listed form, and parsed for matching.
+type TemplateEntry = (ResourceTemplate, UriTemplate);
+
+/// A URI that a template matches, with its variables.
+type TemplateMatch = (String, Map<String>);
+
+impl<M: HandlerMode> RouterContents<M> {
+    /// Creates the contents of a server that offers nothing yet.
+    fn new(info: Implementation) -> Self {
+        Self {
+            sealing: Arc::new(Sealing::new(info.name.clone())),
+            info,
+            instructions: None,
+            capabilities: ServerCapabilities::new(),
+            tools: Registry::new(),
+            resources: Registry::new(),
+            templates: Registry::new(),
+            prompts: Registry::new(),
+            methods: BTreeMap::new(),
+            custom_methods: Vec::new(),
+            custom: CustomHandlers::new(),
+            extensions: Vec::new(),
+            page_size: DEFAULT_PAGE_SIZE,
+            cache_hints: BTreeMap::new(),
+            task_registry: None,
+            subscription_access: None,
+            scopes: Default::default(),
+            #[cfg(feature = "schema-validate")]
+            schema_bounds: Default::default(),
+            rates: Rates::default(),
+            spawner: None,
+            error: None,
+        }
+    }
+}
+
 impl<M: HandlerMode, S: 'static> Router<M, S> {
-    // --- Methods and capabilities ---
-
-    /// Sets the handler of completions: it suggests values for an argument of a prompt or a template.
-    ///
-    /// A request for a prompt, a template or an argument that is not registered is answered with
-    /// [`INVALID_PARAMS`](crate::rpc::code::INVALID_PARAMS), and does not reach the handler. Values that the other
-    /// arguments already have are in [`CompleteParams::context`].
-    #[must_use]
-    pub fn completion<F, H>(mut self, handler: H) -> Self
-    where
-        F: Future<Output: CompletionOutput> + 'static,
-        H: Fn(CompleteParams, Context<S>) -> F + Handler<M, CompleteParams, Context<S>, F>,
-    {
-        let erased = handler.erase(
-            self.state.clone(),
-            |params: Option<Raw>, context: &Context| match decode_params::<Complete>(params) {
-                Ok(params) => Ok((params, context.revision())),
-                Err(error) => Err(Reply::Error(error)),
-            },
-            |revision: Revision, output: F::Output| {
-                reply(output.into_complete_result().map(ResultOrInput::Result), revision)
-            },
-        );
-        self.contents.methods.insert(Complete::NAME.into(), erased);
-        //= S8.17 "completions capability"
-        //= R5 "derived from what is registered"
-        self.declare(ServerCapability::Completions)
-    }
-
-    /// Sets the handler of any method, in place of the router's own: for lists that change, for example. The router
-    /// declares the capability that the method requires.
-    ///
-    /// A cacheable result includes its lifetime: a list as a [`CachedPage`](crate::schema::CachedPage), any other
-    /// result as [`Cached`](crate::schema::Cached).
-    ///
-    /// ```
-    /// use core::time::Duration;
-    /// use mcp_proto::front::Router;
-    /// use mcp_proto::schema::{CachedPage, ListTools, ListToolsResult};
-    ///
-    /// let router = Router::new("changing", "1.0.0").handler::<ListTools, _, _>(async |_params, _| {
-    ///     CachedPage::new(Duration::from_secs(5), ListToolsResult::new(Vec::new()))
-    /// });
-    /// # drop(router);
-    /// ```
-    #[must_use]
-    pub fn handler<T, F, H>(mut self, handler: H) -> Self
-    where
-        T: Method<Result: Send>,
-        F: Future<Output: IntoAnswer<<T::Result as ResultFields>::HandlerOutput>> + 'static,
-        H: Fn(T::Params, Context<S>) -> F + Handler<M, T::Params, Context<S>, F>,
-    {
-        let erased = handler.erase(
-            self.state.clone(),
-            |params: Option<Raw>, context: &Context| match decode_params::<T>(params) {
-                Ok(params) => Ok((params, context.revision())),
-                Err(error) => Err(Reply::Error(error)),
-            },
-            |revision: Revision, output: F::Output| {
-                let answer = output.into_answer().map(IntoResult::into_result);
-                reply(answer.map(ResultOrInput::<T::Result>::Result), revision)
-            },
-        );
-        self.contents.methods.insert(T::NAME.into(), erased);
-        if !MethodInfo::all().any(|info| info.name == T::NAME) {
-            self.refuse_reserved(T::NAME);
-            self.contents.custom_methods.push(T::NAME.into());
-        }
-        //= R5 "raw handlers checked"
-        match T::INFO.server_capability {
-            Some(capability) => self.declare(capability),
-            None => self,
-        }
-    }
-
-    /// Sets the handler of a method that the protocol does not define, such as an extension's. It takes the parameters
-    /// undecoded and returns the result.
-    ///
-    /// ```
-    /// use mcp_proto::front::Router;
-    /// use mcp_proto::schema::EmptyResult;
-    ///
-    /// let router = Router::new("printer", "1.0.0").custom("com.example/status", async |_params, _| {
-    ///     let mut result = EmptyResult::new();
-    ///     result.extra.insert("paper", "low");
-    ///     result
-    /// });
-    /// # drop(router);
-    /// ```
-    #[must_use]
-    pub fn custom<F, H>(mut self, method: impl Into<String>, handler: H) -> Self
-    where
-        F: Future<Output: IntoAnswer<EmptyResult>> + 'static,
-        H: Fn(CustomParams, Context<S>) -> F + Handler<M, CustomParams, Context<S>, F>,
-    {
-        let method = method.into();
-        let name = method.clone();
-        let erased = handler.erase(
-            self.state.clone(),
-            move |params: Option<Raw>, context: &Context| match decode_as(&name, params) {
-                Ok(params) => Ok((params, context.revision())),
-                Err(error) => Err(Reply::Error(error)),
-            },
-            |revision: Revision, output: F::Output| {
-                reply(output.into_answer().map(ResultOrInput::Result), revision)
-            },
-        );
-        self.refuse_reserved(&method);
-        self.contents.custom_methods.push(method.clone());
-        self.contents.methods.insert(method.into(), erased);
-        self
-    }
-
-    /// Declares a capability that does not follow from the registrations.
-    ///
-    /// Examples: lists change, resources can be subscribed to, the server logs.
-    #[must_use]
-    pub fn declare(mut self, capability: ServerCapability) -> Self {
-        self.contents.capabilities = self.contents.capabilities.with(capability);
-        self
-    }
-
-    /// Declares an extension with its settings: an object. To register its methods and result types as well, see
-    /// [`with_extension`](Self::with_extension).
-    ///
-    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extensions>
-    #[must_use]
-    pub fn extension(mut self, identifier: impl Into<String>, settings: impl Into<Json>) -> Self {
-        let identifier = identifier.into();
-        if !Meta::is_extension(&identifier) {
-            self.record_error(RouterError::Extension { identifier: identifier.clone() });
-        }
-        self.contents.capabilities.extensions.get_or_insert_default().insert(identifier, settings);
-        self
-    }
-
-    /// Sets the number of items on one page of a list. Default 1,000.
-    #[must_use]
-    pub fn page_size(mut self, items: usize) -> Self {
-        self.contents.page_size = items;
-        self
-    }
-
     // --- Getters ---
 
     /// The server's name, version and description.
@@ -276,7 +198,10 @@ impl<M: HandlerMode, S> fmt::Debug for Router<M, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Router")
             .field("info", &self.contents.info)
-            .field("tools", &self.contents.tools.iter().map(|entry| &entry.item.name).collect::<Vec<_>>())
+            .field(
+                "tools",
+                &self.contents.tools.iter().map(|entry| &entry.item.tool.name).collect::<Vec<_>>(),
+            )
             .field(
                 "resources",
                 &self.contents.resources.iter().map(|entry| &entry.item.uri).collect::<Vec<_>>(),

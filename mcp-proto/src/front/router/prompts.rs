@@ -1,14 +1,13 @@
-//! Prompts and their handlers.
+//! Prompts and completions, with their handlers.
 
 use alloc::format;
 use core::future::Future;
 
-use super::dispatch::prompt_reply;
-use super::dispatch::unknown_prompt;
+use super::dispatch::{prompt_reply, reply, unknown_prompt};
 use super::strings::from_strings;
 use super::{Context, Router, RouterError};
 use crate::front::handler::arguments::Arguments;
-use crate::front::handler::output::PromptOutput;
+use crate::front::handler::output::{CompletionOutput, PromptOutput, ResultOrInput};
 use crate::front::params::{decode_params, params_error};
 use crate::front::reply::Reply;
 use crate::front::{Handler, HandlerMode};
@@ -79,6 +78,32 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
             move |revision: Revision, output: F::Output| prompt_reply(output, described.as_deref(), revision),
         );
         self.add_prompt(prompt, erased)
+    }
+
+    /// Sets the handler of completions: it suggests values for an argument of a prompt or a template.
+    ///
+    /// A request for a prompt, a template or an argument that is not registered is answered with
+    /// [`INVALID_PARAMS`](crate::rpc::code::INVALID_PARAMS), and does not reach the handler. Values that the other
+    /// arguments already have are in [`CompleteParams::context`].
+    #[must_use]
+    pub fn completion<F, H>(mut self, handler: H) -> Self
+    where
+        F: Future<Output: CompletionOutput> + 'static,
+        H: Fn(CompleteParams, Context<S>) -> F + Handler<M, CompleteParams, Context<S>, F>,
+    {
+        let erased = handler.erase(
+            self.state.clone(),
+            |params, context: &Context| {
+                Ok((decode_params::<Complete>(params).map_err(Reply::Error)?, context.revision()))
+            },
+            |revision: Revision, output: F::Output| {
+                reply(output.into_complete_result().map(ResultOrInput::Result), revision)
+            },
+        );
+        self.contents.methods.insert(Complete::NAME.into(), erased);
+        //= S8.17 "completions capability"
+        //= R5 "derived from what is registered"
+        self.declare(ServerCapability::Completions)
     }
 
     fn add_prompt(mut self, prompt: Prompt, handler: M::Handler<GetPromptParams, Context>) -> Self {

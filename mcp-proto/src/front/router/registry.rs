@@ -110,13 +110,10 @@ impl<T, H> Registry<T, H> {
         self.0.slots.values().filter(|slot| slot.enabled).map(|slot| &*slot.entry)
     }
 
-    /// Whether both list the same items in the same order.
-    pub(crate) fn same_items(&self, other: &Self) -> bool
-    where
-        T: PartialEq,
-    {
+    /// Whether both list the same items in the same order; `listed` is the part of an item that is listed.
+    pub(crate) fn same_items<L: PartialEq>(&self, other: &Self, listed: impl Fn(&T) -> &L) -> bool {
         let (items, others) = (self.iter().map(|entry| &entry.item), other.iter().map(|entry| &entry.item));
-        Arc::ptr_eq(&self.0, &other.0) || items.eq(others)
+        Arc::ptr_eq(&self.0, &other.0) || items.map(&listed).eq(others.map(&listed))
     }
 
     /// Returns one page and the cursor of the next: the key of the last item on this page. It stays valid on any

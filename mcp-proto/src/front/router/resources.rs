@@ -1,10 +1,10 @@
-//! Resources, resource templates and their handlers.
+//! Resources, resource templates and pages of tools, with their handlers; which resources may be subscribed to.
 
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::future::Future;
 
-use super::contents::TemplateMatch;
+use super::TemplateMatch;
 use super::dispatch::reply;
 use super::strings::from_strings;
 use super::uri::UriTemplate;
@@ -164,11 +164,11 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Returns the error for a tool whose page has no `ui:` URI, is not registered or has the wrong media type.
     pub(super) fn missing_page(&self) -> Option<RouterError> {
         self.contents.tools.iter().find_map(|entry| {
-            let uri = entry.item.named_page()?;
+            let uri = entry.item.tool.named_page()?;
             let page = self.contents.resources.get(&uri).and_then(|entry| entry.item.mime_type.as_deref());
             let there = apps::is_page_uri(&uri)
                 && (page == Some(apps::MEDIA_TYPE) || (page.is_none() && self.serves_by_template(&uri)));
-            (!there).then(|| RouterError::Page { tool: entry.item.name.clone(), uri })
+            (!there).then(|| RouterError::Page { tool: entry.item.tool.name.clone(), uri })
         })
     }
 

@@ -79,9 +79,8 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         F: Future<Output: ToolOutput> + 'static,
         H: Fn(A, Context<S>) -> F + Handler<M, A, Context<S>, F>,
     {
-        self.register_task_tool(tool, choice, TaskTrigger::OnCall, |router, tool| {
-            router.tool_with(tool, handler)
-        })
+        let (tool, task) = task_tool(tool, choice, TaskTrigger::OnCall);
+        self.decoding_tool(tool, task, handler)
     }
 
     /// Registers a tool whose handler decides when its call becomes a task.
@@ -137,33 +136,15 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
                 Err(error) => tool_reply(check.check(Err::<(), _>(error))),
             },
         );
-        self.register_task_tool(tool, choice, TaskTrigger::Detached, |router, tool| {
-            router.add_tool(tool, erased)
-        })
-    }
-
-    fn register_task_tool(
-        mut self,
-        mut tool: Tool,
-        choice: TaskChoice,
-        begins: TaskTrigger,
-        add: impl FnOnce(Self, Tool) -> Self,
-    ) -> Self {
-        let settings = TaskTool { choice, trigger: begins };
-        Arc::make_mut(&mut self.contents.task_tools).insert(tool.name.clone(), settings);
-        let support = match choice {
-            TaskChoice::Optional => TaskSupport::Optional,
-            TaskChoice::Required => TaskSupport::Required,
-        };
-        tool.execution.get_or_insert_with(ToolExecution::new).task_support = Some(support);
-        add(self, tool)
+        let (tool, task) = task_tool(tool, choice, TaskTrigger::Detached);
+        self.add_tool(tool, task, erased)
     }
 
     /// Returns a tool that runs as a task although the router has no tasks.
     pub(super) fn missing_tasks(&self) -> Option<RouterError> {
-        let tool =
-            self.contents.task_tools.keys().next().filter(|_| self.contents.task_registry.is_none())?;
-        Some(RouterError::NoTasks { tool: tool.clone() })
+        let mut tools = self.contents.tools.iter().filter(|_| self.contents.task_registry.is_none());
+        let tool = &tools.find(|entry| entry.item.task.is_some())?.item.tool;
+        Some(RouterError::NoTasks { tool: tool.name.clone() })
     }
 
     pub(crate) fn task_registry(&self) -> Option<&Arc<TaskRegistry>> {
@@ -179,11 +160,11 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Starts a call as a task, if it becomes one before its handler starts.
     pub(super) fn begin_call(
         &self,
+        task: Option<TaskTool>,
         call: &CallToolParams,
         context: &Context,
         service: Option<&Arc<TaskService>>,
     ) -> Result<Option<Dispatch<M::HandlerFuture>>, ErrorObject> {
-        let task = self.contents.task_tools.get(&call.name);
         if task.is_none() && self.contents.task_registry.is_none() {
             return Ok(None);
         }
@@ -280,6 +261,16 @@ impl<M: HandlerMode> TaskHandlers for ServedRouter<M> {
         };
         router.spawned(handler, None)
     }
+}
+
+/// The settings of a tool whose calls become tasks, and the tool that says so to clients of 2025-11-25.
+fn task_tool(mut tool: Tool, choice: TaskChoice, trigger: TaskTrigger) -> (Tool, Option<TaskTool>) {
+    let support = match choice {
+        TaskChoice::Optional => TaskSupport::Optional,
+        TaskChoice::Required => TaskSupport::Required,
+    };
+    tool.execution.get_or_insert_with(ToolExecution::new).task_support = Some(support);
+    (tool, Some(TaskTool { choice, trigger }))
 }
 
 /// Starts the rest of a call whose handler has run.

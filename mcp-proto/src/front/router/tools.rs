@@ -1,19 +1,40 @@
 //! Tools and their handlers.
 
+#[cfg(feature = "schema-validate")]
+use alloc::sync::Arc;
 use core::fmt;
 use core::future::Future;
 
 use serde::de::DeserializeOwned;
 
 use super::dispatch::tool_reply;
+use super::tasks::TaskTool;
 use super::{Router, RouterError};
 use crate::front::handler::arguments::Arguments;
 use crate::front::handler::context::Context;
 use crate::front::handler::output::ToolOutput;
+use crate::front::handler::output_check::OutputCheck;
+use crate::front::handler::output_schema::OutputSchema;
 use crate::front::mode::{Handler, HandlerMode};
 use crate::front::reply::Reply;
 use crate::rpc::code;
 use crate::schema::{CallToolParams, CallToolResult, Json, ServerCapability, Tool};
+#[cfg(feature = "http")]
+use crate::transport::http::param_headers::ParamHeaders;
+#[cfg(feature = "schema-validate")]
+use crate::validate::{Bounds, Schema};
+
+/// A tool as it is listed, and how its calls are checked and run.
+pub(super) struct RegisteredTool {
+    pub(super) tool: Tool,
+    /// Whether its calls become tasks.
+    pub(super) task: Option<TaskTool>,
+    /// The parameters that clients repeat as HTTP headers.
+    #[cfg(feature = "http")]
+    headers: Option<ParamHeaders>,
+    #[cfg(feature = "schema-validate")]
+    input: Option<Arc<Schema>>,
+}
 
 /// Tools.
 impl<M: HandlerMode, S: 'static> Router<M, S> {
@@ -36,21 +57,28 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// # drop(router);
     /// ```
     #[must_use]
-    pub fn tool_with<A, F, H>(mut self, tool: Tool, handler: H) -> Self
+    pub fn tool_with<A, F, H>(self, tool: Tool, handler: H) -> Self
     where
         A: Arguments,
         F: Future<Output: ToolOutput> + 'static, // an async closure or function
         H: Fn(A, Context<S>) -> F + Handler<M, A, Context<S>, F>, // captures: clone; not `Send`: `Router::local`
     {
+        self.decoding_tool(tool, None, handler)
+    }
+
+    pub(super) fn decoding_tool<A, F, H>(mut self, tool: Tool, task: Option<TaskTool>, handler: H) -> Self
+    where
+        A: Arguments,
+        F: Future<Output: ToolOutput> + 'static,
+        H: Fn(A, Context<S>) -> F + Handler<M, A, Context<S>, F>,
+    {
         let check = self.output_check(&tool);
         let erased = handler.erase(
             self.state.clone(),
-            |call: CallToolParams, context: &Context| {
-                decode_arguments(&call, context).map(|arguments| (arguments, ()))
-            },
+            |call: CallToolParams, context: &Context| Ok((decode_arguments(&call, context)?, ())),
             move |(), output| tool_reply(check.check(output)),
         );
-        self.add_tool(tool, erased)
+        self.add_tool(tool, task, erased)
     }
 
     /// Registers a tool whose handler takes the undecoded call.
@@ -66,27 +94,95 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
             |call: CallToolParams, _: &Context| Ok((call, ())),
             move |(), output| tool_reply(check.check(output)),
         );
-        self.add_tool(tool, erased)
+        self.add_tool(tool, None, erased)
     }
 
-    pub(super) fn add_tool(mut self, mut tool: Tool, handler: M::Handler<CallToolParams, Context>) -> Self {
-        if !is_tool_name(&tool.name) {
-            self.record_error(RouterError::ToolName { name: tool.name.clone() });
+    pub(super) fn add_tool(
+        mut self,
+        mut tool: Tool,
+        task: Option<TaskTool>,
+        handler: M::Handler<CallToolParams, Context>,
+    ) -> Self {
+        let name = tool.name.clone();
+        if !is_tool_name(&name) {
+            self.record_error(RouterError::ToolName { name: name.clone() });
         }
         match object_schema(&tool.input_schema) {
             Some(schema) => tool.input_schema = schema,
-            None => self.record_error(RouterError::InputSchema { tool: tool.name.clone() }),
+            None => self.record_error(RouterError::InputSchema { tool: name.clone() }),
         }
-        self.add_input_check(&tool);
-        //= S8.9 "x-mcp-header constraints (C4)"
-        if let Err(error) = self.contents.headers.add(&tool) {
-            self.record_error(RouterError::ParamHeader { tool: tool.name.clone(), error });
-        }
-        if let Err(name) = self.contents.tools.insert(tool.name.clone(), tool, handler) {
+        let item = RegisteredTool {
+            #[cfg(feature = "schema-validate")]
+            input: self.compile(&tool, "input", &tool.input_schema),
+            #[cfg(feature = "http")]
+            headers: self.header_params(&tool),
+            task,
+            tool,
+        };
+        if let Err(name) = self.contents.tools.insert(name, item, handler) {
             self.record_error(RouterError::Duplicate { kind: "tool", name });
         }
         //= R5 "derived from what is registered"
         self.declare(ServerCapability::Tools)
+    }
+
+    pub(super) fn output_check(&mut self, tool: &Tool) -> OutputCheck {
+        #[cfg(feature = "schema-validate")]
+        let schema =
+            OutputSchema(tool.output_schema.as_ref().and_then(|schema| self.compile(tool, "output", schema)));
+        #[cfg(not(feature = "schema-validate"))]
+        let schema = OutputSchema;
+        OutputCheck::new(tool.page().is_some(), schema)
+    }
+}
+
+/// Checks of arguments and results against the schemas of tools.
+#[cfg(feature = "schema-validate")]
+impl<M: HandlerMode, S: 'static> Router<M, S> {
+    /// Sets the bounds of tool schemas and of each check, for all tools that are registered after it.
+    ///
+    /// Arguments are checked against the tool's input schema before its handler runs, and structured results against
+    /// its output schema before they are sent.
+    #[must_use]
+    pub fn schema_bounds(mut self, bounds: Bounds) -> Self {
+        self.contents.schema_bounds = bounds;
+        self
+    }
+
+    //= S8.23 "Schemas of tools are valid in their declared or default dialect"
+    fn compile(&mut self, tool: &Tool, which: &'static str, schema: &Json) -> Option<Arc<Schema>> {
+        let compiled = Schema::compile(schema, &self.contents.schema_bounds);
+        let record = |error| self.record_error(RouterError::Schema { tool: tool.name.clone(), which, error });
+        compiled.map(Arc::new).map_err(record).ok()
+    }
+}
+
+#[cfg(feature = "schema-validate")]
+impl RegisteredTool {
+    //= S8.8 "Validate inputs"
+    pub(super) fn check_arguments(&self, call: &CallToolParams, context: &Context) -> Result<(), Reply> {
+        let Some(schema) = &self.input else { return Ok(()) };
+        let checked = match &call.arguments {
+            Some(arguments) => schema.check(arguments),
+            None => schema.check(&Json::empty_object()),
+        };
+        checked.map_err(|error| invalid_arguments(&call.name, &error, context))
+    }
+}
+
+#[cfg(feature = "http")]
+impl<M: HandlerMode, S: 'static> Router<M, S> {
+    //= S8.9 "x-mcp-header constraints (C4)"
+    fn header_params(&mut self, tool: &Tool) -> Option<ParamHeaders> {
+        ParamHeaders::from_schema(tool.input_schema.as_str()).unwrap_or_else(|error| {
+            self.record_error(RouterError::ParamHeader { tool: tool.name.clone(), error });
+            None
+        })
+    }
+
+    /// The parameters of a tool that clients repeat as HTTP headers, if it has any.
+    pub(crate) fn param_headers(&self, tool: &str) -> Option<&ParamHeaders> {
+        self.contents.tools.get(tool)?.item.headers.as_ref()
     }
 }
 
