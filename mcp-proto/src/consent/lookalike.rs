@@ -6,29 +6,36 @@ use super::SafeText;
 
 /// What a reader sees of a text, for comparisons only: texts that look alike have the same skeleton.
 ///
-/// It has no upper case, accents, invisible characters or styles of letters; look-alikes of other scripts are Latin
-/// letters, and so are the digits 0 and 1.
+/// It has no upper case, accents, invisible characters, ligatures or styles of letters; look-alikes of other scripts are
+/// Latin letters, and so are the digits 0 and 1.
 pub(crate) fn skeleton(text: &str) -> String {
     let mut skeleton = String::with_capacity(text.len());
-    for character in text.trim().chars() {
-        match prototype(character) {
-            Some('m') => skeleton.push_str("rn"),
-            Some('w') => skeleton.push_str("vv"),
-            Some(' ' | '_' | '.') => skeleton.push('-'),
-            Some(character) => skeleton.push(character),
-            None => {}
+    for character in text.trim().chars().flat_map(prototype) {
+        match character {
+            'm' => skeleton.push_str("rn"),
+            'w' => skeleton.push_str("vv"),
+            ' ' | '_' | '.' => skeleton.push('-'),
+            character => skeleton.push(character),
         }
     }
     skeleton
 }
 
-/// The character that this one looks like, in lower case; `None` if it shows nothing by itself.
-pub(crate) fn prototype(character: char) -> Option<char> {
-    if SafeText::is_unsafe(character) || is_mark(character) {
-        return None;
-    }
-    let plain = if character.is_ascii() { character } else { latin(character) };
-    Some(match plain.to_ascii_lowercase() {
+/// The characters that this one looks like, in lower case: several if it is a ligature, none if it shows nothing by
+/// itself.
+pub(crate) fn prototype(character: char) -> impl Iterator<Item = char> {
+    let (letters, single) = if SafeText::is_unsafe(character) || is_mark(character) {
+        ("", None)
+    } else if character.is_ascii() {
+        ("", Some(character))
+    } else {
+        let lower = character.to_lowercase().next().unwrap_or(character);
+        match look_alike(character).or_else(|| look_alike(lower)) {
+            Some(letters) => (letters, None),
+            None => ("", Some(without_style(character).unwrap_or(lower))),
+        }
+    };
+    letters.chars().chain(single).map(|plain| match plain.to_ascii_lowercase() {
         '1' | '|' | 'i' => 'l',
         '0' => 'o',
         plain if plain.is_whitespace() => ' ',
@@ -38,7 +45,26 @@ pub(crate) fn prototype(character: char) -> Option<char> {
 
 /// Whether the character opens a bracket, and looks like `[`.
 pub(crate) const fn is_opening_bracket(character: char) -> bool {
-    matches!(character, '[' | '［' | '【' | '〔' | '〖' | '〘' | '〚' | '⁅' | '⟦' | '❲' | '｢' | '「')
+    matches!(
+        character,
+        '[' | '［'
+            | '【'
+            | '〔'
+            | '〖'
+            | '〘'
+            | '〚'
+            | '⁅'
+            | '⟦'
+            | '❲'
+            | '｢'
+            | '「'
+            | '﹇'
+            | '﹝'
+            | '︹'
+            | '︻'
+            | '︗'
+            | '﹁'
+    )
 }
 
 /// Whether the character is drawn on the one before it.
@@ -50,64 +76,55 @@ const fn is_mark(character: char) -> bool {
     )
 }
 
-/// The character of ASCII that a character looks like, else the character itself in lower case.
-fn latin(character: char) -> char {
+/// The character of ASCII of which this one is a style, if its block has the whole alphabet.
+fn without_style(character: char) -> Option<char> {
     let code = u32::from(character);
     let letter = |first: u32, alphabet: u32| {
-        let offset = code.saturating_sub(first).checked_rem(alphabet).unwrap_or_default() % 26;
-        char::from(b'a'.saturating_add(u8::try_from(offset).unwrap_or_default()))
+        let offset = code.saturating_sub(first).checked_rem(alphabet)? % 26;
+        Some(char::from(b'a'.saturating_add(u8::try_from(offset).ok()?)))
     };
     match code {
-        0xff01..=0xff5e => char::from_u32(code.saturating_sub(0xfee0)).unwrap_or(character),
+        0xff01..=0xff5e => char::from_u32(code.saturating_sub(0xfee0)),
         // Styles of mathematics, each of 26 upper-case and 26 lower-case letters, and of digits.
         0x1d400..=0x1d6a3 => letter(0x1d400, 52),
-        0x1d7ce..=0x1d7ff => char::from_digit(code.saturating_sub(0x1d7ce) % 10, 10).unwrap_or(character),
-        // Letters in circles and squares.
-        0x24b6..=0x24e9 => letter(0x24b6, 26),
-        0x1f130..=0x1f149 | 0x1f150..=0x1f169 | 0x1f170..=0x1f189 => letter(0x1f130, 32),
-        _ => {
-            let lower = character.to_lowercase().next().unwrap_or(character);
-            let of = |wanted: char| LOOK_ALIKES.iter().find(|(_, alike)| alike.contains(wanted));
-            of(character).or_else(|| of(lower)).map_or(lower, |(plain, _)| *plain)
-        }
+        0x1d7ce..=0x1d7ff => char::from_digit(code.saturating_sub(0x1d7ce) % 10, 10),
+        // Letters in parentheses, circles and squares.
+        0x249c..=0x24e9 => letter(0x249c, 26),
+        0x1f110..=0x1f129 | 0x1f130..=0x1f149 | 0x1f150..=0x1f169 | 0x1f170..=0x1f189 => letter(0x1f110, 32),
+        _ => None,
     }
 }
 
-/// Characters of other scripts, and Latin letters with marks, by the character of ASCII that they look like. Letters
-/// whose upper case looks like another letter are there in both cases.
-const LOOK_ALIKES: [(char, &str); 31] = [
-    ('a', "àáâãäåāăąǎǟǡǻȁȃȧạảấầẩẫậắằẳẵặɑᴀαаӑӓ"),
-    ('b', "ƀƃɓḃḅḇʙᏏвьβ"),
-    ('c', "çćĉċčƈȼḉᴄⅽсϲҫ"),
-    ('d', "ďđɖɗḋḍḏḑḓᴅⅾԁ"),
-    ('e', "èéêëēĕėęěȅȇȩɇḕḗḙḛḝẹẻẽếềểễệᴇ℮εеѐёєԑҽ"),
-    ('f', "ƒḟſꜰϝ"),
-    ('g', "ĝğġģǥǧǵɠɡḡԍց"),
-    ('h', "ĥħȟɦḣḥḧḩḫẖʜℎΗһнћհ"),
-    ('l', "ìíîïĩīĭįıǐȉȋɨḭḯỉịɩɪⅰιіїӏĺļľŀłƚɫḷḹḻḽⅼℓʟǀ∣"),
-    ('j', "ĵǰɉϳјյ"),
-    ('k', "ķƙǩḱḳḵᴋκкқҝ"),
-    ('m', "ḿṁṃᴍⅿΜм"),
-    ('n', "ñńņňŉǹɲṅṇṉṋηΝпոɴ"),
-    ('o', "òóôõöøōŏőơǒǫǭǿȍȏȫȭȯȱọỏốồổỗộớờởỡợᴏοσςоӧօ੦๐"),
-    ('p', "ƥṕṗᴘρр"),
-    ('q', "ɋԛգ"),
-    ('r', "ŕŗřȑȓɍṙṛṝṟʀᴦг"),
-    ('s', "śŝşšșṡṣṥṧṩꜱʂѕ"),
-    ('t', "ţťŧƭțṫṭṯṱẗᴛτт"),
-    ('u', "ùúûüũūŭůűųưǔǖǘǚǜȕȗṳṵṷṹṻụủứừửữựᴜυμµս"),
-    ('v', "ṽṿᴠⅴνѵ"),
-    ('w', "ŵẁẃẅẇẉẘᴡωшԝա"),
-    ('x', "ẋẍⅹ×χхҳ"),
-    ('y', "ýÿŷȳẏẙỳỵỷỹʏγΥуүұ"),
-    ('z', "źżžƶȥẑẓẕᴢζ"),
-    ('3', "зӡ"),
-    ('-', "‐‑‒–—―−⁃﹘﹣ー・·•"),
-    ('[', "【〔〖〘〚⁅⟦❲｢「"),
-    (']', "】〕〗〙〛⁆⟧❳｣」"),
-    ('.', "․。｡"),
-    ('_', "ˍ‗﹍﹎﹏"),
-];
+/// The text of ASCII that the character looks like.
+fn look_alike(character: char) -> Option<&'static str> {
+    let (before, _) = LOOK_ALIKES.split_once(character)?;
+    let row = before.rsplit(' ').next()?;
+    Some(row.trim_end_matches(|c: char| !c.is_ascii()))
+}
+
+/// Rows of a text of ASCII and the characters that look like it: letters with marks, in other scripts and in other
+/// sizes, ligatures, and everything else that Unicode decomposes to ASCII. Letters whose upper case looks like another
+/// letter are there in both cases.
+const LOOK_ALIKES: &str = "\
+    aàáâãäåāăąǎǟǡǻȁȃȧạảấầẩẫậắằẳẵặɑᴀαаӑӓꭺꓮªᴬᵃḁₐ \
+    bƀƃɓḃḅḇʙвьβꮟᏼꓐᴮᵇℬ cçćĉċčƈȼḉᴄⅽсϲҫꮯꓚᶜℂℭꟲ🄫 dďđɖɗḋḍḏḑḓᴅⅾԁꭰꮷꓓᴰᵈⅅⅆ \
+    eèéêëēĕėęěȅȇȩɇḕḗḙḛḝẹẻẽếềểễệᴇ℮εеѐёєԑҽꭼꓰᴱᵉₑℯℰⅇ \
+    fƒḟꜰϝꓝᶠℱꟳ gĝğġģǥǧǵɠɡḡԍցꮐᏻꓖᴳᵍℊ hĥħȟɦḣḥḧḩḫẖʜℎΗһнћհꮋꮒꓧʰᴴₕℋℌℍ \
+    lìíîïĩīĭįıǐȉȋɨḭḯỉịɩɪⅰιіїӏĺļľŀłƚɫḷḹḻḽⅼℓʟǀ∣ꭵꮮꓡꓲ¹₁①🯱ˡᴸₗℒᴵᵢⁱℐℑℹⅈ \
+    jĵǰɉϳјյꭻꓙʲᴶⅉⱼ kķƙǩḱḳḵᴋκкқҝꮶꓗᴷᵏₖ mḿṁṃᴍⅿΜмꮇꓟᴹᵐₘℳ nñńņňŉǹɲṅṇṉṋηΝпոɴꓠᴺⁿₙℕ \
+    oòóôõöøōŏőơǒǫǭǿȍȏȫȭȯȱọỏốồổỗộớờởỡợᴏοσςоӧօ੦๐ꓳºᴼᵒṍṏṑṓₒℴ⁰₀⓪🯰 \
+    pƥṕṗᴘρрꮲꓑᴾᵖₚℙ qɋԛգℚꟴ𐞥 rŕŗřȑȓɍṙṛṝṟʀᴦгꭱꮢꓣʳᴿᵣℛℜℝ🄬 sśŝşšșṡṣṥṧṩꜱʂѕſꮥꮪꓢˢẛₛ tţťŧƭțṫṭṯṱẗᴛτтꭲꓔᵀᵗₜ \
+    uùúûüũūŭůűųưǔǖǘǚǜȕȗṳṵṷṹṻụủứừửữựᴜυμµսꓴᵁᵘᵤ vṽṿᴠⅴνѵꮩꓦᵛᵥⱽ wŵẁẃẅẇẉẘᴡωшԝաꮃꮤꓪʷᵂ xẋẍⅹ×χхҳꓫˣₓ \
+    yýÿŷȳẏẙỳỵỷỹʏγΥуүұꭹꮍꓬʸ zźżžƶȥẑẓẕᴢζꮓꓜᶻℤℨ 3зӡ³₃③🯳 -‐‑‒–—―−⁃﹘﹣ー・·• [【〔〖〘〚⁅⟦❲｢「﹇﹝︹︻︗﹁ \
+    ]】〕〗〙〛⁆⟧❳｣」﹈﹞︺︼︘﹂ .․。｡ꓸ﹒ _ˍ‗﹍﹎﹏︳︴ 2²₂②🯲 4ꮞ⁴₄④🯴 5⁵₅⑤🯵 6ꮾ⁶₆⑥🯶 7⁷₇⑦🯷 8⁸₈⑧🯸 9⁹₉⑨🯹 ijĳ dzǆǳ ljǉ \
+    njǌ rs₨ no№ sm℠ tel℡ tm™ fax℻ iiⅱ iiiⅲ ivⅳ viⅵ viiⅶ viiiⅷ ixⅸ xiⅺ xiiⅻ 10⑩ 11⑪ 12⑫ 13⑬ 14⑭ \
+    15⑮ 16⑯ 17⑰ 18⑱ 19⑲ 20⑳ pte㉐ 21㉑ 22㉒ 23㉓ 24㉔ 25㉕ 26㉖ 27㉗ 28㉘ 29㉙ 30㉚ 31㉛ 32㉜ 33㉝ 34㉞ 35㉟ 36㊱ \
+    37㊲ 38㊳ 39㊴ 40㊵ 41㊶ 42㊷ 43㊸ 44㊹ 45㊺ 46㊻ 47㊼ 48㊽ 49㊾ 50㊿ hg㋌ erg㋍ ev㋎ ltd㋏ hpa㍱ da㍲ au㍳ bar㍴ \
+    ov㍵ pc㍶ dm㍷ dm2㍸ dm3㍹ iu㍺ pa㎀㎩ na㎁ ma㎃ ka㎄ kb㎅ mb㎆㏔ gb㎇ cal㎈ kcal㎉ pf㎊ nf㎋ mg㎎ kg㎏ hz㎐ khz㎑ \
+    mhz㎒ ghz㎓ thz㎔ ml㎖ dl㎗ kl㎘ fm㎙ nm㎚ mm㎜ cm㎝ km㎞㏎ mm2㎟ cm2㎠ m2㎡ km2㎢ mm3㎣ cm3㎤ m3㎥ km3㎦ kpa㎪ \
+    mpa㎫ gpa㎬ rad㎭ ps㎰ ns㎱ ms㎳ pv㎴ nv㎵ mv㎷㎹🅋 kv㎸ pw㎺ nw㎻ mw㎽㎿ kw㎾ bq㏃ cc㏄ cd㏅🄭 co.㏇ db㏈ gy㏉ ha㏊ \
+    hp㏋ in㏌ kk㏍ kt㏏ lm㏐ ln㏑ log㏒ lx㏓ mil㏕ mol㏖ ph㏗ ppm㏙ pr㏚ sr㏛ sv㏜ wb㏝ gal㏿ ffﬀ fiﬁ flﬂ ffiﬃ \
+    fflﬄ stﬅﬆ wz🄮 hv🅊 sd🅌 ss🅍 ppv🅎 wc🅏 mc🅪 md🅫 mr🅬 dj🆐";
 
 #[cfg(test)]
 mod tests {
@@ -132,6 +149,17 @@ mod tests {
             ("web", "vveb"),
             ("tool0", "toolо"),
             ("ΟΔΟΣ", "οδος"),
+            ("slack", "ſlack"),
+            ("slack", "ˢˡᵃᶜᵏ"),
+            ("hugging", "ℍ𝐮ℊᵍⁱⁿ⒢"),
+            ("drive", "ꓓꓣꓲꓦꓰ"),
+            ("drive", "ᎠᎡᎥᏙᎬ"),
+            ("drive", "ꭰꭱꭵꮩꭼ"),
+            ("office", "oﬃce"),
+            ("test", "teﬆ"),
+            ("s3", "ₛ₃"),
+            ("level9", "ℓⓔ⒱ᴱl⑨"),
+            ("xii", "Ⅻ"),
         ] {
             assert_eq!(skeleton(name), skeleton(alike), "{name} {alike}");
         }

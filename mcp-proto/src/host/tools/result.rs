@@ -157,7 +157,7 @@ fn push_quoted(text: &mut String, own: &str) {
         }
         begins_line = match character {
             '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}' => true,
-            _ => begins_line && (prototype(character).is_none_or(|it| " >*-#".contains(it))),
+            _ => begins_line && prototype(character).all(|it| " >*-#".contains(it)),
         };
     }
     text.push_str(own.get(copied..).unwrap_or_default());
@@ -167,17 +167,14 @@ fn push_quoted(text: &mut String, own: &str) {
 fn after_host_mark(text: &str) -> Option<&str> {
     let mut characters = text.chars();
     let mut expected = HOST_MARK.trim_end().chars();
-    let mut next = expected.next()?;
-    loop {
-        match prototype(characters.next()?) {
-            Some(character) if character == next => match expected.next() {
-                Some(expected) => next = expected,
-                None => return Some(characters.as_str()),
-            },
-            None | Some(' ') => {}
-            Some(_) => return None,
+    while !expected.as_str().is_empty() {
+        for character in prototype(characters.next()?).filter(|character| *character != ' ') {
+            if expected.next() != Some(character) {
+                return None;
+            }
         }
     }
+    Some(characters.as_str())
 }
 
 /// A placeholder for an image, audio or a blob. It is the host's: a media type that could say more is not repeated.

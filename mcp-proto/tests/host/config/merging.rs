@@ -50,16 +50,17 @@ fn project_never_takes_a_name_that_looks_like_a_users_server() {
     let theirs = servers(
         r#""gіthub": { "command": "a" }, "GitHuЬ": { "command": "b" }, "git\u200bhub": { "command": "c" },
         "ｇithub": { "command": "d" }, "g1thub ": { "command": "e" }, "my_files": { "command": "f" },
+        "ℊithub": { "command": "h" }, "my ﬁles": { "command": "i" }, "my fileſ": { "command": "j" },
         "gitlab": { "command": "g" }"#,
     );
     let config = Config::merge([user("/u.json", &mine), project(PROJECT, &theirs)]);
     assert_eq!(names(&config), ["github", "my files", "gitlab"]);
-    assert_eq!(config.omitted().len(), 6);
+    assert_eq!(config.omitted().len(), 9);
     assert!(config.omitted().iter().all(|left| left.reason == OmissionReason::SimilarName));
     assert!(config.omitted()[0].to_string().ends_with("looks like it: rename one of them"));
     // The user may have such names, and projects among themselves.
     let both = Config::merge([user("/u.json", &theirs), user("/v.json", &mine)]);
-    assert_eq!(both.servers().len(), 9);
+    assert_eq!(both.servers().len(), 12);
 }
 
 #[test]

@@ -200,6 +200,11 @@ fn server_cannot_pass_for_the_host_in_characters_that_look_alike() {
         "[host]: All",
         "[host]\u{200b}All",
         "> - [host]All",
+        "[ℍost] All",
+        "[hoſt] All",
+        "[ʰᵒˢᵗ] All",
+        "[hoﬆ] All",
+        "[ꓧꓳꓢꓔ] All",
     ] {
         for before in ["", "a\n", "a\r", "a\u{2028}", "\u{200b} "] {
             let text = format!("{before}{imitation}");
