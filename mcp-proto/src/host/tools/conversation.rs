@@ -38,7 +38,8 @@ pub struct ConversationSettings {
     /// The tools that are shown from the start if there is no room for all of their server.
     pub favourites: Vec<ToolPattern>,
     /// How many bytes of definitions are shown from the start. If all tools have more, the tools of the servers with the
-    /// most are deferred; a server within an equal share of the bytes never is. A token of a model is about four bytes.
+    /// most are deferred: never those of a server within an equal share of the bytes, and those of a server that was shown
+    /// for no other one beyond its share. A token of a model is about four bytes.
     ///
     /// Default 64 KiB, some 16,000 tokens: a tenth of a usual context.
     pub definition_bytes: usize,
@@ -100,8 +101,8 @@ pub struct Conversation {
     settings: ConversationSettings,
     /// Names of found tools, the newest last.
     found: VecDeque<String>,
-    /// The servers whose tools are deferred.
-    deferred: BTreeSet<String>,
+    /// The servers of which all tools were shown, with the bytes of their definitions; `None` if they are deferred.
+    decided: BTreeMap<String, Option<usize>>,
 }
 
 /// The tools whose definitions a model is given.
@@ -164,7 +165,7 @@ impl Conversation {
         let (shown, others): (Vec<_>, Vec<_>) =
             all.iter().copied().partition(|candidate| shown.contains(candidate.tool.name));
         let mut tools: Vec<_> = shown.iter().map(|candidate| candidate.tool).collect();
-        if self.deferred.is_empty() {
+        if self.decided.values().all(Option::is_some) {
             return Selection { search: None, tools, deferred: 0 };
         }
         tools.extend(self.shown_found(&others));
@@ -175,8 +176,9 @@ impl Conversation {
 
     /// The names of the tools that are shown without a search. Decides whose tools are deferred.
     ///
-    /// First come the favourites within the share of their server, then whole servers, the smallest first, then further
-    /// favourites.
+    /// First come the favourites within the share of their server, then whole servers, then further favourites. Of the
+    /// servers, those within their share come first, then those that were shown and have not grown, then others, which
+    /// leave each other as much room as they take.
     fn shown_from_start<'a>(&mut self, all: &[Candidate<'a>]) -> BTreeSet<&'a str> {
         let mut totals: BTreeMap<&str, usize> = BTreeMap::new();
         for Candidate { tool, bytes } in all {
@@ -200,18 +202,29 @@ impl Conversation {
                 shown.insert(tool.name);
             }
         }
-        let mut by_size: Vec<_> = totals.into_iter().map(|(server, total)| (total, server)).collect();
-        by_size.sort_unstable();
-        let mut whole = BTreeSet::new();
-        for (total, server) in by_size {
-            let rest = total.saturating_sub(used.get(server).copied().unwrap_or_default());
-            match room.checked_sub(rest).filter(|_| !self.deferred.contains(server)) {
-                Some(left) => {
-                    room = left;
-                    whole.insert(server);
-                }
-                None => _ = self.deferred.insert(server.into()),
+        let mut candidates = Vec::new();
+        for (server, total) in totals {
+            let before = self.decided.get(server).copied();
+            if before != Some(None) {
+                let has_grown = before.flatten().is_none_or(|before| total > before);
+                candidates.push((total > share, has_grown, total, server));
             }
+        }
+        candidates.sort_unstable();
+        let mut whole = BTreeSet::new();
+        // Once one of the last ones has no room, the larger ones have none at its cost.
+        let mut is_full = false;
+        for (position, (is_beyond, has_grown, total, server)) in candidates.iter().copied().enumerate() {
+            let rest = total.saturating_sub(used.get(server).copied().unwrap_or_default());
+            let is_last = is_beyond && has_grown;
+            let others = if is_last { candidates.len().saturating_sub(position) } else { 1 };
+            let is_shown = !is_full && room.checked_div(others).is_some_and(|most| rest <= most);
+            is_full = is_last && !is_shown;
+            if is_shown {
+                room = room.saturating_sub(rest);
+                whole.insert(server);
+            }
+            self.decided.insert(server.into(), is_shown.then_some(total));
         }
         for Candidate { tool, bytes } in favourites {
             let is_shown = whole.contains(tool.server) || shown.contains(tool.name);

@@ -113,6 +113,44 @@ fn server_with_too_many_definitions_hides_no_tool_of_another_server() {
     assert_eq!((count("mcp__flood__"), count("mcp__a__"), count("mcp__b__")), (6, 5, 1), "{found:?}");
 }
 
+/// A list with one definition of about this many bytes.
+fn list(bytes: usize) -> Vec<Tool> {
+    vec![described("tool", &"x".repeat(bytes))]
+}
+
+#[test]
+fn server_that_is_shown_gives_way_to_no_other_that_is_beyond_its_share() {
+    for (evil_at_first, evil_later) in [(None, 3900), (Some(10), 3900), (Some(2000), 3900)] {
+        let mut catalogue = Catalogue::default();
+        let settings = ConversationSettings { definition_bytes: 6400, ..Default::default() };
+        let mut conversation = Conversation::new(settings);
+        add(&mut catalogue, "a", list(4000));
+        if let Some(bytes) = evil_at_first {
+            add(&mut catalogue, "evil", list(bytes));
+        }
+        assert!(shown(&mut conversation, &catalogue).contains(&"mcp__a__tool".into()));
+        add(&mut catalogue, "evil", list(evil_later));
+        assert_eq!(shown(&mut conversation, &catalogue), ["mcp__search", "mcp__a__tool"]);
+        // One within its share is shown all the same.
+        add(&mut catalogue, "b", list(1500));
+        let names = ["mcp__search", "mcp__a__tool", "mcp__b__tool"];
+        assert_eq!(shown(&mut conversation, &catalogue), names);
+    }
+}
+
+#[test]
+fn server_takes_no_room_beyond_its_share_that_another_one_needs() {
+    let mut catalogue = Catalogue::default();
+    add(&mut catalogue, "a", list(4000));
+    add(&mut catalogue, "b", list(100));
+    add(&mut catalogue, "evil", list(3900));
+    let settings = ConversationSettings { definition_bytes: 6400, ..Default::default() };
+    assert_eq!(shown(&mut Conversation::new(settings.clone()), &catalogue), ["mcp__search", "mcp__b__tool"]);
+    catalogue.remove_server("evil");
+    let names = ["mcp__a__tool", "mcp__b__tool"];
+    assert_eq!(shown(&mut Conversation::new(settings), &catalogue), names);
+}
+
 #[test]
 fn favourites_of_a_server_beyond_its_share_take_only_what_others_leave() {
     let mut catalogue = Catalogue::default();
