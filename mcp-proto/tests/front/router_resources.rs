@@ -327,6 +327,7 @@ fn server_refuses_completions_for_what_it_does_not_offer() {
             ("resource", "search:///{kind}{?after}", "after", true),
             ("resource", "note:///by-name/{id}", "id", false),
             ("resource", "note:///today", "id", false),
+            ("tool", "review", "language", false),
         ] {
             let member = if kind == "prompt" { "name" } else { "uri" };
             let params = json!({

@@ -139,7 +139,10 @@ impl<M: HandlerMode> Router<M> {
                 item.arguments.iter().flatten().any(|known| known.name == argument.name)
             }
             Reference::Resource(resource) => self.has_variable(&resource.uri, &argument.name)?,
-            Reference::Unknown(_) => true,
+            Reference::Unknown(_) => {
+                let what = "\"ref\" is neither a prompt nor a resource template";
+                return Err(params_error(Complete::NAME, &what));
+            }
         };
         if is_known {
             return Ok(());
