@@ -5,7 +5,7 @@ use alloc::string::String;
 
 use super::elicitation::{ElicitFormParams, ElicitSchema};
 use super::map::Extra;
-use super::primitive::{MultiSelectItems, PrimitiveSchema};
+use super::primitive::{EnumOption, MultiSelectItems, PrimitiveSchema};
 
 /// The keywords of JSON Schema that fields of forms do not have, or have only with other values.
 const KEYWORDS: [&str; 30] = [
@@ -86,7 +86,8 @@ fn keyword(extra: &Extra) -> Option<&str> {
 }
 
 impl ElicitFormParams {
-    /// The first text of the form that contains an `http` or `https` URL: the message, a title or a description.
+    /// The first text of the form that contains an `http` or `https` URL: the message, a title, a description, an option
+    /// or a default.
     /// Clients do not make URLs in forms clickable; servers send users to a page by a request in URL mode.
     ///
     /// ```
@@ -103,31 +104,31 @@ impl ElicitFormParams {
     }
 }
 
-/// The texts that clients show for a field.
+/// The texts that clients show for a field, its default among them.
 fn texts(field: &PrimitiveSchema) -> impl Iterator<Item = &str> {
-    let (title, description) = match field {
-        PrimitiveSchema::String(field) => (&field.title, &field.description),
-        PrimitiveSchema::Number(field) => (&field.title, &field.description),
-        PrimitiveSchema::Boolean(field) => (&field.title, &field.description),
-        PrimitiveSchema::Enum(field) => (&field.title, &field.description),
-        PrimitiveSchema::TitledEnum(field) => (&field.title, &field.description),
-        PrimitiveSchema::MultiSelect(field) => (&field.title, &field.description),
-        PrimitiveSchema::Unknown(_) => (&None, &None),
+    let (title, description, default): (_, _, &[String]) = match field {
+        PrimitiveSchema::String(field) => (&field.title, &field.description, field.default.as_slice()),
+        PrimitiveSchema::Number(field) => (&field.title, &field.description, &[]),
+        PrimitiveSchema::Boolean(field) => (&field.title, &field.description, &[]),
+        PrimitiveSchema::Enum(field) => (&field.title, &field.description, field.default.as_slice()),
+        PrimitiveSchema::TitledEnum(field) => (&field.title, &field.description, field.default.as_slice()),
+        PrimitiveSchema::MultiSelect(field) => {
+            (&field.title, &field.description, field.default.as_deref().unwrap_or_default())
+        }
+        PrimitiveSchema::Unknown(_) => (&None, &None, &[]),
     };
-    let options = match field {
-        PrimitiveSchema::TitledEnum(field) => field.options.as_slice(),
+    let (values, names, options): (&[String], &[String], &[EnumOption]) = match field {
+        PrimitiveSchema::Enum(field) => (&field.values, field.names.as_deref().unwrap_or_default(), &[]),
+        PrimitiveSchema::TitledEnum(field) => (&[], &[], &field.options),
         PrimitiveSchema::MultiSelect(field) => match &field.items {
-            MultiSelectItems::Titled(items) => items.options.as_slice(),
-            MultiSelectItems::Untitled(_) => &[],
+            MultiSelectItems::Titled(items) => (&[], &[], &items.options),
+            MultiSelectItems::Untitled(items) => (&items.values, &[], &[]),
         },
-        _ => &[],
-    };
-    let names = match field {
-        PrimitiveSchema::Enum(field) => field.names.as_deref().unwrap_or_default(),
-        _ => &[],
+        _ => (&[], &[], &[]),
     };
     let titles = options.iter().map(|option| &option.title);
-    title.iter().chain(description).chain(titles).chain(names).map(String::as_str)
+    let texts = title.iter().chain(description).chain(default).chain(values).chain(names).chain(titles);
+    texts.map(String::as_str)
 }
 
 fn has_url(text: &str) -> bool {
@@ -137,4 +138,30 @@ fn has_url(text: &str) -> bool {
         start.and_then(|start| scheme.get(start..)).is_some_and(|end| end.eq_ignore_ascii_case(name))
     };
     schemes.into_iter().any(|scheme| ends_with(scheme, b"http") || ends_with(scheme, b"https"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn url_is_found_in_every_text_that_clients_show() {
+        for field in [
+            r#"{"type":"string","title":"http://a"}"#,
+            r#"{"type":"number","description":"HTTPS://a"}"#,
+            r#"{"type":"string","default":"https://a"}"#,
+            r#"{"type":"string","enum":["x","https://a"]}"#,
+            r#"{"type":"string","enum":["x"],"enumNames":["https://a"]}"#,
+            r#"{"type":"string","enum":["x"],"default":"https://a"}"#,
+            r#"{"type":"string","oneOf":[{"const":"x","title":"https://a"}]}"#,
+            r#"{"type":"string","oneOf":[{"const":"x","title":"y"}],"default":"https://a"}"#,
+            r#"{"type":"array","items":{"type":"string","enum":["https://a"]}}"#,
+            r#"{"type":"array","items":{"anyOf":[{"const":"x","title":"https://a"}]}}"#,
+            r#"{"type":"array","items":{"type":"string","enum":["x"]},"default":["https://a"]}"#,
+        ] {
+            let form = format!(r#"{{"type":"object","properties":{{"field":{field}}}}}"#);
+            let schema = serde_json::from_str::<ElicitSchema>(&form).unwrap();
+            assert!(ElicitFormParams::new("", schema).text_with_url().is_some(), "{field}");
+        }
+    }
 }

@@ -245,8 +245,7 @@ pub(crate) fn adapt_error(mut error: ErrorObject, revision: Revision) -> ErrorOb
 }
 
 fn names_capabilities(error: &ErrorObject) -> bool {
-    let members = error.data.as_ref().map(|data| read_members(data.as_str(), ["requiredCapabilities"]));
-    matches!(members, Some(Ok([Some(_)])))
+    error.data.as_ref().is_some_and(|data| data.decode::<MissingCapabilityData>().is_ok())
 }
 
 /// The error for a modern client whose request needs capabilities that it did not declare.

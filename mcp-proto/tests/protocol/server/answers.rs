@@ -209,9 +209,12 @@ fn server_sends_the_codes_of_the_protocol_with_their_meaning_alone() {
     let named = missing_capabilities(ClientCapabilities::new().with(ClientCapability::Sampling));
     let data = || Raw::new(r#"{"supported":["2026-07-28"],"requested":"2030-01-01"}"#).unwrap();
     let of = |code| ErrorObject::new(code, "no").with_data(data());
+    let without = ErrorObject::new(code::MISSING_REQUIRED_CLIENT_CAPABILITY, "no")
+        .with_data(Raw::new(r#"{"requiredCapabilities":"sampling"}"#).unwrap());
     for (error, is_sent) in [
         (named, true),
         (of(code::MISSING_REQUIRED_CLIENT_CAPABILITY), false),
+        (without, false),
         (of(code::UNSUPPORTED_PROTOCOL_VERSION), false),
         (of(code::HEADER_MISMATCH), false),
     ] {
