@@ -17,7 +17,7 @@ use mcp_proto::front::tasks::{
 };
 use mcp_proto::front::{Context, HandlerError, NoArguments, Progress, Router, RouterError};
 use mcp_proto::rpc::ErrorObject;
-use mcp_proto::schema::{CallToolResult, LoggingLevel, ServerCapability};
+use mcp_proto::schema::{CallToolResult, ElicitParams, ElicitSchema, LoggingLevel, ServerCapability};
 use serde_json::{Value, json};
 
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";

@@ -253,27 +253,58 @@ fn subscriptions_receive_every_change_of_a_task() {
 /// S11.15: whatever the status.
 #[test]
 fn notification_of_a_task_has_the_state_that_a_request_for_it_has() {
-    let (mut s, gate) = modern();
-    let id = begin(&mut s, "hold")["taskId"].clone();
-    s.send("subscriptions/listen", json!({"notifications": {"taskIds": [id]}}));
-    assert_eq!(s.line()["method"], "notifications/subscriptions/acknowledged");
     let without = |mut state: Value, members: &[&str]| {
         members.iter().for_each(|member| drop(state.as_object_mut().unwrap().remove(*member)));
         state
     };
-    let compare = |s: &mut ServerHarness| {
-        let notified = s.line();
+    let compare = |s: &mut ServerHarness, id: &Value, notified: Value, status: &str| {
         assert_eq!(notified["method"], "notifications/tasks");
+        assert_eq!(notified["params"]["status"], status);
         let requested = s.result("tasks/get", json!({"taskId": id}));
         assert_eq!(
             without(notified["params"].clone(), &["_meta"]),
             without(requested, &["_meta", "resultType"])
         );
     };
+    let watched = |name: &str| {
+        let (router, gate) = router();
+        let of_ask = gate.clone();
+        let ask = move |NoArguments {}, cx: Context| {
+            let gate = of_ask.clone();
+            async move {
+                gate.wait_outcome(cx.clone()).await?;
+                cx.elicit("name", ElicitParams::form("Which name?", ElicitSchema::empty())).await?;
+                Ok::<_, HandlerError>("asked")
+            }
+        };
+        let router = router.task_tool(tool("ask"), TaskChoice::Optional, ask);
+        let capabilities = json!({"elicitation": {}, "extensions": {(EXTENSION): {}}});
+        let mut s = ServerHarness::modern_with(router, capabilities);
+        let id = begin(&mut s, name)["taskId"].clone();
+        s.send("subscriptions/listen", json!({"notifications": {"taskIds": [id]}}));
+        assert_eq!(s.line()["method"], "notifications/subscriptions/acknowledged");
+        (s, id, gate)
+    };
+
+    let (mut s, id, gate) = watched("hold");
     gate.context().status("halfway");
-    compare(&mut s);
-    gate.open(text("done"));
-    compare(&mut s);
+    let notified = s.line();
+    compare(&mut s, &id, notified, "working");
+    for (name, outcome, status) in [
+        ("hold", text("done"), "completed"),
+        ("hold", Err(ErrorObject::new(-32_603, "broken")), "failed"),
+        ("ask", text("done"), "input_required"),
+    ] {
+        let (mut s, id, gate) = watched(name);
+        gate.open(outcome);
+        let notified = s.line();
+        compare(&mut s, &id, notified, status);
+    }
+    let (mut s, id, _gate) = watched("hold");
+    s.send("tasks/cancel", json!({"taskId": id}));
+    let lines = [s.line(), s.line()];
+    let notified = lines.into_iter().find(|line| line.get("method").is_some());
+    compare(&mut s, &id, notified.unwrap(), "cancelled");
 }
 
 /// S11.10: progress and logs are not sent on the stream of a subscription to the task either.
