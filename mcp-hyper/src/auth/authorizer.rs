@@ -92,10 +92,7 @@ impl Authorizer {
             config.login_mode = LoginMode::NonInteractive;
         }
         let machine = AuthClient::new(config, server, seed)?;
-        let key = match account {
-            Some(account) => format!("{}#{account}", machine.resource()),
-            None => machine.resource().to_owned(),
-        };
+        let key = super::store_key(machine.resource(), account.as_deref());
         Ok(Self {
             shared: SharedAuth::new(clock, server.to_owned(), machine),
             store,

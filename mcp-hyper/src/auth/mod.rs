@@ -99,6 +99,14 @@ impl Authorization {
         self
     }
 
+    /// Whether the store has tokens for the server at this URL.
+    #[cfg(feature = "host")]
+    pub(crate) async fn has_tokens(self, server: &str) -> bool {
+        let Ok(resource) = mcp_proto::auth::canonical_resource(server) else { return false };
+        let key = store_key(&resource, self.account.as_deref());
+        self.store.load(&key).await.is_ok_and(|stored| stored.is_some())
+    }
+
     /// Sets the function that receives every event, above all the [page](Event::NeedsAuthorization) for the user's
     /// consent. The driver calls `tell`; it must return quickly.
     pub fn on_event(mut self, tell: impl FnMut(&Event) + Send + 'static) -> Self {
@@ -126,6 +134,14 @@ impl Authorization {
     {
         self.assert = Some(Box::new(move |request| Box::pin(ask(request))));
         self
+    }
+}
+
+/// The key of the tokens of an account at the server of this canonical URL.
+fn store_key(resource: &str, account: Option<&str>) -> String {
+    match account {
+        Some(account) => format!("{resource}#{account}"),
+        None => resource.to_owned(),
     }
 }
 

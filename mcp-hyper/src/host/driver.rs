@@ -73,7 +73,7 @@ enum Done {
     Call(CallId, ServerId, Generation, Sent),
     /// The user's answer, or none.
     Approval(ServerId, Fingerprint, Box<ApprovalRequest>, bool),
-    /// The request with the file of variables.
+    /// The request with what is shown beside the entry.
     Request(Arc<ServerEntry>, Fingerprint, Box<ApprovalRequest>),
     Loaded(Config, Loaded),
 }
@@ -90,8 +90,8 @@ enum Work {
     },
     Abort(CallId),
     AskApproval(Arc<ServerEntry>, Fingerprint, Box<ApprovalRequest>),
-    /// Reads the file of variables that the request shows.
-    ReadEnvFile(Arc<ServerEntry>, Fingerprint, Box<ApprovalRequest>),
+    /// Looks for what the request shows beside its entry.
+    CompleteRequest(Arc<ServerEntry>, Fingerprint, Box<ApprovalRequest>),
     /// Reads the stored values of the new servers of a configuration.
     Load(Config, Vec<Arc<ServerEntry>>),
 }
@@ -311,10 +311,10 @@ impl HostLoop {
                     Done::Loaded(config, loaded)
                 }));
             }
-            Work::ReadEnvFile(entry, content, request) => {
+            Work::CompleteRequest(entry, content, request) => {
                 let settings = self.settings.clone();
                 self.tasks.insert(Box::pin(async move {
-                    let request = settings.show_env_file(&entry, *request).await;
+                    let request = settings.complete_request(&entry, *request).await;
                     Done::Request(entry, content, Box::new(request))
                 }));
             }
@@ -398,7 +398,7 @@ impl State {
                 None
             }
             Some((request, true)) => Some(self.publish_request(entry, content, Box::new(request))),
-            Some((request, false)) => Some(Work::ReadEnvFile(entry, content, Box::new(request))),
+            Some((request, false)) => Some(Work::CompleteRequest(entry, content, Box::new(request))),
         }
     }
 

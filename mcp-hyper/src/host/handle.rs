@@ -216,8 +216,9 @@ impl Host {
         })
     }
 
-    /// The servers of projects that wait for the user's approval. Names of variables in a file of the project are part of
-    /// a request from the event [`ApprovalNeeded`](HostEvent::ApprovalNeeded) on; before, its approval is asked again.
+    /// The servers of projects that wait for the user's approval. Names of variables in a file of the project, and that
+    /// the user has a login at the server, are part of a request from the event
+    /// [`ApprovalNeeded`](HostEvent::ApprovalNeeded) on; an approval before it that lacks such names is asked for again.
     pub fn pending_approvals(&self) -> Vec<ApprovalRequest> {
         self.with(|state| {
             let unapproved = |id| state.plane.server(id).is_some_and(|it| it.status == Status::Unapproved);
@@ -529,5 +530,27 @@ impl Drop for ServerHold {
 impl fmt::Debug for ServerHold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ServerHold({})", self.server)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mcp_proto::host::tools::ServerSettings;
+
+    #[test]
+    fn call_that_waited_goes_to_no_other_server_that_has_the_name_by_now() {
+        let mut catalogue = Catalogue::default();
+        catalogue.add_server("b", ServerSettings::default());
+        catalogue.update("b", vec![Tool::new("x", "", serde_json::json!({ "type": "object" }))]);
+        let sent = |server: &str| {
+            let id = ServerId::user(server);
+            let target = Ok(Target { id, server: server.into(), item: None });
+            let set = |params: &mut CallToolParams, tool: &Tool| params.name.clone_from(&tool.name);
+            let mut params = CallToolParams::new("");
+            lookup::<CallTool, _>("mcp__b__x", &target, set)(&catalogue, &mut params).map(|()| params.name)
+        };
+        assert_eq!(sent("b").as_deref(), Ok("x"));
+        assert_eq!(sent("a"), Err(LookupError::Unknown));
     }
 }

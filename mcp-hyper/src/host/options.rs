@@ -232,6 +232,9 @@ impl HostOptions {
     /// resource, and the client id with its issuer. A client secret is added only if the entry names its issuer: without
     /// one, a server could name an authorization server that receives it.
     ///
+    /// It is also called before the user approves a project's server at a URL without references, as the request says that
+    /// the store has tokens for it: the values are then as the file has them.
+    ///
     /// ```
     /// use mcp_hyper::auth::{AuthConfig, Authorization, FileStore};
     /// use mcp_hyper::host::HostOptions;

@@ -19,12 +19,12 @@ use mcp_proto::auth::{
     client::{ClientCredentials, Preregistration},
 };
 use mcp_proto::front::{Client, ClientHandlers, Error, SendHandlers};
-#[cfg(feature = "auth")]
-use mcp_proto::host::config::OauthSpec;
 use mcp_proto::host::config::{
     Answers, ENV_FILE_BYTES, Lookup, PredefinedVariable, ResolveError, ResolveErrorKind, ResolvedHttp,
     ResolvedSpec, ResolvedStdio, Scope, ServerEntry, ServerId, TimeoutOverrides, TransportSpec,
 };
+#[cfg(feature = "auth")]
+use mcp_proto::host::config::{OauthSpec, Template};
 use mcp_proto::host::consent::ApprovalRequest;
 use mcp_proto::host::control::Failure;
 use mcp_proto::host::tools::ResultLimits;
@@ -137,12 +137,18 @@ impl Settings {
         resolved.map_err(|error| failure::of_resolution(&error))
     }
 
-    /// Adds the names in the project's file of variables, if it can be read.
-    pub(super) async fn show_env_file(
+    /// Adds what only the host knows: a login of the user, and the names in the project's file of variables, if it can be
+    /// read.
+    pub(super) async fn complete_request(
         &self,
         entry: &Arc<ServerEntry>,
         request: ApprovalRequest,
     ) -> ApprovalRequest {
+        #[cfg(feature = "auth")]
+        let request = match self.has_login(entry).await {
+            true => request.with_login(),
+            false => request,
+        };
         let Some(file) = request.env_file().cloned() else { return request };
         let Some(content) = self.look_up(entry.clone(), file).await else { return request };
         let Ok(key) = random_key() else { return request };
@@ -390,6 +396,24 @@ impl Settings {
 
 #[cfg(feature = "auth")]
 impl Settings {
+    /// Whether the user has a login at the server, which may not be approved: no reference of its entry is replaced.
+    async fn has_login(&self, entry: &ServerEntry) -> bool {
+        let TransportSpec::Http(http) = &entry.spec().transport else { return false };
+        if !http.url.is_literal() {
+            return false;
+        }
+        let written = |value: &Template| Secret::new(value.text());
+        let server = ResolvedHttp {
+            transport: http.transport,
+            url: written(&http.url),
+            headers: http.headers.iter().map(|(name, value)| (name.clone(), written(value))).collect(),
+            oauth: http.oauth.clone(),
+            client_secret: None,
+        };
+        let Some(authorization) = self.authorization(entry, &server) else { return false };
+        authorization.has_tokens(&http.http_url()).await
+    }
+
     /// The authorization of a server, with the settings of its entry.
     pub(super) fn authorization(&self, entry: &ServerEntry, server: &ResolvedHttp) -> Option<Authorization> {
         let mut authorization = self.authorize.as_ref()?(entry, server)?;

@@ -13,7 +13,7 @@ use futures_lite::future::Boxed;
 use mcp_proto::Instant;
 use mcp_proto::adapter::Clock as _;
 use mcp_proto::front::Client;
-use mcp_proto::host::config::{Config, Fingerprint, ServerEntry, ServerId};
+use mcp_proto::host::config::{Config, Fingerprint, ServerEntry, ServerId, TransportSpec};
 use mcp_proto::host::consent::{Approval, ApprovalRequest, Approvals};
 use mcp_proto::host::control::{CallId, CallOutcome, ControlPlane, Delivery, Failure, Generation, Status};
 use mcp_proto::host::tools::{Catalogue, Freshness, ItemKind, UpdateReport};
@@ -111,14 +111,16 @@ impl State {
         self.entries.get(&server).map(|entry| entry.name().into())
     }
 
-    /// The request of a server that is not approved, and whether its file of variables is in it or needs not be.
+    /// The request of a server that is not approved, and whether it is whole: its file of variables and the login of the
+    /// user are in it, or there is none.
     pub(super) fn request(&self, entry: &ServerEntry) -> Option<(ApprovalRequest, bool)> {
         let request = entry.permit(&self.approvals).err()?;
         let shown = self.requests.get(&entry.id()).filter(|(meaning, _)| *meaning == entry.meaning());
         Some(match shown {
             Some((_, shown)) => (shown.clone(), true),
             None => {
-                let is_whole = request.env_file().is_none();
+                let is_program = matches!(entry.spec().transport, TransportSpec::Stdio(_));
+                let is_whole = is_program && request.env_file().is_none();
                 (*request, is_whole)
             }
         })

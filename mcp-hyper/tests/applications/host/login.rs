@@ -1,7 +1,8 @@
 //! Logins at the servers of a running host.
 
 use mcp_hyper::auth::{AuthConfig, Authorization, MemoryStore};
-use mcp_hyper::host::{Host, HostLoginError, HostOptions, LoginPage};
+use mcp_hyper::host::{Host, HostEvent, HostLoginError, HostOptions, LoginPage};
+use mcp_hyper::mcp_proto::host::consent::ApprovalWarning;
 use mcp_hyper::mcp_proto::host::control::Status;
 use serde_json::{Value, json};
 use smol::Task;
@@ -184,5 +185,35 @@ fn login_that_cannot_start_says_why() {
         let (host, _driver) = start(options(project(web)).authorization(|_, _| unreachable!()));
         let error = fails(&host, "web").await;
         assert!(error.to_string().contains("not approved"), "{error}");
+    });
+}
+
+#[test]
+fn approval_of_a_projects_server_says_that_the_user_has_a_login_there() {
+    bounded(async {
+        let testbed = AuthTestbed::new().await;
+        let store = MemoryStore::default();
+        let servers = json!({ "web": { "url": testbed.url() } });
+        let asked = async || {
+            let store = store.clone();
+            let options = options(project(servers.clone())).authorization(move |_, _| {
+                let config = AuthConfig::new("test", "http://127.0.0.1/callback");
+                Some(Authorization::new(config).store(store.clone()))
+            });
+            let (host, mut events, _driver) = start_watched(options);
+            let request = loop {
+                if let HostEvent::ApprovalNeeded { request, .. } = events.next().await.unwrap() {
+                    break request;
+                }
+            };
+            assert_eq!(host.pending_approvals()[0].to_string(), request.to_string());
+            request.warnings().contains(&ApprovalWarning::HasLogin)
+        };
+        assert!(!asked().await);
+        let (host, _driver) = start(with_logins(servers.clone(), &store));
+        let (login, pages) = log_in(&host);
+        assert_eq!(agree(&pages.recv().await.unwrap().page.url).await.status, 200);
+        login.await.unwrap();
+        assert!(asked().await);
     });
 }
