@@ -117,6 +117,10 @@ fn approval_says_that_the_user_has_a_login() {
     let request = request(&server(PATH, r#"{ "url": "https://a.example/mcp" }"#)).with_login();
     assert_eq!(request.warnings(), [ApprovalWarning::HasLogin]);
     assert!(request.to_string().contains("you have logged in at this URL"), "{request}");
+    // Which URL it will be is not known before the approval.
+    let of_reference =
+        server(PATH, r#"{ "url": "https://${HOST_NAME}/mcp" }"#).permit(&Approvals::new()).unwrap_err();
+    assert_eq!(of_reference.warnings(), [ApprovalWarning::Hidden, ApprovalWarning::MayHaveLogin]);
 }
 
 #[test]
@@ -125,6 +129,22 @@ fn users_entry_with_a_foreign_resource_is_warned_of() {
     let warnings = ApprovalRequest::new(&own).warnings().to_vec();
     assert_eq!(warnings, [ApprovalWarning::ForeignResource("https://b.example/".into())]);
     assert!(own.permit(&Approvals::new()).is_ok());
+    // Also where it depends on a reference whether the resource is the server's own.
+    for (url, is_own) in [
+        ("https://${HOST_NAME}/mcp", false),
+        ("https://b.example${SUFFIX}/mcp", false),
+        ("https://b.example/mail${SUFFIX}", false),
+        ("https://a.example/mail/${TENANT}", false),
+        ("https://b.example/mail/${TENANT}/mcp", true),
+    ] {
+        let request = ApprovalRequest::new(&entry(&with_resource(url, "https://b.example/mail")));
+        let warnings = request.warnings();
+        assert_eq!(
+            !warnings.iter().any(|it| matches!(it, ApprovalWarning::ForeignResource(_))),
+            is_own,
+            "{url}"
+        );
+    }
 }
 
 fn program(
@@ -192,6 +212,22 @@ fn variables_of_a_projects_folder_do_not_depend_on_the_application() {
 }
 
 #[test]
+fn folder_of_a_projects_program_does_not_depend_on_the_application() {
+    for cwd in ["${env:PWD}", "${PWD}/", "${workspaceFolder}"] {
+        let server = server(PATH, &format!(r#"{{ "command": "x", "cwd": "{cwd}", "args": ["${{PWD}}"] }}"#));
+        let request = request(&server);
+        assert_eq!(request.warnings(), [], "{cwd}");
+        let program = program(&server, &approved(&request), &[("PWD", "/evil")]).unwrap();
+        assert_eq!(program.cwd.unwrap().trim_end_matches('/'), "/work/app");
+        assert_eq!(program.args[0].expose(), "/work/app");
+    }
+    for cwd in ["${env:OLDPWD}", "${env:TOOLS}/x", "${userHome}"] {
+        let server = server(PATH, &format!(r#"{{ "command": "x", "cwd": "{cwd}" }}"#));
+        assert_eq!(request(&server).warnings(), [ApprovalWarning::Hidden], "{cwd}");
+    }
+}
+
+#[test]
 fn project_whose_folder_is_unknown_starts_nothing() {
     let server = server("app/.mcp.json", r#"{ "command": "./srv.sh" }"#);
     let error = program(&server, &approved(&request(&server)), &[]).unwrap_err();
@@ -204,6 +240,10 @@ fn relative_paths_of_the_users_entry_are_found() {
     let json =
         r#"{ "command": "./run", "args": ["-u", "a.py", "--x=b.toml", "--y", "/srv/c", "--z=/d", ""] }"#;
     assert_eq!(paths(json), ["./run", "a.py", "b.toml"]);
+    let modules = |json: &str| paths(&format!(r#"{{ "command": "python3", "args": {json} }}"#));
+    assert_eq!(modules(r#"["-u", "-m", "server", "x"]"#), ["server", "server.py", "x"]);
+    assert_eq!(modules(r#"["-m", "server.main"]"#), ["server", "server.py"]);
+    assert_eq!(modules(r#"["-mserver"]"#), ["server", "server.py"]);
     assert_eq!(paths(r#"{ "command": "npx", "args": ["a.js"], "cwd": "/srv" }"#), [""; 0]);
     assert_eq!(server(PATH, r#"{ "command": "./run" }"#).relative_paths(), [""; 0]);
 }
@@ -257,14 +297,16 @@ fn file_of_variables_that_was_not_shown_is_not_approved() {
 }
 
 #[test]
-fn request_shows_the_names_in_the_file_and_warns_of_loaders() {
-    let content = Secret::new("API_KEY=s3cret\nLD_PRELOAD=./evil.so");
+fn request_shows_the_names_in_the_file_and_warns_of_those_that_are_not_harmless() {
+    let content = Secret::new("API_KEY=s3cret\nLD_PRELOAD=./evil.so\nLOG_LEVEL=debug");
     let request = request(&server(PATH, WITH_FILE)).with_env_file(&content, [1; 16]).unwrap();
     let shown = request.to_string();
     for line in ["that file sets the variable: API_KEY", "that file sets the variable: LD_PRELOAD"] {
         assert!(shown.contains(line), "{shown}");
     }
-    assert_eq!(request.warnings(), [ApprovalWarning::LoadsCode("LD_PRELOAD".into())]);
+    let warnings =
+        [ApprovalWarning::UnknownVariable("API_KEY".into()), ApprovalWarning::LoadsCode("LD_PRELOAD".into())];
+    assert_eq!(request.warnings(), warnings);
     assert!(!format!("{shown} {request:?}").contains("s3cret"));
 }
 
@@ -305,4 +347,35 @@ fn users_server_refuses_loader_variables_of_a_projects_file() {
     assert_eq!(refused(r#"{ "command": "x", "envFile": "/home/ann/.env" }"#, "/home/ann/.env"), None);
     let named = r#"{ "command": "x", "envFile": ".env", "env": { "LD_PRELOAD": "/opt/mine.so" } }"#;
     assert_eq!(refused(named, ".env"), None);
+}
+
+#[test]
+fn users_server_refuses_loader_variables_of_a_file_in_the_folder_of_the_project_however_it_is_named() {
+    let is_refused = |path: &str, resolved: &str, folder: &str, cwd: &str| {
+        let environment = [
+            (resolved, "LD_PRELOAD=./evil.so"),
+            ("workspaceFolder", folder),
+            ("cwd", cwd),
+            ("userHome", "/home/ann"),
+            ("PWD", cwd),
+        ];
+        let json = format!(r#"{{ "command": "x", "envFile": "{path}" }}"#);
+        match program(&entry(&json), &Approvals::new(), &environment) {
+            Ok(_) => false,
+            Err(error) => {
+                assert_eq!(error.kind, ResolveErrorKind::LoaderVariable("LD_PRELOAD".into()), "{path}");
+                true
+            }
+        }
+    };
+    let absolute = |path: &str, folder: &str, cwd: &str| is_refused(path, path, folder, cwd);
+    assert!(is_refused("${env:PWD}/.env", "/work/app/.env", "/home/ann", "/work/app"));
+    assert!(absolute("/work/app/conf/.env", "/work/app", "/"));
+    assert!(absolute("/work/app/conf/.env", "/home/ann", "/work/app"));
+    assert!(absolute("/home/ann/../../work/app/.env", "/work/app", "/"));
+    // The folders of the user are no project's.
+    for folder in ["/home/ann", "/home", "/"] {
+        assert!(!absolute("/home/ann/.env", folder, folder), "{folder}");
+    }
+    assert!(!absolute("/work/application/.env", "/work/app", "/work/app"));
 }

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::{Application, Fingerprint, PROJECT_FILE_BYTES, ServerId, ServerSpec, Template, USER_FILE_BYTES};
-use super::{TransportSpec, folder};
+use super::{StdioSpec, TransportSpec, folder};
 
 /// Whose configuration a server belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -136,9 +136,18 @@ impl ServerEntry {
         }
     }
 
+    /// Whether the folder in which the program runs depends on values that no request shows.
+    pub(in crate::host) fn has_hidden_folder(&self) -> bool {
+        let TransportSpec::Stdio(StdioSpec { cwd: Some(cwd), .. }) = &self.spec.transport else {
+            return false;
+        };
+        let is_known = |lookup| self.source.folder().and_then(|it| folder::value_of(it, lookup)).is_some();
+        !cwd.lookups().all(is_known)
+    }
+
     /// The texts of the command and the arguments that may name files in the application's working directory: those of
-    /// a user's entry without `cwd` that are relative paths. Another application starts the program elsewhere, and a
-    /// file of that name in the folder of a project is the project's.
+    /// a user's entry without `cwd` that are relative paths, or name a module of Python. Another application starts the
+    /// program elsewhere, and a file or folder of that name in the folder of a project is the project's.
     ///
     /// ```
     /// use mcp_proto::host::config::{ServerEntry, ServerSpec};
@@ -152,13 +161,25 @@ impl ServerEntry {
             return Vec::new();
         }
         let command = Some(stdio.command.text()).filter(|command| folder::has_folder(command));
-        let arguments = stdio.args.iter().map(Template::text).filter_map(|argument| {
+        let mut paths: Vec<String> = command.into_iter().collect();
+        let mut names_module = false;
+        for argument in stdio.args.iter().map(Template::text) {
+            let module = argument.strip_prefix("-m").filter(|name| !name.is_empty() && !name.contains('='));
             // `--config=FILE` names a file too.
-            let option = argument.starts_with('-').then(|| argument.split_once('=')).flatten();
-            let path = option.map_or(argument.as_str(), |(_, value)| value);
-            Some(String::from(path)).filter(|path| !path.is_empty() && !path.starts_with('-'))
-        });
-        command.into_iter().chain(arguments).filter(|path| !folder::is_absolute(path)).collect()
+            let option = argument.strip_prefix('-').and_then(|option| option.split_once('='));
+            match option.map_or(argument.as_str(), |(_, value)| value) {
+                word if names_module || module.is_some() => {
+                    // `python -m NAME.of.module` looks in the working directory first.
+                    let name = module.unwrap_or(word).split('.').next().unwrap_or_default();
+                    paths.extend([name.into(), alloc::format!("{name}.py")]);
+                }
+                path if path.starts_with('-') || path.is_empty() => {}
+                path => paths.push(path.into()),
+            }
+            names_module = argument == "-m";
+        }
+        paths.retain(|path| !folder::is_absolute(path));
+        paths
     }
 
     /// Changes exactly when another program would run, or another URL be used, or in another way: a change needs a new

@@ -3,6 +3,8 @@
 use alloc::format;
 use alloc::string::String;
 
+use super::{Lookup, PredefinedVariable};
+
 /// The folders of applications within a project.
 const APPLICATION_FOLDERS: [&str; 5] = [".codex", ".cursor", ".gemini", ".vscode", ".zed"];
 
@@ -13,6 +15,19 @@ pub(super) fn project_folder(path: &str) -> Option<&str> {
     let around = split(parent)
         .filter(|(_, name)| APPLICATION_FOLDERS.iter().any(|folder| folder.eq_ignore_ascii_case(name)));
     Some(around.map_or(parent, |(around, _)| around))
+}
+
+/// The value that a project's entry gets for a variable which is the folder of the project: it means no other, wherever
+/// the application runs.
+pub(super) fn value_of<'a>(project: &'a str, lookup: &Lookup) -> Option<&'a str> {
+    match lookup {
+        Lookup::Predefined(PredefinedVariable::WorkspaceFolder | PredefinedVariable::WorkingDirectory) => {
+            Some(project)
+        }
+        Lookup::Predefined(PredefinedVariable::WorkspaceFolderBasename) => Some(base_name(project)),
+        Lookup::Variable(name) if name == "PWD" => Some(project),
+        _ => None,
+    }
 }
 
 /// Whether this path begins at a root, of Unix or of Windows.
@@ -40,10 +55,18 @@ pub(super) fn join(folder: &str, path: &str) -> String {
 
 /// Whether the path, which is not normalised, is below the folder without a step upwards.
 pub(super) fn is_below(folder: &str, path: &str) -> bool {
-    let rest = path.strip_prefix(folder).unwrap_or_default();
-    let is_inside =
-        rest.starts_with(is_any_separator) || (folder.ends_with(is_any_separator) && !rest.is_empty());
-    is_inside && !rest.split(is_any_separator).any(|name| name == "..")
+    path != folder && contains(folder, path) && !has_step_upwards(path)
+}
+
+/// Whether the path begins with the folder.
+pub(super) fn contains(folder: &str, path: &str) -> bool {
+    let rest = path.strip_prefix(folder.trim_end_matches(is_any_separator));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(is_any_separator))
+}
+
+/// Whether the path has a step to the folder around another one.
+pub(super) fn has_step_upwards(path: &str) -> bool {
+    path.split(is_any_separator).any(|name| name == "..")
 }
 
 /// Whether this relative path names a file rather than a program to search for.
@@ -52,7 +75,7 @@ pub(super) fn has_folder(path: &str) -> bool {
 }
 
 /// The name of the folder.
-pub(super) fn base_name(folder: &str) -> &str {
+fn base_name(folder: &str) -> &str {
     split(folder).map_or(folder, |(_, name)| name)
 }
 

@@ -175,7 +175,10 @@ impl ConfigFile {
 
     fn read_entry(&mut self, context: &Context, name: String, entry: Value) {
         let spec = context.spec(entry).and_then(|(spec, ignored)| {
-            let is_foreign = self.source.scope == Scope::Project && spec.foreign_resource().is_some();
+            // A URL with references is checked once they are resolved.
+            let is_known = matches!(&spec.transport, TransportSpec::Http(http) if http.url.is_literal());
+            let is_of_project = self.source.scope == Scope::Project;
+            let is_foreign = is_of_project && is_known && spec.foreign_resource().is_some();
             if is_foreign { Err(foreign_resource()) } else { Ok((spec, ignored)) }
         });
         match spec {

@@ -185,6 +185,9 @@ impl<'a> Resolver<'a> {
             let is_answered = |lookup| self.answers.contains(lookup) || self.project_value(lookup).is_some();
             let path = path.filter(|path| path.lookups().all(is_answered));
             lookups.extend(path.and_then(|path| self.env_file_path(path).ok()).map(Lookup::EnvFile));
+            if stdio.env_file.is_some() && self.scope == Scope::User {
+                lookups.extend(FOLDERS.map(Lookup::Predefined));
+            }
         }
         lookups.retain(|lookup| !self.answers.contains(lookup) && self.project_value(lookup).is_none());
         lookups
@@ -205,18 +208,8 @@ impl<'a> Resolver<'a> {
         Ok(self.folder.map_or_else(|| path.clone(), |folder| folder::join(folder, &path)))
     }
 
-    /// The value of a variable that is the folder of the project: its entries mean no other, wherever the application
-    /// runs.
     fn project_value(&self, lookup: &Lookup) -> Option<&'a str> {
-        match lookup {
-            Lookup::Predefined(
-                PredefinedVariable::WorkspaceFolder | PredefinedVariable::WorkingDirectory,
-            ) => self.folder,
-            Lookup::Predefined(PredefinedVariable::WorkspaceFolderBasename) => {
-                self.folder.map(folder::base_name)
-            }
-            _ => None,
-        }
+        self.folder.and_then(|folder| folder::value_of(folder, lookup))
     }
 
     pub(in crate::host) fn resolve(&self) -> Result<ResolvedSpec, ResolveError> {
@@ -231,8 +224,10 @@ impl<'a> Resolver<'a> {
         let mut env = file.map(|content| self.parse_env_file(content)).transpose()?.unwrap_or_default();
         self.check_env_file(stdio, &env)?;
         for name in &stdio.forwarded {
-            if let Some(value) = self.answers.get(&Lookup::Variable(name.clone())) {
-                env.insert(name.clone(), value.clone());
+            let lookup = Lookup::Variable(name.clone());
+            let of_project = self.project_value(&lookup).map(Secret::new);
+            if let Some(value) = of_project.or_else(|| self.answers.get(&lookup).cloned()) {
+                env.insert(name.clone(), value);
             }
         }
         for (name, template) in &stdio.env {
@@ -309,7 +304,7 @@ impl<'a> Resolver<'a> {
                 _ => error(ResolveErrorKind::UnapprovedEnvFile),
             },
             Scope::User => {
-                let is_of_project = !folder::is_absolute(&self.resolve_text(path).unwrap_or_default())
+                let is_of_project = self.may_be_of_project(&self.resolve_text(path).unwrap_or_default())
                     || path.lookups().any(is_folder_of_application);
                 let is_written =
                     |name: &String| stdio.env.contains_key(name) || stdio.forwarded.contains(name);
@@ -320,6 +315,19 @@ impl<'a> Resolver<'a> {
                 }
             }
         }
+    }
+
+    /// Whether this file may be in the folder of a project: that of the open one, or that in which the application runs,
+    /// unless it is the user's home or around it.
+    fn may_be_of_project(&self, path: &str) -> bool {
+        let known = |variable| self.answers.get(&Lookup::Predefined(variable)).map(Secret::expose);
+        let home = known(PredefinedVariable::UserHome).unwrap_or_default();
+        let folders = [PredefinedVariable::WorkspaceFolder, PredefinedVariable::WorkingDirectory];
+        let mut folders =
+            folders.into_iter().filter_map(known).filter(|folder| !folder::contains(folder, home));
+        !folder::is_absolute(path)
+            || folder::has_step_upwards(path)
+            || folders.any(|folder| folder::contains(folder, path))
     }
 
     fn resolve_http(&self, http: &HttpSpec) -> Result<ResolvedHttp, ResolveError> {
@@ -387,6 +395,10 @@ impl<'a> Resolver<'a> {
         }
     }
 }
+
+/// The folders by which a file of variables is known to be the user's own.
+const FOLDERS: [PredefinedVariable; 3] =
+    [PredefinedVariable::WorkspaceFolder, PredefinedVariable::WorkingDirectory, PredefinedVariable::UserHome];
 
 /// Whether this is a folder in which the application runs, so that the files there may be a project's.
 const fn is_folder_of_application(lookup: &Lookup) -> bool {

@@ -100,13 +100,17 @@ impl ServerSpec {
         inputs.filter_map(|input| Some((input.id.as_str(), input.default.as_deref()?))).collect()
     }
 
-    /// The resource of the login, if tokens for it belong to another server than that at the URL. A URL with references
-    /// is known once they are resolved.
+    /// The resource of the login, unless the entry shows that tokens for it belong to the server at the URL. Of a URL with
+    /// references, only the whole path segments before the first one are known.
     pub(in crate::host) fn foreign_resource(&self) -> Option<&str> {
         let TransportSpec::Http(http) = &self.transport else { return None };
         let resource = http.oauth.as_ref()?.resource.as_deref()?;
-        let is_foreign = http.url.is_literal() && !is_own_resource(&http.url.text(), resource);
-        is_foreign.then_some(resource)
+        let url = http.url.text();
+        let known = match http.url.references().next().and_then(|first| url.split_once(&first.written)) {
+            Some((before, _)) => before.rsplit_once('/').map_or("", |(segments, _)| segments),
+            None => &url,
+        };
+        (!is_own_resource(known, resource)).then_some(resource)
     }
 
     /// The fingerprint of the program or the connection.
@@ -253,7 +257,7 @@ pub enum HttpTransport {
 
 impl HttpSpec {
     /// The URL as one of HTTP, with the references in it: that of the upgrade, for a WebSocket.
-    pub(in crate::host) fn http_url(&self) -> String {
+    pub fn http_url(&self) -> String {
         let url = self.url.text();
         websocket_url(&url).unwrap_or(url)
     }

@@ -9,11 +9,16 @@ use crate::host::config::{Answers, HttpSpec, Lookup, Resolver, Scope, ServerEntr
 pub(super) fn warnings(entry: &ServerEntry) -> Vec<ApprovalWarning> {
     let mut warnings = Vec::new();
     if let TransportSpec::Http(http) = &entry.spec().transport {
-        if entry.source().scope == Scope::Project {
-            warnings.extend(chosen_members(http).map(ApprovalWarning::ChoosesLogin));
+        match entry.source().scope {
+            Scope::Project => {
+                warnings.extend(chosen_members(http).map(ApprovalWarning::ChoosesLogin));
+                warnings.extend((!http.url.is_literal()).then_some(ApprovalWarning::MayHaveLogin));
+            }
+            Scope::User => {
+                let foreign = entry.spec().foreign_resource();
+                warnings.extend(foreign.map(|resource| ApprovalWarning::ForeignResource(resource.into())));
+            }
         }
-        let foreign = entry.spec().foreign_resource();
-        warnings.extend(foreign.map(|resource| ApprovalWarning::ForeignResource(resource.into())));
     }
     warnings
 }

@@ -47,7 +47,7 @@ impl ApprovalRequest {
         }
         lines.add_lookups(spec);
         lines.add_use(spec);
-        let mut warnings = warnings(spec);
+        let mut warnings = warnings(entry);
         warnings.extend(facts::warnings(entry));
         let env_file = facts::env_file(entry);
         Self { approval: Approval::new(entry), lines: lines.0, warnings, env_file }
@@ -105,10 +105,8 @@ impl ApprovalRequest {
     pub fn with_env_file(mut self, content: &Secret, key: [u8; 16]) -> Result<Self, DotenvError> {
         let variables = parse_dotenv(content.expose())?;
         self.approval.bind_env_file(EnvFileBinding::new(&variables, key));
+        self.warnings.extend(variables.keys().filter_map(|name| ApprovalWarning::of_variable(name)));
         for name in variables.into_keys() {
-            if is_loader_variable(&name) {
-                self.warnings.push(ApprovalWarning::LoadsCode(name.clone()));
-            }
             self.lines.push(RequestLine { label: "that file sets the variable", text: name });
         }
         Ok(self)
@@ -293,14 +291,27 @@ pub enum ApprovalWarning {
     UnknownVariable(String),
     /// The URL has something suspicious.
     Url(UrlWarning),
-    /// The program or the URL depends on variables, and the user cannot see it whole.
+    /// The program, its folder or the URL depends on variables, and the user cannot see it whole.
     Hidden,
     /// The project decides this member of the login: `issuer`, `clientId` or `resource`.
     ChoosesLogin(&'static str),
     /// The user has logged in at the server's URL before.
     HasLogin,
+    /// The URL has references, so that it is not known before they are resolved whether the user has a login there.
+    MayHaveLogin,
     /// The server gets tokens for this resource, which is neither its URL nor a parent of it.
     ForeignResource(String),
+}
+
+impl ApprovalWarning {
+    /// The warning of a variable that is not known to be harmless.
+    fn of_variable(name: &str) -> Option<Self> {
+        if is_harmless_variable(name) {
+            return None;
+        }
+        let warning = if is_loader_variable(name) { Self::LoadsCode } else { Self::UnknownVariable };
+        Some(warning(name.into()))
+    }
 }
 
 impl fmt::Display for ApprovalWarning {
@@ -327,9 +338,12 @@ impl fmt::Display for ApprovalWarning {
             Self::HasLogin => {
                 f.write_str("you have logged in at this URL: the server is used in your name from the first connection on")
             }
+            Self::MayHaveLogin => {
+                f.write_str("if you have logged in at the URL that results, the server is used in your name from the first connection on")
+            }
             Self::ForeignResource(resource) => write!(
                 f,
-                "the server gets tokens for {}, which is neither its URL nor a parent of it",
+                "the server gets tokens for {}, which is neither its URL nor a parent of it, as far as the entry shows",
                 SafeText::line(resource)
             ),
         }
@@ -344,7 +358,8 @@ fn beginning(name: &str) -> String {
     if rows.next().is_some() { format!("{beginning}…") } else { beginning }
 }
 
-fn warnings(spec: &ServerSpec) -> Vec<ApprovalWarning> {
+fn warnings(entry: &ServerEntry) -> Vec<ApprovalWarning> {
+    let spec = entry.spec();
     let mut warnings = Vec::new();
     let target: &Template = match &spec.transport {
         TransportSpec::Stdio(stdio) => {
@@ -355,11 +370,11 @@ fn warnings(spec: &ServerSpec) -> Vec<ApprovalWarning> {
             if words.first().is_some_and(|program| runs_commands(program)) || has_inline_code(&words) {
                 warnings.push(ApprovalWarning::Shell);
             }
-            let (loaders, others): (Vec<_>, Vec<_>) =
-                stdio.env.keys().cloned().partition(|name| is_loader_variable(name));
-            warnings.extend(loaders.into_iter().map(ApprovalWarning::LoadsCode));
-            let unknown = others.into_iter().filter(|name| !is_harmless_variable(name));
-            warnings.extend(unknown.map(ApprovalWarning::UnknownVariable));
+            let mut of_variables: Vec<_> =
+                stdio.env.keys().filter_map(|name| ApprovalWarning::of_variable(name)).collect();
+            // Those that load code come first.
+            of_variables.sort_by_key(|warning| matches!(warning, ApprovalWarning::UnknownVariable(_)));
+            warnings.extend(of_variables);
             &stdio.command
         }
         TransportSpec::Http(http) => {
@@ -369,7 +384,7 @@ fn warnings(spec: &ServerSpec) -> Vec<ApprovalWarning> {
             &http.url
         }
     };
-    if !target.is_literal() {
+    if !target.is_literal() || entry.has_hidden_folder() {
         warnings.push(ApprovalWarning::Hidden);
     }
     warnings

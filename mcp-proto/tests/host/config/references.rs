@@ -153,10 +153,18 @@ fn file_of_variables_is_asked_for_once_its_path_is_known() {
     let entry = entry(r#"{ "command": "x", "envFile": "${workspaceFolder}/.env" }"#);
     let approvals = Approvals::new();
     let permit = entry.permit(&approvals).unwrap();
-    let folder = Lookup::Predefined(PredefinedVariable::WorkspaceFolder);
+    // The others tell whether the file may be a project's.
+    let folders = [
+        PredefinedVariable::WorkspaceFolder,
+        PredefinedVariable::UserHome,
+        PredefinedVariable::WorkingDirectory,
+    ];
+    let folders = folders.map(Lookup::Predefined);
     let mut answers = Answers::new();
-    assert_eq!(permit.unanswered(&answers), std::slice::from_ref(&folder));
-    answers.insert(folder, Some(Secret::new("/w")));
+    assert_eq!(permit.unanswered(&answers), folders);
+    for folder in folders {
+        answers.insert(folder, Some(Secret::new("/w")));
+    }
     assert_eq!(permit.unanswered(&answers), [Lookup::EnvFile("/w/.env".into())]);
     answers.insert(Lookup::EnvFile("/w/.env".into()), None);
     assert_eq!(permit.unanswered(&answers), []);

@@ -279,7 +279,7 @@ fn relative_files(entry: &ServerEntry) -> Option<String> {
         return None;
     }
     let paths = entry.relative_paths();
-    let files: Vec<String> = paths.into_iter().filter(|path| folder.join(path).is_file()).collect();
+    let files: Vec<String> = paths.into_iter().filter(|path| folder.join(path).exists()).collect();
     let folder = folder.display();
     (!files.is_empty()).then(|| {
         format!(
@@ -373,6 +373,9 @@ fn look_up(lookup: &Lookup, scope: Scope, configuration: &Configuration) -> Opti
         }
         Lookup::Predefined(PredefinedVariable::WorkspaceFolder) => {
             configuration.folder.to_str().map(Secret::new)
+        }
+        Lookup::Predefined(PredefinedVariable::WorkingDirectory) => {
+            env::current_dir().ok()?.into_os_string().into_string().ok().map(Secret::new)
         }
         // The user is asked.
         Lookup::Input(_) => is_person_present().then(|| Secret::new("http://localhost")),
@@ -532,6 +535,25 @@ mod tests {
         let findings = check_files(&configuration(Source::user("/home/ann/mcp.json"), ignored).merged());
         let kinds: Vec<_> = findings.iter().map(|it| (it.server.as_deref(), it.kind)).collect();
         assert_eq!(kinds, [(Some("b"), FindingKind::Wrong), (Some("a"), FindingKind::Note)]);
+    }
+
+    #[test]
+    fn files_and_folders_of_the_working_directory_are_noted_in_the_users_entries() {
+        // Tests run in the folder of the crate.
+        for (args, used) in [
+            (r#""Cargo.toml""#, Some("uses Cargo.toml of")),
+            (r#"".""#, Some("uses . of")),
+            (r#""--directory", "src""#, Some("uses src of")),
+            (r#""-m", "src.bin""#, Some("uses src of")),
+            (r#""-m", "http.server""#, None),
+            (r#""no-such-file", "/""#, None),
+        ] {
+            let text = format!(r#"{{ "mcpServers": {{ "a": {{ "command": "x", "args": [{args}] }} }} }}"#);
+            let config = configuration(Source::user("/home/ann/mcp.json"), &text).merged();
+            let note = relative_files(&config.servers()[0]);
+            assert_eq!(note.is_some(), used.is_some(), "{args}");
+            assert!(note.unwrap_or_default().contains(used.unwrap_or_default()), "{args}");
+        }
     }
 
     fn entry(text: &str) -> ServerEntry {
