@@ -15,8 +15,8 @@ pub use repoll::Repoll;
 pub use serve_error::ServeError;
 pub use wake_flag::WakeFlag;
 
+pub use super::front::clock::Entropy;
 pub use crate::front::clock::{Clock, SystemClock};
-pub use crate::front::entropy::Entropy;
 
 #[cfg(feature = "client")]
 pub use crate::{

@@ -1,4 +1,5 @@
-//! The clocks of the front. This file is the only one in the crate that reads the clocks of the operating system.
+//! What an adapter supplies: the clocks and the source of random numbers. This file is the only one in the crate that reads
+//! the clocks of the operating system.
 #![expect(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -81,5 +82,31 @@ impl Clock for SystemClock {
         let elapsed = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH);
         // A clock set to before 1970 reads as 1970.
         elapsed.map_or(UnixTime::EPOCH, UnixTime::from_epoch)
+    }
+}
+
+/// A source of random bytes for ids of sessions and tasks, and for keys. They must be unguessable: a client that
+/// guesses them could act for others. An adapter asks the operating system; tests may count.
+///
+/// ```
+/// use mcp_proto::adapter::Entropy;
+///
+/// /// Good for tests alone.
+/// struct Fixed;
+///
+/// impl Entropy for Fixed {
+///     fn fill(&self, bytes: &mut [u8]) {
+///         bytes.fill(4);
+///     }
+/// }
+/// ```
+pub trait Entropy: Send + Sync {
+    /// Fills `bytes` with random bytes.
+    fn fill(&self, bytes: &mut [u8]);
+}
+
+impl<E: Entropy + ?Sized> Entropy for Arc<E> {
+    fn fill(&self, bytes: &mut [u8]) {
+        (**self).fill(bytes);
     }
 }

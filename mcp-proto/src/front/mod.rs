@@ -71,11 +71,10 @@
 //!
 //! Each module imports only those above it; within a module, no two files import each other.
 //!
-//! - small files that both roles share: `attachments`, `error`, `custom`, `clock`, `entropy`, `signal`, `queue`, `events`,
-//!   `shared`, `trace`, `request`, `request_slots`, `running_handlers`, `handler_error`
+//! - what both roles share: `error`, `handler_error`, `clock`, `signal`, `events`, `shared`, `trace`, `request`,
+//!   `request_slots`, `running_handlers`
 //! - `handler`: what handlers take, request of the client and return
-//! - `params`, `reply`, `mode`, `notification_handlers`: decoded parameters, and type-erased handlers and answers, of both
-//!   roles
+//! - `params`, `reply`, `mode`, `notification`: parameters, and type-erased handlers and answers, of both roles
 //! - `tasks`: the task registry, task stores, and the runner of task handlers
 //! - `router`: the dispatch of requests to handlers; live routers
 //! - `server`: the handle and the driver of one connection
@@ -105,25 +104,17 @@
 #[cfg(feature = "client")]
 pub(crate) mod client;
 
-#[cfg(feature = "server")]
-mod attachments;
-#[cfg(feature = "server")]
-mod blocked_handler;
 pub(crate) mod clock;
 #[cfg_attr(not(feature = "client"), path = "no_close_reason.rs")]
 mod close_reason;
-mod custom;
-pub(crate) mod entropy;
 mod error;
 mod events;
 mod handler_error;
 mod mode;
 mod notification;
-mod notification_handlers;
 #[cfg_attr(not(all(feature = "client", feature = "schema-validate")), path = "no_outputs.rs")]
 mod outputs;
 mod params;
-mod queue;
 mod reply;
 mod request;
 mod request_slots;
@@ -152,12 +143,12 @@ pub(crate) mod server;
 pub mod tasks;
 
 pub(crate) use clock::Clock;
-pub use custom::CustomRequest;
 pub use error::{Error, ErrorOrigin, ListError, PagesError};
 pub use events::Events;
 pub use handler_error::{HandlerError, IntoAnswer};
 pub use mode::{Handler, HandlerMode, LocalHandlers, SendHandlers};
 pub use notification::Notification;
+pub use params::CustomRequest;
 #[doc(hidden)]
 pub use reply::Reply;
 pub use request::{Call, Request};
@@ -176,13 +167,11 @@ pub use handler::input_rounds::{SingleUse, StateId, StateUse, UsedStates};
 pub use handler::{arguments::DescribedArguments, json_schema::Structured};
 #[cfg(feature = "server")]
 pub use {
-    attachments::Attachments,
-    blocked_handler::BlockedHandler,
     handler::arguments::{Arguments, NoArguments, without_arguments},
-    handler::context::Context,
-    handler::notification_context::NotificationContext,
+    handler::connection::BlockedHandler,
+    handler::context::{Context, NotificationContext, Progress},
+    handler::inbound_request::Attachments,
     handler::output::{CompletionOutput, PromptOutput, ResourceOutput, ResultOrInput, ToolOutput},
-    handler::progress::Progress,
     handler::server_requests::{ElicitationCompletion, InputFuture},
     router::{LimitedCall, LiveRouter, RateExceeded, Router, RouterError, ServedRouter, TemplateError},
     server::{ServerEvent, ServerHandle},

@@ -1,10 +1,15 @@
-//! The parameters of requests, decoded for their handlers.
+//! Parameters: decoded for handlers, and encoded from any value for methods that are known by their names alone.
 
 use alloc::format;
+use alloc::string::{String, ToString};
 use core::fmt;
 
+use serde::Serialize;
+
+use super::Error;
+use crate::peer::RequestError;
 use crate::rpc::{ErrorObject, Raw, code};
-use crate::schema::{Method, Params};
+use crate::schema::{CustomParams, Method, Params, meta};
 
 /// Decodes the parameters of `M`; absent parameters count as an empty object.
 pub(crate) fn decode_params<M: Method>(params: Option<Raw>) -> Result<M::Params, ErrorObject> {
@@ -19,4 +24,43 @@ pub(crate) fn decode_as<P: Params>(method: &str, params: Option<Raw>) -> Result<
 /// The error for parameters that do not match the method.
 pub(crate) fn params_error(method: &str, error: &dyn fmt::Display) -> ErrorObject {
     ErrorObject::new(code::INVALID_PARAMS, format!("invalid parameters for {method}: {error}"))
+}
+
+/// A request of a method that has no handler of its own, for a fallback handler.
+///
+/// A proxy passes it on with [`Client::request_custom`](crate::front::Client::request_custom).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct CustomRequest {
+    /// Its method.
+    pub method: String,
+    /// Its parameters.
+    pub params: CustomParams,
+}
+
+impl CustomRequest {
+    pub(super) fn new(method: String, params: CustomParams) -> Self {
+        Self { method, params }
+    }
+}
+
+/// Converts a value that serializes to a JSON object, or to `null` for none, into parameters.
+///
+/// # Errors
+/// If it serializes to anything else.
+pub(super) fn custom_params(params: impl Serialize) -> Result<CustomParams, Error> {
+    let unencodable = |error: serde_json::Error| RequestError::Encode(error.to_string());
+    let raw = Raw::encode(&params).map_err(unencodable)?;
+    if raw.as_str() == "null" {
+        return Ok(CustomParams::new());
+    }
+    Ok(raw.decode().map_err(unencodable)?)
+}
+
+/// Converts the parameters of a request. Its progress token is this side's to choose: one of another connection, in a
+/// request that is passed on, would stand for a different request here.
+pub(super) fn request_params(params: impl Serialize) -> Result<CustomParams, Error> {
+    let mut params = custom_params(params)?;
+    params.meta.remove(meta::PROGRESS_TOKEN);
+    Ok(params)
 }

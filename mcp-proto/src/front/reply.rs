@@ -6,7 +6,7 @@ use alloc::string::String;
 use core::fmt;
 
 #[cfg(feature = "server")]
-use super::handler::detached::DetachedCall;
+use super::handler::output::DetachedCall;
 use super::handler_error::{HandlerError, HandlerErrorKind};
 use super::running_handlers::HandlerPanic;
 use crate::peer::{AnyResult, Denial};

@@ -8,8 +8,8 @@ use super::Error;
 use super::Notification;
 #[cfg(feature = "client")]
 use super::client::DriverTimer;
+use super::events::Queue;
 use super::outputs::OutputChecker;
-use super::queue::Queue;
 use super::signal::Wakers;
 use crate::inline_map::InlineMap;
 #[cfg(feature = "client")]

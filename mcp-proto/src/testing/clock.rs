@@ -8,7 +8,7 @@ use core::time::Duration;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::front::Clock;
-use crate::front::entropy::Entropy;
+use crate::front::clock::Entropy;
 use crate::{Instant, UnixTime};
 
 /// A clock that a test sets and handlers can wait on. It starts on 2026-01-01.

@@ -5,15 +5,15 @@ use alloc::string::{String, ToString};
 use serde::Serialize;
 
 use super::{Client, Pages, Subscription};
-use crate::front::error::Error;
-use crate::front::request::Request;
+use crate::front::params::{custom_params, request_params};
+use crate::front::{Error, Request};
 use crate::peer::RequestError;
 use crate::schema::{
-    CallTool, CallToolParams, Complete, CompleteParams, CompletionArgument, GetPrompt, GetPromptParams, Json,
-    ListPrompts, ListResourceTemplates, ListResources, ListTools, LoggingLevel, Map, PaginatedParams, Ping,
-    PingParams, ReadResource, ReadResourceParams, Reference, SetLoggingLevel, SetLoggingLevelParams,
-    SubscribeResource, SubscribeResourceParams, SubscriptionFilter, UnsubscribeResource,
-    UnsubscribeResourceParams,
+    CallTool, CallToolParams, Complete, CompleteParams, CompletionArgument, CustomMethod, Era, GetPrompt,
+    GetPromptParams, Json, ListPrompts, ListResourceTemplates, ListResources, ListTools, LoggingLevel, Map,
+    PaginatedParams, Ping, PingParams, ReadResource, ReadResourceParams, Reference, RootsListChanged,
+    SetLoggingLevel, SetLoggingLevelParams, SubscribeResource, SubscribeResourceParams, SubscriptionFilter,
+    UnsubscribeResource, UnsubscribeResourceParams,
 };
 
 impl Client {
@@ -184,5 +184,76 @@ fn page(cursor: Option<&str>) -> PaginatedParams {
     match cursor {
         Some(cursor) => PaginatedParams::at(cursor),
         None => PaginatedParams::new(),
+    }
+}
+
+impl Client {
+    /// Makes a request by its name: for methods that are known at run time only, as in a proxy or an inspector. `params`
+    /// is any value that serializes to a JSON object, or to `null` for none; they are sent unchanged, except for
+    /// `_meta`. The result is passed on undecoded.
+    ///
+    /// If the protocol defines a method of this name in the revision in use, its rules apply: the capability that it
+    /// needs, the cache, input rounds. `initialize` and `subscriptions/listen` are rejected with
+    /// [`RequestError::Reserved`](crate::peer::RequestError::Reserved): the connection performs the handshake, and
+    /// [`subscribe`](Self::subscribe) subscribes.
+    ///
+    /// ```
+    /// # use mcp_proto::front::{Client, Error};
+    /// # use serde_json::json;
+    /// # async fn example(client: Client) -> Result<(), Error> {
+    /// let status = client.request_custom("com.example/status", json!({ "printer": "hall" })).await?;
+    /// println!("{:?}", status.extra.get("paper"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn request_custom(&self, method: impl Into<String>, params: impl Serialize) -> Request<CustomMethod> {
+        Request::by_name(self.inner.clone(), method.into(), request_params(params))
+    }
+
+    /// Sends a notification by its name. `params` is any value that serializes to a JSON object, or to `null` for none.
+    ///
+    /// A name that the program knows can have a type instead: see [`notify`](Self::notify) and
+    /// [`NotificationInfo::custom`](crate::schema::NotificationInfo::custom).
+    ///
+    /// ```
+    /// # use mcp_proto::front::{Client, Error};
+    /// # use serde_json::json;
+    /// # fn example(client: &Client) -> Result<(), Error> {
+    /// client.notify_custom("com.example/paperAdded", json!({ "sheets": 500 }))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// If it cannot be sent: the connection is not ready or has ended, or the name is one of the protocol's that other
+    /// methods send ([`RequestError::Reserved`](crate::peer::RequestError::Reserved)): `notifications/initialized`,
+    /// `notifications/cancelled`, `notifications/progress`.
+    pub fn notify_custom(&self, method: &str, params: impl Serialize) -> Result<(), Error> {
+        let params = custom_params(params)?;
+        self.inner.connection.command(|core, machine, now, _| {
+            core.check_open()?;
+            Ok(machine.at(now).notify_custom(method, &params)?)
+        })
+    }
+
+    /// Notifies the server that the roots have changed, so that it can request them again.
+    ///
+    /// Modern servers request the roots each time they need them and receive no notification.
+    ///
+    /// # Errors
+    /// If the client does not declare `roots.listChanged`
+    /// ([`ClientHandlers::roots_change`](super::ClientHandlers::roots_change)), or is not connected.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/client/roots#root-list-changes>
+    pub fn roots_changed(&self) -> Result<(), Error> {
+        match self.server() {
+            Some(server) if server.era == Era::Modern => Ok(()),
+            _ => {
+                //= C11.8 "roots/list_changed sent if `listChanged` declared"
+                self.notify::<RootsListChanged>(
+                    &<RootsListChanged as crate::schema::Notification>::Params::new(),
+                )
+            }
+        }
     }
 }

@@ -8,9 +8,9 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
-use super::client_tasks::{ClientTasks, ReceiveOutcome, Timestamps};
-use super::core::{ClientCore, ClientWork};
+use super::connection::{ClientCore, ClientWork};
 use super::handlers::{ClientContext, ClientHandlers};
+use super::tasks::{ClientTasks, ReceiveOutcome, Timestamps};
 use crate::Instant;
 use crate::front::reply::Reply;
 use crate::front::running_handlers::{RunningHandlers, catch_panic};

@@ -1,26 +1,20 @@
 //! The client handle.
 
 mod calls;
-mod client_tasks;
-mod core;
-mod custom;
+mod connection;
 mod driver;
-mod driver_timer;
-mod events;
 mod handlers;
+mod method_rules;
 mod pages;
-mod roots;
 mod subscription;
-mod task;
+mod tasks;
 mod watch;
-mod watch_queues;
-mod watch_update;
 
-use ::core::fmt;
-use ::core::future::poll_fn;
-use ::core::task::{Context, Poll, Waker};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use core::fmt;
+use core::future::poll_fn;
+use core::task::{Context, Poll, Waker};
 
 use super::error::Error;
 use super::events::{self as listening, EventSource, Events};
@@ -35,17 +29,15 @@ use crate::peer::client::{
 use crate::peer::{Leniency, LostReason, Outcome, OutgoingRequest, RequestId, RequestOptions};
 use crate::schema::{Method, Notification as Notifies, ProgressParams, Revision};
 
-use self::core::ClientCore;
-use self::driver_timer::FirstPoll;
+use self::connection::{ClientCore, FirstPoll};
+pub(super) use connection::DriverTimer;
+pub use connection::Event;
 pub use driver::{CacheContextEnder, ClientDriver};
-pub(super) use driver_timer::DriverTimer;
-pub use events::Event;
 pub use handlers::{ClientContext, ClientHandlers};
 pub use pages::{Pages, PaginatedMethod};
 pub use subscription::{Subscription, SubscriptionUpdate};
-pub use task::{TaskHandle, ToolCallOutcome};
-pub use watch::{Watch, WatchRequest};
-pub use watch_update::WatchUpdate;
+pub use tasks::{TaskHandle, ToolCallOutcome};
+pub use watch::{Watch, WatchRequest, WatchUpdate};
 
 /// The connection as handles see it, independent of the machine's type.
 type Connection = Shared<ClientCore, dyn ClientTransport + Send>;

@@ -1,13 +1,30 @@
 //! The access that the token of a request grants, and the scopes that handlers demand of it.
 
-use alloc::format;
-use alloc::sync::Arc;
-
 use super::context::Context;
-use crate::auth::Scopes;
-use crate::auth::server::{Access, GrantedAccess, parse_scopes};
 use crate::front::handler_error::HandlerError;
+#[cfg(feature = "auth")]
+use crate::{
+    alloc::{format, sync::Arc},
+    auth::Scopes,
+    auth::server::{Access, GrantedAccess, parse_scopes},
+};
 
+/// The access that a caller's token grants; `None` where the server demands no tokens.
+#[cfg(feature = "auth")]
+pub(in crate::front) type CallerAccess = Option<GrantedAccess>;
+/// The scopes that a tool requires for all arguments.
+#[cfg(feature = "auth")]
+pub(super) type DeclaredScopes = Option<Arc<Scopes>>;
+
+/// There are no tokens without the feature `auth`.
+#[cfg(not(feature = "auth"))]
+#[derive(Clone, Default)]
+pub(in crate::front) struct CallerAccess;
+#[cfg(not(feature = "auth"))]
+#[derive(Clone, Default)]
+pub(super) struct DeclaredScopes;
+
+#[cfg(feature = "auth")]
 impl<S> Context<S> {
     /// The access that the request's token grants; `None` where the server [requires no tokens](crate::front::guard).
     /// Handlers never see the token itself: it is meant for this server alone.
@@ -65,5 +82,33 @@ impl<S> Context<S> {
     pub(in crate::front) fn declare(self, scopes: &Arc<Scopes>) -> Result<Self, HandlerError> {
         self.require(scopes.iter())?;
         Ok(self.with_declared_scopes(Some(scopes.clone())))
+    }
+}
+
+/// Has no implementation: the compiler's message names the feature.
+#[cfg(not(feature = "auth"))]
+#[diagnostic::on_unimplemented(
+    message = "access and its scopes need the feature `auth`",
+    label = "there are no tokens without the feature",
+    note = "in `Cargo.toml`, add `\"auth\"` to the features of `mcp-hyper` or `mcp-proto`"
+)]
+pub trait ChecksScopes {}
+
+#[cfg(not(feature = "auth"))]
+impl<S> Context<S> {
+    #[doc(hidden)]
+    pub fn access(&self) -> Option<&core::convert::Infallible>
+    where
+        Self: ChecksScopes,
+    {
+        None
+    }
+
+    #[doc(hidden)]
+    pub fn require<'a>(&self, _: impl IntoIterator<Item = &'a str>) -> Result<(), HandlerError>
+    where
+        Self: ChecksScopes,
+    {
+        Ok(())
     }
 }

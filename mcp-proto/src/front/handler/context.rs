@@ -1,26 +1,31 @@
-//! The context of a handler: the request that it answers, and the operations on its behalf.
+//! The contexts of handlers: the request that a handler answers and the operations on its behalf, and the sender of a
+//! notification.
 
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
+use core::future::poll_fn;
 use core::sync::atomic::{AtomicU32, Ordering};
+use core::task::{Poll, Waker};
 
 use serde::Serialize;
 
-use super::caller_access::{CallerAccess, DeclaredScopes};
-use super::connection::HandlerConnection;
+use super::access::{CallerAccess, DeclaredScopes};
+use super::connection::{HandlerConnection, HandlerTask, related_task, related_task_meta};
 use super::inbound_request::InboundRequest;
 use super::input_rounds::InputRounds;
-use super::progress::Progress;
-use super::task::{HandlerTask, related_task, related_task_meta};
+use crate::front::handler_error::HandlerError;
 use crate::front::mode::HandlerContext;
-use crate::front::{Error, Request};
+use crate::front::{Attachments, Error, Request};
+use crate::peer::server::{Cancellation, missing_capabilities};
 use crate::peer::{InboundId, Principal, RequestError};
 use crate::quota::QuotaOwner;
+use crate::rpc::{ErrorObject, Id, code};
 use crate::schema::{
-    ClientCapabilities, Era, Implementation, Json, LoggingLevel, LoggingMessageParams, Method,
-    Notification as _, Progress as ProgressNotification, ProgressParams, Revision, meta,
+    ClientCapabilities, Era, Implementation, Json, LoggingLevel, LoggingMessageParams, Meta, Method,
+    Notification as _, Number, Progress as ProgressNotification, ProgressParams, Revision, TraceContext,
+    meta,
 };
 
 /// The request that a handler answers: its caller, progress reports, logging and requests to the client.
@@ -361,5 +366,285 @@ impl<S> fmt::Debug for Context<S> {
             .field("id", &self.id())
             .field("request", &self.info.request.context)
             .finish_non_exhaustive()
+    }
+}
+
+impl<S> Context<S> {
+    /// Logs like [`log`](Self::log) under the name of a logger, which tells the client the part of the server that the
+    /// message comes from.
+    ///
+    /// ```
+    /// # use mcp_proto::front::Context;
+    /// # use mcp_proto::schema::LoggingLevel;
+    /// # fn example(cx: &Context) {
+    /// cx.log_as(LoggingLevel::Error, "database", "connection failed");
+    /// # }
+    /// ```
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/logging>
+    pub fn log_as(&self, level: LoggingLevel, logger: impl Into<String>, data: impl Serialize) {
+        // Data that does not serialize cannot be sent.
+        let Ok(data) = Json::encode(&data) else { return };
+        let mut params = LoggingMessageParams::new(level, data);
+        params.logger = Some(logger.into());
+        self.send_log(params);
+    }
+
+    /// Whether the request was answered, cancelled or lost, so that its answer is no longer awaited.
+    ///
+    /// The driver drops the handler at that point; this method is for work that the handler moved to a thread.
+    pub fn is_cancelled(&self) -> bool {
+        match self.task() {
+            Some(task) => task.has_ended(),
+            None => !self.connection().is_active(self.id()),
+        }
+    }
+
+    /// Waits until the request is answered, cancelled or lost, and returns which of them. See
+    /// [`is_cancelled`](Self::is_cancelled).
+    ///
+    /// ```
+    /// use mcp_proto::front::Context;
+    ///
+    /// /// Logs why the work on a request can stop; runs beside its handler.
+    /// async fn watch(cx: Context) {
+    ///     eprintln!("{}", cx.cancelled().await);
+    /// }
+    /// ```
+    pub async fn cancelled(&self) -> Cancellation {
+        match self.task() {
+            Some(task) => task.wait_ended().await,
+            None => {
+                let mut waiting = CancellationWaiter { context: self, key: None };
+                poll_fn(|cx| waiting.poll(cx.waker())).await;
+            }
+        }
+        self.cancellation().unwrap_or(Cancellation::Answered)
+    }
+
+    /// Why the answer to the request is no longer awaited; `None` while it is.
+    ///
+    /// The destructor of a handler's guard may call it, to learn why the handler is dropped.
+    pub fn cancellation(&self) -> Option<Cancellation> {
+        match self.task() {
+            Some(task) => task.cancellation(),
+            None => self.inbound_request().state.end().cloned(),
+        }
+    }
+}
+
+/// A task that waits for the end of a request.
+struct CancellationWaiter<'a, S> {
+    context: &'a Context<S>,
+    key: Option<u64>,
+}
+
+impl<S> CancellationWaiter<'_, S> {
+    fn poll(&mut self, waker: &Waker) -> Poll<()> {
+        self.context.connection().poll_inactive(self.context.id(), &mut self.key, waker)
+    }
+}
+
+impl<S> Drop for CancellationWaiter<'_, S> {
+    fn drop(&mut self) {
+        if self.key.is_some() {
+            self.context.connection().remove_waiter(self.context.id(), self.key);
+        }
+    }
+}
+
+impl<S> Context<S> {
+    /// The `_meta` of the request, in either era: the protocol's own keys and those of applications. It is empty if the
+    /// request has none.
+    ///
+    /// The values are the client's claims. The accessors of [`Meta`] return `None` for a value of the wrong type.
+    ///
+    /// ```
+    /// use mcp_proto::front::Context;
+    ///
+    /// async fn report(cx: Context) -> String {
+    ///     let shard: Option<u32> = cx.meta().get("com.example/shard").and_then(|shard| shard.decode().ok());
+    ///     match cx.meta().trace_context() {
+    ///         Some(trace) => format!("shard {shard:?} in trace {}", trace.trace_id()),
+    ///         None => format!("shard {shard:?}"),
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#meta>
+    pub fn meta(&self) -> &Meta {
+        self.inbound_request().state.meta()
+    }
+
+    /// The client's trace context, if the request has a valid one: data that the client claims, whose flags must decide
+    /// nothing. To pass it on to another server, give it to
+    /// [`Request::trace_context`](crate::front::Request::trace_context).
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#meta>
+    pub fn trace_context(&self) -> Option<TraceContext> {
+        self.meta().trace_context()
+    }
+
+    /// The values that the adapter attached to the request, by their types.
+    ///
+    /// Over HTTP they belong to the request that carried this one: in a legacy session to its POST. `mcp-hyper` attaches
+    /// the head of the HTTP request and the address of the client; code around an adapter can attach more. Headers are the
+    /// client's claims, like [`meta`](Self::meta); an address is not. A handler of a task reads the values of the call
+    /// that became the task.
+    ///
+    /// ```
+    /// use std::net::SocketAddr;
+    ///
+    /// use mcp_proto::front::Context;
+    ///
+    /// async fn whoami(cx: Context) -> String {
+    ///     match cx.attachments().get::<SocketAddr>() {
+    ///         Some(address) => format!("you connected from {address}"),
+    ///         None => "you have no address".to_owned(),
+    ///     }
+    /// }
+    /// ```
+    pub fn attachments(&self) -> &Attachments {
+        &self.inbound_request().caller.attachments
+    }
+
+    /// The settings of an extension, if the client declares it with this request. Without it the answer may use only
+    /// the core protocol.
+    pub fn extension(&self, identifier: &str) -> Option<&Json> {
+        //= C2.9 "only use an extension that both sides declare, else revert to core"
+        self.client_capabilities().extension(identifier)
+    }
+
+    /// The settings of an extension that the request requires.
+    ///
+    /// ```
+    /// use mcp_proto::front::{Context, HandlerError};
+    ///
+    /// async fn chart(cx: Context) -> Result<&'static str, HandlerError> {
+    ///     cx.require_extension("com.example/charts")?;
+    ///     Ok("…")
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// The error that names the extension which the client must declare.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extension-negotiation>
+    pub fn require_extension(&self, identifier: &str) -> Result<&Json, HandlerError> {
+        //= C2.9 "or reject with an error"
+        self.extension(identifier).ok_or_else(|| {
+            let error = match self.era() {
+                Era::Modern => {
+                    let needed = ClientCapabilities::new().with_extension(identifier, Json::empty_object());
+                    missing_capabilities(needed.unwrap_or_default())
+                }
+                Era::Legacy => {
+                    let message =
+                        alloc::format!("the client must declare the extension {identifier} (2026-07-28)");
+                    ErrorObject::new(code::INVALID_REQUEST, message)
+                }
+            };
+            error.into()
+        })
+    }
+
+    /// The settings of an experimental capability, if the client declares it with this request or with its session. The
+    /// server declares its own with [`Router::experimental`](crate::front::Router::experimental).
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/schema#clientcapabilities-experimental>
+    pub fn experimental(&self, name: &str) -> Option<&Json> {
+        self.client_capabilities().experimental(name)
+    }
+}
+
+/// The progress of a request: see [`Context::progress`](super::context::Context::progress).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress {
+    done: Number,
+    total: Option<Number>,
+    message: Option<String>,
+}
+
+impl Progress {
+    /// Creates a report that `done` is complete, in any unit.
+    pub fn new(done: impl Into<Number>) -> Self {
+        Self { done: done.into(), total: None, message: None }
+    }
+
+    /// Sets the value of `done` at which the work is complete.
+    #[must_use]
+    pub fn total(mut self, total: impl Into<Number>) -> Self {
+        self.total = Some(total.into());
+        self
+    }
+
+    /// Sets a message for the user about the current step (2025-03-26 and later).
+    #[must_use]
+    pub fn message(mut self, message: impl Into<String>) -> Self {
+        self.message = Some(message.into());
+        self
+    }
+
+    /// Converts the report into the parameters of a notification, for the client that chose `token`.
+    pub(super) fn into_params(self, token: Id) -> ProgressParams {
+        let Self { done, total, message } = self;
+        let mut params = ProgressParams::new(token, done);
+        params.total = total;
+        params.message = message;
+        params
+    }
+}
+
+impl<N: Into<Number>> From<N> for Progress {
+    fn from(done: N) -> Self {
+        Self::new(done)
+    }
+}
+
+/// The sender of a notification, for its handler.
+///
+/// `S` is the [state of the router](crate::front::Router::with_state), if it has one.
+#[derive(Debug)]
+pub struct NotificationContext<S = ()> {
+    principal: Option<Principal>,
+    owner: QuotaOwner,
+    state: Arc<S>,
+}
+
+impl NotificationContext {
+    pub(in crate::front) fn new(principal: Option<Principal>, owner: QuotaOwner) -> Self {
+        Self { principal, owner, state: Arc::default() }
+    }
+}
+
+impl<S> NotificationContext<S> {
+    /// The principal on whose behalf the notification is sent, if the transport knows one.
+    pub fn principal(&self) -> Option<&Principal> {
+        self.principal.as_ref()
+    }
+
+    /// The owner whose quota the notification uses: its principal, or the address it came from.
+    pub fn owner(&self) -> QuotaOwner {
+        self.principal.clone().map_or_else(|| self.owner.clone(), QuotaOwner::from)
+    }
+
+    /// The state of the router.
+    pub fn state(&self) -> &S {
+        &self.state
+    }
+}
+
+impl<S: 'static> HandlerContext for NotificationContext<S> {
+    type Plain = NotificationContext;
+    type State = S;
+
+    fn with_state(plain: NotificationContext, state: &Arc<S>) -> Self {
+        Self { principal: plain.principal, owner: plain.owner, state: state.clone() }
+    }
+}
+
+impl<S> Clone for NotificationContext<S> {
+    fn clone(&self) -> Self {
+        Self { principal: self.principal.clone(), owner: self.owner.clone(), state: self.state.clone() }
     }
 }

@@ -6,9 +6,9 @@ use core::future::Future;
 use core::task::Context as TaskContext;
 
 use super::inbound_request::InboundRequest;
-use super::round_reply::RoundReply;
 use crate::front::Error;
-use crate::front::entropy::Entropy;
+use crate::front::clock::Entropy;
+use crate::front::reply::Reply;
 use crate::rpc::{Raw, Text};
 use crate::schema::{Era, FormError, InputRequest, Method};
 
@@ -57,7 +57,7 @@ impl InputRounds {
         match *self {}
     }
 
-    pub(in crate::front) fn end_poll(&self, _: &mut TaskContext<'_>) -> Option<RoundReply> {
+    pub(in crate::front) fn end_poll(&self, _: &mut TaskContext<'_>) -> Option<Reply> {
         match *self {}
     }
 
@@ -69,11 +69,11 @@ impl InputRounds {
         match *self {}
     }
 
-    pub(in crate::front) fn suspend_if_stalled(&self, _: &InboundRequest) -> Option<RoundReply> {
+    pub(in crate::front) fn suspend_if_stalled(&self, _: &InboundRequest) -> Option<Reply> {
         match *self {}
     }
 
-    pub(in crate::front) fn finish(&self) -> Option<RoundReply> {
+    pub(in crate::front) fn finish(&self) -> Option<Reply> {
         match *self {}
     }
 }

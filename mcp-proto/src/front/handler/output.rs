@@ -1,13 +1,26 @@
-//! The return values of a server's handlers.
+//! The return values of a server's handlers, their checks, and work of a tool that continues as a task.
 
+use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
+use core::fmt;
+use core::future::Future;
 
+use super::context::Context;
 use crate::front::handler_error::HandlerError;
+use crate::front::running_handlers::SendFuture;
+use crate::front::tasks::TaskChoice;
+use crate::schema::tasks::legacy::TaskMetadata;
 use crate::schema::{
     BlobResourceContents, Cached, CallToolResult, CompleteResult, Completion, ContentBlock, GetPromptResult,
     InputRequiredResult, IntoResult, Json, PromptMessage, ReadResourceResult, ResourceContents,
+};
+#[cfg(feature = "schema-validate")]
+use crate::{
+    alloc::{format, sync::Arc},
+    rpc::{ErrorObject, code},
+    validate::{Schema, check_structured},
 };
 
 /// A result, or the input that the client must supply before the server returns one (2026-07-28).
@@ -373,4 +386,113 @@ impl<T: CompletionOutput> CompletionOutput for Result<T, HandlerError> {
     fn into_complete_result(self) -> Result<CompleteResult, HandlerError> {
         self?.into_complete_result()
     }
+}
+
+/// The result of a tool's handler, converted from the type that it returned.
+pub(in crate::front) type ToolResult = Result<ResultOrInput<CallToolResult>, HandlerError>;
+
+/// The output schema of a tool, if it has one. Without the feature `schema-validate`, results are not checked.
+#[cfg(feature = "schema-validate")]
+pub(in crate::front) type OutputSchema = Option<Arc<Schema>>;
+#[cfg(not(feature = "schema-validate"))]
+pub(in crate::front) type OutputSchema = ();
+
+/// Checks a tool's results: against its output schema (with the feature `schema-validate`), and for text beside its
+/// page.
+#[derive(Clone, Default)]
+pub(in crate::front) struct OutputCheck {
+    has_page: bool,
+    schema: OutputSchema,
+}
+
+impl OutputCheck {
+    pub(in crate::front) fn new(has_page: bool, schema: OutputSchema) -> Self {
+        Self { has_page, schema }
+    }
+
+    /// Converts a handler's output into the checked result for the client.
+    pub(in crate::front) fn check(&self, output: impl ToolOutput) -> ToolResult {
+        let mut output = output.into_tool_result()?;
+        if let ResultOrInput::Result(result) = &mut output {
+            //= S8.6 "outputSchema declared → structuredContent conforms"
+            // The client must not receive a result that breaks the declared schema. The model cannot correct it, so the
+            // failure is a protocol error rather than a result with `isError`.
+            #[cfg(feature = "schema-validate")]
+            if let Some(schema) = &self.schema {
+                check_structured(schema, result).map_err(|error| {
+                    ErrorObject::new(code::INTERNAL_ERROR, format!("the tool has failed: {error}"))
+                })?;
+            }
+            add_text(result, self.has_page);
+        }
+        Ok(output)
+    }
+}
+
+//= S8.6 "SHOULD also serialise as text"
+//= S11.12 "text content always present"
+/// Adds text to a result that has only structured content, and to every result without text of a tool with a page.
+fn add_text(result: &mut CallToolResult, has_page: bool) {
+    let wanting = if has_page {
+        !result.content.iter().any(|block| block.as_text().is_some())
+    } else {
+        result.content.is_empty()
+    };
+    match &result.structured_content {
+        Some(structured) if wanting => result.content.push(ContentBlock::text(structured.as_str())),
+        None if wanting && has_page => {
+            result.content.push(ContentBlock::text("The result is on the tool's page."))
+        }
+        _ => {}
+    }
+}
+
+/// The rest of a tool's work, to run as a task: see [`Router::detaching_tool`](crate::front::Router::detaching_tool).
+pub struct DetachedWork {
+    work: Box<DetachedFn>,
+    check: OutputCheck,
+}
+
+type DetachedFn = dyn FnOnce(Context, OutputCheck) -> SendFuture<ToolResult> + Send;
+
+impl DetachedWork {
+    /// Wraps work that starts with its own context, whose input requests and status reports belong to the task.
+    pub fn new<F>(work: impl FnOnce(Context) -> F + Send + 'static) -> Self
+    where
+        F: Future<Output: ToolOutput> + Send + 'static,
+    {
+        let work = Box::new(|context, check: OutputCheck| -> SendFuture<ToolResult> {
+            let working = work(context);
+            Box::pin(async move { check.check(working.await) })
+        });
+        Self { work, check: OutputCheck::default() }
+    }
+
+    /// Makes the work check its result against the output schema of its tool.
+    pub(in crate::front) fn with_check(self, check: OutputCheck) -> Self {
+        Self { check, ..self }
+    }
+
+    /// Starts the work.
+    pub(in crate::front) fn begin(self, context: Context) -> SendFuture<ToolResult> {
+        (self.work)(context, self.check)
+    }
+}
+
+impl fmt::Debug for DetachedWork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DetachedWork").finish_non_exhaustive()
+    }
+}
+
+/// A tool call whose handler has finished the part before its task starts.
+#[doc(hidden)]
+pub struct DetachedCall {
+    pub(in crate::front) tool: String,
+    pub(in crate::front) choice: TaskChoice,
+    /// The task parameters of the client's call (2025-11-25).
+    pub(in crate::front) metadata: Option<TaskMetadata>,
+    /// The request that the handler answered.
+    pub(in crate::front) context: Context,
+    pub(in crate::front) work: DetachedWork,
 }

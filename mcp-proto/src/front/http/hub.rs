@@ -15,8 +15,8 @@ use serde::Serialize;
 
 use super::{HttpHandle, HttpServer, HttpServerEvent};
 use crate::Instant;
-use crate::front::blocked_handler::HandlerReports;
 use crate::front::events::{EventSource, Listeners, QueuedEvent};
+use crate::front::handler::connection::HandlerReports;
 use crate::front::router::ChangeListener;
 use crate::front::signal::{Signal, Wakers, lock};
 use crate::front::{BlockedHandler, Error, HandlerMode};

@@ -83,7 +83,7 @@ use core::fmt;
 
 use service::Service;
 
-use super::entropy::Entropy;
+use super::clock::Entropy;
 use super::router::{ChangeListener as _, ServedRouter};
 use super::{Clock, HandlerMode, SendHandlers};
 use crate::front::BlockedHandler;

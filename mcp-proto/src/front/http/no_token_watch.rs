@@ -4,7 +4,7 @@ use core::task::{Context, Poll};
 
 use super::service::Service;
 use crate::Instant;
-use crate::front::handler::caller_access::CallerAccess;
+use crate::front::handler::access::CallerAccess;
 
 #[derive(Default)]
 pub(super) struct TokenWatch;

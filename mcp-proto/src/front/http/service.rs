@@ -11,7 +11,7 @@ use super::HttpServerEvent;
 use super::hub::Hub;
 use super::session::SessionCell;
 use crate::Instant;
-use crate::front::entropy::Entropy;
+use crate::front::clock::Entropy;
 use crate::front::router::{ListenerGuard, ServedRouter};
 use crate::front::signal::{Signal, lock};
 use crate::front::tasks::TaskService;

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 
 use super::hub::{Hub, Mailbox, Subscriber, deliver};
 use super::service::Service;
-use crate::front::handler::caller::Caller;
+use crate::front::handler::inbound_request::Caller;
 use crate::front::router::ServedRouter;
 use crate::front::server::{ServerCore, ServerDriver};
 use crate::front::shared::{Core as _, Shared};

@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 
 use super::registry::Registry;
 use super::{Context, HandlerMode, Router, SendHandlers};
+use crate::front::handler::output::ToolResult;
 use crate::front::handler::output::{PromptOutput, ResultOrInput};
-use crate::front::handler::output_check::ToolResult;
 use crate::front::handler_error::HandlerError;
 use crate::front::params::{decode_params, params_error};
 use crate::front::reply::Reply;

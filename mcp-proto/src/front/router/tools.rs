@@ -12,9 +12,8 @@ use super::tasks::TaskTool;
 use super::{Router, RouterError};
 use crate::front::handler::arguments::Arguments;
 use crate::front::handler::context::Context;
+use crate::front::handler::output::OutputCheck;
 use crate::front::handler::output::ToolOutput;
-use crate::front::handler::output_check::OutputCheck;
-use crate::front::handler::output_schema::OutputSchema;
 use crate::front::mode::{Handler, HandlerMode};
 use crate::front::reply::Reply;
 use crate::rpc::code;
@@ -128,10 +127,9 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
 
     pub(super) fn output_check(&mut self, tool: &Tool) -> OutputCheck {
         #[cfg(feature = "schema-validate")]
-        let schema =
-            OutputSchema(tool.output_schema.as_ref().and_then(|schema| self.compile(tool, "output", schema)));
+        let schema = tool.output_schema.as_ref().and_then(|schema| self.compile(tool, "output", schema));
         #[cfg(not(feature = "schema-validate"))]
-        let schema = OutputSchema;
+        let schema = ();
         OutputCheck::new(tool.page().is_some(), schema)
     }
 }

@@ -5,13 +5,13 @@ use alloc::sync::Arc;
 use core::task::{Poll, Waker};
 
 use super::ServerEvent;
-use crate::front::blocked_handler::HandlerReports;
 use crate::front::events::Listeners;
-use crate::front::handler::caller::Caller;
 use crate::front::handler::connection::HandlerConnection;
-use crate::front::handler::notification_context::NotificationContext;
-use crate::front::handler::request_state::RequestState;
-use crate::front::notification_handlers::NotificationQueue;
+use crate::front::handler::connection::HandlerReports;
+use crate::front::handler::context::NotificationContext;
+use crate::front::handler::inbound_request::Caller;
+use crate::front::handler::inbound_request::RequestState;
+use crate::front::notification::NotificationQueue;
 use crate::front::request_slots::{FollowKind, RequestLink, RequestSlots};
 use crate::front::router::ChangeListener;
 use crate::front::shared::{Core, Shared};

@@ -10,14 +10,13 @@ use core::task::{Context as TaskContext, Poll};
 
 use super::connection::{NewRequest, ServerCore, ServerWork};
 use crate::Instant;
-use crate::front::blocked_handler::report_if_blocked;
-use crate::front::entropy::Entropy;
+use crate::front::clock::Entropy;
 use crate::front::handler::connection::HandlerConnection;
+use crate::front::handler::connection::report_if_blocked;
 use crate::front::handler::context::Context;
 use crate::front::handler::inbound_request::InboundRequest;
+use crate::front::handler::inbound_request::RequestState;
 use crate::front::handler::input_rounds::InputRounds;
-use crate::front::handler::request_state::RequestState;
-use crate::front::handler::round_reply::RoundReply;
 use crate::front::reply::Reply;
 use crate::front::router::dispatch::Dispatch;
 use crate::front::router::{ListenerGuard, ServedRouter};
@@ -405,7 +404,7 @@ impl<F: Future<Output = Reply> + Unpin> SuspendableHandler<F> {
             state.release_message();
         }
         let context = self.context.as_ref()?;
-        context.input_rounds()?.suspend_if_stalled(context.inbound_request()).map(Reply::from)
+        context.input_rounds()?.suspend_if_stalled(context.inbound_request())
     }
 }
 
@@ -418,18 +417,8 @@ impl<F: Future<Output = Reply> + Unpin> Future for SuspendableHandler<F> {
         let Some(rounds) = context.as_ref().and_then(Context::input_rounds) else { return future.poll(cx) };
         rounds.start_poll();
         match future.poll(cx) {
-            Poll::Ready(reply) => Poll::Ready(rounds.finish().map_or(reply, Reply::from)),
-            Poll::Pending => rounds.end_poll(cx).map_or(Poll::Pending, |reply| Poll::Ready(reply.into())),
-        }
-    }
-}
-
-impl From<RoundReply> for Reply {
-    fn from(reply: RoundReply) -> Self {
-        match reply {
-            RoundReply::InputRequired(needed) => Self::InputRequired(needed),
-            RoundReply::Error(error) => Self::Error(error),
-            RoundReply::Denied(error, denial) => Self::Denied(error, denial),
+            Poll::Ready(reply) => Poll::Ready(rounds.finish().unwrap_or(reply)),
+            Poll::Pending => rounds.end_poll(cx).map_or(Poll::Pending, Poll::Ready),
         }
     }
 }

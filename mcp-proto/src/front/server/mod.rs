@@ -13,14 +13,14 @@ use core::task::{Poll, Waker};
 use serde::Serialize;
 
 use self::connection::{Connection, ServerLink};
-use super::entropy::Entropy;
+use super::clock::Entropy;
+use super::params::{custom_params, request_params};
 use super::request::Request;
 use super::router::ServedRouter;
 use super::shared::Shared;
 use super::tasks::TaskService;
 use super::{BlockedHandler, Error, Notification as ReceivedNotification};
 use super::{Clock, HandlerMode};
-use crate::front::custom::{custom_params, request_params};
 use crate::front::events::{EventSource, Events, ListenerEvent, QueuedEvent};
 use crate::peer::server::{CloseReason, Diagnostic, ListKind, ServerCommands, ServerTransport, Session};
 use crate::peer::{AnyParams, InboundId};

@@ -8,8 +8,8 @@ use alloc::task::Wake;
 
 use super::RunningTask;
 use crate::Instant;
+use crate::front::handler::connection::{HandlerTask, SendReport, TaskFuture, related_task_meta};
 use crate::front::handler::inbound_request::InboundRequest;
-use crate::front::handler::task::{HandlerTask, SendReport, TaskFuture, related_task_meta};
 use crate::front::request_slots::RequestLink;
 use crate::front::signal::lock;
 use crate::front::{Error, Request};

@@ -56,7 +56,7 @@ pub(super) use registry::TaskRegistry;
 pub use registry::{TaskChoice, TaskConfig, TaskListing};
 pub use store::{MemoryLimits, MemoryStore, StoreError, StoreFuture, TaskPage, TaskStore};
 
-pub use super::handler::detached::DetachedWork;
+pub use super::handler::output::DetachedWork;
 
 pub(super) use methods::answer;
 pub(super) use runner::TaskRunner;

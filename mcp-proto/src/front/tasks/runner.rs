@@ -17,7 +17,7 @@ use super::service::{NewTask, TaskService};
 use super::service::{TaskHandlers, TaskWork};
 use super::{StoreError, StoredTaskState, TaskRecord};
 use crate::Instant;
-use crate::front::blocked_handler::report_if_blocked;
+use crate::front::handler::connection::report_if_blocked;
 use crate::front::handler::context::Context;
 use crate::front::reply::Reply;
 use crate::front::running_handlers::catch_panic;

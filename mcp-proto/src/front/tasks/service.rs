@@ -15,7 +15,7 @@ use super::running::TaskKey;
 use super::{StoreError, StoredTaskState, TaskRecord, TaskRegistry};
 use crate::front::Clock;
 use crate::front::handler::context::Context;
-use crate::front::handler::detached::DetachedWork;
+use crate::front::handler::output::DetachedWork;
 use crate::front::reply::Reply;
 use crate::front::running_handlers::SendFuture;
 use crate::front::signal::{Signal, TaskWaker, Wakers, lock};

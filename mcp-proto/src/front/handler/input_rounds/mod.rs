@@ -1,12 +1,567 @@
 //! Input rounds of 2026-07-28: the client answers input requests by sending its request again.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr>
+//!
+//! [`InputRounds`] is one attempt of a client at its request: the answers so far, and the next input requests.
+//!
+//! | phase | how it ends |
+//! |---|---|
+//! | `Untouched` | the handler requests input or uses `run_once`: the state that came with the request is opened |
+//! | `Checking` | the store reports whether that state was used before |
+//! | `Open` | the handler returns, or waits only for answers that are missing |
+//! | `Over` | final |
+//!
+//! Any invalid state or answer ends the request: the handler is dropped, and cannot continue without the input that it
+//! requested.
 
-mod rounds;
 mod sealing;
-mod single_use;
-mod state_binding;
 
-pub(in crate::front) use rounds::InputRounds;
-pub(in crate::front) use sealing::Sealing;
-pub use single_use::{SingleUse, StateId, StateUse, UsedStates};
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::future::{Future, pending, poll_fn};
+use core::task::{Context as TaskContext, Poll, Waker};
+use std::sync::Mutex;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+pub(in crate::front) use self::sealing::Sealing;
+use self::sealing::state_binding;
+pub use self::sealing::{SingleUse, StateId, StateUse, UsedStates};
+use super::inbound_request::InboundRequest;
+use crate::UnixTime;
+use crate::front::Error;
+use crate::front::clock::Entropy;
+use crate::front::handler_error::HandlerError;
+use crate::front::reply::Reply;
+use crate::front::running_handlers::SendFuture;
+use crate::front::signal::{Waiters, Wakers, lock};
+use crate::peer::server::{NONCE_BYTES, check_content, missing_capabilities, required_capabilities};
+use crate::peer::{Outcome, Principal, RequestError};
+use crate::rpc::{ErrorObject, Raw, Text, code};
+use crate::schema::{
+    ClientCapabilities, Direction, Era, FormError, InputRequest, InputRequiredResult, Map, Method, MethodInfo,
+};
+
+/// The input rounds of a 2026-07-28 request, as the current attempt of the client sees them.
+pub(in crate::front) struct InputRounds {
+    method: Text,
+    params: Option<Raw>,
+    sealing: Arc<Sealing>,
+    entropy: Arc<dyn Entropy>,
+    inner: Mutex<RoundsState>,
+}
+
+#[derive(Default)]
+struct RoundsState {
+    phase: Phase,
+    /// The reply that replaces the handler's.
+    override_reply: Option<Box<Reply>>,
+    /// The pending check whether the state was used before.
+    claim: Option<SendFuture<Result<StateUse, HandlerError>>>,
+    /// Whether the handler is being polled: a change from any other task must have it polled again.
+    polled: bool,
+    /// Whether a task other than the driver's is polling the handler.
+    polled_by_task: bool,
+    waiters: Waiters,
+}
+
+#[derive(Default)]
+enum Phase {
+    #[default]
+    Untouched,
+    Checking(Box<Round>),
+    Open(Box<Round>),
+    Over,
+}
+
+#[derive(Default)]
+struct Round {
+    /// The answers and `run_once` values of earlier attempts, extended by this one.
+    sealed: SealedAnswers,
+    /// The answers that this attempt brought and the handler has not requested yet.
+    fresh: BTreeMap<String, Raw>,
+    /// The pending input requests, in the order in which they were made, each with the number of its waiters.
+    wanted: Vec<(String, InputRequest, usize)>,
+    /// The number of `run_once` calls whose work is in progress.
+    running_once: usize,
+}
+
+/// The parsed start of an attempt.
+#[derive(Default)]
+struct AttemptStart {
+    round: Round,
+    /// The id of the attempt's state, and when that expires.
+    state: Option<(StateId, UnixTime)>,
+}
+
+/// The sealed content of a request state.
+#[derive(Default, Serialize, Deserialize)]
+struct SealedAnswers {
+    #[serde(rename = "a")]
+    answers: BTreeMap<String, Raw>,
+    #[serde(rename = "k")]
+    kept: BTreeMap<String, Raw>,
+}
+
+/// The parameters that only a repeated attempt has.
+#[derive(Deserialize)]
+struct AttemptParams {
+    #[serde(rename = "inputResponses")]
+    answers: Option<BTreeMap<String, Raw>>,
+    #[serde(rename = "requestState")]
+    state: Option<String>,
+}
+
+fn invalid(what: impl Into<String>) -> ErrorObject {
+    ErrorObject::new(code::INVALID_PARAMS, what)
+}
+
+impl InputRounds {
+    /// The input rounds of a request, at revisions that have them.
+    pub(in crate::front) fn of(
+        method: &Text,
+        params: Option<&Raw>,
+        era: Era,
+        sealing: &Arc<Sealing>,
+        entropy: &Arc<dyn Entropy>,
+    ) -> Option<Self> {
+        (era == Era::Modern).then(|| Self {
+            method: method.clone(),
+            params: params.cloned(),
+            sealing: sealing.clone(),
+            entropy: entropy.clone(),
+            inner: Mutex::default(),
+        })
+    }
+
+    // --- Used by the handler ---
+
+    /// Returns the client's answer to an input request.
+    pub(in crate::front) async fn request_input<M: Method>(
+        &self,
+        request: &InboundRequest,
+        key: String,
+        input: InputRequest,
+        take: impl FnOnce(M::Result) -> Result<M::Result, FormError>,
+    ) -> Result<M::Result, Error> {
+        let (name, revision) = (&*self.method, request.revision());
+        let asked_in = MethodInfo::find(name, Direction::ClientToServer, revision);
+        //= S4.1 "input_required only for tools/call, prompts/get, resources/read"
+        if !asked_in.is_some_and(|info| info.input_required) {
+            return Err(RequestError::Revision { method: M::NAME.into(), revision }.into());
+        }
+        check_content(&input)?;
+        let mut waiting = RoundWaiter::new(self, request, Some(key));
+        let raw = poll_fn(|cx| waiting.poll_answer(cx, &input)).await?;
+        let what = match Outcome::Result(raw)
+            .decode::<M>()
+            .map_err(Error::from)
+            .and_then(|answer| take(answer).map_err(Error::Form))
+        {
+            Ok(answer) => return Ok(answer),
+            Err(error) => error.to_string(),
+        };
+        let key = waiting.key.as_deref().unwrap_or_default();
+        self.fail_request(request, invalid(format!("the answer to {key:?} is not valid: {what}")));
+        drop(waiting);
+        pending().await
+    }
+
+    /// Returns the value stored under `key` by an earlier attempt, or runs `work` and stores its value.
+    pub(in crate::front) async fn run_once<T, F>(&self, request: &InboundRequest, key: &str, work: F) -> T
+    where
+        T: Serialize + DeserializeOwned,
+        F: Future<Output = T>,
+    {
+        let mut waiting = RoundWaiter::new(self, request, None);
+        let kept = poll_fn(|cx| waiting.poll_stored(cx, key)).await;
+        let what = match kept {
+            Some(kept) => match kept.decode() {
+                Ok(value) => return value,
+                Err(error) => format!("the stored value of {key:?} has another type: {error}"),
+            },
+            None => {
+                let value = work.await;
+                match Raw::encode(&value) {
+                    Ok(raw) => {
+                        if let Phase::Open(round) = &mut lock(&self.inner).phase {
+                            round.sealed.kept.entry(key.into()).or_insert(raw);
+                        }
+                        return value;
+                    }
+                    Err(error) => format!("the value of {key:?} cannot be serialized: {error}"),
+                }
+            }
+        };
+        self.fail_request(request, ErrorObject::new(code::INTERNAL_ERROR, what));
+        drop(waiting);
+        pending().await
+    }
+
+    // --- Used by the driver ---
+
+    /// Records that the handler is about to be polled.
+    pub(in crate::front) fn start_poll(&self) {
+        lock(&self.inner).polled = true;
+    }
+
+    /// Records that the handler was polled. Returns the reply to a request that cannot continue.
+    pub(in crate::front) fn end_poll(&self, cx: &mut TaskContext<'_>) -> Option<Reply> {
+        let claim = {
+            let mut inner = lock(&self.inner);
+            inner.polled = false;
+            if inner.override_reply.is_some() {
+                drop(inner);
+                return self.finish();
+            }
+            inner.claim.take()
+        };
+        if let Some(mut claim) = claim {
+            match claim.as_mut().poll(cx) {
+                Poll::Pending => lock(&self.inner).claim = Some(claim),
+                Poll::Ready(claimed) => self.handle_claim(claimed),
+            }
+        }
+        None
+    }
+
+    /// Records that a task other than the driver's is about to poll the handler.
+    pub(in crate::front) fn start_task_poll(&self) {
+        lock(&self.inner).polled_by_task = true;
+    }
+
+    /// Records that it was polled. Returns whether the driver must look after the rounds.
+    pub(in crate::front) fn end_task_poll(&self) -> bool {
+        let mut inner = lock(&self.inner);
+        inner.polled_by_task = false;
+        let is_waiting = matches!(&inner.phase, Phase::Open(round) if !round.wanted.is_empty());
+        is_waiting || inner.claim.is_some() || inner.override_reply.is_some()
+    }
+
+    /// Returns the input requests for the client, if the handler waits for nothing but its answers.
+    pub(in crate::front) fn suspend_if_stalled(&self, request: &InboundRequest) -> Option<Reply> {
+        let mut wakers = Wakers::default();
+        let round = {
+            let mut inner = lock(&self.inner);
+            let is_being_polled = inner.polled_by_task;
+            match &mut inner.phase {
+                Phase::Open(round)
+                    if !round.wanted.is_empty() && round.running_once == 0 && !is_being_polled =>
+                {
+                    let round = core::mem::take(&mut **round);
+                    inner.phase = Phase::Over;
+                    wakers.wake_all(&mut inner.waiters);
+                    Some(round)
+                }
+                _ => None,
+            }
+        };
+        wakers.release();
+        Some(self.suspend(round?, request.unix_time(), request))
+    }
+
+    /// Ends the rounds. Returns the reply that replaces the handler's, if any.
+    pub(in crate::front) fn finish(&self) -> Option<Reply> {
+        let mut wakers = Wakers::default();
+        let (refused, phase) = {
+            let mut inner = lock(&self.inner);
+            wakers.wake_all(&mut inner.waiters);
+            (inner.override_reply.take(), core::mem::replace(&mut inner.phase, Phase::Over))
+        };
+        drop(phase);
+        wakers.release();
+        refused.map(|refused| *refused)
+    }
+
+    // --- States ---
+
+    /// Opens the state that came with the request, unless it is open already.
+    fn open(&self, request: &InboundRequest) {
+        let now = request.unix_time();
+        {
+            let mut inner = lock(&self.inner);
+            let Phase::Untouched = inner.phase else { return };
+            // Other waiters wait until the state is open.
+            inner.phase = Phase::Checking(Box::default());
+        }
+        let opened = self.read_attempt(now, request.principal());
+        let claim = match (&opened, &self.sealing.single_use) {
+            (Ok(AttemptStart { state: Some((state, expires)), .. }), Some(store)) => {
+                //= S4.6 "One-time state enforced by a server-side store"
+                Some(store.claim(*state, &request.owner(), now, *expires))
+            }
+            _ => None,
+        };
+        let mut wakers = Wakers::default();
+        {
+            let mut inner = lock(&self.inner);
+            match opened {
+                Ok(AttemptStart { round, .. }) if claim.is_some() => {
+                    inner.phase = Phase::Checking(Box::new(round));
+                    inner.claim = claim;
+                }
+                Ok(AttemptStart { round, .. }) => inner.phase = Phase::Open(Box::new(round)),
+                Err(error) => inner.override_reply = Some(Box::new(Reply::Error(error))),
+            }
+            wakers.wake_all(&mut inner.waiters);
+        }
+        wakers.release();
+    }
+
+    /// Reads the answers and the state that the request brought.
+    fn read_attempt(
+        &self,
+        now: UnixTime,
+        principal: Option<&Principal>,
+    ) -> Result<AttemptStart, ErrorObject> {
+        let brought = self.params.as_ref().map(Raw::decode::<AttemptParams>).transpose();
+        let brought = brought.map_err(|error| invalid(format!("the answers cannot be read: {error}")))?;
+        let Some(AttemptParams { answers, state }) = brought else { return Ok(AttemptStart::default()) };
+        let mut begun = AttemptStart::default();
+        begun.round.fresh = answers.unwrap_or_default();
+        if let Some(text) = state {
+            //= S1.7 "state by explicit handles"
+            let bound_to = self.state_binding(principal)?;
+            let sealer = self.sealing.sealer(&*self.entropy);
+            //= S4.4 "requestState is attacker-controlled: integrity (HMAC/AEAD) when it matters; reject what fails"
+            let opened = sealer.open(now, &bound_to, &text).map_err(|error| invalid(error.to_string()))?;
+            // A state of this server decodes unless another version of the server sealed it.
+            begun.round.sealed = serde_json::from_slice(&opened.payload)
+                .map_err(|_| invalid("the request state is from another version of this server"))?;
+            begun.state = Some((StateId::new(opened.nonce), opened.expires));
+        }
+        Ok(begun)
+    }
+
+    fn state_binding(&self, principal: Option<&Principal>) -> Result<Vec<u8>, ErrorObject> {
+        state_binding(&self.sealing.server, principal, &self.method, self.params.as_ref())
+            .map_err(|error| invalid(format!("the parameters of {} cannot be read: {error}", &*self.method)))
+    }
+
+    /// Handles the store's report whether the state was used before.
+    fn handle_claim(&self, claimed: Result<StateUse, HandlerError>) {
+        let mut wakers = Wakers::default();
+        {
+            let mut inner = lock(&self.inner);
+            match claimed {
+                Ok(StateUse::First) => {
+                    if let Phase::Checking(round) = &mut inner.phase {
+                        let round = core::mem::take(round);
+                        inner.phase = Phase::Open(round);
+                    }
+                }
+                Ok(StateUse::Repeated) => {
+                    let error = invalid("the request state was used before");
+                    inner.override_reply = Some(Box::new(Reply::Error(error)));
+                }
+                Err(refused) => {
+                    let denied = refused.into_denial();
+                    let what = "the request state cannot be checked now";
+                    let error = ErrorObject::new(code::INTERNAL_ERROR, what);
+                    inner.override_reply = Some(Box::new(match denied {
+                        Some(denial) => Reply::Denied(error, denial),
+                        None => Reply::Error(error),
+                    }));
+                }
+            }
+            wakers.wake_all(&mut inner.waiters);
+        }
+        wakers.release();
+    }
+
+    /// Replies with the pending input requests and the sealed answers, which the client returns.
+    fn suspend(&self, round: Round, now: UnixTime, request: &InboundRequest) -> Reply {
+        let mut missing: Option<ClientCapabilities> = None;
+        for needed in round.wanted.iter().flat_map(|(_, input, _)| required_capabilities(input)) {
+            if !request.client_capabilities().has(needed) {
+                missing = Some(missing.unwrap_or_default().with(needed));
+            }
+        }
+        if let Some(missing) = missing {
+            return Reply::Error(missing_capabilities(missing));
+        }
+        let sealed = serde_json::to_vec(&round.sealed)
+            .map_err(|error| ErrorObject::new(code::INTERNAL_ERROR, error.to_string()))
+            .and_then(|payload| Ok((payload, self.state_binding(request.principal())?)));
+        let (payload, bound_to) = match sealed {
+            Ok(sealed) => sealed,
+            Err(error) => return Reply::Error(error),
+        };
+        let mut nonce = [0; NONCE_BYTES];
+        self.entropy.fill(&mut nonce);
+        let sealer = self.sealing.sealer(&*self.entropy);
+        let state = sealer.seal(nonce, &bound_to, now + self.sealing.lifetime, &payload);
+        let requests: Map<InputRequest> =
+            round.wanted.into_iter().map(|(key, input, _)| (key, input)).collect();
+        //= S4.7 "Do not assume that the client answers"
+        Reply::InputRequired(InputRequiredResult {
+            request_state: Some(state),
+            ..InputRequiredResult::requests(requests)
+        })
+    }
+
+    /// Answers the request with an error, whatever the handler returns.
+    fn fail_request(&self, request: &InboundRequest, error: ErrorObject) {
+        let polled = {
+            let mut inner = lock(&self.inner);
+            inner.override_reply.get_or_insert_with(|| Box::new(Reply::Error(error)));
+            inner.polled
+        };
+        if !polled {
+            request.wake_handler();
+        }
+    }
+}
+
+/// A future that waits for the client's answer, or for a stored value.
+struct RoundWaiter<'a> {
+    rounds: &'a InputRounds,
+    request: &'a InboundRequest,
+    waiter_key: Option<u64>,
+    /// The key of its input request.
+    key: Option<String>,
+    role: WaiterRole,
+}
+
+/// The part of a waiter in its round.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WaiterRole {
+    None,
+    /// Its input request is pending.
+    AwaitsInput,
+    /// It runs the work of `run_once`.
+    RunsOnce,
+}
+
+impl<'a> RoundWaiter<'a> {
+    fn new(rounds: &'a InputRounds, request: &'a InboundRequest, key: Option<String>) -> Self {
+        Self { rounds, request, waiter_key: None, key, role: WaiterRole::None }
+    }
+
+    fn poll_answer(&mut self, cx: &TaskContext<'_>, input: &InputRequest) -> Poll<Result<Raw, Error>> {
+        let key = self.key.clone().unwrap_or_default();
+        let mut conflict = false;
+        let polled = self.poll(cx.waker(), |round, stake| {
+            //= S9.4 "Show outcome only by the retry"
+            if let Some(answer) = round.answer(&key) {
+                return Some(answer);
+            }
+            if *stake == WaiterRole::None {
+                *stake = WaiterRole::AwaitsInput;
+                //= S4.3 "Keys unique"
+                match round.wanted.iter_mut().find(|(wanted, ..)| *wanted == key) {
+                    None => round.wanted.push((key.clone(), input.clone(), 1)),
+                    Some((_, wanted, by)) => {
+                        conflict = wanted != input;
+                        *by = by.saturating_add(1);
+                    }
+                }
+            }
+            None
+        });
+        if conflict {
+            let what = format!("the handler makes two different input requests with the key {key:?}");
+            self.rounds.fail_request(self.request, ErrorObject::new(code::INTERNAL_ERROR, what));
+        }
+        polled
+    }
+
+    fn poll_stored(&mut self, cx: &TaskContext<'_>, key: &str) -> Poll<Option<Raw>> {
+        let polled = self.poll(cx.waker(), |round, stake| match round.sealed.kept.get(key) {
+            Some(kept) => Some(Some(kept.clone())),
+            None => {
+                *stake = WaiterRole::RunsOnce;
+                round.running_once = round.running_once.saturating_add(1);
+                Some(None)
+            }
+        });
+        // Once the rounds are over, no value is stored any more.
+        polled.map(Result::unwrap_or_default)
+    }
+
+    /// Looks into the round once it is open, and waits if `look` finds no value yet.
+    fn poll<R>(
+        &mut self,
+        waker: &Waker,
+        look: impl FnOnce(&mut Round, &mut WaiterRole) -> Option<R>,
+    ) -> Poll<Result<R, Error>> {
+        self.rounds.open(self.request);
+        let left = waker.clone();
+        let mut wakers = Wakers::default();
+        let (polled, outside) = {
+            let mut inner = lock(&self.rounds.inner);
+            let before = self.role;
+            let found = match &mut inner.phase {
+                Phase::Open(round) => look(round, &mut self.role).map(Ok),
+                Phase::Over => Some(Err(Error::Cancelled)),
+                Phase::Untouched | Phase::Checking(_) => None,
+            };
+            let changed = self.role != before || inner.claim.is_some() || inner.override_reply.is_some();
+            let polled = match found {
+                Some(found) => {
+                    wakers.discard(Some(left));
+                    Poll::Ready(found)
+                }
+                None => {
+                    inner.waiters.wait(&mut self.waiter_key, left, &mut wakers);
+                    Poll::Pending
+                }
+            };
+            (polled, changed && !inner.polled)
+        };
+        wakers.release();
+        // Another task polls this waiter: the driver would not poll the handler on its own, so wake it.
+        if outside {
+            self.request.wake_handler();
+        }
+        polled
+    }
+}
+
+impl Drop for RoundWaiter<'_> {
+    fn drop(&mut self) {
+        let mut wakers = Wakers::default();
+        let outside = {
+            let mut inner = lock(&self.rounds.inner);
+            inner.waiters.leave(self.waiter_key, &mut wakers);
+            if let Phase::Open(round) = &mut inner.phase {
+                match self.role {
+                    WaiterRole::None => {}
+                    WaiterRole::RunsOnce => round.running_once = round.running_once.saturating_sub(1),
+                    WaiterRole::AwaitsInput => round.withdraw(self.key.as_deref().unwrap_or_default()),
+                }
+            }
+            self.role == WaiterRole::RunsOnce && !inner.polled
+        };
+        wakers.release();
+        if outside {
+            self.request.wake_handler();
+        }
+    }
+}
+
+impl Round {
+    /// Returns the client's answer from this or an earlier attempt. A client may answer before the request and cannot
+    /// change an earlier answer: other answers may have followed from it.
+    fn answer(&mut self, key: &str) -> Option<Raw> {
+        if let Some((key, answer)) = self.fresh.remove_entry(key) {
+            self.sealed.answers.entry(key).or_insert(answer);
+        }
+        self.sealed.answers.get(key).cloned()
+    }
+
+    /// Removes one waiter from an input request.
+    fn withdraw(&mut self, key: &str) {
+        for (wanted, _, by) in &mut self.wanted {
+            if wanted == key {
+                *by = by.saturating_sub(1);
+            }
+        }
+        self.wanted.retain(|(_, _, by)| *by > 0);
+    }
+}

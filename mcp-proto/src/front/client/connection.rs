@@ -1,20 +1,26 @@
-//! The state that a client's handles and its driver share.
+//! The state that a client's handles and its driver share, its events, and the timers of calls whose driver is never polled.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
+use core::future::Future;
+use core::ops::ControlFlow;
+use core::pin::Pin;
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::task::{Context, Poll, ready};
+use core::time::Duration;
 
-use super::driver_timer::StartSleep;
-use super::events::Event;
-use super::watch_queues::WatchQueues;
-use crate::front::events::Listeners;
-use crate::front::notification_handlers::NotificationQueue;
+use super::Connection;
+use super::watch::WatchQueues;
+use crate::Instant;
+use crate::front::events::{ListenerEvent, Listeners};
+use crate::front::notification::NotificationQueue;
 use crate::front::request_slots::RequestSlots;
 use crate::front::shared::Core;
 use crate::front::signal::{Waiters, Wakers};
 use crate::front::{Error, Notification};
-use crate::peer::client::{self, ClientTransport, CloseReason, ServerInfo, State};
-use crate::peer::{InboundId, LostReason, Outcome, RequestError, RequestId};
+use crate::peer::client::{ClientTransport, CloseReason, ConnectProgress, Diagnostic, ServerInfo, State};
+use crate::peer::{InboundId, LostReason, Outcome, RequestError, RequestId, TaskReport, client};
 use crate::rpc::{Raw, Text};
 
 /// Work on the server's requests, queued for the driver.
@@ -189,5 +195,161 @@ impl<M: ClientTransport + ?Sized> Core<M> for ClientCore {
 
     fn has_work(&self) -> bool {
         !self.work.is_empty() || self.notifications.as_ref().is_some_and(|queue| queue.is_ready())
+    }
+}
+
+/// The time after which a driver without a first poll is reported.
+const FIRST_POLL: Duration = Duration::from_secs(1);
+
+/// A sleep on the adapter's runtime.
+pub(super) type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// Starts a sleep of this duration.
+pub(super) type StartSleep = Arc<dyn Fn(Duration) -> Sleep + Send + Sync>;
+
+/// Whether the driver may not have been polled yet. It saves calls the lock of the connection.
+pub(super) struct FirstPoll(AtomicBool);
+
+impl Default for FirstPoll {
+    fn default() -> Self {
+        Self(AtomicBool::new(true))
+    }
+}
+
+impl FirstPoll {
+    /// Returns a timer for a call, unless the driver has been polled or the adapter has set no timer.
+    pub(super) fn timer(&self, connection: &Arc<Connection>) -> Option<DriverTimer> {
+        // A stale value costs one more look.
+        if !self.0.load(Ordering::Relaxed) {
+            return None;
+        }
+        let (start, polled) = connection.read(|core, _| (core.start_sleep.clone(), core.driver_polled));
+        self.0.store(!polled && start.is_some(), Ordering::Relaxed);
+        let start = start.filter(|_| !polled)?;
+        let report_at = connection.now() + FIRST_POLL;
+        Some(DriverTimer { connection: connection.clone(), start, sleep: None, report_at, limit: None })
+    }
+}
+
+/// A timer of one waiting future. It reports an unpolled driver after a second, and fires the timeouts of the connection
+/// in the driver's place.
+pub(crate) struct DriverTimer {
+    connection: Arc<Connection>,
+    start: StartSleep,
+    sleep: Option<Sleep>,
+    report_at: Instant,
+    /// The end of a wait that the machine does not limit.
+    limit: Option<Instant>,
+}
+
+impl DriverTimer {
+    /// Limits the wait.
+    pub(super) fn with_limit(mut self, limit: Duration) -> Self {
+        self.limit = self.connection.now().after(limit);
+        self
+    }
+
+    /// Ready once the timer is not needed any more; true if the driver was not polled before the limit.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        loop {
+            let (report_at, limit) = (self.report_at, self.limit);
+            let next = self.connection.with(|core, machine, now, wakers| {
+                if core.driver_polled {
+                    return ControlFlow::Break(false);
+                }
+                if report_at <= now {
+                    core.report_unpolled_driver(wakers);
+                }
+                machine.handle_timeout(now);
+                if limit.is_some_and(|limit| limit <= now) {
+                    return ControlFlow::Break(true);
+                }
+                let due = [Some(report_at), machine.poll_timeout(), limit].into_iter().flatten();
+                match due.filter(|due| *due > now).min() {
+                    Some(due) => ControlFlow::Continue(due.saturating_since(now)),
+                    None => ControlFlow::Break(false),
+                }
+            });
+            let pause = match next {
+                ControlFlow::Break(expired) => return Poll::Ready(expired),
+                ControlFlow::Continue(pause) => pause,
+            };
+            let sleep = self.sleep.get_or_insert_with(|| (self.start)(pause));
+            ready!(sleep.as_mut().poll(cx));
+            self.sleep = None;
+        }
+    }
+}
+
+/// An event that concerns the connection rather than one request.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// The state of the connection changed.
+    State(State),
+    /// A connection that is not ready yet reached another step: it waits for another answer, or retries. The `Display`
+    /// form of the report is one line of text.
+    Connecting(Box<ConnectProgress>),
+    /// The server sent a notification that belongs to no request of the client.
+    ///
+    /// Notifications of a subscription arrive in its [`Subscription`](super::Subscription).
+    Notification(Notification),
+    /// A fragment of a result, from a server that sends results in fragments.
+    ///
+    /// Only with a transport that is configured to accept them, as the HTTP client can be. The request's own answer
+    /// contains all fragments.
+    PartialResult {
+        /// The request: see [`Call::id`](crate::front::Call::id).
+        request: RequestId,
+        /// Members of the result, undecoded.
+        fragment: Raw,
+    },
+    /// A request became a task, or the status of its task changed.
+    TaskStatus {
+        /// The request: see [`Call::id`](crate::front::Call::id).
+        request: RequestId,
+        /// The status of its task.
+        report: Box<TaskReport>,
+    },
+    /// A problem that ended no request, for the log.
+    Diagnostic(Diagnostic),
+    /// This listener lost events, because it did not take them in time. Lists and resources may have changed.
+    Missed {
+        /// The number of lost events.
+        count: u64,
+    },
+    /// The connection has ended. This is the last event.
+    Closed(CloseReason),
+}
+
+impl Event {
+    /// The approximate size in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Notification(notification) => notification.bytes(),
+            Self::PartialResult { fragment, .. } => fragment.as_bytes().len(),
+            Self::TaskStatus { report, .. } => report.bytes(),
+            Self::Connecting(progress) => progress.bytes(),
+            Self::Diagnostic(diagnostic) => diagnostic.bytes(),
+            Self::State(_) | Self::Missed { .. } | Self::Closed(_) => 0,
+        }
+    }
+}
+
+impl ListenerEvent for Event {
+    fn missed(count: u64) -> Self {
+        Self::Missed { count }
+    }
+
+    fn is_last(&self) -> bool {
+        matches!(self, Self::Closed(_))
+    }
+
+    fn make_owned(&mut self) {
+        match self {
+            Self::Notification(notification) => notification.make_owned(),
+            Self::PartialResult { fragment, .. } => *fragment = fragment.detached(),
+            Self::Diagnostic(diagnostic) => diagnostic.make_owned(),
+            _ => {}
+        }
     }
 }

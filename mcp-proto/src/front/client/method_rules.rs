@@ -7,6 +7,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
+use super::handlers::ClientContext;
 use crate::consent::UrlConsent;
 use crate::front::params::decode_params;
 use crate::peer::AnyResult;
@@ -15,8 +16,6 @@ use crate::schema::{
     CreateMessage, Elicit, ElicitFormParams, ElicitParams, ListRoots, ListRootsResult, Method, Revision,
     Root, ToolRule,
 };
-
-use super::ClientContext;
 
 /// The rule for the answer to a request, which the types of its method do not express.
 pub(super) enum AnswerRule {

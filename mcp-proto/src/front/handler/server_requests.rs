@@ -1,0 +1,448 @@
+//! Requests to the client while its own request is answered, with the same handler code in either era.
+//!
+//! A legacy client receives a request, and the handler waits for the answer. A client of 2026-07-28 receives the input
+//! request in the result: the handler runs as far as it can, is dropped, and runs again from its start when the client
+//! sends its request again with the answers. Between the rounds the server stores nothing: earlier answers and the
+//! values of [`run_once`](super::context::Context::run_once) travel with the client, sealed.
+//!
+//! <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr>
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::fmt;
+use core::future::{Future, ready};
+use core::pin::Pin;
+use core::task::{Context as TaskContext, Poll};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::connection::{HandlerConnection, HandlerTask, related_task_meta};
+use super::context::Context;
+use super::input_rounds::InputRounds;
+use crate::front::handler_error::HandlerError;
+use crate::front::params::{custom_params, request_params};
+use crate::front::running_handlers::SendFuture;
+use crate::front::{Error, Request};
+use crate::peer::server::check_page_url;
+use crate::peer::{AnyParams, Outcome, RequestError};
+use crate::rpc::{ErrorObject, Raw, code};
+use crate::schema::{
+    At, ClientCapability, CreateMessage, CreateMessageParams, CustomMethod, Elicit, ElicitParams,
+    ElicitUrlParams, Era, FormError, InputRequest, ListRoots, ListRootsParams, Method, Notification,
+    UrlElicitationData, meta,
+};
+
+impl<S> Context<S> {
+    /// Asks the user of the client. The answer tells whether the user accepted.
+    ///
+    /// The same code works for clients of either era. A legacy client receives a request, and the handler waits for the
+    /// answer. A client of 2026-07-28 receives the question in the result of its own request, and sends that again with
+    /// the answers: the handler **is dropped where it waits, and runs again from its start**, on any instance of the
+    /// server that receives the request. Questions that were answered before resolve at once. Therefore
+    ///
+    /// - work before an answer that has an effect, costs much or may return different values goes into
+    ///   [`run_once`](Self::run_once);
+    /// - `key` names the question: each question of a handler has its own key, the same in each run, and its content
+    ///   follows from the request and from the answers before;
+    /// - independent questions are better asked in one round, by joining the futures, than in one round after the
+    ///   other.
+    ///
+    /// ```
+    /// use mcp_proto::front::{Context, HandlerError, Router};
+    /// use mcp_proto::schema::{BooleanSchema, ElicitAction, ElicitParams, ElicitSchema, Json, Tool};
+    /// use serde::Deserialize;
+    ///
+    /// #[derive(Deserialize)]
+    /// struct Delete {
+    ///     path: String,
+    /// }
+    ///
+    /// async fn delete(Delete { path }: Delete, cx: Context) -> Result<String, HandlerError> {
+    ///     let form = ElicitSchema::new([("sure", BooleanSchema::new().into())]);
+    ///     let answer = cx.elicit("sure", ElicitParams::form(format!("Really delete {path}?"), form)).await?;
+    ///     if answer.action != ElicitAction::Accept {
+    ///         return Ok("Nothing was deleted.".to_owned());
+    ///     }
+    ///     // …
+    ///     Ok(format!("{path} is deleted."))
+    /// }
+    ///
+    /// let tool = Tool::new("delete", "Deletes a file", Json::empty_object());
+    /// let router = Router::new("files", "1.0.0").tool_with(tool, delete);
+    /// # drop(router);
+    /// ```
+    ///
+    /// Never ask for a password or another secret by a form: the client sees it. Use [`elicit_url`](Self::elicit_url). A
+    /// form with a field [named like a secret](crate::schema::ElicitSchema::secret_field) is an error.
+    ///
+    /// A modern client that did not declare the capability is answered by
+    /// [`MISSING_REQUIRED_CLIENT_CAPABILITY`](crate::rpc::code::MISSING_REQUIRED_CLIENT_CAPABILITY); one with an
+    /// invalid answer, or whose request state is no longer valid for it, by
+    /// [`INVALID_PARAMS`](crate::rpc::code::INVALID_PARAMS). In both cases the handler is dropped while it waits.
+    ///
+    /// Modern clients can be asked during `tools/call`, `prompts/get` and `resources/read`, and with the feature
+    /// `seal`; the answers so far are sealed (`Router::seal`) and stored by the client.
+    ///
+    /// # Errors
+    /// If the client cannot be asked; for legacy clients also every error of a [request](Self::request).
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation>
+    pub fn elicit(&self, key: impl Into<String>, params: ElicitParams) -> InputFuture<Elicit> {
+        InputFuture::elicit(&self.without_state(), key.into(), params)
+    }
+
+    /// Asks the user to visit a web page, for data that the client must not see.
+    ///
+    /// Such data is a password, a payment, or the consent to a third party's access. Works like
+    /// [`elicit`](Self::elicit).
+    ///
+    /// The answer tells whether the user agreed to open the page, not what they did there: the server of the page finds
+    /// that out, and must also check that the same user visits it. The client and its user see the URL: it must contain
+    /// no secrets, and must not grant access without a login. A URL that no client could open, that holds credentials, or
+    /// that is neither `https` nor on this machine is an error.
+    ///
+    /// ```
+    /// use mcp_proto::front::{Context, HandlerError, Router, without_arguments};
+    /// use mcp_proto::schema::{ElicitAction, Json, Tool};
+    ///
+    /// # async fn is_linked(cx: &Context) -> bool { true }
+    /// async fn calendar(cx: Context) -> Result<&'static str, HandlerError> {
+    ///     if !is_linked(&cx).await {
+    ///         let page = cx.elicit_url("link", "Please link your calendar.", "https://mcp.example/link");
+    ///         if page.await?.action != ElicitAction::Accept || !is_linked(&cx).await {
+    ///             return Ok("The calendar is not linked.");
+    ///         }
+    ///     }
+    ///     Ok("Nothing today.")
+    /// }
+    ///
+    /// let tool = Tool::new("calendar", "Lists today's meetings", Json::empty_object());
+    /// let router = Router::new("calendar", "1.0.0").tool_with(tool, without_arguments(calendar));
+    /// # drop(router);
+    /// ```
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#url-mode-elicitation-requests>
+    pub fn elicit_url(
+        &self,
+        key: impl Into<String>,
+        message: impl Into<String>,
+        url: impl Into<String>,
+    ) -> InputFuture<Elicit> {
+        self.elicit(key, ElicitParams::url(message, url))
+    }
+
+    /// Returns the error that makes the client show a page and retry (2025-11-25).
+    ///
+    /// Unlike [`elicit_url`](Self::elicit_url), it does not wait for the user's visit: the client shows the page, and
+    /// sends its request again once the server [notifies](ElicitationCompletion) it that the user is done. At other
+    /// revisions, and for a client that does not support pages, it is an error with a message, and no completion
+    /// follows.
+    ///
+    /// [`elicit_url`](Self::elicit_url) works at every revision.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#url-elicitation-required-error>
+    pub fn require_url(
+        &self,
+        message: impl Into<String>,
+        url: impl Into<String>,
+    ) -> (HandlerError, Option<ElicitationCompletion>) {
+        let (message, url) = (message.into(), url.into());
+        if let Err(why) = check_page_url(&url) {
+            return (HandlerError::new(why), None);
+        }
+        let needed = ClientCapability::ElicitationUrl;
+        if !self.revision().differences().url_elicitation_error || !self.client_capabilities().has(needed) {
+            return (HandlerError::new(message), None);
+        }
+        let id = self.inbound_request().random_id();
+        let mut page = ElicitUrlParams::new(message.as_str(), url);
+        page.elicitation_id = Some(id.clone());
+        let error = ErrorObject::new(code::URL_ELICITATION_REQUIRED, message);
+        //= S9.7 "-32042 lists url elicitations with ids"
+        let error = match Raw::encode(&At(&UrlElicitationData::new([page]), self.revision())) {
+            Ok(data) => error.with_data(data),
+            Err(_) => error,
+        };
+        (error.into(), Some(ElicitationCompletion { connection: self.connection().clone(), id }))
+    }
+}
+
+impl InputFuture<Elicit> {
+    /// Like [`new`](Self::new), but gives a web page an id, where the revision has them, and checks the content of a
+    /// form against its schema.
+    pub(super) fn elicit(context: &Context, key: String, mut params: ElicitParams) -> Self {
+        let mut completion = None;
+        if let ElicitParams::Url(page) = &params
+            && let Err(why) = check_page_url(&page.url)
+        {
+            let refused = Box::pin(ready(Err(RequestError::UnsafePage(why).into())));
+            return Self { future: refused, completion };
+        }
+        if let ElicitParams::Url(page) = &mut params
+            && context.revision().differences().url_elicitation_error
+        {
+            let id = page.elicitation_id.get_or_insert_with(|| context.inbound_request().random_id()).clone();
+            completion = Some(ElicitationCompletion { connection: context.connection().clone(), id });
+        }
+        let (asked, revision) = (params.clone(), context.revision());
+        let asking =
+            Self::with_check(context, key, params, move |answer| asked.validate_answer(answer, revision));
+        Self { completion, ..asking }
+    }
+
+    /// Returns the handle that notifies the client when the user is done with the page (2025-11-25). `None` at other
+    /// revisions: clients of 2026-07-28 find out by sending their request again.
+    ///
+    /// The server of the page may keep the handle longer than the handler runs.
+    pub fn completion(&self) -> Option<ElicitationCompletion> {
+        self.completion.clone()
+    }
+}
+
+/// The mechanism that delivers input requests to the client.
+pub(super) enum InputMechanism<'a> {
+    /// By requests of the server, which only legacy clients accept.
+    ServerRequests,
+    /// By the result of the client's request (2026-07-28).
+    InputRounds(&'a InputRounds),
+    /// By a task.
+    Task(&'a Arc<dyn HandlerTask>),
+}
+
+impl<'a> InputMechanism<'a> {
+    pub(super) fn of<S>(context: &'a Context<S>) -> Self {
+        match (context.task(), context.input_rounds()) {
+            (Some(task), _) => Self::Task(task),
+            (None, Some(rounds)) => Self::InputRounds(rounds),
+            (None, None) => Self::ServerRequests,
+        }
+    }
+}
+
+impl<S> Context<S> {
+    /// Asks the client's model. Works like [`elicit`](Self::elicit).
+    ///
+    /// A handler may answer the model's calls of tools by another request with their results, at most
+    /// [`Limits::input_rounds`](crate::Limits::input_rounds) times for one request of the client: then a request with
+    /// results fails with [`RequestError::ToolLoop`](crate::peer::RequestError::ToolLoop). To end such a loop with a text, set the
+    /// [choice of tools](CreateMessageParams::tool_choice) of the last request to `none`.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/client/sampling>
+    pub fn sample(&self, key: impl Into<String>, params: CreateMessageParams) -> InputFuture<CreateMessage> {
+        let context = self.without_state();
+        if params.sends_tool_results()
+            && let Err(error) = context.count_tool_round()
+        {
+            return InputFuture { future: Box::pin(ready(Err(error.into()))), completion: None };
+        }
+        InputFuture::new(&context, key.into(), params)
+    }
+
+    /// Asks for the client's roots, the directories that the server may use. Works like [`elicit`](Self::elicit).
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/client/roots>
+    pub fn roots(&self, key: impl Into<String>) -> InputFuture<ListRoots> {
+        InputFuture::new(&self.without_state(), key.into(), ListRootsParams::new())
+    }
+}
+
+/// An input request to the client, as the future of its answer. See [`Context::elicit`].
+///
+/// Nothing is sent before it is polled. To request several inputs in one round, join several of these.
+#[must_use = "the input is requested when this is awaited"]
+pub struct InputFuture<M: Method> {
+    pub(super) future: SendFuture<Result<M::Result, Error>>,
+    pub(super) completion: Option<ElicitationCompletion>,
+}
+
+impl<M> InputFuture<M>
+where
+    M: Method<Params: Into<InputRequest> + Send>,
+{
+    pub(super) fn new(context: &Context, key: String, params: M::Params) -> Self {
+        Self::with_check(context, key, params, Ok)
+    }
+
+    /// Creates an input request whose answer `take` checks.
+    pub(super) fn with_check(
+        context: &Context,
+        key: String,
+        params: M::Params,
+        take: impl FnOnce(M::Result) -> Result<M::Result, FormError> + Send + 'static,
+    ) -> Self {
+        let context = context.clone();
+        let future = Box::pin(async move {
+            let answer = match InputMechanism::of(&context) {
+                // Without input rounds, of which the feature `seal` is a part.
+                InputMechanism::ServerRequests if context.era() == Era::Modern => {
+                    let method = M::NAME.into();
+                    return Err(RequestError::Feature { method, feature: "seal" }.into());
+                }
+                InputMechanism::ServerRequests => context.request::<M>(params).await?,
+                InputMechanism::Task(task) => {
+                    let answer = task.clone().request_input(context.inbound_request(), &key, params.into());
+                    Outcome::Result(answer.await?).decode::<M>()?
+                }
+                InputMechanism::InputRounds(rounds) => {
+                    let request = context.inbound_request();
+                    return rounds.request_input::<M>(request, key, params.into(), take).await;
+                }
+            };
+            //= S9.6 "SHOULD validate data"
+            take(answer).map_err(Error::Form)
+        });
+        Self { future, completion: None }
+    }
+}
+
+impl<M: Method> Future for InputFuture<M> {
+    type Output = Result<M::Result, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        self.future.as_mut().poll(cx)
+    }
+}
+
+impl<M: Method> fmt::Debug for InputFuture<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InputFuture").field("method", &M::NAME).finish_non_exhaustive()
+    }
+}
+
+/// Notifies a client that the user is done with a web page (2025-11-25).
+///
+/// See [`InputFuture::completion`](super::InputFuture::completion).
+///
+/// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation>
+#[derive(Clone)]
+pub struct ElicitationCompletion {
+    pub(super) connection: Arc<dyn HandlerConnection>,
+    pub(super) id: String,
+}
+
+impl ElicitationCompletion {
+    /// The random id by which the client knows the page, and the server of the page finds this handle.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Sends the notification. Returns whether the client is still connected.
+    pub fn notify(&self) -> bool {
+        //= S9.7 "elicitation/complete only to the originator and with the id"
+        self.connection.elicitation_complete(&self.id)
+    }
+}
+
+impl fmt::Debug for ElicitationCompletion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ElicitationCompletion").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl<S> Context<S> {
+    /// Runs `work` once, however often the handler runs for one request of a client.
+    ///
+    /// A 2026-07-28 client stores the value, sealed, until the request is answered. Each piece of work has its own key.
+    ///
+    /// ```
+    /// # use mcp_proto::front::{Context, HandlerError, Router};
+    /// # use mcp_proto::schema::{ElicitParams, ElicitSchema, Json, Map, Tool};
+    /// # #[derive(serde::Deserialize)] struct Book { seat: u32 }
+    /// # async fn reserve(seat: u32) -> Result<u64, std::io::Error> { Ok(7) }
+    /// async fn book(Book { seat }: Book, cx: Context) -> Result<String, HandlerError> {
+    ///     // A failure is a value that serializes, too.
+    ///     let reserved = cx.run_once("reservation", async { reserve(seat).await.map_err(|error| error.to_string()) }).await;
+    ///     let reservation = reserved.map_err(HandlerError::new)?;
+    ///     let form = ElicitParams::form("Who travels?", ElicitSchema::new(Map::new()));
+    ///     let traveller = cx.elicit("traveller", form).await?;
+    ///     # drop(traveller);
+    ///     Ok(format!("Booked: {reservation}"))
+    /// }
+    /// # drop(Router::new("seats", "1").tool_with(Tool::new("book", "", Json::empty_object()), book));
+    /// ```
+    ///
+    /// The client cannot read or change the value, nor use it for another principal or another request. It can return
+    /// it more than once, unless each state is valid once (`Router::single_use`).
+    pub async fn run_once<T, F>(&self, key: impl AsRef<str>, work: F) -> T
+    where
+        T: Serialize + DeserializeOwned,
+        F: Future<Output = T>,
+    {
+        match InputMechanism::of(self) {
+            InputMechanism::InputRounds(rounds) => {
+                rounds.run_once(self.inbound_request(), key.as_ref(), work).await
+            }
+            InputMechanism::ServerRequests | InputMechanism::Task(_) => work.await,
+        }
+    }
+
+    /// Sends a request by its name to the client, where the revision lets servers do that (2025-11-25 and earlier).
+    /// `params` is any value that serializes to a JSON object, or to `null` for none.
+    ///
+    /// The result is passed on undecoded. If the protocol defines a method of this name, its rules apply.
+    ///
+    /// ```
+    /// # use mcp_proto::front::{Context, Error};
+    /// # use serde_json::json;
+    /// # async fn example(cx: Context) -> Result<(), Error> {
+    /// let confirmed = cx.request_custom("com.example/confirm", json!({ "pages": 300 })).await?;
+    /// println!("{:?}", confirmed.extra.get("by"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn request_custom(&self, method: impl Into<String>, params: impl Serialize) -> Request<CustomMethod> {
+        let method = method.into();
+        let params = match self.era() {
+            Era::Legacy => request_params(params),
+            Era::Modern => Err(Error::NotSent(RequestError::Revision {
+                method: method.clone(),
+                revision: self.revision(),
+            })),
+        };
+        let link = self.connection().clone().request_link(Some(self.id()));
+        let request = Request::by_name(link, method, params);
+        match self.task() {
+            Some(task) => request.meta(related_task_meta(task.id())),
+            None => request,
+        }
+    }
+
+    /// Sends the client a notification that the protocol does not define, on the stream of the request.
+    ///
+    /// # Errors
+    /// If it cannot be sent: the request is answered or cancelled, the client reads nothing, or the name is one of the
+    /// protocol's ([`RequestError::Reserved`]), which other methods send.
+    pub fn notify<N: Notification>(&self, params: &N::Params) -> Result<(), Error> {
+        self.send_notification(N::NAME, params)
+    }
+
+    /// Sends the client a notification by its name, on the stream of the request. `params` is any value that serializes
+    /// to a JSON object, or to `null` for none.
+    ///
+    /// ```
+    /// # use mcp_proto::front::{Context, Error};
+    /// # use serde_json::json;
+    /// # fn example(cx: &Context) -> Result<(), Error> {
+    /// cx.notify_custom("com.example/paperLow", json!({ "sheets": 12 }))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`notify`](Self::notify).
+    pub fn notify_custom(&self, method: &str, params: impl Serialize) -> Result<(), Error> {
+        let mut params = custom_params(params)?;
+        if let (Some(task), Era::Legacy) = (self.task(), self.era()) {
+            params.meta.insert(meta::RELATED_TASK, super::connection::related_task(task.id()));
+        }
+        self.send_notification(method, &params)
+    }
+
+    /// The request of a task is answered already: its notifications belong to the session.
+    fn send_notification(&self, method: &str, params: &dyn AnyParams) -> Result<(), Error> {
+        let request = self.task().is_none().then(|| self.id());
+        Ok(self.connection().notify_custom(request, method, params)?)
+    }
+}
