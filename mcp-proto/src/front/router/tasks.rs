@@ -9,7 +9,7 @@ use core::time::Duration;
 
 use super::dispatch::tool_reply;
 use super::dispatch::{Dispatch, unknown_tool};
-use super::tools::decode_arguments;
+use super::tools::{TaskTool, TaskTrigger, decode_arguments};
 use super::{Router, RouterError, ServedRouter};
 use crate::front::handler::arguments::Arguments;
 use crate::front::handler::context::Context;
@@ -291,20 +291,4 @@ fn dispatch_started<M: HandlerMode>(begun: Result<SendFuture<Reply>, Reply>) -> 
 fn requested_ttl(asked: Option<&TaskMetadata>, context: &Context) -> Option<Duration> {
     let asked = asked.filter(|_| context.era() == Era::Legacy)?;
     asked.ttl.map(Duration::from_millis)
-}
-
-/// The task settings of a tool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TaskTool {
-    pub(super) choice: TaskChoice,
-    pub(super) trigger: TaskTrigger,
-}
-
-/// The moment at which a call becomes a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TaskTrigger {
-    /// Before its handler starts.
-    OnCall,
-    /// When its handler returns `DetachedWork`.
-    Detached,
 }

@@ -8,7 +8,6 @@ use core::future::Future;
 use serde::de::DeserializeOwned;
 
 use super::dispatch::tool_reply;
-use super::tasks::TaskTool;
 use super::{Router, RouterError};
 use crate::front::handler::arguments::Arguments;
 use crate::front::handler::context::Context;
@@ -16,6 +15,7 @@ use crate::front::handler::output::OutputCheck;
 use crate::front::handler::output::ToolOutput;
 use crate::front::mode::{Handler, HandlerMode};
 use crate::front::reply::Reply;
+use crate::front::tasks::TaskChoice;
 use crate::rpc::code;
 use crate::schema::{CallToolParams, CallToolResult, Json, ServerCapability, Tool};
 #[cfg(feature = "http")]
@@ -33,6 +33,22 @@ pub(super) struct RegisteredTool {
     headers: Option<ParamHeaders>,
     #[cfg(feature = "schema-validate")]
     input: Option<Arc<Schema>>,
+}
+
+/// The task settings of a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TaskTool {
+    pub(super) choice: TaskChoice,
+    pub(super) trigger: TaskTrigger,
+}
+
+/// The moment at which a call becomes a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TaskTrigger {
+    /// Before its handler starts.
+    OnCall,
+    /// When its handler returns `DetachedWork`.
+    Detached,
 }
 
 /// Tools.
