@@ -34,7 +34,9 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// # Errors
     /// The first invalid registration.
     pub fn check(&self) -> Result<(), RouterError> {
-        let missing = || self.missing_page().or_else(|| self.missing_tasks()).or_else(|| self.missing_tool());
+        let missing = || self.missing_page().or_else(|| self.missing_tasks());
+        #[cfg(feature = "auth")]
+        let missing = || missing().or_else(|| self.missing_tool());
         let handlers = || self.shadowed_item().or_else(|| self.unanswered_capability());
         self.contents.error.clone().or_else(missing).or_else(handlers).map_or(Ok(()), Err)
     }

@@ -46,6 +46,7 @@ impl<M: HandlerMode> Router<M> {
             return Dispatch::Reply(Reply::error(code::INTERNAL_ERROR, message));
         }
         if let Some(handler) = self.contents.methods.get(method) {
+            #[cfg(feature = "auth")]
             let context = match self.check_call_scopes(method, params.as_ref(), context) {
                 Ok(context) => context,
                 Err(denied) => return Dispatch::Reply(denied),
@@ -109,6 +110,7 @@ impl<M: HandlerMode> Router<M> {
         let call = decode_params::<CallTool>(params)?;
         //= S8.7 "Unknown tool"
         let Some(entry) = self.contents.tools.get(&call.name) else { return Err(unknown_tool(&call.name)) };
+        #[cfg(feature = "auth")]
         let context = match self.check_scopes(&call.name, context) {
             Ok(context) => context,
             Err(denied) => return Ok(Dispatch::Reply(denied)),

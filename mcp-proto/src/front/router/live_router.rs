@@ -379,6 +379,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     #[must_use]
     pub fn remove_tool(mut self, name: &str) -> Self {
         let removed = self.contents.tools.remove(name);
+        #[cfg(feature = "auth")]
         self.remove_scopes(name);
         self.require_registered(removed, "tool", name)
     }

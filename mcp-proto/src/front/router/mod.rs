@@ -2,22 +2,21 @@
 
 // First what most servers use: rustdoc lists methods in the order of the modules.
 mod create;
-#[cfg_attr(not(feature = "schemars"), path = "no_typed_tools.rs")]
-mod typed_tools;
-
 mod tools;
 
 mod check;
 pub(super) mod dispatch;
 mod live_router;
 mod methods;
+#[cfg(not(all(feature = "schemars", feature = "auth", feature = "seal")))]
+mod missing_features;
 mod prompts;
 mod rates;
 mod registry;
 mod resources;
-#[cfg_attr(not(feature = "auth"), path = "no_scopes.rs")]
+#[cfg(feature = "auth")]
 mod scopes;
-#[cfg_attr(not(feature = "seal"), path = "no_sealing.rs")]
+#[cfg(feature = "seal")]
 mod sealing;
 mod strings;
 mod tasks;
@@ -45,7 +44,6 @@ use crate::schema::{
 use methods::CustomHandlers;
 use rates::Rates;
 use registry::Registry;
-use scopes::ToolScopes;
 use tools::RegisteredTool;
 use uri::UriTemplate;
 
@@ -113,7 +111,8 @@ struct RouterContents<M: HandlerMode> {
     task_registry: Option<Arc<TaskRegistry>>,
     sealing: Arc<Sealing>,
     subscription_access: Option<SubscriptionAccess>,
-    scopes: ToolScopes,
+    #[cfg(feature = "auth")]
+    scopes: scopes::ToolScopes,
     #[cfg(feature = "schema-validate")]
     schema_bounds: crate::validate::Bounds,
     rates: Rates,
@@ -148,6 +147,7 @@ impl<M: HandlerMode> RouterContents<M> {
             cache_hints: BTreeMap::new(),
             task_registry: None,
             subscription_access: None,
+            #[cfg(feature = "auth")]
             scopes: Default::default(),
             #[cfg(feature = "schema-validate")]
             schema_bounds: Default::default(),
