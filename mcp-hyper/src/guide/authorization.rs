@@ -39,6 +39,10 @@
 //! | no loopback port | `AuthHandle::finish` with the URL that the user pastes |
 //! | from the command line | `mcpio login URL`, `whoami`, `logout` |
 //!
+//! | An authorization server that | Needs |
+//! |---|---|
+//! | demands the granted scopes in each renewal, such as Microsoft Entra | its issuer in `AuthConfig::refresh_scope_issuers` |
+//!
 //! # A server (feature `auth-jwt`)
 //!
 //! ```no_run

@@ -67,15 +67,30 @@
 //! ```
 //!
 //! ```rust,ignore
-//! let options = mcp_hyper::ClientOptions::new("my-program", "1.0.0").runtime(mcp_hyper::Tokio);
-//! let (client, driver) = options.connect("https://mcp.example/mcp")?;
+//! async fn print_sum(client: Client, a: f64, b: f64) -> Result<(), mcp_smol::Error> {
+//!     println!("{}", client.call_tool("add", json!({ "a": a, "b": b })).await?.text_content());
+//!     // Returns once the child process has exited, or the connections are closed.
+//!     client.close().await;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! ```rust,ignore
+//! let options = mcp_hyper::ClientOptions::new("tokio", "1.0.0").runtime(mcp_hyper::Tokio);
+//! let (client, driver) = options.connect(&url)?;
 //! let driver = tokio::spawn(driver);
-//! // A server that is a program: with mcp_smol::RuntimeKind::Tokio, and `connect(Command::new("server"))`, which cannot fail.
-//! let result = client.call_tool("add", arguments).await;
-//! client.close().await;
+//! print_sum(client, 3.0, 4.0).await?;
 //! driver.await??;
 //! ```
 //!
+//! A server that is a program has the options of `mcp_smol`, and connecting cannot fail:
+//!
+//! ```rust,ignore
+//! let options = mcp_smol::ClientOptions::new("tokio", "1.0.0").runtime(RuntimeKind::Tokio);
+//! let (client, driver) = options.connect(command);
+//! ```
+//!
+//! The project's tests build and run the program (`tests/adapters/src/bin/tokio.rs`).
 //! Without `runtime` the default counts, which is smol as soon as any crate of the program enables that feature. If nothing polls
 //! the driver, calls wait until their timeout, and their error then names the driver; an event of the client says it after a
 //! second.

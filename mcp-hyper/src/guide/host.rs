@@ -31,6 +31,26 @@
 //! configured. An agent that cannot wait for slow servers calls `wait_for_gate`, which takes 250 ms: it lists the tools
 //! again at each `HostEvent::CatalogueChanged`. A call to a server that still starts waits for it in any case.
 //!
+//! ```
+//! use std::time::Duration;
+//!
+//! use mcp_hyper::host::HostOptions;
+//! use mcp_proto::host::config::TimeoutOverrides;
+//!
+//! let mut timeouts = TimeoutOverrides::default();
+//! timeouts.start = Some(Duration::from_secs(60));
+//! let options = HostOptions::new("my-agent", "1.0.0")
+//!     .timeouts(timeouts)
+//!     .control(|control| control.startup_gate = Duration::from_secs(1));
+//! # drop(options);
+//! # // The defaults that the text names.
+//! # assert_eq!(mcp_proto::host::control::ControlConfig::default().startup_gate, Duration::from_millis(250));
+//! # let file = br#"{ "mcpServers": { "one": { "command": "one" } } }"#;
+//! # let file = mcp_proto::host::config::ConfigFile::parse(mcp_proto::host::config::Source::user("/mcp.json"), file);
+//! # let defaults = file.servers[0].spec().timeouts(&TimeoutOverrides::default());
+//! # assert_eq!(defaults.start, Some(Duration::from_secs(30)));
+//! ```
+//!
 //! The module `host` shows the loop of an agent.
 //!
 //! # Configuration

@@ -77,8 +77,8 @@
 //! }
 //! ```
 //!
-//! - **`wait`, `lookup`**: a handler runs inside of the runtime, so that Tokio's timers and sockets work, and all libraries
-//!   on them: `reqwest`, `sqlx`, `tonic`. Errors that implement `std::error::Error` convert by `?`; `anyhow::Error` and boxed
+//! - **`wait`, `lookup`**: a handler runs inside of the runtime, so that Tokio's timers and sockets work, as these two tools
+//!   show. A library that is written for Tokio, such as `reqwest` or `sqlx`, finds the runtime in the same way. Errors that implement `std::error::Error` convert by `?`; `anyhow::Error` and boxed
 //!   errors by `.map_err(HandlerError::new)?`. The model reads an error with its sources: map those that say too much.
 //! - **`count`**: work that computes for long or blocks leaves the handler, by `spawn_blocking`. A request of 2026-07-28 runs in
 //!   the task of its connection; all legacy sessions and WebSockets run in the driver, on one thread at a time, where a handler

@@ -171,17 +171,31 @@ fn tools_on_standard_streams_use_the_tokio_runtime_that_is_entered() {
     }));
 }
 
-/// The page has no code that is not tested.
+/// A page of the guide shows only code of a program that is tested, in this number of blocks.
+fn shows_code_of(page: &str, program: &str, count: usize) {
+    let plain = |text: &str| -> Vec<String> {
+        let lines = text.lines().map(|line| line.trim_start_matches("//!").trim().to_owned());
+        lines.filter(|line| !line.is_empty()).collect()
+    };
+    let (page, program) = (page.replace("//! ```", "```"), plain(program).join("\n"));
+    let blocks: Vec<_> = page.split("```rust,ignore\n").skip(1).collect();
+    assert_eq!(blocks.len(), count);
+    for block in blocks {
+        let code = plain(block.split("```").next().unwrap()).join("\n");
+        assert!(program.contains(&code), "{code}");
+    }
+}
+
 #[test]
 fn guide_on_tokio_shows_the_axum_application() {
-    let program = include_str!("../src/bin/axum.rs");
-    let page = include_str!("../../../mcp-hyper/src/guide/tokio.rs").replace("//! ", "").replace("//!", "");
-    let blocks: Vec<_> = page.split("```rust,ignore\n").skip(1).collect();
-    assert_eq!(blocks.len(), 4);
-    for block in blocks {
-        let code = block.split("```").next().unwrap();
-        assert!(program.contains(code), "{code}");
-    }
+    let page = include_str!("../../../mcp-hyper/src/guide/tokio.rs");
+    shows_code_of(page, include_str!("../src/bin/axum.rs"), 4);
+}
+
+#[test]
+fn guide_on_clients_shows_the_clients_on_tokio() {
+    let page = include_str!("../../../mcp-hyper/src/guide/client.rs");
+    shows_code_of(page, include_str!("../src/bin/tokio.rs"), 3);
 }
 
 #[test]
