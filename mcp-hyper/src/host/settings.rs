@@ -259,7 +259,11 @@ fn open(path: &Path) -> io::Result<File> {
 fn check_owner(metadata: &std::fs::Metadata) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt as _;
 
-    let (owner, user) = (metadata.uid(), rustix::process::geteuid().as_raw());
+    check_owner_id(metadata.uid(), rustix::process::geteuid().as_raw())
+}
+
+#[cfg(unix)]
+fn check_owner_id(owner: u32, user: u32) -> io::Result<()> {
     if owner == user || owner == 0 {
         return Ok(());
     }
@@ -462,6 +466,21 @@ mod tests {
         for path in ["/dev/zero", "/"] {
             let refused = read_file(Path::new(path), Scope::User, 10).unwrap_err();
             assert_eq!(refused.kind(), io::ErrorKind::InvalidInput, "{path}");
+        }
+    }
+
+    #[test]
+    fn owner_of_a_projects_file_is_the_user_or_root() {
+        for (owner, user) in [(1000, 1000), (0, 1000), (0, 0)] {
+            assert!(check_owner_id(owner, user).is_ok(), "{owner} {user}");
+        }
+        for (owner, user) in [(1001, 1000), (1000, 0)] {
+            let error = check_owner_id(owner, user).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+            assert!(
+                error.to_string().contains(&format!("another user of this machine (id {owner})")),
+                "{error}"
+            );
         }
     }
 
