@@ -1,6 +1,8 @@
 //! The runtime's clock and timers, and pauses that grow.
 
 use std::fmt;
+use std::future::pending;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -10,6 +12,8 @@ use hyper::rt::{Sleep, Timer};
 use mcp_proto::UnixTime;
 use mcp_proto::adapter::{Clock, SystemClock};
 
+use crate::runtime::Runtime;
+
 /// The timers of a runtime.
 pub(crate) type Timers = Arc<dyn Timer + Send + Sync>;
 
@@ -17,13 +21,14 @@ pub(crate) type Timers = Arc<dyn Timer + Send + Sync>;
 pub(crate) struct RuntimeClock {
     timers: Timers,
     origin: Instant,
+    start_runtime: Box<dyn Fn() -> io::Result<()> + Send + Sync>,
 }
 
 impl RuntimeClock {
     /// A clock whose origin is now.
-    pub(crate) fn new(timers: Timers) -> Self {
-        let origin = timers.now();
-        Self { timers, origin }
+    pub(crate) fn new(runtime: &Arc<impl Runtime>) -> Self {
+        let (timers, runtime) = (runtime.timer(), runtime.clone());
+        Self { origin: timers.now(), timers, start_runtime: Box::new(move || runtime.start()) }
     }
 
     pub(crate) fn timers(&self) -> &Timers {
@@ -33,6 +38,15 @@ impl RuntimeClock {
     /// The runtime's instant for a protocol instant; `None` if the runtime's clock cannot represent it.
     pub(crate) fn at(&self, instant: mcp_proto::Instant) -> Option<Instant> {
         self.origin.checked_add(instant.since_origin())
+    }
+
+    /// Sleeps in a future of a handle, which any executor may poll: where the runtime has no timers, it never ends.
+    pub(crate) async fn sleep_in_handle(&self, time: Duration) {
+        match (self.start_runtime)() {
+            Ok(()) => self.timers.sleep(time).await,
+            // Without a timer, there is no report.
+            Err(_) => pending().await,
+        }
     }
 
     /// The instant after `delay` from now; `None` if the runtime's clock cannot represent it.

@@ -259,6 +259,7 @@ impl Authorizer {
         self.shared.lock(|state, now| {
             if !state.driver.as_ref().is_some_and(|driver| driver.will_wake(cx.waker())) {
                 state.driver = Some(cx.waker().clone());
+                state.was_polled = true;
             }
             let due = state.machine.poll_timeout().is_some_and(|due| due <= now.instant);
             if due {

@@ -1,12 +1,13 @@
 //! The application's handle to a client's tokens while the driver runs.
 
 use std::fmt;
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
-use mcp_proto::adapter::CacheContextEnder;
-use mcp_proto::adapter::Clock as _;
+use futures_lite::future::or;
+use mcp_proto::adapter::{CacheContextEnder, Clock as _};
 use mcp_proto::auth::client::{
     AuthClient, AuthContext, AuthError, FinishError, Redirect, RequestAuth, TokenStatus,
 };
@@ -14,6 +15,9 @@ use mcp_proto::auth::{Now, Scopes};
 use mcp_proto::transport::http::Verb;
 
 use crate::time::RuntimeClock;
+
+/// How long handles wait for the driver's first poll.
+const FIRST_POLL: Duration = Duration::from_secs(30);
 
 /// The auth client's state, which the driver and the application's handles share.
 pub(super) struct SharedAuth {
@@ -34,6 +38,8 @@ pub(super) struct State {
     /// Whether any login page was opened.
     pub(super) page_shown: bool,
     waiting: Vec<Waker>,
+    /// Whether the driver was polled once.
+    pub(super) was_polled: bool,
     driven: bool,
 }
 
@@ -59,6 +65,7 @@ impl SharedAuth {
             page_open: false,
             page_shown: false,
             waiting: Vec::new(),
+            was_polled: false,
             driven: true,
         };
         Arc::new(Self { clock, server, state: Mutex::new(state) })
@@ -138,7 +145,7 @@ impl SharedAuth {
 
     /// Waits until `look` returns a value.
     async fn wait<T>(&self, mut look: impl FnMut(&State) -> Option<T>) -> Result<T, LoginError> {
-        poll_fn(|cx| {
+        let looking = poll_fn(|cx| {
             self.lock(|state, _| match look(state) {
                 Some(found) => Poll::Ready(Ok(found)),
                 None if !state.driven => Poll::Ready(Err(LoginError::DriverDropped)),
@@ -149,8 +156,20 @@ impl SharedAuth {
                     Poll::Pending
                 }
             })
-        })
-        .await
+        });
+        or(looking, self.expire()).await
+    }
+
+    /// Ends a wait for a driver that nothing polls.
+    async fn expire<T>(&self) -> Result<T, LoginError> {
+        let was_polled = || self.lock(|state, _| state.was_polled);
+        if !was_polled() {
+            self.clock.sleep_in_handle(FIRST_POLL).await;
+            if !was_polled() {
+                return Err(LoginError::DriverNotPolled);
+            }
+        }
+        pending().await
     }
 }
 
@@ -274,6 +293,8 @@ pub enum LoginError {
     RemovalFailed(String),
     /// The driver was dropped.
     DriverDropped,
+    /// The driver was not polled within 30 seconds: spawn it on an executor.
+    DriverNotPolled,
 }
 
 impl fmt::Display for LoginError {
@@ -283,6 +304,9 @@ impl fmt::Display for LoginError {
             Self::LoggedOut => f.write_str("not logged in"),
             Self::RemovalFailed(why) => write!(f, "the tokens are still kept: {why}"),
             Self::DriverDropped => f.write_str("the driver of the connection was dropped"),
+            Self::DriverNotPolled => {
+                f.write_str("the driver of the connection is not polled: spawn it on an executor")
+            }
         }
     }
 }

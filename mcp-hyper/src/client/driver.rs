@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::future::{Future, pending};
+use std::future::Future;
 use std::iter;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -56,21 +56,14 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
 }
 
 /// Sets the timer of calls that are made before the driver is polled.
-pub(super) fn set_handle_timer<M: ClientTransport, H: HandlerMode, R: Runtime>(
+pub(super) fn set_handle_timer<M: ClientTransport, H: HandlerMode>(
     front: &mut adapter::ClientDriver<M, H>,
-    transport: &Transport<R>,
-    clock: &RuntimeClock,
+    clock: &Arc<RuntimeClock>,
 ) {
-    let (runtime, timers) = (transport.connector.runtime.clone(), clock.timers().clone());
+    let clock = clock.clone();
     front.set_handle_timer(move |time| {
-        let (runtime, timers) = (runtime.clone(), timers.clone());
-        Box::pin(async move {
-            // Outside of its runtime, a timer may panic.
-            match runtime.start() {
-                Ok(()) => timers.sleep(time).await,
-                Err(_) => pending().await,
-            }
-        })
+        let clock = clock.clone();
+        Box::pin(async move { clock.sleep_in_handle(time).await })
     });
 }
 
@@ -106,7 +99,7 @@ impl<H: HandlerMode, R: Runtime> ClientLoop<H, R> {
         clock: Arc<RuntimeClock>,
     ) -> (Client, Box<Self>) {
         let (client, mut front) = adapter::client(machine, clock.clone(), handlers);
-        set_handle_timer(&mut front, &transport, &clock);
+        set_handle_timer(&mut front, &clock);
         if let Some(authorizer) = &authorizer {
             authorizer.link_cache(front.cache_context_ender());
         }

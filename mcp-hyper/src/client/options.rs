@@ -63,7 +63,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 pub struct ClientOptions<H: HandlerMode = SendHandlers, R = DefaultRuntime> {
     config: HttpClientConfig,
     handlers: ClientHandlers<H>,
-    runtime: R,
+    runtime: Arc<R>,
     extra_headers: ExtraHeaders,
     wire: Tap,
     /// If absent, the proxy of the environment.
@@ -140,7 +140,7 @@ impl From<ClientConfig> for ClientOptions {
         Self {
             config,
             handlers: ClientHandlers::new(),
-            runtime: DefaultRuntime::default(),
+            runtime: Arc::default(),
             extra_headers: ExtraHeaders::default(),
             wire: Tap::default(),
             proxy: None,
@@ -191,12 +191,12 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
 
     /// Sets the runtime, which provides sockets, name lookup and timers. Default: [`DefaultRuntime`].
     pub fn runtime<T: Runtime>(self, runtime: T) -> ClientOptions<H, T> {
-        self.replace(|handlers, _| (handlers, runtime))
+        self.replace(|handlers, _| (handlers, Arc::new(runtime)))
     }
 
     fn replace<T: HandlerMode, U>(
         self,
-        change: impl FnOnce(ClientHandlers<H>, R) -> (ClientHandlers<T>, U),
+        change: impl FnOnce(ClientHandlers<H>, Arc<R>) -> (ClientHandlers<T>, Arc<U>),
     ) -> ClientOptions<T, U> {
         let (handlers, runtime) = change(self.handlers, self.runtime);
         ClientOptions {
@@ -320,7 +320,7 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
             // First, so that the application's own settings of the extension count.
             self.config.client.extensions.insert(0, extension);
         }
-        let clock = Arc::new(RuntimeClock::new(self.runtime.timer()));
+        let clock = Arc::new(RuntimeClock::new(&self.runtime));
         #[cfg(feature = "auth")]
         let mut authorizer = start_authorizer(self.authorization.take(), &self.config.url, &clock)?;
         #[cfg(not(feature = "auth"))]
@@ -352,7 +352,7 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     fn start_runtime(&mut self, authorizer: Option<&mut Authorizer>) -> Result<(), ConnectError> {
         self.extra_headers.check().map_err(ConnectError::Header)?;
         let started = self.runtime.start().and_then(|()| match authorizer {
-            Some(authorizer) => authorizer.listen(&self.runtime),
+            Some(authorizer) => authorizer.listen(&*self.runtime),
             None => Ok(()),
         });
         started.map_err(|error| ConnectError::Runtime(Arc::new(error)))
@@ -364,7 +364,7 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
             None => Proxy::from_environment().map_err(ConnectError::Proxy)?,
         };
         let connector = Connector {
-            runtime: Arc::new(self.runtime),
+            runtime: self.runtime,
             proxy,
             unix_socket: self.unix_socket,
             prior_knowledge: self.prior_knowledge,
@@ -428,7 +428,7 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     /// # Errors
     /// If the URL or one of the options is invalid. Nothing has been sent then.
     pub fn authorize(mut self, url: impl Into<String>) -> Result<(AuthHandle, AuthDriver<R>), ConnectError> {
-        let clock = Arc::new(RuntimeClock::new(self.runtime.timer()));
+        let clock = Arc::new(RuntimeClock::new(&self.runtime));
         let url = url.into();
         let url = http_url(&url).unwrap_or(url);
         let authorizer = start_authorizer(self.authorization.take(), &url, &clock)?;

@@ -101,7 +101,7 @@ pub(super) fn start<H: HandlerMode, R: Runtime>(
     }
     let limits = config.limits;
     let (client, mut front) = adapter::client(ChannelClient::new(config), clock.clone(), handlers);
-    set_handle_timer(&mut front, &transport, &clock);
+    set_handle_timer(&mut front, &clock);
     if let Some(authorizer) = &authorizer {
         authorizer.link_cache(front.cache_context_ender());
     }

@@ -270,7 +270,7 @@ impl HostOptions {
     pub fn start(self) -> (Host, HostDriver) {
         let Self { config, approvals, control, scheme, mut settings, folder } = self;
         settings.environment = EnvironmentLookups { runtime: settings.runtime.clone(), folder };
-        let clock = RuntimeClock::new(settings.runtime.timer());
+        let clock = RuntimeClock::new(&Arc::new(settings.runtime.clone()));
         let catalogue = Catalogue::new(scheme, CatalogueLimits::default());
         let shared = Arc::new(Shared::new(clock, ControlPlane::new(control), approvals, catalogue));
         let settings = Arc::new(settings);

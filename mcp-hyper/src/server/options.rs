@@ -345,7 +345,7 @@ impl<H: HandlerMode> ServerOptions<H> {
     pub fn service(self) -> (HttpService<H>, ServiceDriver<H>) {
         let router = self.router.router();
         let checked = if self.config.stateless { router.check_stateless() } else { router.check() };
-        let clock = Arc::new(RuntimeClock::new(self.runtime.timer()));
+        let clock = Arc::new(RuntimeClock::new(&Arc::new(self.runtime.clone())));
         let close_timeout = self.config.server.close_timeout;
         let (server, driver) = http_server(self.router, self.config, clock.clone(), Arc::new(SystemEntropy));
         #[cfg(feature = "auth")]

@@ -2,10 +2,13 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization>
 
-use std::pin::pin;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-use mcp_hyper::WireEvent;
+use hyper::rt::{Sleep, Timer};
 use mcp_hyper::auth::{
     AuthHandle, Authorization, FileStore, LoginError, LoopbackRedirects, MemoryStore, Secret, TokenStore,
 };
@@ -14,13 +17,14 @@ use mcp_hyper::mcp_proto::auth::client::{
     Record, Redirect, SubjectKind,
 };
 use mcp_hyper::mcp_proto::front::Client;
+use mcp_hyper::{Endpoint, Runtime, Stream, WireEvent};
 use serde_json::{Value, json};
 use smol::channel::{Receiver, unbounded};
 use smol::future::{or, poll_once, zip};
 
 use crate::common::auth_testbed::{AuthTestbed, PathGate, agree, ok, visit};
 use crate::common::client::{Request, TestOptions, accept, call, connect, legacy, listen, modern, run};
-use crate::common::runtime::within;
+use crate::common::runtime::{TestRuntime, within};
 
 /// A user who is shown pages; the pages arrive at the receiver.
 fn interactive_login() -> (Authorization, Receiver<AuthorizationPage>) {
@@ -583,4 +587,51 @@ fn client_logs_in_and_watches_again_when_its_token_expires() {
             assert!(pages.is_empty(), "the refresh token suffices");
         });
     }
+}
+
+/// A runtime whose sleeps are a thousand times shorter.
+#[derive(Default)]
+struct HurriedRuntime(TestRuntime);
+
+impl Runtime for HurriedRuntime {
+    fn start(&self) -> io::Result<()> {
+        self.0.start()
+    }
+
+    async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        self.0.resolve(host, port).await
+    }
+
+    async fn connect(&self, endpoint: &Endpoint) -> io::Result<Box<dyn Stream>> {
+        self.0.connect(endpoint).await
+    }
+
+    fn timer(&self) -> Arc<dyn Timer + Send + Sync> {
+        Arc::new(HurriedTimer(self.0.timer()))
+    }
+}
+
+struct HurriedTimer(Arc<dyn Timer + Send + Sync>);
+
+impl Timer for HurriedTimer {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
+        self.0.sleep(duration / 1000)
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
+        self.0.sleep_until(deadline)
+    }
+}
+
+#[test]
+fn login_without_a_polled_driver_ends_with_that_reason() {
+    run(async {
+        let options = modern().runtime(HurriedRuntime::default()).authorization(noninteractive_login());
+        let (handle, driver) = options.authorize("http://127.0.0.1:1/mcp").unwrap();
+        let error = within(handle.login()).await.unwrap_err();
+        assert_eq!(error, LoginError::DriverNotPolled);
+        assert!(error.to_string().contains("spawn it on an executor"), "{error}");
+        drop(driver);
+        assert_eq!(within(handle.login()).await.unwrap_err(), LoginError::DriverDropped);
+    });
 }
