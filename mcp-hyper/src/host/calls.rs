@@ -13,11 +13,11 @@ use mcp_proto::host::config::ServerId;
 use mcp_proto::host::control::{CallId, CallOptions, CallOutcome, CallRefusal, Delivery, Failure, Repeat};
 use mcp_proto::host::tools::{Catalogue, LookupError};
 use mcp_proto::peer::{CacheMode, LostReason, RequestError};
-use mcp_proto::schema::{Method, ProgressParams};
+use mcp_proto::schema::{CallTool, Method, ProgressParams};
 
 use super::Host;
 use super::events::{CallEnd, CallError};
-use super::shared::{CallRecord, SendCall, Sent, Shared};
+use super::shared::{CallRecord, FirstPoll, SendCall, Sent, Shared};
 #[cfg(feature = "tracing")]
 use super::trace::CallerSpan;
 
@@ -49,8 +49,16 @@ pub struct HostRequest<M: Method> {
 
 enum RequestState<M: Method> {
     Draft(Box<Draft<M>>),
-    Made(Host, CallId, Arc<PendingCall<M>>),
+    Made(MadeRequest<M>),
     Finished,
+}
+
+struct MadeRequest<M: Method> {
+    host: Host,
+    id: CallId,
+    call: Arc<PendingCall<M>>,
+    /// Reports a driver that was not polled yet.
+    unpolled: Option<Boxed<()>>,
 }
 
 struct Draft<M: Method> {
@@ -127,10 +135,11 @@ impl<M> Draft<M>
 where
     M: Method<Params: Send + Sync, Result: Send>,
 {
-    fn make(self) -> Result<(Host, CallId, Arc<PendingCall<M>>), CallError> {
+    fn make(self) -> Result<MadeRequest<M>, CallError> {
         let Self { host, target, params, lookup, options, on_progress } = self;
         let target = target?;
         let call = Arc::new(PendingCall::<M> {
+            server: target.id,
             params: params.map_err(CallError::Call)?,
             lookup,
             on_progress: on_progress.map(|follow| Arc::new(Mutex::new(follow))),
@@ -154,10 +163,12 @@ where
                 state.calls.insert(id, record);
             }
             let failure = state.plane.server(server).and_then(|server| server.failure.cloned());
-            made.map_err(|refusal| (refusal, failure))
+            made.map(|id| (id, state.first_poll == FirstPoll::Done)).map_err(|refusal| (refusal, failure))
         });
         match made {
-            Ok(id) => Ok((host, id, call)),
+            Ok((id, was_polled)) => {
+                Ok(MadeRequest { unpolled: (!was_polled).then(|| report(host.shared())), host, id, call })
+            }
             Err((refusal, failure)) => Err(match refusal {
                 CallRefusal::Unavailable(status) => {
                     CallError::Unavailable { server: name, status, failure: failure.map(Box::new) }
@@ -170,6 +181,11 @@ where
     }
 }
 
+fn report(shared: &Arc<Shared>) -> Boxed<()> {
+    let shared = shared.clone();
+    Box::pin(async move { shared.report_unpolled_driver().await })
+}
+
 /// Nothing in it is ever pinned.
 impl<M: Method> Unpin for HostRequest<M> {}
 
@@ -180,18 +196,17 @@ where
     type Output = Result<M::Result, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let state = std::mem::replace(&mut self.state, RequestState::Finished);
-        let (host, id, call) = match state {
-            RequestState::Draft(draft) => match draft.make() {
-                Ok(made) => made,
-                Err(error) => return Poll::Ready(Err(error)),
-            },
-            RequestState::Made(host, id, call) => (host, id, call),
+        let mut made = match std::mem::replace(&mut self.state, RequestState::Finished) {
+            RequestState::Draft(draft) => draft.make()?,
+            RequestState::Made(made) => made,
             RequestState::Finished => return Poll::Ready(Err(CallError::Call(Error::Finished))),
         };
-        let polled = call.poll(cx);
+        let polled = made.call.poll(cx);
         if polled.is_pending() {
-            self.state = RequestState::Made(host, id, call);
+            if let Some(report) = &mut made.unpolled {
+                let _: Poll<()> = report.as_mut().poll(cx);
+            }
+            self.state = RequestState::Made(made);
         }
         polled
     }
@@ -199,7 +214,7 @@ where
 
 impl<M: Method> Drop for HostRequest<M> {
     fn drop(&mut self) {
-        if let RequestState::Made(host, id, _) = &self.state {
+        if let RequestState::Made(MadeRequest { host, id, .. }) = &self.state {
             host.shared().command(|state, now| state.plane.cancel(now, *id));
         }
     }
@@ -213,6 +228,7 @@ impl<M: Method> fmt::Debug for HostRequest<M> {
 
 /// A call that was made.
 pub(super) struct PendingCall<M: Method> {
+    server: ServerId,
     params: M::Params,
     lookup: Option<Lookup<M>>,
     on_progress: Option<Arc<Mutex<OnProgress>>>,
@@ -270,8 +286,17 @@ where
     fn send(self: Arc<Self>, shared: Arc<Shared>, client: Client, is_http: bool) -> Boxed<Sent> {
         Box::pin(async move {
             let mut params = self.params.clone();
-            let look_up = |lookup: &Lookup<M>| shared.catalogue(|catalogue| lookup(catalogue, &mut params));
-            if let Some(Err(refusal)) = self.lookup.as_ref().map(look_up) {
+            let mut look_up = || match &self.lookup {
+                Some(lookup) => shared.catalogue(|catalogue| lookup(catalogue, &mut params)),
+                None => Ok(()),
+            };
+            let mut found = look_up();
+            // A connected server has listed its tools, but may not have listed its prompts and resources.
+            if found.is_err() && M::NAME != CallTool::NAME {
+                shared.wait(|state| state.is_listed(self.server)).await;
+                found = look_up();
+            }
+            if let Err(refusal) = found {
                 let mut slot = self.slot();
                 slot.answer =
                     Some(Err(if slot.was_sent { CallError::Lost } else { CallError::Name(refusal) }));

@@ -120,6 +120,13 @@ impl Attempt {
             }
         });
         lists.read_others().await?;
+        self.shared.with(|state, _| {
+            let connection = state.connections.get_mut(&self.entry.id());
+            if let Some(connection) = connection.filter(|found| found.generation == self.generation) {
+                connection.is_listed = true;
+            }
+            state.wake_waiting();
+        });
         if !is_active {
             self.await_active(&mut watch, &lists).await?;
         }

@@ -22,7 +22,7 @@ use super::connection::Attempt;
 use super::events::HostEvent;
 use super::records::Loaded;
 use super::settings::Settings;
-use super::shared::{Connection, SendCall, Sent, Shared, State};
+use super::shared::{Connection, FirstPoll, SendCall, Sent, Shared, State};
 use crate::runtime::Runtime as _;
 use crate::task_set::{TaskKey, TaskSet};
 use crate::time::{Alarm, GrowingPause};
@@ -283,8 +283,15 @@ impl HostLoop {
                 let server = attempt.entry.id();
                 self.shared.with(|state, now| {
                     state.counters.attempts = state.counters.attempts.saturating_add(1);
-                    let connection =
-                        Connection { generation, stop, stderr, began: now, client: None, start_time: None };
+                    let connection = Connection {
+                        generation,
+                        stop,
+                        stderr,
+                        began: now,
+                        client: None,
+                        start_time: None,
+                        is_listed: false,
+                    };
                     state.connections.insert(server, connection);
                 });
                 self.tasks.insert(Box::pin(async move {
@@ -432,6 +439,7 @@ impl Future for HostDriver {
             // Otherwise the first timer or socket would start it, and panic if it cannot.
             host.settings.runtime.start()?;
             host.is_started = true;
+            host.shared.with(|state, _| state.first_poll = FirstPoll::Done);
         }
         repoll.poll(cx, |cx| host.poll_once(cx)).map(Ok)
     }

@@ -18,6 +18,8 @@ pub enum HostEvent {
     /// The startup gate has passed: the application goes on with the servers that are connected. See
     /// [`Host::wait_for_gate`](super::Host::wait_for_gate).
     GatePassed,
+    /// Something has waited for a second, and the [driver](super::HostDriver) was never polled: spawn it on an executor.
+    DriverNotPolled,
     /// The status of a server has changed.
     Status {
         /// Its name.

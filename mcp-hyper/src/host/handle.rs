@@ -9,7 +9,7 @@ use mcp_proto::host::config::{Config, ServerEntry, ServerId};
 use mcp_proto::host::consent::{Approval, ApprovalRequest, Approvals};
 use mcp_proto::host::control::{Repeat, Status, UnknownServer};
 use mcp_proto::host::tools::{
-    Catalogue, CatalogueItem, Conversion, Entry, Freshness, LookupError, ModelContent, PinChange,
+    Catalogue, CatalogueItem, Conversion, Entry, Freshness, ItemKind, LookupError, ModelContent, PinChange,
 };
 use mcp_proto::peer::RequestError;
 use mcp_proto::schema::{
@@ -89,7 +89,8 @@ impl Host {
     ///
     /// A server that does not start fails at the end of its start timeout, 30 s unless it is
     /// [configured](super::HostOptions::timeouts); this is the limit of the wait. To go on earlier, use
-    /// [`wait_for_gate`](Self::wait_for_gate).
+    /// [`wait_for_gate`](Self::wait_for_gate). The tools of the connected servers are listed then. Prompts and resources
+    /// are read after that: requests for them wait until they are listed.
     pub async fn ready(&self) {
         self.shared().wait(State::has_settled).await;
     }
@@ -338,22 +339,13 @@ impl Host {
     /// # }
     /// ```
     pub fn call_tool(&self, name: &str, arguments: impl Serialize) -> HostRequest<CallTool> {
-        let found = self.find(name, |tool: &Tool| {
+        let (target, is_safe) = self.find(name, |tool: &Tool| {
             let hints = tool.annotations.as_ref();
-            let is_safe = hints.is_some_and(|hints| {
+            hints.is_some_and(|hints| {
                 hints.read_only_hint == Some(true) || hints.idempotent_hint == Some(true)
-            });
-            if is_safe { Repeat::IfLost } else { Repeat::IfNotSent }
+            })
         });
-        let (target, repeat) = match found {
-            Ok((target, repeat)) => (Ok(target), repeat),
-            // The lookup of the call finds the tool once the server is connected.
-            Err(CallError::Name(LookupError::Unknown)) => {
-                let target = self.unlisted_server(name);
-                (target.ok_or(CallError::Name(LookupError::Unknown)), Repeat::IfNotSent)
-            }
-            Err(error) => (Err(error), Repeat::IfNotSent),
-        };
+        let repeat = if is_safe == Some(true) { Repeat::IfLost } else { Repeat::IfNotSent };
         let arguments = Json::encode(&arguments).map_err(|error| error.to_string());
         let arguments = arguments.and_then(|json| match json.is_object() {
             true => Ok(json),
@@ -414,7 +406,7 @@ impl Host {
         K: Into<String>,
         V: Into<String>,
     {
-        let target = self.find(name, |_: &Prompt| ()).map(|(target, ())| target);
+        let (target, _) = self.find(name, |_: &Prompt| ());
         let arguments: Map<String> =
             arguments.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
         let mut params = GetPromptParams::new("");
@@ -427,7 +419,7 @@ impl Host {
     /// Reads a resource by its name in the catalogue. For another URI of the server, such as one of a template, use
     /// [`request`](Self::request).
     pub fn read_resource(&self, name: &str) -> HostRequest<ReadResource> {
-        let target = self.find(name, |_: &Resource| ()).map(|(target, ())| target);
+        let (target, _) = self.find(name, |_: &Resource| ());
         let set: fn(&mut ReadResourceParams, &Resource) =
             |params, resource| params.uri.clone_from(&resource.uri);
         let lookup = lookup::<ReadResource, _>(name, &target, set);
@@ -445,30 +437,40 @@ impl Host {
         HostRequest::new(self.clone(), target, Ok(params), Repeat::IfNotSent)
     }
 
-    /// Finds an item of the catalogue and its server.
-    fn find<T, U>(&self, name: &str, take: impl FnOnce(&T) -> U) -> Result<(Target, U), CallError>
-    where
-        T: CatalogueItem,
-    {
+    /// Finds an item of the catalogue and its server, or else the server that may list the item later.
+    fn find<T: CatalogueItem, U>(
+        &self,
+        name: &str,
+        take: impl FnOnce(&T) -> U,
+    ) -> (Result<Target, CallError>, Option<U>) {
         let found = self.shared().catalogue(|catalogue| {
             let entry: Entry<'_, T> = catalogue.find(name)?;
             let key: Arc<str> = entry.item.key().into();
             Ok::<_, LookupError>((entry.server.to_owned(), key, take(entry.item)))
         });
-        let (server, key, taken) = found.map_err(CallError::Name)?;
-        Ok((self.target(&server, Some(key))?, taken))
+        match found {
+            Ok((server, key, taken)) => (self.target(&server, Some(key)), Some(taken)),
+            Err(LookupError::Unknown) => {
+                let target = self.unlisted_server(name, T::KIND);
+                (target.ok_or(CallError::Name(LookupError::Unknown)), None)
+            }
+            Err(error) => (Err(CallError::Name(error)), None),
+        }
     }
 
-    /// The server that may have a tool of this name, but has not listed its tools since it was started.
-    fn unlisted_server(&self, name: &str) -> Option<Target> {
+    /// The server that may have an item of this name, but has not listed such items since it was started.
+    fn unlisted_server(&self, name: &str, kind: ItemKind) -> Option<Target> {
         let candidates: Vec<(String, bool)> = self.shared().catalogue(|catalogue| {
             let named = catalogue.servers().filter(|server| catalogue.scheme().may_belong_to(server, name));
             let is_unlisted = |server: &str| catalogue.freshness(server) == Some(Freshness::Unlisted);
             named.map(|server| (server.to_owned(), is_unlisted(server))).collect()
         });
-        let status = |server: &str| self.with(|state| Some(state.plane.server(state.find(server)?)?.status));
         let unlisted = candidates.into_iter().filter_map(|(server, is_unlisted)| {
-            let status = status(&server);
+            let (status, is_listed) = self.with(|state| {
+                let id = state.find(&server)?;
+                Some((state.plane.server(id).map(|server| server.status), state.is_listed(id)))
+            })?;
+            let is_unlisted = is_unlisted || (kind != ItemKind::Tool && !is_listed);
             let is_withdrawn = matches!(status, Some(Status::Disabled | Status::Unapproved));
             (is_unlisted || status == Some(Status::Starting)).then_some((!is_withdrawn, server))
         });

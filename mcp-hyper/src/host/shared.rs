@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::{Future, pending, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures_lite::Stream;
-use futures_lite::future::Boxed;
+use futures_lite::future::{Boxed, or};
 use mcp_proto::Instant;
 use mcp_proto::adapter::Clock as _;
 use mcp_proto::front::Client;
@@ -53,6 +53,7 @@ pub(super) struct State {
     pub(super) is_closed: bool,
     /// The waker of the driver's task.
     pub(super) driver: Option<Waker>,
+    pub(super) first_poll: FirstPoll,
     /// Tasks that wait for servers to start or for the end.
     waiting: Vec<Waker>,
     /// Tasks to wake once the lock is released.
@@ -72,7 +73,21 @@ pub(super) struct Connection {
     pub(super) client: Option<Client>,
     /// How long it took until the client could be used.
     pub(super) start_time: Option<Duration>,
+    /// Whether its prompts and resources are listed, which are read after its tools.
+    pub(super) is_listed: bool,
 }
+
+/// The first poll of the driver.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum FirstPoll {
+    Awaited,
+    /// Its absence was reported.
+    Missed,
+    Done,
+}
+
+/// Time after which an unpolled driver is reported.
+const FIRST_POLL: Duration = Duration::from_secs(1);
 
 impl State {
     pub(super) fn publish(&mut self, event: HostEvent) {
@@ -96,6 +111,11 @@ impl State {
     pub(super) fn has_settled(&self) -> bool {
         let is_configured = self.new_config.is_none() && !self.is_loading;
         is_configured && self.plane.servers().all(|(_, server)| server.status != Status::Starting)
+    }
+
+    /// Whether the lists of a server were read, or it has no connection.
+    pub(super) fn is_listed(&self, server: ServerId) -> bool {
+        self.connections.get(&server).is_none_or(|connection| connection.is_listed)
     }
 
     pub(super) fn set_closed(&mut self) {
@@ -178,6 +198,7 @@ impl Shared {
             is_gate_passed: false,
             is_closed: false,
             driver: None,
+            first_poll: FirstPoll::Awaited,
             waiting: Vec::new(),
             wakes: Vec::new(),
             #[cfg(feature = "tracing")]
@@ -217,7 +238,7 @@ impl Shared {
 
     /// Waits until `is_done`, or until the host is closed.
     pub(super) async fn wait(&self, is_done: impl Fn(&State) -> bool) {
-        poll_fn(|cx| {
+        let waiting = poll_fn(|cx| {
             self.with(|state, _| {
                 if state.is_closed || is_done(state) {
                     return Poll::Ready(());
@@ -227,8 +248,22 @@ impl Shared {
                 }
                 Poll::Pending
             })
-        })
-        .await;
+        });
+        or(waiting, self.report_unpolled_driver()).await;
+    }
+
+    /// Reports a driver that nothing polls. Never ends.
+    pub(super) async fn report_unpolled_driver(&self) {
+        if self.with(|state, _| state.first_poll == FirstPoll::Awaited) {
+            self.clock.sleep_in_handle(FIRST_POLL).await;
+            self.with(|state, _| {
+                if state.first_poll == FirstPoll::Awaited && !state.is_closed {
+                    state.first_poll = FirstPoll::Missed;
+                    state.publish(HostEvent::DriverNotPolled);
+                }
+            });
+        }
+        pending().await
     }
 }
 

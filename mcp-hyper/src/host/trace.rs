@@ -25,7 +25,10 @@ pub(super) struct TracedEvents(Vec<HostEvent>);
 
 impl TracedEvents {
     pub(super) fn push(&mut self, event: &HostEvent) {
-        let is_traced = matches!(event, HostEvent::Status { .. } | HostEvent::CallEnded { .. });
+        let is_traced = matches!(
+            event,
+            HostEvent::DriverNotPolled | HostEvent::Status { .. } | HostEvent::CallEnded { .. }
+        );
         if is_traced && LevelFilter::current() != LevelFilter::OFF {
             self.0.push(event.clone());
         }
@@ -34,6 +37,9 @@ impl TracedEvents {
     pub(super) fn emit(self) {
         for event in self.0 {
             match event {
+                HostEvent::DriverNotPolled => {
+                    host_event!(Level::WARN, "the driver of the host is not polled: spawn it on an executor");
+                }
                 HostEvent::Status { server, status, failure } => {
                     trace_status(&server, status, failure.map(|failure| failure.kind));
                 }

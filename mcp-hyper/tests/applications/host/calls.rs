@@ -5,6 +5,7 @@ use std::time::Duration;
 use mcp_hyper::host::{CallEnd, CallError, CallPhase, HostEvent};
 use mcp_hyper::mcp_proto::host::control::{Repeat, Status};
 use serde_json::json;
+use smol::future::or;
 
 use super::testbed::*;
 use crate::common::runtime::within;
@@ -60,7 +61,7 @@ fn dropped_call_is_cancelled_at_the_server() {
         host.ready().await;
         let mut events = host.events();
         let call = host.call_tool("mcp__web__wait", json!({}));
-        smol::future::or(async { drop(call.await) }, until("it has begun", || log.begun_calls() == 1)).await;
+        or(async { drop(call.await) }, until("it has begun", || log.begun_calls() == 1)).await;
         until("it is over", || log.ended_calls() == 1).await;
         until("it is counted", || host.counters().cancelled == 1).await;
         let ended = loop {
@@ -125,5 +126,26 @@ fn calls_end_when_the_driver_is_dropped() {
         assert!(matches!(call.await, Err(CallError::Closed)));
         host.close().await;
         until("the process has ended", || !is_running(folder.last_process("one"))).await;
+    });
+}
+
+#[test]
+fn unpolled_driver_is_reported_to_those_who_wait() {
+    bounded(async {
+        let folder = Folder::new();
+        let (host, driver) = options(config(json!({ "one": folder.demo("one") }))).start();
+        let mut events = host.events();
+        let reported = async { while !matches!(events.next().await, Some(HostEvent::DriverNotPolled)) {} };
+        or(host.ready(), reported).await;
+        assert_eq!(status(&host, "one"), Status::Starting);
+        let _driver = smol::spawn(within(driver));
+        host.ready().await;
+
+        let (host, _driver) = options(config(json!({ "one": folder.demo("one") }))).start();
+        let mut events = host.events();
+        let reported = async { while !matches!(events.next().await, Some(HostEvent::DriverNotPolled)) {} };
+        let calling = async { drop(host.call_tool("mcp__one__echo", json!({ "text": "hello" })).await) };
+        or(calling, reported).await;
+        assert_eq!(status(&host, "one"), Status::Starting);
     });
 }

@@ -1,13 +1,12 @@
 //! Lists of servers, and their changes.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use mcp_hyper::host::{HostEvent, Storage, StorageFuture};
+use mcp_hyper::host::{CallError, HostEvent, Storage, StorageFuture};
 use mcp_hyper::mcp_proto::front::NoArguments;
 use mcp_hyper::mcp_proto::host::control::Status;
-use mcp_hyper::mcp_proto::host::tools::{Freshness, ItemKind};
+use mcp_hyper::mcp_proto::host::tools::{Freshness, ItemKind, LookupError, NameScheme};
 use mcp_hyper::mcp_proto::schema::Tool;
 use mcp_hyper::{LiveRouter, Router};
 use serde_json::json;
@@ -85,17 +84,34 @@ fn prompts_resources_and_instructions_are_listed() {
     });
 }
 
-/// A storage that counts its writes and has no values.
-#[derive(Clone, Default)]
-struct CountingStorage(Arc<AtomicUsize>);
+#[test]
+fn requests_for_prompts_and_resources_of_a_starting_server_wait_for_its_lists() {
+    bounded(async {
+        let folder = Folder::new();
+        let slow = format!("sleep 0.2; exec '{}' serve", crate::common::cli::program().display());
+        let (host, _driver) = start(options(config(json!({ "slow": folder.script("slow", &slow) }))));
+        let prompt = host.get_prompt("mcp__slow__greet", [("name", "Ada")]);
+        let resource = host.read_resource(&NameScheme::default().name("slow", "demo://greeting"));
+        let missing = host.get_prompt("mcp__slow__missing", [("name", "Ada")]);
+        assert_eq!(status(&host, "slow"), Status::Starting);
+        assert!(!prompt.await.unwrap().messages.is_empty());
+        assert!(!resource.await.unwrap().contents.is_empty());
+        let unknown = missing.await.unwrap_err();
+        assert!(matches!(unknown, CallError::Name(LookupError::Unknown)), "{unknown}");
+    });
+}
 
-impl Storage for CountingStorage {
+/// A storage that records the times of its writes and has no values.
+#[derive(Clone, Default)]
+struct TimedStorage(Arc<Mutex<Vec<Instant>>>);
+
+impl Storage for TimedStorage {
     fn get<'a>(&'a self, _: &'a str) -> StorageFuture<'a, Option<Vec<u8>>> {
         Box::pin(async { Ok(None) })
     }
 
     fn put<'a>(&'a self, _: &'a str, _: Vec<u8>) -> StorageFuture<'a, ()> {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.0.lock().unwrap().push(Instant::now());
         Box::pin(async { Ok(()) })
     }
 
@@ -118,7 +134,7 @@ fn server_that_changes_its_list_without_end_is_read_and_stored_less_and_less_oft
             esac; done"#,
             folder.path().join("lists").display(),
         ));
-        let storage = CountingStorage::default();
+        let storage = TimedStorage::default();
         let servers = json!({ "flood": folder.script("flood", &script) });
         let begin = Instant::now();
         let (host, _driver) = start(options(config(servers)).storage(storage.clone()));
@@ -126,8 +142,10 @@ fn server_that_changes_its_list_without_end_is_read_and_stored_less_and_less_oft
         let lists = || std::fs::read_to_string(folder.path().join("lists")).unwrap().lines().count();
         until("six lists were read", || lists() >= 6).await;
         assert!(begin.elapsed() >= Duration::from_millis(50 + 100 + 200 + 400), "{:?}", begin.elapsed());
-        let stored = storage.0.load(Ordering::Relaxed);
-        assert!((1..=3).contains(&stored), "{stored}");
+        until("two values were stored", || storage.0.lock().unwrap().len() >= 2).await;
+        let stored = storage.0.lock().unwrap().clone();
+        // The pause before the second is twice as long as that before the first.
+        assert!(stored[1] - stored[0] >= Duration::from_millis(500), "{stored:?}");
         assert_eq!(tool_names(&host).len(), 1);
     });
 }
