@@ -6,9 +6,11 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::future::Future;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use futures_lite::future::Boxed;
 use mcp_proto::Instant;
@@ -25,14 +27,15 @@ use super::handle::SharedAuth;
 use super::redirects::RedirectListener;
 use super::{Assert, AuthHandle, Authorization, LoopbackRedirects, OnEvent, TokenStore};
 use crate::client::fetch::FetchResponse;
+use crate::io::Headers;
 use crate::runtime::Runtime;
-use crate::task_set::TaskSet;
-use crate::time::RuntimeClock;
+use crate::task_set::{TaskKey, TaskSet};
+use crate::time::{Alarm, RuntimeClock};
 
 /// Maximum number of browser connections served at the same time.
 const MAX_REDIRECT_CONNECTIONS: usize = 8;
 
-/// An action for the driver on an exchange or a fetch.
+/// An action for the driver on an exchange.
 #[derive(Debug)]
 pub(crate) enum ExchangeAction {
     /// Send this request, with its credentials if there are any.
@@ -41,8 +44,6 @@ pub(crate) enum ExchangeAction {
     Resume(ExchangeId),
     /// Fail an exchange that the server refused.
     Refuse(ExchangeId, String),
-    Fetch(Fetch, FetchPolicy),
-    Abort(FetchId),
 }
 
 /// The host's reply to a storage action or an assertion request of the auth client.
@@ -50,7 +51,12 @@ enum HostReply {
     Loaded(Result<Option<StoredRecord>, String>),
     Stored(Result<SaveOutcome, String>),
     Assertion(Result<Secret, String>),
+    Fetched(FetchId, Result<FetchResponse, String>),
 }
+
+/// Performs a fetch.
+pub(crate) type FetchFn =
+    Box<dyn Fn(Fetch, FetchPolicy) -> Boxed<Result<FetchResponse, String>> + Send + Sync>;
 
 /// A request that was sent to the server.
 struct SentExchange {
@@ -64,11 +70,13 @@ pub(crate) struct Authorizer {
     key: Arc<str>,
     on_event: Option<OnEvent>,
     assert: Option<Assert>,
-    redirects: Option<LoopbackRedirects>,
-    listener: Option<RedirectListener>,
+    fetch: FetchFn,
+    redirects: Option<RedirectListener>,
     /// Why the last logout failed to remove the record from the store.
     removal_error: Option<String>,
     host_replies: TaskSet<Boxed<HostReply>>,
+    /// Those of the host's replies that are responses to fetches.
+    fetches: BTreeMap<FetchId, TaskKey>,
     redirect_connections: TaskSet<Boxed<()>>,
     sent: BTreeMap<ExchangeId, SentExchange>,
     /// Exchanges that have ended but may still receive a challenge.
@@ -86,8 +94,9 @@ impl Authorizer {
         server: &str,
         clock: Arc<RuntimeClock>,
         seed: [u8; 32],
+        fetch: FetchFn,
     ) -> Result<Self, AuthConfigError> {
-        let Authorization { mut config, store, account, on_event, assert, redirects } = authorization;
+        let Authorization { mut config, store, account, on_event, assert, .. } = authorization;
         if on_event.is_none() {
             config.login_mode = LoginMode::NonInteractive;
         }
@@ -99,10 +108,11 @@ impl Authorizer {
             key: key.into(),
             on_event,
             assert,
-            redirects,
-            listener: None,
+            fetch,
+            redirects: None,
             removal_error: None,
             host_replies: TaskSet::default(),
+            fetches: BTreeMap::new(),
             redirect_connections: TaskSet::default(),
             sent: BTreeMap::new(),
             ended: Vec::new(),
@@ -113,10 +123,12 @@ impl Authorizer {
     }
 
     /// Accepts redirects by this runtime.
-    pub(crate) fn listen(&mut self, runtime: &impl Runtime) -> io::Result<()> {
-        if let Some(redirects) = self.redirects.take() {
-            self.listener = Some(redirects.listen(runtime)?);
-        }
+    pub(crate) fn listen(
+        &mut self,
+        redirects: Option<LoopbackRedirects>,
+        runtime: &impl Runtime,
+    ) -> io::Result<()> {
+        self.redirects = redirects.map(|redirects| redirects.listen(runtime)).transpose()?;
         Ok(())
     }
 
@@ -209,17 +221,6 @@ impl Authorizer {
 
     // --- The auth client ---
 
-    /// Handles the result of a fetch.
-    pub(crate) fn handle_fetched(&mut self, id: FetchId, fetched: Result<FetchResponse, String>) {
-        self.shared.lock(|state, now| match fetched {
-            Ok(FetchResponse { status, headers, body }) => {
-                let fields = crate::io::Headers(&headers);
-                state.machine.handle_answer(now, id, status.as_u16(), &fields, body);
-            }
-            Err(detail) => state.machine.handle_failed(now, id, &detail),
-        });
-    }
-
     /// When to call [`poll`](Self::poll) at the latest.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.shared.lock(|state, _| state.machine.poll_timeout())
@@ -227,7 +228,7 @@ impl Authorizer {
 
     /// Whether work is in progress that must not be cancelled: a token that was renewed but not stored is lost.
     pub(crate) fn is_finishing(&self) -> bool {
-        self.host_replies.len() > 0
+        self.host_replies.len() > self.fetches.len()
             || self.shared.lock(|state, _| state.machine.is_busy() && !state.page_open)
     }
 
@@ -247,7 +248,16 @@ impl Authorizer {
 
     fn poll_host_replies(&mut self, cx: &mut Context<'_>) -> bool {
         let Poll::Ready(reply) = self.host_replies.poll_next(cx) else { return false };
+        if let HostReply::Fetched(id, _) = &reply
+            && self.fetches.remove(id).is_none()
+        {
+            return true;
+        }
         self.shared.lock(|state, now| match reply {
+            HostReply::Fetched(id, Ok(FetchResponse { status, headers, body })) => {
+                state.machine.handle_answer(now, id, status.as_u16(), &Headers(&headers), body);
+            }
+            HostReply::Fetched(id, Err(detail)) => state.machine.handle_failed(now, id, &detail),
             HostReply::Loaded(loaded) => state.machine.handle_loaded(now, loaded),
             HostReply::Stored(saved) => state.machine.handle_stored(now, saved),
             HostReply::Assertion(assertion) => state.machine.handle_assertion(now, assertion),
@@ -277,8 +287,17 @@ impl Authorizer {
         let Some((action, policy)) = action else { return false };
         let (store, key) = (self.store.clone(), self.key.clone());
         match action {
-            Action::Fetch(fetch) => self.actions.push_back(ExchangeAction::Fetch(fetch, policy)),
-            Action::Abort(fetch) => self.actions.push_back(ExchangeAction::Abort(fetch)),
+            Action::Fetch(fetch) => {
+                let id = fetch.id;
+                let fetching = (self.fetch)(fetch, policy);
+                let task = Box::pin(async move { HostReply::Fetched(id, fetching.await) });
+                self.fetches.insert(id, self.host_replies.insert(task));
+            }
+            Action::Abort(fetch) => {
+                if let Some(task) = self.fetches.remove(&fetch) {
+                    self.host_replies.remove(task);
+                }
+            }
             Action::Load => {
                 self.host_replies.insert(Box::pin(async move {
                     HostReply::Loaded(store.load(&key).await.map_err(|error| error.to_string()))
@@ -355,7 +374,7 @@ impl Authorizer {
     fn poll_redirects(&mut self, cx: &mut Context<'_>) -> bool {
         let page = self.shared.lock(|state, _| state.page_open);
         while self.redirect_connections.len() < MAX_REDIRECT_CONNECTIONS
-            && let Some(redirects) = self.listener.as_mut().filter(|_| page)
+            && let Some(redirects) = self.redirects.as_mut().filter(|_| page)
             && let Poll::Ready(connection) = redirects.poll_accept(&self.shared, cx)
         {
             self.redirect_connections.insert(connection);
@@ -377,5 +396,40 @@ impl fmt::Debug for Authorizer {
             .field("waiting", &self.waiting.len())
             .field("refused", &self.refused.len())
             .finish_non_exhaustive()
+    }
+}
+
+/// The future that carries out the operations of an [`AuthHandle`] where no client is connected: see
+/// [`ClientOptions::authorize`](crate::ClientOptions::authorize). It never ends; drop it once no operation is left.
+#[must_use = "logins wait until the driver is polled: spawn it on an executor"]
+pub struct AuthDriver {
+    authorizer: Authorizer,
+    alarm: Alarm,
+    clock: Arc<RuntimeClock>,
+}
+
+impl AuthDriver {
+    pub(crate) fn new(authorizer: Authorizer, clock: Arc<RuntimeClock>) -> (AuthHandle, Self) {
+        (authorizer.handle(), Self { authorizer, alarm: Alarm::default(), clock })
+    }
+}
+
+impl Future for AuthDriver {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Self { authorizer, alarm, clock } = &mut *self;
+        loop {
+            // Without a client there are no exchanges with the server.
+            while authorizer.poll(cx).is_ready() {}
+            let due = authorizer.poll_timeout().and_then(|at| clock.at(at));
+            ready!(alarm.poll_until(due, clock.timers(), cx));
+        }
+    }
+}
+
+impl fmt::Debug for AuthDriver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AuthDriver").field("authorizer", &self.authorizer).finish_non_exhaustive()
     }
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use futures_lite::future::Boxed;
 use mcp_proto::auth::client::{AssertionRequest, RedirectPaths};
 
-pub use crate::client::driver::AuthDriver;
+pub use authorizer::AuthDriver;
 pub(crate) use authorizer::{Authorizer, ExchangeAction};
 pub use handle::{AuthHandle, LoginError};
 pub use mcp_proto::auth::Secret;

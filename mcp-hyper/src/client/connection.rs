@@ -63,7 +63,7 @@ pub(super) struct Http1 {
 
 /// The form of a request's target.
 #[derive(Clone)]
-enum TargetForm {
+pub(super) enum TargetForm {
     /// The path alone.
     Origin,
     /// The whole URL, for a proxy that forwards the request.
@@ -107,32 +107,54 @@ impl BackgroundTasks {
 impl<R: Runtime> Connector<R> {
     /// Opens a connection that can serve `origin`; an error's text is shown to the user.
     pub(super) async fn connect(&self, origin: &Origin) -> Result<Connection, DialError> {
-        let opening =
-            async { self.open(origin).await.map_err(|error| DialError::new(&origin.with_port(), &error)) };
-        or(opening, self.time_out(origin)).await
-    }
-
-    async fn time_out(&self, origin: &Origin) -> Result<Connection, DialError> {
-        self.runtime.timer().sleep(self.timeout).await;
-        let within = HumanDuration(self.timeout);
-        let detail = format!("no connection to {} within {within}", origin.with_port());
-        Err(DialError { detail, is_definite: false })
+        self.limited(origin, self.open(origin)).await
     }
 
     /// Like [`connect`](Self::connect), but only to addresses that `is_allowed` accepts. With a proxy, the proxy resolves
     /// the name.
+    #[cfg(feature = "auth")]
     pub(super) async fn connect_within(
         &self,
         origin: &Origin,
         is_allowed: impl Fn(IpAddr) -> bool,
     ) -> Result<Connection, DialError> {
-        let opening = async {
-            let opened = self.open_within(origin, is_allowed).await;
-            opened.map_err(|error| DialError::new(&origin.with_port(), &error))
-        };
-        or(opening, self.time_out(origin)).await
+        self.limited(origin, self.open_within(origin, is_allowed)).await
     }
 
+    /// Limits the time for opening a connection, and names the server in its error.
+    pub(super) async fn limited<T>(
+        &self,
+        origin: &Origin,
+        opening: impl Future<Output = io::Result<T>>,
+    ) -> Result<T, DialError> {
+        let opening = async { opening.await.map_err(|error| DialError::new(&origin.with_port(), &error)) };
+        let late = async {
+            let detail = self.time_out("connection to", origin).await;
+            Err(DialError { detail, is_definite: false })
+        };
+        or(opening, late).await
+    }
+
+    /// Waits as long as a connection may take; returns the error.
+    pub(super) async fn time_out(&self, what: &str, origin: &Origin) -> String {
+        self.runtime.timer().sleep(self.timeout).await;
+        format!("no {what} {} within {}", origin.with_port(), HumanDuration(self.timeout))
+    }
+
+    /// The same settings, for connections that another future drives.
+    #[cfg(feature = "auth")]
+    pub(super) fn detached(&self) -> Self {
+        Self {
+            runtime: self.runtime.clone(),
+            proxy: self.proxy.clone(),
+            unix_socket: self.unix_socket.clone(),
+            tls: self.tls.clone(),
+            background: BackgroundTasks::default(),
+            ..*self
+        }
+    }
+
+    #[cfg(feature = "auth")]
     async fn open_within(
         &self,
         origin: &Origin,
@@ -153,11 +175,22 @@ impl<R: Runtime> Connector<R> {
     }
 
     async fn open(&self, origin: &Origin) -> io::Result<Connection> {
-        let (stream, form) = match &self.unix_socket {
-            Some(path) => (self.runtime.connect(&Endpoint::Unix(path.clone())).await?, TargetForm::Origin),
-            None => self.open_by_proxy(origin, self.prior_knowledge).await?,
-        };
+        let (stream, form) = self.open_stream(origin, self.prior_knowledge).await?;
         self.handshake(stream, origin, form, self.prior_knowledge).await
+    }
+
+    /// Opens a stream to the socket of the options, or else to the server or its proxy.
+    pub(super) async fn open_stream(
+        &self,
+        origin: &Origin,
+        speaks_http2: bool,
+    ) -> io::Result<(Box<dyn Stream>, TargetForm)> {
+        match &self.unix_socket {
+            Some(path) => {
+                Ok((self.runtime.connect(&Endpoint::Unix(path.clone())).await?, TargetForm::Origin))
+            }
+            None => self.open_by_proxy(origin, speaks_http2).await,
+        }
     }
 
     /// Opens a stream to a server, or to its proxy. A proxy cannot forward a connection that `speaks_http2`.
@@ -175,16 +208,6 @@ impl<R: Runtime> Connector<R> {
             return Ok((stream, TargetForm::Origin));
         }
         Ok((stream, TargetForm::Absolute { credentials: server.credentials.clone() }))
-    }
-
-    /// Opens a stream that reaches a server itself, not a proxy that forwards requests.
-    #[cfg(feature = "websocket")]
-    pub(super) async fn open_tunnel(&self, origin: &Origin) -> io::Result<Box<dyn Stream>> {
-        match &self.unix_socket {
-            Some(path) => self.runtime.connect(&Endpoint::Unix(path.clone())).await,
-            // As for HTTP/2, which proxies do not forward either.
-            None => self.open_by_proxy(origin, true).await.map(|(stream, _)| stream),
-        }
     }
 
     async fn handshake(

@@ -1,4 +1,4 @@
-//! The drivers of clients: the future that moves a client's messages over HTTP, and that of logins without a client.
+//! The driver of a client: the future that moves its messages over HTTP.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,29 +9,20 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use mcp_proto::Instant;
-use mcp_proto::adapter::{self, ClientTransport, Clock, Repoll};
+use mcp_proto::adapter::{self, Clock, Repoll};
 use mcp_proto::front::{Client, ClientHandlers, Error, HandlerMode, SendHandlers};
-use mcp_proto::peer::client::CloseReason;
 use mcp_proto::transport::http::ExchangeId;
 use mcp_proto::transport::http::client::{Action, AuthorizationRequired, HttpClient, HttpRequest};
 
+use super::front::{self, Authorizer, NO_AUTHORIZATION, ROUNDS, TURN};
 use super::transport::{Transport, TransportEvent};
 #[cfg(feature = "websocket")]
 use super::websocket::WebSocketLoop;
 #[cfg(feature = "auth")]
-use crate::auth::{AuthHandle, Authorizer, ExchangeAction};
+use crate::auth::{AuthHandle, ExchangeAction};
 use crate::io::Headers;
 use crate::runtime::{DefaultRuntime, Runtime};
 use crate::time::{Alarm, RuntimeClock};
-
-/// Maximum rounds of the driver before it lets other tasks run.
-pub(super) const ROUNDS: usize = 4;
-
-/// Maximum batches of events that the driver handles in each round.
-pub(super) const TURN: usize = 32;
-
-/// Error of an exchange that the server refused, in a client without authorization.
-pub(super) const NO_AUTHORIZATION: &str = "no login configured: call `ClientOptions::authorization`";
 
 /// The future that drives a client: its messages, timers and [handlers](mcp_proto::front::ClientHandlers).
 ///
@@ -53,18 +44,6 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
     pub(super) fn new(connection: Connection<H, R>) -> Self {
         Self { connection, repoll: Repoll::default() }
     }
-}
-
-/// Sets the timer of calls that are made before the driver is polled.
-pub(super) fn set_handle_timer<M: ClientTransport, H: HandlerMode>(
-    front: &mut adapter::ClientDriver<M, H>,
-    clock: &Arc<RuntimeClock>,
-) {
-    let clock = clock.clone();
-    front.set_handle_timer(move |time| {
-        let clock = clock.clone();
-        Box::pin(async move { clock.sleep_in_handle(time).await })
-    });
 }
 
 /// A client's loop, by the kind of its URL.
@@ -98,11 +77,7 @@ impl<H: HandlerMode, R: Runtime> ClientLoop<H, R> {
         authorizer: Option<Authorizer>,
         clock: Arc<RuntimeClock>,
     ) -> (Client, Box<Self>) {
-        let (client, mut front) = adapter::client(machine, clock.clone(), handlers);
-        set_handle_timer(&mut front, &clock);
-        if let Some(authorizer) = &authorizer {
-            authorizer.link_cache(front.cache_context_ender());
-        }
+        let (client, front) = front::start(machine, handlers, authorizer.as_ref(), &clock);
         let client_loop = Self {
             front,
             transport,
@@ -136,8 +111,6 @@ impl<H: HandlerMode, R: Runtime> ClientLoop<H, R> {
                         }
                         TransportEvent::Body { exchange, bytes } => machine.handle_body(now, exchange, bytes),
                         TransportEvent::End { exchange, end } => machine.handle_end(now, exchange, end),
-                        #[cfg(feature = "auth")]
-                        TransportEvent::Fetched { .. } => {}
                     }
                 }
                 wanted.extend(transport.unread().filter(|exchange| machine.wants_body(*exchange)));
@@ -202,12 +175,8 @@ impl<H: HandlerMode, R: Runtime> ClientLoop<H, R> {
             if events.is_ready() || actions.is_ready() || authorized > 0 {
                 continue;
             }
-            if let Some(closed) = self.front.closed().filter(|_| !self.is_finishing()) {
-                self.front.handle_link_down();
-                return Poll::Ready(match closed {
-                    CloseReason::Done => Ok(()),
-                    closed => Err(Error::Closed(closed)),
-                });
+            if let Poll::Ready(ended) = front::poll_end(&mut self.front, self.authorizer.as_ref()) {
+                return Poll::Ready(ended);
             }
             let first = self.next_timeout().and_then(|at| self.clock.at(at));
             if self.alarm.poll_until(first, self.clock.timers(), cx).is_pending() {
@@ -217,11 +186,6 @@ impl<H: HandlerMode, R: Runtime> ClientLoop<H, R> {
         }
         cx.waker().wake_by_ref();
         Poll::Pending
-    }
-
-    /// Whether work is in progress that must finish after the client was closed.
-    fn is_finishing(&self) -> bool {
-        self.authorizer.as_ref().is_some_and(Authorizer::is_finishing)
     }
 
     fn next_timeout(&self) -> Option<Instant> {
@@ -303,17 +267,13 @@ impl<H: HandlerMode, R: Runtime> ClientLoop<H, R> {
     #[cfg(feature = "auth")]
     fn observe_events(&mut self) {
         let Some(authorizer) = &mut self.authorizer else { return };
-        for event in &mut self.transport.events {
+        for event in &self.transport.events {
             match event {
                 TransportEvent::Head { exchange, headers, .. } => {
                     let nonce = headers.get("dpop-nonce").and_then(|nonce| nonce.to_str().ok());
                     authorizer.note_head(*exchange, nonce);
                 }
                 TransportEvent::End { exchange, .. } => authorizer.note_end(*exchange),
-                TransportEvent::Fetched { id, fetched } => {
-                    let over = Err("it is over".to_owned());
-                    authorizer.handle_fetched(*id, std::mem::replace(fetched, over));
-                }
                 TransportEvent::Body { .. } => {}
             }
         }
@@ -347,97 +307,6 @@ impl<H: HandlerMode, R: Runtime> ClientLoop<H, R> {
                 *has_input = true;
                 front.lock(|machine, now| machine.refuse(now, exchange, &detail));
             }
-            ExchangeAction::Fetch(fetch, policy) => transport.fetch(fetch, policy),
-            ExchangeAction::Abort(fetch) => transport.abort_fetch(fetch),
         })
-    }
-}
-
-/// Uninhabited, as this build has no authorization.
-#[cfg(not(feature = "auth"))]
-pub(super) enum Authorizer {}
-
-#[cfg(not(feature = "auth"))]
-impl Authorizer {
-    pub(super) fn listen(&mut self, _: &impl Runtime) -> std::io::Result<()> {
-        match *self {}
-    }
-
-    pub(super) fn link_cache(&self, _: adapter::CacheContextEnder) {
-        match *self {}
-    }
-
-    pub(super) fn forget_exchange(&mut self, _: ExchangeId) {
-        match *self {}
-    }
-
-    pub(super) fn is_finishing(&self) -> bool {
-        match *self {}
-    }
-
-    pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        match *self {}
-    }
-}
-
-/// The future that carries out the operations of an [`AuthHandle`] where no client is connected: see
-/// [`ClientOptions::authorize`](crate::ClientOptions::authorize). It never ends; drop it once no operation is left.
-#[must_use = "logins wait until the driver is polled: spawn it on an executor"]
-#[cfg(feature = "auth")]
-pub struct AuthDriver<R = DefaultRuntime> {
-    pub(super) authorizer: Authorizer,
-    pub(super) transport: Transport<R>,
-    pub(super) alarm: Alarm,
-    pub(super) clock: Arc<RuntimeClock>,
-}
-
-#[cfg(feature = "auth")]
-impl<R: Runtime> AuthDriver<R> {
-    fn poll_transport(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.transport.poll(self.clock.now(), cx).map(|()| {
-            for event in self.transport.events.drain(..) {
-                if let TransportEvent::Fetched { id, fetched } = event {
-                    self.authorizer.handle_fetched(id, fetched);
-                }
-            }
-        })
-    }
-
-    fn poll_authorizer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.authorizer.poll(cx).map(|action| match action {
-            ExchangeAction::Fetch(fetch, policy) => self.transport.fetch(fetch, policy),
-            ExchangeAction::Abort(fetch) => self.transport.abort_fetch(fetch),
-            // Without a client there are no exchanges with the server.
-            ExchangeAction::Open(_) | ExchangeAction::Resume(_) | ExchangeAction::Refuse(..) => {}
-        })
-    }
-}
-
-#[cfg(feature = "auth")]
-impl<R: Runtime> Future for AuthDriver<R> {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let this = &mut *self;
-        for _ in 0..ROUNDS {
-            let events = (0..TURN).take_while(|_| this.poll_transport(cx).is_ready()).count();
-            let actions = (0..TURN).take_while(|_| this.poll_authorizer(cx).is_ready()).count();
-            if events > 0 || actions > 0 {
-                continue;
-            }
-            let due = this.authorizer.poll_timeout().and_then(|at| this.clock.at(at));
-            if this.alarm.poll_until(due, this.clock.timers(), cx).is_pending() {
-                return Poll::Pending;
-            }
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    }
-}
-
-#[cfg(feature = "auth")]
-impl<R> fmt::Debug for AuthDriver<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AuthDriver").field("authorizer", &self.authorizer).finish_non_exhaustive()
     }
 }

@@ -7,7 +7,7 @@ use std::io;
 use hyper::client::conn::TrySendError;
 use mcp_proto::transport::http::SentState;
 
-/// The error of a failed connection attempt.
+/// The error of a failed connection attempt, whose text tells the user what to do.
 #[derive(Clone, Debug)]
 pub(super) struct DialError {
     /// What failed, with host and port.
@@ -16,23 +16,16 @@ pub(super) struct DialError {
     pub(super) is_definite: bool,
 }
 
-/// An error whose text tells the user what to do.
-#[derive(Debug)]
-struct ExplainedError {
-    message: String,
-    is_definite: bool,
-}
-
-impl fmt::Display for ExplainedError {
+impl fmt::Display for DialError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        f.write_str(&self.detail)
     }
 }
 
-impl Error for ExplainedError {}
+impl Error for DialError {}
 
 pub(super) fn explained_error(message: impl Into<String>, is_definite: bool) -> io::Error {
-    io::Error::other(ExplainedError { message: message.into(), is_definite })
+    io::Error::other(DialError { detail: message.into(), is_definite })
 }
 
 /// An error that every further attempt would meet as well.
@@ -43,31 +36,29 @@ pub(super) fn definite_error(error: impl fmt::Display) -> io::Error {
 impl DialError {
     /// Describes an `error` from a connection attempt to `address`, a host and its port.
     pub(super) fn new(address: &str, error: &io::Error) -> Self {
-        let ExplainedError { message, is_definite } = explain(error);
-        Self { detail: format!("cannot connect to {address}: {message}"), is_definite }
+        let Self { detail, is_definite } = explain(error);
+        Self { detail: format!("cannot connect to {address}: {detail}"), is_definite }
     }
 }
 
-fn explain(error: &io::Error) -> ExplainedError {
-    if let Some(ExplainedError { message, is_definite }) =
-        error.get_ref().and_then(|inner| inner.downcast_ref())
-    {
-        return ExplainedError { message: message.clone(), is_definite: *is_definite };
+fn explain(error: &io::Error) -> DialError {
+    if let Some(explained) = error.get_ref().and_then(|inner| inner.downcast_ref::<DialError>()) {
+        return explained.clone();
     }
     let (message, is_definite) = match error.kind() {
         io::ErrorKind::ConnectionRefused => ("connection refused", true),
         io::ErrorKind::HostUnreachable => ("the host cannot be reached", false),
         io::ErrorKind::NetworkUnreachable => ("the network cannot be reached", false),
         io::ErrorKind::TimedOut => ("no answer", false),
-        _ => return ExplainedError { message: error.to_string(), is_definite: false },
+        _ => return DialError { detail: error.to_string(), is_definite: false },
     };
-    ExplainedError { message: message.to_owned(), is_definite }
+    DialError { detail: message.to_owned(), is_definite }
 }
 
 /// Describes the error of a connection to a proxy.
 pub(super) fn proxy_error(address: &str, error: &io::Error) -> io::Error {
-    let ExplainedError { message, is_definite } = explain(error);
-    explained_error(format!("the proxy {address}: {message}"), is_definite)
+    let DialError { detail, is_definite } = explain(error);
+    explained_error(format!("the proxy {address}: {detail}"), is_definite)
 }
 
 /// Describes a failed name lookup. It is definite only if a resolver replied that the name does not exist.
@@ -127,7 +118,7 @@ impl<T> SendError<T> {
     fn lost(error: &hyper::Error, detail: String) -> Self {
         let mut source = error.source();
         while let Some(error) = source {
-            if let Some(Loss { sent, ends_connection }) = loss(error) {
+            if let Some((sent, ends_connection)) = loss(error) {
                 return Self::Lost { sent, detail, ends_connection };
             }
             source = error.source();
@@ -142,14 +133,6 @@ impl<T> SendError<T> {
             Self::Unsent(_, detail) | Self::Lost { detail, .. } => detail,
         }
     }
-}
-
-/// What an error says about a lost request.
-struct Loss {
-    /// Whether the server may have acted on the request.
-    sent: SentState,
-    /// Whether the connection has also ended for other requests.
-    ends_connection: bool,
 }
 
 /// The text of an error and all of its sources.
@@ -169,19 +152,20 @@ pub(super) fn error_chain(error: &dyn Error) -> String {
 }
 
 /// What an error of HTTP/2 says about a request; `None` if the error is none of HTTP/2. The server names requests that
-/// it did not process: RFC 9113, section 8.7.
+/// it did not process: RFC 9113, section 8.7. Returns whether the server may have acted on the request, and whether the
+/// connection has also ended for other requests.
 #[cfg(feature = "http2")]
-fn loss(error: &(dyn Error + 'static)) -> Option<Loss> {
+fn loss(error: &(dyn Error + 'static)) -> Option<(SentState, bool)> {
     let error = error.downcast_ref::<h2::Error>()?;
     let refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
     // GOAWAY ends only those streams that are above the last one that the server processed.
     let gone = error.is_go_away();
     let sent = if error.is_remote() && (refused || gone) { SentState::NotSent } else { SentState::MaybeSent };
-    Some(Loss { sent, ends_connection: !error.is_reset() })
+    Some((sent, !error.is_reset()))
 }
 
 #[cfg(not(feature = "http2"))]
-fn loss(_: &(dyn Error + 'static)) -> Option<Loss> {
+fn loss(_: &(dyn Error + 'static)) -> Option<(SentState, bool)> {
     None
 }
 

@@ -12,16 +12,10 @@ use futures_util::future::OptionFuture;
 use http::{HeaderMap, HeaderName, Request, StatusCode};
 use hyper::body::{Body as _, Incoming};
 use hyper::rt::Sleep;
-#[cfg(feature = "auth")]
-use mcp_proto::auth::FetchId;
 use mcp_proto::transport::http::{ExchangeEnd, ExchangeId};
 
-use super::connection::Http2;
-use super::connection::{Background, Connection, Http1};
-use super::error::DialError;
-use super::error::{SendError, error_chain};
-#[cfg(feature = "auth")]
-use super::fetch::FetchResponse;
+use super::connection::{Background, Connection, Http1, Http2};
+use super::error::{DialError, SendError, error_chain};
 use super::target::{Origin, Target};
 use crate::io::BufferedBody;
 
@@ -35,11 +29,6 @@ pub(super) enum Task {
 pub(super) enum TaskOutcome {
     /// No event follows.
     Nothing,
-    #[cfg(feature = "auth")]
-    Fetched {
-        id: FetchId,
-        fetched: Result<FetchResponse, String>,
-    },
     Connected {
         origin: Arc<Origin>,
         opened: Result<Connection, DialError>,
@@ -60,7 +49,8 @@ pub(super) enum TaskOutcome {
         exchange: ExchangeId,
         target: Target,
         failure: SendError<Request<BufferedBody>>,
-        connection_use: ConnectionUse,
+        /// Whether the connection had served a request before.
+        reused: bool,
     },
     Data {
         exchange: ExchangeId,
@@ -72,14 +62,6 @@ pub(super) enum TaskOutcome {
         end: ExchangeEnd,
         answer: OpenResponse,
     },
-}
-
-/// Whether a request's connection was new.
-pub(super) enum ConnectionUse {
-    /// The connection had served a request before.
-    Reused,
-    /// The connection was new.
-    New,
 }
 
 /// A response whose body has not ended.
@@ -159,11 +141,11 @@ async fn send_http1(
     settled: Option<Pin<Box<dyn Sleep>>>,
 ) -> TaskOutcome {
     OptionFuture::from(settled).await;
-    let connection_use = if connection.used { ConnectionUse::Reused } else { ConnectionUse::New };
+    let reused = connection.used;
     connection.set_target(&mut request, &target);
     if let Err(error) = connection.sender.ready().await {
         let failure = SendError::Unsent(request, error_chain(&error));
-        return TaskOutcome::Unanswered { exchange, target, failure, connection_use };
+        return TaskOutcome::Unanswered { exchange, target, failure, reused };
     }
     match connection.sender.try_send_request(request).await {
         Ok(response) => {
@@ -173,7 +155,7 @@ async fn send_http1(
             let answer = OpenResponse { origin: target.origin, body, connection: Some(connection), keep };
             TaskOutcome::Answered { exchange, status: head.status, headers: head.headers, answer }
         }
-        Err(error) => TaskOutcome::Unanswered { exchange, target, failure: error.into(), connection_use },
+        Err(error) => TaskOutcome::Unanswered { exchange, target, failure: error.into(), reused },
     }
 }
 
@@ -191,11 +173,7 @@ async fn send_http2(
             let answer = OpenResponse { origin: target.origin, body, connection: None, keep: None };
             TaskOutcome::Answered { exchange, status: head.status, headers: head.headers, answer }
         }
-        Err(failure) => {
-            let connection_use =
-                if connection.is_used() { ConnectionUse::Reused } else { ConnectionUse::New };
-            TaskOutcome::Unanswered { exchange, target, failure, connection_use }
-        }
+        Err(failure) => TaskOutcome::Unanswered { exchange, target, failure, reused: connection.is_used() },
     }
 }
 

@@ -57,24 +57,7 @@ pub(crate) async fn fetch_once(
         tls: Default::default(),
         background: BackgroundTasks::default(),
     };
-    let background = connector.background.clone();
-    let mut performing = pin!(fetch_with(&connector, fetch, policy));
-    let mut connections = TaskSet::default();
-    let performed = poll_fn(|cx| {
-        loop {
-            let polled = performing.as_mut().poll(cx);
-            let more = background.take();
-            let has_more = !more.is_empty();
-            for connection in more {
-                connections.insert(connection);
-            }
-            while connections.poll_next(cx).is_ready() {}
-            // A connection that was opened just now has not been polled for its request yet.
-            if polled.is_ready() || !has_more {
-                return polled;
-            }
-        }
-    });
+    let performed = fetch_with(connector, fetch, policy);
     or(performed, async {
         timer.sleep(PATIENCE).await;
         Err(format!("no answer within {PATIENCE:?}"))
@@ -82,8 +65,33 @@ pub(crate) async fn fetch_once(
     .await
 }
 
-/// Performs a fetch; the error's text is shown to the user. The caller limits its duration.
+/// Performs a fetch on a connection of its own; the error's text is shown to the user. The caller limits its duration.
 pub(super) async fn fetch_with<R: Runtime>(
+    connector: Connector<R>,
+    fetch: Fetch,
+    policy: FetchPolicy,
+) -> Result<FetchResponse, String> {
+    let mut performing = pin!(perform(&connector, fetch, policy));
+    let mut connections = TaskSet::default();
+    poll_fn(|cx| {
+        loop {
+            let polled = performing.as_mut().poll(cx);
+            let opened = connector.background.take();
+            let is_new = !opened.is_empty();
+            for connection in opened {
+                connections.insert(connection);
+            }
+            while connections.poll_next(cx).is_ready() {}
+            // A connection that was opened just now has not been polled for its request yet.
+            if polled.is_ready() || !is_new {
+                return polled;
+            }
+        }
+    })
+    .await
+}
+
+async fn perform<R: Runtime>(
     connector: &Connector<R>,
     fetch: Fetch,
     policy: FetchPolicy,

@@ -1,11 +1,12 @@
 //! HTTP clients: hyper connections that carry the exchanges of an `HttpClient`.
 
 mod connection;
-pub(crate) mod driver;
+mod driver;
 mod error;
 mod exchange;
 #[cfg(feature = "auth")]
 pub(crate) mod fetch;
+mod front;
 mod headers;
 mod options;
 mod pool;

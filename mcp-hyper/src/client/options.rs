@@ -14,14 +14,15 @@ use mcp_proto::peer::client::{self, CacheContext, ClientConfig, ConnectTimeouts,
 #[cfg(feature = "auth")]
 use mcp_proto::schema::Extension;
 use mcp_proto::schema::Implementation;
-use mcp_proto::transport::http::client::{HttpClient, HttpClientConfig, UnauthorizedPolicy, UrlError};
+#[cfg(feature = "auth")]
+use mcp_proto::transport::http::client::UnauthorizedPolicy;
+use mcp_proto::transport::http::client::{HttpClient, HttpClientConfig, UrlError};
 
 use super::connection::{BackgroundTasks, Connector, TlsOptions};
-#[cfg(feature = "auth")]
-use super::driver::AuthDriver;
-#[cfg(not(feature = "auth"))]
-use super::driver::Authorizer;
 use super::driver::{ClientDriver, ClientLoop, Connection};
+#[cfg(feature = "auth")]
+use super::fetch::fetch_with;
+use super::front::Authorizer;
 use super::headers::{ExtraHeaders, HeaderError};
 use super::proxy::{Proxy, ProxyError};
 use super::transport::Transport;
@@ -29,10 +30,8 @@ use super::transport::Transport;
 use super::websocket::{self, WebSocketOptions};
 use super::wire::{Tap, WireEvent};
 #[cfg(feature = "auth")]
-use crate::auth::{AuthHandle, Authorization, Authorizer};
+use crate::auth::{AuthDriver, AuthHandle, Authorization};
 use crate::runtime::{DefaultRuntime, Runtime};
-#[cfg(feature = "auth")]
-use crate::time::Alarm;
 use crate::time::RuntimeClock;
 
 /// Default time limit for opening a connection: long enough for a packet that is lost twice.
@@ -61,9 +60,14 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// ```
 #[must_use = "options do nothing until something is connected with them"]
 pub struct ClientOptions<H: HandlerMode = SendHandlers, R = DefaultRuntime> {
-    config: HttpClientConfig,
     handlers: ClientHandlers<H>,
     runtime: Arc<R>,
+    settings: Settings,
+}
+
+/// The options that are independent of the client's types.
+struct Settings {
+    config: HttpClientConfig,
     extra_headers: ExtraHeaders,
     wire: Tap,
     /// If absent, the proxy of the environment.
@@ -137,10 +141,8 @@ impl From<ClientConfig> for ClientOptions {
         let mut config = HttpClientConfig::new(config, "");
         // Clients that lose the same server must not all reconnect at the same moment.
         config.seed = RandomState::new().build_hasher().finish();
-        Self {
+        let settings = Settings {
             config,
-            handlers: ClientHandlers::new(),
-            runtime: Arc::default(),
             extra_headers: ExtraHeaders::default(),
             wire: Tap::default(),
             proxy: None,
@@ -153,74 +155,51 @@ impl From<ClientConfig> for ClientOptions {
             tls: Default::default(),
             #[cfg(feature = "websocket")]
             websocket: WebSocketOptions::default(),
-        }
+        };
+        Self { handlers: ClientHandlers::new(), runtime: Arc::default(), settings }
     }
 }
 
 impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     /// Sets which eras to speak. Default: the server's, which the client detects.
     pub fn era_policy(mut self, policy: client::EraPolicy) -> Self {
-        self.config.client.era_policy = policy;
+        self.settings.config.client.era_policy = policy;
         self
     }
 
     /// Sets the era that an [earlier connection](Client::known_era) to the same server detected, which saves the probe.
     pub fn known_era(mut self, era: Option<KnownEra>) -> Self {
-        self.config.client.known_era = era;
+        self.settings.config.client.known_era = era;
         self
     }
 
     /// Sets how long a request without a timeout of its own waits for a response or for progress. Default 30 s.
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
-        self.config.client.request_timeout = timeout;
+        self.settings.config.client.request_timeout = timeout;
         self
     }
 
     /// Sets the total time until the server is ready: see [`ConnectTimeouts::within`]. Default 120 s. After that,
     /// [`Client::ready`] fails with the step under way and the results of the steps before it.
     pub fn ready_timeout(mut self, timeout: Duration) -> Self {
-        self.config.client.connect = ConnectTimeouts::within(timeout);
+        self.settings.config.client.connect = ConnectTimeouts::within(timeout);
         self
     }
 
     /// Sets the handlers of server requests, which determine the declared capabilities. With
     /// [`LocalHandlers`](mcp_proto::front::LocalHandlers), the driver is not `Send`.
     pub fn handlers<T: HandlerMode>(self, handlers: ClientHandlers<T>) -> ClientOptions<T, R> {
-        self.replace(|_, runtime| (handlers, runtime))
+        ClientOptions { handlers, runtime: self.runtime, settings: self.settings }
     }
 
     /// Sets the runtime, which provides sockets, name lookup and timers. Default: [`DefaultRuntime`].
     pub fn runtime<T: Runtime>(self, runtime: T) -> ClientOptions<H, T> {
-        self.replace(|handlers, _| (handlers, Arc::new(runtime)))
-    }
-
-    fn replace<T: HandlerMode, U>(
-        self,
-        change: impl FnOnce(ClientHandlers<H>, Arc<R>) -> (ClientHandlers<T>, Arc<U>),
-    ) -> ClientOptions<T, U> {
-        let (handlers, runtime) = change(self.handlers, self.runtime);
-        ClientOptions {
-            config: self.config,
-            handlers,
-            runtime,
-            extra_headers: self.extra_headers,
-            wire: self.wire,
-            proxy: self.proxy,
-            unix_socket: self.unix_socket,
-            prior_knowledge: self.prior_knowledge,
-            connect_timeout: self.connect_timeout,
-            idle_timeout: self.idle_timeout,
-            #[cfg(feature = "auth")]
-            authorization: self.authorization,
-            tls: self.tls,
-            #[cfg(feature = "websocket")]
-            websocket: self.websocket,
-        }
+        ClientOptions { handlers: self.handlers, runtime: Arc::new(runtime), settings: self.settings }
     }
 
     /// Changes the rest of the configuration. [`connect`](Self::connect) overrides its URL.
     pub fn configure(mut self, change: impl FnOnce(&mut HttpClientConfig)) -> Self {
-        change(&mut self.config);
+        change(&mut self.settings.config);
         self
     }
 
@@ -228,7 +207,7 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     /// `content-type`, `host`, `last-event-id` and the like) are rejected: [`connect`](Self::connect) returns the
     /// error.
     pub fn header(mut self, name: &str, value: &str) -> Self {
-        self.extra_headers.add(name, value);
+        self.settings.extra_headers.add(name, value);
         self
     }
 
@@ -253,20 +232,20 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     ///
     /// The driver calls `add`; it must return quickly.
     pub fn headers(mut self, add: impl FnMut(&mut HeaderMap) + Send + 'static) -> Self {
-        self.extra_headers.refresh(Box::new(add));
+        self.settings.extra_headers.refresh(Box::new(add));
         self
     }
 
     /// Sets the proxy. Default: the proxy of the [environment](Proxy::from_environment).
     pub fn proxy(mut self, proxy: Proxy) -> Self {
-        self.proxy = Some(proxy);
+        self.settings.proxy = Some(proxy);
         self
     }
 
     /// Connects to a Unix domain socket, whatever the host of the URL, and without a proxy.
     #[cfg(unix)]
     pub fn unix_socket(mut self, path: impl Into<PathBuf>) -> Self {
-        self.unix_socket = Some(path.into());
+        self.settings.unix_socket = Some(path.into());
         self
     }
 
@@ -274,19 +253,19 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     /// connections negotiate the version by ALPN.
     #[cfg(feature = "http2")]
     pub fn http2_prior_knowledge(mut self) -> Self {
-        self.prior_knowledge = true;
+        self.settings.prior_knowledge = true;
         self
     }
 
     /// Sets the time limit for opening a connection, from the name lookup until it is ready for requests. Default 10 s.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
+        self.settings.connect_timeout = timeout;
         self
     }
 
     /// Sets how long an idle connection stays open, unless the server announces a shorter limit. Default 60 s.
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
-        self.idle_timeout = timeout;
+        self.settings.idle_timeout = timeout;
         self
     }
 
@@ -294,7 +273,7 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     ///
     /// The driver calls `watch`; it must return quickly.
     pub fn on_wire(mut self, watch: impl FnMut(WireEvent<'_>) + Send + 'static) -> Self {
-        self.wire = Tap(Some(Box::new(watch)));
+        self.settings.wire = Tap(Some(Box::new(watch)));
         self
     }
 
@@ -311,33 +290,29 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     pub fn connect(mut self, url: impl Into<String>) -> Result<(Client, ClientDriver<H, R>), ConnectError> {
         let url = url.into();
         let upgrade = http_url(&url);
-        self.config.url = upgrade.clone().unwrap_or(url);
-        self.config.client.capabilities = self.handlers.capabilities().clone();
+        let settings = &mut self.settings;
+        let config = &mut settings.config;
+        config.url = upgrade.clone().unwrap_or(url);
+        config.client.capabilities = self.handlers.capabilities().clone();
         #[cfg(feature = "auth")]
-        if let Some(authorization) = &self.authorization
-            && let Some(Ok(extension)) = authorization.config.grant.extension().map(Extension::new)
-        {
-            // First, so that the application's own settings of the extension count.
-            self.config.client.extensions.insert(0, extension);
+        if let Some(authorization) = &settings.authorization {
+            config.authorization = UnauthorizedPolicy::Park;
+            if let Some(Ok(extension)) = authorization.config.grant.extension().map(Extension::new) {
+                // First, so that the application's own settings of the extension count.
+                config.client.extensions.insert(0, extension);
+            }
         }
-        let clock = Arc::new(RuntimeClock::new(&self.runtime));
-        #[cfg(feature = "auth")]
-        let mut authorizer = start_authorizer(self.authorization.take(), &self.config.url, &clock)?;
-        #[cfg(not(feature = "auth"))]
-        let mut authorizer = None;
-        if authorizer.is_some() {
-            self.config.authorization = UnauthorizedPolicy::Park;
-        }
-        let cache = &mut self.config.client.cache;
-        if self.extra_headers.may_change() && cache.context == CacheContext::default() {
+        let cache = &mut config.client.cache;
+        if settings.extra_headers.may_change() && cache.context == CacheContext::default() {
             // Otherwise the cache would serve one account's responses to another until the next request is sent.
             cache.private = false;
         }
-        let machine = HttpClient::new(self.config.clone(), clock.now()).map_err(ConnectError::Url)?;
-        self.start_runtime(authorizer.as_mut())?;
+        let clock = Arc::new(RuntimeClock::new(&self.runtime));
+        let machine = HttpClient::new(config.clone(), clock.now()).map_err(ConnectError::Url)?;
         #[cfg(feature = "websocket")]
-        let (config, websocket) = (self.config.client.clone(), self.websocket);
-        let (transport, handlers) = self.transport()?;
+        let (config, websocket) = (config.client.clone(), self.settings.websocket);
+        let (transport, authorizer) = self.settings.start(&self.runtime, &clock)?;
+        let handlers = self.handlers;
         #[cfg(feature = "websocket")]
         if let Some(url) = upgrade {
             let (client, websocket) =
@@ -347,58 +322,77 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         let (client, http) = ClientLoop::start(machine, handlers, transport, authorizer, clock);
         Ok((client, ClientDriver::new(Connection::Http(http))))
     }
+}
 
-    /// Starts the runtime, once all other options have been checked.
-    fn start_runtime(&mut self, authorizer: Option<&mut Authorizer>) -> Result<(), ConnectError> {
+impl Settings {
+    /// Starts the runtime, once all other options have been checked, and what exchanges requests on it.
+    fn start<R: Runtime>(
+        mut self,
+        runtime: &Arc<R>,
+        clock: &Arc<RuntimeClock>,
+    ) -> Result<(Transport<R>, Option<Authorizer>), ConnectError> {
         self.extra_headers.check().map_err(ConnectError::Header)?;
-        let started = self.runtime.start().and_then(|()| match authorizer {
-            Some(authorizer) => authorizer.listen(&*self.runtime),
-            None => Ok(()),
-        });
-        started.map_err(|error| ConnectError::Runtime(Arc::new(error)))
-    }
-
-    fn transport(self) -> Result<(Transport<R>, ClientHandlers<H>), ConnectError> {
         let proxy = match self.proxy {
             Some(proxy) => proxy,
             None => Proxy::from_environment().map_err(ConnectError::Proxy)?,
         };
-        let connector = Connector {
-            runtime: self.runtime,
+        let connector = Arc::new(Connector {
+            runtime: runtime.clone(),
             proxy,
             unix_socket: self.unix_socket,
             prior_knowledge: self.prior_knowledge,
             timeout: self.connect_timeout,
             tls: self.tls,
             background: BackgroundTasks::default(),
+        });
+        #[cfg(feature = "auth")]
+        let authorizer = match self.authorization {
+            Some(authorization) => Some(authorizer(authorization, &self.config.url, clock, &connector)?),
+            None => None,
         };
-        Ok((Transport::new(connector, self.extra_headers, self.wire, self.idle_timeout), self.handlers))
+        #[cfg(not(feature = "auth"))]
+        let (authorizer, _) = (None, clock);
+        runtime.start().map_err(runtime_error)?;
+        Ok((Transport::new(connector, self.extra_headers, self.wire, self.idle_timeout), authorizer))
     }
+}
+
+fn runtime_error(error: std::io::Error) -> ConnectError {
+    ConnectError::Runtime(Arc::new(error))
+}
+
+/// The authorizer of the client of the server at `url`.
+#[cfg(feature = "auth")]
+fn authorizer<R: Runtime>(
+    mut authorization: Authorization,
+    url: &str,
+    clock: &Arc<RuntimeClock>,
+    connector: &Arc<Connector<R>>,
+) -> Result<Authorizer, ConnectError> {
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).map_err(|_| ConnectError::NoEntropy)?;
+    let fetcher = connector.clone();
+    let fetch = Box::new(move |fetch, policy| Box::pin(fetch_with(fetcher.detached(), fetch, policy)) as _);
+    let redirects = authorization.redirects.take();
+    let mut authorizer = Authorizer::new(authorization, url, clock.clone(), seed, fetch)
+        .map_err(ConnectError::Authorization)?;
+    connector
+        .runtime
+        .start()
+        .and_then(|()| authorizer.listen(redirects, &*connector.runtime))
+        .map_err(runtime_error)?;
+    Ok(authorizer)
 }
 
 impl<H: HandlerMode, R> fmt::Debug for ClientOptions<H, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientOptions")
-            .field("config", &self.config)
+            .field("config", &self.settings.config)
             .field("handlers", &self.handlers)
-            .field("headers", &self.extra_headers)
-            .field("proxy", &self.proxy)
+            .field("headers", &self.settings.extra_headers)
+            .field("proxy", &self.settings.proxy)
             .finish_non_exhaustive()
     }
-}
-
-/// The authorizer for the server at `url`, if the client logs in.
-#[cfg(feature = "auth")]
-fn start_authorizer(
-    authorization: Option<Authorization>,
-    url: &str,
-    clock: &Arc<RuntimeClock>,
-) -> Result<Option<Authorizer>, ConnectError> {
-    let Some(authorization) = authorization else { return Ok(None) };
-    let mut seed = [0; 32];
-    getrandom::fill(&mut seed).map_err(|_| ConnectError::NoEntropy)?;
-    let authorizer = Authorizer::new(authorization, url, clock.clone(), seed);
-    authorizer.map(Some).map_err(ConnectError::Authorization)
 }
 
 /// The HTTP URL of the upgrade, if this is the URL of a WebSocket.
@@ -418,7 +412,7 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     /// A server ends subscriptions with their token, so that watches subscribe again when a server ends them
     /// ([`OnServerEnd::Listen`](client::OnServerEnd::Listen)), unless a later [`configure`](Self::configure) says otherwise.
     pub fn authorization(mut self, authorization: Authorization) -> Self {
-        self.authorization = Some(authorization);
+        self.settings.authorization = Some(authorization);
         self.configure(|config| config.client.watch.on_server_end = client::OnServerEnd::Listen)
     }
 
@@ -427,15 +421,12 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     ///
     /// # Errors
     /// If the URL or one of the options is invalid. Nothing has been sent then.
-    pub fn authorize(mut self, url: impl Into<String>) -> Result<(AuthHandle, AuthDriver<R>), ConnectError> {
-        let clock = Arc::new(RuntimeClock::new(&self.runtime));
+    pub fn authorize(mut self, url: impl Into<String>) -> Result<(AuthHandle, AuthDriver), ConnectError> {
         let url = url.into();
-        let url = http_url(&url).unwrap_or(url);
-        let authorizer = start_authorizer(self.authorization.take(), &url, &clock)?;
-        let mut authorizer = authorizer.ok_or(ConnectError::NoAuthorization)?;
-        self.start_runtime(Some(&mut authorizer))?;
-        let (transport, _) = self.transport()?;
-        Ok((authorizer.handle(), AuthDriver { authorizer, transport, alarm: Alarm::default(), clock }))
+        self.settings.config.url = http_url(&url).unwrap_or(url);
+        let clock = Arc::new(RuntimeClock::new(&self.runtime));
+        let (_, authorizer) = self.settings.start(&self.runtime, &clock)?;
+        Ok(AuthDriver::new(authorizer.ok_or(ConnectError::NoAuthorization)?, clock))
     }
 }
 
@@ -445,7 +436,7 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     /// HTTP/1.1. Default: rustls with its defaults, *ring* unless the process has another default, and the roots that
     /// the features of this crate name.
     pub fn tls(mut self, config: crate::rustls::ClientConfig) -> Self {
-        self.tls = TlsOptions(Some(super::tls::with_protocols(config)));
+        self.settings.tls = TlsOptions(Some(super::tls::with_protocols(config)));
         self
     }
 }
@@ -456,7 +447,7 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     /// `{"id", "name", "arguments"}`. Such a server knows only calls of tools; every other request fails at once, and
     /// other messages of the server are ignored. Over HTTP this option does nothing.
     pub fn tool_frames(mut self) -> Self {
-        self.websocket.tool_frames = true;
+        self.settings.websocket.tool_frames = true;
         self
     }
 
@@ -474,7 +465,7 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     /// # drop(options);
     /// ```
     pub fn ping_interval(mut self, interval: Option<Duration>) -> Self {
-        self.websocket.ping_interval = interval;
+        self.settings.websocket.ping_interval = interval;
         self
     }
 }

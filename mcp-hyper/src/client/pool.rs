@@ -7,8 +7,7 @@ use http::Request;
 use mcp_proto::Instant;
 use mcp_proto::transport::http::ExchangeId;
 
-use super::connection::Http2;
-use super::connection::{Connection, Http1};
+use super::connection::{Connection, Http1, Http2};
 use super::target::Target;
 use crate::io::BufferedBody;
 
@@ -36,18 +35,8 @@ pub(super) struct Pool {
     /// Number of connections being opened.
     opening: usize,
     /// Number of concurrent requests that a connection accepts, as far as known.
-    stream_limit: StreamLimit,
+    stream_limit: Option<usize>,
     next_number: u64,
-}
-
-/// Number of concurrent requests that a connection accepts.
-#[derive(Clone, Copy, Default)]
-enum StreamLimit {
-    /// One, unless more is known.
-    #[default]
-    One,
-    /// The limit that the server announced.
-    Many(usize),
 }
 
 /// A connection that serves no request.
@@ -106,10 +95,7 @@ impl Pool {
     }
 
     fn expected_streams(&self) -> usize {
-        match self.stream_limit {
-            StreamLimit::One => 1,
-            StreamLimit::Many(streams) => streams.max(1),
-        }
+        self.stream_limit.map_or(1, |streams| streams.max(1))
     }
 
     /// Adds a newly opened connection.
@@ -117,13 +103,11 @@ impl Pool {
         self.opening = self.opening.saturating_sub(1);
         match connection {
             Connection::Http1(connection) => {
-                self.stream_limit = StreamLimit::One;
+                self.stream_limit = None;
                 self.return_idle(now, connection, idle, None);
             }
             Connection::Http2(connection) => {
-                if let StreamLimit::One = self.stream_limit {
-                    self.stream_limit = StreamLimit::Many(EXPECTED_STREAMS);
-                }
+                self.stream_limit.get_or_insert(EXPECTED_STREAMS);
                 // Connections that were opened meanwhile have made this one superfluous.
                 let expected = self.expected_streams();
                 if self.waiting.is_empty() && self.shared.values().any(|shared| shared.has_room(expected)) {
@@ -175,7 +159,7 @@ impl Pool {
     pub(super) fn note_served(&mut self, shared: u64) {
         if let Some(shared) = self.shared.get_mut(&shared) {
             shared.connection.note_served();
-            self.stream_limit = StreamLimit::Many(shared.connection.limit());
+            self.stream_limit = Some(shared.connection.limit());
         }
     }
 
@@ -222,10 +206,7 @@ impl Pool {
     /// Whether the pool holds no connection, no request, and no knowledge about the server.
     pub(super) fn is_empty(&self) -> bool {
         let unused = self.idle.is_empty() && self.shared.is_empty();
-        unused
-            && self.waiting.is_empty()
-            && self.opening == 0
-            && matches!(self.stream_limit, StreamLimit::One)
+        unused && self.waiting.is_empty() && self.opening == 0 && self.stream_limit.is_none()
     }
 }
 

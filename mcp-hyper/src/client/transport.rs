@@ -13,16 +13,12 @@ use http::header::{self, HeaderMap};
 use http::{Method, Request, StatusCode};
 use hyper::body::Body as _;
 use mcp_proto::Instant;
-#[cfg(feature = "auth")]
-use mcp_proto::auth::{Fetch, FetchId, FetchPolicy};
 use mcp_proto::transport::http::client::HttpRequest;
 use mcp_proto::transport::http::{ExchangeEnd, ExchangeId, SentState, Verb};
 
 use super::connection::{Connector, Http1};
 use super::error::{DialError, SendError};
-use super::exchange::{BodyRead, ConnectionUse, OpenResponse, Task, TaskOutcome};
-#[cfg(feature = "auth")]
-use super::fetch::{FetchResponse, fetch_with};
+use super::exchange::{BodyRead, OpenResponse, Task, TaskOutcome};
 use super::headers::{ExtraHeaders, header_name, header_value, mark_secrets};
 use super::pool::{Pool, SETTLE};
 use super::target::{Origin, Target};
@@ -37,26 +33,11 @@ const EVENTS: usize = 32;
 /// Number of usual headers besides those of the protocol: `user-agent`, `host`, and hyper's `content-length`.
 const MORE_HEADERS: usize = 3;
 
-/// An event of an exchange or a fetch.
+/// An event of an exchange.
 pub(super) enum TransportEvent {
-    Head {
-        exchange: ExchangeId,
-        status: StatusCode,
-        headers: HeaderMap,
-    },
-    Body {
-        exchange: ExchangeId,
-        bytes: Bytes,
-    },
-    End {
-        exchange: ExchangeId,
-        end: ExchangeEnd,
-    },
-    #[cfg(feature = "auth")]
-    Fetched {
-        id: FetchId,
-        fetched: Result<FetchResponse, String>,
-    },
+    Head { exchange: ExchangeId, status: StatusCode, headers: HeaderMap },
+    Body { exchange: ExchangeId, bytes: Bytes },
+    End { exchange: ExchangeId, end: ExchangeEnd },
 }
 
 /// Carries exchanges over pooled connections. [`poll`](Self::poll) drives all of its tasks; dropping it ends them.
@@ -71,8 +52,6 @@ pub(super) struct Transport<R> {
     exchanges: BTreeMap<ExchangeId, Exchange>,
     /// Responses whose next piece has not been requested.
     unread: BTreeMap<ExchangeId, OpenResponse>,
-    #[cfg(feature = "auth")]
-    fetches: BTreeMap<FetchId, TaskKey>,
     tasks: TaskSet<Task>,
     /// The events to handle. [`show_events`](Transport::show_events) comes first.
     pub(super) events: VecDeque<TransportEvent>,
@@ -88,13 +67,13 @@ struct Exchange {
 
 impl<R: Runtime> Transport<R> {
     pub(super) fn new(
-        connector: Connector<R>,
+        connector: Arc<Connector<R>>,
         extra_headers: ExtraHeaders,
         wire: Tap,
         idle: Duration,
     ) -> Self {
         Self {
-            connector: Arc::new(connector),
+            connector,
             extra_headers,
             wire,
             idle,
@@ -102,8 +81,6 @@ impl<R: Runtime> Transport<R> {
             pools: BTreeMap::new(),
             exchanges: BTreeMap::new(),
             unread: BTreeMap::new(),
-            #[cfg(feature = "auth")]
-            fetches: BTreeMap::new(),
             tasks: TaskSet::default(),
             events: VecDeque::new(),
         }
@@ -270,12 +247,6 @@ impl<R: Runtime> Transport<R> {
     fn handle_outcome(&mut self, now: Instant, outcome: TaskOutcome) {
         match outcome {
             TaskOutcome::Nothing => {}
-            #[cfg(feature = "auth")]
-            TaskOutcome::Fetched { id, fetched } => {
-                if self.fetches.remove(&id).is_some() {
-                    self.events.push_back(TransportEvent::Fetched { id, fetched });
-                }
-            }
             TaskOutcome::Connected { origin, opened } => {
                 let Some(pool) = self.pools.get_mut(&origin) else { return };
                 match opened {
@@ -333,7 +304,7 @@ impl<R: Runtime> Transport<R> {
                 self.resolve(exchange, end);
                 self.assign_connections(now, &origin);
             }
-            TaskOutcome::Unanswered { exchange, target, failure, connection_use } => {
+            TaskOutcome::Unanswered { exchange, target, failure, reused } => {
                 let origin = target.origin.clone();
                 let shared = self.release(now, exchange);
                 if let Some(pool) = self.pools.get_mut(&origin)
@@ -342,11 +313,9 @@ impl<R: Runtime> Transport<R> {
                 {
                     pool.discard(shared);
                 }
-                match (failure, connection_use) {
-                    (SendError::Unsent(request, _), ConnectionUse::Reused) => {
-                        self.enqueue(now, exchange, target, request)
-                    }
-                    (SendError::Unsent(_, detail), ConnectionUse::New) => {
+                match (failure, reused) {
+                    (SendError::Unsent(request, _), true) => self.enqueue(now, exchange, target, request),
+                    (SendError::Unsent(_, detail), false) => {
                         self.resolve(exchange, ExchangeEnd::Failed { sent: SentState::NotSent, detail });
                     }
                     (SendError::Lost { sent, detail, .. }, _) => {
@@ -406,9 +375,6 @@ impl<R: Runtime> Transport<R> {
                 }
                 TransportEvent::Body { exchange, bytes } => WireEvent::Body { exchange: *exchange, bytes },
                 TransportEvent::End { exchange, end } => WireEvent::End { exchange: *exchange, end },
-                // Token responses contain secrets.
-                #[cfg(feature = "auth")]
-                TransportEvent::Fetched { .. } => continue,
             });
         }
     }
@@ -441,25 +407,5 @@ impl<R> fmt::Debug for Transport<R> {
             .field("connector", &self.connector)
             .field("exchanges", &self.exchanges.len())
             .finish_non_exhaustive()
-    }
-}
-
-#[cfg(feature = "auth")]
-impl<R: Runtime> Transport<R> {
-    /// Starts a fetch from an authorization server on a separate connection.
-    pub(super) fn fetch(&mut self, fetch: Fetch, policy: FetchPolicy) {
-        let (id, connector) = (fetch.id, self.connector.clone());
-        let task = self.tasks.insert(Task::new(async move {
-            let fetched = fetch_with(&connector, fetch, policy).await;
-            TaskOutcome::Fetched { id, fetched }
-        }));
-        self.fetches.insert(id, task);
-    }
-
-    /// Aborts a fetch; no event follows.
-    pub(super) fn abort_fetch(&mut self, id: FetchId) {
-        if let Some(task) = self.fetches.remove(&id) {
-            self.tasks.remove(task);
-        }
     }
 }

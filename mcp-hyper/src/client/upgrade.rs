@@ -5,7 +5,6 @@ use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
 
 use async_tungstenite::tungstenite::handshake::derive_accept_key;
 use base64::Engine as _;
@@ -14,12 +13,10 @@ use futures_lite::future::{Boxed, or};
 use http::header::{self, HeaderMap};
 use http::{Request, StatusCode};
 use hyper::client::conn::http1;
-use mcp_proto::HumanDuration;
 use mcp_proto::transport::http::ExchangeId;
 use mcp_proto::transport::http::client::HttpRequest;
 
 use super::connection::Connector;
-use super::error::DialError;
 use super::headers::mark_secrets;
 use super::target::{Origin, Scheme, Target};
 use super::transport::Transport;
@@ -80,25 +77,15 @@ async fn connect<R: Runtime>(
     accept: String,
 ) -> UpgradeOutcome {
     let origin = &target.origin;
-    let opening = async {
-        let opened = connector.open_stream(origin).await;
-        opened.map_err(|error| DialError::new(&origin.with_port(), &error).detail)
-    };
-    let stream = match or(opening, time_out(&*connector, origin, "connection to")).await {
+    let stream = match connector.limited(origin, connector.open_tunnel(origin)).await {
         Ok(stream) => stream,
-        Err(detail) => return UpgradeOutcome::Failed(detail),
+        Err(error) => return UpgradeOutcome::Failed(error.detail),
     };
     let upgrading = async { upgrade(stream, request, &accept).await.map_err(|error| error.to_string()) };
-    match or(upgrading, time_out(&*connector, origin, "answer of")).await {
+    match or(upgrading, async { Err(connector.time_out("answer of", origin).await) }).await {
         Ok(outcome) => outcome,
         Err(detail) => UpgradeOutcome::Failed(format!("{}: {detail}", origin.with_port())),
     }
-}
-
-async fn time_out<R: Runtime, T>(connector: &Connector<R>, origin: &Origin, what: &str) -> Result<T, String> {
-    let timeout: Duration = connector.timeout;
-    connector.runtime.timer().sleep(timeout).await;
-    Err(format!("no {what} {} within {}", origin.with_port(), HumanDuration(timeout)))
 }
 
 async fn upgrade(
@@ -144,8 +131,9 @@ async fn upgrade(
 
 impl<R: Runtime> Connector<R> {
     /// Opens a stream for a WebSocket. A proxy opens a tunnel for it, encrypted or not.
-    async fn open_stream(&self, origin: &Origin) -> io::Result<Box<dyn Stream>> {
-        let stream = self.open_tunnel(origin).await?;
+    async fn open_tunnel(&self, origin: &Origin) -> io::Result<Box<dyn Stream>> {
+        // As for HTTP/2, which proxies do not forward either.
+        let (stream, _) = self.open_stream(origin, true).await?;
         match origin.scheme {
             Scheme::Http => Ok(stream),
             Scheme::Https => self.tls.encrypt_http1(stream, &origin.host).await,

@@ -13,7 +13,7 @@ use http::header::HeaderMap;
 use mcp_proto::adapter::{self, Clock as _};
 use mcp_proto::front::{Client, ClientHandlers, Error, HandlerMode};
 use mcp_proto::peer::TransportError;
-use mcp_proto::peer::client::{ClientConfig, CloseReason, EraPolicy, LinkAction};
+use mcp_proto::peer::client::{ClientConfig, EraPolicy, LinkAction};
 use mcp_proto::transport::ChannelClient;
 #[cfg(feature = "auth")]
 use mcp_proto::transport::http::client::AuthorizationRequired;
@@ -22,16 +22,12 @@ use mcp_proto::transport::http::{ExchangeId, Verb};
 use mcp_proto::transport::tool_frames::{ClientFrame, frame_of, response_of};
 use mcp_proto::{Instant, Limits};
 
-#[cfg(not(feature = "auth"))]
-use super::driver::Authorizer;
-use super::driver::{NO_AUTHORIZATION, ROUNDS, TURN, set_handle_timer};
+use super::front::{self, Authorizer, NO_AUTHORIZATION, ROUNDS, TURN};
 use super::transport::Transport;
-#[cfg(feature = "auth")]
-use super::transport::TransportEvent;
 use super::upgrade::UpgradeOutcome;
 use super::wire::WireEvent;
 #[cfg(feature = "auth")]
-use crate::auth::{Authorizer, ExchangeAction};
+use crate::auth::ExchangeAction;
 use crate::io::Headers;
 use crate::runtime::{Runtime, Stream};
 use crate::time::{Alarm, RuntimeClock};
@@ -100,11 +96,7 @@ pub(super) fn start<H: HandlerMode, R: Runtime>(
         config.era_policy = EraPolicy::LegacyOnly;
     }
     let limits = config.limits;
-    let (client, mut front) = adapter::client(ChannelClient::new(config), clock.clone(), handlers);
-    set_handle_timer(&mut front, &clock);
-    if let Some(authorizer) = &authorizer {
-        authorizer.link_cache(front.cache_context_ender());
-    }
+    let (client, front) = front::start(ChannelClient::new(config), handlers, authorizer.as_ref(), &clock);
     let run = WebSocketLoop {
         front,
         transport,
@@ -145,15 +137,10 @@ impl<H: HandlerMode, R: Runtime> WebSocketLoop<H, R> {
             if acted || sent || happened || authorized > 0 {
                 continue;
             }
-            if let Some(closed) = self.front.closed()
-                && matches!(self.link, Link::Closed)
-                && !self.authorizer.as_ref().is_some_and(Authorizer::is_finishing)
+            if matches!(self.link, Link::Closed)
+                && let Poll::Ready(ended) = front::poll_end(&mut self.front, self.authorizer.as_ref())
             {
-                self.front.handle_link_down();
-                return Poll::Ready(match closed {
-                    CloseReason::Done => Ok(()),
-                    closed => Err(Error::Closed(closed)),
-                });
+                return Poll::Ready(ended);
             }
             let first = self.next_timeout().and_then(|at| self.clock.at(at));
             if self.alarm.poll_until(first, self.clock.timers(), cx).is_pending() {
@@ -405,34 +392,21 @@ impl<H: HandlerMode, R: Runtime> WebSocketLoop<H, R> {
     #[cfg(feature = "auth")]
     fn poll_authorizer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(authorizer) = &mut self.authorizer else { return Poll::Pending };
-        let fetched = self.transport.poll(self.clock.now(), cx).is_ready();
-        for event in self.transport.events.drain(..) {
-            if let TransportEvent::Fetched { id, fetched } = event {
-                authorizer.handle_fetched(id, fetched);
-            }
-        }
         let current = ExchangeId::new(self.upgrades);
-        match authorizer.poll(cx) {
-            Poll::Ready(ExchangeAction::Open(request)) if request.exchange == current => {
-                self.send_upgrade(request);
-            }
-            Poll::Ready(ExchangeAction::Resume(exchange)) if exchange == current => {
+        match ready!(authorizer.poll(cx)) {
+            ExchangeAction::Open(request) if request.exchange == current => self.send_upgrade(request),
+            ExchangeAction::Resume(exchange) if exchange == current => {
                 self.attempt = self.attempt.saturating_add(1);
                 self.open();
             }
-            Poll::Ready(ExchangeAction::Refuse(exchange, detail)) if exchange == current => {
+            ExchangeAction::Refuse(exchange, detail) if exchange == current => {
                 match std::mem::replace(&mut self.link, Link::Closed) {
                     Link::Parked(Some(error)) => self.refuse_open(error.with_unauthorized(&detail)),
                     _ => self.fail_open(&detail),
                 }
             }
-            Poll::Ready(ExchangeAction::Fetch(fetch, policy)) => self.transport.fetch(fetch, policy),
-            Poll::Ready(ExchangeAction::Abort(fetch)) => self.transport.abort_fetch(fetch),
             // The connection has been given up meanwhile.
-            Poll::Ready(ExchangeAction::Open(_) | ExchangeAction::Resume(_) | ExchangeAction::Refuse(..)) => {
-            }
-            Poll::Pending if fetched => {}
-            Poll::Pending => return Poll::Pending,
+            ExchangeAction::Open(_) | ExchangeAction::Resume(_) | ExchangeAction::Refuse(..) => {}
         }
         Poll::Ready(())
     }

@@ -1,0 +1,81 @@
+//! What the loops of a client over HTTP and over WebSocket share.
+
+use std::sync::Arc;
+use std::task::Poll;
+
+#[cfg(not(feature = "auth"))]
+use mcp_proto::Instant;
+use mcp_proto::adapter::{self, ClientDriver, ClientTransport};
+use mcp_proto::front::{Client, ClientHandlers, Error, HandlerMode};
+use mcp_proto::peer::client::CloseReason;
+#[cfg(not(feature = "auth"))]
+use mcp_proto::transport::http::ExchangeId;
+
+#[cfg(feature = "auth")]
+pub(super) use crate::auth::Authorizer;
+use crate::time::RuntimeClock;
+
+/// Maximum rounds of the driver before it lets other tasks run.
+pub(super) const ROUNDS: usize = 4;
+
+/// Maximum batches of events that the driver handles in each round.
+pub(super) const TURN: usize = 32;
+
+/// Error of an exchange that the server refused, in a client without authorization.
+pub(super) const NO_AUTHORIZATION: &str = "no login configured: call `ClientOptions::authorization`";
+
+/// Starts the machine and the handle of a client.
+pub(super) fn start<M: ClientTransport + Send + 'static, H: HandlerMode>(
+    machine: M,
+    handlers: ClientHandlers<H>,
+    authorizer: Option<&Authorizer>,
+    clock: &Arc<RuntimeClock>,
+) -> (Client, ClientDriver<M, H>) {
+    let (client, mut front) = adapter::client(machine, clock.clone(), handlers);
+    let timers = clock.clone();
+    front.set_handle_timer(move |time| {
+        let timers = timers.clone();
+        Box::pin(async move { timers.sleep_in_handle(time).await })
+    });
+    if let Some(authorizer) = authorizer {
+        authorizer.link_cache(front.cache_context_ender());
+    }
+    (client, front)
+}
+
+/// Ready once the client is closed, and nothing is in progress that must finish first.
+pub(super) fn poll_end<M: ClientTransport + Send + 'static, H: HandlerMode>(
+    front: &mut ClientDriver<M, H>,
+    authorizer: Option<&Authorizer>,
+) -> Poll<Result<(), Error>> {
+    let closed = front.closed().filter(|_| !authorizer.is_some_and(Authorizer::is_finishing));
+    let Some(closed) = closed else { return Poll::Pending };
+    front.handle_link_down();
+    Poll::Ready(match closed {
+        CloseReason::Done => Ok(()),
+        closed => Err(Error::Closed(closed)),
+    })
+}
+
+/// Uninhabited, as this build has no authorization.
+#[cfg(not(feature = "auth"))]
+pub(super) enum Authorizer {}
+
+#[cfg(not(feature = "auth"))]
+impl Authorizer {
+    fn link_cache(&self, _: adapter::CacheContextEnder) {
+        match *self {}
+    }
+
+    pub(super) fn forget_exchange(&mut self, _: ExchangeId) {
+        match *self {}
+    }
+
+    fn is_finishing(&self) -> bool {
+        match *self {}
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        match *self {}
+    }
+}
