@@ -5,33 +5,49 @@ use std::time::Instant;
 use mcp_proto::front::WatchUpdate;
 use mcp_proto::peer::client::{Change, ChangeEvidence, ServerInfo, WatchFilter};
 use mcp_proto::schema::{
-    Discover, DiscoverParams, Era, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, Prompt,
-    PromptReference, Reference, ResourceReference, ServerCapabilities, Tool,
+    Discover, DiscoverParams, Era, ListResourceTemplatesResult, ListToolsResult, Prompt, PromptReference,
+    Reference, Resource, ResourceReference, ResourceTemplate, ServerCapabilities, Tool,
 };
 use serde_json::{Map, Value, json};
 
 use crate::arguments;
 use crate::connect::Connection;
 use crate::error::CommandError;
+use crate::options::ServerCommand;
 use crate::show::{self, Table};
 use crate::terminal::Screen;
 use crate::text::{GOOD, QUIET, Text, styled, styled_block};
 
-pub(crate) fn info(connection: &Connection, screen: &mut Screen, json: bool) -> Result<(), CommandError> {
-    let server = &connection.server;
-    if json {
-        return show::json(
-            screen,
-            &json!({
-                "era": era(server),
-                "revision": server.revision.as_str(),
-                "server": server.implementation,
-                "capabilities": server.capabilities,
-                "instructions": server.instructions,
-            }),
-        );
+/// Runs a command for the server of this connection.
+pub(crate) async fn run(
+    command: &ServerCommand,
+    connection: &Connection,
+    screen: &mut Screen,
+) -> Result<(), CommandError> {
+    match command {
+        ServerCommand::Resources { .. } => resources(connection, screen).await,
+        ServerCommand::Read { uri, raw, .. } => read(connection, uri, *raw, screen).await,
+        ServerCommand::Watch { uris, changes, .. } => watch(connection, uris, *changes, screen).await,
+        ServerCommand::Prompts { .. } => prompts(connection, screen).await,
+        ServerCommand::Get { name, arguments, .. } => get(connection, name, arguments, screen).await,
+        ServerCommand::Complete { reference, argument, value, .. } => {
+            complete(connection, reference, argument, value, screen).await
+        }
+        ServerCommand::Ping { .. } => ping(connection, screen).await,
+        ServerCommand::Info { .. } => info(connection, screen),
     }
-    Ok(show::facts(screen, &facts(server))?)
+}
+
+fn info(connection: &Connection, screen: &mut Screen) -> Result<(), CommandError> {
+    let server = &connection.server;
+    let json = json!({
+        "era": era(server),
+        "revision": server.revision.as_str(),
+        "server": server.implementation,
+        "capabilities": server.capabilities,
+        "instructions": server.instructions,
+    });
+    show::result(screen, &json, |screen| show::facts(screen, &facts(server)))
 }
 
 fn era(server: &ServerInfo) -> &'static str {
@@ -78,11 +94,7 @@ fn offers(capabilities: &ServerCapabilities) -> String {
 }
 
 /// Measures the time of one request: `ping`, or `server/discover` in revisions without ping.
-pub(crate) async fn ping(
-    connection: &Connection,
-    screen: &mut Screen,
-    json: bool,
-) -> Result<(), CommandError> {
+async fn ping(connection: &Connection, screen: &mut Screen) -> Result<(), CommandError> {
     let start = Instant::now();
     let (method, result) = match connection.server.era {
         Era::Legacy => ("ping", serde_json::to_value(connection.client.ping().await?)?),
@@ -92,11 +104,9 @@ pub(crate) async fn ping(
         }
     };
     let elapsed = start.elapsed();
-    if json {
-        return show::json(screen, &result);
-    }
-    screen.line(format!("{method} answered in {:.1} ms", elapsed.as_secs_f64() * 1000.0))?;
-    Ok(())
+    show::result(screen, &result, |screen| {
+        screen.line(format!("{method} answered in {:.1} ms", elapsed.as_secs_f64() * 1000.0))
+    })
 }
 
 /// Lists the tools, all pages in one result.
@@ -112,19 +122,16 @@ pub(crate) async fn tools(
     connection: &Connection,
     name: Option<&str>,
     screen: &mut Screen,
-    json: bool,
 ) -> Result<(), CommandError> {
     let result = list(connection).await?;
-    match name {
-        Some(name) => {
-            let tool = find(&result, name)?;
-            if json { show::json(screen, tool)? } else { show::tool(screen, tool)? }
-        }
-        None if json => show::json(screen, &result)?,
-        None if result.tools.is_empty() => screen.line("The server has no tools.")?,
-        None => show::tools(screen, &result.tools)?,
+    if let Some(name) = name {
+        let tool = find(&result, name)?;
+        return show::result(screen, tool, |screen| show::tool(screen, tool));
     }
-    Ok(())
+    show::result(screen, &result, |screen| match &result.tools[..] {
+        [] => screen.line("The server has no tools."),
+        tools => show::tools(screen, tools),
+    })
 }
 
 fn find<'a>(result: &'a ListToolsResult, name: &str) -> Result<&'a Tool, CommandError> {
@@ -139,7 +146,6 @@ pub(crate) async fn call(
     name: &str,
     typed: &[String],
     screen: &mut Screen,
-    json: bool,
 ) -> Result<(), CommandError> {
     let listed = list(connection).await?;
     let schema: Value = find(&listed, name)?.input_schema.decode().unwrap_or_default();
@@ -148,34 +154,18 @@ pub(crate) async fn call(
     if let Some(level) = connection.log {
         request = request.log_level(level);
     }
-    let result = request.await;
-    connection.reports.clear();
-    let result = result?;
-    if json {
-        show::json(screen, &result)?;
-    } else {
-        show::content(screen, &result.content, result.structured_content.as_ref())?;
-    }
-    if result.failed() { Err(CommandError::Tool) } else { Ok(()) }
+    show::tool_result(screen, &connection.reports.until(request).await?)
 }
 
-pub(crate) async fn prompts(
-    connection: &Connection,
-    screen: &mut Screen,
-    json: bool,
-) -> Result<(), CommandError> {
+async fn prompts(connection: &Connection, screen: &mut Screen) -> Result<(), CommandError> {
     let mut result = connection.client.list_prompts_page(None).await?;
     if result.next_cursor.take().is_some() {
         result.prompts = connection.client.list_prompts().await?;
     }
-    if json {
-        return show::json(screen, &result);
-    }
-    if result.prompts.is_empty() {
-        screen.line("The server has no prompts.")?;
-        return Ok(());
-    }
-    Ok(table(&result.prompts).print(screen)?)
+    show::result(screen, &result, |screen| match &result.prompts[..] {
+        [] => screen.line("The server has no prompts."),
+        prompts => table(prompts).print(screen),
+    })
 }
 
 pub(crate) fn table(prompts: &[Prompt]) -> Table {
@@ -192,44 +182,35 @@ pub(crate) fn table(prompts: &[Prompt]) -> Table {
     table
 }
 
-pub(crate) async fn get(
+async fn get(
     connection: &Connection,
     name: &str,
     typed: &[String],
     screen: &mut Screen,
-    json: bool,
 ) -> Result<(), CommandError> {
     let arguments = arguments::for_prompt(typed).map_err(CommandError::Usage)?;
     let arguments = arguments.into_iter().filter_map(|(key, value)| Some((key, value.as_str()?.to_owned())));
     let request = connection.client.get_prompt(name, arguments).on_progress(connection.reports.progress());
-    let result = request.await;
-    connection.reports.clear();
-    let result = result?;
-    if json {
-        return show::json(screen, &result);
-    }
-    if let Some(description) = &result.description {
-        screen.line(styled_block(QUIET, description))?;
-    }
-    Ok(show::messages(screen, &result.messages)?)
+    let result = connection.reports.until(request).await?;
+    show::result(screen, &result, |screen| {
+        if let Some(description) = &result.description {
+            screen.line(styled_block(QUIET, description))?;
+        }
+        show::messages(screen, &result.messages)
+    })
 }
 
-pub(crate) async fn complete(
+async fn complete(
     connection: &Connection,
     reference: &str,
     argument: &str,
     typed: &str,
     screen: &mut Screen,
-    json: bool,
 ) -> Result<(), CommandError> {
     let result = connection.client.complete(self::reference(reference), argument, typed).await?;
-    if json {
-        return show::json(screen, &result);
-    }
-    for value in &result.completion.values {
-        screen.line(value)?;
-    }
-    Ok(())
+    show::result(screen, &result, |screen| {
+        result.completion.values.iter().try_for_each(|value| screen.line(value))
+    })
 }
 
 /// A text with `://` is a resource template, any other a prompt; the prefixes `prompt:` and `resource:` override this.
@@ -245,29 +226,19 @@ fn reference(text: &str) -> Reference {
 }
 
 /// Lists resources and resource templates in one object: both can be read.
-pub(crate) async fn resources(
-    connection: &Connection,
-    screen: &mut Screen,
-    json: bool,
-) -> Result<(), CommandError> {
+async fn resources(connection: &Connection, screen: &mut Screen) -> Result<(), CommandError> {
     let client = &connection.client;
     let mut resources = client.list_resources_page(None).await?;
     if resources.next_cursor.take().is_some() {
         resources.resources = client.list_resources().await?;
     }
     let templates = templates(connection).await?;
-    if json {
-        let mut both = serde_json::to_value(&resources)?;
+    let mut both = serde_json::to_value(&resources)?;
+    if let Some(both) = both.as_object_mut() {
         let templates = serde_json::to_value(&templates)?;
-        if let Some(both) = both.as_object_mut() {
-            both.insert("resourceTemplates".to_owned(), templates["resourceTemplates"].clone());
-        }
-        return show::json(screen, &both);
+        both.insert("resourceTemplates".to_owned(), templates["resourceTemplates"].clone());
     }
-    if resources.resources.is_empty() && templates.resource_templates.is_empty() {
-        screen.line("The server has no resources.")?;
-    }
-    Ok(print(screen, &resources, &templates)?)
+    show::result(screen, &both, |screen| print(screen, &resources.resources, &templates.resource_templates))
 }
 
 /// Lists the templates; empty if the server has resources but does not know the method.
@@ -283,60 +254,52 @@ async fn templates(connection: &Connection) -> Result<ListResourceTemplatesResul
     Ok(templates)
 }
 
-fn print(
-    screen: &mut Screen,
-    resources: &ListResourcesResult,
-    templates: &ListResourceTemplatesResult,
-) -> std::io::Result<()> {
-    if !resources.resources.is_empty() {
+fn print(screen: &mut Screen, resources: &[Resource], templates: &[ResourceTemplate]) -> std::io::Result<()> {
+    if resources.is_empty() && templates.is_empty() {
+        return screen.line("The server has no resources.");
+    }
+    if !resources.is_empty() {
         let mut table = Table::new(&["uri", "type", "description"]);
-        for resource in &resources.resources {
-            let about = resource.description.as_deref().unwrap_or_else(|| resource.display_name());
-            table.row([&resource.uri, resource.mime_type.as_deref().unwrap_or_default(), about]);
+        for it in resources {
+            let about = it.description.as_deref().unwrap_or_else(|| it.display_name());
+            table.row([&it.uri, it.mime_type.as_deref().unwrap_or_default(), about]);
         }
         table.print(screen)?;
     }
-    if !templates.resource_templates.is_empty() {
-        if !resources.resources.is_empty() {
-            screen.line("")?;
-        }
+    if !resources.is_empty() && !templates.is_empty() {
+        screen.line("")?;
+    }
+    if !templates.is_empty() {
         let mut table = Table::new(&["template", "type", "description"]);
-        for template in &templates.resource_templates {
-            let about = template.description.as_deref().unwrap_or_else(|| template.display_name());
-            table.row([&template.uri_template, template.mime_type.as_deref().unwrap_or_default(), about]);
+        for it in templates {
+            let about = it.description.as_deref().unwrap_or_else(|| it.display_name());
+            table.row([&it.uri_template, it.mime_type.as_deref().unwrap_or_default(), about]);
         }
         table.print(screen)?;
     }
     Ok(())
 }
 
-pub(crate) async fn read(
+async fn read(
     connection: &Connection,
     uri: &str,
     raw: bool,
     screen: &mut Screen,
-    json: bool,
 ) -> Result<(), CommandError> {
     let request = connection.client.read_resource(uri).on_progress(connection.reports.progress());
-    let result = request.await;
-    connection.reports.clear();
-    let result = result?;
-    if json {
-        return show::json(screen, &result);
-    }
-    if raw {
-        return Ok(show::raw_contents(screen, &result.contents)?);
-    }
-    Ok(show::contents(screen, &result.contents)?)
+    let result = connection.reports.until(request).await?;
+    show::result(screen, &result, |screen| match raw {
+        true => show::raw_contents(screen, &result.contents),
+        false => show::contents(screen, &result.contents),
+    })
 }
 
 /// Prints changes until the server ends the watch, or after the given number of changes.
-pub(crate) async fn watch(
+async fn watch(
     connection: &Connection,
     uris: &[String],
     most: Option<u64>,
     screen: &mut Screen,
-    json: bool,
 ) -> Result<(), CommandError> {
     let lists = WatchFilter::new().tools().prompts().resources();
     let interest = uris.iter().fold(lists, WatchFilter::resource);
@@ -350,11 +313,10 @@ pub(crate) async fn watch(
             };
         };
         count += u64::from(matches!(update, WatchUpdate::Changed { .. }));
-        if json {
-            screen.line(Text::json(&as_json(&update).to_string()))?;
-        } else {
-            screen.line(in_words(&update))?;
-        }
+        screen.line(match screen.is_json() {
+            true => Text::json(&as_json(&update).to_string()),
+            false => in_words(&update),
+        })?;
     }
     Ok(())
 }

@@ -71,10 +71,8 @@ async fn tour(connection: &Connection, screen: &mut Screen) -> Result<(), Comman
     let count = client
         .call_tool("count", json!({ "to": 20, "delay_ms": 50 }))
         .log_level(connection.log.unwrap_or(LoggingLevel::Info))
-        .on_progress(connection.reports.progress())
-        .await;
-    connection.reports.clear();
-    result(screen, &count?)?;
+        .on_progress(connection.reports.progress());
+    result(screen, &connection.reports.until(count).await?)?;
 
     step(screen, "A tool that fails reports it to the model, and the session continues", "mcpio call fail")?;
     result(screen, &client.call_tool("fail", json!({})).await?)?;

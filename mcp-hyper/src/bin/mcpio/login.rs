@@ -116,7 +116,6 @@ pub(crate) async fn whoami(
     url: &str,
     common: &CommonOptions,
     screen: &mut Screen,
-    json: bool,
 ) -> Result<(), CommandError> {
     let (handle, driver) = tokens(url, common)?;
     let token = smol::future::or(handle.token_status(), drive_until_done(driver)).await;
@@ -125,21 +124,16 @@ pub(crate) async fn whoami(
             ErrorReport::new(format!("not logged in at {}", without_query(url))).with_kind("unauthorized");
         return Err(CommandError::Server(report.with_hint(connect::login_hint(url, None))));
     };
-    if json {
-        return show::json(
-            screen,
-            &json!({
-                "issuer": status.issuer,
-                "clientId": status.client_id,
-                "scope": status.scopes.as_ref().map(ToString::to_string),
-                "expires": status.expires.map(|end| end.since_epoch().as_secs()),
-                "renewable": status.has_refresh,
-                "tokenType": kind(&status),
-                "resource": status.resource,
-            }),
-        );
-    }
-    Ok(show::facts(screen, &facts(&status))?)
+    let json = json!({
+        "issuer": status.issuer,
+        "clientId": status.client_id,
+        "scope": status.scopes.as_ref().map(ToString::to_string),
+        "expires": status.expires.map(|end| end.since_epoch().as_secs()),
+        "renewable": status.has_refresh,
+        "tokenType": kind(&status),
+        "resource": status.resource,
+    });
+    show::result(screen, &json, |screen| show::facts(screen, &facts(&status)))
 }
 
 fn facts(status: &TokenStatus) -> Vec<(&'static str, String)> {

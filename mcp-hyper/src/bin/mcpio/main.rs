@@ -40,6 +40,9 @@ fn main() -> ExitCode {
         Ok(options) => options,
         Err(error) => return usage(&error, &line, &mut output, &mut messages),
     };
+    if options.common.json {
+        output.use_json();
+    }
     let command = options.command.unwrap_or(Command::Demo { http: false });
     // If the reactor cannot start here, a helper thread would panic later.
     let started = mcp_smol::start_reactor().map_err(|error| CommandError::server(error.to_string()));
@@ -80,7 +83,6 @@ fn usage(error: &clap::Error, line: &[OsString], output: &mut Screen, messages: 
 }
 
 async fn run(command: Command, common: &CommonOptions, screen: &mut Screen) -> Result<(), CommandError> {
-    let json = common.json;
     match command {
         Command::Demo { http: false } => demo::demo(common, screen).await,
         Command::Demo { http: true } => demo::demo_over_http(common, screen).await,
@@ -94,13 +96,13 @@ async fn run(command: Command, common: &CommonOptions, screen: &mut Screen) -> R
         }
         Command::Login { server, login, .. } => login::login(&server, &login, common, screen).await,
         Command::Logout { url } => login::logout(&url, common, screen).await,
-        Command::Whoami { url } => login::whoami(&url, common, screen, json).await,
+        Command::Whoami { url } => login::whoami(&url, common, screen).await,
         Command::Tools { name, server } if server.config.is_used() => {
             many::call::tools(&server.config, common, name.as_deref(), screen).await
         }
         Command::Tools { name, server } => {
             with_server(&server.command, common, async |connection| {
-                commands::tools(connection, name.as_deref(), screen, json).await
+                commands::tools(connection, name.as_deref(), screen).await
             })
             .await
         }
@@ -112,61 +114,21 @@ async fn run(command: Command, common: &CommonOptions, screen: &mut Screen) -> R
         }
         Command::Doctor { config } => many::servers::doctor(&config.options, common, screen).await,
         Command::Approve { approve } => many::approve::approve(&approve, common, screen).await,
-        Command::Import { disabled } => many::import::import(disabled, screen, json),
+        Command::Import { disabled } => many::import::import(disabled, screen),
         Command::Search { words, limit, config } => {
             many::call::search(&config.options, common, &words, limit, screen).await
         }
         Command::Call { name, arguments, server } => {
             with_server(&server.command, common, async |connection| {
-                commands::call(connection, &name, &arguments, screen, json).await
+                commands::call(connection, &name, &arguments, screen).await
             })
             .await
         }
-        Command::Resources { server } => {
-            with_server(&server.command, common, async |connection| {
-                commands::resources(connection, screen, json).await
+        Command::OfServer(command) => {
+            with_server(command.server(), common, async |connection| {
+                commands::run(&command, connection, screen).await
             })
             .await
-        }
-        Command::Read { uri, raw, server } => {
-            with_server(&server.command, common, async |connection| {
-                commands::read(connection, &uri, raw, screen, json).await
-            })
-            .await
-        }
-        Command::Watch { uris, changes, server } => {
-            with_server(&server.command, common, async |connection| {
-                commands::watch(connection, &uris, changes, screen, json).await
-            })
-            .await
-        }
-        Command::Prompts { server } => {
-            with_server(&server.command, common, async |connection| {
-                commands::prompts(connection, screen, json).await
-            })
-            .await
-        }
-        Command::Get { name, arguments, server } => {
-            with_server(&server.command, common, async |connection| {
-                commands::get(connection, &name, &arguments, screen, json).await
-            })
-            .await
-        }
-        Command::Complete { reference, argument, value, server } => {
-            with_server(&server.command, common, async |connection| {
-                commands::complete(connection, &reference, &argument, &value, screen, json).await
-            })
-            .await
-        }
-        Command::Ping { server } => {
-            with_server(&server.command, common, async |connection| {
-                commands::ping(connection, screen, json).await
-            })
-            .await
-        }
-        Command::Info { server } => {
-            with_server(&server.command, common, async |connection| commands::info(connection, screen, json))
-                .await
         }
     }
 }

@@ -211,6 +211,55 @@ pub(crate) enum Command {
         #[arg(long)]
         disabled: bool,
     },
+    #[command(flatten)]
+    OfServer(ServerCommand),
+    /// Log in to a server at a URL; other commands then send the token
+    Login {
+        /// The server's URL; with --config its name, and the login has the settings of its entry
+        #[arg(value_name = "URL|SERVER")]
+        server: String,
+        #[command(flatten)]
+        login: LoginOptions,
+        #[command(flatten)]
+        config: ConfigOptions,
+    },
+    /// Revoke the tokens of a server, and delete them
+    Logout {
+        /// The server's URL
+        #[arg(value_name = "URL")]
+        url: String,
+    },
+    /// Show the stored token of a server
+    Whoami {
+        /// The server's URL
+        #[arg(value_name = "URL")]
+        url: String,
+    },
+    /// Run the demo server for other clients: on standard input and output, or over HTTP
+    Serve {
+        /// Serve HTTP at this address, such as 127.0.0.1:8080; port 0 picks a free one
+        #[arg(long, value_name = "ADDR")]
+        http: Option<SocketAddr>,
+        /// Serve HTTP+SSE of 2024-11-05 as well, for the oldest clients
+        #[arg(long, requires = "http")]
+        legacy_sse: bool,
+        /// Accept WebSocket connections as well, at ws://ADDR/mcp
+        #[arg(long, requires = "http")]
+        websocket: bool,
+        #[command(flatten)]
+        demands: ProtectionOptions,
+    },
+    /// Print the completions for a shell, to be sourced by it
+    Completions {
+        /// The shell
+        #[arg(value_enum)]
+        shell: Shell,
+    },
+}
+
+/// A command for one server, which has no form for several.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ServerCommand {
     /// List the resources and resource templates
     Resources {
         #[command(flatten)]
@@ -274,48 +323,21 @@ pub(crate) enum Command {
         #[command(flatten)]
         server: ServerArguments,
     },
-    /// Log in to a server at a URL; other commands then send the token
-    Login {
-        /// The server's URL; with --config its name, and the login has the settings of its entry
-        #[arg(value_name = "URL|SERVER")]
-        server: String,
-        #[command(flatten)]
-        login: LoginOptions,
-        #[command(flatten)]
-        config: ConfigOptions,
-    },
-    /// Revoke the tokens of a server, and delete them
-    Logout {
-        /// The server's URL
-        #[arg(value_name = "URL")]
-        url: String,
-    },
-    /// Show the stored token of a server
-    Whoami {
-        /// The server's URL
-        #[arg(value_name = "URL")]
-        url: String,
-    },
-    /// Run the demo server for other clients: on standard input and output, or over HTTP
-    Serve {
-        /// Serve HTTP at this address, such as 127.0.0.1:8080; port 0 picks a free one
-        #[arg(long, value_name = "ADDR")]
-        http: Option<SocketAddr>,
-        /// Serve HTTP+SSE of 2024-11-05 as well, for the oldest clients
-        #[arg(long, requires = "http")]
-        legacy_sse: bool,
-        /// Accept WebSocket connections as well, at ws://ADDR/mcp
-        #[arg(long, requires = "http")]
-        websocket: bool,
-        #[command(flatten)]
-        demands: ProtectionOptions,
-    },
-    /// Print the completions for a shell, to be sourced by it
-    Completions {
-        /// The shell
-        #[arg(value_enum)]
-        shell: Shell,
-    },
+}
+
+impl ServerCommand {
+    /// The command that starts the server, or its URL.
+    pub(crate) fn server(&self) -> &[OsString] {
+        let (Self::Resources { server }
+        | Self::Read { server, .. }
+        | Self::Watch { server, .. }
+        | Self::Prompts { server }
+        | Self::Get { server, .. }
+        | Self::Complete { server, .. }
+        | Self::Ping { server }
+        | Self::Info { server }) = self;
+        &server.command
+    }
 }
 
 impl Options {
@@ -561,7 +583,7 @@ mod tests {
         let server = |line: &[&str]| match read(&[&["mcpio"], line].concat()).unwrap().command.unwrap() {
             Command::Tools { name, server } => (name.into_iter().collect::<Vec<_>>(), server.command),
             Command::Call { arguments, server, .. } => (arguments, server.command),
-            Command::Read { uri, server, .. } => (vec![uri], server.command),
+            Command::OfServer(ServerCommand::Read { uri, server, .. }) => (vec![uri], server.command),
             other => panic!("{other:?}"),
         };
         let none: [&str; 0] = [];

@@ -97,6 +97,13 @@ impl Reports {
     }
 
     /// Clears the progress line to make room for results.
+    /// Waits for a request whose progress is shown, and clears that.
+    pub(crate) async fn until<T>(&self, request: impl IntoFuture<Output = T>) -> T {
+        let result = request.await;
+        self.clear();
+        result
+    }
+
     pub(crate) fn clear(&self) {
         with(&self.bar, ProgressBar::finish);
     }

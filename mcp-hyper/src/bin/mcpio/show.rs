@@ -5,7 +5,7 @@ use std::io;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use mcp_proto::schema::{ContentBlock, Json, PromptMessage, ResourceContents, Role, Tool};
+use mcp_proto::schema::{CallToolResult, ContentBlock, Json, PromptMessage, ResourceContents, Role, Tool};
 use serde_json::Value;
 
 use crate::error::CommandError;
@@ -18,6 +18,21 @@ pub(crate) fn json(screen: &mut Screen, result: &impl serde::Serialize) -> Resul
     let text = if screen.is_terminal() { serde_json::to_string_pretty(&value)? } else { value.to_string() };
     screen.line(Text::json(&text))?;
     Ok(())
+}
+
+/// Writes a result as JSON if the user wants that, else in words.
+pub(crate) fn result(
+    screen: &mut Screen,
+    result: &impl serde::Serialize,
+    in_words: impl FnOnce(&mut Screen) -> io::Result<()>,
+) -> Result<(), CommandError> {
+    if screen.is_json() { json(screen, result) } else { Ok(in_words(screen)?) }
+}
+
+/// Writes the result of a tool.
+pub(crate) fn tool_result(screen: &mut Screen, tool: &CallToolResult) -> Result<(), CommandError> {
+    result(screen, tool, |screen| content(screen, &tool.content, tool.structured_content.as_ref()))?;
+    if tool.failed() { Err(CommandError::Tool) } else { Ok(()) }
 }
 
 pub(crate) fn heading(screen: &mut Screen, text: &str) -> io::Result<()> {
@@ -144,11 +159,7 @@ fn kind(schema: &Value) -> String {
 }
 
 /// The content of a tool's result.
-pub(crate) fn content(
-    screen: &mut Screen,
-    blocks: &[ContentBlock],
-    structured: Option<&Json>,
-) -> io::Result<()> {
+fn content(screen: &mut Screen, blocks: &[ContentBlock], structured: Option<&Json>) -> io::Result<()> {
     for block in blocks {
         screen.line(text_of(block))?;
     }

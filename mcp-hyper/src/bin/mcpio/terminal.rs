@@ -21,6 +21,8 @@ pub(crate) struct Screen {
     out: Box<dyn Write + Send>,
     /// The width, if it is a terminal.
     columns: Option<usize>,
+    /// Whether results are written as JSON.
+    is_json: bool,
 }
 
 impl Screen {
@@ -28,24 +30,33 @@ impl Screen {
     pub(crate) fn output() -> Self {
         let out = io::stdout();
         let columns = out.is_terminal().then(|| columns(terminal_size_of(&out)));
-        Self { out: Box::new(anstream::AutoStream::auto(out)), columns }
+        Self { out: Box::new(anstream::AutoStream::auto(out)), columns, is_json: false }
     }
 
     /// Standard error, for everything else.
     pub(crate) fn messages() -> Self {
         let out = io::stderr();
         let columns = out.is_terminal().then(|| columns(terminal_size_of(&out)));
-        Self { out: Box::new(anstream::AutoStream::auto(out)), columns }
+        Self { out: Box::new(anstream::AutoStream::auto(out)), columns, is_json: false }
     }
 
     /// A screen that records its output: a terminal of this width, or none.
     #[cfg(test)]
     pub(crate) fn recorded(columns: Option<usize>) -> (Self, ScreenRecording) {
         let record = ScreenRecording::default();
-        (Self { out: Box::new(record.clone()), columns }, record)
+        (Self { out: Box::new(record.clone()), columns, is_json: false }, record)
     }
 
     /// The terminal's width, if it is a terminal.
+    /// Writes results as JSON from now on.
+    pub(crate) fn use_json(&mut self) {
+        self.is_json = true;
+    }
+
+    pub(crate) fn is_json(&self) -> bool {
+        self.is_json
+    }
+
     pub(crate) fn columns(&self) -> Option<usize> {
         self.columns
     }

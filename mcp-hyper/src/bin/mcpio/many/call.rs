@@ -7,6 +7,7 @@ use mcp_hyper::host::{CallError, Host, HostTool};
 use mcp_proto::host::config::Config;
 use mcp_proto::host::control::Status;
 use mcp_proto::host::tools::{NameScheme, ToolIndex};
+use mcp_proto::schema::Tool;
 use serde_json::{Value, json};
 
 use super::config::{self, Configuration};
@@ -29,13 +30,13 @@ pub(crate) async fn tools(
 ) -> Result<(), CommandError> {
     with_tools(options, common, async |host, config| {
         let tools = host.tools();
-        let Some(name) = name else { return list(&tools, screen, common.json) };
+        let Some(name) = name else { return list(&tools, screen) };
         if let Some(tool) = tools.iter().find(|tool| tool.name == name) {
-            return describe(tool, screen, common.json);
+            return describe(tool, screen);
         }
         if config.find(name).is_some() {
             let of_server: Vec<_> = tools.into_iter().filter(|tool| tool.server == name).collect();
-            return list(&of_server, screen, common.json);
+            return list(&of_server, screen);
         }
         let known = tools.iter().map(|tool| tool.name.as_str());
         let suggested = arguments::suggest(name, known);
@@ -61,11 +62,11 @@ pub(crate) async fn search(
         });
         let found = hits.iter().filter_map(|hit| tools.iter().find(|tool| tool.name == hit.name));
         let found: Vec<_> = found.cloned().collect();
-        if found.is_empty() && !common.json {
+        if found.is_empty() && !screen.is_json() {
             screen.line("No tool matches. Try other words, or fewer.")?;
             return Ok(());
         }
-        list(&found, screen, common.json)
+        list(&found, screen)
     })
     .await
 }
@@ -108,30 +109,22 @@ fn print_missing(host: &Host, config: &Config, options: &ConfigOptions) -> io::R
     Ok(())
 }
 
-fn list(tools: &[HostTool], screen: &mut Screen, json: bool) -> Result<(), CommandError> {
-    if json {
-        let tools: Vec<Value> = tools.iter().map(as_json).collect::<Result<_, _>>()?;
-        return show::json(screen, &json!({ "tools": tools }));
-    }
-    if tools.is_empty() {
-        screen.line("There are no tools.")?;
-        return Ok(());
-    }
-    let named = |tool: &HostTool| {
-        let mut named = tool.tool.clone();
-        named.name.clone_from(&tool.name);
-        named
-    };
-    let named: Vec<_> = tools.iter().map(named).collect();
-    Ok(show::tools(screen, &named)?)
+fn list(tools: &[HostTool], screen: &mut Screen) -> Result<(), CommandError> {
+    let json: Vec<Value> = tools.iter().map(as_json).collect::<Result<_, _>>()?;
+    show::result(screen, &json!({ "tools": json }), |screen| {
+        if tools.is_empty() {
+            return screen.line("There are no tools.");
+        }
+        let named = tools.iter().map(|tool| Tool { name: tool.name.clone(), ..tool.tool.clone() });
+        show::tools(screen, &named.collect::<Vec<_>>())
+    })
 }
 
-fn describe(tool: &HostTool, screen: &mut Screen, json: bool) -> Result<(), CommandError> {
-    if json {
-        return show::json(screen, &as_json(tool)?);
-    }
-    screen.line(styled(QUIET, format_args!("server {}", tool.server)))?;
-    Ok(show::tool(screen, &tool.tool)?)
+fn describe(tool: &HostTool, screen: &mut Screen) -> Result<(), CommandError> {
+    show::result(screen, &as_json(tool)?, |screen| {
+        screen.line(styled(QUIET, format_args!("server {}", tool.server)))?;
+        show::tool(screen, &tool.tool)
+    })
 }
 
 /// The tool, its name for a model and its server.
@@ -172,15 +165,7 @@ pub(crate) async fn call(
                 // The user sees the progress, answers the server's questions, and can end the call.
                 request = request.timeout(Duration::MAX);
             }
-            let called = request.await;
-            reports.clear();
-            let result = called.map_err(CommandError::from)?;
-            if common.json {
-                show::json(screen, &result)?;
-            } else {
-                show::content(screen, &result.content, result.structured_content.as_ref())?;
-            }
-            if result.failed() { Err(CommandError::Tool) } else { Ok(()) }
+            show::tool_result(screen, &reports.until(request).await?)
         })
         .await
 }

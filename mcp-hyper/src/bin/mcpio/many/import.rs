@@ -17,7 +17,7 @@ use crate::terminal::Screen;
 use crate::text::{QUIET, styled};
 
 /// Prints one configuration with the servers of all applications of the user, and notes on standard error.
-pub(crate) fn import(disabled: bool, screen: &mut Screen, json: bool) -> Result<(), CommandError> {
+pub(crate) fn import(disabled: bool, screen: &mut Screen) -> Result<(), CommandError> {
     let files = known_user_files().into_iter().filter_map(|source| {
         let path = source.path.clone();
         // A pipe would block forever.
@@ -30,7 +30,7 @@ pub(crate) fn import(disabled: bool, screen: &mut Screen, json: bool) -> Result<
         })
     });
     let imported = Imported::from_config(&Config::merge(files), disabled);
-    if json {
+    if screen.is_json() {
         let Imported { servers, inputs, notes } = imported;
         return show::json(screen, &json!({ "mcpServers": servers, "inputs": inputs, "notes": notes }));
     }

@@ -38,15 +38,12 @@ pub(crate) async fn servers(
     session
         .run(config.clone(), async |host| {
             if watch {
-                return follow(host, &config, screen, common.json).await;
+                return follow(host, &config, screen).await;
             }
             host.ready().await;
             let rows = rows(host, &config);
-            if common.json {
-                let servers: Vec<Value> = rows.iter().map(|row| row.as_json(false)).collect();
-                return show::json(screen, &json!({ "servers": servers }));
-            }
-            Ok(table(&rows, false).print(screen)?)
+            let servers: Vec<Value> = rows.iter().map(|row| row.as_json(false)).collect();
+            show::result(screen, &json!({ "servers": servers }), |screen| table(&rows, false).print(screen))
         })
         .await
 }
@@ -174,11 +171,11 @@ fn table(rows: &[Row], goes_on: bool) -> Table {
 }
 
 /// Shows what changes, until the host is closed.
-async fn follow(host: &Host, config: &Config, screen: &mut Screen, json: bool) -> Result<(), CommandError> {
+async fn follow(host: &Host, config: &Config, screen: &mut Screen) -> Result<(), CommandError> {
     let mut events = host.events();
     let mut known: BTreeMap<Arc<str>, Row> = BTreeMap::new();
     let mut area = LiveArea::default();
-    let is_live = screen.is_terminal() && !json;
+    let is_live = screen.is_terminal() && !screen.is_json();
     loop {
         let rows = rows(host, config);
         if is_live {
@@ -188,7 +185,7 @@ async fn follow(host: &Host, config: &Config, screen: &mut Screen, json: bool) -
         } else {
             for row in rows {
                 if known.get(&row.report.name).is_none_or(|before| row.differs(before)) {
-                    print_change(&row, screen, json)?;
+                    print_change(&row, screen)?;
                     known.insert(row.report.name.clone(), row);
                 }
             }
@@ -207,8 +204,8 @@ async fn follow(host: &Host, config: &Config, screen: &mut Screen, json: bool) -
     }
 }
 
-fn print_change(row: &Row, screen: &mut Screen, json: bool) -> io::Result<()> {
-    if json {
+fn print_change(row: &Row, screen: &mut Screen) -> io::Result<()> {
+    if screen.is_json() {
         return screen.line(Text::json(&row.as_json(true).to_string()));
     }
     let (tools, reason) = (row.tools(), row.reason());
@@ -253,12 +250,8 @@ pub(crate) async fn doctor(
     // The files first, then server by server.
     findings.sort_by(|a, b| a.server.cmp(&b.server));
     let wrong = findings.iter().filter(|finding| finding.kind == FindingKind::Wrong).count();
-    if common.json {
-        let shown: Vec<Value> = findings.iter().map(as_json).collect();
-        show::json(screen, &json!({ "ok": wrong == 0, "findings": shown }))?;
-    } else {
-        print(&findings, screen)?;
-    }
+    let shown: Vec<Value> = findings.iter().map(as_json).collect();
+    show::result(screen, &json!({ "ok": wrong == 0, "findings": shown }), |screen| print(&findings, screen))?;
     if wrong == 0 { Ok(()) } else { Err(CommandError::Unhealthy) }
 }
 
