@@ -13,7 +13,7 @@ use async_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 use async_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use bytes::Bytes;
 use futures_lite::{AsyncRead, AsyncWrite, Stream as _};
-use futures_util::Sink as _;
+use futures_util::{FutureExt as _, Sink as _};
 use http::HeaderValue;
 use mcp_proto::Instant;
 
@@ -77,29 +77,30 @@ pub(crate) enum ChannelEvent {
 impl<Io: AsyncRead + AsyncWrite + Unpin> Channel<Io> {
     /// A channel over a stream on which `ahead` was read with the handshake. It accepts messages of up to
     /// `message_bytes`.
-    pub(crate) async fn new(
+    pub(crate) fn new(
         io: Io,
         ahead: &[u8],
         role: Role,
         message_bytes: usize,
         pings: Option<PingPolicy>,
         now: Instant,
-    ) -> Self {
+    ) -> Option<Self> {
         let config = WebSocketConfig::default()
             .read_buffer_size(BUFFER)
             .write_buffer_size(BUFFER)
             .max_message_size(Some(message_bytes))
             .max_frame_size(Some(message_bytes));
         let io = CountedIo::new(io);
-        let socket = WebSocketStream::from_partially_read(io, ahead.to_vec(), role, Some(config)).await;
-        Self {
-            socket,
+        let socket = WebSocketStream::from_partially_read(io, ahead.to_vec(), role, Some(config));
+        Some(Self {
+            // Nothing is awaited there.
+            socket: socket.now_or_never()?,
             stage: Stage::Open,
             heartbeat: Heartbeat::new(pings, now),
             written: 0,
             consumed: 0,
             failure: None,
-        }
+        })
     }
 
     /// Sends pings, and notices that none is answered. `reads` is whether [`poll_read`](Self::poll_read) is called.
@@ -467,7 +468,6 @@ fn code_name(code: CloseCode) -> &'static str {
 mod tests {
     use super::*;
     use std::collections::VecDeque;
-    use std::pin::pin;
 
     const INTERVAL: Duration = Duration::from_secs(7);
 
@@ -517,11 +517,7 @@ mod tests {
     }
 
     fn server(pings: Option<PingPolicy>) -> Channel<Wire> {
-        let opening = pin!(Channel::new(Wire::default(), &[], Role::Server, 100_000, pings, Instant::ORIGIN));
-        match opening.poll(&mut Context::from_waker(std::task::Waker::noop())) {
-            Poll::Ready(channel) => channel,
-            Poll::Pending => panic!("nothing is awaited"),
-        }
+        Channel::new(Wire::default(), &[], Role::Server, 100_000, pings, Instant::ORIGIN).unwrap()
     }
 
     fn read(channel: &mut Channel<Wire>, now: Instant) -> Poll<ChannelEvent> {

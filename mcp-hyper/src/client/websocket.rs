@@ -1,6 +1,5 @@
 //! Clients over WebSocket: one connection, which carries whole messages both ways.
 
-use std::future::Future as _;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -292,11 +291,7 @@ impl<H: HandlerMode, R: Runtime> WebSocketLoop<H, R> {
                 self.note_head(exchange, status, headers);
                 self.forget_exchange(exchange);
                 let (bytes, now) = (self.limits.message_bytes, self.clock.now());
-                let opening = Channel::new(io, &ahead, Role::Client, bytes, self.pings, now);
-                let mut opening = std::pin::pin!(opening);
-                let cx = &mut Context::from_waker(std::task::Waker::noop());
-                // Nothing is awaited there.
-                if let Poll::Ready(channel) = opening.as_mut().poll(cx) {
+                if let Some(channel) = Channel::new(io, &ahead, Role::Client, bytes, self.pings, now) {
                     self.link = Link::Open(Box::new(channel));
                     self.front.lock(|machine, now| machine.handle_open(now));
                 }

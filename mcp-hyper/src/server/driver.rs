@@ -4,14 +4,12 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::net::IpAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use futures_lite::{AsyncRead, AsyncWrite};
 use mcp_proto::front::http::HttpServerDriver;
-use mcp_proto::front::{Attachments, HandlerMode, RouterError, SendHandlers};
+use mcp_proto::front::{HandlerMode, RouterError, SendHandlers};
 use mcp_proto::quota::QuotaOwner;
 
 use super::connection::Connection;
@@ -139,13 +137,10 @@ pub struct ServerDriver<L: Listener, H: ServerMode = SendHandlers> {
     listener: Option<RetryingListener<L>>,
     service: HttpService<H>,
     driver: ServiceDriver<H>,
-    /// Boxed: the set moves them when it grows.
-    connections: TaskSet<Box<Connection<L::Io, H>>>,
+    open: OpenConnections<L, H>,
     on_error: OnError,
-    /// Spawns each connection as its own task, where the application has an executor for it.
-    spawn: Option<Spawn<L::Io, H>>,
     /// Accepted connections that wait until another connection of the same owner ends.
-    parked: VecDeque<(L::Io, Option<IpAddr>)>,
+    parked: VecDeque<L::Io>,
 }
 
 /// A task that serves one connection, for an executor to run.
@@ -161,8 +156,8 @@ impl<L: Listener, H: ServerMode> ServerDriver<L, H> {
         spawn: Option<Spawn<L::Io, H>>,
     ) -> Self {
         let listener = Some(RetryingListener::new(listener, service.shared().clock.timers().clone()));
-        let connections = TaskSet::default();
-        Self { listener, service, driver, connections, on_error, spawn, parked: VecDeque::new() }
+        let open = OpenConnections { here: TaskSet::default(), spawn };
+        Self { listener, service, driver, open, on_error, parked: VecDeque::new() }
     }
 
     /// Accepts connections. Ready once it has accepted as many as it may before the open ones are polled again.
@@ -175,10 +170,9 @@ impl<L: Listener, H: ServerMode> ServerDriver<L, H> {
                     let peer = L::peer_address(&io);
                     let shared = self.service.shared();
                     if shared.registry.has_room(&QuotaOwner::from_client(None, peer)) {
-                        let attachments = L::attachments(&io);
-                        begin(&self.service, &self.spawn, &mut self.connections, io, peer, attachments);
+                        self.open.begin(&self.service, io);
                     } else if self.parked.len() < shared.limits.connections.div_ceil(8) {
-                        self.parked.push_back((io, peer));
+                        self.parked.push_back(io);
                         if shared.registry.poll_fewer(shared.limits.connections, cx).is_ready() {
                             return Poll::Ready(());
                         }
@@ -194,32 +188,32 @@ impl<L: Listener, H: ServerMode> ServerDriver<L, H> {
 
     /// Serves parked connections while there is room. If some remain parked, the waker is called once there is room.
     fn resume_parked(&mut self, cx: &mut Context<'_>) {
-        let Self { parked, service, spawn, connections, .. } = self;
-        let shared = service.shared();
-        while !parked.is_empty()
+        let shared = self.service.shared();
+        while !self.parked.is_empty()
             && shared.registry.poll_fewer(shared.limits.connections, cx).is_ready()
-            && let Some((io, peer)) = parked.pop_front()
+            && let Some(io) = self.parked.pop_front()
         {
-            let attachments = L::attachments(&io);
-            begin(service, spawn, connections, io, peer, attachments);
+            self.open.begin(&self.service, io);
         }
     }
 }
 
-/// Starts to serve an accepted connection.
-fn begin<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode>(
-    service: &HttpService<H>,
-    spawn: &Option<Spawn<Io, H>>,
-    connections: &mut TaskSet<Box<Connection<Io, H>>>,
-    io: Io,
-    peer: Option<IpAddr>,
-    attachments: Attachments,
-) {
-    let connection = service.connection_with(io, peer, attachments);
-    match spawn {
-        Some(spawn) => spawn(connection),
-        None => {
-            connections.insert(Box::new(connection));
+/// The connections that are served.
+struct OpenConnections<L: Listener, H: ServerMode> {
+    /// Boxed: the set moves them when it grows.
+    here: TaskSet<Box<Connection<L::Io, H>>>,
+    /// Spawns each connection as its own task, where the application has an executor for it.
+    spawn: Option<Spawn<L::Io, H>>,
+}
+
+impl<L: Listener, H: ServerMode> OpenConnections<L, H> {
+    /// Starts to serve an accepted connection.
+    fn begin(&mut self, service: &HttpService<H>, io: L::Io) {
+        let (peer, attachments) = (L::peer_address(&io), L::attachments(&io));
+        let connection = service.connection_with(io, peer, attachments);
+        match &self.spawn {
+            Some(spawn) => spawn(connection),
+            None => _ = self.here.insert(Box::new(connection)),
         }
     }
 }
@@ -237,7 +231,7 @@ impl<L: Listener + Unpin, H: ServerMode> Future for ServerDriver<L, H> {
             this.parked.clear();
         }
         let accepted = this.poll_accept(cx);
-        while let Poll::Ready(ended) = this.connections.poll_next(cx) {
+        while let Poll::Ready(ended) = this.open.here.poll_next(cx) {
             if let Err(error) = ended {
                 (this.on_error)(&ServerError::Connection(error));
             }
@@ -257,6 +251,6 @@ impl<L: Listener, H: ServerMode> Drop for ServerDriver<L, H> {
 
 impl<L: Listener, H: ServerMode> fmt::Debug for ServerDriver<L, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerDriver").field("connections", &self.connections.len()).finish_non_exhaustive()
+        f.debug_struct("ServerDriver").field("connections", &self.open.here.len()).finish_non_exhaustive()
     }
 }

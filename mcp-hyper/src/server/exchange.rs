@@ -20,7 +20,7 @@ use mcp_proto::transport::http::server::{BodyKind, ResponseHead};
 
 use super::monitor::ExchangeGuard;
 #[cfg(feature = "auth")]
-use super::service::UnverifiedRequest;
+use super::service::TokenVerification;
 use crate::time::{Alarm, RuntimeClock};
 
 /// An exchange with the timer for its deadlines.
@@ -64,7 +64,7 @@ pub(super) struct ConnectionHooks {
 enum ExchangeStage<H: HandlerMode> {
     /// Its token is being verified.
     #[cfg(feature = "auth")]
-    Unverified(UnverifiedRequest<H>),
+    Unverified(Box<TokenVerification<H>>),
     Open(TimedExchange<H>),
     Ended,
 }
@@ -95,7 +95,7 @@ impl<B, H: HandlerMode> ResponseFuture<B, H> {
     #[cfg(feature = "auth")]
     pub(super) fn unverified(
         request: B,
-        unverified: UnverifiedRequest<H>,
+        unverified: Box<TokenVerification<H>>,
         attached: ConnectionHooks,
     ) -> Self {
         Self { request: Some(request), stage: ExchangeStage::Unverified(unverified), attached }

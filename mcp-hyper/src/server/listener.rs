@@ -120,6 +120,12 @@ fn is_client_error(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }
 
+/// Attaches the address of a client.
+#[cfg(any(feature = "smol", feature = "tokio"))]
+fn with_address<A: Send + Sync + 'static>(address: Option<A>) -> Attachments {
+    address.map_or_else(Attachments::new, |address| Attachments::new().with(address))
+}
+
 /// Smol's listening sockets.
 #[cfg(feature = "smol")]
 mod smol {
@@ -133,7 +139,7 @@ mod smol {
     use async_io::Async;
     use mcp_proto::front::Attachments;
 
-    use super::Listener;
+    use super::{Listener, with_address};
     #[cfg(unix)]
     use crate::runtime::smol::poll_until;
     use crate::runtime::smol::{SmolSocket, poll_tcp};
@@ -150,7 +156,7 @@ mod smol {
         }
 
         fn attachments(io: &Self::Io) -> Attachments {
-            io.peer_address().map_or_else(Attachments::new, |address| Attachments::new().with(address))
+            with_address(io.peer_address())
         }
     }
 
@@ -167,7 +173,7 @@ mod smol {
         }
 
         fn attachments(io: &Self::Io) -> Attachments {
-            io.peer_address().map_or_else(Attachments::new, |address| Attachments::new().with(address))
+            with_address(io.peer_address())
         }
     }
 
@@ -184,7 +190,7 @@ mod smol {
         }
 
         fn attachments(io: &Self::Io) -> Attachments {
-            io.peer_address().map_or_else(Attachments::new, |address| Attachments::new().with(address))
+            with_address(io.peer_address())
         }
     }
 }
@@ -201,7 +207,7 @@ mod tokio {
     #[cfg(unix)]
     use tokio::net::{UnixListener, UnixStream};
 
-    use super::Listener;
+    use super::{Listener, with_address};
     use crate::runtime::TokioSocket;
     use crate::runtime::tokio::poll_tcp;
 
@@ -217,7 +223,7 @@ mod tokio {
         }
 
         fn attachments(io: &Self::Io) -> Attachments {
-            io.peer_address().map_or_else(Attachments::new, |address| Attachments::new().with(address))
+            with_address(io.peer_address())
         }
     }
 
@@ -230,7 +236,7 @@ mod tokio {
         }
 
         fn attachments(io: &Self::Io) -> Attachments {
-            io.peer_address().map_or_else(Attachments::new, |address| Attachments::new().with(address))
+            with_address(io.peer_address())
         }
     }
 }

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::request::Parts;
-use mcp_proto::front::http::HttpExchange;
-use mcp_proto::front::{Attachments, HandlerMode};
-use mcp_proto::peer::Principal;
-use mcp_proto::transport::http::server::RequestHead;
+use mcp_proto::front::HandlerMode;
+use mcp_proto::front::http::{HttpChannel, HttpExchange};
+use mcp_proto::transport::http::server::{HttpResponse, RequestHead, ResponseHeaders};
 
 use super::error::{ConnectionError, OnError};
 use super::monitor::ConnectionMonitor;
@@ -77,19 +76,7 @@ impl<H: HandlerMode> Upgrade<H> {
         self,
         _: &ServiceState<H>,
         _: &RequestHead<'_>,
-        _: Option<Principal>,
-        _: Attachments,
-    ) -> HttpExchange<H> {
-        match self.0 {}
-    }
-
-    #[cfg(feature = "auth")]
-    pub(super) fn exchange_for(
-        self,
-        _: &ServiceState<H>,
-        _: &RequestHead<'_>,
-        _: mcp_proto::auth::server::GrantedAccess,
-        _: Attachments,
+        _: impl FnOnce(Result<ResponseHeaders, HttpResponse>) -> (HttpExchange<H>, Option<HttpChannel<H>>),
     ) -> HttpExchange<H> {
         match self.0 {}
     }
@@ -106,7 +93,6 @@ impl<Io, H> WebSocket<Io, H> {
         _: WebSocketOptions,
         _: Arc<RuntimeClock>,
         _: Arc<ConnectionMonitor>,
-        _: &mut Context<'_>,
     ) -> Option<Self> {
         match front {}
     }

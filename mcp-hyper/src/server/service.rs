@@ -137,19 +137,27 @@ impl<H: HandlerMode> HttpService<H> {
         //= S10.9 "Inbound requests all verified"
         #[cfg(feature = "auth")]
         if let Some(check) = shared.guard.check(&head, &shared.clock) {
-            let client = head.client;
-            let unverified = UnverifiedRequest::new(check, parts, client, attachments, self.clone(), upgrade);
-            return ResponseFuture::unverified(body, unverified, attached);
+            let verification = TokenVerification {
+                check,
+                client: head.client,
+                parts: Some(parts),
+                attachments,
+                service: self.clone(),
+                upgrade,
+                alarm: Alarm::default(),
+                until: shared.clock.after(VERIFY_TIMEOUT),
+            };
+            return ResponseFuture::unverified(body, Box::new(verification), attached);
         }
         let principal = shared.principal.as_ref().and_then(|principal| principal(&parts));
-        let client = head.client;
+        let server = &shared.server;
         let exchange = match upgrade {
             Some(upgrade) => {
-                let attachments = with_head(attachments, parts.clone(), client);
-                upgrade.exchange(shared, &head, principal, attachments)
+                let attachments = with_head(attachments, parts.clone(), head.client);
+                upgrade.exchange(shared, &head, |it| server.upgrade(&head, principal, attachments, it))
             }
             None => {
-                let exchange = shared.server.exchange(&head, principal);
+                let (exchange, client) = (server.exchange(&head, principal), head.client);
                 exchange.with_attachments(with_head(attachments, parts, client))
             }
         };
@@ -232,10 +240,7 @@ const VERIFY_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// A request whose token is being verified; its body is read only afterwards.
 #[cfg(feature = "auth")]
-pub(super) struct UnverifiedRequest<H: HandlerMode>(Box<TokenVerification<H>>);
-
-#[cfg(feature = "auth")]
-struct TokenVerification<H: HandlerMode> {
+pub(super) struct TokenVerification<H: HandlerMode> {
     check: TokenCheck,
     /// The head, until the exchange has it.
     parts: Option<Parts>,
@@ -249,34 +254,10 @@ struct TokenVerification<H: HandlerMode> {
 }
 
 #[cfg(feature = "auth")]
-impl<H: HandlerMode> UnverifiedRequest<H> {
-    /// A request with this head, from the address `client`.
-    pub(super) fn new(
-        check: TokenCheck,
-        parts: Parts,
-        client: Option<IpAddr>,
-        attachments: Attachments,
-        service: HttpService<H>,
-        upgrade: Option<Upgrade<H>>,
-    ) -> Self {
-        let until = service.shared().clock.after(VERIFY_TIMEOUT);
-        let (parts, alarm) = (Some(parts), Alarm::default());
-        Self(Box::new(TokenVerification {
-            check,
-            parts,
-            client,
-            attachments,
-            service,
-            upgrade,
-            alarm,
-            until,
-        }))
-    }
-
+impl<H: HandlerMode> TokenVerification<H> {
     /// Polls the verification; ready with the exchange that serves the request.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(HttpExchange<H>, Arc<RuntimeClock>)> {
-        let TokenVerification { check, parts, client, attachments, service, upgrade, alarm, until } =
-            &mut *self.0;
+        let Self { check, parts, client, attachments, service, upgrade, alarm, until } = self;
         let shared = service.shared();
         let verified = match Pin::new(check).poll(cx) {
             Poll::Ready(verified) => verified,
@@ -291,13 +272,15 @@ impl<H: HandlerMode> UnverifiedRequest<H> {
                 let fields = RequestFields::of(&parts);
                 let head = head(&parts, &fields, *client);
                 let attachments = std::mem::take(attachments);
+                let server = &shared.server;
                 match upgrade.take() {
                     Some(upgrade) => {
                         let attachments = with_head(attachments, without_token(parts.clone()), *client);
-                        upgrade.exchange_for(shared, &head, authorized, attachments)
+                        let open = |it| server.upgrade_for(&head, authorized, attachments, it);
+                        upgrade.exchange(shared, &head, open)
                     }
                     None => {
-                        let exchange = shared.server.exchange_for(&head, authorized);
+                        let exchange = server.exchange_for(&head, authorized);
                         exchange.with_attachments(with_head(attachments, without_token(parts), *client))
                     }
                 }

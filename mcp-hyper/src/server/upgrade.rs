@@ -13,9 +13,8 @@ use http::request::Parts;
 use http::{Method, Request, header};
 use hyper::rt::{Read as _, ReadBuf, Write as _};
 use hyper::upgrade::{OnUpgrade, Upgraded};
+use mcp_proto::front::HandlerMode;
 use mcp_proto::front::http::{HttpChannel, HttpExchange};
-use mcp_proto::front::{Attachments, HandlerMode};
-use mcp_proto::peer::Principal;
 use mcp_proto::quota::QuotaOwner;
 use mcp_proto::transport::http::server::{HttpResponse, RequestHead, ResponseHeaders};
 
@@ -62,10 +61,13 @@ impl<H: HandlerMode> UpgradeSlot<H> {
     }
 }
 
+/// The headers that accept a handshake, or the refusal.
+type HandshakeAnswer = Result<ResponseHeaders, HttpResponse>;
+
 /// A request to become a WebSocket.
 pub(super) struct Upgrade<H: HandlerMode> {
     connection: UpgradedConnection<H>,
-    handshake: Result<ResponseHeaders, HttpResponse>,
+    handshake: HandshakeAnswer,
 }
 
 /// The connection to upgrade.
@@ -97,33 +99,15 @@ impl<H: HandlerMode> Upgrade<H> {
         Some(Self { connection, handshake: handshake(parts) })
     }
 
-    /// The exchange that answers the request.
+    /// The exchange that answers the request, which `open` makes of the answer to the handshake.
     pub(super) fn exchange(
         self,
         shared: &ServiceState<H>,
         head: &RequestHead<'_>,
-        principal: Option<Principal>,
-        attachments: Attachments,
+        open: impl FnOnce(HandshakeAnswer) -> (HttpExchange<H>, Option<HttpChannel<H>>),
     ) -> HttpExchange<H> {
         let Self { connection, handshake } = self;
-        let handshake = connection.admit(shared, head).and(handshake);
-        let (exchange, channel) = shared.server.upgrade(head, principal, attachments, handshake);
-        connection.start(channel, shared, head);
-        exchange
-    }
-
-    /// The exchange that answers a request whose token was verified.
-    #[cfg(feature = "auth")]
-    pub(super) fn exchange_for(
-        self,
-        shared: &ServiceState<H>,
-        head: &RequestHead<'_>,
-        authorized: mcp_proto::auth::server::GrantedAccess,
-        attachments: Attachments,
-    ) -> HttpExchange<H> {
-        let Self { connection, handshake } = self;
-        let handshake = connection.admit(shared, head).and(handshake);
-        let (exchange, channel) = shared.server.upgrade_for(head, authorized, attachments, handshake);
+        let (exchange, channel) = open(connection.admit(shared, head).and(handshake));
         connection.start(channel, shared, head);
         exchange
     }
@@ -166,7 +150,7 @@ fn is_upgrade(options: WebSocketOptions, parts: &Parts) -> bool {
 }
 
 /// Checks the handshake of RFC 6455, section 4.2.1; returns the headers of the answer, or the refusal.
-fn handshake(parts: &Parts) -> Result<ResponseHeaders, HttpResponse> {
+fn handshake(parts: &Parts) -> HandshakeAnswer {
     let mut request = Request::new(());
     *request.method_mut() = parts.method.clone();
     *request.version_mut() = parts.version;
@@ -339,7 +323,7 @@ impl<H: HandlerMode> EmbeddedWebSocket<H> {
             let Stage::Upgrading { channel, .. } = stage else { return Poll::Ready(Ok(())) };
             let socket = Socket::new(UpgradedIo(upgraded), Preface::default(), self.monitor.clone());
             let (clock, monitor) = (self.clock.clone(), self.monitor.clone());
-            match WebSocket::start(socket, &[], *channel, self.options, clock, monitor, cx) {
+            match WebSocket::start(socket, &[], *channel, self.options, clock, monitor) {
                 Some(websocket) => self.stage = Stage::Open(Box::new(websocket)),
                 None => return Poll::Ready(Ok(())),
             }

@@ -1,6 +1,5 @@
 //! WebSocket connections of a server: the messages after the upgrade.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -47,12 +46,10 @@ impl<Io: AsyncRead + AsyncWrite + Unpin, H: HandlerMode> WebSocket<Io, H> {
         options: WebSocketOptions,
         clock: Arc<RuntimeClock>,
         monitor: Arc<ConnectionMonitor>,
-        cx: &mut Context<'_>,
     ) -> Option<Self> {
         let limits = monitor.limits();
         let pings = limits.ping_interval.map(|interval| PingPolicy::new(interval, limits.write_timeout));
-        let opening = Channel::new(io, ahead, Role::Server, front.message_bytes(), pings, clock.now());
-        let Poll::Ready(channel) = pin!(opening).poll(cx) else { return None };
+        let channel = Channel::new(io, ahead, Role::Server, front.message_bytes(), pings, clock.now())?;
         let (alarm, exchange) = (Alarm::default(), ExchangeGuard::new(monitor));
         let tool_frames = options.tool_frames;
         Some(Self { channel, front, tool_frames, clock, alarm, error: None, _exchange: exchange })
