@@ -73,6 +73,23 @@ pub(crate) fn replace(path: &Path, new: &Path, contents: &[u8]) -> io::Result<()
     written
 }
 
+/// Opens a file of a private folder for reading; `None` if there is none.
+pub(crate) fn open(folder: &Path, name: &str) -> io::Result<Option<File>> {
+    let opened = fs::metadata(folder).and_then(|_| {
+        check_private(folder)?;
+        File::open(folder.join(name))
+    });
+    match opened {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        opened => opened.map(Some),
+    }
+}
+
+/// A random number for a name or a version, which was never used before.
+pub(crate) fn random() -> io::Result<u64> {
+    getrandom::u64().map_err(|error| io::Error::other(error.to_string()))
+}
+
 /// Flushes the folder's entries to disk. Not every file system can.
 pub(crate) fn sync(folder: &Path) {
     if let Ok(folder) = File::open(folder) {

@@ -13,7 +13,7 @@ use mcp_proto::auth::Secret;
 use mcp_proto::auth::client::{Record, RecordVersion, SaveOutcome, StoredRecord};
 use sha2::{Digest as _, Sha256};
 
-use crate::private_files::{check_private, lock, make_private, private_file, replace, sync};
+use crate::private_files::{lock, make_private, open, private_file, random, replace, sync};
 use crate::runtime::{AnyRuntime, Runtime};
 
 /// The future of a [`TokenStore`] operation.
@@ -180,16 +180,7 @@ impl RecordFile {
     }
 
     fn read(&self) -> io::Result<Option<StoredRecord>> {
-        match fs::metadata(&self.folder) {
-            Ok(_) => check_private(&self.folder)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        }
-        let file = match File::open(self.path()) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
+        let Some(file) = open(&self.folder, &self.name)? else { return Ok(None) };
         let mut text = String::new();
         file.take(MOST_BYTES).read_to_string(&mut text)?;
         parse(&text).map(Some)
@@ -203,7 +194,7 @@ impl RecordFile {
         if current.as_ref().map(|stored| stored.version) != expected {
             return Ok(SaveOutcome::Conflict(current));
         }
-        let version = RecordVersion(random_version()?);
+        let version = RecordVersion(random()?);
         match record {
             Some(record) => self.write(version, record)?,
             None if current.is_some() => fs::remove_file(self.path())?,
@@ -238,7 +229,7 @@ impl RecordFile {
 
     /// Writes the file atomically: readers find the old file or the new one, whole.
     fn write(&self, version: RecordVersion, record: &Record) -> io::Result<()> {
-        let new = self.folder.join(format!("{}.{:016x}{NEW}", self.name, random_version()?));
+        let new = self.folder.join(format!("{}.{:016x}{NEW}", self.name, random()?));
         let (json, key) = (record.to_json(), self.key.escape_debug());
         let contents = Secret::new(format!("{HEADING}\n{:016x}\n{key}\n{}", version.0, json.expose()));
         replace(&self.path(), &new, contents.expose().as_bytes())
@@ -266,9 +257,4 @@ fn parse(text: &str) -> io::Result<StoredRecord> {
         (HEADING, ..) => Err(odd("a file is damaged")),
         _ => Err(odd("a file is none of this store's")),
     }
-}
-
-/// A random version number, which was never used before.
-fn random_version() -> io::Result<u64> {
-    getrandom::u64().map_err(|error| io::Error::other(error.to_string()))
 }

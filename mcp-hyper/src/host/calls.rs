@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_lite::future::{Boxed, poll_once};
 use mcp_proto::front::{Client, Error};
 use mcp_proto::host::config::ServerId;
-use mcp_proto::host::control::{CallId, CallOptions, CallOutcome, CallRefusal, Delivery, Failure, Repeat};
+use mcp_proto::host::control::{CallId, CallOptions, CallRefusal, Delivery, Repeat};
 use mcp_proto::host::tools::{Catalogue, LookupError};
 use mcp_proto::peer::{CacheMode, LostReason, RequestError};
 use mcp_proto::schema::{CallTool, Method, ProgressParams};
@@ -242,7 +242,7 @@ struct Slot<T> {
     answer: Option<Result<T, CallError>>,
     /// Whether it was sent, and may have reached the server.
     was_sent: bool,
-    end: Option<(CallOutcome, Arc<str>, Option<Failure>)>,
+    end: Option<Option<CallError>>,
     waker: Option<Waker>,
 }
 
@@ -259,23 +259,14 @@ impl<M: Method> PendingCall<M> {
 
     fn poll(&self, cx: &Context<'_>) -> Poll<Result<M::Result, CallError>> {
         let mut slot = self.slot();
-        let Some((outcome, server, failure)) = slot.end.take() else {
-            slot.waker = Some(cx.waker().clone());
-            return Poll::Pending;
-        };
-        Poll::Ready(match outcome {
-            CallOutcome::Answered | CallOutcome::Refused => {
-                slot.answer.take().unwrap_or(Err(CallError::Call(Error::Finished)))
+        match slot.end.take() {
+            Some(Some(error)) => Poll::Ready(Err(error)),
+            Some(None) => Poll::Ready(slot.answer.take().unwrap_or(Err(CallError::Call(Error::Finished)))),
+            None => {
+                slot.waker = Some(cx.waker().clone());
+                Poll::Pending
             }
-            CallOutcome::TimedOut => Err(CallError::TimedOut),
-            CallOutcome::Cancelled => Err(CallError::Call(Error::Cancelled)),
-            CallOutcome::Lost => Err(CallError::Lost),
-            CallOutcome::Unavailable(status) => {
-                Err(CallError::Unavailable { server, status, failure: failure.map(Box::new) })
-            }
-            CallOutcome::Removed => Err(CallError::Removed),
-            _ => Err(CallError::Closed),
-        })
+        }
     }
 }
 
@@ -344,9 +335,9 @@ where
         }
     }
 
-    fn end(&self, outcome: CallOutcome, server: Arc<str>, failure: Option<Failure>) -> Option<Waker> {
+    fn end(&self, error: Option<CallError>) -> Option<Waker> {
         let mut slot = self.slot();
-        slot.end = Some((outcome, server, failure));
+        slot.end = Some(error);
         slot.waker.take()
     }
 }

@@ -112,8 +112,7 @@ impl Attempt {
         lists.read_instructions();
         lists.read_tools().await?;
         self.shared.command(|state, now| {
-            let connection = state.connections.get_mut(&self.entry.id());
-            if let Some(connection) = connection.filter(|found| found.generation == self.generation) {
+            if let Some(connection) = state.connection(self.entry.id(), self.generation) {
                 connection.client = Some(client.clone());
                 connection.start_time = Some(now.saturating_since(connection.began));
                 state.plane.handle_connected(now, self.entry.id(), self.generation);
@@ -121,8 +120,7 @@ impl Attempt {
         });
         lists.read_others().await?;
         self.shared.with(|state, _| {
-            let connection = state.connections.get_mut(&self.entry.id());
-            if let Some(connection) = connection.filter(|found| found.generation == self.generation) {
+            if let Some(connection) = state.connection(self.entry.id(), self.generation) {
                 connection.is_listed = true;
             }
             state.wake_waiting();

@@ -169,9 +169,7 @@ impl HostLoop {
         let Sent { delivery, failure } = sent;
         self.shared.with(|state, now| {
             state.plane.handle_delivery(now, call, generation, delivery);
-            if let (Some(failure), Some(connection)) = (failure, state.connections.get(&server))
-                && connection.generation == generation
-            {
+            if let (Some(failure), Some(connection)) = (failure, state.connection(server, generation)) {
                 connection.stop.stop(Some(failure));
             }
         });
@@ -180,8 +178,7 @@ impl HostLoop {
     fn handle_ended(&self, server: ServerId, generation: Generation, failure: Option<Failure>) {
         let name = self.shared.with(|state, now| {
             state.plane.handle_ended(now, server, generation, failure);
-            let is_last =
-                state.connections.get(&server).is_some_and(|connection| connection.generation == generation);
+            let is_last = state.connection(server, generation).is_some();
             if is_last {
                 state.connections.remove(&server);
             }
@@ -377,8 +374,7 @@ impl State {
                 Some(Work::Connect(self.entries.get(&server)?.clone(), generation))
             }
             Action::Disconnect { server, generation } => {
-                let connection = self.connections.get(&server);
-                if let Some(connection) = connection.filter(|found| found.generation == generation) {
+                if let Some(connection) = self.connection(server, generation) {
                     connection.stop.stop(None);
                 }
                 None

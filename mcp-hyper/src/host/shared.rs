@@ -12,7 +12,7 @@ use futures_lite::Stream;
 use futures_lite::future::{Boxed, or};
 use mcp_proto::Instant;
 use mcp_proto::adapter::Clock as _;
-use mcp_proto::front::Client;
+use mcp_proto::front::{Client, Error};
 use mcp_proto::host::config::{Config, Fingerprint, ServerEntry, ServerId, TransportSpec};
 use mcp_proto::host::consent::{Approval, ApprovalRequest, Approvals};
 use mcp_proto::host::control::{CallId, CallOutcome, ControlPlane, Delivery, Failure, Generation, Status};
@@ -111,6 +111,11 @@ impl State {
     pub(super) fn has_settled(&self) -> bool {
         let is_configured = self.new_config.is_none() && !self.is_loading;
         is_configured && self.plane.servers().all(|(_, server)| server.status != Status::Starting)
+    }
+
+    /// The connection of a server, if it is still this one.
+    pub(super) fn connection(&mut self, server: ServerId, generation: Generation) -> Option<&mut Connection> {
+        self.connections.get_mut(&server).filter(|connection| connection.generation == generation)
     }
 
     /// Whether the lists of a server were read, or it has no connection.
@@ -506,16 +511,23 @@ impl CallRecord {
             let end = error.floor_char_boundary(Failure::LIMIT);
             CallEnd::Failed { phase, error: error.get(..end).unwrap_or_default().into() }
         };
-        let end = match outcome {
-            CallOutcome::Answered | CallOutcome::Refused => self.call.summary().unwrap_or_else(failed),
-            CallOutcome::TimedOut => failed(CallError::TimedOut.to_string()),
-            CallOutcome::Cancelled => CallEnd::Cancelled { phase },
-            CallOutcome::Lost => failed(CallError::Lost.to_string()),
-            CallOutcome::Unavailable(status) => failed(format!("the server is unavailable: {status}")),
-            CallOutcome::Removed => failed(CallError::Removed.to_string()),
-            _ => failed(CallError::Closed.to_string()),
+        let lost = |error: CallError| (failed(error.to_string()), Some(error));
+        let (end, error) = match outcome {
+            CallOutcome::Answered | CallOutcome::Refused => {
+                (self.call.summary().unwrap_or_else(failed), None)
+            }
+            CallOutcome::TimedOut => lost(CallError::TimedOut),
+            CallOutcome::Cancelled => (CallEnd::Cancelled { phase }, Some(CallError::Call(Error::Cancelled))),
+            CallOutcome::Lost => lost(CallError::Lost),
+            CallOutcome::Unavailable(status) => {
+                let (server, failure) = (self.name.clone(), failure.map(Box::new));
+                let error = CallError::Unavailable { server, status, failure };
+                (failed(format!("the server is unavailable: {status}")), Some(error))
+            }
+            CallOutcome::Removed => lost(CallError::Removed),
+            _ => lost(CallError::Closed),
         };
-        let waker = self.call.end(outcome, self.name.clone(), failure);
+        let waker = self.call.end(error);
         let latency = now.saturating_since(self.began);
         let event =
             HostEvent::CallEnded { server: self.name, method: self.method, item: self.item, latency, end };
@@ -535,7 +547,7 @@ pub(super) trait SendCall: Send + Sync {
     fn summary(&self) -> Result<CallEnd, String>;
 
     /// Ends it; returns the waker of its future.
-    fn end(&self, outcome: CallOutcome, server: Arc<str>, failure: Option<Failure>) -> Option<Waker>;
+    fn end(&self, error: Option<CallError>) -> Option<Waker>;
 }
 
 /// The outcome of sending a call once.

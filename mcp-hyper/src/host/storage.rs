@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use mcp_proto::host::tools::Spill;
 
-use crate::private_files::{check_private, lock, make_private, private_file, replace, sync};
+use crate::private_files::{check_private, lock, make_private, open, private_file, random, replace, sync};
 use crate::runtime::{AnyRuntime, Runtime};
 
 /// The future of a [`Storage`] operation.
@@ -95,8 +95,7 @@ impl FileStorage {
         change: impl FnOnce(Option<Vec<u8>>) -> (Vec<u8>, T) + Send + 'static,
     ) -> io::Result<T> {
         self.run(name, |folder, name| {
-            make_private(folder)?;
-            let _lock = lock(&folder.join(".lock"))?;
+            let _lock = locked(folder)?;
             let (value, result) = change(read(folder, name)?);
             write(folder, name, &value)?;
             sync(folder);
@@ -128,8 +127,7 @@ impl Storage for FileStorage {
 
     fn put<'a>(&'a self, name: &'a str, value: Vec<u8>) -> StorageFuture<'a, ()> {
         self.run(name, move |folder, name| {
-            make_private(folder)?;
-            let _lock = lock(&folder.join(".lock"))?;
+            let _lock = locked(folder)?;
             write(folder, name, &value)?;
             sync(folder);
             Ok(())
@@ -138,14 +136,19 @@ impl Storage for FileStorage {
 
     fn remove<'a>(&'a self, name: &'a str) -> StorageFuture<'a, ()> {
         self.run(name, |folder, name| {
-            make_private(folder)?;
-            let _lock = lock(&folder.join(".lock"))?;
+            let _lock = locked(folder)?;
             match fs::remove_file(folder.join(name)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
                 _ => Ok(()),
             }
         })
     }
+}
+
+/// Locks the folder, which is made if need be.
+fn locked(folder: &Path) -> io::Result<File> {
+    make_private(folder)?;
+    lock(&folder.join(".lock"))
 }
 
 fn check_name(name: &str) -> io::Result<()> {
@@ -157,14 +160,7 @@ fn check_name(name: &str) -> io::Result<()> {
 }
 
 fn read(folder: &Path, name: &str) -> io::Result<Option<Vec<u8>>> {
-    let found = fs::metadata(folder).and_then(|_| {
-        check_private(folder)?;
-        File::open(folder.join(name))
-    });
-    let file = match found {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        found => found?,
-    };
+    let Some(file) = open(folder, name)? else { return Ok(None) };
     let mut value = Vec::new();
     file.take(MAX_BYTES + 1).read_to_end(&mut value)?;
     if value.len() as u64 > MAX_BYTES {
@@ -215,7 +211,7 @@ impl SpillFolder {
 
     /// Writes files, each under a new name; returns their paths, or why they could not be written.
     pub(super) fn write_all(&self, spills: Vec<Spill>) -> Vec<Result<String, String>> {
-        let prepared = make_private(&self.path).and_then(|()| lock(&self.path.join(".lock")));
+        let prepared = locked(&self.path);
         spills
             .into_iter()
             .map(|spill| {
@@ -228,7 +224,7 @@ impl SpillFolder {
     /// Writes a file under a new name. The caller holds the lock.
     fn write(&self, spill: &Spill) -> io::Result<String> {
         self.make_room(spill.contents.len() as u64)?;
-        let random = getrandom::u64().map_err(|error| io::Error::other(error.to_string()))?;
+        let random = random()?;
         let path = self.path.join(format!("{random:016x}-{}", spill.file_name));
         let shown = path.to_str().ok_or_else(|| io::Error::other("the folder has a name that is no text"))?;
         let mut file = private_file().create_new(true).open(&path)?;

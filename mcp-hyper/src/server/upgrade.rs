@@ -24,17 +24,10 @@ use super::registry::RegistryEntry;
 use super::service::ServiceState;
 use super::socket::{Preface, Socket};
 use super::websocket::WebSocket;
+pub(super) use super::websocket::WebSocketOptions;
 use crate::task_set::TaskSet;
 use crate::time::{Alarm, RuntimeClock};
 use crate::websocket::SUBPROTOCOL;
-
-/// Whether a server accepts WebSocket connections.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct WebSocketOptions {
-    pub(super) accepts: bool,
-    /// Whether clients may send tool frames.
-    pub(super) tool_frames: bool,
-}
 
 /// The place where the channel of an upgraded connection waits for HTTP to end.
 pub(super) struct UpgradeSlot<H: HandlerMode>(Arc<Mutex<Option<HttpChannel<H>>>>);

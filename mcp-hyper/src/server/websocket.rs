@@ -15,7 +15,6 @@ use mcp_proto::transport::tool_frames::request_of;
 
 use super::error::ConnectionError;
 use super::monitor::{ConnectionMonitor, ExchangeGuard};
-use super::upgrade::WebSocketOptions;
 use crate::time::{Alarm, RuntimeClock};
 use crate::websocket::{Channel, ChannelEvent, PingPolicy};
 
@@ -24,6 +23,14 @@ const ROUNDS: usize = 4;
 
 /// Maximum number of messages that a connection reads or writes in each round.
 const TURN: usize = 32;
+
+/// Whether a server accepts WebSocket connections.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct WebSocketOptions {
+    pub(super) accepts: bool,
+    /// Whether clients may send tool frames.
+    pub(super) tool_frames: bool,
+}
 
 /// A connection that has become a WebSocket.
 pub(super) struct WebSocket<Io, H: HandlerMode> {

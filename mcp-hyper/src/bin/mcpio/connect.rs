@@ -23,7 +23,7 @@ use crate::error::{self, CommandError};
 use crate::options::{CommonOptions, EraOption, header, is_url};
 use crate::reports::{self, NonMessageCounter, Reports, Trace};
 use crate::terminal::Screen;
-use crate::{login, server_requests};
+use crate::{server_requests, tokens};
 
 /// A server that is ready.
 pub(crate) struct Connection {
@@ -119,7 +119,7 @@ fn url(command: &[OsString]) -> Option<&str> {
 
 async fn over_http(url: &str, common: &CommonOptions) -> Result<PendingConnection, CommandError> {
     let mut options = options(common)?;
-    if let Some(authorization) = login::stored_authorization(url, common).await? {
+    if let Some(authorization) = tokens::stored_authorization(url, common).await? {
         options = options.authorization(authorization);
     }
     let (client, driver) = options.connect(url).map_err(|error| CommandError::Usage(error.to_string()))?;

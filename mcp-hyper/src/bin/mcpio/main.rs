@@ -21,6 +21,7 @@ mod server_requests;
 mod show;
 mod terminal;
 mod text;
+mod tokens;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -18,7 +18,7 @@ use crate::options::{ApproveOptions, CommonOptions};
 use crate::server_requests::{NoAnswerError, TerminalPrompt, is_person_present};
 use crate::terminal::Screen;
 use crate::text::{BAD, GOOD, HEADING, QUIET, Text, styled, width};
-use crate::{arguments, login, show};
+use crate::{arguments, show, tokens};
 
 /// Shows the whole request of each server, and asks the user. Nothing starts.
 pub(crate) async fn approve(
@@ -94,7 +94,7 @@ async fn note_login(
     if !http.url.is_literal() {
         return Ok(request);
     }
-    let is_logged_in = login::stored_authorization(&http.url.text(), common).await?.is_some();
+    let is_logged_in = tokens::stored_authorization(&http.url.text(), common).await?.is_some();
     Ok(if is_logged_in { request.with_login() } else { request })
 }
 

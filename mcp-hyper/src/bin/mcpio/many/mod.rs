@@ -22,12 +22,12 @@ use mcp_proto::host::control::Status;
 
 use self::config::Configuration;
 use crate::error::{self, CommandError, ErrorReport};
-use crate::login::{self, print_status, show_page};
+use crate::login::{print_status, show_page};
 use crate::options::{CommonOptions, ConfigOptions, LoginOptions};
 use crate::server_requests::{self, NoAnswerError, TerminalPrompt, is_person_present};
 use crate::terminal::{EchoOff, Screen};
 use crate::text::{BAD, HEADING, NAME, QUIET, Text, styled};
-use crate::{arguments, connect};
+use crate::{arguments, connect, tokens};
 
 pub(super) fn unavailable(server: ServerReport, config: &Config, options: &ConfigOptions) -> CommandError {
     let entry = config.find(&server.name);
@@ -101,7 +101,7 @@ impl<'a> Session<'a> {
             .project_folder(&configuration.folder)
             .lookups(look_up)
             .configure_clients(move |_, client| client.era_policy = era);
-        let authorize = login::authorizations(common, login)?;
+        let authorize = tokens::authorizations(common, login)?;
         host = host.authorization(move |_, server| authorize(server));
         if let Some(file) = &common.cacert {
             host = host.tls(connect::tls_config(file)?);
@@ -166,7 +166,7 @@ const APPROVALS: &str = "approvals";
 /// The folder for state: `--state`, or one beside the folder for tokens. No project can write there.
 pub(super) fn storage(options: &ConfigOptions) -> Result<FileStorage, CommandError> {
     let none = || CommandError::Usage("no home folder for approvals: name a folder by --state".to_owned());
-    let folder = options.state.clone().or_else(|| login::state_folder("servers")).ok_or_else(none)?;
+    let folder = options.state.clone().or_else(|| tokens::state_folder("servers")).ok_or_else(none)?;
     Ok(FileStorage::in_folder(folder))
 }
 

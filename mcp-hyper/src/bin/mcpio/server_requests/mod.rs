@@ -400,14 +400,20 @@ fn number(schema: &NumberSchema, typed: &str) -> Result<ElicitValue, String> {
     if low || high { Err(wanted()) } else { Ok(ElicitValue::Number(number)) }
 }
 
+/// A range of counts in words, unless it has no bounds.
+fn range(least: Option<u64>, most: Option<u64>) -> Option<String> {
+    Some(match (least.filter(|least| *least > 0), most) {
+        (None, None) => return None,
+        (Some(least), None) => format!("at least {least}"),
+        (None, Some(most)) => format!("at most {most}"),
+        (Some(least), Some(most)) => format!("{least} to {most}"),
+    })
+}
+
 fn kind_of_text(schema: &StringSchema) -> String {
     let what = schema.format.map_or("text", |format| format.as_str());
-    match (schema.min_length, schema.max_length) {
-        (None | Some(0), None) => what.to_owned(),
-        (least, None) => format!("{what} of at least {} characters", least.unwrap_or(0)),
-        (None | Some(0), Some(most)) => format!("{what} of at most {most} characters"),
-        (Some(least), Some(most)) => format!("{what} of {least} to {most} characters"),
-    }
+    let length = range(schema.min_length, schema.max_length);
+    length.map_or(what.to_owned(), |length| format!("{what} of {length} characters"))
 }
 
 fn kind_of_number(schema: &NumberSchema) -> String {
@@ -421,12 +427,8 @@ fn kind_of_number(schema: &NumberSchema) -> String {
 }
 
 fn any_of(schema: &MultiSelectSchema) -> String {
-    match (schema.min_items, schema.max_items) {
-        (None | Some(0), None) => "any of these, with commas between".to_owned(),
-        (least, None) => format!("at least {} of these, with commas between", least.unwrap_or(0)),
-        (None | Some(0), Some(most)) => format!("at most {most} of these, with commas between"),
-        (Some(least), Some(most)) => format!("{least} to {most} of these, with commas between"),
-    }
+    let count = range(schema.min_items, schema.max_items).unwrap_or("any".to_owned());
+    format!("{count} of these, with commas between")
 }
 
 /// The name of the model in the result.
