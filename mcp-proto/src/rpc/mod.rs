@@ -34,5 +34,7 @@ pub use raw::Raw;
 pub use read::read;
 pub(crate) use reader::unescape;
 pub use recover::{recover, recover_ends};
+#[cfg(all(feature = "client", feature = "http"))]
+pub(crate) use repair::repair_outcome;
 pub use text::Text;
 pub use write::ErrorId;

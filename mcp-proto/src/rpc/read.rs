@@ -7,7 +7,7 @@ use alloc::string::{String, ToString};
 
 use bytes::Bytes;
 
-use super::repair::{is_opaque_member_lost, replace_lone_surrogates};
+use super::repair::{is_opaque_member_lost, replace_non_unicode};
 use super::scan::{Cursor, ScanError, ScanMode, Shape, Value};
 use super::{
     Batch, EnvelopeKind, ErrorObject, Frame, Id, InvalidMessageKind, Malformed, MalformedKind, Message,
@@ -275,16 +275,10 @@ impl Parts {
         if !self.has_unicode_escapes && self.not_utf8.is_none() {
             return None;
         }
-        let text = value.of(frame);
-        let lossy = self.not_utf8.map(|_| String::from_utf8_lossy(text));
-        let replaced = match lossy {
-            Some(Cow::Owned(text)) => Some(text.into_bytes()),
-            Some(Cow::Borrowed(_)) | None => None,
-        };
-        let text = replaced.as_deref().unwrap_or(text);
-        let Some((near, text)) = replace_lone_surrogates(text) else { return replaced.map(Bytes::from) };
-        let offset = value.start.saturating_add(near);
-        _ = deviation.get_or_insert(ScanError { offset, kind: MalformedKind::LoneSurrogate });
+        let (ScanError { offset, kind }, text) =
+            replace_non_unicode(value.of(frame), self.not_utf8.is_none())?;
+        let offset = value.start.saturating_add(offset);
+        _ = deviation.get_or_insert(ScanError { offset, kind });
         Some(Bytes::from(text))
     }
 }

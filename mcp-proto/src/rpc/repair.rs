@@ -1,12 +1,15 @@
-//! Lone surrogates: escapes such as `\ud83d` that stand for half of a character.
+//! Text that is not Unicode: bytes that are not UTF-8, and lone surrogates, which are escapes such as `\ud83d` that stand
+//! for half of a character.
 //!
 //! Programs in languages whose strings are UTF-16 write them when they cut a text within a character.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use super::MalformedKind;
 use super::read::member_name;
-use super::scan::{Cursor, ScanMode};
+use super::scan::{Cursor, ScanError, ScanMode};
 
 /// U+FFFD as an escape, which is as long as that of the surrogate.
 const REPLACEMENT: &[u8] = b"\\ufffd";
@@ -18,30 +21,60 @@ const OPAQUE_MEMBER: &str = "requestState";
 
 /// Whether a result's opaque member is not UTF-8, so that no valid text can keep it.
 pub(super) fn is_opaque_member_lost(result: &[u8]) -> bool {
-    core::str::from_utf8(result.get(opaque_member(result)).unwrap_or_default()).is_err()
+    core::str::from_utf8(result.get(find_member(result, OPAQUE_MEMBER)).unwrap_or_default()).is_err()
 }
 
-/// Where the first opaque member of a result lies. The result may have names and text that are not Unicode.
-fn opaque_member(result: &[u8]) -> Range<usize> {
-    let mut cursor = Cursor::new(result, 0, ScanMode::Lenient);
+/// Where the first member of this name lies. The object may have names and text that are not Unicode.
+fn find_member(object: &[u8], wanted: &str) -> Range<usize> {
+    let mut cursor = Cursor::new(object, 0, ScanMode::Lenient);
     let mut first = cursor.peek() == Some(b'{') && cursor.enter().is_ok();
     if !first {
         return 0..0;
     }
     while let Ok(Some((name, value))) = cursor.member(first) {
         first = false;
-        if member_name(&name, result).is_ok_and(|name| *name == *OPAQUE_MEMBER.as_bytes()) {
+        if member_name(&name, object).is_ok_and(|name| *name == *wanted.as_bytes()) {
             return value.start..value.end;
         }
     }
     0..0
 }
 
+/// Replaces all text in a JSON value that is not Unicode by U+FFFD, except in its opaque member. Returns the new text, with
+/// what is replaced first; `None` if there is none.
+pub(super) fn replace_non_unicode(value: &[u8], is_utf8: bool) -> Option<(ScanError, Vec<u8>)> {
+    let error = if is_utf8 { None } else { core::str::from_utf8(value).err() };
+    let lossy = error.as_ref().map(|_| String::from_utf8_lossy(value).into_owned().into_bytes());
+    let surrogates = replace_lone_surrogates(lossy.as_deref().unwrap_or(value));
+    match (error, surrogates) {
+        (Some(error), surrogates) => {
+            let text = surrogates.map(|(_, text)| text).or(lossy)?;
+            Some((ScanError { offset: error.valid_up_to(), kind: MalformedKind::NotUtf8 }, text))
+        }
+        (None, surrogates) => {
+            let (offset, text) = surrogates?;
+            Some((ScanError { offset, kind: MalformedKind::LoneSurrogate }, text))
+        }
+    }
+}
+
+/// Like the reader of messages, replaces text that is not Unicode in the member `outcome` of an object, or in the whole
+/// object if it has no such member. Returns the new object, with what is replaced first and where.
+#[cfg(all(feature = "client", feature = "http"))]
+pub(crate) fn repair_outcome(object: &[u8], outcome: &str) -> Option<(MalformedKind, usize, Vec<u8>)> {
+    let member = find_member(object, outcome);
+    let Range { start, end } = if member.is_empty() { 0..object.len() } else { member };
+    let value = object.get(start..end).filter(|value| !is_opaque_member_lost(value))?;
+    let (ScanError { offset, kind }, text) = replace_non_unicode(value, false)?;
+    let repaired = [object.get(..start)?, &text, object.get(end..)?].concat();
+    Some((kind, start.saturating_add(offset), repaired))
+}
+
 /// Replaces each lone surrogate in the strings of a JSON value by U+FFFD, except in its opaque member. Returns the
 /// offset of the first one and the new text; `None` if the value has none.
-pub(super) fn replace_lone_surrogates(value: &[u8]) -> Option<(usize, Vec<u8>)> {
+fn replace_lone_surrogates(value: &[u8]) -> Option<(usize, Vec<u8>)> {
     lone_surrogate_from(value, 0)?;
-    let opaque = opaque_member(value);
+    let opaque = find_member(value, OPAQUE_MEMBER);
     let mut first = None;
     let mut replaced = Vec::with_capacity(value.len());
     let mut copied = 0;

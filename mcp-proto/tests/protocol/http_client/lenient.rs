@@ -382,6 +382,55 @@ fn client_replaces_a_lone_surrogate_in_a_result() {
 }
 
 #[test]
+fn client_replaces_text_that_is_not_unicode_in_results_in_parts() {
+    let chunked = |mut config: HttpClientConfig| {
+        config.chunked_results = true;
+        config
+    };
+    let receive = |wire: &mut ClientWire, events: &[(&str, &[u8])]| {
+        let request = list(wire);
+        let exchange = wire.expect("tools/list");
+        wire.stream(&exchange);
+        for (event, data) in events {
+            let text = [b"event: ", event.as_bytes(), b"\ndata: ", data, b"\n\n"].concat();
+            wire.client.handle_body(wire.now, exchange.exchange(), text.into());
+        }
+        wire.drain();
+        (wire.outcome(request), take_leniencies(wire))
+    };
+    let (whole, part) = (br#"{"result":{"a":"\ud83d","requestState":"\ud83d"}}"#, br#"{"b":"\ud83d"}"#);
+    modern(chunked(config()), |wire| {
+        let (outcome, tolerated) = receive(wire, &[("result", part), ("complete", whole)]);
+        let Outcome::Result(result) = outcome else { panic!("{outcome:?}") };
+        for member in [r#""a":"\ufffd""#, r#""b":"\ufffd""#, r#""requestState":"\ud83d""#] {
+            assert!(result.as_str().contains(member), "{result:?}");
+        }
+        assert!(matches!(&tolerated[..], [Leniency::Response(_), Leniency::Response(_)]), "{tolerated:?}");
+
+        let (outcome, tolerated) = receive(wire, &[("complete", b"{\"a\":\"\xff\"}")]);
+        let Outcome::Result(result) = outcome else { panic!("{outcome:?}") };
+        assert!(result.as_str().contains('\u{fffd}'), "{result:?}");
+        assert!(matches!(&tolerated[..], [Leniency::Response(_)]), "{tolerated:?}");
+
+        let error = br#"{"error":{"code":-32050,"message":"out of \ud83d"}}"#;
+        let (outcome, tolerated) = receive(wire, &[("error", error)]);
+        assert!(
+            matches!(&outcome, Outcome::Error(error) if error.message == "out of \u{fffd}"),
+            "{outcome:?}"
+        );
+        assert!(matches!(&tolerated[..], [Leniency::Response(_)]), "{tolerated:?}");
+
+        let (outcome, _) = receive(wire, &[("complete", b"{\"requestState\":\"\xff\"}")]);
+        assert!(matches!(outcome, Outcome::Invalid(_)), "{outcome:?}");
+    });
+    modern(chunked(strict_config()), |wire| {
+        let (outcome, tolerated) = receive(wire, &[("complete", whole)]);
+        assert!(matches!(outcome, Outcome::Invalid(_)), "{outcome:?}");
+        assert!(tolerated.is_empty(), "{tolerated:?}");
+    });
+}
+
+#[test]
 fn client_takes_a_null_result_of_ping_as_an_empty_object() {
     legacy(config(), |wire, _| {
         let request =
