@@ -128,6 +128,8 @@ pub enum Leniency {
     },
     /// The body of an HTTP response begins with a byte order mark, which was ignored.
     ByteOrderMark,
+    /// The server redirected a request from `http` to `https` on the same host, and every later request goes there.
+    RedirectToHttps,
     /// A tool has no `inputSchema`, which was read as the schema of any object.
     MissingInputSchema {
         /// The name of the tool.
@@ -172,6 +174,7 @@ impl Leniency {
             | Self::NullResult { .. }
             | Self::EmptyArray { .. }
             | Self::ByteOrderMark
+            | Self::RedirectToHttps
             | Self::EmptyCursor { .. }
             | Self::ClientInfo => 0,
         }
@@ -212,6 +215,7 @@ impl fmt::Display for Leniency {
                 write!(f, "{method} was accepted with status 202; its answer is expected on the event stream")
             }
             Self::ByteOrderMark => f.write_str("a message begins with a byte order mark"),
+            Self::RedirectToHttps => f.write_str("the server redirected from http to https"),
             Self::MissingInputSchema { tool } => write!(f, "the tool {tool:?} has no inputSchema"),
             Self::MissingOutput { tool } => {
                 write!(f, "the tool {tool:?} has an output schema, but its result has no structured content")

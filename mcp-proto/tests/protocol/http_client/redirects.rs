@@ -1,7 +1,8 @@
 //! Redirects of the server's endpoint.
 
 use crate::common::http_client::{ClientWire, Exchange, config, modern};
-use mcp_proto::peer::{Outcome, RequestId, RequestOptions};
+use mcp_proto::peer::client::Diagnostic;
+use mcp_proto::peer::{Leniency, Outcome, RequestId, RequestOptions, Strictness};
 use mcp_proto::schema::{CallTool, CallToolParams};
 use serde_json::json;
 
@@ -41,12 +42,15 @@ fn client_follows_a_redirect_to_https_and_never_goes_back() {
         wire.reply(&exchange, 307, &[("location", "https://localhost:3000/mcp/")], "");
         let again = wire.expect("tools/call");
         assert_eq!(&*again.request.url, "https://localhost:3000/mcp/");
+        let told = wire.diagnostics();
+        assert!(matches!(told[..], [Diagnostic::Tolerated(Leniency::RedirectToHttps)]), "{told:?}");
         wire.answer(&again, json!({"content": []}));
         wire.result(request);
         // Sent before the client knew, and redirected too.
         wire.reply(&parallel, 308, &[("location", "https://localhost:3000/other")], "");
         let again = wire.expect("tools/call");
         assert_eq!(&*again.request.url, "https://localhost:3000/other");
+        assert!(wire.diagnostics().is_empty(), "it is reported once");
         wire.answer(&again, json!({"content": []}));
         wire.result(early);
 
@@ -55,6 +59,13 @@ fn client_follows_a_redirect_to_https_and_never_goes_back() {
         wire.reply(&exchange, 307, &[("location", "http://localhost:3000/mcp")], "");
         assert!(matches!(wire.outcome(request), Outcome::Transport(error) if error.status == 307));
         wire.expect_silence();
+    });
+    let mut strict = config();
+    strict.client.strictness = Strictness::Strict;
+    modern(strict, |wire| {
+        let (request, exchange) = call(wire);
+        wire.reply(&exchange, 307, &[("location", "https://localhost:3000/mcp/")], "");
+        assert!(matches!(wire.outcome(request), Outcome::Transport(error) if error.status == 307));
     });
 }
 

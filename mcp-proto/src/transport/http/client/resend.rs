@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use crate::Instant;
+use crate::peer::Leniency;
 use crate::schema::{Discover, Method};
 use crate::transport::http::{ExchangeId, Verb};
 
@@ -35,7 +36,11 @@ impl HttpClient {
         let resumed = exchange.authorization_attempts;
         let Some((verb, headers, body)) = self.rebuild_request(&purpose) else { return false };
         let upgrades = exchange.url.is_plain() && !target.is_plain();
-        if exchange.url == self.url && (head.status == 308 || upgrades) {
+        let is_own = exchange.url == self.url;
+        if upgrades && self.url.is_plain() && !self.peer.tolerate(Leniency::RedirectToHttps) {
+            return false;
+        }
+        if is_own && (head.status == 308 || upgrades) {
             self.url = target.clone();
         } else if upgrades {
             self.url = self.url.clone().secured_by(&target);
