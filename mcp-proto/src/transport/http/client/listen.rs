@@ -1,3 +1,17 @@
+//! Pauses between an event stream and the next one that resumes it.
+//!
+//! | the stream delivered | the pause before the next one |
+//! |---|---|
+//! | a message | the server's `retry` |
+//! | only a new event id, `retry` or comments | the server's `retry` the first time, then from 100 ms doubling up to [`MAX_IDLE_PAUSE`] |
+//! | nothing, or an error | the server's `retry` the first time, then the backoff |
+//!
+//! No pause is shorter than the server's `retry`, and none but the first is shorter than [`MIN_PAUSE`].
+//!
+//! <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resumability-and-redelivery>
+//!
+//! The stream of a legacy server's own messages, requested by GET.
+//!
 //! Streams requested by GET: the messages a legacy server sends outside requests, and the rest of interrupted answers.
 //!
 //! | the stream of | ends | the client requests it again |
@@ -12,20 +26,172 @@
 
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use core::time::Duration;
 
 use crate::Instant;
+use crate::backoff::{Backoff, SplitMix64};
 use crate::peer::client::Diagnostic;
 use crate::peer::{Leniency, RetryAdvice};
 use crate::schema::{Era, Revision};
-use crate::transport::http::Verb;
+use crate::transport::http::{ExchangeId, Verb};
 
-use super::HttpClient;
-use super::call_table::{Call, CallState};
+use super::call::{Call, CallState};
 use super::config::ListenPolicy;
 use super::exchange::ExchangeKind;
-use super::reconnect::StreamProgress;
 use super::response::{ExchangeOutcome, ResumePoint};
-use super::timers::Timer;
+use super::{HttpClient, Timer};
+
+/// The shortest pause, which limits the rate of requests to a server that ends every stream at once.
+pub(super) const MIN_PAUSE: Duration = Duration::from_millis(100);
+/// The longest pause added because streams carry no message.
+///
+/// It is the maximum delay of an answer from a server that is polled this way.
+const MAX_IDLE_PAUSE: Duration = Duration::from_secs(2);
+
+/// How long a stream must last to count as working, with or without events.
+pub(super) const STABLE_AFTER: Duration = Duration::from_secs(10);
+
+/// The most useful item that a stream has delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StreamProgress {
+    /// At least one event with data.
+    Message,
+    /// A new position to resume from.
+    Position,
+    Nothing,
+}
+
+impl From<&ResumePoint> for StreamProgress {
+    fn from(trail: &ResumePoint) -> Self {
+        match trail {
+            ResumePoint { has_events: true, .. } => Self::Message,
+            ResumePoint { last_event: Some(_), .. } => Self::Position,
+            ResumePoint { last_event: None, .. } => Self::Nothing,
+        }
+    }
+}
+
+/// The streams that have ended so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Reconnects {
+    /// Whether a stream has ended before.
+    has_reconnected: bool,
+    /// The number of streams in a row that delivered no message but a position.
+    idle: u32,
+    /// The number of streams in a row that delivered nothing, plus the stream before them.
+    failures: u32,
+}
+
+impl Reconnects {
+    /// The number of streams in a row that delivered nothing, plus the stream before them.
+    pub(super) fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// Records the end of a stream; returns the pause before the next, given the server's `retry` in `wish`.
+    pub(super) fn next_pause(
+        &mut self,
+        brought: StreamProgress,
+        wish: Duration,
+        backoff: &Backoff,
+        rng: &mut SplitMix64,
+    ) -> Duration {
+        let pause = match brought {
+            StreamProgress::Message => {
+                (self.idle, self.failures) = (0, 0);
+                Duration::ZERO
+            }
+            StreamProgress::Position => {
+                let doubled = MIN_PAUSE.saturating_mul(2u32.saturating_pow(self.idle.saturating_sub(1)));
+                let pause = if self.idle == 0 { Duration::ZERO } else { doubled.min(MAX_IDLE_PAUSE) };
+                self.idle = self.idle.saturating_add(1);
+                self.failures = 0;
+                pause
+            }
+            StreamProgress::Nothing if self.failures == 0 => Duration::ZERO,
+            StreamProgress::Nothing => backoff.pause(self.failures, rng),
+        };
+        self.failures = self.failures.saturating_add(1);
+        let floor =
+            if core::mem::replace(&mut self.has_reconnected, true) { MIN_PAUSE } else { Duration::ZERO };
+        //= C4.22 "SSE `retry` respected before reconnect"
+        pause.max(wish).max(floor)
+    }
+}
+
+/// The stream of a legacy server's own messages, across reconnects.
+#[derive(Debug, Default)]
+pub(super) struct Listener {
+    exchange: Option<ExchangeId>,
+    /// Whether it is requested again after a pause.
+    is_pausing: bool,
+    last_event: Option<Arc<str>>,
+    /// The reconnection delay that the server asked for.
+    retry: Option<Duration>,
+    /// When the current stream began.
+    started_at: Option<Instant>,
+    /// The streams that have ended.
+    reconnects: Reconnects,
+}
+
+impl Listener {
+    /// Returns the event after which the next stream resumes.
+    pub(super) fn last_event(&self) -> Option<Arc<str>> {
+        self.last_event.clone()
+    }
+
+    /// Records the exchange in which the stream is requested.
+    pub(super) fn open(&mut self, exchange: ExchangeId) {
+        self.exchange = Some(exchange);
+        self.is_pausing = false;
+    }
+
+    /// Returns whether the stream is open, or requested, or is requested again after a pause.
+    pub(super) fn is_active(&self) -> bool {
+        self.exchange.is_some() || self.is_pausing
+    }
+
+    /// Records that the server has begun the stream.
+    pub(super) fn start(&mut self, now: Instant) {
+        self.started_at = Some(now);
+    }
+
+    /// Handles the end or refusal of the stream; returns when it began.
+    pub(super) fn end(&mut self) -> Option<Instant> {
+        self.exchange = None;
+        self.started_at.take()
+    }
+
+    /// Discards the stream; returns its exchange.
+    pub(super) fn stop(&mut self) -> Option<ExchangeId> {
+        core::mem::take(self).exchange
+    }
+
+    /// Returns the pause before the next stream; `None` if too many streams have failed in a row.
+    ///
+    /// The last one began at `began` and ended at `trail`.
+    pub(super) fn next_pause(
+        &mut self,
+        now: Instant,
+        began: Option<Instant>,
+        trail: ResumePoint,
+        default_retry: Duration,
+        backoff: &Backoff,
+        rng: &mut SplitMix64,
+    ) -> Option<Duration> {
+        let was_stable = began.is_some_and(|began| now.saturating_since(began) >= STABLE_AFTER);
+        let progress = if was_stable { StreamProgress::Message } else { StreamProgress::from(&trail) };
+        self.retry = trail.retry.or(self.retry);
+        self.last_event = trail.last_event.or(self.last_event.take());
+        if progress == StreamProgress::Nothing && self.reconnects.failures() >= backoff.attempts {
+            return None;
+        }
+        let retry = self.retry.unwrap_or(default_retry);
+        self.is_pausing = true;
+        Some(self.reconnects.next_pause(progress, retry, backoff, rng).max(MIN_PAUSE))
+    }
+}
 
 impl HttpClient {
     /// Requests the stream of the server's own messages, now that the session is open.

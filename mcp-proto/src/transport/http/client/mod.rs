@@ -17,81 +17,64 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http>
 
-// `HttpClient` consists of parts, each with its own type and file, which do not refer to `HttpClient`:
+// `HttpClient` consists of parts, each with its own type, and of what they do together, in the same files:
 //
-// | part | what it owns |
+// | file | its parts |
 // |---|---|
-// | `detect` | era detection |
-// | `exchange_table`, `exchange`, `response` | the open exchanges, and the received part of each |
-// | `call_table`, `result_chunks` | the unresolved requests |
-// | `client_session` | the session, its gate, and the messages that wait for it |
-// | `listener`, `legacy_sse_stream`, `reconnect` | the streams requested by GET |
-// | `tool_catalog` | the headers of tools, and whether they may be called twice |
-// | `request` | a request, where the members that its headers repeat lie in it, and its headers |
-// | `outbox`, `timers` | messages and actions to send, and deadlines |
-//
-// The other files orchestrate them, as `impl HttpClient`: `connect` (detection), `call`, `session`, `listen`,
-// `legacy_sse`, `parked`, `resend`, `relist`,
-// `chunked_results`, `close`; `head` and `read` for what arrives.
+// | `detect` | era detection, and its requests |
+// | `exchange` | the open exchanges: opening, redirecting and replacing them; `parked`: those that wait for authorization |
+// | `response`, `read` | what arrives in an exchange; its messages |
+// | `call`, `retry` | the unresolved requests; what follows the outcome of each exchange |
+// | `session` | the session, its gate, and the messages that wait for it |
+// | `listen`, `legacy_sse` | the streams requested by GET |
+// | `tool_catalog` | the headers of tools, whether they may be called twice, and listing them again |
+// | `chunked_results` | results in parts |
+// | `request`, `outbox` | requests and their headers; messages and actions to send |
 
 mod address;
 mod call;
-mod call_table;
 mod chunked_results;
-mod client_session;
-mod close;
 mod config;
-mod connect;
 mod detect;
 mod exchange;
-mod exchange_table;
-mod head;
 mod legacy_sse;
-mod legacy_sse_stream;
 mod listen;
-mod listener;
 mod outbox;
 mod parked;
 mod read;
-mod reconnect;
-mod relist;
 mod request;
-mod resend;
 mod response;
-mod result_chunks;
+mod retry;
 mod session;
-mod timers;
 mod tool_catalog;
 
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::fmt;
 
 use bytes::Bytes;
 
 use crate::backoff::SplitMix64;
-use crate::peer::client::{Client, ClientCommands, ClientLoan, ClientTransport, Event, State};
+use crate::peer::client::{Client, ClientCommands, ClientLoan, ClientTransport, Event, LinkAction, State};
 use crate::transport::http::{ExchangeEnd, ExchangeId, Fields, Verb};
 use crate::{Instant, Limits};
 
 pub use crate::backoff::Backoff;
 pub use address::UrlError;
 pub use config::{HttpClientConfig, ListenPolicy};
-pub use head::exchange_error;
 pub use outbox::{Action, HttpRequest};
 pub use parked::{AuthorizationRequired, UnauthorizedPolicy};
+pub use response::exchange_error;
 
 use address::Address;
-use call_table::CallTable;
-use client_session::{ClientSession, SendGate};
-use connect::Handshake;
-use detect::HttpEraDetection;
-use exchange::{ClientExchange, ExchangeKind, ResponseState};
-use exchange_table::ExchangeTable;
-use legacy_sse_stream::LegacySseStream;
-use listener::Listener;
+use call::CallTable;
+use detect::{Handshake, HttpEraDetection};
+use exchange::{ClientExchange, ExchangeKind, ExchangeTable, ResponseState};
+use legacy_sse::LegacySseStream;
+use listen::Listener;
 use outbox::{HttpOutbox, PeerOutput};
 use request::RequestHeaders;
-use timers::{Timer, Timers};
+use session::{ClientSession, SendGate};
 use tool_catalog::ToolCatalog;
 
 /// A client that reaches its server over HTTP.
@@ -416,6 +399,65 @@ impl HttpClient {
     }
 }
 
+impl HttpClient {
+    /// Carries out the peer's link actions; for the peer, all exchanges together are its link.
+    pub(super) fn apply_link_actions(&mut self, now: Instant) -> bool {
+        match self.peer.poll_link(true) {
+            None => return false,
+            Some(LinkAction::Open) => {}
+            Some(LinkAction::CloseWrite) => {
+                self.closing = CloseState::Draining;
+                self.stop_listening();
+                self.finish_closing(now);
+            }
+            Some(LinkAction::Abort) => self.abort_all(),
+        }
+        true
+    }
+
+    /// Deletes the session once all queued messages are sent.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management>
+    pub(super) fn finish_closing(&mut self, now: Instant) {
+        if self.closing != CloseState::Draining || self.exchanges.posts() > 0 || self.outbox.has_posts() {
+            return;
+        }
+        match self.session.id() {
+            Some(_) => {
+                self.closing = CloseState::DeletingSession;
+                let headers = self.session_headers().delete();
+                let url = self.url.clone();
+                self.begin_exchange(ExchangeKind::Delete, Verb::Delete, url, headers, Bytes::new());
+            }
+            None => self.end_closing(now),
+        }
+    }
+
+    /// Handles the end of the DELETE: the session has ended, or the server does not let clients end sessions.
+    pub(super) fn handle_delete_end(&mut self, now: Instant) {
+        self.end_closing(now);
+    }
+
+    fn end_closing(&mut self, now: Instant) {
+        self.abort_all();
+        self.peer.handle_closed(now, "", &mut self.outbox);
+    }
+
+    /// Aborts every open exchange.
+    pub(super) fn abort_all(&mut self) {
+        self.closing = CloseState::Closed;
+        for exchange in self.exchanges.ids() {
+            self.abort_exchange(exchange);
+        }
+        self.calls.clear();
+        self.session.end();
+        self.tools.end_relisting();
+        self.handshakes.clear();
+        self.timers.clear_all();
+        self.outbox.clear();
+    }
+}
+
 impl ClientTransport for HttpClient {
     fn peer(&self) -> &Client {
         &self.peer
@@ -450,5 +492,68 @@ impl fmt::Debug for HttpClient {
             .field("exchanges", &self.exchanges.len())
             .field("peer", &self.peer)
             .finish_non_exhaustive()
+    }
+}
+
+/// The purpose of a timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Timer {
+    /// Resend a request, or resume its stream.
+    Call(i64),
+    /// Abort an exchange whose remaining body is not needed, such as after an answer.
+    Drain(ExchangeId),
+    /// Request the stream of the server's own messages again.
+    Listen,
+    /// Reopen the HTTP+SSE stream, or give up waiting for its `endpoint` event.
+    Events,
+    /// Resend the notification that opens a session, or stop waiting for its response.
+    Opening,
+    /// Resend one-way messages.
+    Posts,
+    /// Give up listing the tools.
+    Relist,
+}
+
+/// The timers that are set, at most one of each kind.
+#[derive(Debug, Default)]
+pub(super) struct Timers {
+    due: BTreeSet<(Instant, Timer)>,
+    deadlines: BTreeMap<Timer, Instant>,
+}
+
+impl Timers {
+    pub(super) fn set(&mut self, timer: Timer, at: Instant) {
+        self.clear(timer);
+        self.deadlines.insert(timer, at);
+        self.due.insert((at, timer));
+    }
+
+    /// Sets a timer unless it is set already.
+    pub(super) fn set_if_unset(&mut self, timer: Timer, at: Instant) {
+        if !self.deadlines.contains_key(&timer) {
+            self.set(timer, at);
+        }
+    }
+
+    pub(super) fn clear(&mut self, timer: Timer) {
+        if let Some(at) = self.deadlines.remove(&timer) {
+            self.due.remove(&(at, timer));
+        }
+    }
+
+    pub(super) fn clear_all(&mut self) {
+        self.due.clear();
+        self.deadlines.clear();
+    }
+
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.due.first().map(|&(at, _)| at)
+    }
+
+    pub(super) fn pop(&mut self, now: Instant) -> Option<Timer> {
+        let &(at, timer) = self.due.first().filter(|&&(at, _)| at <= now)?;
+        self.due.remove(&(at, timer));
+        self.deadlines.remove(&timer);
+        Some(timer)
     }
 }

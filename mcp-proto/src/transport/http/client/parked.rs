@@ -20,13 +20,12 @@ use crate::peer::TransportError;
 use crate::peer::client::{ConnectProgress, ConnectStep};
 use crate::transport::http::ExchangeId;
 
-use super::HttpClient;
-use super::call_table::{CallOwner, CallState};
-use super::client_session::{POST_RESPONSE_TIMEOUT, SendGate};
+use super::call::{CallOwner, CallState};
 use super::exchange::{ClientExchange, ExchangeKind, ResponseState};
 use super::legacy_sse::EVENTS_TIMEOUT;
 use super::response::ExchangeOutcome;
-use super::timers::Timer;
+use super::session::{POST_RESPONSE_TIMEOUT, SendGate};
+use super::{HttpClient, Timer};
 
 /// How the client handles an exchange that the server refuses for lack of authorization.
 ///

@@ -15,13 +15,11 @@ use crate::rpc::{self, EnvelopeKind, Frame, Id, Malformed, MalformedKind, Messag
 use crate::schema::{Cancelled, CancelledParams, Notification as _};
 use crate::transport::http::{ExchangeEnd, ExchangeId, SentState};
 
-use super::HttpClient;
-use super::call_table::{CallOwner, CallState};
-use super::connect::Handshake;
+use super::call::{CallOwner, CallState};
+use super::detect::Handshake;
 use super::exchange::{ClientExchange, ExchangeKind, ResponseState};
-use super::head::http_error;
-use super::response::{BufferedBody, EventBody, ExchangeOutcome, FinishedBody};
-use super::timers::Timer;
+use super::response::{BufferedBody, EventBody, ExchangeOutcome, FinishedBody, http_error};
+use super::{HttpClient, Timer};
 
 /// How much may follow an answer on its stream, in bytes of events.
 ///

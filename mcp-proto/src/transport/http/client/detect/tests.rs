@@ -10,8 +10,8 @@ use alloc::vec::Vec;
 use alloc::{format, vec};
 use core::time::Duration;
 
-use super::super::head::http_error;
 use super::super::response::ExchangeOutcome;
+use super::super::response::http_error;
 use super::{ConnectStep, DetectAction, HttpClientConfig, HttpEraDetection};
 use crate::Instant;
 use crate::peer::client::{ClientConfig, ConnectError, Diagnostic, EraPolicy, KnownEra};
