@@ -13,14 +13,13 @@ use crate::Instant;
 use crate::peer::{LostReason, Outcome, RequestError};
 use crate::rpc::{ErrorObject, Frame, Id, Message, Raw, Response};
 use crate::schema::{Cancelled, ListTools, Method, Notification, Revision};
-use crate::transport::http::{ExchangeId, Verb};
+use crate::transport::http::ExchangeId;
 
 use super::chunked_results::ResultChunks;
 use super::exchange::ExchangeKind;
-use super::listen::Reconnects;
+use super::listen::ResumedStreams;
 use super::outbox::OneWayMessage;
 use super::request::{EncodedRequest, RequestHeaders};
-use super::response::ResumePoint;
 use super::{HttpClient, Timer, request};
 
 /// The part of the client that receives the answer.
@@ -60,16 +59,14 @@ pub(super) struct Call {
     /// The message, as long as it may have to be resent.
     pub(super) encoded: Option<EncodedRequest>,
     pub(super) state: CallState,
-    /// Whether it is long-lived and takes no slot.
+    /// Whether it is long-lived and takes no slot: it may be answered at any time.
     pub(super) is_long_lived: bool,
     /// Whether it occupies one of the slots that limit concurrent exchanges.
-    has_slot: bool,
+    pub(super) has_slot: bool,
     /// The number of consecutive attempts in which it was not sent.
     pub(super) failures: u32,
-    /// The event streams of its answer that have ended.
-    pub(super) reconnects: Reconnects,
-    /// Where its answer broke off, to be resumed.
-    pub(super) resume_point: Option<ResumePoint>,
+    /// The event streams of its answer that have ended, and where the last one broke off.
+    pub(super) streams: ResumedStreams,
     /// The parts of its result so far, if the server sends results in parts.
     pub(super) chunks: Option<Box<ResultChunks>>,
     /// Whether it was resent because its answer was lost.
@@ -83,9 +80,8 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Creates a queued request.
-    pub(super) fn queued(
-        owner: CallOwner,
+    /// Creates a queued request of the application.
+    pub(super) fn new(
         method: Cow<'static, str>,
         revision: Revision,
         wire_id: i64,
@@ -93,7 +89,7 @@ impl Call {
         is_long_lived: bool,
     ) -> Self {
         Self {
-            owner,
+            owner: CallOwner::Application,
             method,
             revision,
             wire_id,
@@ -102,14 +98,17 @@ impl Call {
             is_long_lived,
             has_slot: false,
             failures: 0,
-            reconnects: Reconnects::default(),
-            resume_point: None,
+            streams: ResumedStreams::default(),
             chunks: None,
             reissued: false,
             headers_retried: false,
             version_retried: false,
             renewals: 0,
         }
+    }
+
+    pub(super) fn body_bytes(&self) -> usize {
+        self.encoded.as_ref().map_or(0, |encoded| encoded.body.len())
     }
 
     pub(super) fn exchange(&self) -> Option<ExchangeId> {
@@ -119,51 +118,17 @@ impl Call {
         }
     }
 
-    pub(super) fn has_slot(&self) -> bool {
-        self.has_slot
-    }
-
-    /// Returns the request to the queue and discards any partial answer.
-    pub(super) fn queue_again(&mut self) {
-        self.resume_point = None;
-        self.chunks = None;
-        self.state = CallState::Queued;
-    }
-
-    /// Changes its JSON-RPC id, in the message too.
-    pub(super) fn set_wire_id(&mut self, wire_id: i64) {
-        self.encoded = self.encoded.as_ref().and_then(|encoded| encoded.with_id(wire_id, &self.method));
-        self.wire_id = wire_id;
-    }
-
     /// Marks a failure; the request waits for a delay.
     pub(super) fn back_off(&mut self) {
         self.failures = self.failures.saturating_add(1);
         self.state = CallState::BackingOff;
     }
 
-    /// Stores the resume point; the rest of the answer is requested after a delay.
-    pub(super) fn await_resumption(&mut self, resume_point: ResumePoint) {
-        self.resume_point = Some(resume_point);
-        self.state = CallState::BackingOff;
-    }
-
-    /// Discards the resume point: the rest of the answer is not available.
-    pub(super) fn stop_resuming(&mut self) {
-        self.resume_point = None;
-    }
-
-    /// Makes the request wait until the tools are listed.
-    pub(super) fn await_tools(&mut self) {
-        self.headers_retried = true;
-        self.state = CallState::AwaitingTools;
-    }
-
     /// Returns whether the server may be working on the request.
     pub(super) fn is_with_server(&self) -> bool {
         match self.state {
             CallState::InExchange(_) | CallState::Accepted => true,
-            CallState::BackingOff => self.resume_point.is_some(),
+            CallState::BackingOff => self.streams.has_position(),
             CallState::Queued | CallState::AwaitingTools => false,
         }
     }
@@ -174,32 +139,18 @@ impl Call {
 pub(super) struct CallTable {
     calls: BTreeMap<i64, Call>,
     /// The peer's own last request of each method.
-    peer_calls: BTreeMap<Box<str>, i64>,
+    peer_calls: BTreeMap<Cow<'static, str>, i64>,
     /// The number of requests that occupy a slot.
-    used_slots: usize,
+    pub(super) used_slots: usize,
 }
 
 impl CallTable {
-    pub(super) fn insert(&mut self, number: i64, call: Call) {
-        self.calls.insert(number, call);
-    }
-
-    /// Removes a request and frees its slot.
-    pub(super) fn remove(&mut self, number: i64) -> Option<Call> {
-        self.free_slot(number);
-        self.calls.remove(&number)
-    }
-
     pub(super) fn get(&self, number: i64) -> Option<&Call> {
         self.calls.get(&number)
     }
 
     pub(super) fn get_mut(&mut self, number: i64) -> Option<&mut Call> {
         self.calls.get_mut(&number)
-    }
-
-    pub(super) fn contains(&self, number: i64) -> bool {
-        self.calls.contains_key(&number)
     }
 
     pub(super) fn state(&self, number: i64) -> Option<CallState> {
@@ -222,35 +173,11 @@ impl CallTable {
         self.calls.iter().filter(|(_, call)| matches(call)).map(|(&number, _)| number).collect()
     }
 
-    /// Records the peer's own last request of a method; returns the previous one.
-    pub(super) fn replace_peer_call(&mut self, method: &str, number: i64) -> Option<i64> {
-        self.peer_calls.insert(method.into(), number)
-    }
-
-    /// Records that a request was sent in an exchange: it takes a slot, unless it is long-lived.
-    pub(super) fn enter_exchange(&mut self, number: i64, exchange: ExchangeId) {
-        let Some(call) = self.calls.get_mut(&number) else { return };
-        call.state = CallState::InExchange(exchange);
-        if !call.is_long_lived && !call.has_slot {
-            call.has_slot = true;
-            self.used_slots = self.used_slots.saturating_add(1);
-        }
-    }
-
     pub(super) fn free_slot(&mut self, number: i64) {
         if let Some(call) = self.calls.get_mut(&number).filter(|call| call.has_slot) {
             call.has_slot = false;
             self.used_slots = self.used_slots.saturating_sub(1);
         }
-    }
-
-    /// Returns the number of requests that occupy a slot.
-    pub(super) fn used_slots(&self) -> usize {
-        self.used_slots
-    }
-
-    pub(super) fn clear(&mut self) {
-        *self = Self::default();
     }
 }
 
@@ -258,76 +185,45 @@ impl HttpClient {
     // --- Sending ---
 
     /// Queues a request of the peer.
-    pub(super) fn take_request(
-        &mut self,
-        id: i64,
-        method: Cow<'static, str>,
-        revision: Revision,
-        encoded: EncodedRequest,
-        is_unbounded: bool,
-    ) {
-        let owner =
-            if self.peer.sent_request(id).is_some() { CallOwner::Application } else { CallOwner::Peer };
-        // The peer does not cancel its own requests, and a server may leave any of them unanswered.
-        if owner == CallOwner::Peer
-            && let Some(before) = self.calls.replace_peer_call(&method, id)
-            && let Some(call) = self.take_call(before)
-            && let Some(exchange) = call.exchange()
-        {
-            self.abort_exchange(exchange);
-        }
-        // A ping queued behind many requests would time out.
-        let lasting = owner == CallOwner::Peer || is_unbounded;
-        self.enqueue(id, owner, method, revision, encoded, lasting);
-    }
-
-    /// Queues another input round of a request: a new request to the server, under the number of the first.
-    pub(super) fn take_input_round(
-        &mut self,
-        number: i64,
-        wire: i64,
-        method: Cow<'static, str>,
-        revision: Revision,
-        encoded: EncodedRequest,
-    ) {
-        // The request may have been cancelled in the same call.
-        if self.peer.wire_id(number) != Some(wire) {
-            return;
-        }
-        self.enqueue(number, CallOwner::Application, method, revision, encoded, false);
-        if let Some(call) = self.calls.get_mut(number) {
-            call.wire_id = wire;
-        }
-    }
-
-    pub(super) fn enqueue(
-        &mut self,
-        number: i64,
-        owner: CallOwner,
-        method: Cow<'static, str>,
-        revision: Revision,
-        encoded: EncodedRequest,
-        lasting: bool,
-    ) {
-        self.outbox.enqueue_request(number, encoded.body.len(), lasting);
-        let call = Call::queued(owner, method, revision, number, encoded, lasting);
-        self.calls.insert(number, call);
-    }
-
-    /// Sends a queued request.
-    pub(super) fn send_call(&mut self, now: Instant, number: i64) {
-        let Some(call) = self.calls.get(number) else { return };
-        let Some(encoded) = &call.encoded else { return };
-        match self.call_headers(call, encoded) {
-            Ok(headers) => {
-                let (url, body) = (self.post_url(), encoded.body.clone());
-                let exchange =
-                    //= C4.1 "Every message is a new POST"
-                    self.begin_exchange(ExchangeKind::Call(number), Verb::Post, url, headers, body);
-                self.suspend_sent_deadline(number);
-                self.calls.enter_exchange(number, exchange);
+    pub(super) fn take_request(&mut self, number: i64, mut call: Call) {
+        if number != call.wire_id {
+            // Another input round: a new request to the server, under the number of the first, which may have been
+            // cancelled in the same call.
+            if self.peer.wire_id(number) != Some(call.wire_id) {
+                return;
             }
-            Err(refusal) => self.fail_call(now, number, Outcome::Refused(refusal)),
+            call.is_long_lived = false;
+        } else if self.peer.sent_request(number).is_none() {
+            call.owner = CallOwner::Peer;
+            // A ping queued behind many requests would time out.
+            call.is_long_lived = true;
+            // The peer does not cancel its own requests, and a server may leave any of them unanswered.
+            if let Some(before) = self.calls.peer_calls.insert(call.method.clone(), number) {
+                self.forget_call(before);
+            }
+        }
+        self.enqueue(number, call);
+    }
+
+    pub(super) fn enqueue(&mut self, number: i64, call: Call) {
+        self.outbox.enqueue_request(number, call.body_bytes(), call.is_long_lived);
+        self.calls.calls.insert(number, call);
+    }
+
+    /// Sends a queued request, which takes a slot unless it is long-lived.
+    pub(super) fn send_call(&mut self, now: Instant, number: i64) {
+        match self.open_exchange(ExchangeKind::Call(number)) {
+            Ok(exchange) => {
+                self.suspend_sent_deadline(number);
+                let Some(call) = self.calls.get_mut(number) else { return };
+                call.state = CallState::InExchange(exchange);
+                if !call.is_long_lived && !call.has_slot {
+                    call.has_slot = true;
+                    self.calls.used_slots = self.calls.used_slots.saturating_add(1);
+                }
+            }
+            Err(Some(refusal)) => self.fail_call(now, number, Outcome::Refused(refusal)),
+            Err(None) => {}
         }
     }
 
@@ -342,20 +238,23 @@ impl HttpClient {
         } else {
             self.session_headers().post()
         };
-        let limit = self.limits().header_bytes;
-        match request::longest_header(&headers) {
-            longest if longest > limit => Err(RequestError::Encode(format!(
+        let longest = headers.iter().map(|(name, value)| name.len().saturating_add(value.len())).max();
+        let (longest, limit) = (longest.unwrap_or(0), self.limits().header_bytes);
+        if longest > limit {
+            return Err(RequestError::Encode(format!(
                 "a header of {longest} bytes is over the limit of {limit}, `Limits::header_bytes`"
-            ))),
-            _ => Ok(headers),
+            )));
         }
+        Ok(headers)
     }
 
     /// Puts a request back into the queue, at its old position.
     pub(super) fn requeue(&mut self, now: Instant, number: i64) {
         self.calls.free_slot(number);
         let Some(call) = self.calls.get_mut(number) else { return };
-        call.queue_again();
+        call.streams.forget_position();
+        call.chunks = None;
+        call.state = CallState::Queued;
         match &call.encoded {
             Some(encoded) => {
                 self.outbox.enqueue_request(number, encoded.body.len(), call.is_long_lived);
@@ -373,7 +272,8 @@ impl HttpClient {
     pub(super) fn assign_new_id(&mut self, number: i64) {
         let wire = self.peer.renumber(number);
         if let Some(call) = self.calls.get_mut(number) {
-            call.set_wire_id(wire);
+            call.encoded = call.encoded.as_ref().and_then(|encoded| encoded.with_id(wire, &call.method));
+            call.wire_id = wire;
         }
     }
 
@@ -393,7 +293,8 @@ impl HttpClient {
     pub(super) fn take_call(&mut self, number: i64) -> Option<Call> {
         self.outbox.remove_request(number);
         self.timers.clear(Timer::Call(number));
-        self.calls.remove(number)
+        self.calls.free_slot(number);
+        self.calls.calls.remove(&number)
     }
 
     /// Resolves a request with its answer.
@@ -449,7 +350,7 @@ impl HttpClient {
         let sent = match call.state {
             // If the rest of its answer was about to be requested, the server is working on it.
             //= C4.16 "Cancel = close the response stream"
-            CallState::InExchange(exchange) => self.abort_exchange(exchange) || call.resume_point.is_some(),
+            CallState::InExchange(exchange) => self.abort_exchange(exchange) || call.streams.has_position(),
             _ => call.is_with_server(),
         };
         if sent && !request::is_modern(call.revision) {

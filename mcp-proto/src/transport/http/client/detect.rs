@@ -36,7 +36,6 @@
 
 use alloc::boxed::Box;
 use alloc::format;
-use alloc::string::String;
 use core::time::Duration;
 
 use crate::Instant;
@@ -46,15 +45,15 @@ use crate::peer::client::handshake::ServerDescription;
 use crate::peer::client::{
     ConnectError, ConnectProgress, ConnectStep, ConnectTimeouts, EraPolicy, KnownEra, ServerInfo,
 };
-use crate::peer::{LostReason, Outcome, TransportError};
+use crate::peer::{LostReason, Outcome};
 use crate::rpc::code;
-use crate::schema::{Discover, Era, Method, Revision};
-use crate::transport::http::{ExchangeId, Verb};
+use crate::schema::{Era, Revision};
+use crate::transport::http::ExchangeId;
 
 use super::exchange::ExchangeKind;
-use super::request::EncodedRequest;
-use super::response::{ExchangeOutcome, http_error};
-use super::{HttpClient, HttpClientConfig, request};
+use super::response::{ExchangeOutcome, http_error, is_success};
+use super::session::SendGate;
+use super::{HttpClient, HttpClientConfig};
 
 /// How often a step is retried after a temporary failure.
 ///
@@ -482,10 +481,6 @@ impl HttpEraDetection {
     }
 }
 
-fn is_success(status: u16) -> bool {
-    (200..300).contains(&status)
-}
-
 /// A request of detection in progress.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Handshake {
@@ -501,8 +496,8 @@ impl HttpClient {
         }
         match act {
             DetectAction::Wait => {}
-            DetectAction::Probe(version) => self.send_probe(version),
-            DetectAction::Initialize(version) => self.send_initialize(version),
+            DetectAction::Probe(version) => self.send_handshake(true, version),
+            DetectAction::Initialize(version) => self.send_handshake(false, version),
             DetectAction::Open => {
                 self.abandon_handshake();
                 self.open_events(now);
@@ -520,39 +515,36 @@ impl HttpClient {
         }
     }
 
-    fn send_probe(&mut self, version: Revision) {
-        self.close_events();
-        if !matches!(self.current_handshake(), Some(ExchangeKind::Probe { .. })) {
+    /// Sends the probe or `initialize`. An earlier request of the same step may still be answered.
+    fn send_handshake(&mut self, is_probe: bool, version: Revision) {
+        if is_probe {
+            self.close_events();
+        }
+        let last = self.handshakes.last().and_then(|last| self.exchanges.get(last.exchange));
+        let is_same_step = last.is_some_and(|exchange| match exchange.kind {
+            ExchangeKind::Handshake { probe, .. } => probe.is_some() == is_probe,
+            _ => false,
+        });
+        if self.legacy_sse.is_some() || !is_same_step {
             self.abandon_handshake();
         }
-        let wire = self.peer.probe(version, &mut self.outbox);
-        let Some((revision, EncodedRequest { body, .. })) = self.outbox.take_last_request(wire) else {
-            return;
+        let wire = if is_probe {
+            self.peer.probe(version, &mut self.outbox)
+        } else {
+            self.peer.initialize(version, &mut self.outbox)
         };
-        let headers = request::modern_headers(Discover::NAME.into(), revision);
-        let purpose = ExchangeKind::Probe { wire, body: body.clone(), revision };
-        let exchange = self.begin_exchange(purpose, Verb::Post, self.url.clone(), headers, body);
-        self.handshakes.push(Handshake { exchange, wire_id: wire });
-    }
-
-    fn send_initialize(&mut self, version: Revision) {
-        if self.legacy_sse.is_some()
-            || !matches!(self.current_handshake(), Some(ExchangeKind::Initialize { .. }))
-        {
-            self.abandon_handshake();
+        let Some(call) = self.outbox.take_last_request(wire) else { return };
+        let (probe, body) = (is_probe.then_some(call.revision), call.encoded.map(|encoded| encoded.body));
+        let kind = ExchangeKind::Handshake { wire, body: body.unwrap_or_default(), probe };
+        if let Ok(exchange) = self.open_exchange(kind) {
+            self.add_handshake(exchange, wire);
         }
-        let wire = self.peer.initialize(version, &mut self.outbox);
-        let Some((_, EncodedRequest { body, .. })) = self.outbox.take_last_request(wire) else { return };
-        let purpose = ExchangeKind::Initialize { wire, body: body.clone() };
-        let url = self.post_url();
-        let exchange = self.begin_exchange(purpose, Verb::Post, url, request::sessionless_headers(), body);
-        self.handshakes.push(Handshake { exchange, wire_id: wire });
     }
 
-    /// Returns the request of detection's last step.
-    fn current_handshake(&self) -> Option<&ExchangeKind> {
-        let last = self.handshakes.last()?;
-        self.exchanges.get(last.exchange).map(|exchange| &exchange.kind)
+    /// Records the exchange in which a request of detection is sent.
+    pub(super) fn add_handshake(&mut self, exchange: ExchangeId, wire_id: i64) {
+        self.handshakes.retain(|request| request.wire_id != wire_id);
+        self.handshakes.push(Handshake { exchange, wire_id });
     }
 
     /// Aborts all requests of detection.
@@ -588,52 +580,19 @@ impl HttpClient {
     pub(super) fn redetect_era(&mut self, now: Instant) {
         if !self.detection.is_era_proven && self.peer.restart_detection() {
             self.detection.is_era_proven = true;
-            self.session.close_gate();
+            self.session.gate = SendGate::Closed;
             let act = self.detection.redetect(now);
             self.perform_detection(now, act);
         }
     }
 
-    /// Dispatches the outcome of an exchange that should have carried an answer.
-    pub(super) fn resolve_exchange(
+    pub(super) fn resolve_handshake(
         &mut self,
         now: Instant,
-        purpose: ExchangeKind,
-        generation: u32,
-        session: Option<String>,
+        wire: i64,
+        step: ConnectStep,
         ended: ExchangeOutcome,
     ) {
-        match purpose {
-            ExchangeKind::Probe { wire, .. } => {
-                self.resolve_handshake(now, wire, ConnectStep::Probe, ended);
-            }
-            ExchangeKind::Initialize { wire, .. } => {
-                let found = matches!(
-                    ended,
-                    ExchangeOutcome::Answer {
-                        http: TransportError { status: 200..300, .. },
-                        answer: Ok(_),
-                        ..
-                    }
-                );
-                //= C4.18 "Store `MCP-Session-Id` from InitializeResult"
-                self.session.set_id(session.filter(|_| found && self.legacy_sse.is_none()));
-                self.resolve_handshake(now, wire, ConnectStep::Initialize, ended);
-            }
-            ExchangeKind::Call(number) => self.resolve_call(now, number, generation, ended),
-            ExchangeKind::Resume { number, .. } => {
-                self.resolve_resumed(now, number, generation, ended.into_get_outcome())
-            }
-            ExchangeKind::Listen { .. } => {
-                self.handle_listener_end(now, generation, ended.into_get_outcome())
-            }
-            ExchangeKind::Events => self.handle_events_end(now, ended),
-            ExchangeKind::Post(post) => self.handle_post_end(now, post, generation, ended),
-            ExchangeKind::Delete => self.handle_delete_end(now),
-        }
-    }
-
-    fn resolve_handshake(&mut self, now: Instant, wire: i64, step: ConnectStep, ended: ExchangeOutcome) {
         self.handshakes.retain(|request| request.wire_id != wire);
         self.resume_detection(now);
         let act = self.detection.handle_outcome(now, step, ended);

@@ -1,38 +1,34 @@
-//! One client exchange: its purpose, and the received part of its response.
-//!
-//! The table of open exchanges.
-//!
-//! Resends the request of an exchange: to the target of a redirect, or once the client is authorized.
+//! The exchanges of the client: their purposes, the table of the open ones, and how they are opened, redirected and
+//! replaced.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::fmt;
+use core::{fmt, mem};
 
 use bytes::Bytes;
 
 use crate::Instant;
-use crate::peer::Leniency;
+use crate::peer::client::ConnectStep;
+use crate::peer::{Leniency, RequestError, TransportError};
 use crate::schema::{Discover, Method, Revision};
 use crate::transport::http::{ExchangeId, Verb};
 
 use super::address::Address;
 use super::call::CallState;
 use super::detect::Handshake;
-use super::outbox::OneWayMessage;
-use super::request::RequestHeaders;
+use super::outbox::{HttpRequest, OneWayMessage};
+use super::request::{RequestHeaders, is_modern, modern_headers, sessionless_headers};
 use super::response::{AnswerHead, BufferedBody, EventBody, ExchangeOutcome};
-use super::{HttpClient, request};
+use super::{HttpClient, Timer};
 
 /// The purpose of an exchange.
 #[derive(Clone, Debug)]
 pub(super) enum ExchangeKind {
-    /// The era probe.
-    Probe { wire: i64, body: Bytes, revision: Revision },
-    /// The legacy handshake, `initialize`.
-    Initialize { wire: i64, body: Bytes },
+    /// The era probe, at this revision, or else the legacy handshake, `initialize`.
+    Handshake { wire: i64, body: Bytes, probe: Option<Revision> },
     /// A request, by number.
     Call(i64),
     /// A GET for the rest of the stream that answers a request.
@@ -45,6 +41,16 @@ pub(super) enum ExchangeKind {
     Events,
     /// A DELETE that ends the session.
     Delete,
+}
+
+impl ExchangeKind {
+    /// Returns the number of the request whose answer the exchange carries.
+    pub(super) fn call(&self) -> Option<i64> {
+        match *self {
+            Self::Call(number) | Self::Resume { number, .. } => Some(number),
+            _ => None,
+        }
+    }
 }
 
 /// The received part of a response.
@@ -74,52 +80,12 @@ pub(super) struct ClientExchange {
     pub(super) dpop_nonce: Option<String>,
     pub(super) response: ResponseState,
     /// The number of bytes that may still follow the answer, once the answer has arrived.
-    trailing_bytes_left: Option<usize>,
+    pub(super) trailing_bytes_left: Option<usize>,
 }
 
 impl ClientExchange {
-    /// Creates an exchange whose request is not sent yet.
-    pub(super) fn new(kind: ExchangeKind, url: Address, generation: u32) -> Self {
-        Self {
-            kind,
-            url,
-            redirects: 0,
-            authorization_attempts: 0,
-            generation,
-            new_session: None,
-            dpop_nonce: None,
-            response: ResponseState::AwaitingHead,
-            trailing_bytes_left: None,
-        }
-    }
-
     pub(super) fn is_parked(&self) -> bool {
         matches!(self.response, ResponseState::Parked(_))
-    }
-
-    /// Stores the session id and the DPoP nonce of the response's head.
-    pub(super) fn take_head(&mut self, head: &mut AnswerHead) {
-        self.new_session = head.session.take().filter(|_| head.is_success());
-        self.dpop_nonce = head.dpop_nonce.take();
-    }
-
-    /// Takes over the counters of the exchange that this one replaces.
-    pub(super) fn continue_after(&mut self, redirects: u8, authorization_attempts: u32) {
-        self.redirects = redirects;
-        self.authorization_attempts = authorization_attempts;
-    }
-
-    /// Marks the response as answered: at most `bytes` bytes may follow the answer.
-    pub(super) fn limit_trailing(&mut self, bytes: usize) {
-        self.trailing_bytes_left = Some(bytes);
-    }
-
-    /// Counts bytes that follow the answer; returns whether they are within the limit.
-    pub(super) fn count_trailing(&mut self, bytes: usize) -> bool {
-        let Some(left) = &mut self.trailing_bytes_left else { return true };
-        let rest = left.checked_sub(bytes);
-        *left = rest.unwrap_or(0);
-        rest.is_some()
     }
 
     /// Returns whether the answer has arrived.
@@ -127,12 +93,13 @@ impl ClientExchange {
         self.trailing_bytes_left.is_some()
     }
 
-    /// Returns whether the exchange carries a single request, so that its response may hold only that request's result.
-    pub(super) fn carries_one_request(&self) -> bool {
-        matches!(
-            self.kind,
-            ExchangeKind::Probe { .. } | ExchangeKind::Initialize { .. } | ExchangeKind::Call(_)
-        )
+    /// Returns the status of the response, once its head has arrived.
+    pub(super) fn status(&self) -> Option<u16> {
+        match &self.response {
+            ResponseState::AwaitingHead | ResponseState::Parked(_) => None,
+            ResponseState::Buffered(whole) => Some(whole.head.status),
+            ResponseState::Events(events) => Some(events.status),
+        }
     }
 }
 
@@ -148,54 +115,51 @@ impl fmt::Debug for ClientExchange {
 }
 
 /// The open exchanges, and counts of them by kind.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct ExchangeTable {
     exchanges: BTreeMap<ExchangeId, ClientExchange>,
-    next_id: u64,
+    /// The number of exchanges opened so far.
+    opened: u64,
     /// The number of open exchanges for notifications and replies.
-    posts: usize,
+    pub(super) posts: usize,
     /// The number of parked exchanges.
     parked: usize,
     /// Whether a parked exchange has left the table since [`record_unparked`](Self::record_unparked).
     has_unparked: bool,
     /// When a parked exchange last left the table.
-    last_unparked: Option<Instant>,
-}
-
-impl Default for ExchangeTable {
-    fn default() -> Self {
-        Self {
-            exchanges: BTreeMap::new(),
-            next_id: 1,
-            posts: 0,
-            parked: 0,
-            has_unparked: false,
-            last_unparked: None,
-        }
-    }
+    ///
+    /// The waiting time of requests queued behind it counts from then on.
+    pub(super) last_unparked: Option<Instant>,
 }
 
 impl ExchangeTable {
-    /// Adds an exchange under a new id.
-    pub(super) fn open(&mut self, kind: ExchangeKind, url: Address, generation: u32) -> ExchangeId {
-        let id = ExchangeId::new(self.next_id);
-        self.next_id = self.next_id.saturating_add(1);
-        self.insert(id, ClientExchange::new(kind, url, generation));
+    /// Adds an exchange whose request is not sent yet, under a new id.
+    fn open(&mut self, kind: ExchangeKind, url: Address, generation: u32) -> ExchangeId {
+        self.opened = self.opened.saturating_add(1);
+        let id = ExchangeId::new(self.opened);
+        let exchange = ClientExchange {
+            kind,
+            url,
+            redirects: 0,
+            authorization_attempts: 0,
+            generation,
+            new_session: None,
+            dpop_nonce: None,
+            response: ResponseState::AwaitingHead,
+            trailing_bytes_left: None,
+        };
+        self.insert(id, exchange);
         id
     }
 
     fn insert(&mut self, id: ExchangeId, exchange: ClientExchange) {
-        if matches!(exchange.kind, ExchangeKind::Post(_)) {
-            self.posts = self.posts.saturating_add(1);
-        }
+        self.posts = self.posts.saturating_add(usize::from(matches!(exchange.kind, ExchangeKind::Post(_))));
         self.exchanges.insert(id, exchange);
     }
 
     pub(super) fn remove(&mut self, id: ExchangeId) -> Option<ClientExchange> {
         let exchange = self.exchanges.remove(&id)?;
-        if matches!(exchange.kind, ExchangeKind::Post(_)) {
-            self.posts = self.posts.saturating_sub(1);
-        }
+        self.posts = self.posts.saturating_sub(usize::from(matches!(exchange.kind, ExchangeKind::Post(_))));
         if exchange.is_parked() {
             self.parked = self.parked.saturating_sub(1);
             self.has_unparked = true;
@@ -211,10 +175,6 @@ impl ExchangeTable {
         self.exchanges.get_mut(&id)
     }
 
-    pub(super) fn contains(&self, id: ExchangeId) -> bool {
-        self.exchanges.contains_key(&id)
-    }
-
     pub(super) fn len(&self) -> usize {
         self.exchanges.len()
     }
@@ -222,13 +182,6 @@ impl ExchangeTable {
     pub(super) fn ids(&self) -> Vec<ExchangeId> {
         self.exchanges.keys().copied().collect()
     }
-
-    /// Returns the number of open exchanges for notifications and replies.
-    pub(super) fn posts(&self) -> usize {
-        self.posts
-    }
-
-    // --- Parked exchanges ---
 
     /// Parks an exchange that was refused, until the client is authorized.
     pub(super) fn park(&mut self, id: ExchangeId, mut exchange: ClientExchange, refusal: ExchangeOutcome) {
@@ -241,91 +194,52 @@ impl ExchangeTable {
         self.exchanges.get(&id).is_some_and(ClientExchange::is_parked)
     }
 
-    /// Records when a parked exchange has left the table.
-    pub(super) fn record_unparked(&mut self, now: Instant) {
-        if core::mem::take(&mut self.has_unparked) {
-            self.last_unparked = Some(now);
-        }
-    }
-
-    /// Returns when a parked exchange last left the table.
-    ///
-    /// The waiting time of requests queued behind it counts from then on.
-    pub(super) fn last_unparked(&self) -> Option<Instant> {
-        self.last_unparked
-    }
-
     pub(super) fn has_parked(&self) -> bool {
         self.parked > 0
     }
+
+    /// Records when a parked exchange has left the table.
+    pub(super) fn record_unparked(&mut self, now: Instant) {
+        if mem::take(&mut self.has_unparked) {
+            self.last_unparked = Some(now);
+        }
+    }
 }
 
-impl HttpClient {
-    /// Follows a redirect to the same origin, or to the same host by `https`, by resending the request; returns whether
-    /// the response is handled. Once one has led to `https`, every later request goes there.
-    pub(super) fn follow_redirect(&mut self, now: Instant, id: ExchangeId, head: &AnswerHead) -> bool {
-        const MAX_REDIRECTS: u8 = 5;
-        if !matches!(head.status, 307 | 308) {
-            return false;
-        }
-        let Some(exchange) = self.exchanges.get(id) else { return false };
-        if exchange.generation != self.session.generation() {
-            // The session is lost. The server did not accept the request, which waits for the next session.
-            let ExchangeKind::Call(number) = exchange.kind else { return false };
-            self.drain_after_answer(now, id);
-            self.requeue(now, number);
-            return true;
-        }
-        let target = head.location.as_deref().and_then(|location| exchange.url.resolve_redirect(location));
-        let (Some(target), true) = (target, exchange.redirects < MAX_REDIRECTS) else { return false };
-        let (purpose, redirects) = (exchange.kind.clone(), exchange.redirects.saturating_add(1));
-        let resumed = exchange.authorization_attempts;
-        let Some((verb, headers, body)) = self.rebuild_request(&purpose) else { return false };
-        let upgrades = exchange.url.is_plain() && !target.is_plain();
-        let is_own = exchange.url == self.url;
-        if upgrades && self.url.is_plain() && !self.peer.tolerate(Leniency::RedirectToHttps) {
-            return false;
-        }
-        if is_own && (head.status == 308 || upgrades) {
-            self.url = target.clone();
-        } else if upgrades {
-            self.url = self.url.clone().secured_by(&target);
-        }
-        self.drain_after_answer(now, id);
-        let again = self.begin_exchange(purpose.clone(), verb, target, headers, body);
-        if let Some(exchange) = self.exchanges.get_mut(again) {
-            exchange.continue_after(redirects, resumed);
-        }
-        if matches!(purpose, ExchangeKind::Post(_)) {
-            self.limit_post_response(now, again);
-        }
-        self.move_exchange(&purpose, id, again);
-        true
-    }
+/// What an exchange sends to its URL.
+pub(super) type RequestParts = (Verb, RequestHeaders, Bytes);
 
-    /// Builds the request of an exchange again.
-    pub(super) fn rebuild_request(&self, purpose: &ExchangeKind) -> Option<(Verb, RequestHeaders, Bytes)> {
+impl HttpClient {
+    // --- Begin ---
+
+    /// Builds the request of an exchange.
+    ///
+    /// # Errors
+    /// If its message cannot be sent over HTTP; `None` if it is not kept any more.
+    pub(super) fn build_request(&self, kind: &ExchangeKind) -> Result<RequestParts, Option<RequestError>> {
         let session = self.session_headers();
-        Some(match purpose {
-            ExchangeKind::Probe { body, revision, .. } => {
-                (Verb::Post, request::modern_headers(Discover::NAME.into(), *revision), body.clone())
+        Ok(match kind {
+            ExchangeKind::Handshake { body, probe: Some(revision), .. } => {
+                (Verb::Post, modern_headers(Discover::NAME.into(), *revision), body.clone())
             }
-            ExchangeKind::Initialize { body, .. } => {
-                (Verb::Post, request::sessionless_headers(), body.clone())
+            ExchangeKind::Handshake { body, probe: None, .. } => {
+                (Verb::Post, sessionless_headers(), body.clone())
             }
             ExchangeKind::Call(number) => {
-                let call = self.calls.get(*number)?;
-                let encoded = call.encoded.as_ref()?;
-                (Verb::Post, self.call_headers(call, encoded).ok()?, encoded.body.clone())
+                let call = self.calls.get(*number).ok_or(None)?;
+                let encoded = call.encoded.as_ref().ok_or(None)?;
+                //= C4.1 "Every message is a new POST"
+                (Verb::Post, self.call_headers(call, encoded)?, encoded.body.clone())
             }
-            ExchangeKind::Post(post) => {
-                let headers = match &post.notification {
-                    Some((method, revision)) if request::is_modern(*revision) => {
-                        request::modern_headers(method.clone(), *revision)
+            ExchangeKind::Post(OneWayMessage { notification, body, .. }) => {
+                let headers = match notification {
+                    Some((method, revision)) if is_modern(*revision) => {
+                        modern_headers(method.clone(), *revision)
                     }
                     _ => session.post(),
                 };
-                (Verb::Post, headers, post.body.clone())
+                //= C4.1 "Every message is a new POST"
+                (Verb::Post, headers, body.clone())
             }
             ExchangeKind::Resume { last_event, .. } => {
                 (Verb::Get, session.get(Some(last_event)), Bytes::new())
@@ -338,25 +252,185 @@ impl HttpClient {
         })
     }
 
-    /// Moves everything that waits for the exchange `from` to the exchange `to`.
-    pub(super) fn move_exchange(&mut self, purpose: &ExchangeKind, from: ExchangeId, to: ExchangeId) {
-        match purpose {
-            ExchangeKind::Probe { wire, .. } | ExchangeKind::Initialize { wire, .. } => {
-                self.handshakes.retain(|request| request.wire_id != *wire);
-                self.handshakes.push(Handshake { exchange: to, wire_id: *wire });
-            }
+    /// Opens an exchange with the server.
+    ///
+    /// # Errors
+    /// If its request cannot be [built](Self::build_request).
+    pub(super) fn open_exchange(&mut self, kind: ExchangeKind) -> Result<ExchangeId, Option<RequestError>> {
+        let request = self.build_request(&kind)?;
+        let url = if request.0 == Verb::Post { self.post_url() } else { self.url.clone() };
+        Ok(self.begin_exchange(kind, url, request))
+    }
+
+    fn begin_exchange(
+        &mut self,
+        kind: ExchangeKind,
+        url: Address,
+        (verb, headers, body): RequestParts,
+    ) -> ExchangeId {
+        // The URL may be older than a redirect to `https`.
+        let url = url.secured_by(&self.url);
+        let text = url.text();
+        let exchange = self.exchanges.open(kind, url, self.session.generation);
+        self.outbox.push_open(HttpRequest { exchange, verb, url: text, headers, body });
+        exchange
+    }
+
+    /// Sends the request of an exchange again, in a new exchange, which takes over everything that waits for the old one.
+    ///
+    /// `counters` are the redirects that the request has followed and the times that it was parked.
+    pub(super) fn replace_exchange(
+        &mut self,
+        now: Instant,
+        from: ExchangeId,
+        kind: ExchangeKind,
+        url: Address,
+        counters: (u8, u32),
+        request: RequestParts,
+    ) {
+        let to = self.begin_exchange(kind.clone(), url, request);
+        if let Some(exchange) = self.exchanges.get_mut(to) {
+            (exchange.redirects, exchange.authorization_attempts) = counters;
+        }
+        match kind {
+            ExchangeKind::Handshake { wire, .. } => self.add_handshake(to, wire),
             ExchangeKind::Call(number) | ExchangeKind::Resume { number, .. } => {
-                if self.calls.exchange_of(*number) == Some(from) {
-                    self.calls.set_state(*number, CallState::InExchange(to));
+                if self.calls.exchange_of(number) == Some(from) {
+                    self.calls.set_state(number, CallState::InExchange(to));
                 }
             }
+            ExchangeKind::Post(_) => self.limit_post_response(now, to),
             ExchangeKind::Listen { .. } => self.listener.open(to),
             ExchangeKind::Events => {
                 if let Some(events) = &mut self.legacy_sse {
-                    events.move_to(to);
+                    events.exchange = Some(to);
                 }
             }
-            ExchangeKind::Post(_) | ExchangeKind::Delete => {}
+            ExchangeKind::Delete => {}
+        }
+    }
+
+    /// Follows a redirect to the same origin, or to the same host by `https`, by resending the request; returns whether
+    /// the response is handled. Once one has led to `https`, every later request goes there.
+    pub(super) fn follow_redirect(&mut self, now: Instant, id: ExchangeId, head: &AnswerHead) -> bool {
+        const MAX_REDIRECTS: u8 = 5;
+        if !matches!(head.status, 307 | 308) {
+            return false;
+        }
+        let Some(exchange) = self.exchanges.get(id) else { return false };
+        if exchange.generation != self.session.generation {
+            // The session is lost. The server did not accept the request, which waits for the next session.
+            let ExchangeKind::Call(number) = exchange.kind else { return false };
+            self.drain_after_answer(now, id);
+            self.requeue(now, number);
+            return true;
+        }
+        let target = head.location.as_deref().and_then(|location| exchange.url.resolve_redirect(location));
+        let (Some(target), true) = (target, exchange.redirects < MAX_REDIRECTS) else { return false };
+        let Ok(request) = self.build_request(&exchange.kind) else { return false };
+        let upgrades = exchange.url.is_plain() && !target.is_plain();
+        let is_own = exchange.url == self.url;
+        if upgrades && self.url.is_plain() && !self.peer.tolerate(Leniency::RedirectToHttps) {
+            return false;
+        }
+        let (kind, counters) =
+            (exchange.kind.clone(), (exchange.redirects.saturating_add(1), exchange.authorization_attempts));
+        if is_own && (head.status == 308 || upgrades) {
+            self.url = target.clone();
+        } else if upgrades {
+            self.url = self.url.clone().secured_by(&target);
+        }
+        self.drain_after_answer(now, id);
+        self.replace_exchange(now, id, kind, target, counters, request);
+        true
+    }
+
+    // --- End ---
+
+    pub(super) fn remove_exchange(&mut self, id: ExchangeId) -> Option<ClientExchange> {
+        let exchange = self.exchanges.remove(id)?;
+        self.timers.clear(Timer::Drain(id));
+        Some(exchange)
+    }
+
+    /// Aborts an exchange; returns whether the server may be working on it.
+    pub(super) fn abort_exchange(&mut self, id: ExchangeId) -> bool {
+        let Some(exchange) = self.remove_exchange(id) else { return false };
+        let begun = self.outbox.abort(id);
+        begun && !exchange.is_parked()
+    }
+
+    /// Dispatches the outcome of an exchange that has ended, unless that parks it.
+    pub(super) fn end_exchange(
+        &mut self,
+        now: Instant,
+        id: ExchangeId,
+        exchange: ClientExchange,
+        mut ended: ExchangeOutcome,
+    ) {
+        if self.is_to_park(&mut ended) {
+            return self.park(now, id, exchange, ended);
+        }
+        let ClientExchange { kind, generation, new_session, .. } = exchange;
+        self.resolve_exchange(now, kind, generation, new_session, ended);
+    }
+
+    /// Dispatches the outcome of an exchange, which arrived on its stream; the rest of the stream is drained.
+    pub(super) fn resolve_on_stream(&mut self, now: Instant, id: ExchangeId, ended: ExchangeOutcome) {
+        let Some(exchange) = self.exchanges.get_mut(id) else { return };
+        let (kind, generation, session) =
+            (exchange.kind.clone(), exchange.generation, exchange.new_session.take());
+        match (kind, self.handshakes.last()) {
+            // On the HTTP+SSE stream only the handshake is expected.
+            (ExchangeKind::Events, Some(&Handshake { exchange, wire_id: wire })) => {
+                self.drain_after_answer(now, exchange);
+                let kind = ExchangeKind::Handshake { wire, body: Bytes::new(), probe: None };
+                self.resolve_exchange(now, kind, generation, session, ended);
+            }
+            (kind, _) => {
+                self.drain_after_answer(now, id);
+                self.resolve_exchange(now, kind, generation, session, ended);
+            }
+        }
+    }
+
+    /// Dispatches the outcome of an exchange that should have carried an answer.
+    pub(super) fn resolve_exchange(
+        &mut self,
+        now: Instant,
+        kind: ExchangeKind,
+        generation: u32,
+        session: Option<String>,
+        ended: ExchangeOutcome,
+    ) {
+        match kind {
+            ExchangeKind::Handshake { wire, probe: Some(_), .. } => {
+                self.resolve_handshake(now, wire, ConnectStep::Probe, ended);
+            }
+            ExchangeKind::Handshake { wire, probe: None, .. } => {
+                let found = matches!(
+                    ended,
+                    ExchangeOutcome::Answer {
+                        http: TransportError { status: 200..300, .. },
+                        answer: Ok(_),
+                        ..
+                    }
+                );
+                //= C4.18 "Store `MCP-Session-Id` from InitializeResult"
+                self.session.id = session.filter(|_| found && self.legacy_sse.is_none()).map(Arc::from);
+                self.resolve_handshake(now, wire, ConnectStep::Initialize, ended);
+            }
+            ExchangeKind::Call(number) => self.resolve_call(now, number, generation, ended),
+            ExchangeKind::Resume { number, .. } => {
+                self.resolve_resumed(now, number, generation, ended.into_get_outcome())
+            }
+            ExchangeKind::Listen { .. } => {
+                self.handle_listener_end(now, generation, ended.into_get_outcome())
+            }
+            ExchangeKind::Events => self.handle_events_end(now, ended),
+            ExchangeKind::Post(post) => self.handle_post_end(now, post, generation, ended),
+            // The session has ended, or the server does not let clients end sessions.
+            ExchangeKind::Delete => self.end_closing(now),
         }
     }
 }

@@ -1,4 +1,10 @@
-//! Pauses between an event stream and the next one that resumes it.
+//! Streams requested by GET: the messages a legacy server sends outside requests, and the rest of interrupted answers.
+//!
+//! | the stream of | ends | the client requests it again |
+//! |---|---|---|
+//! | an answer | before the answer, after an event with an id | from that event, until the answer arrives or the server refuses |
+//! | an answer | in any other way | never |
+//! | the server's own messages | in any way | from its last event, unless that fails too often in a row |
 //!
 //! | the stream delivered | the pause before the next one |
 //! |---|---|
@@ -9,32 +15,19 @@
 //! No pause is shorter than the server's `retry`, and none but the first is shorter than [`MIN_PAUSE`].
 //!
 //! <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resumability-and-redelivery>
-//!
-//! The stream of a legacy server's own messages, requested by GET.
-//!
-//! Streams requested by GET: the messages a legacy server sends outside requests, and the rest of interrupted answers.
-//!
-//! | the stream of | ends | the client requests it again |
-//! |---|---|---|
-//! | an answer | before the answer, after an event with an id | from that event, until the answer arrives or the server refuses |
-//! | an answer | in any other way | never |
-//! | the server's own messages | in any way | from its last event, unless that fails too often in a row |
-//!
-//! [`reconnect`](super::reconnect) determines the pauses between them.
-//!
-//! <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resumability-and-redelivery>
 
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
+use core::mem;
 use core::time::Duration;
 
 use crate::Instant;
 use crate::backoff::{Backoff, SplitMix64};
-use crate::peer::client::Diagnostic;
+use crate::peer::client::{Diagnostic, State};
 use crate::peer::{Leniency, RetryAdvice};
 use crate::schema::{Era, Revision};
-use crate::transport::http::{ExchangeId, Verb};
+use crate::transport::http::ExchangeId;
 
 use super::call::{Call, CallState};
 use super::config::ListenPolicy;
@@ -52,29 +45,13 @@ const MAX_IDLE_PAUSE: Duration = Duration::from_secs(2);
 /// How long a stream must last to count as working, with or without events.
 pub(super) const STABLE_AFTER: Duration = Duration::from_secs(10);
 
-/// The most useful item that a stream has delivered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum StreamProgress {
-    /// At least one event with data.
-    Message,
-    /// A new position to resume from.
-    Position,
-    Nothing,
-}
-
-impl From<&ResumePoint> for StreamProgress {
-    fn from(trail: &ResumePoint) -> Self {
-        match trail {
-            ResumePoint { has_events: true, .. } => Self::Message,
-            ResumePoint { last_event: Some(_), .. } => Self::Position,
-            ResumePoint { last_event: None, .. } => Self::Nothing,
-        }
-    }
-}
-
-/// The streams that have ended so far.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Reconnects {
+/// Event streams, each of which resumes the one before.
+#[derive(Debug, Default)]
+pub(super) struct ResumedStreams {
+    /// The event after which the next stream resumes.
+    last_event: Option<Arc<str>>,
+    /// The reconnection delay that the server asked for.
+    retry: Option<Duration>,
     /// Whether a stream has ended before.
     has_reconnected: bool,
     /// The number of streams in a row that delivered no message but a position.
@@ -83,40 +60,44 @@ pub(super) struct Reconnects {
     failures: u32,
 }
 
-impl Reconnects {
-    /// The number of streams in a row that delivered nothing, plus the stream before them.
-    pub(super) fn failures(&self) -> u32 {
-        self.failures
+impl ResumedStreams {
+    /// Returns whether there is a position to resume from.
+    pub(super) fn has_position(&self) -> bool {
+        self.last_event.is_some()
     }
 
-    /// Records the end of a stream; returns the pause before the next, given the server's `retry` in `wish`.
-    pub(super) fn next_pause(
+    /// Discards the position: the rest is not available, or not needed.
+    pub(super) fn forget_position(&mut self) {
+        (self.last_event, self.retry) = (None, None);
+    }
+
+    /// Records the end of a stream; returns the pause before the next.
+    fn next_pause(
         &mut self,
-        brought: StreamProgress,
-        wish: Duration,
+        ended: ResumePoint,
+        default_retry: Duration,
         backoff: &Backoff,
         rng: &mut SplitMix64,
     ) -> Duration {
-        let pause = match brought {
-            StreamProgress::Message => {
-                (self.idle, self.failures) = (0, 0);
-                Duration::ZERO
-            }
-            StreamProgress::Position => {
-                let doubled = MIN_PAUSE.saturating_mul(2u32.saturating_pow(self.idle.saturating_sub(1)));
-                let pause = if self.idle == 0 { Duration::ZERO } else { doubled.min(MAX_IDLE_PAUSE) };
-                self.idle = self.idle.saturating_add(1);
-                self.failures = 0;
-                pause
-            }
-            StreamProgress::Nothing if self.failures == 0 => Duration::ZERO,
-            StreamProgress::Nothing => backoff.pause(self.failures, rng),
+        let pause = if ended.has_events {
+            (self.idle, self.failures) = (0, 0);
+            Duration::ZERO
+        } else if ended.last_event.is_some() {
+            let doubled = MIN_PAUSE.saturating_mul(2u32.saturating_pow(self.idle.saturating_sub(1)));
+            let pause = if self.idle == 0 { Duration::ZERO } else { doubled.min(MAX_IDLE_PAUSE) };
+            (self.idle, self.failures) = (self.idle.saturating_add(1), 0);
+            pause
+        } else if self.failures == 0 {
+            Duration::ZERO
+        } else {
+            backoff.pause(self.failures, rng)
         };
         self.failures = self.failures.saturating_add(1);
-        let floor =
-            if core::mem::replace(&mut self.has_reconnected, true) { MIN_PAUSE } else { Duration::ZERO };
+        self.last_event = ended.last_event.or(self.last_event.take());
+        self.retry = ended.retry.or(self.retry);
+        let floor = if mem::replace(&mut self.has_reconnected, true) { MIN_PAUSE } else { Duration::ZERO };
         //= C4.22 "SSE `retry` respected before reconnect"
-        pause.max(wish).max(floor)
+        pause.max(self.retry.unwrap_or(default_retry)).max(floor)
     }
 }
 
@@ -126,84 +107,36 @@ pub(super) struct Listener {
     exchange: Option<ExchangeId>,
     /// Whether it is requested again after a pause.
     is_pausing: bool,
-    last_event: Option<Arc<str>>,
-    /// The reconnection delay that the server asked for.
-    retry: Option<Duration>,
     /// When the current stream began.
     started_at: Option<Instant>,
     /// The streams that have ended.
-    reconnects: Reconnects,
+    streams: ResumedStreams,
 }
 
 impl Listener {
-    /// Returns the event after which the next stream resumes.
-    pub(super) fn last_event(&self) -> Option<Arc<str>> {
-        self.last_event.clone()
-    }
-
     /// Records the exchange in which the stream is requested.
     pub(super) fn open(&mut self, exchange: ExchangeId) {
         self.exchange = Some(exchange);
         self.is_pausing = false;
     }
-
-    /// Returns whether the stream is open, or requested, or is requested again after a pause.
-    pub(super) fn is_active(&self) -> bool {
-        self.exchange.is_some() || self.is_pausing
-    }
-
-    /// Records that the server has begun the stream.
-    pub(super) fn start(&mut self, now: Instant) {
-        self.started_at = Some(now);
-    }
-
-    /// Handles the end or refusal of the stream; returns when it began.
-    pub(super) fn end(&mut self) -> Option<Instant> {
-        self.exchange = None;
-        self.started_at.take()
-    }
-
-    /// Discards the stream; returns its exchange.
-    pub(super) fn stop(&mut self) -> Option<ExchangeId> {
-        core::mem::take(self).exchange
-    }
-
-    /// Returns the pause before the next stream; `None` if too many streams have failed in a row.
-    ///
-    /// The last one began at `began` and ended at `trail`.
-    pub(super) fn next_pause(
-        &mut self,
-        now: Instant,
-        began: Option<Instant>,
-        trail: ResumePoint,
-        default_retry: Duration,
-        backoff: &Backoff,
-        rng: &mut SplitMix64,
-    ) -> Option<Duration> {
-        let was_stable = began.is_some_and(|began| now.saturating_since(began) >= STABLE_AFTER);
-        let progress = if was_stable { StreamProgress::Message } else { StreamProgress::from(&trail) };
-        self.retry = trail.retry.or(self.retry);
-        self.last_event = trail.last_event.or(self.last_event.take());
-        if progress == StreamProgress::Nothing && self.reconnects.failures() >= backoff.attempts {
-            return None;
-        }
-        let retry = self.retry.unwrap_or(default_retry);
-        self.is_pausing = true;
-        Some(self.reconnects.next_pause(progress, retry, backoff, rng).max(MIN_PAUSE))
-    }
 }
 
 impl HttpClient {
+    /// Returns whether the server may offer streams for GET, as the revisions from 2025-03-26 to 2025-11-25 define.
+    fn may_have_get_streams(&self) -> bool {
+        let revision = self.peer.server().map(|server| server.revision);
+        self.legacy_sse.is_none()
+            && revision
+                .is_some_and(|revision| revision.era() == Era::Legacy && revision >= Revision::V2025_03_26)
+    }
+
     /// Requests the stream of the server's own messages, now that the session is open.
     pub(super) fn start_listening(&mut self) {
-        let revision = self.peer.server().map(|server| server.revision);
-        let offered = revision
-            .is_some_and(|revision| revision.era() == Era::Legacy && revision >= Revision::V2025_03_26);
-        if !offered || self.legacy_sse.is_some() {
+        if !self.may_have_get_streams() {
             return;
         }
         if self.config.listen == ListenPolicy::IfOffered {
-            self.listener.stop();
+            self.listener = Listener::default();
             self.open_listener();
         } else {
             self.peer.note_event_stream_lost();
@@ -211,26 +144,24 @@ impl HttpClient {
     }
 
     pub(super) fn open_listener(&mut self) {
-        let last_event = self.listener.last_event();
-        let headers = self.session_headers().get(last_event.as_deref());
-        let purpose = ExchangeKind::Listen { last_event };
-        let url = self.url.clone();
-        let exchange = self.begin_exchange(purpose, Verb::Get, url, headers, bytes::Bytes::new());
-        self.listener.open(exchange);
+        let kind = ExchangeKind::Listen { last_event: self.listener.streams.last_event.clone() };
+        if let Ok(exchange) = self.open_exchange(kind) {
+            self.listener.open(exchange);
+        }
     }
 
     pub(super) fn stop_listening(&mut self) {
         self.timers.clear(Timer::Listen);
-        if let Some(exchange) = self.listener.stop() {
+        if let Some(exchange) = mem::take(&mut self.listener).exchange {
             self.abort_exchange(exchange);
         }
     }
 
     /// Records that a stream requested by GET has begun.
-    pub(super) fn note_stream(&mut self, now: Instant, purpose: &ExchangeKind) {
-        self.session.note_stream_offered();
-        if let ExchangeKind::Listen { last_event } = purpose {
-            self.listener.start(now);
+    pub(super) fn note_stream(&mut self, now: Instant, kind: &ExchangeKind) {
+        self.session.offers_stream = true;
+        if let ExchangeKind::Listen { last_event } = kind {
+            self.listener.started_at = Some(now);
             // A stream resumed after an event misses no message.
             if last_event.is_none() {
                 self.peer.note_event_stream_open();
@@ -240,11 +171,12 @@ impl HttpClient {
 
     /// Handles the end or refusal of the stream of the server's own messages.
     pub(super) fn handle_listener_end(&mut self, now: Instant, generation: u32, ended: ExchangeOutcome) {
-        if generation != self.session.generation() {
+        if generation != self.session.generation {
             return;
         }
-        let began = self.listener.end();
-        let (trail, detail) = match ended {
+        self.listener.exchange = None;
+        let began = self.listener.started_at.take();
+        let (mut trail, detail) = match ended {
             ExchangeOutcome::Unanswered(_, trail) => (trail, String::from("the stream ended")),
             ExchangeOutcome::Broken { detail, trail, refused: None, .. } => (trail, detail),
             ExchangeOutcome::Unreachable { detail } => (ResumePoint::default(), detail),
@@ -252,34 +184,37 @@ impl HttpClient {
             | ExchangeOutcome::Invalid(_, error)
             | ExchangeOutcome::Broken { refused: Some(error), .. } => {
                 // A server that never offered the stream may refuse it with any status.
-                let known = self.session.offers_stream();
+                let known = self.session.offers_stream;
                 if error.status == 404 && known && self.renew_session(now) {
                     return;
                 }
+                let detail = error.to_string();
                 if error.retry != RetryAdvice::Later || !known {
-                    let detail = format!("{error}");
-                    self.fail_accepted_calls(now, &detail);
-                    self.peer.note_event_stream_lost();
                     //= C4.21 "405 = not offered"
-                    if !matches!(error.status, 404 | 405) {
-                        self.peer.report(Diagnostic::EventStreamUnavailable { detail });
-                    }
-                    return;
+                    let is_offered = !matches!(error.status, 404 | 405);
+                    return self.give_up_listening(now, detail, is_offered);
                 }
-                (ResumePoint { retry: error.retry_after, ..ResumePoint::default() }, format!("{error}"))
+                (ResumePoint { retry: error.retry_after, ..ResumePoint::default() }, detail)
             }
             ExchangeOutcome::Answer { http, .. } => {
                 (ResumePoint::default(), format!("status {}", http.status))
             }
         };
+        trail.has_events |= began.is_some_and(|began| now.saturating_since(began) >= STABLE_AFTER);
         let Self { listener, config, rng, .. } = self;
-        match listener.next_pause(now, began, trail, config.retry, &config.backoff, rng) {
-            Some(pause) => self.timers.set(Timer::Listen, now + pause),
-            None => {
-                self.fail_accepted_calls(now, &detail);
-                self.peer.note_event_stream_lost();
-                self.peer.report(Diagnostic::EventStreamUnavailable { detail });
-            }
+        if !trail.has_advanced() && listener.streams.failures >= config.backoff.attempts {
+            return self.give_up_listening(now, detail, true);
+        }
+        listener.is_pausing = true;
+        let pause = listener.streams.next_pause(trail, config.retry, &config.backoff, rng);
+        self.timers.set(Timer::Listen, now + pause.max(MIN_PAUSE));
+    }
+
+    fn give_up_listening(&mut self, now: Instant, detail: String, is_reported: bool) {
+        self.fail_accepted_calls(now, &detail);
+        self.peer.note_event_stream_lost();
+        if is_reported {
+            self.peer.report(Diagnostic::EventStreamUnavailable { detail });
         }
     }
 
@@ -291,9 +226,10 @@ impl HttpClient {
         let is_legacy = |call: &&Call| call.revision.era() == Era::Legacy;
         let Some(call) = self.calls.get(number).filter(is_legacy) else { return false };
         let method = call.method.to_string();
-        let waits = self.listener.is_active() && self.peer.tolerate(Leniency::AnswerOnEventStream { method });
+        let is_listening = self.listener.exchange.is_some() || self.listener.is_pausing;
+        let waits = is_listening && self.peer.tolerate(Leniency::AnswerOnEventStream { method });
         if waits {
-            self.mark_accepted(&ExchangeKind::Call(number));
+            self.mark_accepted(number);
         }
         waits
     }
@@ -309,38 +245,25 @@ impl HttpClient {
 
     /// Returns whether streams can be resumed in this session.
     pub(super) fn is_resumable(&self) -> bool {
-        let revision = self.peer.server().map(|server| server.revision);
-        self.legacy_sse.is_none()
-            && self.peer.state() == crate::peer::client::State::Ready
-            && revision
-                .is_some_and(|revision| revision.era() == Era::Legacy && revision >= Revision::V2025_03_26)
+        self.peer.state() == State::Ready && self.may_have_get_streams()
     }
 
-    /// Schedules a request for the rest of an interrupted answer.
-    pub(super) fn resume_later(
-        &mut self,
-        now: Instant,
-        number: i64,
-        trail: ResumePoint,
-        brought: StreamProgress,
-    ) {
-        let backoff = self.config.backoff;
+    /// Schedules a request for the rest of an answer, whose stream ended at `trail`.
+    pub(super) fn resume_later(&mut self, now: Instant, number: i64, trail: ResumePoint) {
         let Some(call) = self.calls.get_mut(number) else { return };
-        let wish = trail.retry.unwrap_or(self.config.retry);
-        let pause = call.reconnects.next_pause(brought, wish, &backoff, &mut self.rng);
-        call.await_resumption(trail);
+        let Self { config, rng, .. } = self;
+        let pause = call.streams.next_pause(trail, config.retry, &config.backoff, rng);
+        call.state = CallState::BackingOff;
         self.timers.set(Timer::Call(number), now + pause);
     }
 
     /// Requests the rest of an interrupted answer.
     pub(super) fn request_resumption(&mut self, number: i64) {
-        let trail = self.calls.get(number).and_then(|call| call.resume_point.as_ref());
-        let Some(last_event) = trail.and_then(|trail| trail.last_event.clone()) else { return };
-        let headers = self.session_headers().get(Some(&last_event));
-        let purpose = ExchangeKind::Resume { number, last_event };
-        let url = self.url.clone();
-        let exchange = self.begin_exchange(purpose, Verb::Get, url, headers, bytes::Bytes::new());
-        self.calls.set_state(number, CallState::InExchange(exchange));
+        let last_event = self.calls.get(number).and_then(|call| call.streams.last_event.clone());
+        let Some(last_event) = last_event else { return };
+        if let Ok(exchange) = self.open_exchange(ExchangeKind::Resume { number, last_event }) {
+            self.calls.set_state(number, CallState::InExchange(exchange));
+        }
     }
 
     /// Handles the outcome of a request for the rest of an answer.
@@ -352,64 +275,39 @@ impl HttpClient {
         ended: ExchangeOutcome,
     ) {
         let Some(call) = self.calls.get_mut(number) else { return };
-        let before = call.resume_point.clone().unwrap_or_default();
-        let failed = call.reconnects.failures() > self.config.backoff.attempts;
-        match ended {
+        let failed = call.streams.failures > self.config.backoff.attempts;
+        let detail = match ended {
             ExchangeOutcome::Unanswered(_, trail) | ExchangeOutcome::Broken { trail, refused: None, .. }
                 if !failed || trail.has_advanced() =>
             {
-                let brought = StreamProgress::from(&trail);
-                let last_event = trail.last_event.or(before.last_event);
-                let trail = ResumePoint {
-                    last_event,
-                    retry: trail.retry.or(before.retry),
-                    has_events: trail.has_events,
-                };
-                self.resume_later(now, number, trail, brought);
+                return self.resume_later(now, number, trail);
             }
             ExchangeOutcome::NoAnswer(error) | ExchangeOutcome::Broken { refused: Some(error), .. }
                 if error.retry == RetryAdvice::Later && !failed =>
             {
-                let retry = error.retry_after.or(before.retry);
-                self.resume_later(
-                    now,
-                    number,
-                    ResumePoint { retry, has_events: false, ..before },
-                    StreamProgress::Nothing,
-                );
+                let trail = ResumePoint { retry: error.retry_after, ..ResumePoint::default() };
+                return self.resume_later(now, number, trail);
+            }
+            ExchangeOutcome::Unreachable { .. } if !failed => {
+                return self.resume_later(now, number, ResumePoint::default());
             }
             ExchangeOutcome::NoAnswer(error) => {
-                call.stop_resuming();
+                call.streams.forget_position();
                 // If the server has opened streams for GET before, its 404 means that the session is lost.
-                if error.status == 404
-                    && self.session.offers_stream()
-                    && generation == self.session.generation()
+                if error.status == 404 && self.session.offers_stream && generation == self.session.generation
                 {
                     self.renew_session(now);
                 }
-                let detail = format!("the rest of the answer cannot be fetched: {error}");
-                self.handle_broken_call(now, number, &detail, ResumePoint::default());
-            }
-            ExchangeOutcome::Unreachable { .. } if !failed => {
-                self.resume_later(
-                    now,
-                    number,
-                    ResumePoint { has_events: false, ..before },
-                    StreamProgress::Nothing,
-                );
+                format!("the rest of the answer cannot be fetched: {error}")
             }
             ExchangeOutcome::Unanswered(..)
             | ExchangeOutcome::Broken { .. }
             | ExchangeOutcome::Unreachable { .. } => {
-                call.stop_resuming();
-                self.handle_broken_call(
-                    now,
-                    number,
-                    "the stream of the answer keeps ending",
-                    ResumePoint::default(),
-                );
+                call.streams.forget_position();
+                "the stream of the answer keeps ending".into()
             }
-            ended => self.resolve_call(now, number, generation, ended),
-        }
+            ended => return self.resolve_call(now, number, generation, ended),
+        };
+        self.handle_broken_call(now, number, &detail, ResumePoint::default());
     }
 }

@@ -56,7 +56,7 @@ use bytes::Bytes;
 
 use crate::backoff::SplitMix64;
 use crate::peer::client::{Client, ClientCommands, ClientLoan, ClientTransport, Event, LinkAction, State};
-use crate::transport::http::{ExchangeEnd, ExchangeId, Fields, Verb};
+use crate::transport::http::{ExchangeEnd, ExchangeId, Fields};
 use crate::{Instant, Limits};
 
 pub use crate::backoff::Backoff;
@@ -69,11 +69,10 @@ pub use response::exchange_error;
 use address::Address;
 use call::CallTable;
 use detect::{Handshake, HttpEraDetection};
-use exchange::{ClientExchange, ExchangeKind, ExchangeTable, ResponseState};
+use exchange::{ExchangeKind, ExchangeTable, ResponseState};
 use legacy_sse::LegacySseStream;
 use listen::Listener;
 use outbox::{HttpOutbox, PeerOutput};
-use request::RequestHeaders;
 use session::{ClientSession, SendGate};
 use tool_catalog::ToolCatalog;
 
@@ -253,7 +252,7 @@ impl HttpClient {
     ///
     /// The result is advice: chunks that arrive nevertheless are handled, but events that wait too long are dropped.
     pub fn wants_body(&self, exchange: ExchangeId) -> bool {
-        self.exchanges.contains(exchange) && self.peer.wants_read()
+        self.exchanges.get(exchange).is_some() && self.peer.wants_read()
     }
 
     /// Returns the state of the connection.
@@ -295,19 +294,12 @@ impl HttpClient {
         self.exchanges.record_unparked(now);
         loop {
             self.peer.advance_watches(now, &mut self.outbox);
-            while let Some(said) = self.outbox.next_peer_output() {
-                match said {
-                    PeerOutput::Request { id, wire_id: wire, method, revision, encoded, is_unbounded }
-                        if id == wire =>
-                    {
-                        self.take_request(id, method, revision, encoded, is_unbounded);
-                    }
-                    PeerOutput::Request { id, wire_id: wire, method, revision, encoded, .. } => {
-                        self.take_input_round(id, wire, method, revision, encoded);
-                    }
+            while let Some(output) = self.outbox.next_peer_output() {
+                match output {
+                    PeerOutput::Request(number, call) => self.take_request(number, call),
                     PeerOutput::Post(post) => self.take_post(now, post),
                     PeerOutput::Cancel { id, reason } => self.cancel_call(id, reason.as_deref()),
-                    PeerOutput::Forget { id } => self.forget_call(id),
+                    PeerOutput::Forget(number) => self.forget_call(number),
                 }
             }
             if self.peer.is_closed() && self.closing != CloseState::Closed {
@@ -326,21 +318,16 @@ impl HttpClient {
 
     /// Sends queued messages as far as there is room.
     fn send_waiting(&mut self, now: Instant) {
-        if self.session.gate() != SendGate::Open {
+        if self.session.gate != SendGate::Open {
             return;
         }
         let most = self.limits().exchanges;
-        while self.exchanges.posts() < most
+        while self.exchanges.posts < most
             && let Some(post) = self.outbox.next_post()
         {
             self.send_post(now, post);
         }
-        while let Some(number) = self.outbox.next_long_lived() {
-            self.send_call(now, number);
-        }
-        while self.calls.used_slots() < most
-            && let Some(number) = self.outbox.next_request()
-        {
+        while let Some(number) = self.outbox.next_request(self.calls.used_slots < most) {
             self.send_call(now, number);
         }
     }
@@ -360,48 +347,10 @@ impl HttpClient {
         self.advance(now);
     }
 
-    fn begin_exchange(
-        &mut self,
-        purpose: ExchangeKind,
-        verb: Verb,
-        url: Address,
-        headers: RequestHeaders,
-        body: Bytes,
-    ) -> ExchangeId {
-        // The URL may be older than a redirect to `https`.
-        let url = url.secured_by(&self.url);
-        let text = url.text();
-        let exchange = self.exchanges.open(purpose, url, self.session.generation());
-        self.outbox.push_open(HttpRequest { exchange, verb, url: text, headers, body });
-        exchange
-    }
+    // --- Closing ---
 
-    fn remove_exchange(&mut self, id: ExchangeId) -> Option<ClientExchange> {
-        let exchange = self.exchanges.remove(id)?;
-        self.timers.clear(Timer::Drain(id));
-        Some(exchange)
-    }
-
-    /// Aborts an exchange; returns whether the server may be working on it.
-    fn abort_exchange(&mut self, id: ExchangeId) -> bool {
-        let Some(exchange) = self.remove_exchange(id) else { return false };
-        let begun = self.outbox.abort(id);
-        begun && !exchange.is_parked()
-    }
-
-    fn handle_exchange_end(&mut self, now: Instant, id: ExchangeId, end: ExchangeEnd) {
-        if self.exchanges.is_parked(id) {
-            return;
-        }
-        if let Some(exchange) = self.remove_exchange(id) {
-            self.finish_exchange(now, id, exchange, end);
-        }
-    }
-}
-
-impl HttpClient {
     /// Carries out the peer's link actions; for the peer, all exchanges together are its link.
-    pub(super) fn apply_link_actions(&mut self, now: Instant) -> bool {
+    fn apply_link_actions(&mut self, now: Instant) -> bool {
         match self.peer.poll_link(true) {
             None => return false,
             Some(LinkAction::Open) => {}
@@ -418,24 +367,17 @@ impl HttpClient {
     /// Deletes the session once all queued messages are sent.
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management>
-    pub(super) fn finish_closing(&mut self, now: Instant) {
-        if self.closing != CloseState::Draining || self.exchanges.posts() > 0 || self.outbox.has_posts() {
+    fn finish_closing(&mut self, now: Instant) {
+        if self.closing != CloseState::Draining || self.exchanges.posts > 0 || self.outbox.has_posts() {
             return;
         }
-        match self.session.id() {
+        match self.session.id {
             Some(_) => {
                 self.closing = CloseState::DeletingSession;
-                let headers = self.session_headers().delete();
-                let url = self.url.clone();
-                self.begin_exchange(ExchangeKind::Delete, Verb::Delete, url, headers, Bytes::new());
+                _ = self.open_exchange(ExchangeKind::Delete);
             }
             None => self.end_closing(now),
         }
-    }
-
-    /// Handles the end of the DELETE: the session has ended, or the server does not let clients end sessions.
-    pub(super) fn handle_delete_end(&mut self, now: Instant) {
-        self.end_closing(now);
     }
 
     fn end_closing(&mut self, now: Instant) {
@@ -444,16 +386,16 @@ impl HttpClient {
     }
 
     /// Aborts every open exchange.
-    pub(super) fn abort_all(&mut self) {
+    fn abort_all(&mut self) {
         self.closing = CloseState::Closed;
         for exchange in self.exchanges.ids() {
             self.abort_exchange(exchange);
         }
-        self.calls.clear();
+        self.calls = CallTable::default();
         self.session.end();
-        self.tools.end_relisting();
+        self.tools.relisting = None;
         self.handshakes.clear();
-        self.timers.clear_all();
+        self.timers = Timers::default();
         self.outbox.clear();
     }
 }
@@ -497,7 +439,7 @@ impl fmt::Debug for HttpClient {
 
 /// The purpose of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Timer {
+enum Timer {
     /// Resend a request, or resume its stream.
     Call(i64),
     /// Abort an exchange whose remaining body is not needed, such as after an answer.
@@ -516,41 +458,36 @@ pub(super) enum Timer {
 
 /// The timers that are set, at most one of each kind.
 #[derive(Debug, Default)]
-pub(super) struct Timers {
+struct Timers {
     due: BTreeSet<(Instant, Timer)>,
     deadlines: BTreeMap<Timer, Instant>,
 }
 
 impl Timers {
-    pub(super) fn set(&mut self, timer: Timer, at: Instant) {
+    fn set(&mut self, timer: Timer, at: Instant) {
         self.clear(timer);
         self.deadlines.insert(timer, at);
         self.due.insert((at, timer));
     }
 
     /// Sets a timer unless it is set already.
-    pub(super) fn set_if_unset(&mut self, timer: Timer, at: Instant) {
+    fn set_if_unset(&mut self, timer: Timer, at: Instant) {
         if !self.deadlines.contains_key(&timer) {
             self.set(timer, at);
         }
     }
 
-    pub(super) fn clear(&mut self, timer: Timer) {
+    fn clear(&mut self, timer: Timer) {
         if let Some(at) = self.deadlines.remove(&timer) {
             self.due.remove(&(at, timer));
         }
     }
 
-    pub(super) fn clear_all(&mut self) {
-        self.due.clear();
-        self.deadlines.clear();
-    }
-
-    pub(super) fn next(&self) -> Option<Instant> {
+    fn next(&self) -> Option<Instant> {
         self.due.first().map(|&(at, _)| at)
     }
 
-    pub(super) fn pop(&mut self, now: Instant) -> Option<Timer> {
+    fn pop(&mut self, now: Instant) -> Option<Timer> {
         let &(at, timer) = self.due.first().filter(|&&(at, _)| at <= now)?;
         self.due.remove(&(at, timer));
         self.deadlines.remove(&timer);

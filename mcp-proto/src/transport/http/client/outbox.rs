@@ -14,6 +14,7 @@ use crate::schema::{Direction, MethodInfo, Revision};
 use crate::transport::http::{ExchangeId, Verb};
 
 use super::address::RedactedUrl;
+use super::call::Call;
 use super::parked::AuthorizationRequired;
 use super::request::EncodedRequest;
 
@@ -63,25 +64,16 @@ impl fmt::Debug for HttpRequest {
 
 /// An output that the peer queued since the last `advance`.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "most outputs are requests, and the queue is short")]
 pub(super) enum PeerOutput {
-    /// A request by its number, and its JSON-RPC id.
-    Request {
-        id: i64,
-        wire_id: i64,
-        method: Cow<'static, str>,
-        revision: Revision,
-        encoded: EncodedRequest,
-        /// Whether it may be answered at any time.
-        is_unbounded: bool,
-    },
+    /// A request, or another input round of it, by its number.
+    Request(i64, Call),
     Post(OneWayMessage),
     Cancel {
         id: i64,
         reason: Option<String>,
     },
-    Forget {
-        id: i64,
-    },
+    Forget(i64),
 }
 
 /// A notification or a reply: a message that gets no answer.
@@ -99,14 +91,14 @@ pub(super) struct OneWayMessage {
 pub(super) struct HttpOutbox {
     scratch: Vec<u8>,
     peer_output: VecDeque<PeerOutput>,
-    /// Requests that wait for an exchange: their size in bytes, by number.
-    requests: BTreeMap<i64, usize>,
-    /// Long-lived requests that wait for an exchange; they do not count toward the limit of exchanges.
-    long_lived: BTreeMap<i64, usize>,
+    /// The sizes in bytes of requests that wait for an exchange, by number.
+    ///
+    /// The first are the long-lived ones (`false`), which do not count toward the limit of exchanges.
+    requests: BTreeMap<(bool, i64), usize>,
     posts: VecDeque<OneWayMessage>,
     opening: BTreeMap<ExchangeId, HttpRequest>,
     aborts: VecDeque<ExchangeId>,
-    challenges: BTreeMap<ExchangeId, AuthorizationRequired>,
+    pub(super) challenges: BTreeMap<ExchangeId, AuthorizationRequired>,
     bytes: usize,
 }
 
@@ -114,35 +106,32 @@ impl HttpOutbox {
     // --- Output of the peer ---
 
     pub(super) fn next_peer_output(&mut self) -> Option<PeerOutput> {
-        let said = self.peer_output.pop_front()?;
-        match &said {
-            PeerOutput::Request { encoded: EncodedRequest { body, .. }, .. }
-            | PeerOutput::Post(OneWayMessage { body, .. }) => self.subtract_bytes(body.len()),
-            PeerOutput::Cancel { .. } | PeerOutput::Forget { .. } => {}
+        let output = self.peer_output.pop_front()?;
+        match &output {
+            PeerOutput::Request(_, call) => self.subtract_bytes(call.body_bytes()),
+            PeerOutput::Post(OneWayMessage { body, .. }) => self.subtract_bytes(body.len()),
+            PeerOutput::Cancel { .. } | PeerOutput::Forget(_) => {}
         }
-        Some(said)
+        Some(output)
     }
 
-    /// Takes back the peer's last output if it is the request `id`, which the peer wrote at the transport's demand.
-    pub(super) fn take_last_request(&mut self, id: i64) -> Option<(Revision, EncodedRequest)> {
-        match self
-            .peer_output
-            .pop_back_if(|said| matches!(said, PeerOutput::Request { id: said, .. } if *said == id))
-        {
-            Some(PeerOutput::Request { revision, encoded, .. }) => {
-                self.subtract_bytes(encoded.body.len());
-                Some((revision, encoded))
-            }
-            _ => None,
-        }
+    /// Takes back the peer's last output if it is this request, which the peer wrote at the transport's demand.
+    pub(super) fn take_last_request(&mut self, number: i64) -> Option<Call> {
+        let is_wanted =
+            |output: &mut PeerOutput| matches!(output, PeerOutput::Request(last, _) if *last == number);
+        let PeerOutput::Request(_, call) = self.peer_output.pop_back_if(is_wanted)? else { return None };
+        self.subtract_bytes(call.body_bytes());
+        Some(call)
     }
 
     /// Drops the queued replies.
     pub(super) fn drop_replies(&mut self) {
-        let before: usize = self.posts.iter().map(|post| post.body.len()).sum();
-        self.posts.retain(|post| post.notification.is_some());
-        let after: usize = self.posts.iter().map(|post| post.body.len()).sum();
-        self.subtract_bytes(before.saturating_sub(after));
+        let Self { posts, bytes, .. } = self;
+        posts.retain(|post| {
+            let is_reply = post.notification.is_none();
+            *bytes = bytes.saturating_sub(if is_reply { post.body.len() } else { 0 });
+            !is_reply
+        });
     }
 
     /// Returns whether the peer queued no output.
@@ -152,26 +141,21 @@ impl HttpOutbox {
 
     // --- Messages that wait for an exchange ---
 
-    pub(super) fn enqueue_request(&mut self, number: i64, bytes: usize, lasting: bool) {
-        let waiting = if lasting { &mut self.long_lived } else { &mut self.requests };
-        waiting.insert(number, bytes);
+    pub(super) fn enqueue_request(&mut self, number: i64, bytes: usize, is_long_lived: bool) {
+        self.requests.insert((!is_long_lived, number), bytes);
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
     /// Removes a request, if it is queued.
     pub(super) fn remove_request(&mut self, number: i64) {
-        let bytes = self.requests.remove(&number).or_else(|| self.long_lived.remove(&number));
+        let bytes = self.requests.remove(&(true, number)).or_else(|| self.requests.remove(&(false, number)));
         self.subtract_bytes(bytes.unwrap_or(0));
     }
 
-    pub(super) fn next_long_lived(&mut self) -> Option<i64> {
-        let (number, bytes) = self.long_lived.pop_first()?;
-        self.subtract_bytes(bytes);
-        Some(number)
-    }
-
-    pub(super) fn next_request(&mut self) -> Option<i64> {
-        let (number, bytes) = self.requests.pop_first()?;
+    /// Takes the next request: a long-lived one, or else any if an exchange is free.
+    pub(super) fn next_request(&mut self, has_room: bool) -> Option<i64> {
+        let first = self.requests.first_entry().filter(|entry| has_room || !entry.key().0)?;
+        let ((_, number), bytes) = first.remove_entry();
         self.subtract_bytes(bytes);
         Some(number)
     }
@@ -196,10 +180,6 @@ impl HttpOutbox {
     pub(super) fn push_open(&mut self, request: HttpRequest) {
         self.bytes = self.bytes.saturating_add(request.body.len());
         self.opening.insert(request.exchange, request);
-    }
-
-    pub(super) fn push_challenge(&mut self, challenge: AuthorizationRequired) {
-        self.challenges.insert(challenge.exchange, challenge);
     }
 
     /// Withdraws an authorization challenge; returns whether it was still queued.
@@ -243,7 +223,6 @@ impl HttpOutbox {
         self.scratch.clear();
         self.peer_output.clear();
         self.requests.clear();
-        self.long_lived.clear();
         self.posts.clear();
         self.bytes = opens;
     }
@@ -281,7 +260,7 @@ impl Outbox for HttpOutbox {
                 let method = info.map_or_else(|| String::from(method).into(), |info| info.name.into());
                 let is_unbounded = info.is_some_and(|info| info.unbounded);
                 //= C4.3 "Body is one request or one notification (no batch, no response)"
-                PeerOutput::Request { id, wire_id: id, method, revision, encoded, is_unbounded }
+                PeerOutput::Request(id, Call::new(method, revision, id, encoded, is_unbounded))
             }
             MessageKind::Notification { method, revision, .. } => PeerOutput::Post(OneWayMessage {
                 notification: Some((String::from(method).into(), revision)),
@@ -297,8 +276,8 @@ impl Outbox for HttpOutbox {
 
     fn commit_retry(&mut self, first: i64, about: MessageKind<'_>) {
         self.commit(about);
-        if let Some(PeerOutput::Request { id, .. }) = self.peer_output.back_mut() {
-            *id = first;
+        if let Some(PeerOutput::Request(number, _)) = self.peer_output.back_mut() {
+            *number = first;
         }
     }
 
@@ -311,7 +290,7 @@ impl Outbox for HttpOutbox {
     }
 
     fn forget(&mut self, id: i64) {
-        self.peer_output.push_back(PeerOutput::Forget { id });
+        self.peer_output.push_back(PeerOutput::Forget(id));
     }
 
     fn cancel_retry(&mut self, first: i64, _: i64, reason: Option<&str>) {

@@ -91,30 +91,34 @@ impl HttpClient {
             && let Some(held) = self.remove_exchange(exchange)
         {
             self.outbox.withdraw_challenge(exchange);
-            let ClientExchange { kind: purpose, generation, response: reading, .. } = held;
-            if let ResponseState::Parked(mut ended) = reading {
+            let ClientExchange { kind, generation, response, .. } = held;
+            if let ResponseState::Parked(mut ended) = response {
                 if let Some(http) = ended.http_error_mut() {
                     http.unauthorized = Some(TransportError::excerpt(detail));
                 }
-                self.resolve_exchange(now, purpose, generation, None, *ended);
+                self.resolve_exchange(now, kind, generation, None, *ended);
             }
             self.advance(now);
         }
     }
 
-    /// Parks an exchange refused for lack of authorization, if the configuration enables that; returns any other.
+    /// Returns whether an exchange with this outcome is parked: it was refused for lack of authorization, and the
+    /// configuration enables that.
+    pub(super) fn is_to_park(&self, ended: &mut ExchangeOutcome) -> bool {
+        ended.http_error_mut().is_some_and(|http| http.needs_authorization)
+            && self.config.authorization == UnauthorizedPolicy::Park
+            && !self.peer.is_closed()
+    }
+
+    /// Parks an exchange.
     pub(super) fn park(
         &mut self,
         now: Instant,
         id: ExchangeId,
         exchange: ClientExchange,
         mut ended: ExchangeOutcome,
-    ) -> Option<(ClientExchange, ExchangeOutcome)> {
-        let refusal = ended.http_error_mut();
-        let refusal = refusal
-            .filter(|http| http.needs_authorization)
-            .filter(|_| self.config.authorization == UnauthorizedPolicy::Park && !self.peer.is_closed());
-        let Some(http) = refusal else { return Some((exchange, ended)) };
+    ) {
+        let Some(http) = ended.http_error_mut() else { return };
         let challenge = AuthorizationRequired {
             exchange: id,
             status: http.status,
@@ -123,42 +127,33 @@ impl HttpClient {
             attempt: exchange.authorization_attempts,
         };
         match &exchange.kind {
-            ExchangeKind::Probe { .. } | ExchangeKind::Initialize { .. } => self.pause_detection(now),
+            ExchangeKind::Handshake { .. } => self.pause_detection(now),
             ExchangeKind::Events => {
                 self.timers.clear(Timer::Events);
                 self.pause_detection(now);
             }
             ExchangeKind::Call(number) if self.is_relisting(*number) => self.timers.clear(Timer::Relist),
-            ExchangeKind::Post(post) if self.session.is_opened_by(post) => {
-                self.timers.clear(Timer::Opening);
-            }
+            ExchangeKind::Post(post) if self.session.is_opened_by(post) => self.timers.clear(Timer::Opening),
             _ => {}
         }
         self.exchanges.park(id, exchange, ended);
-        self.outbox.push_challenge(challenge);
-        None
+        self.outbox.challenges.insert(id, challenge);
     }
 
     fn reopen_exchange(&mut self, now: Instant, id: ExchangeId) {
         let Some(held) = self.remove_exchange(id) else { return };
         self.outbox.withdraw_challenge(id);
-        let ClientExchange {
-            kind: purpose, url, redirects, generation, authorization_attempts: resumed, ..
-        } = held;
-        let outdated = generation != self.session.generation();
-        if let ExchangeKind::Call(number) = purpose
-            && (outdated || self.session.gate() != SendGate::Open)
+        let ClientExchange { kind, url, redirects, generation, authorization_attempts: attempts, .. } = held;
+        let outdated = generation != self.session.generation;
+        if let ExchangeKind::Call(number) = kind
+            && (outdated || self.session.gate != SendGate::Open)
         {
             return self.requeue(now, number);
         }
-        let (false, Some((verb, headers, body))) = (outdated, self.rebuild_request(&purpose)) else { return };
-        let again = self.begin_exchange(purpose.clone(), verb, url, headers, body);
-        if let Some(exchange) = self.exchanges.get_mut(again) {
-            exchange.continue_after(redirects, resumed.saturating_add(1));
-        }
-        self.move_exchange(&purpose, id, again);
-        match &purpose {
-            ExchangeKind::Probe { .. } | ExchangeKind::Initialize { .. } => self.resume_detection(now),
+        let (false, Ok(request)) = (outdated, self.build_request(&kind)) else { return };
+        self.replace_exchange(now, id, kind.clone(), url, (redirects, attempts.saturating_add(1)), request);
+        match &kind {
+            ExchangeKind::Handshake { .. } => self.resume_detection(now),
             ExchangeKind::Events => {
                 self.resume_detection(now);
                 self.timers.set(Timer::Events, now + EVENTS_TIMEOUT);
@@ -169,13 +164,10 @@ impl HttpClient {
                     self.timers.set(Timer::Relist, now + self.config.client.request_timeout);
                 }
             }
-            ExchangeKind::Post(post) => {
-                self.limit_post_response(now, again);
-                if self.session.is_opened_by(post) {
-                    self.timers.set(Timer::Opening, now + POST_RESPONSE_TIMEOUT);
-                }
+            ExchangeKind::Post(post) if self.session.is_opened_by(post) => {
+                self.timers.set(Timer::Opening, now + POST_RESPONSE_TIMEOUT);
             }
-            ExchangeKind::Listen { .. } | ExchangeKind::Delete => {}
+            ExchangeKind::Post(_) | ExchangeKind::Listen { .. } | ExchangeKind::Delete => {}
         }
     }
 
@@ -200,7 +192,7 @@ impl HttpClient {
 
     /// Excludes the time that a request was queued behind parked exchanges from its deadline, now that it is sent.
     pub(super) fn suspend_sent_deadline(&mut self, number: i64) {
-        if let Some(since) = self.exchanges.last_unparked() {
+        if let Some(since) = self.exchanges.last_unparked {
             self.peer.suspend_deadline_until(number, since);
         }
     }
@@ -208,7 +200,7 @@ impl HttpClient {
     /// Suspends the deadlines of requests that are parked, or queued behind parked exchanges.
     pub(super) fn suspend_parked_deadlines(&mut self, now: Instant) {
         let Self { peer, calls, exchanges, .. } = self;
-        let since = if exchanges.has_parked() { Some(now) } else { exchanges.last_unparked() };
+        let since = if exchanges.has_parked() { Some(now) } else { exchanges.last_unparked };
         let Some(since) = since else { return };
         peer.suspend_deadlines(now, |number| match calls.state(number) {
             Some(CallState::InExchange(exchange)) => exchanges.is_parked(exchange).then_some(now),

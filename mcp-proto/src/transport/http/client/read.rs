@@ -1,9 +1,11 @@
 //! Reads response bodies and dispatches their messages.
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::mem;
+use core::time::Duration;
 
 use bytes::Bytes;
 
@@ -15,10 +17,9 @@ use crate::rpc::{self, EnvelopeKind, Frame, Id, Malformed, MalformedKind, Messag
 use crate::schema::{Cancelled, CancelledParams, Notification as _};
 use crate::transport::http::{ExchangeEnd, ExchangeId, SentState};
 
-use super::call::{CallOwner, CallState};
-use super::detect::Handshake;
-use super::exchange::{ClientExchange, ExchangeKind, ResponseState};
-use super::response::{BufferedBody, EventBody, ExchangeOutcome, FinishedBody, http_error};
+use super::call::{Call, CallOwner};
+use super::exchange::{ExchangeKind, ResponseState};
+use super::response::{BufferedBody, ExchangeOutcome, ResumePoint, http_error, is_success};
 use super::{HttpClient, Timer};
 
 /// How much may follow an answer on its stream, in bytes of events.
@@ -26,7 +27,7 @@ use super::{HttpClient, Timer};
 /// Servers end the stream, or send a few more messages.
 const TRAILING_BYTES: usize = 64 * 1024;
 /// How long a stream may continue after the answer.
-const TRAILING_TIME: core::time::Duration = core::time::Duration::from_secs(1);
+const TRAILING_TIME: Duration = Duration::from_secs(1);
 
 impl HttpClient {
     // --- Streams ---
@@ -43,9 +44,12 @@ impl HttpClient {
                 SseItem::Event(event) => event.data.len(),
                 SseItem::TooLong { bytes, .. } => *bytes,
             };
-            if !exchange.count_trailing(bytes) {
-                self.abort_exchange(id);
-                return;
+            if let Some(left) = &mut exchange.trailing_bytes_left {
+                let Some(rest) = left.checked_sub(bytes) else {
+                    self.abort_exchange(id);
+                    return;
+                };
+                *left = rest;
             }
             match item {
                 SseItem::Event(event) => self.handle_event(now, id, event),
@@ -64,9 +68,7 @@ impl HttpClient {
         let Some(exchange) = self.exchanges.get(id) else { return };
         match (&exchange.kind, name) {
             (ExchangeKind::Events, "endpoint") => self.handle_endpoint(now, id, &event.data),
-            (ExchangeKind::Probe { .. } | ExchangeKind::Initialize { .. }, "endpoint")
-                if !exchange.is_answered() =>
-            {
+            (ExchangeKind::Handshake { .. }, "endpoint") if !exchange.is_answered() => {
                 let act = self.detection.handle_endpoint(now);
                 self.perform_detection(now, act);
             }
@@ -91,16 +93,12 @@ impl HttpClient {
         let Some(exchange) = self.exchanges.get(id) else { return };
         match frame {
             Frame::Single(Message::Response(response)) => {
-                if exchange.is_answered() && self.call_answered_by(&response).is_none() {
-                    return;
+                if !exchange.is_answered() || self.call_answered_by(&response.id).is_some() {
+                    self.handle_response(now, id, response);
                 }
-                self.handle_response(now, id, response);
             }
             frame => {
-                let number = match exchange.kind {
-                    ExchangeKind::Call(number) | ExchangeKind::Resume { number, .. } => Some(number),
-                    _ => None,
-                };
+                let number = exchange.kind.call();
                 self.handle_other_messages(now, frame);
                 if let Some(number) = number {
                     self.drop_ended_call(now, number);
@@ -118,74 +116,65 @@ impl HttpClient {
             return self.handle_malformed(now, id, *deviation);
         }
         let expected = if !exchange.is_answered() { self.expected_id(&exchange.kind) } else { None };
-        let named = response.id.as_ref().and_then(|id| self.strictness().number_of(id));
+        let named = self.number_in(&response.id);
         let own = named.is_some() && named == expected;
-        if !own && let Some(number) = self.call_answered_by(&response) {
+        if !own && let Some(number) = self.call_answered_by(&response.id) {
             self.note_deviations(&mut response);
             return self.answer_from_other_stream(now, number, response.outcome);
         }
         // An error belongs to its exchange whatever its id, a result only if the id matches.
-        let ours = expected.is_some() && (own || response.outcome.is_err());
-        if !ours {
-            if named.is_none()
-                && let Some(foreign) = &response.id
-                && expected.is_some()
-                && exchange.carries_one_request()
-            {
-                // The only result that this stream may carry has an id that this client never used.
-                let invalid = InvalidAnswerError::Malformed(describe_foreign_result(foreign));
-                let (purpose, generation) = (exchange.kind.clone(), exchange.generation);
-                self.drain_after_answer(now, id);
-                let ended = ExchangeOutcome::Invalid(invalid, http_error(200, ""));
-                return self.resolve_exchange(now, purpose, generation, None, ended);
-            }
-            // The request is queued, or was resent under another id.
-            if let (Some(wire), Some(id)) = (named, &response.id)
-                && self.calls.contains(self.peer.number_for_wire(wire))
-            {
-                return self.peer.report(Diagnostic::UnknownAnswer(id.clone()));
-            }
-            let frame = Frame::Single(Message::Response(response));
-            return self.peer.handle_frame(now, frame, &mut self.outbox);
+        if expected.is_some() && (own || response.outcome.is_err()) {
+            let status = exchange.status().unwrap_or(200);
+            self.note_deviations(&mut response);
+            let what = response.outcome.as_ref().err().map(ToString::to_string).unwrap_or_default();
+            let http = http_error(status, &what);
+            let ended = ExchangeOutcome::Answer { http, answer: response.outcome, has_request_id: own };
+            return self.resolve_on_stream(now, id, ended);
         }
-        let status = match &exchange.response {
-            ResponseState::Events(events) => events.status,
-            _ => 200,
-        };
-        self.note_deviations(&mut response);
-        let Some(exchange) = self.exchanges.get(id) else { return };
-        let what = response.outcome.as_ref().err().map(ToString::to_string).unwrap_or_default();
-        let http = http_error(status, &what);
-        let (mut purpose, generation) = (exchange.kind.clone(), exchange.generation);
-        let session = self.exchanges.get_mut(id).and_then(|exchange| exchange.new_session.take());
-        match (&purpose, self.handshakes.last()) {
-            // On the HTTP+SSE stream only the handshake is expected.
-            (ExchangeKind::Events, Some(&handshake)) => {
-                purpose = ExchangeKind::Initialize { wire: handshake.wire_id, body: Bytes::new() };
-                self.drain_after_answer(now, handshake.exchange);
-            }
-            _ => self.drain_after_answer(now, id),
+        if named.is_none()
+            && let Some(foreign) = &response.id
+            && expected.is_some()
+            && matches!(exchange.kind, ExchangeKind::Handshake { .. } | ExchangeKind::Call(_))
+        {
+            // The only result that this stream may carry has an id that this client never used.
+            let ended = ExchangeOutcome::Invalid(foreign_result(foreign), http_error(200, ""));
+            return self.resolve_on_stream(now, id, ended);
         }
-        let ended = ExchangeOutcome::Answer { http, answer: response.outcome, has_request_id: own };
-        self.resolve_exchange(now, purpose, generation, session, ended);
+        // The request is queued, or was resent under another id.
+        if let Some(id) = &response.id
+            && self.has_call_for(named)
+        {
+            return self.peer.report(Diagnostic::UnknownAnswer(id.clone()));
+        }
+        let frame = Frame::Single(Message::Response(response));
+        self.peer.handle_frame(now, frame, &mut self.outbox);
     }
 
     /// Returns the id of the answer that an exchange should carry.
-    fn expected_id(&self, purpose: &ExchangeKind) -> Option<i64> {
-        match purpose {
-            ExchangeKind::Probe { wire, .. } | ExchangeKind::Initialize { wire, .. } => Some(*wire),
-            ExchangeKind::Call(number) | ExchangeKind::Resume { number, .. } => {
-                self.calls.get(*number).map(|call| call.wire_id)
-            }
+    fn expected_id(&self, kind: &ExchangeKind) -> Option<i64> {
+        match kind {
+            ExchangeKind::Handshake { wire, .. } => Some(*wire),
             ExchangeKind::Events => self.handshakes.last().map(|handshake| handshake.wire_id),
-            _ => None,
+            kind => self.calls.get(kind.call()?).map(|call| call.wire_id),
         }
     }
 
-    /// Returns the sent request that a response answers.
-    fn call_answered_by(&self, response: &Response) -> Option<i64> {
-        let wire = self.strictness().number_of(response.id.as_ref()?)?;
-        self.call_by_wire_id(wire)
+    /// Returns the number of this client in an id.
+    fn number_in(&self, id: &Option<Id>) -> Option<i64> {
+        self.strictness().number_of(id.as_ref()?)
+    }
+
+    /// Returns the sent request that a response with this id answers.
+    fn call_answered_by(&self, id: &Option<Id>) -> Option<i64> {
+        let wire = self.number_in(id)?;
+        let number = self.peer.number_for_wire(wire);
+        let call = self.calls.get(number).filter(|call| call.wire_id == wire)?;
+        call.is_with_server().then_some(number)
+    }
+
+    /// Returns whether there is a request that has, or had, this JSON-RPC id.
+    fn has_call_for(&self, wire: Option<i64>) -> bool {
+        wire.is_some_and(|wire| self.calls.get(self.peer.number_for_wire(wire)).is_some())
     }
 
     fn strictness(&self) -> Strictness {
@@ -198,17 +187,10 @@ impl HttpClient {
             self.peer.report(Diagnostic::Tolerated(Leniency::Response(deviation)));
         }
         if let Some(id) = &response.id
-            && self.strictness().number_of(id).is_some()
+            && self.number_in(&response.id).is_some()
         {
             self.peer.note_number_as_string(id);
         }
-    }
-
-    /// Returns the sent request with this JSON-RPC id.
-    fn call_by_wire_id(&self, wire: i64) -> Option<i64> {
-        let number = self.peer.number_for_wire(wire);
-        let call = self.calls.get(number).filter(|call| call.wire_id == wire)?;
-        call.is_with_server().then_some(number)
     }
 
     /// Passes requests, notifications and batches to the peer.
@@ -243,10 +225,10 @@ impl HttpClient {
         let ended = self.calls.get(number).filter(|call| call.owner == CallOwner::Application);
         // If the ids differ, the request has another input round and this one is over.
         let ended = ended.filter(|call| self.peer.wire_id(number) != Some(call.wire_id));
-        let Some(place) = ended.map(|call| call.state) else { return };
+        let Some(exchange) = ended.map(Call::exchange) else { return };
         self.take_call(number);
         self.note_answered();
-        if let CallState::InExchange(exchange) = place {
+        if let Some(exchange) = exchange {
             self.drain_after_answer(now, exchange);
         }
     }
@@ -255,7 +237,7 @@ impl HttpClient {
     fn handle_malformed(&mut self, now: Instant, id: ExchangeId, malformed: Malformed) {
         let Some(exchange) = self.exchanges.get(id) else { return };
         let recovered = &malformed.recovered;
-        let named = recovered.id.as_ref().and_then(|id| self.strictness().number_of(id));
+        let named = self.number_in(&recovered.id);
         let answer = !exchange.is_answered()
             && malformed.may_be_answer()
             && match (&recovered.id, self.expected_id(&exchange.kind)) {
@@ -263,38 +245,28 @@ impl HttpClient {
                 (None, Some(_)) => recovered.kind == Some(EnvelopeKind::Response),
                 (Some(_), Some(wire)) => named == Some(wire),
             };
-        let other = named.filter(|_| malformed.may_be_answer() && !answer);
-        let elsewhere = other.and_then(|wire| self.call_by_wire_id(wire));
+        let is_other = malformed.may_be_answer() && !answer;
+        let elsewhere = if is_other { self.call_answered_by(&recovered.id) } else { None };
         if !answer && elsewhere.is_none() {
             // Handled like a readable answer to a queued request.
-            if other.is_some_and(|wire| self.calls.contains(self.peer.number_for_wire(wire))) {
+            if is_other && self.has_call_for(named) {
                 return self.peer.report(Diagnostic::Malformed(Box::new(malformed)));
             }
             return self.peer.handle_malformed(now, malformed, &mut self.outbox);
         }
         let invalid = match malformed.kind {
             MalformedKind::TooLong { bytes } => InvalidAnswerError::TooLong { bytes },
-            _ => InvalidAnswerError::Malformed(alloc::format!("{malformed}")),
+            _ => InvalidAnswerError::Malformed(malformed.to_string()),
         };
-        if let Some(number) = elsewhere {
-            let place = self.calls.state(number);
-            self.fail_call(now, number, Outcome::Invalid(invalid));
-            if let Some(CallState::InExchange(exchange)) = place {
-                self.drain_after_answer(now, exchange);
-            }
-            return;
-        }
-        let http = http_error(200, "");
-        let (purpose, generation) = match (&exchange.kind, self.handshakes.last()) {
-            (ExchangeKind::Events, Some(&Handshake { wire_id: wire, .. })) => {
-                (ExchangeKind::Initialize { wire, body: Bytes::new() }, exchange.generation)
-            }
-            (purpose, _) => (purpose.clone(), exchange.generation),
+        let Some(number) = elsewhere else {
+            let ended = ExchangeOutcome::Invalid(invalid, http_error(200, ""));
+            return self.resolve_on_stream(now, id, ended);
         };
-        if !matches!(exchange.kind, ExchangeKind::Events) {
-            self.drain_after_answer(now, id);
+        let exchange = self.calls.exchange_of(number);
+        self.fail_call(now, number, Outcome::Invalid(invalid));
+        if let Some(exchange) = exchange {
+            self.drain_after_answer(now, exchange);
         }
-        self.resolve_exchange(now, purpose, generation, None, ExchangeOutcome::Invalid(invalid, http));
     }
 
     /// Drains the stream after the answer has arrived, for a limited time and number of bytes.
@@ -305,51 +277,94 @@ impl HttpClient {
         if let Some(exchange) = self.exchanges.get_mut(id)
             && !exchange.is_answered()
         {
-            exchange.limit_trailing(TRAILING_BYTES);
+            exchange.trailing_bytes_left = Some(TRAILING_BYTES);
             self.timers.set(Timer::Drain(id), now + TRAILING_TIME);
         }
     }
 
     // --- Ends ---
 
-    /// Handles the end of a body, or of the part of it that the client reads.
-    pub(super) fn finish_buffered(
+    /// Handles the end of an exchange.
+    pub(super) fn handle_exchange_end(&mut self, now: Instant, id: ExchangeId, end: ExchangeEnd) {
+        if self.exchanges.is_parked(id) {
+            return;
+        }
+        let Some(mut exchange) = self.remove_exchange(id) else { return };
+        if exchange.is_answered() {
+            return;
+        }
+        if exchange.status().is_some_and(is_success) && self.is_answered_on_sse(&exchange.kind) {
+            // The body does not matter, even if it is truncated.
+            if let ExchangeKind::Call(number) = exchange.kind {
+                self.mark_accepted(number);
+            }
+            return;
+        }
+        let is_complete = end == ExchangeEnd::Complete;
+        let (sent, detail) = match end {
+            ExchangeEnd::Unreachable(detail) => {
+                return self.end_exchange(now, id, exchange, ExchangeOutcome::Unreachable { detail });
+            }
+            ExchangeEnd::Complete => (SentState::MaybeSent, String::new()),
+            ExchangeEnd::Truncated(detail) => (SentState::MaybeSent, detail),
+            ExchangeEnd::Failed { sent, detail } => (sent, detail),
+        };
+        let (sent, refused, trail) = match mem::replace(&mut exchange.response, ResponseState::AwaitingHead) {
+            ResponseState::AwaitingHead | ResponseState::Parked(_) => (sent, None, ResumePoint::default()),
+            ResponseState::Buffered(whole) if is_complete => {
+                let ended = self.buffered_outcome(now, &exchange.kind, *whole);
+                return self.end_exchange(now, id, exchange, ended);
+            }
+            ResponseState::Buffered(whole) => {
+                (SentState::MaybeSent, whole.into_truncated_error(), ResumePoint::default())
+            }
+            ResponseState::Events(events) => {
+                let trail = events.resume_point(self.limits().header_bytes);
+                if is_complete {
+                    let error = http_error(events.status, "the event stream ended without an answer");
+                    exchange.new_session = None;
+                    return self.end_exchange(now, id, exchange, ExchangeOutcome::Unanswered(error, trail));
+                }
+                (SentState::MaybeSent, None, trail)
+            }
+        };
+        exchange.new_session = None;
+        self.end_exchange(now, id, exchange, ExchangeOutcome::Broken { sent, detail, refused, trail });
+    }
+
+    /// Reads a body that is complete, or as much of it as the client reads.
+    fn buffered_outcome(
         &mut self,
         now: Instant,
-        id: ExchangeId,
-        exchange: ClientExchange,
+        kind: &ExchangeKind,
         whole: BufferedBody,
-    ) {
+    ) -> ExchangeOutcome {
         let success = whole.head.is_success();
-        let expected = self.expected_id(&exchange.kind);
-        let FinishedBody { message: found, error, leniency } = whole.finish(self.limits().depth);
+        let expected = self.expected_id(kind);
+        let (found, error, leniency) = whole.finish(self.limits().depth);
         if let Some(leniency) = leniency {
             self.peer.report(Diagnostic::Tolerated(leniency));
         }
-        let ended = match found {
+        match found {
             Err(invalid) => ExchangeOutcome::Invalid(invalid, error),
-            Ok(None) => ExchangeOutcome::NoAnswer(error),
             Ok(Some(Frame::Single(Message::Response(Response { deviation: Some(deviation), .. }))))
                 if self.strictness() == Strictness::Strict =>
             {
-                match success {
-                    true => {
-                        ExchangeOutcome::Invalid(InvalidAnswerError::Malformed(deviation.to_string()), error)
-                    }
-                    false => ExchangeOutcome::NoAnswer(error),
+                let invalid = InvalidAnswerError::Malformed(deviation.to_string());
+                if success {
+                    ExchangeOutcome::Invalid(invalid, error)
+                } else {
+                    ExchangeOutcome::NoAnswer(error)
                 }
             }
             Ok(Some(Frame::Single(Message::Response(mut response)))) => {
-                let named = response.id.as_ref().and_then(|id| self.strictness().number_of(id));
+                let named = self.number_in(&response.id);
                 let own = named.is_some() && named == expected;
                 if own || response.outcome.is_err() {
                     self.note_deviations(&mut response);
                 }
                 match (response.id, response.outcome) {
-                    (Some(id), Ok(_)) if !own => ExchangeOutcome::Invalid(
-                        InvalidAnswerError::Malformed(describe_foreign_result(&id)),
-                        error,
-                    ),
+                    (Some(id), Ok(_)) if !own => ExchangeOutcome::Invalid(foreign_result(&id), error),
                     (_, answer) => ExchangeOutcome::Answer { http: error, answer, has_request_id: own },
                 }
             }
@@ -358,87 +373,12 @@ impl HttpClient {
                 self.handle_other_messages(now, frame);
                 ExchangeOutcome::NoAnswer(error)
             }
-            Ok(Some(_)) => ExchangeOutcome::NoAnswer(error),
-        };
-        self.park_or_resolve(now, id, exchange, ended);
-    }
-
-    /// Handles the end of an exchange.
-    pub(super) fn finish_exchange(
-        &mut self,
-        now: Instant,
-        id: ExchangeId,
-        mut exchange: ClientExchange,
-        end: ExchangeEnd,
-    ) {
-        if exchange.is_answered() {
-            return;
-        }
-        let status = match &exchange.response {
-            ResponseState::AwaitingHead | ResponseState::Parked(_) => None,
-            ResponseState::Buffered(whole) => Some(whole.head.status),
-            ResponseState::Events(events) => Some(events.status),
-        };
-        if status.is_some_and(|status| (200..300).contains(&status))
-            && self.is_answered_on_sse(&exchange.kind)
-        {
-            // The body does not matter, even if it is truncated.
-            return self.mark_accepted(&exchange.kind);
-        }
-        if let ExchangeEnd::Unreachable(detail) = end {
-            return self.park_or_resolve(now, id, exchange, ExchangeOutcome::Unreachable { detail });
-        }
-        let (sent, detail) = match &end {
-            ExchangeEnd::Complete | ExchangeEnd::Unreachable(_) => (SentState::MaybeSent, String::new()),
-            ExchangeEnd::Truncated(detail) => (SentState::MaybeSent, detail.clone()),
-            ExchangeEnd::Failed { sent, detail } => (*sent, detail.clone()),
-        };
-        let ended = match (mem::replace(&mut exchange.response, ResponseState::AwaitingHead), end) {
-            (ResponseState::AwaitingHead | ResponseState::Parked(_), _) => {
-                ExchangeOutcome::Broken { sent, detail, refused: None, trail: Default::default() }
-            }
-            (ResponseState::Buffered(whole), ExchangeEnd::Complete) => {
-                return self.finish_buffered(now, id, exchange, *whole);
-            }
-            (ResponseState::Buffered(whole), _) => ExchangeOutcome::Broken {
-                sent: SentState::MaybeSent,
-                detail,
-                refused: whole.into_truncated_error(),
-                trail: Default::default(),
-            },
-            (ResponseState::Events(events), end) => self.event_stream_outcome(&events, end, detail),
-        };
-        exchange.new_session = None;
-        self.park_or_resolve(now, id, exchange, ended);
-    }
-
-    /// Parks the exchange, or else dispatches its outcome.
-    fn park_or_resolve(
-        &mut self,
-        now: Instant,
-        id: ExchangeId,
-        exchange: ClientExchange,
-        ended: ExchangeOutcome,
-    ) {
-        if let Some((exchange, ended)) = self.park(now, id, exchange, ended) {
-            let ClientExchange { kind: purpose, generation, new_session: session, .. } = exchange;
-            self.resolve_exchange(now, purpose, generation, session, ended);
-        }
-    }
-
-    fn event_stream_outcome(&self, events: &EventBody, end: ExchangeEnd, detail: String) -> ExchangeOutcome {
-        let trail = events.resume_point(self.limits().header_bytes);
-        match end {
-            ExchangeEnd::Complete => {
-                let error = http_error(events.status, "the event stream ended without an answer");
-                ExchangeOutcome::Unanswered(error, trail)
-            }
-            _ => ExchangeOutcome::Broken { sent: SentState::MaybeSent, detail, refused: None, trail },
+            Ok(_) => ExchangeOutcome::NoAnswer(error),
         }
     }
 }
 
-/// Describes a result whose id is not that of the exchange's request.
-fn describe_foreign_result(id: &Id) -> String {
-    alloc::format!("it is the result of another request: {id}")
+/// The error of a result whose id is not that of the exchange's request.
+fn foreign_result(id: &Id) -> InvalidAnswerError {
+    InvalidAnswerError::Malformed(format!("it is the result of another request: {id}"))
 }

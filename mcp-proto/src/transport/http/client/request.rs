@@ -184,11 +184,6 @@ pub(super) fn modern_request_headers(
     Ok(headers)
 }
 
-/// Returns the length of the longest header, in bytes.
-pub(super) fn longest_header(headers: &RequestHeaders) -> usize {
-    headers.iter().map(|(name, value)| name.len().saturating_add(value.len())).max().unwrap_or(0)
-}
-
 /// Returns whether messages of this revision carry the modern headers.
 pub(super) fn is_modern(revision: Revision) -> bool {
     revision.era() == Era::Modern

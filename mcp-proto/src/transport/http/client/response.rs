@@ -21,6 +21,7 @@ use crate::transport::http::{
 use crate::{Instant, Limits};
 
 use super::exchange::{ExchangeKind, ResponseState};
+use super::legacy_sse::EVENTS_TIMEOUT;
 use super::session::POST_RESPONSE_TIMEOUT;
 use super::{HttpClient, Timer};
 
@@ -32,6 +33,10 @@ pub(super) enum BodyType {
     /// The head names no type.
     Untyped,
     Unexpected,
+}
+
+pub(super) fn is_success(status: u16) -> bool {
+    (200..300).contains(&status)
 }
 
 /// The head of a response.
@@ -82,7 +87,7 @@ impl AnswerHead {
         let mut error = http_error(status, "");
         error.challenge = join(&challenges, header_bytes);
         error.needs_authorization |= status == 403 && error.challenge.is_some();
-        if !(200..300).contains(&status) {
+        if !is_success(status) {
             error.retry_after =
                 text(&retry_after).and_then(|value| parse_retry_after(&value, text(&date).as_deref()));
         }
@@ -96,7 +101,7 @@ impl AnswerHead {
     }
 
     pub(super) fn is_success(&self) -> bool {
-        (200..300).contains(&self.status)
+        is_success(self.status)
     }
 }
 
@@ -134,49 +139,52 @@ fn join(challenges: &HeaderValues<'_>, header_bytes: usize) -> Option<Box<str>> 
 
 impl HttpClient {
     pub(super) fn take_head(&mut self, now: Instant, id: ExchangeId, status: u16, fields: &dyn Fields) {
-        let limits = *self.limits();
-        let Some(exchange) = self.exchanges.get_mut(id) else { return };
+        let Limits { header_bytes, message_bytes, .. } = *self.limits();
+        let Some(exchange) = self.exchanges.get(id) else { return };
         if status < 200 || !matches!(exchange.response, ResponseState::AwaitingHead) {
             return;
         }
-        let strictness = self.config.client.strictness;
-        let mut head = AnswerHead::read(status, fields, limits.header_bytes);
+        let mut head = AnswerHead::read(status, fields, header_bytes);
         let redirected = self.follow_redirect(now, id, &head);
         let Some(exchange) = self.exchanges.get_mut(id) else { return };
+        let (success, encoded) = (head.is_success(), head.encoding.is_some());
+        let streams = success
+            && !encoded
+            && !redirected
+            && head.content == BodyType::Events
+            && !matches!(status, 202 | 204);
+        if !redirected {
+            exchange.new_session = head.session.take().filter(|_| success);
+            exchange.dpop_nonce = head.dpop_nonce.take();
+        }
+        exchange.response = if streams {
+            ResponseState::Events(Box::new(EventBody::new(status, message_bytes)))
+        } else {
+            let strictness = self.config.client.strictness;
+            ResponseState::Buffered(Box::new(BufferedBody::new(head, message_bytes, strictness)))
+        };
         if redirected {
-            exchange.response =
-                ResponseState::Buffered(Box::new(BufferedBody::new(head, limits.message_bytes, strictness)));
             return;
         }
-        let success = head.is_success();
-        let encoded = head.encoding.is_some();
-        exchange.take_head(&mut head);
-        let purpose = exchange.kind.clone();
-        let streams =
-            success && !encoded && head.content == BodyType::Events && status != 202 && status != 204;
-        if streams {
-            exchange.response = ResponseState::Events(Box::new(EventBody::new(status, limits.message_bytes)));
-        } else {
-            exchange.response =
-                ResponseState::Buffered(Box::new(BufferedBody::new(head, limits.message_bytes, strictness)));
-        }
+        let kind = exchange.kind.clone();
         if encoded {
             // The client cannot read an encoded body.
             self.outbox.abort(id);
             return self.handle_exchange_end(now, id, ExchangeEnd::Complete);
         }
-        match purpose {
+        match kind {
             ExchangeKind::Call(number) if success => self.note_success(number),
-            ExchangeKind::Post(_) => {
+            ExchangeKind::Post(post) => {
                 // The response to a one-way message is not needed.
                 self.timers.set(Timer::Drain(id), now + POST_RESPONSE_TIMEOUT);
                 if success {
-                    self.handle_post_accepted(id);
+                    self.handle_post_accepted(id, &post);
                 }
             }
-            ExchangeKind::Events if streams => self.handle_events_head(now),
+            // From now on the `endpoint` event is due.
+            ExchangeKind::Events if streams => self.timers.set(Timer::Events, now + EVENTS_TIMEOUT),
             ExchangeKind::Listen { .. } | ExchangeKind::Resume { .. } if streams => {
-                self.note_stream(now, &purpose)
+                self.note_stream(now, &kind)
             }
             _ => {}
         }
@@ -289,16 +297,8 @@ pub(super) struct BufferedBody {
     message_bytes: usize,
 }
 
-/// A complete body, parsed.
-#[derive(Debug)]
-pub(super) struct FinishedBody {
-    /// The message in the body.
-    pub(super) message: Result<Option<Frame>, InvalidAnswerError>,
-    /// The error to report if the body holds no answer.
-    pub(super) error: TransportError,
-    /// The deviation that was tolerated in the body.
-    pub(super) leniency: Option<Leniency>,
-}
+/// The message in a body, the error to report if that is no answer, and the deviation that was tolerated.
+type FinishedBody = (Result<Option<Frame>, InvalidAnswerError>, TransportError, Option<Leniency>);
 
 #[derive(Debug)]
 enum BodyBuffer {
@@ -367,7 +367,7 @@ impl BufferedBody {
             self.head.error.detail = TransportError::excerpt(&what);
             let invalid = InvalidAnswerError::Malformed(self.head.error.detail.to_string());
             let found = if self.head.is_success() { Err(invalid) } else { Ok(None) };
-            return FinishedBody { message: found, error: self.head.error, leniency: None };
+            return (found, self.head.error, None);
         }
         let text = match body.strip_prefix(BYTE_ORDER_MARK) {
             Some(text) if self.strictness == Strictness::Lenient => body.slice_ref(text),
@@ -384,7 +384,7 @@ impl BufferedBody {
             Ok(Some(_)) if text.len() < body.len() => Some(Leniency::ByteOrderMark),
             _ => None,
         };
-        FinishedBody { message: found, error: self.head.error, leniency }
+        (found, self.head.error, leniency)
     }
 
     fn parse_body(&self, body: &Bytes, depth: usize) -> Result<Option<Frame>, InvalidAnswerError> {
@@ -525,7 +525,7 @@ impl ExchangeOutcome {
     /// Converts the outcome of a GET: an error with an error status is about the stream, not about any request.
     pub(super) fn into_get_outcome(self) -> Self {
         match self {
-            Self::Answer { http, answer: Err(error), .. } if !(200..300).contains(&http.status) => {
+            Self::Answer { http, answer: Err(error), .. } if !is_success(http.status) => {
                 Self::NoAnswer(TransportError { detail: TransportError::excerpt(&error.to_string()), ..http })
             }
             ended => ended,

@@ -21,8 +21,8 @@ use crate::schema::{CallTool, Method, SubscriptionsListen};
 use crate::transport::http::SentState;
 
 use super::call::CallState;
-use super::listen::{MIN_PAUSE, StreamProgress};
-use super::response::{ExchangeOutcome, ResumePoint};
+use super::listen::MIN_PAUSE;
+use super::response::{ExchangeOutcome, ResumePoint, is_success};
 use super::session::SendGate;
 use super::{HttpClient, Timer, request};
 
@@ -35,12 +35,11 @@ impl HttpClient {
         now: Instant,
         number: i64,
         generation: u32,
-        ended: ExchangeOutcome,
+        mut ended: ExchangeOutcome,
     ) {
-        if !self.calls.contains(number) {
+        if self.calls.get(number).is_none() {
             return;
         }
-        let mut ended = ended;
         if let Some(http) = ended.http_error_mut()
             && self.honor_retry_after(now, number, http)
         {
@@ -58,38 +57,33 @@ impl HttpClient {
                 let detail = TransportError::excerpt(&error.message);
                 self.resolve_refused(now, number, generation, TransportError { detail, ..http });
             }
-            ExchangeOutcome::Answer { http, answer: Err(error), has_request_id: own } => {
-                if !self.handle_protocol_error(now, number, generation, http.status, &error, own) {
-                    if (200..300).contains(&http.status) {
-                        self.note_answered();
-                    }
-                    self.answer_call(now, number, Err(error));
+            ExchangeOutcome::Answer { http, answer: Err(error), has_request_id: own }
+                if self.handle_protocol_error(now, number, generation, http.status, &error, own) => {}
+            ExchangeOutcome::Answer { http, answer, .. } => {
+                if answer.is_ok() || is_success(http.status) {
+                    self.note_answered();
                 }
-            }
-            ExchangeOutcome::Answer { answer, .. } => {
-                self.note_answered();
                 self.answer_call(now, number, answer);
             }
             // The stream of a later session cannot bring the answer.
             ExchangeOutcome::NoAnswer(http)
                 if http.status == 202
-                    && generation == self.session.generation()
+                    && generation == self.session.generation
                     && self.await_on_listener(number) => {}
             ExchangeOutcome::NoAnswer(http) | ExchangeOutcome::Broken { refused: Some(http), .. } => {
                 self.resolve_refused(now, number, generation, http);
             }
             ExchangeOutcome::Invalid(invalid, _) => self.fail_call(now, number, Outcome::Invalid(invalid)),
             ExchangeOutcome::Unanswered(_, trail) => {
-                let trail = self.resume_point_within(generation, trail);
-                self.handle_broken_call(now, number, "the stream ended before the answer", trail);
+                let detail = "the stream ended before the answer";
+                self.handle_broken_stream(now, number, generation, detail, trail);
             }
             ExchangeOutcome::Broken { sent: SentState::NotSent, detail, .. }
             | ExchangeOutcome::Unreachable { detail } => {
                 self.retry_unsent(now, number, &detail);
             }
             ExchangeOutcome::Broken { detail, trail, .. } => {
-                let trail = self.resume_point_within(generation, trail);
-                self.handle_broken_call(now, number, &detail, trail);
+                self.handle_broken_stream(now, number, generation, &detail, trail);
             }
         }
     }
@@ -112,7 +106,7 @@ impl HttpClient {
                 // Widely used servers answer 400 in place of 404. A request is resent only once for that.
                 400 => {
                     !own && call.renewals == 0
-                        && (self.session.has_answered() || mentions_session(&error.message))
+                        && (self.session.has_answered || mentions_session(&error.message))
                 }
                 _ => false,
             };
@@ -122,7 +116,8 @@ impl HttpClient {
             code::HEADER_MISMATCH
                 if *call.method == *CallTool::NAME && !call.headers_retried && call.encoded.is_some() =>
             {
-                call.await_tools();
+                call.headers_retried = true;
+                call.state = CallState::AwaitingTools;
                 self.calls.free_slot(number);
                 self.relist_tools(now, number, error.clone());
                 true
@@ -180,7 +175,7 @@ impl HttpClient {
         if call.encoded.is_none() || call.renewals >= MAX_RENEWALS {
             return false;
         }
-        if generation == self.session.generation() && !self.renew_session(now) {
+        if generation == self.session.generation && !self.renew_session(now) {
             return false;
         }
         if let Some(call) = self.calls.get_mut(number) {
@@ -243,8 +238,7 @@ impl HttpClient {
         let resumable = self.is_resumable();
         let Some(call) = self.calls.get_mut(number) else { return };
         if !request::is_modern(call.revision) && resumable && trail.last_event.is_some() {
-            let brought = StreamProgress::from(&trail);
-            return self.resume_later(now, number, trail, brought);
+            return self.resume_later(now, number, trail);
         }
         if self.may_reissue(number, trail.has_events) {
             if let Some(call) = self.calls.get_mut(number) {
@@ -257,10 +251,18 @@ impl HttpClient {
         self.fail_call(now, number, Outcome::Lost(LostReason::Disconnected(detail.into())));
     }
 
-    /// Limits a resume point to the session: event ids are valid only within the session that sent them.
-    fn resume_point_within(&self, generation: u32, trail: ResumePoint) -> ResumePoint {
-        let last_event = trail.last_event.filter(|_| generation == self.session.generation());
-        ResumePoint { last_event, ..trail }
+    /// Handles the end of a stream that should have carried an answer.
+    fn handle_broken_stream(
+        &mut self,
+        now: Instant,
+        number: i64,
+        generation: u32,
+        detail: &str,
+        mut trail: ResumePoint,
+    ) {
+        // Event ids are valid only within the session that sent them.
+        trail.last_event = trail.last_event.filter(|_| generation == self.session.generation);
+        self.handle_broken_call(now, number, detail, trail);
     }
 
     /// Returns whether a request may be resent although the server may have acted on it.
@@ -291,14 +293,12 @@ impl HttpClient {
 
     /// Sends a request or resumes its answer after a delay.
     pub(super) fn resume_or_send(&mut self, now: Instant, number: i64) {
-        let Some(call) = self.calls.get(number).filter(|call| call.state == CallState::BackingOff) else {
-            return;
-        };
-        match (&call.resume_point, self.session.gate()) {
-            (Some(_), _) => self.request_resumption(number),
-            (None, SendGate::Open) if call.has_slot() => self.send_call(now, number),
+        match self.calls.get(number).filter(|call| call.state == CallState::BackingOff) {
+            None => {}
+            Some(call) if call.streams.has_position() => self.request_resumption(number),
+            Some(call) if call.has_slot && self.session.gate == SendGate::Open => self.send_call(now, number),
             // The session was lost meanwhile, or other requests have taken its slot.
-            (None, _) => self.requeue(now, number),
+            Some(_) => self.requeue(now, number),
         }
     }
 }

@@ -1,11 +1,9 @@
-//! The client's session with the server, and the messages that open it.
-//!
-//! The legacy session of a client: opened by `initialize`, renewed when the server has lost it.
+//! The legacy session of a client: opened by `initialize`, renewed when the server has lost it. Notifications and replies,
+//! one of which opens it.
 //!
 //! <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management>
 
 use alloc::collections::VecDeque;
-use alloc::string::String;
 use alloc::sync::Arc;
 use core::time::Duration;
 use core::{fmt, mem};
@@ -19,7 +17,7 @@ use crate::transport::http::{ExchangeId, SentState};
 use super::exchange::ExchangeKind;
 use super::outbox::OneWayMessage;
 use super::request::SessionHeaders;
-use super::response::{ExchangeOutcome, ResumePoint, http_error};
+use super::response::{ExchangeOutcome, ResumePoint, is_success};
 use super::{HttpClient, Timer};
 
 /// How long the response to a notification or a reply may take to end.
@@ -40,16 +38,16 @@ pub(super) enum SendGate {
 /// The client's session with the server. The session id is a secret.
 #[derive(Default)]
 pub(super) struct ClientSession {
-    id: Option<Arc<str>>,
+    pub(super) id: Option<Arc<str>>,
     /// The number of the session, which tells exchanges of earlier sessions from those of this one.
-    generation: u32,
-    gate: SendGate,
+    pub(super) generation: u32,
+    pub(super) gate: SendGate,
     /// Whether the server has answered a request in this session.
-    has_answered: bool,
+    pub(super) has_answered: bool,
     /// The number of consecutive sessions lost before any request was answered.
-    fruitless_renewals: u32,
+    pub(super) fruitless_renewals: u32,
     /// Whether the server has opened a stream for a GET.
-    offers_stream: bool,
+    pub(super) offers_stream: bool,
     /// The notification that opens the session, if it has to be resent.
     initialized: Option<OneWayMessage>,
     /// Notifications and replies that were not sent, to be resent after a delay.
@@ -71,38 +69,6 @@ impl fmt::Debug for ClientSession {
 }
 
 impl ClientSession {
-    // --- Getters ---
-
-    pub(super) fn id(&self) -> Option<&str> {
-        self.id.as_deref()
-    }
-
-    pub(super) fn generation(&self) -> u32 {
-        self.generation
-    }
-
-    pub(super) fn gate(&self) -> SendGate {
-        self.gate
-    }
-
-    pub(super) fn has_answered(&self) -> bool {
-        self.has_answered
-    }
-
-    pub(super) fn fruitless_renewals(&self) -> u32 {
-        self.fruitless_renewals
-    }
-
-    pub(super) fn offers_stream(&self) -> bool {
-        self.offers_stream
-    }
-
-    // --- Begin and end ---
-
-    pub(super) fn set_id(&mut self, id: Option<String>) {
-        self.id = id.map(Arc::from);
-    }
-
     /// Begins a session once the server's era is known.
     ///
     /// A modern server has no session and accepts requests at once; a legacy one is sent `notifications/initialized`
@@ -137,14 +103,8 @@ impl ClientSession {
         self.id = None;
     }
 
-    // --- The gate ---
-
-    pub(super) fn close_gate(&mut self) {
-        self.gate = SendGate::Closed;
-    }
-
     /// Takes the notification that opens the session, if the gate is closed; returns any other message.
-    pub(super) fn start_opening(&mut self, post: OneWayMessage) -> Option<OneWayMessage> {
+    fn start_opening(&mut self, post: OneWayMessage) -> Option<OneWayMessage> {
         if self.gate != SendGate::Closed || !opens_session(&post) {
             return Some(post);
         }
@@ -158,47 +118,6 @@ impl ClientSession {
         self.gate == SendGate::Opening && opens_session(post)
     }
 
-    /// Opens the gate if it was waiting for `notifications/initialized`; returns whether it was.
-    pub(super) fn open_gate(&mut self) -> bool {
-        let opening = self.gate == SendGate::Opening;
-        if opening {
-            self.gate = SendGate::Open;
-        }
-        opening
-    }
-
-    // --- Messages to resend ---
-
-    /// Stores the notification that opens the session, to resend it.
-    pub(super) fn keep_initialized(&mut self, post: OneWayMessage) {
-        self.initialized = Some(post);
-    }
-
-    pub(super) fn take_initialized(&mut self) -> Option<OneWayMessage> {
-        self.initialized.take()
-    }
-
-    /// Stores a message that was not sent until its delay ends; returns `false` if `limit` messages are stored already.
-    pub(super) fn pause_post(&mut self, post: OneWayMessage, limit: usize) -> bool {
-        let has_room = self.paused_posts.len() < limit;
-        if has_room {
-            self.paused_posts.push_back(post);
-        }
-        has_room
-    }
-
-    pub(super) fn take_paused_posts(&mut self) -> VecDeque<OneWayMessage> {
-        mem::take(&mut self.paused_posts)
-    }
-
-    // --- Reactions of the server ---
-
-    /// Records that a request was answered.
-    pub(super) fn note_answered(&mut self) {
-        self.has_answered = true;
-        self.fruitless_renewals = 0;
-    }
-
     /// Records that the session has lasted, even without an answered request.
     pub(super) fn note_stable(&mut self) {
         self.fruitless_renewals = 0;
@@ -207,11 +126,6 @@ impl ClientSession {
     /// Records that the session was lost before any request was answered.
     pub(super) fn note_fruitless(&mut self) {
         self.fruitless_renewals = self.fruitless_renewals.saturating_add(1);
-    }
-
-    /// Records that the server has opened a stream for a GET.
-    pub(super) fn note_stream_offered(&mut self) {
-        self.offers_stream = true;
     }
 }
 
@@ -222,16 +136,17 @@ fn opens_session(post: &OneWayMessage) -> bool {
 impl HttpClient {
     /// Records that the server has answered a request.
     pub(super) fn note_answered(&mut self) {
-        self.session.note_answered();
+        self.session.has_answered = true;
+        self.session.note_stable();
         self.detection.is_era_proven = true;
         if let Some(events) = &mut self.legacy_sse {
-            events.note_answered();
+            events.failures = 0;
         }
     }
 
     /// Opens a new session in place of one that the server has lost. Returns whether it does.
     pub(super) fn renew_session(&mut self, now: Instant) -> bool {
-        if self.session.id().is_none() || self.session.fruitless_renewals() >= self.config.backoff.attempts {
+        if self.session.id.is_none() || self.session.fruitless_renewals >= self.config.backoff.attempts {
             return false;
         }
         let Some(version) = self.peer.server().map(|server| server.revision) else { return false };
@@ -252,7 +167,7 @@ impl HttpClient {
         self.timers.clear(Timer::Opening);
         self.outbox.drop_replies();
         self.stop_listening();
-        for number in self.calls.numbers(|call| call.resume_point.is_some()) {
+        for number in self.calls.numbers(|call| call.streams.has_position()) {
             if let Some(exchange) = self.calls.exchange_of(number) {
                 self.abort_exchange(exchange);
             }
@@ -266,7 +181,7 @@ impl HttpClient {
     /// Returns the headers that every request of the session carries.
     pub(super) fn session_headers(&self) -> SessionHeaders<'_> {
         let server = self.peer.server().filter(|server| server.era == Era::Legacy);
-        SessionHeaders { session: self.session.id(), revision: server.map(|server| server.revision) }
+        SessionHeaders { session: self.session.id.as_deref(), revision: server.map(|server| server.revision) }
     }
 
     // --- Notifications and replies ---
@@ -285,11 +200,7 @@ impl HttpClient {
         if self.peer.server().map(|server| server.era) != Some(era) {
             return;
         }
-        let purpose = ExchangeKind::Post(post);
-        if let Some((verb, headers, body)) = self.rebuild_request(&purpose) {
-            let url = self.post_url();
-            //= C4.1 "Every message is a new POST"
-            let exchange = self.begin_exchange(purpose, verb, url, headers, body);
+        if let Ok(exchange) = self.open_exchange(ExchangeKind::Post(post)) {
             self.limit_post_response(now, exchange);
         }
     }
@@ -300,18 +211,16 @@ impl HttpClient {
     }
 
     /// Handles a successful response head to a one-way message.
-    pub(super) fn handle_post_accepted(&mut self, id: ExchangeId) {
-        if let Some(exchange) = self.exchanges.get(id)
-            && let ExchangeKind::Post(post) = &exchange.kind
-            && self.session.is_opened_by(post)
-            && exchange.generation == self.session.generation()
-        {
+    pub(super) fn handle_post_accepted(&mut self, id: ExchangeId, post: &OneWayMessage) {
+        let generation = self.exchanges.get(id).map(|exchange| exchange.generation);
+        if self.session.is_opened_by(post) && generation == Some(self.session.generation) {
             self.open_gate();
         }
     }
 
     fn open_gate(&mut self) {
-        if self.session.open_gate() {
+        if self.session.gate == SendGate::Opening {
+            self.session.gate = SendGate::Open;
             self.timers.clear(Timer::Opening);
             self.start_listening();
         }
@@ -325,11 +234,11 @@ impl HttpClient {
         generation: u32,
         ended: ExchangeOutcome,
     ) {
-        if generation != self.session.generation() {
+        if generation != self.session.generation {
             return;
         }
         let opens = self.session.is_opened_by(&post);
-        let (status, error) = match ended {
+        let refusal = match ended {
             // An intermediary, most likely. A server that never received `notifications/initialized` sends no messages
             // of its own.
             ExchangeOutcome::NoAnswer(error) | ExchangeOutcome::Broken { refused: Some(error), .. }
@@ -339,12 +248,9 @@ impl HttpClient {
             {
                 return self.retry_post_later(now, post, "");
             }
-            ExchangeOutcome::Answer { http, answer: Err(_), .. } if !(200..300).contains(&http.status) => {
-                (http.status, http)
-            }
-            ExchangeOutcome::NoAnswer(error) | ExchangeOutcome::Broken { refused: Some(error), .. } => {
-                (error.status, error)
-            }
+            ExchangeOutcome::Answer { http: error, answer: Err(_), .. }
+            | ExchangeOutcome::NoAnswer(error)
+            | ExchangeOutcome::Broken { refused: Some(error), .. } => Some(error),
             ExchangeOutcome::Broken { sent: SentState::NotSent, detail, .. }
             | ExchangeOutcome::Unreachable { detail } => {
                 return self.retry_post_later(now, post, &detail);
@@ -352,13 +258,12 @@ impl HttpClient {
             ExchangeOutcome::Broken { detail, .. } if opens => {
                 return self.retry_post_later(now, post, &detail);
             }
-            _ => (200, http_error(200, "")),
+            _ => None,
         };
-        let lost = status == 404 && self.renew_session(now);
-        if lost {
-            return;
-        }
-        if !(200..300).contains(&status) {
+        if let Some(error) = refusal.filter(|error| !is_success(error.status)) {
+            if error.status == 404 && self.renew_session(now) {
+                return;
+            }
             let method = post.notification.map_or("a reply".into(), |(method, _)| method);
             self.peer.report(Diagnostic::MessageRejected { message: method.into(), error });
         }
@@ -379,13 +284,11 @@ impl HttpClient {
         let pause = backoff.pause(post.failures, &mut self.rng);
         post.failures = post.failures.saturating_add(1);
         if opens {
-            self.session.keep_initialized(post);
+            self.session.initialized = Some(post);
             self.timers.set(Timer::Opening, now + pause);
-        } else {
-            let limit = self.limits().exchanges;
-            if self.session.pause_post(post, limit) {
-                self.timers.set_if_unset(Timer::Posts, now + pause);
-            }
+        } else if self.session.paused_posts.len() < self.limits().exchanges {
+            self.session.paused_posts.push_back(post);
+            self.timers.set_if_unset(Timer::Posts, now + pause);
         }
     }
 
@@ -393,7 +296,7 @@ impl HttpClient {
     ///
     /// If it was sent already and the server has not responded in time, opens the gate.
     pub(super) fn resend_initialized(&mut self, now: Instant) {
-        match self.session.take_initialized() {
+        match self.session.initialized.take() {
             Some(post) => {
                 self.send_post(now, post);
                 self.timers.set(Timer::Opening, now + POST_RESPONSE_TIMEOUT);
@@ -404,7 +307,7 @@ impl HttpClient {
 
     /// Queues the one-way messages whose delay has ended.
     pub(super) fn resend_posts(&mut self) {
-        for post in self.session.take_paused_posts() {
+        for post in mem::take(&mut self.session.paused_posts) {
             self.outbox.push_post(post);
         }
     }

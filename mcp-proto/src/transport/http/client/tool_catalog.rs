@@ -2,7 +2,7 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#custom-headers-from-tool-parameters>
 //!
-//! Lists the tools: the pages that the application requested, and those requested after a call had wrong headers.
+//! It is read from the pages of tools that the application requested, and those requested after a call had wrong headers.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -44,38 +44,18 @@ impl CatalogTool {
 pub(super) struct ToolCatalog {
     tools: BTreeMap<Box<str>, CatalogTool>,
     bytes: usize,
-    relisting: Option<ToolRelisting>,
+    pub(super) relisting: Option<ToolRelisting>,
 }
 
 /// A relisting of the tools by the transport, because a call had wrong headers.
 #[derive(Debug, Default)]
-struct ToolRelisting {
+pub(super) struct ToolRelisting {
     /// The calls that wait for it, each with the error that resolves it if the listing fails.
     waiting_calls: BTreeMap<i64, ErrorObject>,
     /// The request of the current page.
     number: i64,
     pages: u32,
     cursor: Option<String>,
-}
-
-/// A relisting of the tools that has ended.
-#[derive(Debug)]
-pub(super) struct EndedRelisting {
-    /// The request of its last page.
-    pub(super) number: i64,
-    /// The calls that waited for it, each with the error that resolves it if the listing failed.
-    pub(super) waiting_calls: Vec<(i64, ErrorObject)>,
-}
-
-/// What follows a page of tools.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NextPage {
-    /// Request the next page.
-    Request,
-    /// No page follows.
-    None,
-    /// The page cannot be read.
-    Unreadable,
 }
 
 impl ToolCatalog {
@@ -94,29 +74,6 @@ impl ToolCatalog {
 
     fn called_tool(&self, call: &EncodedRequest) -> Option<&CatalogTool> {
         self.tools.get(&*call.subject()?)
-    }
-
-    /// Records a page of tools; returns the page without the tools that cannot be called over HTTP, and those tools.
-    ///
-    /// A legacy server does not use mirrored parameters, so all of its tools can be called.
-    pub(super) fn record_page(
-        &mut self,
-        page: Raw,
-        modern: bool,
-        max_bytes: usize,
-    ) -> (Raw, Vec<ExcludedTool>) {
-        let list = ToolList::read(page.clone());
-        for ListedTool { name, headers, read_only, idempotent } in list.tools {
-            let headers = headers.filter(|_| modern);
-            self.insert(name, CatalogTool { headers, is_repeatable: read_only || idempotent }, max_bytes);
-        }
-        if !modern {
-            return (page, Vec::new());
-        }
-        for excluded in &list.excluded {
-            self.remove(&excluded.name);
-        }
-        (list.result, list.excluded)
     }
 
     /// Records a tool; discards the catalog if that exceeds `max_bytes`.
@@ -142,77 +99,40 @@ impl ToolCatalog {
         }
     }
 
-    // --- Relisting ---
-
-    /// Makes a call wait until the tools are listed; it ends with `error` if that fails.
-    ///
-    /// Returns whether this starts a relisting.
-    pub(super) fn await_relisting(&mut self, number: i64, error: ErrorObject) -> bool {
-        let begins = self.relisting.is_none();
-        self.relisting.get_or_insert_default().waiting_calls.insert(number, error);
-        begins
-    }
-
-    /// Removes a call from the waiting ones.
+    /// Removes a call from those that wait for the tools to be listed.
     pub(super) fn forget_waiting_call(&mut self, number: i64) {
         if let Some(relisting) = &mut self.relisting {
             relisting.waiting_calls.remove(&number);
         }
     }
-
-    pub(super) fn is_relisting(&self) -> bool {
-        self.relisting.is_some()
-    }
-
-    /// Returns the cursor of the page to request.
-    pub(super) fn cursor(&self) -> Option<&str> {
-        self.relisting.as_ref()?.cursor.as_deref()
-    }
-
-    /// Records that the request `number` requests a page.
-    pub(super) fn begin_page(&mut self, number: i64) {
-        if let Some(relisting) = &mut self.relisting {
-            relisting.number = number;
-            relisting.pages = relisting.pages.saturating_add(1);
-        }
-    }
-
-    /// Reads the cursor of the next page. A server that repeats a cursor has no more pages.
-    pub(super) fn read_next_page(&mut self, page: &Raw) -> NextPage {
-        let Some(relisting) = &mut self.relisting else { return NextPage::None };
-        let next = read_members(page.as_str(), ["nextCursor"])
-            .and_then(|[next]| next.map(serde_json::from_str).transpose());
-        match next {
-            Ok(Some(next)) if relisting.pages < MAX_PAGES && relisting.cursor.as_ref() != Some(&next) => {
-                relisting.cursor = Some(next);
-                NextPage::Request
-            }
-            Ok(_) => NextPage::None,
-            Err(_) => NextPage::Unreadable,
-        }
-    }
-
-    /// Ends the relisting, if one is in progress.
-    pub(super) fn end_relisting(&mut self) -> Option<EndedRelisting> {
-        let ToolRelisting { waiting_calls, number, .. } = self.relisting.take()?;
-        Some(EndedRelisting { number, waiting_calls: waiting_calls.into_iter().collect() })
-    }
 }
 
 impl HttpClient {
-    /// Records a page of tools, and removes those that cannot be called.
+    /// Records a page of tools; returns it without the tools that cannot be called over HTTP.
     pub(super) fn read_tools(&mut self, call: &Call, page: Raw) -> Raw {
-        let max_bytes = self.limits().message_bytes;
-        let (page, excluded) = self.tools.record_page(page, is_modern(call.revision), max_bytes);
-        for ExcludedTool { name, reason } in excluded {
+        let (modern, max_bytes) = (is_modern(call.revision), self.limits().message_bytes);
+        let list = ToolList::read(page.clone());
+        for ListedTool { name, headers, read_only, idempotent } in list.tools {
+            let headers = headers.filter(|_| modern);
+            let tool = CatalogTool { headers, is_repeatable: read_only || idempotent };
+            self.tools.insert(name, tool, max_bytes);
+        }
+        // A legacy server does not use mirrored parameters, so all of its tools can be called.
+        if !modern {
+            return page;
+        }
+        for ExcludedTool { name, reason } in list.excluded {
+            self.tools.remove(&name);
             self.peer.report(Diagnostic::ToolExcluded { name, reason: reason.to_string() });
         }
-        page
+        list.result
     }
 
-    /// Makes a call with wrong headers wait until the tools are listed again.
+    /// Makes a call with wrong headers wait until the tools are listed again; it ends with `error` if that fails.
     pub(super) fn relist_tools(&mut self, now: Instant, number: i64, error: ErrorObject) {
-        if self.tools.await_relisting(number, error) {
+        let begins = self.tools.relisting.is_none();
+        self.tools.relisting.get_or_insert_default().waiting_calls.insert(number, error);
+        if begins {
             self.timers.set(Timer::Relist, now + self.config.client.request_timeout);
             // The list in the application's cache is just as outdated.
             self.peer.invalidate(ListTools::NAME);
@@ -221,32 +141,38 @@ impl HttpClient {
     }
 
     fn request_tools_page(&mut self) {
+        let Some(relisting) = &mut self.tools.relisting else { return };
         let mut params = ListToolsParams::new();
-        params.cursor = self.tools.cursor().map(Into::into);
+        params.cursor = relisting.cursor.clone();
         let number = self.peer.write_transport_request(ListTools::NAME, &params, &mut self.outbox);
-        let Some((revision, encoded)) = self.outbox.take_last_request(number) else { return };
-        self.tools.begin_page(number);
-        self.enqueue(number, CallOwner::ToolListing, ListTools::NAME.into(), revision, encoded, true);
+        let Some(call) = self.outbox.take_last_request(number) else { return };
+        (relisting.number, relisting.pages) = (number, relisting.pages.saturating_add(1));
+        self.enqueue(number, Call { owner: CallOwner::ToolListing, is_long_lived: true, ..call });
     }
 
     /// Handles a page that has arrived, or the failure of its request.
     pub(super) fn handle_tools_page(&mut self, now: Instant, page: Option<Raw>) {
-        if !self.tools.is_relisting() {
-            return;
-        }
-        match page.map_or(NextPage::Unreadable, |page| self.tools.read_next_page(&page)) {
-            NextPage::Request => self.request_tools_page(),
-            NextPage::None => self.finish_relisting(now, true),
-            NextPage::Unreadable => self.finish_relisting(now, false),
+        let Some(relisting) = &mut self.tools.relisting else { return };
+        let next_cursor = |page: Raw| {
+            let [next] = read_members(page.as_str(), ["nextCursor"]).ok()?;
+            next.map(serde_json::from_str::<String>).transpose().ok()
+        };
+        match page.and_then(next_cursor) {
+            Some(Some(next)) if relisting.pages < MAX_PAGES && relisting.cursor.as_ref() != Some(&next) => {
+                relisting.cursor = Some(next);
+                self.request_tools_page();
+            }
+            // A server that repeats a cursor has no more pages.
+            next => self.finish_relisting(now, next.is_some()),
         }
     }
 
     /// Resends the calls that waited, or ends them with their errors.
     pub(super) fn finish_relisting(&mut self, now: Instant, listed: bool) {
-        let Some(EndedRelisting { number, waiting_calls }) = self.tools.end_relisting() else { return };
+        let Some(relisting) = self.tools.relisting.take() else { return };
         self.timers.clear(Timer::Relist);
-        self.cancel_call(number, None);
-        for (number, error) in waiting_calls {
+        self.cancel_call(relisting.number, None);
+        for (number, error) in relisting.waiting_calls {
             if listed {
                 self.requeue_with_new_id(now, number);
             } else if self.take_call(number).is_some() {
