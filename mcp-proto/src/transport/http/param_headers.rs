@@ -32,12 +32,11 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::codec::header;
+use crate::rpc::reader::{NotJson, Reader};
 use crate::rpc::{JsonStr, Raw};
 
 use super::Fields;
@@ -90,7 +89,7 @@ impl ParamHeaders {
     /// If an argument cannot be encoded in a header, because it is neither a string nor a boolean nor an integer of at
     /// most 53 bits, or if it occurs twice.
     pub fn values(&self, arguments: Option<&Raw>) -> Result<Vec<(String, String)>, HeaderArgumentError> {
-        let values = read_arguments(self, arguments)?;
+        let values = ArgumentReader::read(self, arguments)?;
         let sent = self.names.iter().zip(values);
         Ok(sent.filter_map(|(name, value)| Some((name.as_ref().into(), value?.encode()))).collect())
     }
@@ -108,7 +107,7 @@ impl ParamHeaders {
         arguments: Option<&Raw>,
         fields: &(impl Fields + ?Sized),
     ) -> Result<(), HeaderMismatchError> {
-        let values = read_arguments(self, arguments).map_err(HeaderMismatchError::Argument)?;
+        let values = ArgumentReader::read(self, arguments).map_err(HeaderMismatchError::Argument)?;
         for (name, value) in self.names.iter().zip(&values) {
             let header = || String::from(&**name);
             let mut given = None;
@@ -160,18 +159,28 @@ enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// Reads an argument; `None` for null.
-    fn read(raw: &'a RawValue) -> Result<Option<Self>, ValueError> {
-        let text = raw.get();
+    /// Reads an argument, which is at `at`; `None` for null.
+    fn read(text: &'a str, at: impl FnOnce() -> String) -> Result<Option<Self>, HeaderArgumentError> {
         Ok(Some(match text.as_bytes().first() {
-            Some(b'"') => Self::Text(serde_json::from_str::<JsonStr<'_>>(text).map_err(ValueError::Json)?.0),
-            Some(b'-' | b'0'..=b'9') => Self::Integer(integer(text)?),
+            Some(b'"') => match serde_json::from_str::<JsonStr<'_>>(text) {
+                Ok(JsonStr(text)) => Self::Text(text),
+                Err(error) => return Err(HeaderArgumentError::Json(error.to_string())),
+            },
+            Some(b'-' | b'0'..=b'9') => match integer(text) {
+                None => return Err(HeaderArgumentError::Kind { at: at() }),
+                //= C4.11 "integers within ±(2^53−1)"
+                //= R6 "`x-mcp-header` integers within ±(2^53−1)"
+                Some(number) if number.unsigned_abs() > MAX_SAFE_INTEGER => {
+                    return Err(HeaderArgumentError::Range { at: at() });
+                }
+                Some(number) => Self::Integer(number),
+            },
             _ => match text {
                 //= C4.10 "null or absent argument → header omitted"
                 "null" => return Ok(None),
                 "true" => Self::Boolean(true),
                 "false" => Self::Boolean(false),
-                _ => return Err(ValueError::Kind),
+                _ => return Err(HeaderArgumentError::Kind { at: at() }),
             },
         }))
     }
@@ -192,148 +201,96 @@ impl<'a> Value<'a> {
             Self::Text(text) => *text == given,
             Self::Integer(_) => {
                 let given: Option<&RawValue> = serde_json::from_str(given).ok();
-                given.is_some_and(|given| matches!(Value::read(given), Ok(Some(given)) if given == *self))
+                let given = given.map(|given| Value::read(given.get(), String::new));
+                matches!(given, Some(Ok(Some(given))) if given == *self)
             }
             Self::Boolean(value) => given == if *value { "true" } else { "false" },
         }
     }
 }
 
-/// Reads the values of the mirrored parameters, in the order of the header names; `None` for absent or null ones.
-fn read_arguments<'a>(
-    headers: &ParamHeaders,
-    arguments: Option<&'a Raw>,
-) -> Result<Vec<Option<Value<'a>>>, HeaderArgumentError> {
-    let mut walk =
-        ArgumentWalk { values: alloc::vec![None; headers.names.len()], path: Vec::new(), error: None };
-    let Some(arguments) = arguments else { return Ok(walk.values) };
-    let mut text = serde_json::Deserializer::from_str(arguments.as_str());
-    let root = ArgumentNode { walk: &mut walk, properties: &headers.root };
-    let read = root.deserialize(&mut text).and_then(|()| text.end());
-    match (read, walk.error) {
-        (_, Some(error)) => Err(error),
-        (Err(error), None) => Err(HeaderArgumentError::Json(error.to_string())),
-        (Ok(()), None) => Ok(walk.values),
+/// Parses a JSON number as an integer; `None` if it is none. serde_json parses numbers with a fraction inexactly.
+fn integer(number: &str) -> Option<i64> {
+    if let Ok(whole) = number.parse::<i64>() {
+        return Some(whole);
+    }
+    let number: f64 = number.parse().ok()?;
+    // A saturating conversion there and back: if the values differ, the number is no integer or out of range.
+    let whole = number as i64;
+    (whole.unsigned_abs() > MAX_SAFE_INTEGER || whole as f64 == number).then_some(whole)
+}
+
+/// A reader's error, which `Reader::error` describes.
+impl From<NotJson> for Option<HeaderArgumentError> {
+    fn from(NotJson: NotJson) -> Self {
+        None
     }
 }
 
-struct ArgumentWalk<'p, 'de> {
-    values: Vec<Option<Value<'de>>>,
+/// Reads the values of mirrored arguments in one pass.
+struct ArgumentReader<'a, 'p> {
+    reader: Reader<'a>,
+    /// The values in the order of the header names; `None` for absent or null ones.
+    values: Vec<Option<Value<'a>>>,
     path: Vec<&'p str>,
-    error: Option<HeaderArgumentError>,
 }
 
-impl ArgumentWalk<'_, '_> {
-    /// Records the error and ends the walk.
-    fn fail<E: serde::de::Error>(&mut self, error: impl FnOnce(String) -> HeaderArgumentError) -> E {
-        self.error = Some(error(display_path(self.path.iter().copied())));
-        E::custom("invalid")
-    }
-}
-
-/// A position in the arguments that leads to a mirrored one.
-struct ArgumentNode<'w, 'p, 'de> {
-    walk: &'w mut ArgumentWalk<'p, 'de>,
-    properties: &'p Properties,
-}
-
-impl<'de> DeserializeSeed<'de> for ArgumentNode<'_, '_, 'de> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for ArgumentNode<'_, '_, 'de> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("arguments")
+impl<'a, 'p> ArgumentReader<'a, 'p> {
+    fn read(
+        headers: &'p ParamHeaders,
+        arguments: Option<&'a Raw>,
+    ) -> Result<Vec<Option<Value<'a>>>, HeaderArgumentError> {
+        let text = arguments.map_or("null", Raw::as_str);
+        let values = alloc::vec![None; headers.names.len()];
+        let mut arguments = Self { reader: Reader::new(text), values, path: Vec::new() };
+        let read = arguments.object(&headers.root);
+        match read.and_then(|()| Ok(arguments.reader.end()?)) {
+            Ok(()) => Ok(arguments.values),
+            Err(Some(error)) => Err(error),
+            Err(None) => Err(HeaderArgumentError::Json(Reader::error(text).to_string())),
+        }
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let Self { walk, properties: below } = self;
-        let mut seen: Vec<&str> = Vec::new();
-        while let Some(JsonStr(name)) = map.next_key()? {
+    /// Reads the value at the reader, which leads to mirrored arguments.
+    ///
+    /// # Errors
+    /// If an argument cannot be mirrored; `None` if the text is not JSON.
+    fn object(&mut self, properties: &'p Properties) -> Result<(), Option<HeaderArgumentError>> {
+        if self.reader.first_byte()? != b'{' {
+            self.reader.skip()?;
+            return Ok(());
+        }
+        self.reader.enter(b'{')?;
+        let (mut is_first, mut seen) = (true, Vec::<&str>::new());
+        while let Some(name) = self.reader.name(&mut is_first)? {
             //= C4.9 "walk the exact property path"
-            let Some((name, param)) = below.0.get_key_value(&*name) else {
-                map.next_value::<IgnoredAny>()?;
+            let Some((name, param)) = properties.0.get_key_value(&*name) else {
+                self.reader.skip()?;
                 continue;
             };
-            walk.path.push(name);
+            self.path.push(name);
             if seen.contains(&&**name) {
-                return Err(walk.fail(|at| HeaderArgumentError::Duplicate { at }));
+                return Err(Some(HeaderArgumentError::Duplicate { at: self.path_text() }));
             }
             seen.push(name);
-            match param.header_index.and_then(|header| walk.values.get_mut(header)) {
-                Some(slot) => match Value::read(map.next_value()?) {
-                    Ok(value) => *slot = value,
-                    Err(ValueError::Kind) => return Err(walk.fail(|at| HeaderArgumentError::Kind { at })),
-                    Err(ValueError::Range) => return Err(walk.fail(|at| HeaderArgumentError::Range { at })),
-                    Err(ValueError::Json(error)) => return Err(A::Error::custom(error)),
-                },
-                None => map.next_value_seed(ArgumentNode { walk, properties: &param.properties })?,
+            match param.header_index {
+                Some(header) => {
+                    let text = self.reader.skip()?;
+                    let value = Value::read(text, || self.path_text())?;
+                    if let Some(slot) = self.values.get_mut(header) {
+                        *slot = value;
+                    }
+                }
+                None => self.object(&param.properties)?,
             }
-            walk.path.pop();
+            self.path.pop();
         }
         Ok(())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(())
+    fn path_text(&self) -> String {
+        display_path(self.path.iter().copied())
     }
-
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
-}
-
-/// Why a value cannot be encoded in a header.
-enum ValueError {
-    Kind,
-    Range,
-    Json(serde_json::Error),
-}
-
-/// Parses a JSON number as an integer. serde_json parses numbers with a fraction inexactly.
-fn integer(number: &str) -> Result<i64, ValueError> {
-    let whole = match number.parse::<i64>() {
-        Ok(whole) => whole,
-        Err(_) => {
-            let number: f64 = number.parse().map_err(|_| ValueError::Kind)?;
-            // A saturating conversion there and back: if the values differ, the number is no integer or out of range.
-            let whole = number as i64;
-            if whole.unsigned_abs() <= MAX_SAFE_INTEGER && whole as f64 != number {
-                return Err(ValueError::Kind);
-            }
-            whole
-        }
-    };
-    //= C4.11 "integers within ±(2^53−1)"
-    //= R6 "`x-mcp-header` integers within ±(2^53−1)"
-    if whole.unsigned_abs() <= MAX_SAFE_INTEGER { Ok(whole) } else { Err(ValueError::Range) }
 }
 
 /// Joins the names of a path with dots for an error message, shortened to one line.

@@ -236,7 +236,7 @@ impl HttpClient {
             let params = self.tools.param_headers(&call.method, encoded);
             request::modern_request_headers(call.method.clone(), call.revision, encoded, params)?
         } else {
-            self.session_headers().post()
+            self.with_session_headers(request::sessionless_headers())
         };
         let longest = headers.iter().map(|(name, value)| name.len().saturating_add(value.len())).max();
         let (longest, limit) = (longest.unwrap_or(0), self.limits().header_bytes);

@@ -568,9 +568,7 @@ impl HttpClient {
     /// Fails requests that were refused with the last session and encoded for the other era.
     fn fail_other_era_calls(&mut self, now: Instant, era: Era) {
         for number in self.calls.numbers(|call| call.revision.era() != era) {
-            if let Some(exchange) = self.calls.exchange_of(number) {
-                self.abort_exchange(exchange);
-            }
+            self.abort_call_exchange(number);
             let why = "the server speaks another era than before";
             self.fail_call(now, number, Outcome::Lost(LostReason::Disconnected(why.into())));
         }

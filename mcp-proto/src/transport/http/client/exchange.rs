@@ -3,7 +3,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::{fmt, mem};
@@ -14,7 +14,7 @@ use crate::Instant;
 use crate::peer::client::ConnectStep;
 use crate::peer::{Leniency, RequestError, TransportError};
 use crate::schema::{Discover, Method, Revision};
-use crate::transport::http::{ExchangeId, Verb};
+use crate::transport::http::{ExchangeId, Verb, header};
 
 use super::address::Address;
 use super::call::CallState;
@@ -217,7 +217,13 @@ impl HttpClient {
     /// # Errors
     /// If its message cannot be sent over HTTP; `None` if it is not kept any more.
     pub(super) fn build_request(&self, kind: &ExchangeKind) -> Result<RequestParts, Option<RequestError>> {
-        let session = self.session_headers();
+        let get = |last_event: Option<&str>| {
+            //= C4.21 "GET stream: `Accept: text/event-stream`"
+            let accept = Vec::from([("accept".into(), "text/event-stream".into())]);
+            let mut headers = self.with_session_headers(accept);
+            headers.extend(last_event.map(|last| (header::LAST_EVENT_ID.into(), last.to_string().into())));
+            (Verb::Get, headers, Bytes::new())
+        };
         Ok(match kind {
             ExchangeKind::Handshake { body, probe: Some(revision), .. } => {
                 (Verb::Post, modern_headers(Discover::NAME.into(), *revision), body.clone())
@@ -236,19 +242,15 @@ impl HttpClient {
                     Some((method, revision)) if is_modern(*revision) => {
                         modern_headers(method.clone(), *revision)
                     }
-                    _ => session.post(),
+                    _ => self.with_session_headers(sessionless_headers()),
                 };
                 //= C4.1 "Every message is a new POST"
                 (Verb::Post, headers, body.clone())
             }
-            ExchangeKind::Resume { last_event, .. } => {
-                (Verb::Get, session.get(Some(last_event)), Bytes::new())
-            }
-            ExchangeKind::Listen { last_event } => {
-                (Verb::Get, session.get(last_event.as_deref()), Bytes::new())
-            }
-            ExchangeKind::Events => (Verb::Get, session.get(None), Bytes::new()),
-            ExchangeKind::Delete => (Verb::Delete, session.delete(), Bytes::new()),
+            ExchangeKind::Resume { last_event, .. } => get(Some(last_event)),
+            ExchangeKind::Listen { last_event } => get(last_event.as_deref()),
+            ExchangeKind::Events => get(None),
+            ExchangeKind::Delete => (Verb::Delete, self.with_session_headers(Vec::new()), Bytes::new()),
         })
     }
 
@@ -358,6 +360,13 @@ impl HttpClient {
         let Some(exchange) = self.remove_exchange(id) else { return false };
         let begun = self.outbox.abort(id);
         begun && !exchange.is_parked()
+    }
+
+    /// Aborts the exchange of a request, if it is in one.
+    pub(super) fn abort_call_exchange(&mut self, number: i64) {
+        if let Some(exchange) = self.calls.exchange_of(number) {
+            self.abort_exchange(exchange);
+        }
     }
 
     /// Dispatches the outcome of an exchange that has ended, unless that parks it.

@@ -64,7 +64,6 @@ impl fmt::Debug for HttpRequest {
 
 /// An output that the peer queued since the last `advance`.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "most outputs are requests, and the queue is short")]
 pub(super) enum PeerOutput {
     /// A request, or another input round of it, by its number.
     Request(i64, Call),

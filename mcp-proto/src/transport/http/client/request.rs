@@ -87,55 +87,7 @@ impl EncodedRequest {
 pub(super) type RequestHeaders = Vec<(Cow<'static, str>, Cow<'static, str>)>;
 
 const JSON: &str = "application/json";
-const EVENTS: &str = "text/event-stream";
 const JSON_OR_EVENTS: &str = "application/json, text/event-stream";
-
-/// The headers that every request of a legacy session carries.
-pub(super) struct SessionHeaders<'a> {
-    pub(super) session: Option<&'a str>,
-    /// The negotiated version.
-    pub(super) revision: Option<Revision>,
-}
-
-impl SessionHeaders<'_> {
-    /// Appends the session's headers:
-    /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#protocol-version-header>
-    fn append(&self, headers: &mut RequestHeaders) {
-        if let Some(revision) = self.revision.filter(|&revision| revision >= Revision::V2025_06_18) {
-            //= C4.5 "Header `MCP-Protocol-Version` (negotiated) on every request after initialize"
-            headers.push((header::PROTOCOL_VERSION.into(), revision.as_str().into()));
-        }
-        if let Some(session) = self.session {
-            //= C4.18 "send it on all later requests"
-            headers.push((header::SESSION_ID.into(), session.to_string().into()));
-        }
-    }
-
-    /// Returns the headers of a POST.
-    pub(super) fn post(&self) -> RequestHeaders {
-        let mut headers = sessionless_headers();
-        self.append(&mut headers);
-        headers
-    }
-
-    /// Returns the headers of a GET for an event stream.
-    pub(super) fn get(&self, last_event: Option<&str>) -> RequestHeaders {
-        //= C4.21 "GET stream: `Accept: text/event-stream`"
-        let mut headers = Vec::from([("accept".into(), EVENTS.into())]);
-        self.append(&mut headers);
-        if let Some(last_event) = last_event {
-            headers.push((header::LAST_EVENT_ID.into(), last_event.to_string().into()));
-        }
-        headers
-    }
-
-    /// Returns the headers of the DELETE that ends the session.
-    pub(super) fn delete(&self) -> RequestHeaders {
-        let mut headers = Vec::new();
-        self.append(&mut headers);
-        headers
-    }
-}
 
 /// Returns the headers of a message outside any session.
 pub(super) fn sessionless_headers() -> RequestHeaders {

@@ -302,7 +302,6 @@ type FinishedBody = (Result<Option<Frame>, InvalidAnswerError>, TransportError, 
 
 #[derive(Debug)]
 enum BodyBuffer {
-    Empty,
     /// A slice of the input, as long as the body lies in one.
     Slice(Bytes),
     Copied(Vec<u8>),
@@ -310,7 +309,7 @@ enum BodyBuffer {
 
 impl BufferedBody {
     pub(super) fn new(head: AnswerHead, message_bytes: usize, strictness: Strictness) -> Self {
-        let body = BodyBuffer::Empty;
+        let body = BodyBuffer::Slice(Bytes::new());
         Self { head, strictness, body, bytes: 0, begins_as_json: None, message_bytes }
     }
 
@@ -346,7 +345,7 @@ impl BufferedBody {
         let kept = piece.slice(..piece.len().min(room));
         if !kept.is_empty() {
             match &mut self.body {
-                BodyBuffer::Empty => self.body = BodyBuffer::Slice(kept),
+                BodyBuffer::Slice(first) if first.is_empty() => *first = kept,
                 BodyBuffer::Slice(first) => {
                     let mut copied = Vec::with_capacity(first.len().saturating_add(kept.len()));
                     copied.extend_from_slice(first);
@@ -361,7 +360,7 @@ impl BufferedBody {
 
     /// Parses the body, which is complete or read as far as its limit.
     pub(super) fn finish(mut self, depth: usize) -> FinishedBody {
-        let body = mem::replace(&mut self.body, BodyBuffer::Empty).join();
+        let body = mem::replace(&mut self.body, BodyBuffer::Slice(Bytes::new())).join();
         if let Some(encoding) = self.head.encoding.take() {
             let what = format!("the server sent content-encoding: {encoding}, which was not asked for");
             self.head.error.detail = TransportError::excerpt(&what);
@@ -422,7 +421,6 @@ impl BufferedBody {
 impl BodyBuffer {
     fn join(self) -> Bytes {
         match self {
-            Self::Empty => Bytes::new(),
             Self::Slice(slice) => slice,
             Self::Copied(copied) => Bytes::from(copied),
         }

@@ -4,6 +4,7 @@
 //! <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management>
 
 use alloc::collections::VecDeque;
+use alloc::string::ToString;
 use alloc::sync::Arc;
 use core::time::Duration;
 use core::{fmt, mem};
@@ -11,12 +12,12 @@ use core::{fmt, mem};
 use crate::Instant;
 use crate::peer::LostReason;
 use crate::peer::client::{CloseReason, Diagnostic};
-use crate::schema::{Era, Initialized, Notification};
-use crate::transport::http::{ExchangeId, SentState};
+use crate::schema::{Era, Initialized, Notification, Revision};
+use crate::transport::http::{ExchangeId, SentState, header};
 
 use super::exchange::ExchangeKind;
 use super::outbox::OneWayMessage;
-use super::request::SessionHeaders;
+use super::request::RequestHeaders;
 use super::response::{ExchangeOutcome, ResumePoint, is_success};
 use super::{HttpClient, Timer};
 
@@ -168,9 +169,7 @@ impl HttpClient {
         self.outbox.drop_replies();
         self.stop_listening();
         for number in self.calls.numbers(|call| call.streams.has_position()) {
-            if let Some(exchange) = self.calls.exchange_of(number) {
-                self.abort_exchange(exchange);
-            }
+            self.abort_call_exchange(number);
             self.handle_broken_call(now, number, "the session was lost", ResumePoint::default());
         }
         if self.legacy_sse.is_none() {
@@ -178,10 +177,19 @@ impl HttpClient {
         }
     }
 
-    /// Returns the headers that every request of the session carries.
-    pub(super) fn session_headers(&self) -> SessionHeaders<'_> {
+    /// Appends the headers that every request of the session carries:
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#protocol-version-header>
+    pub(super) fn with_session_headers(&self, mut headers: RequestHeaders) -> RequestHeaders {
         let server = self.peer.server().filter(|server| server.era == Era::Legacy);
-        SessionHeaders { session: self.session.id.as_deref(), revision: server.map(|server| server.revision) }
+        if let Some(server) = server.filter(|server| server.revision >= Revision::V2025_06_18) {
+            //= C4.5 "Header `MCP-Protocol-Version` (negotiated) on every request after initialize"
+            headers.push((header::PROTOCOL_VERSION.into(), server.revision.as_str().into()));
+        }
+        if let Some(session) = &self.session.id {
+            //= C4.18 "send it on all later requests"
+            headers.push((header::SESSION_ID.into(), session.to_string().into()));
+        }
+        headers
     }
 
     // --- Notifications and replies ---

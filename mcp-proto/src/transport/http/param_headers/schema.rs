@@ -6,17 +6,17 @@ use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::fmt;
 
 use memchr::memmem;
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::value::RawValue;
 
 use super::{Param, ParamHeaderError, ParamHeaders, Properties, display_path};
 use crate::rpc::JsonStr;
+use crate::rpc::reader::{NotJson, Reader};
 use crate::transport::http::header::PARAM_PREFIX;
 
 const MARK: &str = "x-mcp-header";
+/// The nesting of a schema that is refused, as serde_json refuses it.
+const MAX_DEPTH: usize = 128;
 
 pub(super) fn read(schema: &str) -> Result<Option<ParamHeaders>, ParamHeaderError> {
     // With an escape in it, the name is still the same.
@@ -25,34 +25,37 @@ pub(super) fn read(schema: &str) -> Result<Option<ParamHeaders>, ParamHeaderErro
     if !may_be_marked {
         return Ok(None);
     }
-    let mut walk = ToolSchemaWalk { names: Vec::new(), path: Vec::new(), error: None };
-    let mut text = serde_json::Deserializer::from_str(schema);
-    let root = SchemaNode { walk: &mut walk, position: SchemaPosition::Root }.deserialize(&mut text);
-    let root = root.and_then(|root| text.end().map(|()| root));
-    match (root, walk.error) {
-        (_, Some(error)) => Err(error),
-        (Err(error), None) => Err(ParamHeaderError::Schema(error.to_string())),
-        (Ok(_), None) if walk.names.is_empty() => Ok(None),
-        (Ok(Param { properties: below, .. }), None) => {
-            Ok(Some(ParamHeaders { names: walk.names, root: below }))
-        }
+    let mut marks =
+        SchemaReader { reader: Reader::new(schema), names: Vec::new(), path: Vec::new(), depth: 0 };
+    let root = marks.value(SchemaPosition::Root).and_then(|root| {
+        marks.reader.end()?;
+        Ok(root)
+    });
+    match root {
+        Err(Some(error)) => Err(error),
+        Err(None) => Err(ParamHeaderError::Schema(Reader::error(schema).to_string())),
+        Ok(_) if marks.names.is_empty() => Ok(None),
+        Ok(Param { properties, .. }) => Ok(Some(ParamHeaders { names: marks.names, root: properties })),
     }
 }
 
-struct ToolSchemaWalk<'de> {
+/// A reader's error, which `Reader::error` describes.
+impl From<NotJson> for Option<ParamHeaderError> {
+    fn from(NotJson: NotJson) -> Self {
+        None
+    }
+}
+
+struct SchemaReader<'a> {
+    reader: Reader<'a>,
     names: Vec<Box<str>>,
     /// The path of the current position in the schema.
-    path: Vec<Cow<'de, str>>,
-    error: Option<ParamHeaderError>,
+    path: Vec<Cow<'a, str>>,
+    /// The number of objects and lists around it.
+    depth: usize,
 }
 
-impl ToolSchemaWalk<'_> {
-    /// Records the error and ends the walk.
-    fn fail<E: serde::de::Error>(&mut self, error: ParamHeaderError) -> E {
-        self.error = Some(error);
-        E::custom("invalid")
-    }
-
+impl<'a> SchemaReader<'a> {
     fn path_text(&self) -> String {
         match display_path(self.path.iter().map(|name| &**name)) {
             root if root.is_empty() => "the root".into(),
@@ -62,9 +65,9 @@ impl ToolSchemaWalk<'_> {
 
     //= S8.9 "x-mcp-header constraints (C4)"
     /// Adds the mark of the current parameter; returns the index of its header.
-    fn add_mark(&mut self, mark: &RawValue) -> Result<usize, ParamHeaderError> {
+    fn add_mark(&mut self, mark: &str) -> Result<usize, ParamHeaderError> {
         let at = || self.path_text();
-        let Ok(JsonStr(name)) = serde_json::from_str(mark.get()) else {
+        let Ok(JsonStr(name)) = serde_json::from_str(mark) else {
             return Err(ParamHeaderError::NotText { at: at() });
         };
         //= C4.11 "empty, not a token, has CTL/CR/LF"
@@ -90,6 +93,100 @@ impl ToolSchemaWalk<'_> {
         full.extend(name.chars().map(|char| char.to_ascii_lowercase()));
         self.names.push(full.into());
         Ok(index)
+    }
+
+    /// Reads the value at the reader.
+    ///
+    /// # Errors
+    /// If a mark breaks the rules; `None` if the text is not JSON.
+    fn value(&mut self, position: SchemaPosition) -> Result<Param, Option<ParamHeaderError>> {
+        let first = self.reader.first_byte()?;
+        if !matches!(first, b'{' | b'[') {
+            self.reader.skip()?;
+            return Ok(Param::default());
+        }
+        self.reader.enter(first)?;
+        self.depth = self.depth.saturating_add(1);
+        if self.depth >= MAX_DEPTH {
+            return Err(Some(ParamHeaderError::Schema("recursion limit exceeded".into())));
+        }
+        let param = match position {
+            _ if first == b'[' => self.list()?,
+            SchemaPosition::Root | SchemaPosition::Parameter | SchemaPosition::Elsewhere => {
+                self.schema(position)?
+            }
+            SchemaPosition::Parameters => self.named(SchemaPosition::Parameter)?,
+            SchemaPosition::NamedSchemas => self.named(SchemaPosition::Elsewhere)?,
+        };
+        self.depth = self.depth.saturating_sub(1);
+        Ok(param)
+    }
+
+    fn child(
+        &mut self,
+        name: Cow<'a, str>,
+        position: SchemaPosition,
+    ) -> Result<Param, Option<ParamHeaderError>> {
+        self.path.push(name);
+        let param = self.value(position)?;
+        self.path.pop();
+        Ok(param)
+    }
+
+    fn list(&mut self) -> Result<Param, Option<ParamHeaderError>> {
+        let mut is_first = true;
+        while self.reader.item(&mut is_first, b']')? {
+            self.value(SchemaPosition::Elsewhere)?;
+        }
+        Ok(Param::default())
+    }
+
+    /// Reads the members of a schema.
+    fn schema(&mut self, position: SchemaPosition) -> Result<Param, Option<ParamHeaderError>> {
+        let (mut param, mut is_simple, mut is_first) = (Param::default(), false, true);
+        while let Some(keyword) = self.reader.name(&mut is_first)? {
+            match &*keyword {
+                //= C4.11 "or not statically reachable through `properties`"
+                MARK if position != SchemaPosition::Parameter => {
+                    return Err(Some(ParamHeaderError::Unreachable { at: self.path_text() }));
+                }
+                MARK => {
+                    let mark = self.reader.skip()?;
+                    param.header_index = Some(self.add_mark(mark)?);
+                }
+                "type" => is_simple = is_simple_type(self.reader.skip()?),
+                name => match position.for_keyword(name) {
+                    Some(SchemaPosition::Parameters) => {
+                        param.properties = self.child(keyword, SchemaPosition::Parameters)?.properties
+                    }
+                    Some(other) => drop(self.child(keyword, other)?),
+                    None => _ = self.reader.skip()?,
+                },
+            }
+        }
+        //= C4.11 "not on string/integer/boolean"
+        if param.header_index.is_some() && !is_simple {
+            return Err(Some(ParamHeaderError::Type { at: self.path_text() }));
+        }
+        Ok(param)
+    }
+
+    /// Reads an object of schemas by name.
+    fn named(&mut self, position: SchemaPosition) -> Result<Param, Option<ParamHeaderError>> {
+        let (mut below, mut is_first) = (Properties::default(), true);
+        while let Some(name) = self.reader.name(&mut is_first)? {
+            let key = (position == SchemaPosition::Parameter).then(|| Box::from(&*name));
+            let param = self.child(name, position)?;
+            // Of a repeated name, the last one counts.
+            match key {
+                Some(key) if param.header_index.is_some() || !param.properties.0.is_empty() => {
+                    below.0.insert(key, param);
+                }
+                Some(key) => drop(below.0.remove(&key)),
+                None => {}
+            }
+        }
+        Ok(Param { header_index: None, properties: below })
     }
 }
 
@@ -138,143 +235,13 @@ impl SchemaPosition {
     }
 }
 
-struct SchemaNode<'w, 'de> {
-    walk: &'w mut ToolSchemaWalk<'de>,
-    position: SchemaPosition,
-}
-
-impl<'de> SchemaNode<'_, 'de> {
-    /// Reads the members of a schema.
-    fn schema<A: MapAccess<'de>>(self, mut map: A) -> Result<Param, A::Error> {
-        let Self { walk, position: place } = self;
-        let mut param = Param::default();
-        let mut is_simple = false;
-        while let Some(JsonStr(keyword)) = map.next_key()? {
-            match &*keyword {
-                //= C4.11 "or not statically reachable through `properties`"
-                MARK if place != SchemaPosition::Parameter => {
-                    let at = walk.path_text();
-                    return Err(walk.fail(ParamHeaderError::Unreachable { at }));
-                }
-                MARK => {
-                    let mark: &RawValue = map.next_value()?;
-                    param.header_index = Some(walk.add_mark(mark).map_err(|error| walk.fail(error))?);
-                }
-                "type" => is_simple = is_simple_type(map.next_value()?),
-                name => match place.for_keyword(name) {
-                    Some(SchemaPosition::Parameters) => {
-                        param.properties =
-                            walk.child(&mut map, keyword, SchemaPosition::Parameters)?.properties
-                    }
-                    Some(other) => drop(walk.child(&mut map, keyword, other)?),
-                    None => drop(map.next_value::<IgnoredAny>()?),
-                },
-            }
-        }
-        //= C4.11 "not on string/integer/boolean"
-        if param.header_index.is_some() && !is_simple {
-            let at = walk.path_text();
-            return Err(walk.fail(ParamHeaderError::Type { at }));
-        }
-        Ok(param)
-    }
-
-    /// Reads an object of schemas by name.
-    fn named<A: MapAccess<'de>>(self, mut map: A, place: SchemaPosition) -> Result<Param, A::Error> {
-        let mut below = Properties::default();
-        while let Some(JsonStr(name)) = map.next_key()? {
-            let key = (place == SchemaPosition::Parameter).then(|| Box::from(&*name));
-            let param = self.walk.child(&mut map, name, place)?;
-            // Of a repeated name, the last one counts.
-            match key {
-                Some(key) if param.header_index.is_some() || !param.properties.0.is_empty() => {
-                    below.0.insert(key, param);
-                }
-                Some(key) => drop(below.0.remove(&key)),
-                None => {}
-            }
-        }
-        Ok(Param { header_index: None, properties: below })
-    }
-}
-
-impl<'de> ToolSchemaWalk<'de> {
-    fn child<A: MapAccess<'de>>(
-        &mut self,
-        map: &mut A,
-        name: Cow<'de, str>,
-        place: SchemaPosition,
-    ) -> Result<Param, A::Error> {
-        self.path.push(name);
-        let param = map.next_value_seed(SchemaNode { walk: self, position: place })?;
-        self.path.pop();
-        Ok(param)
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for SchemaNode<'_, 'de> {
-    type Value = Param;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Param, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for SchemaNode<'_, 'de> {
-    type Value = Param;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a schema")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Param, A::Error> {
-        match self.position {
-            SchemaPosition::Root | SchemaPosition::Parameter | SchemaPosition::Elsewhere => self.schema(map),
-            SchemaPosition::Parameters => self.named(map, SchemaPosition::Parameter),
-            SchemaPosition::NamedSchemas => self.named(map, SchemaPosition::Elsewhere),
-        }
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Param, A::Error> {
-        while seq
-            .next_element_seed(SchemaNode { walk: self.walk, position: SchemaPosition::Elsewhere })?
-            .is_some()
-        {}
-        Ok(Param::default())
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Param, E> {
-        Ok(Param::default())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Param, E> {
-        Ok(Param::default())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<Param, E> {
-        Ok(Param::default())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Param, E> {
-        Ok(Param::default())
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<Param, E> {
-        Ok(Param::default())
-    }
-
-    fn visit_unit<E>(self) -> Result<Param, E> {
-        Ok(Param::default())
-    }
-}
-
 /// Returns whether `type` allows only strings, integers, booleans and null, and not null alone.
-fn is_simple_type(declared: &RawValue) -> bool {
+fn is_simple_type(declared: &str) -> bool {
     let is_simple = |JsonStr(name): &JsonStr<'_>| matches!(&**name, "string" | "integer" | "boolean");
-    if let Ok(one) = serde_json::from_str(declared.get()) {
+    if let Ok(one) = serde_json::from_str(declared) {
         return is_simple(&one);
     }
-    let Ok(several) = serde_json::from_str::<Vec<JsonStr<'_>>>(declared.get()) else { return false };
+    let Ok(several) = serde_json::from_str::<Vec<JsonStr<'_>>>(declared) else { return false };
     several.iter().any(is_simple) && several.iter().all(|name| is_simple(name) || &*name.0 == "null")
 }
 
