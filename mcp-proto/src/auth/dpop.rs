@@ -9,10 +9,9 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use super::jwt::{Header, sign_jwt};
+use super::keys::{Header, sign_jwt};
 use super::members::Members;
-use super::url;
-use super::{Secret, SignError, Signer};
+use super::{Secret, SignError, Signer, fetch};
 use crate::UnixTime;
 
 /// Maximum number of origins with a nonce: more than one client uses at the same time.
@@ -84,13 +83,13 @@ pub struct Nonces(Vec<(String, String)>);
 impl Nonces {
     /// The nonce for a request to this URL.
     pub fn get(&self, url: &str) -> Option<&str> {
-        let origin = url::parse(url).ok()?.origin();
+        let origin = fetch::parse_url(url).ok()?.origin();
         self.0.iter().find(|(known, _)| *known == origin).map(|(_, nonce)| nonce.as_str())
     }
 
     /// Stores the `DPoP-Nonce` of a response from this URL. Invalid nonces are ignored.
     pub fn keep(&mut self, url: &str, nonce: &str) {
-        let Ok(parts) = url::parse(url) else { return };
+        let Ok(parts) = fetch::parse_url(url) else { return };
         if !is_nonce(nonce) {
             return;
         }

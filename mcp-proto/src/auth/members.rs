@@ -1,4 +1,4 @@
-//! Bounded access to members of untrusted JSON objects.
+//! Bounded access to members of untrusted JSON documents, and texts of other parties for display.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -6,11 +6,12 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::codec::BYTE_ORDER_MARK;
-use crate::rpc::members::collect_members;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 
 use super::{DOCUMENT_BYTES, Scopes, URL_BYTES};
+use crate::codec::BYTE_ORDER_MARK;
+use crate::rpc::members::collect_members;
+use crate::text::SafeText;
 
 /// Maximum number of names in a list, maximum number of scopes, and maximum bytes of each.
 const NAMES: usize = 64;
@@ -142,4 +143,14 @@ impl<'de> Visitor<'de> for &mut ListCollector {
         while list.next_element::<IgnoredAny>()?.is_some() {}
         Ok(())
     }
+}
+
+/// Maximum number of characters that are shown.
+pub(crate) const SHOWN: usize = 500;
+
+/// The beginning of a text, without characters that could steer a terminal, reorder text or hide in it. `None` if
+/// nothing remains.
+pub(crate) fn sanitize(text: &str) -> Option<String> {
+    let shown: String = text.chars().filter(|&letter| !SafeText::is_unsafe(letter)).take(SHOWN).collect();
+    (!shown.is_empty()).then_some(shown)
 }

@@ -11,32 +11,23 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization>
 
-mod address;
 mod challenge;
 pub mod client;
 pub mod dpop;
 mod fetch;
-mod fetch_policy;
-mod jwt;
+mod keys;
 mod members;
 mod metadata;
-mod pkce;
-mod sanitize;
-mod scope;
 #[cfg(feature = "server")]
 pub mod server;
 mod token_response;
-mod url;
 
-pub use challenge::{Challenge, Requirement};
-pub use fetch::{Fetch, FetchId};
-pub use fetch_policy::{FetchPolicy, FetchPolicyError, PrivateNetworks, check_page_url};
-pub use jwt::{Es256, KeyError, SignError, Signer, client_assertion};
+pub use challenge::{Challenge, Requirement, Scopes};
+pub use fetch::{Fetch, FetchId, FetchPolicy, FetchPolicyError, PrivateNetworks, check_page_url};
+pub use keys::{Es256, KeyError, Pkce, SignError, Signer, client_assertion, random_text};
 pub use metadata::{
     IssuerMatch, MetadataError, ResourceIdentity, ResourceMetadata, ServerMetadata, canonical_resource,
 };
-pub use pkce::{Pkce, random_text};
-pub use scope::Scopes;
 pub use token_response::{
     TokenEndpointError, TokenKind, TokenResponse, TokenResponseError, parse_token_response,
 };

@@ -7,8 +7,7 @@ use core::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use super::members::{MemberError, Members};
-use super::sanitize::sanitize;
+use super::members::{MemberError, Members, sanitize};
 use super::{DOCUMENT_BYTES, Scopes, Secret, URL_BYTES};
 
 /// How a token is used.

@@ -15,26 +15,10 @@
 
 mod byte_budget;
 mod fair_table;
-mod owner;
 mod rate_limiter;
 mod shares;
 
-use core::fmt;
-
 pub use byte_budget::{ByteAccount, ByteBudget, ByteLimits, BytePermit, BytePurpose, OverBudgetError};
 pub use fair_table::FairTable;
-pub use owner::QuotaOwner;
 pub use rate_limiter::{RateLimit, RateLimiter};
-pub use shares::{EvictionTarget, Shares};
-
-/// The owner has no room left: all its entries are in use or must be kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QuotaError;
-
-impl fmt::Display for QuotaError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the quota is exhausted and all its entries are in use: try again later")
-    }
-}
-
-impl core::error::Error for QuotaError {}
+pub use shares::{EvictionTarget, QuotaError, QuotaOwner, Shares};

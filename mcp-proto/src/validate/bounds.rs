@@ -1,6 +1,9 @@
-//! Limits of schemas and of checks against them.
+//! Limits of schemas and checks, dialects, and errors.
 
+use alloc::string::String;
 use core::fmt;
+
+use jsonschema::Draft;
 
 /// Limits of schemas and checks. A schema or value over a limit is refused, never accepted unchecked.
 ///
@@ -93,3 +96,129 @@ impl fmt::Display for Bound {
         })
     }
 }
+
+/// A dialect of JSON Schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Dialect {
+    /// Draft 4.
+    Draft4,
+    /// Draft 6.
+    Draft6,
+    /// Draft 7.
+    Draft7,
+    /// 2019-09.
+    Draft2019_09,
+    /// 2020-12: the default of a schema without `$schema`.
+    Draft2020_12,
+}
+
+impl Dialect {
+    /// The dialect that `$schema` names.
+    pub fn from_uri(uri: &str) -> Option<Self> {
+        match Draft::from_schema_uri(uri) {
+            Draft::Draft4 => Some(Self::Draft4),
+            Draft::Draft6 => Some(Self::Draft6),
+            Draft::Draft7 => Some(Self::Draft7),
+            Draft::Draft201909 => Some(Self::Draft2019_09),
+            Draft::Draft202012 => Some(Self::Draft2020_12),
+            _ => None,
+        }
+    }
+
+    pub(super) const fn draft(self) -> Draft {
+        match self {
+            Self::Draft4 => Draft::Draft4,
+            Self::Draft6 => Draft::Draft6,
+            Self::Draft7 => Draft::Draft7,
+            Self::Draft2019_09 => Draft::Draft201909,
+            Self::Draft2020_12 => Draft::Draft202012,
+        }
+    }
+
+    /// Whether it has `if`, `then` and `else`.
+    pub(super) const fn has_conditions(self) -> bool {
+        !matches!(self, Self::Draft4 | Self::Draft6)
+    }
+
+    /// Whether the dialect ignores the keywords beside a `$ref`.
+    pub(super) const fn ignores_beside_references(self) -> bool {
+        matches!(self, Self::Draft4 | Self::Draft6 | Self::Draft7)
+    }
+}
+
+/// Why a schema cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SchemaError {
+    /// The schema's dialect is not supported: see [the list](super#dialects).
+    Dialect {
+        /// The value of `$schema`.
+        uri: String,
+    },
+    /// The schema refers to an outside schema, which is never fetched, or to a missing target.
+    Reference {
+        /// The reference, as far as it is known.
+        reference: String,
+    },
+    /// The schema is not valid in its dialect, or has a regular expression that is not supported.
+    Invalid {
+        /// The invalid part of the schema, as a JSON Pointer; empty for the whole schema.
+        pointer: String,
+        /// Why that part is not valid.
+        reason: String,
+    },
+    /// The schema exceeds a limit.
+    Bound(Bound),
+    /// The validator panicked on the schema.
+    Failed,
+}
+
+impl fmt::Display for SchemaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dialect { uri } => write!(f, "the dialect {uri:?} of JSON Schema is not supported"),
+            Self::Reference { reference } => {
+                write!(f, "the schema refers to {reference:?}, which is not part of it")
+            }
+            Self::Invalid { pointer, reason } if pointer.is_empty() => {
+                write!(f, "the schema is not valid: {reason}")
+            }
+            Self::Invalid { pointer, reason } => write!(f, "the schema is not valid at {pointer}: {reason}"),
+            Self::Bound(bound) => write!(f, "the schema exceeds a limit: {bound}"),
+            Self::Failed => f.write_str("the validator failed on the schema"),
+        }
+    }
+}
+
+impl core::error::Error for SchemaError {}
+
+/// Why a value fails its check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CheckError {
+    /// The value does not match the schema.
+    Mismatch {
+        /// The part of the value that does not match, as a JSON Pointer; empty for the whole value.
+        pointer: String,
+        /// Why that part does not match. It does not quote the value.
+        reason: String,
+    },
+    /// The check exceeds a limit.
+    Bound(Bound),
+    /// The validator panicked on the value.
+    Failed,
+}
+
+impl fmt::Display for CheckError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mismatch { pointer, reason } if pointer.is_empty() => f.write_str(reason),
+            Self::Mismatch { pointer, reason } => write!(f, "{pointer}: {reason}"),
+            Self::Bound(bound) => write!(f, "the value cannot be checked: {bound}"),
+            Self::Failed => f.write_str("the value cannot be checked: the validator failed on it"),
+        }
+    }
+}
+
+impl core::error::Error for CheckError {}

@@ -1,21 +1,24 @@
-//! Compiled schemas and the checks against them.
+//! Compiled schemas, and the checks against them, whose work is counted while the validator runs.
+//!
+//! Only references make a small schema expensive: without them, the work is the size of the schema times the size of
+//! the value. So a keyword of this module guards each reference, and spends the steps that the target schema can cost
+//! for the current value. Once the budget is spent, every further reference fails, and the validator soon ends.
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
+use core::cell::Cell;
 use core::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use jsonschema::error::ValidationErrorKind;
-use jsonschema::{Draft, Keyword, PatternOptions, ValidationError, Validator};
+use jsonschema::{Keyword, PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 
-use super::meter::{Budget, Guard, Weight, metered, spend, spend_on};
-use super::prepare::{GUARD, PreparedSchema, prepare};
-use super::references;
-use super::{Bound, Bounds, CheckError, SchemaError};
+use super::prepare::{self, GUARD, PreparedSchema, Size, Weight, prepare};
+use super::{Bound, Bounds, CheckError, Dialect, SchemaError};
 use crate::schema::Json;
 
 /// The greatest size of one regular expression's program, and of the cache that it runs with, in bytes.
@@ -32,56 +35,6 @@ const EXPLAINED: usize = 4 * 1024 * 1024;
 
 /// The greatest length of an explanation, in bytes.
 const EXPLANATION: usize = 500;
-
-/// A dialect of JSON Schema.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Dialect {
-    /// Draft 4.
-    Draft4,
-    /// Draft 6.
-    Draft6,
-    /// Draft 7.
-    Draft7,
-    /// 2019-09.
-    Draft2019_09,
-    /// 2020-12: the default of a schema without `$schema`.
-    Draft2020_12,
-}
-
-impl Dialect {
-    /// The dialect that `$schema` names.
-    pub fn from_uri(uri: &str) -> Option<Self> {
-        match Draft::from_schema_uri(uri) {
-            Draft::Draft4 => Some(Self::Draft4),
-            Draft::Draft6 => Some(Self::Draft6),
-            Draft::Draft7 => Some(Self::Draft7),
-            Draft::Draft201909 => Some(Self::Draft2019_09),
-            Draft::Draft202012 => Some(Self::Draft2020_12),
-            _ => None,
-        }
-    }
-
-    const fn draft(self) -> Draft {
-        match self {
-            Self::Draft4 => Draft::Draft4,
-            Self::Draft6 => Draft::Draft6,
-            Self::Draft7 => Draft::Draft7,
-            Self::Draft2019_09 => Draft::Draft201909,
-            Self::Draft2020_12 => Draft::Draft202012,
-        }
-    }
-
-    /// Whether it has `if`, `then` and `else`.
-    pub(super) const fn has_conditions(self) -> bool {
-        !matches!(self, Self::Draft4 | Self::Draft6)
-    }
-
-    /// Whether the dialect ignores the keywords beside a `$ref`.
-    pub(super) const fn ignores_beside_references(self) -> bool {
-        matches!(self, Self::Draft4 | Self::Draft6 | Self::Draft7)
-    }
-}
 
 /// A compiled schema, which checks values.
 pub struct Schema {
@@ -107,9 +60,9 @@ impl Schema {
         let all = Weight { values: wide(values), patterns: wide(patterns) };
         let weigh = |reference: &String| {
             // An embedded resource has pointers of its own: such a reference may lead to any part of the schema.
-            let steps = reference.starts_with('#').then(|| references::steps(reference)).flatten();
-            let target = steps.and_then(|steps| references::follow(&schema, &steps));
-            target.map_or(all, references::weight)
+            let steps = reference.starts_with('#').then(|| prepare::steps(reference)).flatten();
+            let target = steps.and_then(|steps| prepare::follow(&schema, &steps));
+            target.map_or(all, prepare::weight)
         };
         let weights: BTreeMap<String, Weight> =
             references.iter().map(|reference| (reference.clone(), weigh(reference))).collect();
@@ -128,7 +81,7 @@ impl Schema {
         });
         bound.map_err(SchemaError::Bound)?;
         let validator = built.map_err(|_| SchemaError::Failed)?.map_err(|error| schema_error(&error))?;
-        let weight = references::weight(&schema);
+        let weight = prepare::weight(&schema);
         Ok(Self { validator, dialect, bounds: *bounds, values, weight, explainable })
     }
 
@@ -246,4 +199,83 @@ fn shortened(mut text: String) -> String {
         text.push('…');
     }
     text
+}
+
+// --- Counted work ---
+
+/// How much of the stack a check may use, in bytes: a quarter of the stack of a standard library thread.
+const STACK: usize = 512 * 1024;
+
+#[derive(Clone, Copy, Default)]
+struct Meter {
+    /// The steps left.
+    left: u64,
+    /// How many references may still be followed.
+    visits: u64,
+    /// The address of the stack at the start.
+    base: usize,
+    exceeded: Option<Bound>,
+}
+
+std::thread_local! {
+    static METER: Cell<Meter> = const { Cell::new(Meter { left: 0, visits: 0, base: 0, exceeded: None }) };
+}
+
+/// The work that a check may spend.
+#[derive(Clone, Copy)]
+pub(super) struct Budget {
+    pub(super) steps: u64,
+    /// How many references may be followed.
+    pub(super) visits: u64,
+}
+
+/// Runs `act` within a budget.
+pub(super) fn metered<T>(budget: Budget, act: impl FnOnce() -> T) -> (T, Result<(), Bound>) {
+    let Budget { steps, visits } = budget;
+    let outer = METER.replace(Meter { left: steps, visits, base: stack(), exceeded: None });
+    let result = act();
+    let meter = METER.replace(outer);
+    (result, meter.exceeded.map_or(Ok(()), Err))
+}
+
+/// Spends `steps` steps and one visit. Returns `false` once the budget or the stack is exceeded.
+pub(super) fn spend(steps: u64) -> bool {
+    let mut meter = METER.get();
+    if meter.exceeded.is_some() {
+        return false;
+    }
+    match (meter.left.checked_sub(steps), meter.visits.checked_sub(1)) {
+        (Some(left), Some(visits)) => (meter.left, meter.visits) = (left, visits),
+        _ => meter.exceeded = Some(Bound::Steps),
+    }
+    if meter.base.abs_diff(stack()) > STACK {
+        meter.exceeded = Some(Bound::Depth);
+    }
+    METER.set(meter);
+    meter.exceeded.is_none()
+}
+
+/// The approximate address of the top of the stack.
+#[inline(never)]
+fn stack() -> usize {
+    let here = 0_u8;
+    core::ptr::from_ref(core::hint::black_box(&here)).addr()
+}
+
+/// Spends the steps that a check of this value can cost.
+pub(super) fn spend_on(value: &Value, weight: Weight) -> bool {
+    spend(weight.steps(Size::of(value, METER.get().left)))
+}
+
+/// The keyword that guards a reference to a schema of this weight.
+pub(super) struct Guard(pub(super) Weight);
+
+impl Keyword<'_> for Guard {
+    fn validate(&self, instance: &Value) -> Result<(), ValidationError<'static>> {
+        if self.is_valid(instance) { Ok(()) } else { Err(ValidationError::custom("too much work")) }
+    }
+
+    fn is_valid(&self, instance: &Value) -> bool {
+        spend_on(instance, self.0)
+    }
 }

@@ -39,15 +39,11 @@
 
 mod bounds;
 mod compile;
-mod error;
-mod meter;
 mod output_schemas;
 mod prepare;
-mod references;
 
-pub use bounds::{Bound, Bounds};
-pub use compile::{Dialect, Schema};
-pub use error::{CheckError, SchemaError};
+pub use bounds::{Bound, Bounds, CheckError, Dialect, SchemaError};
+pub use compile::Schema;
 #[cfg(feature = "server")]
 pub(crate) use output_schemas::check_structured;
 #[cfg(feature = "client")]

@@ -8,10 +8,9 @@ use core::time::Duration;
 
 use iri_string::types::UriStr;
 
-use crate::auth::url;
 use crate::auth::{
     DOCUMENT_BYTES, FetchPolicy, FetchPolicyError, IssuerMatch, PrivateNetworks, Scopes, Secret, Signer,
-    canonical_resource, check_page_url,
+    canonical_resource, check_page_url, fetch,
 };
 
 /// The configuration of an [`AuthClient`](super::AuthClient).
@@ -349,7 +348,8 @@ impl Preregistration {
 
 /// Whether this is a valid issuer: a URL without user name, query and fragment (RFC 8414, section 2).
 fn is_issuer(url: &str) -> bool {
-    url::parse(url).is_ok_and(|parts| parts.user.is_none() && parts.query.is_none() && !parts.has_fragment)
+    fetch::parse_url(url)
+        .is_ok_and(|parts| parts.user.is_none() && parts.query.is_none() && !parts.has_fragment)
 }
 
 /// A client id, and the proof of identity that goes with it.

@@ -8,15 +8,14 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::auth::{MetadataError, Now, ResourceIdentity, ResourceMetadata, Secret, ServerMetadata};
-
 use super::AuthClient;
 use super::config::{LegacyDiscovery, Preregistration, TrailingSlash};
 use super::error::AuthError;
 use super::event::{Deviation, Event};
-use super::fetching::{FetchReply, FetchRequest, without_query};
+use super::exchange::{FetchReply, FetchRequest, without_query};
 use super::flow::{DiscoveredServer, DocumentSearch, Flow, FlowPurpose, FlowStep, ServerSearch, StepResult};
 use super::record::{ClientSource, IssuerSource};
+use crate::auth::{MetadataError, Now, ResourceIdentity, ResourceMetadata, Secret, ServerMetadata};
 
 /// Maximum number of listed authorization servers to try.
 const MAX_SERVERS: usize = 3;

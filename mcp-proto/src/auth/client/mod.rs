@@ -20,30 +20,18 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization>
 
-mod action_queue;
-mod challenge;
-mod client_document;
 mod config;
-mod credentials;
 mod discover;
 mod error;
 mod event;
-mod event_queue;
 mod exchange;
-mod fetching;
 mod flow;
 mod grants;
-mod logout;
-mod page;
 mod record;
-mod record_change;
 mod register;
 mod renew;
 mod rng;
-mod save;
-mod step_ups;
-mod steps;
-mod token_state;
+mod tokens;
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -53,7 +41,7 @@ use bytes::Bytes;
 
 use crate::Instant;
 use crate::auth::dpop::Nonces;
-use crate::auth::url;
+use crate::auth::fetch;
 use crate::auth::{FetchId, FetchPolicy, Now, Secret, canonical_resource};
 use crate::transport::http::{Fields, Verb};
 
@@ -68,16 +56,14 @@ pub use event::{
     RecordVersion, RefusedRequest, RequestAuth, RetryDecision, SaveOutcome, StoredRecord, TokenGeneration,
     TokenStatus,
 };
-pub use page::Redirect;
+pub use grants::Redirect;
 pub use record::{Record, RecordError};
 
-use action_queue::ActionQueue;
-use event_queue::EventQueue;
-use fetching::Fetcher;
+use event::{ActionQueue, EventQueue};
+use exchange::Fetcher;
 use flow::{AccessRequirement, DiscoveredServer, FlowPurpose, FlowStep, Flows};
 use rng::SeededRng;
-use step_ups::StepUps;
-use token_state::TokenState;
+use tokens::{StepUps, TokenState};
 
 /// OAuth client for one server and one account at it.
 ///
@@ -132,7 +118,7 @@ impl AuthClient {
             FetchPolicy::for_server(server_url, config.private_networks).map_err(AuthConfigError::Server)?;
         let server = String::from(server_url.split('#').next().unwrap_or_default());
         let resource = canonical_resource(&server).map_err(AuthConfigError::Server)?;
-        let origin = url::parse(&server).map_err(AuthConfigError::Server)?.origin();
+        let origin = fetch::parse_url(&server).map_err(AuthConfigError::Server)?.origin();
         config.check(&policy)?;
         let mut rng = SeededRng::new(seed);
         let provided_key = match &config.dpop {
@@ -315,8 +301,8 @@ impl AuthClient {
 
     /// Whether a URL has the server's origin, or reaches the server's `http` URL by `https`, where redirects may lead.
     fn is_server_url(&self, url: &str) -> bool {
-        let Ok(parts) = url::parse(url) else { return false };
-        let is_upgrade = || url::parse(&self.server).is_ok_and(|server| server.is_upgraded_by(&parts));
+        let Ok(parts) = fetch::parse_url(url) else { return false };
+        let is_upgrade = || fetch::parse_url(&self.server).is_ok_and(|server| server.is_upgraded_by(&parts));
         parts.user.is_none() && (parts.origin() == self.origin || is_upgrade())
     }
 }

@@ -1,6 +1,7 @@
-//! The stored record of tokens and registrations.
+//! The stored record of tokens and registrations: its form, its changes, and their storage by compare-and-swap.
 
 use alloc::borrow::Cow;
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -9,10 +10,13 @@ use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::UnixTime;
-use crate::auth::{Scopes, Secret, TokenKind};
-
+use super::AuthClient;
 use super::config::{AuthMethod, ClientCredentials, ClientProof};
+use super::error::AuthError;
+use super::event::{Event, SaveOutcome, StoredRecord};
+use super::flow::{Flow, FlowEnd, FlowPurpose, FlowStep, StepResult};
+use crate::UnixTime;
+use crate::auth::{Now, Scopes, Secret, TokenKind};
 
 /// The stored state of one server, or of one account at it: tokens, and this client's registrations by authorization
 /// server. All of it is secret, and [`Debug`](fmt::Debug) shows none of it.
@@ -319,5 +323,240 @@ impl<'a> ClientForm<'a> {
                 redirect_uri: uri.into_owned(),
             }),
         })
+    }
+}
+
+/// A change that is being saved.
+pub(super) struct PendingSave {
+    pub(super) change: RecordChange,
+    /// The record with the change, as sent to the store.
+    pub(super) record: Record,
+    /// How often another process had changed the stored record.
+    pub(super) conflicts: u32,
+}
+
+/// A change to the record, which applies to whatever version is stored.
+pub(super) enum RecordChange {
+    /// Reserve the renewal of the token for this process, even over that lease.
+    TakeLease { lease: Lease, of: Arc<Tokens>, over: Option<Lease> },
+    /// Release the reservation after an error.
+    ReleaseLease { lease: Lease, error: AuthError },
+    /// Remove the refresh token, which was rejected, and the client if it was rejected too.
+    DropRefresh { of: Arc<Tokens>, client: Option<String> },
+    /// Remove a registration that the authorization server no longer knows.
+    ForgetClient { issuer: String, id: String, error: AuthError },
+    /// Add a new registration.
+    AddClient { issuer: String, client: RegisteredClient },
+    /// Set the tokens, unless the renewed ones were replaced meanwhile.
+    SetTokens {
+        tokens: Arc<Tokens>,
+        replaced: Option<Arc<Tokens>>,
+        pin: Option<RegisteredClient>,
+        key: Option<Secret>,
+    },
+    /// Remove the record.
+    Clear,
+}
+
+impl RecordChange {
+    /// The record with this change. `None` if the change is obsolete.
+    pub(super) fn apply(&self, now: Now, base: &Record) -> Option<Record> {
+        let mut record = base.clone();
+        let has = |tokens: &Tokens| base.tokens.as_ref().is_some_and(|known| known.access == tokens.access);
+        match self {
+            Self::TakeLease { lease, of, over } => {
+                let taken = base.lease.as_ref().is_some_and(|other| {
+                    other.holder != lease.holder && other.expires > now.unix && over.as_ref() != Some(other)
+                });
+                if !has(of) || taken {
+                    return None;
+                }
+                record.lease = Some(lease.clone());
+            }
+            Self::ReleaseLease { lease, .. } => {
+                if base.lease.as_ref() != Some(lease) {
+                    return None;
+                }
+                record.lease = None;
+            }
+            Self::DropRefresh { of, client } => {
+                if !has(of) {
+                    return None;
+                }
+                if let Some(tokens) = &mut record.tokens {
+                    Arc::make_mut(tokens).refresh = None;
+                }
+                if let Some(client) = client {
+                    forget_client(&mut record, &of.issuer, client);
+                }
+                record.lease = None;
+            }
+            Self::ForgetClient { issuer, id, .. } => forget_client(&mut record, issuer, id),
+            Self::AddClient { issuer, client } => record.insert_client(issuer.clone(), client.clone()),
+            Self::SetTokens { tokens, replaced, pin, key } => {
+                if replaced.as_ref().is_some_and(|replaced| !has(replaced)) {
+                    return None;
+                }
+                record.tokens = Some(tokens.clone());
+                record.lease = None;
+                if let Some(pin) = pin {
+                    record.insert_client(tokens.issuer.clone(), pin.clone());
+                }
+                if let Some(key) = key {
+                    record.key = Some(key.clone());
+                }
+            }
+            Self::Clear => return None,
+        }
+        Some(record)
+    }
+}
+
+/// Removes a registration. A preregistration stays pinned to its authorization server.
+fn forget_client(record: &mut Record, issuer: &str, id: &str) {
+    record.clients.retain(|known, client| {
+        known != issuer || client.id != id || client.source == ClientSource::Configured
+    });
+}
+
+/// Maximum number of conflicts of one change: that many mean that another process keeps writing.
+const CONFLICTS: u32 = 16;
+
+impl AuthClient {
+    /// Begins a flow: loads the record.
+    pub(super) fn load(&mut self, flow: Box<Flow>) -> StepResult {
+        if self.actions.is_store_busy() {
+            return Ok(flow.into_step(FlowStep::Queued));
+        }
+        self.actions.load();
+        Ok(flow.into_step(FlowStep::Loading))
+    }
+
+    pub(super) fn handle_store_answer(&mut self, now: Now, loaded: Result<Option<StoredRecord>, String>) {
+        if !self.actions.accept_loaded() {
+            return;
+        }
+        self.run_step(now, |client, mut flow| match flow.take_step() {
+            FlowStep::Queued => client.load(flow),
+            FlowStep::Loading => {
+                match loaded {
+                    Ok(stored) => client.tokens.adopt_stored(stored),
+                    Err(detail) if flow.purpose == FlowPurpose::Logout => {
+                        return client.handle_removal_failure(now, flow, detail);
+                    }
+                    Err(detail) => return Err(AuthError::Store(detail).into()),
+                }
+                client.choose_step(now, flow)
+            }
+            FlowStep::AwaitingRenewal(wait) => {
+                client.tokens.adopt_stored(loaded.map_err(AuthError::Store)?);
+                client.handle_lease_state(now, flow, wait)
+            }
+            other => Ok(flow.into_step(other)),
+        });
+    }
+
+    /// Saves a change to the record.
+    pub(super) fn save(&mut self, now: Now, flow: Box<Flow>, change: RecordChange) -> StepResult {
+        self.save_again(now, flow, change, 0)
+    }
+
+    fn save_again(&mut self, now: Now, flow: Box<Flow>, change: RecordChange, conflicts: u32) -> StepResult {
+        let clear = matches!(change, RecordChange::Clear);
+        if clear && self.tokens.version().is_none() {
+            return self.revoke_removed(now, flow);
+        }
+        let record = match change.apply(now, self.tokens.record()) {
+            Some(record) => record,
+            None if clear => Record::default(),
+            None => return self.handle_superseded(now, flow, change),
+        };
+        self.actions.store((!clear).then(|| record.clone()), self.tokens.version());
+        Ok(flow.into_step(FlowStep::Saving(Box::new(PendingSave { change, record, conflicts }))))
+    }
+
+    pub(super) fn handle_save_outcome(&mut self, now: Now, saved: Result<SaveOutcome, String>) {
+        if !self.actions.accept_stored() {
+            return;
+        }
+        self.run_step(now, |client, mut flow| match flow.take_step() {
+            FlowStep::Queued => client.load(flow),
+            FlowStep::Saving(save) => match saved {
+                Ok(SaveOutcome::Done(version)) => {
+                    let version = (!matches!(save.change, RecordChange::Clear)).then_some(version);
+                    client.tokens.adopt_saved(save.record, version);
+                    client.handle_saved(now, flow, save.change)
+                }
+                Ok(SaveOutcome::Conflict(there)) if save.conflicts < CONFLICTS => {
+                    client.tokens.adopt_stored(there);
+                    client.save_again(now, flow, save.change, save.conflicts.saturating_add(1))
+                }
+                Ok(SaveOutcome::Conflict(_)) => {
+                    client.handle_save_failure(now, flow, save, "other processes keep writing it".into())
+                }
+                Err(detail) => client.handle_save_failure(now, flow, save, detail),
+            },
+            other => Ok(flow.into_step(other)),
+        });
+    }
+
+    /// Continues after the change was saved.
+    fn handle_saved(&mut self, now: Now, flow: Box<Flow>, change: RecordChange) -> StepResult {
+        match change {
+            RecordChange::TakeLease { lease, of, .. } => self.renew(now, flow, lease, of),
+            RecordChange::ReleaseLease { error, .. } | RecordChange::ForgetClient { error, .. } => {
+                Err(error.into())
+            }
+            RecordChange::DropRefresh { .. } => self.continue_unrenewable(now, flow),
+            RecordChange::AddClient { .. } => self.start_grant(now, flow),
+            RecordChange::SetTokens { .. } => Err(FlowEnd::Ready),
+            RecordChange::Clear => self.revoke_removed(now, flow),
+        }
+    }
+
+    /// Continues after the authorization server rejected the refresh token.
+    fn continue_unrenewable(&mut self, now: Now, mut flow: Box<Flow>) -> StepResult {
+        flow.refresh_rejected = true;
+        self.continue_without_renewal(now, flow)
+    }
+
+    /// Continues after another process made the change obsolete.
+    fn handle_superseded(&mut self, now: Now, flow: Box<Flow>, change: RecordChange) -> StepResult {
+        match change {
+            RecordChange::ReleaseLease { error, .. } | RecordChange::ForgetClient { error, .. } => {
+                Err(error.into())
+            }
+            _ => self.choose_step(now, flow),
+        }
+    }
+
+    /// Continues after the change could not be saved: without saving it, where possible.
+    fn handle_save_failure(
+        &mut self,
+        now: Now,
+        flow: Box<Flow>,
+        save: Box<PendingSave>,
+        detail: String,
+    ) -> StepResult {
+        match save.change {
+            RecordChange::SetTokens { .. } => {
+                self.tokens.adopt(save.record);
+                self.events.push(Event::SaveFailed(detail));
+                Err(FlowEnd::Ready)
+            }
+            RecordChange::AddClient { .. } => {
+                self.tokens.adopt(save.record);
+                self.start_grant(now, flow)
+            }
+            RecordChange::DropRefresh { .. } => {
+                self.tokens.adopt(save.record);
+                self.continue_unrenewable(now, flow)
+            }
+            RecordChange::ReleaseLease { error, .. } | RecordChange::ForgetClient { error, .. } => {
+                Err(error.into())
+            }
+            RecordChange::TakeLease { .. } => Err(AuthError::Store(detail).into()),
+            RecordChange::Clear => self.handle_removal_failure(now, flow, detail),
+        }
     }
 }

@@ -1,25 +1,24 @@
-//! Token renewal, by one process at a time.
+//! The end of a token: its renewal by one process at a time, and logout.
 //!
 //! A second use of a refresh token may revoke the whole grant. So a process first puts a lease into the store, by
 //! compare-and-swap; the others poll the store until the token is replaced or the lease has expired.
 
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::time::Duration;
 
-use crate::auth::token_response::id_token_subject;
-use crate::auth::{Now, TokenEndpointError, TokenKind, TokenResponse};
-
 use super::AuthClient;
 use super::config::{ClientCredentials, ClientProof};
 use super::error::AuthError;
-use super::exchange::{ClientAuthentication, FormBody, TokenRequest};
-use super::fetching::FetchReply;
-use super::flow::{Flow, FlowStep, LeaseWait, StepResult};
-use super::record::{Lease, Tokens};
-use super::record_change::RecordChange;
-use super::token_state::{TokenOrigin, expiry};
+use super::event::Event;
+use super::exchange::{ClientAuthentication, FetchReply, FormBody, TokenRequest};
+use super::flow::{Flow, FlowEnd, FlowStep, LeaseWait, StepResult};
+use super::record::{Lease, RecordChange, Tokens};
+use super::tokens::{TokenOrigin, expiry};
+use crate::auth::token_response::id_token_subject;
+use crate::auth::{Now, TokenEndpointError, TokenKind, TokenResponse};
 
 /// How long one process reserves the renewal of a token in a shared store: twice an exchange.
 const LEASE: Duration = Duration::from_secs(30);
@@ -181,5 +180,63 @@ impl AuthClient {
                 proof: ClientProof::None,
                 method: None,
             })
+    }
+}
+
+impl AuthClient {
+    /// Removes the record.
+    pub(super) fn remove_record(&mut self, now: Now, mut flow: Box<Flow>) -> StepResult {
+        self.note_revocable_tokens(&mut flow);
+        self.save(now, flow, RecordChange::Clear)
+    }
+
+    /// Revokes the token although the store could not remove the record.
+    pub(super) fn handle_removal_failure(
+        &mut self,
+        now: Now,
+        mut flow: Box<Flow>,
+        detail: String,
+    ) -> StepResult {
+        self.events.push(Event::RemovalFailed(detail));
+        self.note_revocable_tokens(&mut flow);
+        self.revoke_removed(now, flow)
+    }
+
+    /// Notes the tokens to revoke, and their credentials.
+    fn note_revocable_tokens(&mut self, flow: &mut Flow) {
+        let tokens = self.tokens.current().cloned();
+        flow.credentials =
+            tokens.as_ref().map(|tokens| self.credentials_for(&tokens.issuer, &tokens.client_id));
+        flow.removed_tokens = tokens;
+    }
+
+    /// Revokes the noted tokens, after the removal.
+    pub(super) fn revoke_removed(&mut self, now: Now, flow: Box<Flow>) -> StepResult {
+        self.tokens.clear();
+        let Some(tokens) = &flow.removed_tokens else { return Err(FlowEnd::LoggedOut) };
+        let (issuer, source) = (tokens.issuer.clone(), tokens.issuer_source);
+        self.discover_server(now, flow, VecDeque::from([issuer]), source)
+    }
+
+    /// Revokes the token (RFC 7009). The result does not matter.
+    pub(super) fn revoke(&mut self, now: Now, mut flow: Box<Flow>) -> StepResult {
+        let (Some(tokens), Some(found)) = (flow.removed_tokens.take(), flow.discovered.clone()) else {
+            return Err(FlowEnd::LoggedOut);
+        };
+        let Some(endpoint) = &found.metadata.revocation_endpoint else {
+            return Err(FlowEnd::LoggedOut);
+        };
+        let (token, kind) = match &tokens.refresh {
+            Some(refresh) => (refresh, "refresh_token"),
+            None => (&tokens.access, "access_token"),
+        };
+        let form = FormBody::default().with_secret("token", token).with("token_type_hint", kind);
+        let client = flow.credentials.take();
+        let client = client.map(|client| ClientAuthentication::for_server(&found.metadata, client));
+        let request = TokenRequest::new(endpoint, &found.metadata.issuer, form, client);
+        match self.request_token(now, &request) {
+            Ok(()) => Ok(flow.into_step(FlowStep::Revoking)),
+            Err(_) => Err(FlowEnd::LoggedOut),
+        }
     }
 }

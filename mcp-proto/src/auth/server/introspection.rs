@@ -12,9 +12,9 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use serde::Deserialize;
 
+use super::access::{Confirmation, OneOrMany, principal, unix_time};
+use super::caches::{Digest, ExpiringCache, digest};
 use super::checker::FETCH_TIMEOUT;
-use super::claims::{Confirmation, OneOrMany, principal, unix_time};
-use super::expiring_cache::{Digest, ExpiringCache, digest};
 use super::{Access, Checker, TokenValidation, VerifyError};
 use crate::Instant;
 use crate::auth::members::document_text;

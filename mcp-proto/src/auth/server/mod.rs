@@ -35,29 +35,31 @@
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization>
 
 mod access;
-mod access_error;
+mod caches;
 mod checker;
-mod claims;
-mod error_response;
-mod expiring_cache;
+#[cfg(feature = "auth-jwt")]
+mod dpop;
+#[cfg(not(feature = "auth-jwt"))]
+#[path = "without_dpop.rs"]
+mod dpop;
 mod introspection;
 #[cfg(feature = "auth-jwt")]
+mod issuer_keys;
+#[cfg(feature = "auth-jwt")]
+mod jws;
+#[cfg(feature = "auth-jwt")]
 mod jwt;
-#[cfg(not(feature = "auth-jwt"))]
-#[path = "without_jwt.rs"]
-mod jwt;
-mod presented_token;
 mod protection;
 
-pub use access::{Access, GrantedAccess};
-pub(crate) use access::{Reverification, Reverifier};
-pub use checker::{Checker, TokenValidation, VerifyError};
+pub use access::{Access, PresentedToken};
+pub use caches::ReplayCache;
+pub use checker::{Checker, TokenValidation, UnverifiedToken, VerifyError};
+#[cfg(feature = "auth-jwt")]
+pub use dpop::{DpopConfig, DpopPolicy};
 pub use introspection::{IntrospectionChecker, IntrospectionConfig, MissingAudience};
 #[cfg(feature = "auth-jwt")]
-pub use jwt::{
-    DpopConfig, DpopPolicy, JwtAlgorithm, JwtChecker, JwtConfig, KeySource, TokenTypes, TrustedIssuer,
-};
-pub use jwt::{ReplayCache, UnverifiedToken};
-pub use presented_token::PresentedToken;
-pub(crate) use protection::parse_scopes;
-pub use protection::{AccessDecision, Protection, ProtectionError};
+pub use jws::JwtAlgorithm;
+#[cfg(feature = "auth-jwt")]
+pub use jwt::{JwtChecker, JwtConfig, KeySource, TokenTypes, TrustedIssuer};
+pub use protection::{AccessDecision, GrantedAccess, Protection, ProtectionError};
+pub(crate) use protection::{Reverification, Reverifier, parse_scopes};

@@ -1,20 +1,27 @@
 //! The access rules of a protected server.
 
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use core::fmt::Write as _;
 
 use bytes::Bytes;
 use serde::Serialize;
 
-use super::access_error::{AccessError, Scheme};
-use super::jwt::DpopConfig;
-use super::{Access, GrantedAccess, PresentedToken, ReplayCache, VerifyError};
-use crate::auth::url;
-use crate::auth::{FetchPolicyError, Now, ResourceMetadata, Scopes, canonical_resource, check_page_url};
+use super::access::{AccessError, Scheme};
+use super::dpop::DpopConfig;
+use super::{Access, PresentedToken, ReplayCache, VerifyError};
+use crate::auth::{
+    FetchPolicyError, Now, ResourceMetadata, Scopes, canonical_resource, check_page_url, fetch,
+};
 use crate::quota::QuotaOwner;
-use crate::transport::http::server::{HttpResponse, RequestHead};
+use crate::rpc::{ErrorId, code};
+use crate::transport::http::server::{HttpResponse, RETRY_AFTER_SECS, RequestHead};
+use alloc::boxed::Box;
+use core::future::Future;
+use core::pin::Pin;
+use core::time::Duration;
 
 /// The access rules of a server: the issuers of its tokens, its name in them, and the required scopes.
 ///
@@ -97,13 +104,13 @@ impl Protection {
     pub fn new(resource: &str, issuer: &str) -> Result<Self, ProtectionError> {
         check_page_url(resource).map_err(ProtectionError::Resource)?;
         let resource = canonical_resource(resource).map_err(ProtectionError::Resource)?;
-        let parts = url::parse(&resource).map_err(ProtectionError::Resource)?;
+        let parts = fetch::parse_url(&resource).map_err(ProtectionError::Resource)?;
         if parts.query.is_some() {
             return Err(ProtectionError::Query);
         }
         let place = ResourceMetadata::well_known_urls(&resource).into_iter().next();
         let metadata_url = place.ok_or(ProtectionError::Resource(FetchPolicyError::Syntax))?;
-        let metadata_path = url::parse(&metadata_url).map_err(ProtectionError::Resource)?.path.into();
+        let metadata_path = fetch::parse_url(&metadata_url).map_err(ProtectionError::Resource)?.path.into();
         let rules = Rules {
             audiences: [resource.clone()].into(),
             origin: parts.origin(),
@@ -160,6 +167,12 @@ impl Protection {
     /// needed. Default: no scope includes another; each always includes itself.
     pub fn implies(self, implies: impl Fn(&str, &str) -> bool + Send + Sync + 'static) -> Self {
         self.modify(|rules| rules.implies = Arc::new(implies))
+    }
+
+    /// Accepts tokens that are bound to keys (RFC 9449). Default: refuses them, as it would not check their proofs.
+    #[cfg(feature = "auth-jwt")]
+    pub fn dpop(self, dpop: DpopConfig) -> Self {
+        self.modify(|rules| rules.dpop = dpop)
     }
 
     /// Adds another audience of this server's tokens, for authorization servers that identify it by something other
@@ -408,6 +421,69 @@ fn public_document(method: &str, document: impl FnOnce() -> Bytes) -> HttpRespon
     answer.with_header("access-control-allow-origin", "*")
 }
 
+/// The access of an accepted request, and the check of its scopes against those that an operation needs.
+#[derive(Clone)]
+pub struct GrantedAccess(Arc<Inner>);
+
+struct Inner {
+    access: Access,
+    rules: Arc<Rules>,
+    scheme: Scheme,
+    reverifier: Option<Box<dyn Reverifier>>,
+}
+
+/// Verifies the token of an accepted request again, while a stream of that request is open.
+pub(crate) trait Reverifier: Send + Sync {
+    /// The time between two verifications.
+    fn interval(&self) -> Duration;
+
+    fn verify(&self, now: Now) -> Reverification;
+}
+
+/// The future of the access that a token still grants, if it would be accepted now.
+pub(crate) type Reverification = Pin<Box<dyn Future<Output = Option<Access>> + Send>>;
+
+impl GrantedAccess {
+    pub(super) fn new(access: Access, rules: Arc<Rules>, scheme: Scheme) -> Self {
+        Self(Arc::new(Inner { access, rules, scheme, reverifier: None }))
+    }
+
+    /// Adds the verifier for streams of the request. `self` has no clones yet.
+    pub(crate) fn with_reverifier(mut self, reverifier: Box<dyn Reverifier>) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.reverifier = Some(reverifier);
+        }
+        self
+    }
+
+    pub(crate) fn reverifier(&self) -> Option<&dyn Reverifier> {
+        self.0.reverifier.as_deref()
+    }
+
+    /// The access that the token grants.
+    pub fn access(&self) -> &Access {
+        &self.0.access
+    }
+
+    /// Whether the token grants all of these scopes, broader ones [included](super::Protection::implies).
+    pub fn grants(&self, needed: &Scopes) -> bool {
+        self.0.rules.covers_scopes(&self.0.access.scopes, needed)
+    }
+
+    /// The `WWW-Authenticate` value if it does not: the scopes that the operation needs, and those that every request
+    /// needs.
+    #[must_use]
+    pub fn challenge(&self, needed: &Scopes) -> String {
+        self.0.rules.insufficient_scope(self.0.scheme, needed)
+    }
+}
+
+impl fmt::Debug for GrantedAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("GrantedAccess").field(&self.0.access).finish()
+    }
+}
+
 /// Why a server's protection is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -434,3 +510,81 @@ impl fmt::Display for ProtectionError {
 }
 
 impl core::error::Error for ProtectionError {}
+
+/// Maximum bytes of an error description.
+const DESCRIPTION: usize = 200;
+
+impl Rules {
+    /// The response to a refused request. `error_id` is the id of a JSON-RPC error that answers no particular request.
+    pub(super) fn error_response(&self, fault: &AccessError, error_id: ErrorId<'static>) -> HttpResponse {
+        let status = fault.status();
+        let mut answer = HttpResponse::refusal(
+            status,
+            error_id,
+            code::INVALID_REQUEST,
+            sanitize_description(fault.description()),
+        );
+        match fault {
+            AccessError::Unavailable | AccessError::OverQuota => {
+                return answer.with_header("retry-after", RETRY_AFTER_SECS);
+            }
+            AccessError::Nonce(nonce) => answer = answer.with_header("dpop-nonce", nonce.clone()),
+            _ => {}
+        }
+        let schemes: &[Scheme] = match fault {
+            AccessError::Token { scheme, .. } | AccessError::Scope { scheme } => &[*scheme],
+            AccessError::Proof(_) | AccessError::Nonce(_) => &[Scheme::Dpop],
+            AccessError::NoToken
+            | AccessError::Malformed(_)
+            | AccessError::Unavailable
+            | AccessError::OverQuota => self.schemes(),
+        };
+        for scheme in schemes {
+            let challenge = self.challenge(*scheme, fault, &self.required);
+            answer = answer.with_header(crate::transport::http::server::WWW_AUTHENTICATE, challenge);
+        }
+        answer
+    }
+
+    /// The challenge for a request whose operation needs scopes that its token lacks.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#runtime-insufficient-scope-errors>
+    pub(super) fn insufficient_scope(&self, scheme: Scheme, needed: &Scopes) -> String {
+        self.challenge(
+            scheme,
+            &AccessError::Scope { scheme },
+            &self.required.union(&advertised_scopes(needed)),
+        )
+    }
+
+    fn challenge(&self, scheme: Scheme, fault: &AccessError, scopes: &Scopes) -> String {
+        let mut text = String::from(match scheme {
+            Scheme::Bearer => "Bearer",
+            Scheme::Dpop => "DPoP",
+        });
+        let mut separator = " ";
+        let mut say = |name: &str, value: &str| {
+            // Writing to a string does not fail.
+            let _ = write!(text, "{separator}{name}=\"{value}\"");
+            separator = ", ";
+        };
+        if let Some(error) = fault.error() {
+            say("error", error);
+            say("error_description", &sanitize_description(fault.description()));
+        }
+        if !scopes.is_empty() {
+            say("scope", &scopes.to_string());
+        }
+        say("resource_metadata", &self.metadata_url);
+        if scheme == Scheme::Dpop {
+            say("algs", &self.proof_algorithms());
+        }
+        text
+    }
+}
+
+/// Removes characters that are invalid in a description: RFC 6750, section 3.
+fn sanitize_description(text: &str) -> String {
+    let allowed = |letter: char| matches!(letter, ' ' | '!' | '#'..='[' | ']'..='~');
+    text.chars().map(|letter| if allowed(letter) { letter } else { '?' }).take(DESCRIPTION).collect()
+}

@@ -1,5 +1,7 @@
-//! Public keys.
+//! Signed texts (JWS), and the public keys that verify them.
 
+use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -9,13 +11,141 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use rsa::signature::Verifier;
 use rsa::{BoxedUint, Pkcs1v15Sign, Pss};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256, Sha384, Sha512};
 
-use super::{Jws, JwtAlgorithm};
 use crate::auth::members::document_text;
 use crate::rpc::{decode_member, read_members};
+
+/// Maximum bytes of a signed text: no longer one fits the header limit of most servers.
+const BYTES: usize = 16 * 1024;
+
+/// A JWS in compact form (RFC 7515, section 3.1). Its contents are untrusted until the signature is verified.
+pub(super) struct Jws<'a> {
+    pub(super) header: Header,
+    pub(super) algorithm: JwtAlgorithm,
+    payload: Vec<u8>,
+    /// The signed part.
+    pub(super) signed: &'a str,
+    pub(super) signature: Vec<u8>,
+    /// The kind of text, for errors.
+    subject: &'static str,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Header {
+    alg: String,
+    pub(super) typ: Option<String>,
+    pub(super) kid: Option<String>,
+    pub(super) jwk: Option<Box<RawValue>>,
+    /// Critical extensions, none of which are supported.
+    crit: Option<IgnoredAny>,
+}
+
+impl<'a> Jws<'a> {
+    /// Parses a signed text: `subject`, such as "the token". Returns the reason if it is invalid, or its algorithm is
+    /// not among `allowed`.
+    pub(super) fn parse(
+        subject: &'static str,
+        text: &'a str,
+        allowed: &[JwtAlgorithm],
+    ) -> Result<Self, String> {
+        if text.len() > BYTES {
+            return Err(format!("{subject} is too long"));
+        }
+        let malformed = || format!("{subject} is no signed token");
+        let (signed, signature) = text.rsplit_once('.').ok_or_else(malformed)?;
+        let (header, payload) = signed.split_once('.').ok_or_else(malformed)?;
+        let decode = |part: &str| BASE64.decode(part).map_err(|_| malformed());
+        let header: Header = serde_json::from_slice(&decode(header)?).map_err(|_| malformed())?;
+        if header.crit.is_some() {
+            return Err(format!("{subject} has extensions that are not understood"));
+        }
+        let algorithm = JwtAlgorithm::parse(&header.alg).filter(|algorithm| allowed.contains(algorithm));
+        let algorithm = algorithm.ok_or_else(|| format!("{subject}'s algorithm is not accepted"))?;
+        let (payload, signature) = (decode(payload)?, decode(signature)?);
+        Ok(Self { header, algorithm, payload, signed, signature, subject })
+    }
+
+    /// Deserializes the claims.
+    pub(super) fn claims<T: DeserializeOwned>(&self) -> Result<T, String> {
+        serde_json::from_slice(&self.payload).map_err(|_| format!("{}'s claims cannot be read", self.subject))
+    }
+
+    /// The payload as text, which parsing has already validated.
+    pub(super) fn payload(&self) -> &str {
+        core::str::from_utf8(&self.payload).unwrap_or("{}")
+    }
+}
+
+/// A signature algorithm. All are asymmetric: with a symmetric one, anyone could sign with a public key used as its
+/// secret. `none` is not supported either, as it is no signature.
+///
+/// RFC 7518, section 3.1; RFC 8037.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum JwtAlgorithm {
+    /// RSASSA-PKCS1-v1_5 with SHA-256.
+    Rs256,
+    /// RSASSA-PKCS1-v1_5 with SHA-384.
+    Rs384,
+    /// RSASSA-PKCS1-v1_5 with SHA-512.
+    Rs512,
+    /// RSASSA-PSS with SHA-256.
+    Ps256,
+    /// RSASSA-PSS with SHA-384.
+    Ps384,
+    /// RSASSA-PSS with SHA-512.
+    Ps512,
+    /// ECDSA on P-256 with SHA-256.
+    Es256,
+    /// ECDSA on P-384 with SHA-384.
+    Es384,
+    /// Ed25519.
+    EdDsa,
+}
+
+impl JwtAlgorithm {
+    /// All supported algorithms.
+    pub const ALL: [Self; 9] = [
+        Self::Rs256,
+        Self::Rs384,
+        Self::Rs512,
+        Self::Ps256,
+        Self::Ps384,
+        Self::Ps512,
+        Self::Es256,
+        Self::Es384,
+        Self::EdDsa,
+    ];
+
+    /// The algorithm's name in JOSE headers.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Rs256 => "RS256",
+            Self::Rs384 => "RS384",
+            Self::Rs512 => "RS512",
+            Self::Ps256 => "PS256",
+            Self::Ps384 => "PS384",
+            Self::Ps512 => "PS512",
+            Self::Es256 => "ES256",
+            Self::Es384 => "ES384",
+            Self::EdDsa => "EdDSA",
+        }
+    }
+
+    /// The algorithm with this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|algorithm| algorithm.as_str() == name)
+    }
+}
+
+impl fmt::Display for JwtAlgorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
 
 /// A public key by its type.
 enum Key {

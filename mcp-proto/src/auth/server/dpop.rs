@@ -12,13 +12,13 @@ use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
 
-use super::replay_cache::ProofUse;
-use super::{Jws, JwtAlgorithm, PublicKey, ReplayCache};
+use super::PresentedToken;
+use super::access::{AccessError, Scheme, unix_time};
+use super::caches::{ProofUse, ReplayCache};
+use super::jws::{Jws, JwtAlgorithm, PublicKey};
 use crate::UnixTime;
-use crate::auth::server::access_error::{AccessError, Scheme};
-use crate::auth::server::claims::unix_time;
-use crate::auth::server::{PresentedToken, Protection};
-use crate::auth::{Secret, canonical_resource, dpop::thumbprint};
+use crate::auth::dpop::thumbprint;
+use crate::auth::{Secret, canonical_resource};
 use crate::quota::QuotaOwner;
 
 /// Whether the server accepts tokens that are bound to keys.
@@ -92,15 +92,15 @@ impl DpopConfig {
         self
     }
 
-    pub(in super::super) fn is_enabled(&self) -> bool {
+    pub(super) fn is_enabled(&self) -> bool {
         self.policy != DpopPolicy::Refused
     }
 
-    pub(in super::super) fn algorithms(&self) -> impl Iterator<Item = &'static str> {
+    pub(super) fn algorithms(&self) -> impl Iterator<Item = &'static str> {
         self.algorithms.iter().map(|algorithm| algorithm.as_str())
     }
 
-    pub(in super::super) fn schemes(&self) -> &'static [Scheme] {
+    pub(super) fn schemes(&self) -> &'static [Scheme] {
         match self.policy {
             DpopPolicy::Refused => &[Scheme::Bearer],
             DpopPolicy::Accepted => &[Scheme::Bearer, Scheme::Dpop],
@@ -110,7 +110,7 @@ impl DpopConfig {
 
     /// Checks that the proof of a token's request is signed by the key with this thumbprint. RFC 9449, section 4.3. The
     /// proof is recorded on behalf of `owner`.
-    pub(in super::super) fn check(
+    pub(super) fn check(
         &self,
         (origin, resource): (&str, &str),
         (presented, proof): (&PresentedToken, &Secret),
@@ -191,13 +191,6 @@ impl fmt::Debug for DpopConfig {
             .field("window", &self.window)
             .field("nonces", &self.nonces.is_some())
             .finish_non_exhaustive()
-    }
-}
-
-impl Protection {
-    /// Accepts tokens that are bound to keys (RFC 9449). Default: refuses them, as it would not check their proofs.
-    pub fn dpop(self, dpop: DpopConfig) -> Self {
-        self.modify(|rules| rules.dpop = dpop)
     }
 }
 

@@ -8,11 +8,11 @@ use core::time::Duration;
 use bytes::Bytes;
 use serde::Deserialize;
 
-use super::key::{PublicKey, parse_key_set};
-use super::{Jws, JwtConfig, KeySource};
+use super::checker::{FETCH_TIMEOUT, WRONG_SIGNATURE};
+use super::jws::{Jws, PublicKey, parse_key_set};
+use super::jwt::{JwtConfig, KeySource};
 use crate::Instant;
 use crate::auth::members::document_text;
-use crate::auth::server::checker::{FETCH_TIMEOUT, WRONG_SIGNATURE};
 use crate::auth::{DOCUMENT_BYTES, Fetch, FetchId, FetchPolicy, PrivateNetworks, Secret, ServerMetadata};
 use crate::transport::http::Verb;
 
@@ -263,7 +263,7 @@ impl IssuerKeys {
     /// Handles the failure of the pending fetch.
     pub(super) fn handle_failed(&mut self, detail: &str, numbers: &mut FetchIds<'_>) {
         let Some((_, step)) = self.fetching.take() else { return };
-        self.last_error = crate::auth::sanitize::sanitize(detail).unwrap_or_default();
+        self.last_error = crate::auth::members::sanitize(detail).unwrap_or_default();
         if let FetchStep::Metadata(place) = step {
             self.fetch_metadata(place.saturating_add(1), numbers);
         }

@@ -1,0 +1,483 @@
+//! The current tokens, the credentials of requests, and requests that the server refuses.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::AuthClient;
+use super::config::Grant;
+use super::error::AuthError;
+use super::event::{
+    AuthContext, RecordVersion, RefusedRequest, RequestAuth, RetryDecision, StoredRecord, TokenGeneration,
+    TokenStatus,
+};
+use super::flow::{AccessRequirement, FlowPurpose};
+use super::record::{Record, Tokens};
+use crate::auth::{Es256, Now, Requirement, Scopes, Secret, Signer, TokenKind, TokenResponse, dpop};
+use crate::transport::http::Verb;
+use crate::{Instant, UnixTime};
+
+/// The record as last read or written, with the state of its tokens in this process.
+pub(super) struct TokenState {
+    record: Record,
+    version: Option<RecordVersion>,
+    loaded: bool,
+    generation: TokenGeneration,
+    context: AuthContext,
+    /// Whether requests of this context carry a token.
+    authorized: bool,
+    /// The token that this process obtained last.
+    issued: Option<IssuedToken>,
+    /// The application's key for tokens.
+    provided_key: Option<Arc<dyn Signer>>,
+    /// The key in the record.
+    stored_key: Option<Arc<dyn Signer>>,
+    /// No early renewal before this time.
+    early_renewal_after: Option<Instant>,
+}
+
+/// A token that this process obtained itself.
+struct IssuedToken {
+    access: Secret,
+    origin: TokenOrigin,
+    /// When it expires by the monotonic clock.
+    expires: Option<Instant>,
+}
+
+/// How a token was obtained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TokenOrigin {
+    Grant,
+    Renewal,
+}
+
+/// The lifetime of a token: at least ten seconds. A token that expires before its use would make each request wait for
+/// another.
+fn clamp_lifetime(lifetime: Duration) -> Duration {
+    lifetime.max(Duration::from_secs(10))
+}
+
+/// When a token expires by the wall clock. `None` beyond the end of that clock.
+pub(super) fn expiry(now: Now, lifetime: Duration) -> Option<UnixTime> {
+    Some(now.unix + clamp_lifetime(lifetime)).filter(|end| *end > now.unix)
+}
+
+impl TokenState {
+    /// No tokens yet. Tokens are bound to `provided_key`, if there is one, rather than to the key in the record.
+    pub(super) fn new(provided_key: Option<Arc<dyn Signer>>) -> Self {
+        Self {
+            record: Record::default(),
+            version: None,
+            loaded: false,
+            generation: TokenGeneration::default(),
+            context: AuthContext::default(),
+            authorized: false,
+            issued: None,
+            provided_key,
+            stored_key: None,
+            early_renewal_after: None,
+        }
+    }
+
+    pub(super) fn record(&self) -> &Record {
+        &self.record
+    }
+
+    pub(super) fn current(&self) -> Option<&Arc<Tokens>> {
+        self.record.tokens.as_ref()
+    }
+
+    pub(super) fn version(&self) -> Option<RecordVersion> {
+        self.version
+    }
+
+    pub(super) fn is_loaded(&self) -> bool {
+        self.loaded
+    }
+
+    pub(super) fn generation(&self) -> TokenGeneration {
+        self.generation
+    }
+
+    pub(super) fn context(&self) -> AuthContext {
+        self.context
+    }
+
+    pub(super) fn status(&self) -> Option<TokenStatus> {
+        let tokens = self.current()?;
+        Some(TokenStatus {
+            issuer: tokens.issuer.clone(),
+            client_id: tokens.client_id.clone(),
+            scopes: tokens.granted.clone().or_else(|| tokens.requested.clone()),
+            expires: tokens.expires,
+            has_refresh: tokens.refresh.is_some(),
+            kind: tokens.kind,
+            resource: tokens.resource.clone(),
+        })
+    }
+
+    // --- Changes ---
+
+    /// Adopts the record that the store holds.
+    pub(super) fn adopt_stored(&mut self, stored: Option<StoredRecord>) {
+        self.loaded = true;
+        match stored {
+            Some(StoredRecord { record, version }) => self.adopt_saved(record, Some(version)),
+            None => self.adopt_saved(Record::default(), None),
+        }
+    }
+
+    /// Adopts a record that the store has saved as this version; `None` if it was removed.
+    pub(super) fn adopt_saved(&mut self, record: Record, version: Option<RecordVersion>) {
+        self.version = version;
+        self.adopt(record);
+    }
+
+    /// Adopts a record that is not in the store.
+    pub(super) fn adopt(&mut self, record: Record) {
+        let access = |record: &Record| record.tokens.as_ref().map(|tokens| tokens.access.clone());
+        if access(&record) != access(&self.record) {
+            self.generation = TokenGeneration(self.generation.0.saturating_add(1));
+            self.early_renewal_after = None;
+            if !self.is_renewal_for_same_subject(&record) {
+                self.end_context();
+            }
+            self.authorized = record.tokens.is_some();
+        }
+        if record.key != self.record.key {
+            let key = record.key.as_ref().and_then(|pem| Es256::from_pkcs8_pem(pem.expose()).ok());
+            self.stored_key = key.map(|key| Arc::new(key) as Arc<dyn Signer>);
+        }
+        self.record = record;
+    }
+
+    /// Forgets the record.
+    pub(super) fn clear(&mut self) {
+        self.adopt_saved(Record::default(), None);
+        self.issued = None;
+    }
+
+    /// Notes an issued token before it is saved.
+    pub(super) fn note_issued(&mut self, now: Now, granted: &TokenResponse, origin: TokenOrigin) {
+        let expires = granted.lifetime.and_then(|lifetime| now.deadline_after(clamp_lifetime(lifetime)));
+        self.issued = Some(IssuedToken { access: granted.access.clone(), origin, expires });
+    }
+
+    /// Notes whether a request is sent with a token: the response depends on that.
+    pub(super) fn note_sent(&mut self, authorized: bool) {
+        if self.authorized != authorized {
+            self.authorized = authorized;
+            self.end_context();
+        }
+    }
+
+    /// Begins another authorization context.
+    pub(super) fn end_context(&mut self) {
+        self.context = AuthContext(self.context.0.saturating_add(1));
+    }
+
+    pub(super) fn pause_early_renewal(&mut self, until: Option<Instant>) {
+        self.early_renewal_after = until;
+    }
+
+    // --- Questions ---
+
+    /// Whether this process renewed the token of `record`, for the same subject as that of the current token.
+    fn is_renewal_for_same_subject(&self, record: &Record) -> bool {
+        let (Some(old), Some(new)) = (self.current(), &record.tokens) else { return false };
+        let renewed = self
+            .issued
+            .as_ref()
+            .is_some_and(|issued| issued.origin == TokenOrigin::Renewal && issued.access == new.access);
+        let subject = new.subject.is_some() && new.subject == old.subject;
+        renewed && subject && self.authorized && old.issuer == new.issuer
+    }
+
+    /// The current token as it was issued, if this process obtained it.
+    fn issued(&self) -> Option<&IssuedToken> {
+        let tokens = self.current()?;
+        self.issued.as_ref().filter(|issued| issued.access == tokens.access)
+    }
+
+    /// How this process obtained the current token, if it did.
+    pub(super) fn origin(&self) -> Option<TokenOrigin> {
+        self.issued().map(|issued| issued.origin)
+    }
+
+    /// The key that tokens are bound to.
+    pub(super) fn signer(&self) -> Option<Arc<dyn Signer>> {
+        self.provided_key.clone().or_else(|| self.stored_key.clone())
+    }
+
+    /// Whether there is a valid token that is newer than the one used.
+    pub(super) fn has_newer(&self, now: Now, used: Option<TokenGeneration>) -> bool {
+        used < Some(self.generation) && !self.has_expired(now)
+    }
+
+    /// Whether there is no token, it has expired by either clock, or its key is lost.
+    pub(super) fn has_expired(&self, now: Now) -> bool {
+        let Some(tokens) = self.current() else { return true };
+        if tokens.kind == TokenKind::Dpop && self.signer().is_none() {
+            return true;
+        }
+        //= C12.24 "expiry honoured"
+        tokens.expires.is_some_and(|end| end <= now.unix)
+            || self.issued().and_then(|issued| issued.expires).is_some_and(|end| end <= now.instant)
+    }
+
+    /// Whether the token expires within a minute, or within the second half of a short lifetime: then a renewed one
+    /// arrives in time, although clocks may differ a little.
+    pub(super) fn expires_soon(&self, now: Now) -> bool {
+        const MARGIN: Duration = Duration::from_secs(60);
+        let half = self.current().and_then(|tokens| {
+            let end = tokens.expires?;
+            end.saturating_since(tokens.issued).checked_div(2)
+        });
+        let margin = half.map_or(MARGIN, |half| MARGIN.min(half));
+        self.has_expired(Now { instant: now.instant + margin, unix: now.unix + margin })
+    }
+
+    pub(super) fn is_early_renewal_paused(&self, now: Now) -> bool {
+        self.early_renewal_after.is_some_and(|until| until > now.instant)
+    }
+
+    /// Whether the token can be renewed with its refresh token.
+    pub(super) fn can_renew(&self) -> bool {
+        self.current().is_some_and(|tokens| {
+            tokens.refresh.is_some() && (tokens.kind != TokenKind::Dpop || self.signer().is_some())
+        })
+    }
+
+    /// Whether the token grants these scopes, as far as is known.
+    pub(super) fn allows_scopes(&self, scopes: Option<&Scopes>) -> bool {
+        let known = self.current().and_then(|tokens| tokens.granted.as_ref().or(tokens.requested.as_ref()));
+        match (known, scopes) {
+            (_, None) => true,
+            (Some(known), Some(scopes)) => known.contains_all(scopes),
+            (None, Some(_)) => false,
+        }
+    }
+}
+
+impl AuthClient {
+    /// Whether a new grant needs the user.
+    pub(super) fn is_interactive(&self) -> bool {
+        matches!(self.config.grant, Grant::AuthorizationCode)
+    }
+
+    pub(super) fn request_auth(&mut self, now: Now, verb: Verb, url: &str) -> RequestAuth {
+        let auth = self.server_request_auth(now, verb, url);
+        if let RequestAuth::Ready { generation, .. } = &auth
+            && self.is_server_url(url)
+        {
+            self.tokens.note_sent(generation.is_some());
+        }
+        auth
+    }
+
+    fn server_request_auth(&mut self, now: Now, verb: Verb, url: &str) -> RequestAuth {
+        let nothing = || RequestAuth::Ready { headers: Vec::new(), generation: None };
+        //= C12.13 "Send only tokens issued by that server's AS"
+        if !self.is_server_url(url) {
+            return nothing();
+        }
+        if self.flows.is_logout() {
+            return nothing();
+        }
+        if !self.tokens.is_loaded() {
+            if self.flows.current().is_none() {
+                self.begin_flow(now, FlowPurpose::Load, AccessRequirement::default());
+            }
+            return RequestAuth::Wait;
+        }
+        let Some(tokens) = self.tokens.current() else { return nothing() };
+        let needs_user = self.is_interactive() && !self.tokens.can_renew();
+        if self.tokens.has_expired(now) {
+            if self.flows.current().is_some() {
+                return RequestAuth::Wait;
+            }
+            if needs_user {
+                // Without a token the request gets a challenge, which names the requirements.
+                return nothing();
+            }
+            let purpose = FlowPurpose::NewToken {
+                refused: Some(self.tokens.generation()),
+                unexpected: false,
+                may_renew: true,
+            };
+            self.begin_flow(now, purpose, AccessRequirement::default());
+            return RequestAuth::Wait;
+        }
+        if self.flows.replaces(self.tokens.generation()) {
+            return RequestAuth::Wait;
+        }
+        let headers = match self.headers(now, verb, url, &tokens.access.clone(), tokens.kind) {
+            Ok(headers) => headers,
+            Err(_) => return nothing(),
+        };
+        let generation = Some(self.tokens.generation());
+        let paused = self.tokens.is_early_renewal_paused(now);
+        if self.flows.current().is_none() && !needs_user && !paused && self.tokens.expires_soon(now) {
+            self.begin_flow(now, FlowPurpose::EarlyRenewal, AccessRequirement::default());
+        }
+        RequestAuth::Ready { headers, generation }
+    }
+
+    fn headers(
+        &mut self,
+        now: Now,
+        verb: Verb,
+        url: &str,
+        access: &Secret,
+        kind: TokenKind,
+    ) -> Result<Vec<(&'static str, Secret)>, AuthError> {
+        let scheme = if kind == TokenKind::Dpop { "DPoP " } else { "Bearer " };
+        let mut value = String::from(scheme);
+        value.push_str(access.expose());
+        //= C12.12 "`Authorization: Bearer` in every HTTP request, never in the query"
+        let mut headers = Vec::from([("authorization", Secret::new(value))]);
+        if kind == TokenKind::Dpop {
+            let signer = self.tokens.signer().ok_or(AuthError::Key)?;
+            let jti = self.rng.next_text();
+            let nonce = self.nonces.get(url);
+            let proof = dpop::proof(&*signer, verb.as_str(), url, Some(access), nonce, now.unix, &jti);
+            headers.push(("dpop", Secret::new(proof.map_err(|_| AuthError::Key)?)));
+        }
+        Ok(headers)
+    }
+}
+
+/// Maximum number of authorizations for one request, and of those for the same missing scopes until they are granted or
+/// the application calls [`login`](AuthClient::login): each may open a page.
+const MAX_STEP_UPS: u32 = 3;
+/// Maximum number of times that one request is sent again: for authorizations and nonces.
+const MAX_RESENDS: u32 = 6;
+
+impl AuthClient {
+    pub(super) fn handle_refusal(&mut self, now: Now, refused: &RefusedRequest<'_>) -> RetryDecision {
+        if let Some(nonce) = refused.nonce {
+            self.nonces.keep(&self.server, nonce);
+        }
+        let requirement = refused.www_authenticate.and_then(Requirement::parse).unwrap_or_default();
+        let asked =
+            AccessRequirement::from_challenge(refused.www_authenticate.unwrap_or_default(), &requirement);
+        let step_up = refused.status == 403 && requirement.is_insufficient_scope();
+        //= C12.2 "react to 401"
+        if refused.status != 401 && !step_up {
+            return RetryDecision::Fail(AuthError::Forbidden);
+        }
+        let final_error = || match step_up {
+            true => AuthError::InsufficientScope { scopes: asked.scopes.clone() },
+            false => AuthError::StillRefused { status: refused.status },
+        };
+        if refused.attempt >= MAX_RESENDS {
+            return RetryDecision::Fail(final_error());
+        }
+        if requirement.is_use_dpop_nonce() && refused.generation.is_some() {
+            return match refused.nonce {
+                Some(_) => RetryDecision::Retry,
+                None => RetryDecision::Fail(final_error()),
+            };
+        }
+        if self.flows.current().is_some() {
+            return self.join_flow(now, refused, asked, step_up);
+        }
+        if self.tokens.is_loaded() && self.tokens.has_newer(now, refused.generation) {
+            return RetryDecision::Retry;
+        }
+        if refused.attempt >= MAX_STEP_UPS || (step_up && !self.can_step_up(&asked)) {
+            return RetryDecision::Fail(final_error());
+        }
+        let current = refused.generation == Some(self.tokens.generation()) && self.tokens.current().is_some();
+        // The server may have refused a proof for its nonce before it checked the token.
+        let nonces = u32::from(self.tokens.current().is_some_and(|tokens| tokens.kind == TokenKind::Dpop));
+        let again = refused.attempt > nonces && current;
+        if !step_up && again && self.tokens.origin() == Some(TokenOrigin::Grant) {
+            return RetryDecision::Fail(final_error());
+        }
+        if let (true, Some(scopes)) = (step_up, &asked.scopes) {
+            self.step_ups.note(scopes);
+        }
+        let purpose = self.flow_purpose(now, refused, step_up);
+        self.begin_flow(now, purpose, asked);
+        RetryDecision::Wait
+    }
+
+    /// The purpose of the flow that a refusal requires.
+    fn flow_purpose(&self, now: Now, refused: &RefusedRequest<'_>, step_up: bool) -> FlowPurpose {
+        if step_up {
+            return FlowPurpose::StepUp { refused: refused.generation };
+        }
+        FlowPurpose::NewToken {
+            refused: refused.generation,
+            unexpected: self.tokens.current().is_none() || !self.tokens.has_expired(now),
+            may_renew: refused.attempt == 0 || self.tokens.origin() != Some(TokenOrigin::Renewal),
+        }
+    }
+
+    /// Whether another grant could add the required scopes, and was not requested too often.
+    fn can_step_up(&mut self, asked: &AccessRequirement) -> bool {
+        let Self { step_ups, tokens, .. } = self;
+        let Some(scopes) = &asked.scopes else { return false };
+        step_ups.forget_granted(|scopes| tokens.current().is_some() && tokens.allows_scopes(Some(scopes)));
+        //= C12.16 "few retries; track per resource+operation"
+        step_ups.count(scopes) < MAX_STEP_UPS
+            && (tokens.current().is_none() || !tokens.allows_scopes(Some(scopes)))
+    }
+
+    /// Makes the request wait for the current flow, and adds its requirement.
+    fn join_flow(
+        &mut self,
+        now: Now,
+        refused: &RefusedRequest<'_>,
+        asked: AccessRequirement,
+        step_up: bool,
+    ) -> RetryDecision {
+        let purpose = self.flow_purpose(now, refused, step_up);
+        let newer = self.tokens.is_loaded() && self.tokens.has_newer(now, refused.generation);
+        // The flow has its token already, or the request was sent before there was one.
+        if newer && !self.flows.is_logout() && !self.flows.replaces(self.tokens.generation()) {
+            return RetryDecision::Retry;
+        }
+        self.flows.join(purpose, asked);
+        RetryDecision::Wait
+    }
+}
+
+/// The number of sets of scopes to remember: more than the operations of one server need.
+const REMEMBERED: usize = 16;
+
+/// How often each set of missing scopes was requested, until it is granted or the user logs in.
+#[derive(Debug, Default)]
+pub(super) struct StepUps(Vec<(Scopes, u32)>);
+
+impl StepUps {
+    /// How often these scopes were requested in vain.
+    pub(super) fn count(&self, scopes: &Scopes) -> u32 {
+        self.0.iter().find(|(known, _)| known == scopes).map_or(0, |(_, count)| *count)
+    }
+
+    /// Counts a request for these scopes; the set that was requested first is forgotten if there are too many.
+    pub(super) fn note(&mut self, scopes: &Scopes) {
+        match self.0.iter_mut().find(|(known, _)| known == scopes) {
+            Some((_, count)) => *count = count.saturating_add(1),
+            None => {
+                if self.0.len() >= REMEMBERED {
+                    self.0.remove(0);
+                }
+                self.0.push((scopes.clone(), 1));
+            }
+        }
+    }
+
+    /// Forgets the sets that are granted now.
+    pub(super) fn forget_granted(&mut self, is_granted: impl Fn(&Scopes) -> bool) {
+        self.0.retain(|(scopes, _)| !is_granted(scopes));
+    }
+
+    /// Forgets all sets.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+}
