@@ -8,7 +8,7 @@ use core::fmt;
 use core::time::Duration;
 
 use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use p256::SecretKey;
 use p256::ecdsa::signature::Signer as _;
 use p256::ecdsa::{Signature, SigningKey};
@@ -257,4 +257,12 @@ impl Pkce {
 /// Encodes random bytes as 43 characters that need no escaping in URLs, headers and forms.
 pub fn random_text(entropy: [u8; 32]) -> String {
     URL_SAFE_NO_PAD.encode(entropy)
+}
+
+/// The `Authorization` header of a client with a secret. RFC 6749, section 2.3.1: both are form-encoded first.
+pub(super) fn basic_credentials(id: &str, secret: &Secret) -> Secret {
+    let encoded = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+    let secret = Secret::new(encoded(secret.expose()));
+    let pair = Secret::new(format!("{}:{}", encoded(id), secret.expose()));
+    Secret::new(format!("Basic {}", STANDARD.encode(pair.expose())))
 }

@@ -21,6 +21,23 @@ pub enum TokenKind {
     Assertion,
 }
 
+impl TokenKind {
+    /// The name in token responses, and the authentication scheme.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Bearer => "Bearer",
+            Self::Dpop => "DPoP",
+            Self::Assertion => "N_A",
+        }
+    }
+
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        [Self::Bearer, Self::Dpop, Self::Assertion]
+            .into_iter()
+            .find(|kind| kind.as_str().eq_ignore_ascii_case(name))
+    }
+}
+
 /// A successful response of a token endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -148,12 +165,7 @@ fn parse_grant(members: &Members<'_>) -> Result<TokenResponse, TokenResponseErro
         return Err(TokenResponseError::InvalidMember("access_token"));
     }
     let kind = members.text("token_type", 64)?.ok_or(MemberError::Missing("token_type"))?;
-    let kinds = [("Bearer", TokenKind::Bearer), ("DPoP", TokenKind::Dpop), ("N_A", TokenKind::Assertion)];
-    let kind = kinds
-        .into_iter()
-        .find(|(name, _)| kind.eq_ignore_ascii_case(name))
-        .ok_or(TokenResponseError::UnknownKind)?
-        .1;
+    let kind = TokenKind::parse(&kind).ok_or(TokenResponseError::UnknownKind)?;
     let scope = members.text("scope", DOCUMENT_BYTES)?;
     Ok(TokenResponse {
         access,

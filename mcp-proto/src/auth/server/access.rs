@@ -14,8 +14,8 @@ use crate::peer::Principal;
 use crate::quota::QuotaOwner;
 use crate::rpc::ErrorId;
 use crate::schema::Json;
+use crate::transport::http::read_headers;
 use crate::transport::http::server::RequestHead;
-use crate::transport::http::{HeaderValues, read_headers};
 
 //= S10.7 "No acceptance or passthrough of foreign tokens"
 //= S9.5 "no token passthrough"
@@ -100,13 +100,6 @@ pub struct PresentedToken {
 }
 
 impl PresentedToken {
-    pub(super) fn scheme(&self) -> Scheme {
-        match self.kind {
-            TokenKind::Dpop => Scheme::Dpop,
-            _ => Scheme::Bearer,
-        }
-    }
-
     /// Reads the token from a request's head.
     pub(super) fn from_head(
         head: &RequestHead<'_>,
@@ -118,30 +111,23 @@ impl PresentedToken {
             return Err(AccessError::Malformed("a token belongs in the header, never in the URL"));
         }
         let [authorization, dpop] = read_headers(head.fields, ["authorization", "dpop"]);
-        let value = single_header(&authorization).map_err(|DuplicateHeaderError| {
-            AccessError::Malformed("there is more than one authorization header")
-        })?;
-        let Some(value) = value else { return Err(AccessError::NoToken) };
+        if !authorization.others.is_empty() {
+            return Err(AccessError::Malformed("there is more than one authorization header"));
+        }
+        let value = authorization.first.ok_or(AccessError::NoToken)?;
         let malformed = AccessError::Malformed("the authorization header is not a scheme and a token");
-        let value = core::str::from_utf8(value).map_err(|_| malformed.clone())?.trim();
+        let Ok(value) = core::str::from_utf8(value).map(str::trim) else { return Err(malformed) };
         let (scheme, token) = value.split_once(' ').unwrap_or((value, ""));
-        let kind = match () {
-            () if scheme.eq_ignore_ascii_case("Bearer") => TokenKind::Bearer,
-            () if scheme.eq_ignore_ascii_case("DPoP") => TokenKind::Dpop,
-            // RFC 9110, section 11.6.1: this server supports no other scheme, so there is no token.
-            () => return Err(AccessError::NoToken),
-        };
-        let token = token.trim_start();
+        // RFC 9110, section 11.6.1: this server supports no other scheme, so there is no token.
+        let kind = TokenKind::parse(scheme).filter(|kind| *kind != TokenKind::Assertion);
+        let (kind, token) = (kind.ok_or(AccessError::NoToken)?, token.trim_start());
         if !is_token(token) {
             return Err(malformed);
         }
-        let proof = match single_header(&dpop) {
-            Ok(proof) => proof.and_then(|proof| core::str::from_utf8(proof).ok()).map(Secret::new),
-            Err(DuplicateHeaderError) if kind == TokenKind::Dpop => {
-                return Err(AccessError::Proof("there is more than one proof".into()));
-            }
-            Err(DuplicateHeaderError) => None,
-        };
+        if kind == TokenKind::Dpop && !dpop.others.is_empty() {
+            return Err(AccessError::Proof("there is more than one proof".into()));
+        }
+        let proof = dpop.first.and_then(|proof| core::str::from_utf8(proof).ok()).map(Secret::new);
         Ok(Self {
             token: Secret::new(token),
             kind,
@@ -155,25 +141,11 @@ impl PresentedToken {
     }
 }
 
-/// A header that must be unique occurs several times.
-struct DuplicateHeaderError;
-
-fn single_header<'a>(values: &HeaderValues<'a>) -> Result<Option<&'a [u8]>, DuplicateHeaderError> {
-    if values.others.is_empty() { Ok(values.first) } else { Err(DuplicateHeaderError) }
-}
-
 /// `token68` of RFC 9110, section 11.2.
 fn is_token(text: &str) -> bool {
     let body = text.trim_end_matches('=');
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/".contains(&byte);
     !body.is_empty() && body.bytes().all(allowed)
-}
-
-/// How a token is presented.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scheme {
-    Bearer,
-    Dpop,
 }
 
 /// Why a request is refused.
@@ -184,14 +156,14 @@ pub(super) enum AccessError {
     /// The request's authorization is malformed.
     Malformed(&'static str),
     /// The token is invalid.
-    Token { scheme: Scheme, why: String },
+    Token { kind: TokenKind, why: String },
     /// The proof of possession is invalid.
     Proof(String),
     /// The proof needs this nonce.
     #[cfg_attr(not(feature = "auth-jwt"), allow(dead_code, reason = "there are no proofs"))]
     Nonce(String),
     /// The token lacks scopes that every request needs.
-    Scope { scheme: Scheme },
+    Scope { kind: TokenKind },
     /// The token cannot be verified at present.
     Unavailable,
     /// The owner has too many tokens under verification, or too many recorded proofs.
@@ -200,103 +172,103 @@ pub(super) enum AccessError {
 
 impl AccessError {
     //= S10.3 "401 no/invalid token, 403 insufficient scope, 400 malformed"
-    pub(super) fn status(&self) -> u16 {
-        match self {
-            Self::NoToken | Self::Token { .. } | Self::Proof(_) | Self::Nonce(_) => 401,
-            Self::Malformed(_) => 400,
-            Self::Scope { .. } => 403,
-            Self::Unavailable => 503,
-            Self::OverQuota => 429,
-        }
-    }
-
-    pub(super) fn error(&self) -> Option<&'static str> {
+    /// The status, the error code and the description of the response.
+    pub(super) fn parts(&self) -> (u16, Option<&'static str>, &str) {
         match self {
             // RFC 6750, section 3.1: a request without credentials gets no error code.
-            Self::NoToken | Self::Unavailable | Self::OverQuota => None,
-            Self::Malformed(_) => Some("invalid_request"),
-            Self::Token { .. } => Some("invalid_token"),
-            Self::Proof(_) => Some("invalid_dpop_proof"),
-            Self::Nonce(_) => Some("use_dpop_nonce"),
-            Self::Scope { .. } => Some("insufficient_scope"),
+            Self::NoToken => (401, None, "a token is needed"),
+            Self::Malformed(what) => (400, Some("invalid_request"), what),
+            Self::Token { why, .. } => (401, Some("invalid_token"), why),
+            Self::Proof(why) => (401, Some("invalid_dpop_proof"), why),
+            Self::Nonce(_) => {
+                (401, Some("use_dpop_nonce"), "the proof needs the nonce that comes with this answer")
+            }
+            Self::Scope { .. } => (403, Some("insufficient_scope"), "the token is not good for this"),
+            Self::Unavailable => (503, None, "tokens cannot be checked at the moment"),
+            Self::OverQuota => (429, None, "too many requests are being authenticated for you"),
         }
     }
+}
 
-    pub(super) fn description(&self) -> &str {
-        match self {
-            Self::NoToken => "a token is needed",
-            Self::Malformed(what) => what,
-            Self::Token { why, .. } | Self::Proof(why) => why,
-            Self::Nonce(_) => "the proof needs the nonce that comes with this answer",
-            Self::Scope { .. } => "the token is not good for this",
-            Self::Unavailable => "tokens cannot be checked at the moment",
-            Self::OverQuota => "too many requests are being authenticated for you",
-        }
-    }
+/// The claims of a signed token (RFC 9068, section 2.2), or those in a response about a token (RFC 7662, section 2.2).
+#[derive(Deserialize)]
+pub(super) struct Claims {
+    pub(super) iss: Option<String>,
+    sub: Option<String>,
+    #[serde(default)]
+    aud: OneOrMany,
+    pub(super) exp: Option<f64>,
+    pub(super) nbf: Option<f64>,
+    pub(super) client_id: Option<String>,
+    /// The client's id in OpenID Connect.
+    pub(super) azp: Option<String>,
+    #[serde(default)]
+    pub(super) scope: OneOrMany,
+    /// The scopes in tokens of some servers.
+    #[serde(default)]
+    pub(super) scp: OneOrMany,
+    cnf: Option<Confirmation>,
 }
 
 /// The key or certificate that a token is bound to (RFC 7800).
 #[derive(Deserialize)]
-pub(super) struct Confirmation {
+struct Confirmation {
     /// The thumbprint of a key.
-    pub(super) jkt: Option<String>,
+    jkt: Option<String>,
     /// The hash of a certificate, which this server cannot check.
     #[serde(rename = "x5t#S256")]
-    pub(super) certificate: Option<String>,
-}
-
-impl Confirmation {
-    /// Whether the token is bound to anything except a key.
-    pub(super) fn is_unsupported(&self) -> bool {
-        self.certificate.is_some() || self.jkt.is_none()
-    }
+    certificate: Option<String>,
 }
 
 /// One string or several.
-#[derive(Default)]
-pub(super) struct OneOrMany(pub(super) Vec<String>);
-
-impl<'de> Deserialize<'de> for OneOrMany {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-
-        impl<'de> serde::de::Visitor<'de> for Visitor {
-            type Value = OneOrMany;
-
-            fn expecting(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-                f.write_str("a string or several")
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<OneOrMany, E> {
-                Ok(OneOrMany([text.into()].into()))
-            }
-
-            fn visit_unit<E>(self) -> Result<OneOrMany, E> {
-                Ok(OneOrMany::default())
-            }
-
-            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<OneOrMany, A::Error> {
-                let mut strings = Vec::new();
-                while let Some(string) = seq.next_element()? {
-                    strings.push(string);
-                }
-                Ok(OneOrMany(strings))
-            }
-        }
-
-        deserializer.deserialize_any(Visitor)
-    }
+#[derive(Default, Deserialize)]
+#[serde(untagged)]
+pub(super) enum OneOrMany {
+    #[default]
+    None,
+    One(String),
+    Many(Vec<String>),
 }
 
 impl OneOrMany {
+    fn as_slice(&self) -> &[String] {
+        match self {
+            Self::None => &[],
+            Self::One(text) => core::slice::from_ref(text),
+            Self::Many(list) => list,
+        }
+    }
+
     /// The scopes of all strings, each of which may be a space-separated list.
     pub(super) fn scopes(&self) -> Scopes {
-        self.0.iter().flat_map(|scopes| scopes.split_ascii_whitespace()).collect()
+        self.as_slice().iter().flat_map(|scopes| scopes.split_ascii_whitespace()).collect()
+    }
+}
+
+impl Claims {
+    /// The access of a token of `issuer` with these claims, whose JSON is `text`.
+    pub(super) fn into_access(
+        self,
+        issuer: &str,
+        scopes: Scopes,
+        expires: Option<UnixTime>,
+        text: &str,
+    ) -> Result<Access, &'static str> {
+        let key = match self.cnf {
+            None => None,
+            Some(Confirmation { jkt: Some(key), certificate: None }) => Some(key),
+            Some(_) => return Err("the token is bound to something that this server cannot check"),
+        };
+        let principal = principal(issuer, self.sub.as_deref(), self.client_id.as_deref())
+            .ok_or("the token names neither a subject nor a client")?;
+        let claims = Json::new(text).unwrap_or_else(|_| Json::empty_object());
+        let audiences = self.aud.as_slice().to_vec();
+        Ok(Access { principal, audiences, scopes, client_id: self.client_id, expires, key, claims })
     }
 }
 
 /// The principal: the subject at an issuer, or a client on its own behalf.
-pub(super) fn principal(issuer: &str, subject: Option<&str>, client: Option<&str>) -> Option<Principal> {
+fn principal(issuer: &str, subject: Option<&str>, client: Option<&str>) -> Option<Principal> {
     let named = |name: &&str| !name.is_empty();
     match (subject.filter(named), client.filter(named)) {
         //= S9.3 "verified user identity (sub)"

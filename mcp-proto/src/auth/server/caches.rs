@@ -207,10 +207,6 @@ mod tests {
         assert_ne!(digest(["ab", "c"]), digest(["a", "bc"]));
     }
 
-    use core::time::Duration;
-
-    use super::*;
-
     #[test]
     fn cache_refuses_further_proofs_of_an_owner_with_too_many() {
         let cache = ReplayCache(Mutex::new(FairTable::new(8)));

@@ -2,14 +2,11 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
-#[cfg(feature = "auth-jwt")]
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
 
 use super::Access;
-#[cfg(feature = "auth-jwt")]
-use super::jws::{Jws, JwtAlgorithm, PublicKey};
 use crate::auth::members::sanitize;
 use crate::auth::{Fetch, FetchId, FetchPolicy, Now, Secret};
 use crate::quota::QuotaOwner;
@@ -119,39 +116,36 @@ impl fmt::Display for VerifyError {
 
 impl core::error::Error for VerifyError {}
 
-/// Maximum number of keys tried for a signature that names none.
-#[cfg(feature = "auth-jwt")]
-const TRIED: usize = 8;
+/// The keys of an issuer.
+pub(super) trait KeySet: Send + Sync {
+    /// Whether the token is signed by the key at this index; without one, any key may match.
+    ///
+    /// # Errors
+    /// If it is not a signed token, for this reason.
+    fn verifies(&self, token: &str, key_index: Option<usize>) -> Result<bool, String>;
+}
 
 /// A token that is valid except for its signature, which is not verified yet. The verification takes tens to hundreds
 /// of microseconds, so it runs outside the checker, where no other request waits for it.
-#[cfg(feature = "auth-jwt")]
 #[derive(Clone)]
 pub struct UnverifiedToken {
-    pub(super) keys: Arc<[PublicKey]>,
-    /// The index of the key that the token names; without one, any key may match.
+    pub(super) keys: Arc<dyn KeySet>,
+    /// The index of the key that the token names.
     pub(super) key_index: Option<usize>,
     pub(super) access: Box<Access>,
 }
 
-#[cfg(feature = "auth-jwt")]
 impl UnverifiedToken {
     /// Verifies the signature of `token`, which must be the token that was checked, and returns the access it grants.
     ///
     /// # Errors
     /// If the signature is wrong. If the token [names no key](Self::has_key_id), its issuer may have a newer one: call
-    /// [`Checker::recheck`](crate::auth::server::Checker::recheck).
+    /// [`Checker::recheck`].
     pub fn verify(&self, token: &Secret) -> Result<Access, VerifyError> {
-        let jws =
-            Jws::parse("the token", token.expose(), &JwtAlgorithm::ALL).map_err(VerifyError::invalid)?;
-        let verified = match self.key_index {
-            Some(named) => self.keys.get(named).is_some_and(|key| key.verifies(&jws)),
-            None => {
-                let mut fitting = self.keys.iter().filter(|key| key.supports(jws.algorithm)).take(TRIED);
-                fitting.any(|key| key.verifies(&jws))
-            }
-        };
-        if verified { Ok((*self.access).clone()) } else { Err(VerifyError::invalid(WRONG_SIGNATURE)) }
+        match self.keys.verifies(token.expose(), self.key_index).map_err(VerifyError::invalid)? {
+            true => Ok((*self.access).clone()),
+            false => Err(VerifyError::invalid(WRONG_SIGNATURE)),
+        }
     }
 
     /// Whether the token names the key of its signature.
@@ -160,30 +154,8 @@ impl UnverifiedToken {
     }
 }
 
-#[cfg(feature = "auth-jwt")]
 impl fmt::Debug for UnverifiedToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("UnverifiedToken").field("access", &self.access).finish_non_exhaustive()
-    }
-}
-
-/// A token whose signature is not verified yet. Without feature `auth-jwt` there are none.
-#[cfg(not(feature = "auth-jwt"))]
-#[derive(Clone, Debug)]
-pub enum UnverifiedToken {}
-
-#[cfg(not(feature = "auth-jwt"))]
-impl UnverifiedToken {
-    /// Verifies the signature of `token`.
-    ///
-    /// # Errors
-    /// Never, as there is no such token.
-    pub fn verify(&self, _token: &Secret) -> Result<Access, VerifyError> {
-        match *self {}
-    }
-
-    /// Whether the token names the key of its signature.
-    pub fn has_key_id(&self) -> bool {
-        match *self {}
     }
 }

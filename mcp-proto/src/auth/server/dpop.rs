@@ -13,25 +13,13 @@ use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
 
 use super::PresentedToken;
-use super::access::{AccessError, Scheme, unix_time};
+use super::access::{AccessError, unix_time};
 use super::caches::{ProofUse, ReplayCache};
 use super::jws::{Jws, JwtAlgorithm, PublicKey};
 use crate::UnixTime;
-use crate::auth::dpop::thumbprint;
-use crate::auth::{Secret, canonical_resource};
+use crate::auth::dpop::{thumbprint, token_hash};
+use crate::auth::{Secret, TokenKind, canonical_resource};
 use crate::quota::QuotaOwner;
-
-/// Whether the server accepts tokens that are bound to keys.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum DpopPolicy {
-    /// Bound tokens are refused.
-    #[default]
-    Refused,
-    /// Bound and unbound tokens are accepted.
-    Accepted,
-    /// Only bound tokens are accepted.
-    Required,
-}
 
 /// The rules for proofs of possession.
 ///
@@ -45,7 +33,8 @@ pub enum DpopPolicy {
 #[derive(Clone)]
 #[must_use]
 pub struct DpopConfig {
-    policy: DpopPolicy,
+    /// Whether unbound tokens are refused.
+    is_required: bool,
     algorithms: Vec<JwtAlgorithm>,
     window: Duration,
     nonces: Option<Arc<Zeroizing<[u8; 32]>>>,
@@ -55,18 +44,23 @@ pub struct DpopConfig {
 const NONCE_SECONDS: u64 = 5 * 60;
 
 impl DpopConfig {
-    fn with_policy(policy: DpopPolicy) -> Self {
-        Self { policy, algorithms: JwtAlgorithm::ALL.into(), window: Duration::from_secs(60), nonces: None }
+    fn new(is_required: bool) -> Self {
+        Self {
+            is_required,
+            algorithms: JwtAlgorithm::ALL.into(),
+            window: Duration::from_secs(60),
+            nonces: None,
+        }
     }
 
     /// Accepts tokens that are bound to keys, and others as well.
     pub fn accepted() -> Self {
-        Self::with_policy(DpopPolicy::Accepted)
+        Self::new(false)
     }
 
     /// Accepts only tokens that are bound to keys.
     pub fn required() -> Self {
-        Self::with_policy(DpopPolicy::Required)
+        Self::new(true)
     }
 
     /// Sets the algorithms that proofs may be signed with. Default: all.
@@ -92,20 +86,13 @@ impl DpopConfig {
         self
     }
 
-    pub(super) fn is_enabled(&self) -> bool {
-        self.policy != DpopPolicy::Refused
+    pub(super) fn algorithms(&self) -> Vec<&'static str> {
+        self.algorithms.iter().map(|algorithm| algorithm.as_str()).collect()
     }
 
-    pub(super) fn algorithms(&self) -> impl Iterator<Item = &'static str> {
-        self.algorithms.iter().map(|algorithm| algorithm.as_str())
-    }
-
-    pub(super) fn schemes(&self) -> &'static [Scheme] {
-        match self.policy {
-            DpopPolicy::Refused => &[Scheme::Bearer],
-            DpopPolicy::Accepted => &[Scheme::Bearer, Scheme::Dpop],
-            DpopPolicy::Required => &[Scheme::Dpop],
-        }
+    /// The kinds of tokens that the server accepts.
+    pub(super) fn kinds(&self) -> &'static [TokenKind] {
+        if self.is_required { &[TokenKind::Dpop] } else { &[TokenKind::Bearer, TokenKind::Dpop] }
     }
 
     /// Checks that the proof of a token's request is signed by the key with this thumbprint. RFC 9449, section 4.3. The
@@ -117,47 +104,47 @@ impl DpopConfig {
         (owner, key): (&QuotaOwner, &str),
         proofs: &ReplayCache,
     ) -> Result<(), AccessError> {
+        let proof_error = |why: &str| AccessError::Proof(why.into());
+        let invalid = |why| Err(proof_error(why));
         let jws = Jws::parse("the proof", proof.expose(), &self.algorithms).map_err(AccessError::Proof)?;
         if !jws.header.typ.as_deref().is_some_and(|typ| typ.eq_ignore_ascii_case("dpop+jwt")) {
-            return Err(AccessError::Proof("the proof is of another type".into()));
+            return invalid("the proof is of another type");
         }
         let jwk = jws.header.jwk.as_ref().map(|jwk| jwk.get());
-        let public = jwk
-            .and_then(PublicKey::from_jwk)
-            .ok_or_else(|| AccessError::Proof("the proof has no public key".into()))?;
+        let public =
+            jwk.and_then(PublicKey::from_jwk).ok_or_else(|| proof_error("the proof has no public key"))?;
         if !public.verifies(&jws) {
-            return Err(AccessError::Proof("the signature of the proof is wrong".into()));
+            return invalid("the signature of the proof is wrong");
         }
         if jwk.and_then(thumbprint).as_deref() != Some(key) {
             let why = "the token is bound to another key than the one of the proof".into();
-            return Err(AccessError::Token { scheme: Scheme::Dpop, why });
+            return Err(AccessError::Token { kind: TokenKind::Dpop, why });
         }
         let claims: ProofClaims = jws.claims().map_err(AccessError::Proof)?;
         if claims.htm != presented.method {
-            return Err(AccessError::Proof("the proof is for another method".into()));
+            return invalid("the proof is for another method");
         }
         if !is_for_request(&claims.htu, origin, resource, &presented.path) {
-            return Err(AccessError::Proof("the proof is for another URL".into()));
+            return invalid("the proof is for another URL");
         }
-        let hash = BASE64.encode(Sha256::digest(presented.token.expose()));
-        if claims.ath.as_deref() != Some(&hash) {
-            return Err(AccessError::Proof("the proof is for another token".into()));
+        if claims.ath != Some(token_hash(presented.token.expose())) {
+            return invalid("the proof is for another token");
         }
         let now = presented.received;
         if !self.is_nonce_valid(claims.nonce.as_deref(), now.unix) {
             return Err(AccessError::Nonce(self.nonce(now.unix, 0).unwrap_or_default()));
         }
-        let made = unix_time(claims.iat)
-            .ok_or_else(|| AccessError::Proof("the proof does not say when it was made".into()))?;
+        let made =
+            unix_time(claims.iat).ok_or_else(|| proof_error("the proof does not say when it was made"))?;
         let off = made.saturating_since(now.unix).max(now.unix.saturating_since(made));
         if off > self.window {
-            return Err(AccessError::Proof("the proof is not of this time".into()));
+            return invalid("the proof is not of this time");
         }
         // From the first to the last moment at which the proof is valid.
         let until = now.instant + self.window.saturating_mul(2);
         match proofs.record(now.instant, owner, key, &claims.jti, until) {
             ProofUse::First => Ok(()),
-            ProofUse::Replayed => Err(AccessError::Proof("the proof was used before".into())),
+            ProofUse::Replayed => invalid("the proof was used before"),
             ProofUse::OverQuota => Err(AccessError::OverQuota),
         }
     }
@@ -178,16 +165,10 @@ impl DpopConfig {
     }
 }
 
-impl Default for DpopConfig {
-    fn default() -> Self {
-        Self::with_policy(DpopPolicy::Refused)
-    }
-}
-
 impl fmt::Debug for DpopConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DpopConfig")
-            .field("policy", &self.policy)
+            .field("is_required", &self.is_required)
             .field("window", &self.window)
             .field("nonces", &self.nonces.is_some())
             .finish_non_exhaustive()

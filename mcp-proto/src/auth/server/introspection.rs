@@ -7,20 +7,18 @@ use alloc::string::String;
 use core::fmt;
 use core::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use serde::Deserialize;
 
-use super::access::{Confirmation, OneOrMany, principal, unix_time};
+use super::access::{Claims, unix_time};
 use super::caches::{Digest, ExpiringCache, digest};
 use super::checker::FETCH_TIMEOUT;
 use super::{Access, Checker, TokenValidation, VerifyError};
 use crate::Instant;
+use crate::auth::keys::basic_credentials;
 use crate::auth::members::document_text;
 use crate::auth::{Fetch, FetchId, FetchPolicy, FetchPolicyError, Now, PrivateNetworks, Secret};
 use crate::quota::{QuotaOwner, Shares};
-use crate::schema::Json;
 use crate::transport::http::Verb;
 
 /// Configuration of token introspection.
@@ -134,16 +132,8 @@ struct PendingToken {
 #[derive(Deserialize)]
 struct IntrospectionResponse {
     active: bool,
-    iss: Option<String>,
-    sub: Option<String>,
-    #[serde(default)]
-    aud: OneOrMany,
-    client_id: Option<String>,
-    #[serde(default)]
-    scope: OneOrMany,
-    exp: Option<f64>,
-    nbf: Option<f64>,
-    cnf: Option<Confirmation>,
+    #[serde(flatten)]
+    claims: Claims,
 }
 
 impl IntrospectionChecker {
@@ -203,7 +193,7 @@ impl IntrospectionChecker {
             headers: [
                 ("accept", Secret::new("application/json")),
                 ("content-type", Secret::new("application/x-www-form-urlencoded")),
-                ("authorization", self.credentials()),
+                ("authorization", basic_credentials(&self.config.client_id, &self.config.client_secret)),
             ]
             .into(),
             body: Bytes::from(form.finish()),
@@ -220,17 +210,13 @@ impl IntrospectionChecker {
         if self.shares.try_take(sender, 1).is_ok() {
             return Some(sender.clone());
         }
-        let named = self.valid.get(now, name).map(|good| QuotaOwner::from(good.access.principal.clone()))?;
+        let named = self.owner_of(now, name)?;
         self.shares.try_take(&named, 1).ok().map(|()| named)
     }
 
-    /// Basic credentials: RFC 6749, section 2.3.1.
-    fn credentials(&self) -> Secret {
-        let encoded = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
-        let id = encoded(&self.config.client_id);
-        let secret = Secret::new(encoded(self.config.client_secret.expose()));
-        let pair = Secret::new(format!("{id}:{}", secret.expose()));
-        Secret::new(format!("Basic {}", BASE64.encode(pair.expose())))
+    /// The owner of a token that is valid, or was recently.
+    fn owner_of(&self, now: Instant, name: &Digest) -> Option<QuotaOwner> {
+        self.valid.get(now, name).map(|good| QuotaOwner::from(good.access.principal.clone()))
     }
 
     fn handle_result(&mut self, now: Now, id: FetchId, known: Result<Access, VerifyError>) {
@@ -238,18 +224,13 @@ impl IntrospectionChecker {
         self.pending_by_token.remove(&name);
         self.shares.give_back(&owner, 1);
         let now = now.instant;
+        let until = now + self.config.cache_ttl.max(KEPT_AT_LEAST);
         match known {
             Ok(access) => {
-                let until = now + self.config.cache_ttl.max(KEPT_AT_LEAST);
                 let owner = QuotaOwner::from(access.principal.clone());
                 self.invalid.remove(&name);
-                self.valid.insert(
-                    now,
-                    &owner,
-                    name,
-                    until.max(now + REMEMBERED),
-                    ValidToken { expires: until, access },
-                );
+                let remembered = until.max(now + REMEMBERED);
+                self.valid.insert(now, &owner, name, remembered, ValidToken { expires: until, access });
             }
             // The owner stays known: the token may still be valid.
             Err(error @ VerifyError::Unavailable(_)) => {
@@ -257,13 +238,7 @@ impl IntrospectionChecker {
             }
             Err(error) => {
                 self.valid.remove(&name);
-                self.invalid.insert(
-                    now,
-                    &sender,
-                    name,
-                    now + self.config.cache_ttl.max(KEPT_AT_LEAST),
-                    error,
-                );
+                self.invalid.insert(now, &sender, name, until, error);
             }
         }
     }
@@ -280,34 +255,22 @@ impl IntrospectionChecker {
         if !answer.active {
             return invalid("the token's issuer does not know it, or not any more");
         }
-        if answer.iss.as_ref().is_some_and(|issuer| *issuer != self.config.issuer) {
+        let claims = answer.claims;
+        if claims.iss.as_ref().is_some_and(|issuer| *issuer != self.config.issuer) {
             return invalid("the token is of another issuer");
         }
-        if answer.nbf.and_then(unix_time).is_some_and(|from| from > now.unix) {
+        if claims.nbf.and_then(unix_time).is_some_and(|from| from > now.unix) {
             return invalid("the token is not good yet");
         }
-        if answer.cnf.as_ref().is_some_and(Confirmation::is_unsupported) {
-            return invalid("the token is bound to something that this server cannot check");
-        }
-        let principal = principal(&self.config.issuer, answer.sub.as_deref(), answer.client_id.as_deref());
-        let Some(principal) = principal else {
-            return invalid("the token names neither a subject nor a client");
-        };
-        let mut audiences = answer.aud.0;
+        let (scopes, expires) = (claims.scope.scopes(), claims.exp.and_then(unix_time));
+        let mut access =
+            claims.into_access(&self.config.issuer, scopes, expires, text).map_err(VerifyError::invalid)?;
         if let MissingAudience::ThisServer(name) = &self.config.missing_audience
-            && audiences.is_empty()
+            && access.audiences.is_empty()
         {
-            audiences.push(name.clone());
+            access.audiences.push(name.clone());
         }
-        Ok(Access {
-            principal,
-            scopes: answer.scope.scopes(),
-            client_id: answer.client_id,
-            expires: answer.exp.and_then(unix_time),
-            key: answer.cnf.and_then(|bound| bound.jkt),
-            audiences,
-            claims: Json::new(text).unwrap_or_else(|_| Json::empty_object()),
-        })
+        Ok(access)
     }
 }
 
@@ -329,8 +292,7 @@ impl Checker for IntrospectionChecker {
     }
 
     fn known_owner(&self, now: Now, token: &Secret) -> Option<QuotaOwner> {
-        let good = self.valid.get(now.instant, &digest([token.expose()]))?;
-        Some(QuotaOwner::from(good.access.principal.clone()))
+        self.owner_of(now.instant, &digest([token.expose()]))
     }
 
     fn handle_answer(&mut self, now: Now, id: FetchId, status: u16, body: &[u8]) {

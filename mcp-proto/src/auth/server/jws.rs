@@ -15,6 +15,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256, Sha384, Sha512};
 
+use super::checker::KeySet;
 use crate::auth::members::document_text;
 use crate::rpc::{decode_member, read_members};
 
@@ -281,11 +282,32 @@ fn verifies<'a, S: TryFrom<&'a [u8]>>(key: &impl Verifier<S>, message: &[u8], si
     S::try_from(signature).is_ok_and(|signature| key.verify(message, &signature).is_ok())
 }
 
-/// Parses a JWK set (RFC 7517, section 5), up to `most` usable keys. `None` if it is not a set.
-pub(super) fn parse_key_set(document: &[u8], most: usize) -> Option<Vec<PublicKey>> {
+/// Maximum number of keys tried for a signature that names none.
+const TRIED: usize = 8;
+
+/// The public keys of an issuer.
+#[derive(Debug, Default)]
+pub(super) struct PublicKeys(pub(super) Vec<PublicKey>);
+
+impl KeySet for PublicKeys {
+    fn verifies(&self, token: &str, key_index: Option<usize>) -> Result<bool, String> {
+        let jws = Jws::parse("the token", token, &JwtAlgorithm::ALL)?;
+        Ok(match key_index {
+            Some(named) => self.0.get(named).is_some_and(|key| key.verifies(&jws)),
+            None => {
+                let mut fitting = self.0.iter().filter(|key| key.supports(jws.algorithm)).take(TRIED);
+                fitting.any(|key| key.verifies(&jws))
+            }
+        })
+    }
+}
+
+/// Parses a JWK set (RFC 7517, section 5), up to `most` usable keys. `None` if it is not a set, or has none.
+pub(super) fn parse_key_set(document: &[u8], most: usize) -> Option<PublicKeys> {
     let [keys] = read_members(document_text(document)?, ["keys"]).ok()?;
     let keys: Vec<&RawValue> = decode_member(keys)?;
-    Some(keys.into_iter().filter_map(|key| PublicKey::from_jwk(key.get())).take(most).collect())
+    let keys: Vec<_> = keys.into_iter().filter_map(|key| PublicKey::from_jwk(key.get())).take(most).collect();
+    (!keys.is_empty()).then_some(PublicKeys(keys))
 }
 
 fn decode(text: &str) -> Option<Vec<u8>> {

@@ -39,12 +39,7 @@ mod caches;
 mod checker;
 #[cfg(feature = "auth-jwt")]
 mod dpop;
-#[cfg(not(feature = "auth-jwt"))]
-#[path = "without_dpop.rs"]
-mod dpop;
 mod introspection;
-#[cfg(feature = "auth-jwt")]
-mod issuer_keys;
 #[cfg(feature = "auth-jwt")]
 mod jws;
 #[cfg(feature = "auth-jwt")]
@@ -55,7 +50,7 @@ pub use access::{Access, PresentedToken};
 pub use caches::ReplayCache;
 pub use checker::{Checker, TokenValidation, UnverifiedToken, VerifyError};
 #[cfg(feature = "auth-jwt")]
-pub use dpop::{DpopConfig, DpopPolicy};
+pub use dpop::DpopConfig;
 pub use introspection::{IntrospectionChecker, IntrospectionConfig, MissingAudience};
 #[cfg(feature = "auth-jwt")]
 pub use jws::JwtAlgorithm;

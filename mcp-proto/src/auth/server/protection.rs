@@ -1,27 +1,29 @@
 //! The access rules of a protected server.
 
+use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
-use core::fmt::Write as _;
+use core::future::Future;
+use core::pin::Pin;
+use core::time::Duration;
 
 use bytes::Bytes;
 use serde::Serialize;
 
-use super::access::{AccessError, Scheme};
+use super::access::AccessError;
+#[cfg(feature = "auth-jwt")]
 use super::dpop::DpopConfig;
 use super::{Access, PresentedToken, ReplayCache, VerifyError};
 use crate::auth::{
-    FetchPolicyError, Now, ResourceMetadata, Scopes, canonical_resource, check_page_url, fetch,
+    Challenge, FetchPolicyError, Now, ResourceMetadata, Scopes, TokenKind, canonical_resource,
+    check_page_url, fetch,
 };
+#[cfg(feature = "auth-jwt")]
 use crate::quota::QuotaOwner;
 use crate::rpc::{ErrorId, code};
-use crate::transport::http::server::{HttpResponse, RETRY_AFTER_SECS, RequestHead};
-use alloc::boxed::Box;
-use core::future::Future;
-use core::pin::Pin;
-use core::time::Duration;
+use crate::transport::http::server::{HttpResponse, RETRY_AFTER_SECS, RequestHead, WWW_AUTHENTICATE};
 
 /// The access rules of a server: the issuers of its tokens, its name in them, and the required scopes.
 ///
@@ -47,21 +49,22 @@ pub struct Protection {
 
 /// The rules that requests are checked against.
 #[derive(Clone)]
-pub(super) struct Rules {
+struct Rules {
     /// The canonical identifier of the resource in tokens.
     resource: String,
     origin: String,
-    pub(super) metadata_url: String,
+    metadata_url: String,
     metadata_path: String,
     issuers: Vec<String>,
     audiences: Vec<String>,
-    pub(super) required: Scopes,
+    required: Scopes,
     supported: Option<Scopes>,
     name: Option<String>,
     documentation: Option<String>,
     implies: Arc<Implies>,
     issuer_metadata: Option<Bytes>,
-    pub(super) dpop: DpopConfig,
+    #[cfg(feature = "auth-jwt")]
+    dpop: Option<DpopConfig>,
 }
 
 /// Whether the first scope includes the second.
@@ -124,12 +127,13 @@ impl Protection {
             documentation: None,
             implies: Arc::new(|_, _| false),
             issuer_metadata: None,
-            dpop: DpopConfig::default(),
+            #[cfg(feature = "auth-jwt")]
+            dpop: None,
         };
         Self { rules: Arc::new(rules) }.issuer(issuer)
     }
 
-    pub(super) fn modify(mut self, change: impl FnOnce(&mut Rules)) -> Self {
+    fn modify(mut self, change: impl FnOnce(&mut Rules)) -> Self {
         change(Arc::make_mut(&mut self.rules));
         self
     }
@@ -172,7 +176,7 @@ impl Protection {
     /// Accepts tokens that are bound to keys (RFC 9449). Default: refuses them, as it would not check their proofs.
     #[cfg(feature = "auth-jwt")]
     pub fn dpop(self, dpop: DpopConfig) -> Self {
-        self.modify(|rules| rules.dpop = dpop)
+        self.modify(|rules| rules.dpop = Some(dpop))
     }
 
     /// Adds another audience of this server's tokens, for authorization servers that identify it by something other
@@ -216,7 +220,6 @@ impl Protection {
     pub fn metadata(&self) -> Bytes {
         let rules = &*self.rules;
         let supported = rules.supported.as_ref().unwrap_or(&rules.required);
-        let proofs = rules.dpop.is_enabled().then(|| rules.dpop.algorithms().collect());
         let document = MetadataDocument {
             resource: &rules.resource,
             authorization_servers: &rules.issuers,
@@ -224,8 +227,8 @@ impl Protection {
             bearer_methods_supported: &["header"],
             resource_name: rules.name.as_deref(),
             resource_documentation: rules.documentation.as_deref(),
-            dpop_signing_alg_values_supported: proofs,
-            dpop_bound_access_tokens_required: !rules.schemes().contains(&Scheme::Bearer),
+            dpop_signing_alg_values_supported: rules.proof_algorithms(),
+            dpop_bound_access_tokens_required: !rules.kinds().contains(&TokenKind::Bearer),
         };
         // Strings always encode.
         serde_json::to_vec(&document).unwrap_or_default().into()
@@ -247,7 +250,7 @@ impl Protection {
         }
         let unnamed = head.error_id();
         match PresentedToken::from_head(head, unnamed, now)
-            .and_then(|presented| self.rules.check_scheme(presented))
+            .and_then(|presented| self.rules.check_kind(presented))
         {
             Ok(presented) => AccessDecision::Verify(presented),
             Err(fault) => AccessDecision::Answer(self.rules.error_response(&fault, unnamed)),
@@ -267,13 +270,13 @@ impl Protection {
         let rules = &self.rules;
         let settled = verified
             .map_err(|error| match error {
-                VerifyError::Invalid(why) => AccessError::Token { scheme: presented.scheme(), why },
+                VerifyError::Invalid(why) => AccessError::Token { kind: presented.kind, why },
                 VerifyError::Unavailable(_) => AccessError::Unavailable,
                 VerifyError::OverQuota(_) => AccessError::OverQuota,
             })
             .and_then(|access| rules.check_access(presented, &access, Some(proofs)).map(|()| access));
         match settled {
-            Ok(access) => Ok(GrantedAccess::new(access, rules.clone(), presented.scheme())),
+            Ok(access) => Ok(GrantedAccess::new(access, rules.clone(), presented.kind)),
             Err(fault) => Err(rules.error_response(&fault, presented.error_id)),
         }
     }
@@ -300,7 +303,7 @@ pub(crate) fn parse_scopes<'a>(scopes: impl IntoIterator<Item = &'a str>) -> Res
 
 /// The scopes that a server may request: never `offline_access`, which concerns only the client and its authorization
 /// server.
-pub(super) fn advertised_scopes(scopes: &Scopes) -> Scopes {
+fn advertised_scopes(scopes: &Scopes) -> Scopes {
     scopes.iter().filter(|scope| *scope != "offline_access").collect()
 }
 
@@ -308,19 +311,16 @@ pub(super) fn advertised_scopes(scopes: &Scopes) -> Scopes {
 const ISSUER_METADATA: &str = "/.well-known/oauth-authorization-server";
 
 impl Rules {
-    /// Checks that the server accepts tokens of this scheme.
-    fn check_scheme(&self, presented: PresentedToken) -> Result<PresentedToken, AccessError> {
-        let scheme = presented.scheme();
-        if self.schemes().contains(&scheme) {
-            return Ok(presented);
-        }
-        match scheme {
+    /// Checks that the server accepts tokens of this kind.
+    fn check_kind(&self, presented: PresentedToken) -> Result<PresentedToken, AccessError> {
+        if self.kinds().contains(&presented.kind) {
+            Ok(presented)
+        } else if presented.kind == TokenKind::Dpop {
             // This server cannot check proofs, so there is no usable token.
-            Scheme::Dpop => Err(AccessError::NoToken),
-            Scheme::Bearer => {
-                let why = "only tokens that are bound to a key are taken".into();
-                Err(AccessError::Token { scheme: Scheme::Dpop, why })
-            }
+            Err(AccessError::NoToken)
+        } else {
+            let why = "only tokens that are bound to a key are taken".into();
+            Err(AccessError::Token { kind: TokenKind::Dpop, why })
         }
     }
 
@@ -330,8 +330,8 @@ impl Rules {
         access: &Access,
         proofs: Option<&ReplayCache>,
     ) -> Result<(), AccessError> {
-        let scheme = presented.scheme();
-        let invalid = |why: &str| Err(AccessError::Token { scheme, why: why.into() });
+        let kind = presented.kind;
+        let invalid = |why: &str| Err(AccessError::Token { kind, why: why.into() });
         //= S10.2 "audience = this server; else 401"
         //= S10.7 "No acceptance or passthrough of foreign tokens"
         if !access.audiences.iter().any(|audience| self.is_audience(audience)) {
@@ -341,23 +341,22 @@ impl Rules {
         if access.expires.is_some_and(|expires| expires <= presented.received.unix) {
             return invalid("the token has expired");
         }
-        match (scheme, &access.key) {
-            (Scheme::Bearer, None) => {}
+        match (kind == TokenKind::Dpop, &access.key) {
+            (false, None) => {}
             // RFC 9449, section 7.2: no sender may use a bound token without a proof.
-            (Scheme::Bearer, Some(_)) => {
-                return invalid("the token is bound to a key, and comes without a proof");
-            }
-            (Scheme::Dpop, None) => return invalid("the token is not bound to a key"),
-            (Scheme::Dpop, Some(key)) => {
+            (false, Some(_)) => return invalid("the token is bound to a key, and comes without a proof"),
+            (true, None) => return invalid("the token is not bound to a key"),
+            (true, Some(key)) => {
                 proofs.map_or(Ok(()), |proofs| self.check_proof(presented, access, key, proofs))?;
             }
         }
         if !self.covers_scopes(&access.scopes, &self.required) {
-            return Err(AccessError::Scope { scheme });
+            return Err(AccessError::Scope { kind });
         }
         Ok(())
     }
 
+    #[cfg_attr(not(feature = "auth-jwt"), allow(unused_variables, reason = "all proofs are refused"))]
     fn check_proof(
         &self,
         presented: &PresentedToken,
@@ -367,8 +366,13 @@ impl Rules {
     ) -> Result<(), AccessError> {
         let proof = presented.proof.as_ref();
         let proof = proof.ok_or_else(|| AccessError::Proof("the proof is missing".into()))?;
-        let owner = QuotaOwner::from(access.principal.clone());
-        self.dpop.check((&self.origin, &self.resource), (presented, proof), (&owner, key), proofs)
+        #[cfg(feature = "auth-jwt")]
+        if let Some(dpop) = &self.dpop {
+            let owner = QuotaOwner::from(access.principal.clone());
+            let server = (&*self.origin, &*self.resource);
+            return dpop.check(server, (presented, proof), (&owner, key), proofs);
+        }
+        Err(AccessError::NoToken)
     }
 
     /// Whether `audience` names this server.
@@ -380,20 +384,65 @@ impl Rules {
 
     //= S10.5 "Scope hierarchies taken into account"
     /// Whether the granted scopes include the needed ones.
-    pub(super) fn covers_scopes(&self, granted: &Scopes, needed: &Scopes) -> bool {
+    fn covers_scopes(&self, granted: &Scopes, needed: &Scopes) -> bool {
         needed.iter().all(|needed| {
             granted.contains(needed) || granted.iter().any(|granted| (self.implies)(granted, needed))
         })
     }
 
-    /// The accepted authentication schemes.
-    pub(super) fn schemes(&self) -> &'static [Scheme] {
-        self.dpop.schemes()
+    /// The kinds of tokens that the server accepts.
+    fn kinds(&self) -> &'static [TokenKind] {
+        #[cfg(feature = "auth-jwt")]
+        if let Some(dpop) = &self.dpop {
+            return dpop.kinds();
+        }
+        &[TokenKind::Bearer]
     }
 
-    /// The algorithms for proofs, separated by spaces.
-    pub(super) fn proof_algorithms(&self) -> String {
-        self.dpop.algorithms().collect::<Vec<_>>().join(" ")
+    /// The algorithms for proofs, if the server accepts any.
+    fn proof_algorithms(&self) -> Option<Vec<&'static str>> {
+        #[cfg(feature = "auth-jwt")]
+        return self.dpop.as_ref().map(DpopConfig::algorithms);
+        #[cfg(not(feature = "auth-jwt"))]
+        None
+    }
+
+    /// The response to a refused request. `error_id` is the id of a JSON-RPC error that answers no particular request.
+    fn error_response(&self, fault: &AccessError, error_id: ErrorId<'static>) -> HttpResponse {
+        let (status, _, why) = fault.parts();
+        let why = sanitize_description(why);
+        let mut answer = HttpResponse::refusal(status, error_id, code::INVALID_REQUEST, why);
+        let kinds: &[TokenKind] = match fault {
+            AccessError::Unavailable | AccessError::OverQuota => {
+                return answer.with_header("retry-after", RETRY_AFTER_SECS);
+            }
+            AccessError::Token { kind, .. } | AccessError::Scope { kind } => core::slice::from_ref(kind),
+            AccessError::Proof(_) => &[TokenKind::Dpop],
+            AccessError::Nonce(nonce) => {
+                answer = answer.with_header("dpop-nonce", nonce.clone());
+                &[TokenKind::Dpop]
+            }
+            AccessError::NoToken | AccessError::Malformed(_) => self.kinds(),
+        };
+        for kind in kinds {
+            answer = answer.with_header(WWW_AUTHENTICATE, self.challenge(*kind, fault, &self.required));
+        }
+        answer
+    }
+
+    fn challenge(&self, kind: TokenKind, fault: &AccessError, scopes: &Scopes) -> String {
+        let mut challenge = Challenge::new(kind.as_str());
+        if let (_, Some(error), why) = fault.parts() {
+            challenge = challenge.with("error", error).with("error_description", &sanitize_description(why));
+        }
+        if !scopes.is_empty() {
+            challenge = challenge.with("scope", &scopes.to_string());
+        }
+        challenge = challenge.with("resource_metadata", &self.metadata_url);
+        if kind == TokenKind::Dpop {
+            challenge = challenge.with("algs", &self.proof_algorithms().unwrap_or_default().join(" "));
+        }
+        challenge.to_string()
     }
 }
 
@@ -428,7 +477,7 @@ pub struct GrantedAccess(Arc<Inner>);
 struct Inner {
     access: Access,
     rules: Arc<Rules>,
-    scheme: Scheme,
+    kind: TokenKind,
     reverifier: Option<Box<dyn Reverifier>>,
 }
 
@@ -444,8 +493,8 @@ pub(crate) trait Reverifier: Send + Sync {
 pub(crate) type Reverification = Pin<Box<dyn Future<Output = Option<Access>> + Send>>;
 
 impl GrantedAccess {
-    pub(super) fn new(access: Access, rules: Arc<Rules>, scheme: Scheme) -> Self {
-        Self(Arc::new(Inner { access, rules, scheme, reverifier: None }))
+    fn new(access: Access, rules: Arc<Rules>, kind: TokenKind) -> Self {
+        Self(Arc::new(Inner { access, rules, kind, reverifier: None }))
     }
 
     /// Adds the verifier for streams of the request. `self` has no clones yet.
@@ -472,9 +521,13 @@ impl GrantedAccess {
 
     /// The `WWW-Authenticate` value if it does not: the scopes that the operation needs, and those that every request
     /// needs.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#runtime-insufficient-scope-errors>
     #[must_use]
     pub fn challenge(&self, needed: &Scopes) -> String {
-        self.0.rules.insufficient_scope(self.0.scheme, needed)
+        let Inner { rules, kind, .. } = &*self.0;
+        let scopes = rules.required.union(&advertised_scopes(needed));
+        rules.challenge(*kind, &AccessError::Scope { kind: *kind }, &scopes)
     }
 }
 
@@ -513,75 +566,6 @@ impl core::error::Error for ProtectionError {}
 
 /// Maximum bytes of an error description.
 const DESCRIPTION: usize = 200;
-
-impl Rules {
-    /// The response to a refused request. `error_id` is the id of a JSON-RPC error that answers no particular request.
-    pub(super) fn error_response(&self, fault: &AccessError, error_id: ErrorId<'static>) -> HttpResponse {
-        let status = fault.status();
-        let mut answer = HttpResponse::refusal(
-            status,
-            error_id,
-            code::INVALID_REQUEST,
-            sanitize_description(fault.description()),
-        );
-        match fault {
-            AccessError::Unavailable | AccessError::OverQuota => {
-                return answer.with_header("retry-after", RETRY_AFTER_SECS);
-            }
-            AccessError::Nonce(nonce) => answer = answer.with_header("dpop-nonce", nonce.clone()),
-            _ => {}
-        }
-        let schemes: &[Scheme] = match fault {
-            AccessError::Token { scheme, .. } | AccessError::Scope { scheme } => &[*scheme],
-            AccessError::Proof(_) | AccessError::Nonce(_) => &[Scheme::Dpop],
-            AccessError::NoToken
-            | AccessError::Malformed(_)
-            | AccessError::Unavailable
-            | AccessError::OverQuota => self.schemes(),
-        };
-        for scheme in schemes {
-            let challenge = self.challenge(*scheme, fault, &self.required);
-            answer = answer.with_header(crate::transport::http::server::WWW_AUTHENTICATE, challenge);
-        }
-        answer
-    }
-
-    /// The challenge for a request whose operation needs scopes that its token lacks.
-    ///
-    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#runtime-insufficient-scope-errors>
-    pub(super) fn insufficient_scope(&self, scheme: Scheme, needed: &Scopes) -> String {
-        self.challenge(
-            scheme,
-            &AccessError::Scope { scheme },
-            &self.required.union(&advertised_scopes(needed)),
-        )
-    }
-
-    fn challenge(&self, scheme: Scheme, fault: &AccessError, scopes: &Scopes) -> String {
-        let mut text = String::from(match scheme {
-            Scheme::Bearer => "Bearer",
-            Scheme::Dpop => "DPoP",
-        });
-        let mut separator = " ";
-        let mut say = |name: &str, value: &str| {
-            // Writing to a string does not fail.
-            let _ = write!(text, "{separator}{name}=\"{value}\"");
-            separator = ", ";
-        };
-        if let Some(error) = fault.error() {
-            say("error", error);
-            say("error_description", &sanitize_description(fault.description()));
-        }
-        if !scopes.is_empty() {
-            say("scope", &scopes.to_string());
-        }
-        say("resource_metadata", &self.metadata_url);
-        if scheme == Scheme::Dpop {
-            say("algs", &self.proof_algorithms());
-        }
-        text
-    }
-}
 
 /// Removes characters that are invalid in a description: RFC 6750, section 3.
 fn sanitize_description(text: &str) -> String {
