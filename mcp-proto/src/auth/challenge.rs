@@ -239,6 +239,8 @@ pub struct Requirement {
     pub error_description: Option<String>,
     /// Whether there is a `DPoP` challenge: the server accepts tokens that are bound to a key.
     pub wants_dpop: bool,
+    /// Whether there is no `Bearer` challenge: the server accepts no other tokens.
+    pub requires_dpop: bool,
 }
 
 impl Requirement {
@@ -260,6 +262,7 @@ impl Requirement {
             error: nonce.or_else(|| say("error")).and_then(sanitize),
             error_description: say("error_description").and_then(sanitize),
             wants_dpop: of("DPoP").next().is_some(),
+            requires_dpop: of("Bearer").next().is_none(),
         })
     }
 

@@ -233,21 +233,23 @@ pub enum FetchPolicyError {
 
 impl fmt::Display for FetchPolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLong => f.write_str("the URL is too long"),
-            Self::Syntax => f.write_str("this is not a URL"),
-            Self::Scheme => f.write_str("the URL is neither https nor http on this machine"),
-            Self::Unencrypted => f.write_str("http to another machine is not encrypted: use https"),
-            Self::Host => f.write_str("the host of the URL is missing or ambiguous"),
-            Self::NumericHost => f.write_str("the host is a number that is not written as an address"),
-            Self::UserInfo => f.write_str("the URL has a user name"),
-            Self::Fragment => f.write_str("the URL has a fragment"),
-            Self::Loopback => f.write_str("the URL is on this machine, but the server is not"),
+        f.write_str(match self {
+            Self::TooLong => "the URL is too long",
+            Self::Syntax => "this is not a URL",
+            Self::Scheme => "the URL is neither https nor http on this machine",
+            Self::Unencrypted => "http to another machine is not encrypted: use https",
+            Self::Host => "the host of the URL is missing or ambiguous",
+            Self::NumericHost => "the host is a number that is not written as an address",
+            Self::UserInfo => "the URL has a user name",
+            Self::Fragment => "the URL has a fragment",
+            Self::Loopback => "the URL is on this machine, but the server is not",
             Self::Private(address) => {
-                write!(f, "{address} is in a private network: the policy refuses those")
+                return write!(f, "{address} is in a private network: the policy refuses those");
             }
-            Self::Special(address) => write!(f, "{address} is a special address, which no server has"),
-        }
+            Self::Special(address) => {
+                return write!(f, "{address} is a special address, which no server has");
+            }
+        })
     }
 }
 

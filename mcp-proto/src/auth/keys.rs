@@ -17,6 +17,7 @@ use p256::pkcs8::{DecodePrivateKey, EncodePrivateKey, LineEnding};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
+use zeroize::Zeroizing;
 
 use super::Secret;
 use crate::UnixTime;
@@ -265,4 +266,29 @@ pub(super) fn basic_credentials(id: &str, secret: &Secret) -> Secret {
     let secret = Secret::new(encoded(secret.expose()));
     let pair = Secret::new(format!("{}:{}", encoded(id), secret.expose()));
     Secret::new(format!("Basic {}", STANDARD.encode(pair.expose())))
+}
+
+/// A generator of random bytes from the injected seed. The same seed gives the same bytes.
+pub(crate) struct SeededRng {
+    seed: Zeroizing<[u8; 32]>,
+    counter: u64,
+}
+
+impl SeededRng {
+    pub(crate) fn new(seed: [u8; 32]) -> Self {
+        Self { seed: Zeroizing::new(seed), counter: 0 }
+    }
+
+    pub(crate) fn next_bytes(&mut self) -> [u8; 32] {
+        self.counter = self.counter.wrapping_add(1);
+        let mut hash = Sha256::new();
+        hash.update(b"mcp auth client");
+        hash.update(*self.seed);
+        hash.update(self.counter.to_be_bytes());
+        hash.finalize().into()
+    }
+
+    pub(crate) fn next_text(&mut self) -> String {
+        random_text(self.next_bytes())
+    }
 }

@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::members::{MemberError, Members, sanitize};
+use super::members::{Members, sanitize};
 use super::{FetchPolicyError, Scopes, URL_BYTES, fetch};
 
 /// The canonical URL of a server, which token requests name as their resource (RFC 8707): scheme and host in lower
@@ -72,18 +72,6 @@ impl fmt::Display for MetadataError {
 }
 
 impl core::error::Error for MetadataError {}
-
-impl From<MemberError> for MetadataError {
-    fn from(fault: MemberError) -> Self {
-        match fault {
-            MemberError::TooLong => Self::TooLong,
-            MemberError::Json => Self::Json,
-            MemberError::Duplicate(name) => Self::Duplicate(name),
-            MemberError::Missing(name) => Self::Missing(name),
-            MemberError::InvalidMember(name) => Self::InvalidMember(name),
-        }
-    }
-}
 
 /// Maximum number of authorization servers that are read.
 const ISSUERS: usize = 16;
@@ -156,7 +144,7 @@ impl ResourceMetadata {
         let members = Members::parse(bytes, &RESOURCE_NAMES)?;
         let name = members.text("resource_name", URL_BYTES)?;
         Ok(Self {
-            resource: members.url("resource")?.ok_or(MemberError::Missing("resource"))?,
+            resource: members.url("resource")?.ok_or(MetadataError::Missing("resource"))?,
             authorization_servers: members
                 .list("authorization_servers", ISSUERS, URL_BYTES)?
                 .unwrap_or_default(),
@@ -338,9 +326,9 @@ impl ServerMetadata {
     pub fn parse(bytes: &[u8]) -> Result<Self, MetadataError> {
         let members = Members::parse(bytes, &SERVER_NAMES)?;
         Ok(Self {
-            issuer: members.url("issuer")?.ok_or(MemberError::Missing("issuer"))?,
+            issuer: members.url("issuer")?.ok_or(MetadataError::Missing("issuer"))?,
             authorization_endpoint: members.url("authorization_endpoint")?,
-            token_endpoint: members.url("token_endpoint")?.ok_or(MemberError::Missing("token_endpoint"))?,
+            token_endpoint: members.url("token_endpoint")?.ok_or(MetadataError::Missing("token_endpoint"))?,
             registration_endpoint: members.url("registration_endpoint")?,
             revocation_endpoint: members.url("revocation_endpoint")?,
             introspection_endpoint: members.url("introspection_endpoint")?,

@@ -19,6 +19,10 @@ mod keys;
 mod members;
 mod metadata;
 #[cfg(feature = "server")]
+#[cfg_attr(
+    not(feature = "auth-jwt"),
+    allow(dead_code, reason = "only signed tokens and proofs use all of it")
+)]
 pub mod server;
 mod token_response;
 

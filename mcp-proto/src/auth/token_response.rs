@@ -7,8 +7,8 @@ use core::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use super::members::{MemberError, Members, sanitize};
-use super::{DOCUMENT_BYTES, Scopes, Secret, URL_BYTES};
+use super::members::{Members, sanitize};
+use super::{DOCUMENT_BYTES, MetadataError, Scopes, Secret, URL_BYTES};
 
 /// How a token is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -144,7 +144,7 @@ pub fn parse_token_response(status: u16, body: &[u8]) -> Result<TokenResponse, T
             _ => Err(TokenEndpointError::Status(status)),
         },
         Err(fault) if granted => Err(TokenEndpointError::Unreadable(match fault {
-            MemberError::Json if is_form(body) => TokenResponseError::Form,
+            MetadataError::Json if is_form(body) => TokenResponseError::Form,
             fault => fault.into(),
         })),
         Err(_) => Err(TokenEndpointError::Status(status)),
@@ -159,12 +159,12 @@ fn parse_error(members: &Members<'_>) -> Option<TokenEndpointError> {
 }
 
 fn parse_grant(members: &Members<'_>) -> Result<TokenResponse, TokenResponseError> {
-    let access = token_member(members, "access_token")?.ok_or(MemberError::Missing("access_token"))?;
+    let access = token_member(members, "access_token")?.ok_or(MetadataError::Missing("access_token"))?;
     // The token is sent in a header, so it must not contain a separator or line break.
     if !access.expose().bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(TokenResponseError::InvalidMember("access_token"));
     }
-    let kind = members.text("token_type", 64)?.ok_or(MemberError::Missing("token_type"))?;
+    let kind = members.text("token_type", 64)?.ok_or(MetadataError::Missing("token_type"))?;
     let kind = TokenKind::parse(&kind).ok_or(TokenResponseError::UnknownKind)?;
     let scope = members.text("scope", DOCUMENT_BYTES)?;
     Ok(TokenResponse {
@@ -178,7 +178,7 @@ fn parse_grant(members: &Members<'_>) -> Result<TokenResponse, TokenResponseErro
     })
 }
 
-fn token_member(members: &Members<'_>, name: &'static str) -> Result<Option<Secret>, MemberError> {
+fn token_member(members: &Members<'_>, name: &'static str) -> Result<Option<Secret>, MetadataError> {
     Ok(members.text(name, TOKEN_BYTES)?.map(Secret::new))
 }
 
@@ -193,12 +193,12 @@ pub(crate) fn id_token_subject(token: &Secret, issuer: &str) -> Option<String> {
 }
 
 /// A number of seconds, or one in a string, as some servers send it. Anything else counts as absent.
-fn lifetime_member(members: &Members<'_>) -> Result<Option<Duration>, MemberError> {
+fn lifetime_member(members: &Members<'_>) -> Result<Option<Duration>, MetadataError> {
     let Some(written) = members.get("expires_in") else { return Ok(None) };
     let text = match written.as_bytes() {
         [b'"', ..] => members.text("expires_in", 64)?.unwrap_or_default(),
         [b'-' | b'0'..=b'9', ..] => String::from(written),
-        _ => return Err(MemberError::InvalidMember("expires_in")),
+        _ => return Err(MetadataError::InvalidMember("expires_in")),
     };
     let plain = text.trim().bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
     let seconds = text.trim().parse::<f64>().ok().filter(|_| plain);
@@ -270,14 +270,14 @@ impl fmt::Display for TokenResponseError {
 
 impl core::error::Error for TokenResponseError {}
 
-impl From<MemberError> for TokenResponseError {
-    fn from(fault: MemberError) -> Self {
+impl From<MetadataError> for TokenResponseError {
+    fn from(fault: MetadataError) -> Self {
         match fault {
-            MemberError::TooLong => Self::TooLong,
-            MemberError::Json => Self::Json,
-            MemberError::Duplicate(name) => Self::Duplicate(name),
-            MemberError::Missing(name) => Self::Missing(name),
-            MemberError::InvalidMember(name) => Self::InvalidMember(name),
+            MetadataError::TooLong => Self::TooLong,
+            MetadataError::Json | MetadataError::Url(_) => Self::Json,
+            MetadataError::Duplicate(name) => Self::Duplicate(name),
+            MetadataError::Missing(name) => Self::Missing(name),
+            MetadataError::InvalidMember(name) => Self::InvalidMember(name),
         }
     }
 }

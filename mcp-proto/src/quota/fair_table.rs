@@ -32,7 +32,8 @@ pub struct FairTable<K, V> {
     entries: BTreeMap<K, Entry<V>>,
     /// The idle entries of all owners.
     idle: BTreeSet<(Instant, K)>,
-    owners: BTreeMap<QuotaOwner, OwnerEntries<K>>,
+    /// The entries of each owner, in the order in which they are displaced.
+    owners: BTreeMap<QuotaOwner, BTreeSet<(State, K)>>,
     shares: Shares,
     /// Counts transitions to busy: the order of busy entries.
     turns: u64,
@@ -45,17 +46,10 @@ struct Entry<V> {
     value: V,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
-    Busy(u64),
     Idle(Instant),
-}
-
-/// The entries of one owner, the oldest first.
-#[derive(Debug)]
-struct OwnerEntries<K> {
-    idle: BTreeSet<(Instant, K)>,
-    busy: BTreeSet<(u64, K)>,
+    Busy(u64),
 }
 
 impl<K: Ord + Copy, V> FairTable<K, V> {
@@ -141,43 +135,32 @@ impl<K: Ord + Copy, V> FairTable<K, V> {
             EvictionTarget::Other(other) => (other, true),
             EvictionTarget::Requester | EvictionTarget::Unneeded => (owner, false),
         };
-        let holding = self.owners.get(payer)?;
-        let oldest = || holding.busy.first().filter(|_| busy).map(|(_, key)| *key);
-        holding.idle.first().map(|(_, key)| *key).or_else(oldest)
+        let (state, key) = self.owners.get(payer)?.first()?;
+        (busy || matches!(state, State::Idle(_))).then_some(*key)
     }
 
     fn place(&mut self, key: K, owner: &QuotaOwner, state: State) {
-        let holding = match self.owners.get_mut(owner) {
-            Some(holding) => holding,
-            None => self
-                .owners
-                .entry(owner.clone())
-                .or_insert(OwnerEntries { idle: BTreeSet::new(), busy: BTreeSet::new() }),
-        };
-        match state {
-            State::Busy(turn) => {
-                holding.busy.insert((turn, key));
+        match self.owners.get_mut(owner) {
+            Some(entries) => {
+                entries.insert((state, key));
             }
-            State::Idle(since) => {
-                holding.idle.insert((since, key));
-                self.idle.insert((since, key));
+            None => {
+                self.owners.insert(owner.clone(), BTreeSet::from([(state, key)]));
             }
+        }
+        if let State::Idle(since) = state {
+            self.idle.insert((since, key));
         }
     }
 
     fn displace(&mut self, key: K, owner: &QuotaOwner, state: State) {
-        let Some(holding) = self.owners.get_mut(owner) else { return };
-        match state {
-            State::Busy(turn) => {
-                holding.busy.remove(&(turn, key));
-            }
-            State::Idle(since) => {
-                holding.idle.remove(&(since, key));
-                self.idle.remove(&(since, key));
-            }
-        }
-        if holding.idle.is_empty() && holding.busy.is_empty() {
+        let Some(entries) = self.owners.get_mut(owner) else { return };
+        entries.remove(&(state, key));
+        if entries.is_empty() {
             self.owners.remove(owner);
+        }
+        if let State::Idle(since) = state {
+            self.idle.remove(&(since, key));
         }
     }
 

@@ -28,17 +28,17 @@ impl RateLimit {
     /// So many a second, and as many at once. With zero only the burst passes, once.
     #[must_use]
     pub const fn per_second(rate: u32) -> Self {
-        let interval = match Duration::from_secs(1).checked_div(rate) {
-            Some(interval) => interval,
-            None => CENTURY,
-        };
-        Self { interval, burst: if rate == 0 { 1 } else { rate } }
+        Self::per(Duration::from_secs(1), rate)
     }
 
     /// So many a minute, and as many at once.
     #[must_use]
     pub const fn per_minute(rate: u32) -> Self {
-        let interval = match Duration::from_secs(60).checked_div(rate) {
+        Self::per(Duration::from_secs(60), rate)
+    }
+
+    const fn per(time: Duration, rate: u32) -> Self {
+        let interval = match time.checked_div(rate) {
             Some(interval) => interval,
             None => CENTURY,
         };

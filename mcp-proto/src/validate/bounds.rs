@@ -113,27 +113,27 @@ pub enum Dialect {
     Draft2020_12,
 }
 
+/// The validator's name of each dialect.
+const DRAFTS: [(Dialect, Draft); 5] = [
+    (Dialect::Draft4, Draft::Draft4),
+    (Dialect::Draft6, Draft::Draft6),
+    (Dialect::Draft7, Draft::Draft7),
+    (Dialect::Draft2019_09, Draft::Draft201909),
+    (Dialect::Draft2020_12, Draft::Draft202012),
+];
+
 impl Dialect {
     /// The dialect that `$schema` names.
     pub fn from_uri(uri: &str) -> Option<Self> {
-        match Draft::from_schema_uri(uri) {
-            Draft::Draft4 => Some(Self::Draft4),
-            Draft::Draft6 => Some(Self::Draft6),
-            Draft::Draft7 => Some(Self::Draft7),
-            Draft::Draft201909 => Some(Self::Draft2019_09),
-            Draft::Draft202012 => Some(Self::Draft2020_12),
-            _ => None,
-        }
+        let named = Draft::from_schema_uri(uri);
+        DRAFTS.into_iter().find(|(_, draft)| *draft == named).map(|(dialect, _)| dialect)
     }
 
-    pub(super) const fn draft(self) -> Draft {
-        match self {
-            Self::Draft4 => Draft::Draft4,
-            Self::Draft6 => Draft::Draft6,
-            Self::Draft7 => Draft::Draft7,
-            Self::Draft2019_09 => Draft::Draft201909,
-            Self::Draft2020_12 => Draft::Draft202012,
-        }
+    pub(super) fn draft(self) -> Draft {
+        DRAFTS
+            .into_iter()
+            .find(|(dialect, _)| *dialect == self)
+            .map_or(Draft::Draft202012, |(_, draft)| draft)
     }
 
     /// Whether it has `if`, `then` and `else`.

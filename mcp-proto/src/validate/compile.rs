@@ -17,7 +17,7 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{Keyword, PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 
-use super::prepare::{self, GUARD, PreparedSchema, Size, Weight, prepare};
+use super::prepare::{self, Contents, GUARD, Size, Weight, prepare, wide};
 use super::{Bound, Bounds, CheckError, Dialect, SchemaError};
 use crate::schema::Json;
 
@@ -55,8 +55,8 @@ impl Schema {
     /// # Errors
     /// If the schema cannot be used: see [`SchemaError`].
     pub fn compile(schema: &Json, bounds: &Bounds) -> Result<Self, SchemaError> {
-        let PreparedSchema { schema, dialect, references, values, patterns, explainable } =
-            prepare(schema.as_str(), bounds)?;
+        let (schema, dialect, contents) = prepare(schema.as_str(), bounds)?;
+        let Contents { references, values, patterns, is_inexplicable, .. } = contents;
         let all = Weight { values: wide(values), patterns: wide(patterns) };
         let weigh = |reference: &String| {
             // An embedded resource has pointers of its own: such a reference may lead to any part of the schema.
@@ -75,14 +75,14 @@ impl Schema {
             .should_validate_formats(false)
             .with_pattern_options(PatternOptions::regex().size_limit(PATTERN).dfa_size_limit(PATTERN))
             .with_keyword(GUARD, move |_, value, _| guard(value, &weights));
-        let (built, bound) = metered(Budget { steps: compiled, visits: u64::MAX }, || {
+        let (built, bound) = metered(compiled, u64::MAX, || {
             // A bug of the validator, on an unforeseen schema, must not end the program.
             catch_unwind(AssertUnwindSafe(|| options.build(&schema)))
         });
         bound.map_err(SchemaError::Bound)?;
         let validator = built.map_err(|_| SchemaError::Failed)?.map_err(|error| schema_error(&error))?;
         let weight = prepare::weight(&schema);
-        Ok(Self { validator, dialect, bounds: *bounds, values, weight, explainable })
+        Ok(Self { validator, dialect, bounds: *bounds, values, weight, explainable: !is_inexplicable })
     }
 
     /// Checks a value against the schema.
@@ -126,7 +126,7 @@ impl Schema {
     }
 
     fn metered<T>(&self, value: &Value, visits: u64, act: impl FnOnce() -> T) -> Result<T, CheckError> {
-        let (result, bound) = metered(Budget { steps: self.bounds.steps, visits }, || {
+        let (result, bound) = metered(self.bounds.steps, visits, || {
             // As in `compile`.
             spend_on(value, self.weight).then(|| catch_unwind(AssertUnwindSafe(act)))
         });
@@ -178,10 +178,6 @@ fn schema_error(error: &ValidationError<'_>) -> SchemaError {
     }
 }
 
-fn wide(count: usize) -> u64 {
-    u64::try_from(count).unwrap_or(u64::MAX)
-}
-
 fn depth(value: &Value) -> usize {
     let inner = match value {
         Value::Array(items) => items.iter().map(depth).max(),
@@ -221,17 +217,8 @@ std::thread_local! {
     static METER: Cell<Meter> = const { Cell::new(Meter { left: 0, visits: 0, base: 0, exceeded: None }) };
 }
 
-/// The work that a check may spend.
-#[derive(Clone, Copy)]
-pub(super) struct Budget {
-    pub(super) steps: u64,
-    /// How many references may be followed.
-    pub(super) visits: u64,
-}
-
-/// Runs `act` within a budget.
-pub(super) fn metered<T>(budget: Budget, act: impl FnOnce() -> T) -> (T, Result<(), Bound>) {
-    let Budget { steps, visits } = budget;
+/// Runs `act` within a budget: of steps, and of references that may be followed.
+fn metered<T>(steps: u64, visits: u64, act: impl FnOnce() -> T) -> (T, Result<(), Bound>) {
     let outer = METER.replace(Meter { left: steps, visits, base: stack(), exceeded: None });
     let result = act();
     let meter = METER.replace(outer);
@@ -239,7 +226,7 @@ pub(super) fn metered<T>(budget: Budget, act: impl FnOnce() -> T) -> (T, Result<
 }
 
 /// Spends `steps` steps and one visit. Returns `false` once the budget or the stack is exceeded.
-pub(super) fn spend(steps: u64) -> bool {
+fn spend(steps: u64) -> bool {
     let mut meter = METER.get();
     if meter.exceeded.is_some() {
         return false;
@@ -263,12 +250,12 @@ fn stack() -> usize {
 }
 
 /// Spends the steps that a check of this value can cost.
-pub(super) fn spend_on(value: &Value, weight: Weight) -> bool {
+fn spend_on(value: &Value, weight: Weight) -> bool {
     spend(weight.steps(Size::of(value, METER.get().left)))
 }
 
 /// The keyword that guards a reference to a schema of this weight.
-pub(super) struct Guard(pub(super) Weight);
+struct Guard(Weight);
 
 impl Keyword<'_> for Guard {
     fn validate(&self, instance: &Value) -> Result<(), ValidationError<'static>> {

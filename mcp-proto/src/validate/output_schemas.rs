@@ -142,7 +142,7 @@ impl OutputSchemas {
             Lookup::Unknown => return Ok(()),
             Lookup::Compiled(schema) => schema,
             Lookup::Text(text) => {
-                let compiled = self.compile(&text);
+                let compiled = compile(&text, &self.bounds);
                 self.store_compiled(tool, &text, compiled.clone());
                 compiled
             }
@@ -161,10 +161,6 @@ impl OutputSchemas {
     /// The limits of schemas and checks.
     pub fn bounds(&self) -> Bounds {
         self.bounds
-    }
-
-    fn compile(&self, text: &Json) -> Compiled {
-        compile(text, &self.bounds)
     }
 
     /// Stores the compiled form of `text`, unless the tool has another schema by now.
@@ -226,11 +222,11 @@ pub(crate) fn check(
     schema: &Result<Schema, SchemaError>,
     result: &CallToolResult,
 ) -> Result<(), OutputError> {
-    if result.failed() {
-        return Ok(());
+    match schema {
+        Err(error) if !result.failed() => Err(OutputError::Schema(error.clone())),
+        Ok(schema) => check_structured(schema, result),
+        Err(_) => Ok(()),
     }
-    let schema = schema.as_ref().map_err(|error| OutputError::Schema(error.clone()))?;
-    check_structured(schema, result)
 }
 
 /// Checks a result's structured content against a schema, unless the tool failed.

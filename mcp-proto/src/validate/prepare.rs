@@ -18,20 +18,8 @@ const UNEVALUATED: usize = 4;
 /// The divisor of [`Bounds::references`] for a schema with `unevaluated` keywords.
 const REFERENCES_UNEVALUATED: usize = 4;
 
-pub(super) struct PreparedSchema {
-    pub(super) schema: Value,
-    pub(super) dialect: Dialect,
-    /// The distinct references in the schema.
-    pub(super) references: BTreeSet<String>,
-    /// The number of JSON values in it.
-    pub(super) values: usize,
-    /// The number of regular expressions in it.
-    pub(super) patterns: usize,
-    /// Whether the guards also bound the work when the validator searches for all errors.
-    pub(super) explainable: bool,
-}
-
-pub(super) fn prepare(text: &str, bounds: &Bounds) -> Result<PreparedSchema, SchemaError> {
+/// Prepares a schema: the guarded schema, its dialect and its contents.
+pub(super) fn prepare(text: &str, bounds: &Bounds) -> Result<(Value, Dialect, Contents), SchemaError> {
     if text.len() > bounds.schema_bytes {
         return Err(SchemaError::Bound(Bound::Bytes));
     }
@@ -40,21 +28,13 @@ pub(super) fn prepare(text: &str, bounds: &Bounds) -> Result<PreparedSchema, Sch
     //= C1.23 "JSON Schema 2020-12 supported and assumed where `$schema` is absent"
     //= S1.13 "Schema rules (2020-12"
     let dialect = named_dialect(&schema)?.unwrap_or(Dialect::Draft2020_12);
-    let mut walk = SchemaWalk {
-        bounds,
-        values: 0,
-        guarded: 0,
-        patterns: 0,
-        unevaluated: false,
-        explainable: true,
-        references: BTreeSet::new(),
-    };
-    walk.visit(&mut schema, KeywordContent::Schema, WalkPosition { depth: 0, unevaluated: 0, dialect })?;
-    if walk.unevaluated && walk.guarded > bounds.references / REFERENCES_UNEVALUATED {
+    let mut contents = Contents::default();
+    let start = WalkPosition { depth: 0, unevaluated: 0, dialect };
+    contents.visit(&mut schema, KeywordContent::Schema, start, bounds)?;
+    if contents.unevaluated && contents.guarded > bounds.references / REFERENCES_UNEVALUATED {
         return Err(SchemaError::Bound(Bound::References));
     }
-    let SchemaWalk { references, values, patterns, explainable, .. } = walk;
-    Ok(PreparedSchema { schema, dialect, references, values, patterns, explainable })
+    Ok((schema, dialect, contents))
 }
 
 /// The dialect that a schema's `$schema` names.
@@ -78,27 +58,33 @@ struct WalkPosition {
     dialect: Dialect,
 }
 
-struct SchemaWalk<'a> {
-    bounds: &'a Bounds,
-    values: usize,
+/// What a schema contains, as far as it was visited.
+#[derive(Default)]
+pub(super) struct Contents {
+    /// The number of JSON values in it.
+    pub(super) values: usize,
     guarded: usize,
-    patterns: usize,
+    /// The number of regular expressions in it.
+    pub(super) patterns: usize,
     unevaluated: bool,
-    explainable: bool,
-    references: BTreeSet<String>,
+    /// Whether a reference has a guard that does not bound the work when the validator searches for all errors.
+    pub(super) is_inexplicable: bool,
+    /// The distinct references in it.
+    pub(super) references: BTreeSet<String>,
 }
 
-impl SchemaWalk<'_> {
+impl Contents {
     fn visit(
         &mut self,
         value: &mut Value,
         content: KeywordContent,
         mut position: WalkPosition,
+        bounds: &Bounds,
     ) -> Result<(), SchemaError> {
-        count(&mut self.values, self.bounds.values, Bound::Values)?;
+        count(&mut self.values, bounds.values, Bound::Values)?;
         let deeper = position.depth.saturating_add(1);
         //= S1.13 "bounds"
-        if deeper > self.bounds.schema_depth {
+        if deeper > bounds.schema_depth {
             return Err(SchemaError::Bound(Bound::Depth));
         }
         if content == KeywordContent::Schema && value.is_object() {
@@ -110,42 +96,42 @@ impl SchemaWalk<'_> {
         }
         position.depth = deeper;
         match value {
-            Value::Array(items) => items.iter_mut().try_for_each(|item| self.visit(item, content, position)),
+            Value::Array(items) => {
+                items.iter_mut().try_for_each(|item| self.visit(item, content, position, bounds))
+            }
             Value::Object(fields) => {
                 for (key, field) in fields.iter_mut() {
                     if content == KeywordContent::Schema {
-                        self.count_patterns(key, field)?;
+                        self.patterns = self.patterns.saturating_add(patterns(key, field));
+                        if self.patterns > bounds.patterns {
+                            return Err(SchemaError::Bound(Bound::Patterns));
+                        }
                     }
-                    self.visit(field, content.for_keyword(key), position)?;
+                    self.visit(field, content.for_keyword(key), position, bounds)?;
                 }
-                if content == KeywordContent::Schema { self.guard(fields, position.dialect) } else { Ok(()) }
+                match content {
+                    KeywordContent::Schema => self.guard(fields, position.dialect, bounds.references),
+                    _ => Ok(()),
+                }
             }
             _ => Ok(()),
         }
     }
 
-    fn count_patterns(&mut self, key: &str, value: &Value) -> Result<(), SchemaError> {
-        let patterns = match (key, value) {
-            ("pattern", _) => 1,
-            ("patternProperties", Value::Object(fields)) => fields.len(),
-            _ => return Ok(()),
-        };
-        self.patterns = self.patterns.saturating_add(patterns);
-        if self.patterns > self.bounds.patterns {
-            return Err(SchemaError::Bound(Bound::Patterns));
-        }
-        Ok(())
-    }
-
     /// Guards the references of a schema: moves them into an `allOf`, which has the same meaning.
-    fn guard(&mut self, fields: &mut Map<String, Value>, dialect: Dialect) -> Result<(), SchemaError> {
+    fn guard(
+        &mut self,
+        fields: &mut Map<String, Value>,
+        dialect: Dialect,
+        most: usize,
+    ) -> Result<(), SchemaError> {
         if dialect.ignores_beside_references() && fields.get("$ref").is_some_and(Value::is_string) {
             fields.retain(|key, _| matches!(key.as_str(), "$ref" | "$schema" | "$defs" | "definitions"));
         }
         let mut guarded = Vec::new();
         for keyword in REFERENCES {
             let Some(Value::String(reference)) = fields.get(keyword) else { continue };
-            count(&mut self.guarded, self.bounds.references, Bound::References)?;
+            count(&mut self.guarded, most, Bound::References)?;
             if steps(reference).is_some_and(|steps| !is_schema_path(&steps)) {
                 return Err(SchemaError::Reference { reference: reference.clone() });
             }
@@ -154,7 +140,7 @@ impl SchemaWalk<'_> {
                 json!({ "if": { GUARD: reference }, "then": { keyword: reference }, "else": false })
             } else {
                 // `is_valid` stops at the guard, but a search for all errors evaluates both parts.
-                self.explainable = false;
+                self.is_inexplicable = true;
                 json!({ "allOf": [{ GUARD: reference }, { keyword: reference }] })
             });
             fields.remove(keyword);
@@ -197,7 +183,7 @@ pub(super) enum KeywordContent {
 
 impl KeywordContent {
     /// The kind of the value of `key` within a value of this kind.
-    pub(super) fn for_keyword(self, key: &str) -> Self {
+    fn for_keyword(self, key: &str) -> Self {
         match self {
             Self::Data => Self::Data,
             Self::Named => Self::Schema,
@@ -213,7 +199,7 @@ impl KeywordContent {
 }
 
 /// The keywords by which a schema refers to another.
-pub(super) const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
+const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
 /// The steps of a reference's JSON Pointer; `None` if it has none, or its percent-encoding or UTF-8 is not valid.
 pub(super) fn steps(reference: &str) -> Option<Vec<String>> {
@@ -244,7 +230,7 @@ fn digit(byte: u8) -> Option<u8> {
 }
 
 /// Whether these steps lead to a schema, rather than into data or to a collection of schemas.
-pub(super) fn is_schema_path(steps: &[String]) -> bool {
+fn is_schema_path(steps: &[String]) -> bool {
     let end = steps.iter().fold(KeywordContent::Schema, |content, step| content.for_keyword(step));
     end == KeywordContent::Schema
 }
@@ -265,19 +251,28 @@ pub(super) fn weight(schema: &Value) -> Weight {
     weight
 }
 
+/// The number of regular expressions in the value of a keyword, without those of its subschemas.
+fn patterns(key: &str, value: &Value) -> usize {
+    match (key, value) {
+        ("pattern", _) => 1,
+        ("patternProperties", Value::Object(fields)) => fields.len(),
+        _ => 0,
+    }
+}
+
+pub(super) fn wide(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
+
 fn weigh(schema: &Value, weight: &mut Weight) {
     weight.values = weight.values.saturating_add(1);
     match schema {
         Value::Object(fields) => {
             for (key, value) in fields {
-                let patterns = match (key.as_str(), value) {
-                    ("$defs" | "definitions", _) => continue,
-                    ("patternProperties", Value::Object(fields)) => fields.len(),
-                    ("pattern", _) => 1,
-                    _ => 0,
-                };
-                let patterns = u64::try_from(patterns).unwrap_or(u64::MAX);
-                weight.patterns = weight.patterns.saturating_add(patterns);
+                if matches!(key.as_str(), "$defs" | "definitions") {
+                    continue;
+                }
+                weight.patterns = weight.patterns.saturating_add(wide(patterns(key, value)));
                 weigh(value, weight);
             }
         }
@@ -329,7 +324,7 @@ impl Size {
     }
 
     fn add_text(&mut self, text: &str) {
-        self.bytes = self.bytes.saturating_add(u64::try_from(text.len()).unwrap_or(u64::MAX));
+        self.bytes = self.bytes.saturating_add(wide(text.len()));
     }
 }
 

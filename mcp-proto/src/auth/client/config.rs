@@ -353,7 +353,7 @@ fn is_issuer(url: &str) -> bool {
 }
 
 /// A client id, and the proof of identity that goes with it.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct ClientCredentials {
     /// The client id.
     pub id: String,
@@ -371,18 +371,12 @@ impl ClientCredentials {
 
     /// A client with a secret.
     pub fn with_secret(id: impl Into<String>, secret: Secret) -> Self {
-        Self { id: id.into(), proof: ClientProof::Secret(secret), method: None }
+        Self { proof: ClientProof::Secret(secret), ..Self::new(id) }
     }
 
     /// A client with a key whose public half the authorization server knows.
     pub fn with_key(id: impl Into<String>, key: Arc<dyn Signer>) -> Self {
-        Self { id: id.into(), proof: ClientProof::Key(key), method: None }
-    }
-}
-
-impl fmt::Debug for ClientCredentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientCredentials").field("id", &self.id).field("proof", &self.proof).finish()
+        Self { proof: ClientProof::Key(key), ..Self::new(id) }
     }
 }
 

@@ -244,39 +244,36 @@ struct PendingAnswer {
 }
 
 #[derive(PartialEq, Eq)]
-enum Question {
+pub(super) enum Question {
     Load,
     Store,
     Assertion,
 }
 
-impl PendingAnswer {
-    fn new(question: Question) -> Option<Self> {
-        Some(Self { question, polled: false })
-    }
-
-    /// Accepts the answer to `question`. Returns whether one was pending.
-    fn accept(slot: &mut Option<Self>, question: Question) -> bool {
-        slot.take_if(|pending| pending.polled && pending.question == question).is_some()
-    }
-}
-
 impl ActionQueue {
+    pub(super) fn push(&mut self, action: Action) {
+        if let Some((slot, question)) = self.slot(&action) {
+            *slot = Some(PendingAnswer { question, polled: false });
+        }
+        self.queue.push_back(action);
+    }
+
     pub(super) fn pop(&mut self) -> Option<Action> {
         let action = self.queue.pop_front()?;
-        let pending = match action {
-            Action::Load | Action::Store { .. } => &mut self.store,
-            Action::Assertion(_) => &mut self.host,
-            _ => &mut None,
-        };
-        if let Some(pending) = pending {
+        if let Some((Some(pending), _)) = self.slot(&action) {
             pending.polled = true;
         }
         Some(action)
     }
 
-    pub(super) fn fetch(&mut self, fetch: Fetch) {
-        self.queue.push_back(Action::Fetch(fetch));
+    /// The question in an action, and the place for its answer.
+    fn slot(&mut self, action: &Action) -> Option<(&mut Option<PendingAnswer>, Question)> {
+        match action {
+            Action::Load => Some((&mut self.store, Question::Load)),
+            Action::Store { .. } => Some((&mut self.store, Question::Store)),
+            Action::Assertion(_) => Some((&mut self.host, Question::Assertion)),
+            Action::Fetch(_) | Action::Abort(_) => None,
+        }
     }
 
     /// Aborts a fetch, or removes it if the driver has not polled it yet.
@@ -288,21 +285,6 @@ impl ActionQueue {
         }
     }
 
-    pub(super) fn load(&mut self) {
-        self.store = PendingAnswer::new(Question::Load);
-        self.queue.push_back(Action::Load);
-    }
-
-    pub(super) fn store(&mut self, record: Option<Record>, expected: Option<RecordVersion>) {
-        self.store = PendingAnswer::new(Question::Store);
-        self.queue.push_back(Action::Store { record, expected });
-    }
-
-    pub(super) fn request_assertion(&mut self, request: AssertionRequest) {
-        self.host = PendingAnswer::new(Question::Assertion);
-        self.queue.push_back(Action::Assertion(request));
-    }
-
     pub(super) fn is_store_busy(&self) -> bool {
         self.store.is_some()
     }
@@ -311,16 +293,10 @@ impl ActionQueue {
         self.host.is_some()
     }
 
-    pub(super) fn accept_loaded(&mut self) -> bool {
-        PendingAnswer::accept(&mut self.store, Question::Load)
-    }
-
-    pub(super) fn accept_stored(&mut self) -> bool {
-        PendingAnswer::accept(&mut self.store, Question::Store)
-    }
-
-    pub(super) fn accept_assertion(&mut self) -> bool {
-        PendingAnswer::accept(&mut self.host, Question::Assertion)
+    /// Accepts the answer to a question. Returns whether it was due.
+    pub(super) fn accept(&mut self, question: Question) -> bool {
+        let due = |pending: &mut PendingAnswer| pending.polled && pending.question == question;
+        self.store.take_if(due).is_some() || self.host.take_if(due).is_some()
     }
 }
 

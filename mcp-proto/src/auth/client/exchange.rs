@@ -6,8 +6,6 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use form_urlencoded::Serializer;
 use iri_string::types::{UriAbsoluteStr, UriReferenceStr};
@@ -15,11 +13,13 @@ use iri_string::types::{UriAbsoluteStr, UriReferenceStr};
 use super::AuthClient;
 use super::config::{AuthConfig, AuthMethod, ClientCredentials, ClientProof};
 use super::error::AuthError;
+use super::event::Action;
 use crate::Instant;
+use crate::auth::keys::basic_credentials;
 use crate::auth::members::{SHOWN, sanitize};
 use crate::auth::{
-    Fetch, FetchId, FetchPolicy, Now, Secret, ServerMetadata, Signer, TokenEndpointError, TokenResponse,
-    client_assertion, dpop, parse_token_response,
+    Fetch, FetchId, FetchPolicy, FetchPolicyError, Now, Secret, ServerMetadata, Signer, TokenEndpointError,
+    TokenResponse, client_assertion, dpop, parse_token_response,
 };
 use crate::transport::http::{Fields, Verb, read_headers};
 
@@ -39,50 +39,61 @@ pub(super) struct Fetcher {
 /// The exchange in flight.
 struct InFlight {
     id: FetchId,
-    verb: Verb,
-    url: String,
-    headers: Vec<(&'static str, Secret)>,
+    /// Its request, without the body.
+    request: FetchRequest,
     deadline: Option<Instant>,
     hops: u32,
+}
+
+impl InFlight {
+    fn unreachable(&self, detail: impl Into<String>) -> AuthError {
+        AuthError::Unreachable { url: without_query(&self.request.url), detail: detail.into() }
+    }
+
+    /// The request for the target of a redirect. `None` if the response is no redirect, or too many were followed.
+    fn redirect(&self, status: u16, location: Option<&[u8]>) -> Option<FetchRequest> {
+        let moved = matches!(status, 301 | 302 | 303 | 307 | 308) && self.request.verb == Verb::Get;
+        if !moved || self.hops >= MAX_REDIRECTS {
+            return None;
+        }
+        let target = redirect_target(&self.request.url, str::from_utf8(location?).ok()?)?;
+        Some(FetchRequest { headers: self.request.headers.clone(), ..FetchRequest::get(target) })
+    }
+}
+
+/// A response that is no redirect.
+pub(super) struct FetchAnswer {
+    pub(super) url: String,
+    pub(super) status: u16,
+    pub(super) body: Bytes,
     /// The secrets in the request, which must not be shown if the response repeats them.
     secrets: Vec<Secret>,
 }
 
 /// How an exchange ended.
-pub(super) enum FetchReply {
-    /// With a response that is no redirect.
-    Answer { url: String, status: u16, body: Bytes, secrets: Vec<Secret> },
-    /// Without a response.
-    Failed(AuthError),
-}
-
-impl FetchReply {
-    fn unreachable(fetch: &InFlight, detail: String) -> Self {
-        Self::Failed(AuthError::Unreachable { url: without_query(&fetch.url), detail })
-    }
-}
+pub(super) type FetchReply = Result<FetchAnswer, AuthError>;
 
 /// The request of an exchange.
 pub(super) struct FetchRequest {
-    pub(super) verb: Verb,
-    pub(super) url: String,
+    verb: Verb,
+    url: String,
     pub(super) headers: Vec<(&'static str, Secret)>,
-    pub(super) body: Bytes,
-    pub(super) secrets: Vec<Secret>,
+    body: Bytes,
+    secrets: Vec<Secret>,
     /// A deadline before the usual timeout.
-    pub(super) deadline: Option<Instant>,
+    deadline: Option<Instant>,
 }
 
 impl FetchRequest {
     pub(super) fn get(url: String) -> Self {
-        Self {
-            verb: Verb::Get,
-            url,
-            headers: Vec::from([("accept", Secret::new("application/json"))]),
-            body: Bytes::new(),
-            secrets: Vec::new(),
-            deadline: None,
-        }
+        let headers = Vec::from([("accept", Secret::new("application/json"))]);
+        Self { verb: Verb::Get, url, headers, body: Bytes::new(), secrets: Vec::new(), deadline: None }
+    }
+
+    pub(super) fn post(url: &str, content_type: &str, body: String) -> Self {
+        let mut request = Self { verb: Verb::Post, body: body.into(), ..Self::get(url.into()) };
+        request.headers.push(("content-type", Secret::new(content_type)));
+        request
     }
 }
 
@@ -105,53 +116,34 @@ impl Fetcher {
         self.in_flight.as_ref()?.deadline
     }
 
-    fn start(&mut self, now: Now, request: FetchRequest, hops: u32) -> Result<Fetch, AuthError> {
-        let FetchRequest { verb, url, headers, body, secrets, deadline: until } = request;
+    fn start(&mut self, now: Now, mut request: FetchRequest, hops: u32) -> Result<Action, AuthError> {
         //= C12.26 "validate each redirect hop"
-        self.policy.check(&url).map_err(|error| AuthError::UnsafeUrl { url: without_query(&url), error })?;
+        self.policy.check(&request.url).map_err(|error| unsafe_url(&request.url, error))?;
         self.last_id = self.last_id.saturating_add(1);
         let id = FetchId::new(self.last_id);
-        let deadline = now.deadline_after(self.timeout);
-        let deadline = deadline.map(|deadline| until.map_or(deadline, |until| deadline.min(until))).or(until);
-        self.in_flight = Some(InFlight {
+        let fetch = Fetch {
             id,
-            verb,
-            url: url.clone(),
-            headers: if verb == Verb::Get { headers.clone() } else { Vec::new() },
-            deadline,
-            hops,
-            secrets,
-        });
-        Ok(Fetch { id, verb, url, headers, body, limit: self.limit })
+            verb: request.verb,
+            url: request.url.clone(),
+            headers: request.headers.clone(),
+            body: core::mem::take(&mut request.body),
+            limit: self.limit,
+        };
+        let deadline = [now.deadline_after(self.timeout), request.deadline].into_iter().flatten().min();
+        self.in_flight = Some(InFlight { id, request, deadline, hops });
+        Ok(Action::Fetch(fetch))
     }
 
     /// Ends the exchange in flight if it is the one with this id.
     fn take_id(&mut self, id: FetchId) -> Option<InFlight> {
         self.in_flight.take_if(|fetch| fetch.id == id)
     }
-
-    /// The request for the target of a redirect. `None` if the response is no redirect, or too many were followed.
-    fn follow_redirect(
-        &self,
-        fetch: &InFlight,
-        status: u16,
-        location: Option<&[u8]>,
-    ) -> Option<FetchRequest> {
-        let moved = matches!(status, 301 | 302 | 303 | 307 | 308) && fetch.verb == Verb::Get;
-        if !moved || fetch.hops >= MAX_REDIRECTS {
-            return None;
-        }
-        let location = str::from_utf8(location?).ok()?;
-        let target = redirect_target(&fetch.url, location)?;
-        Some(FetchRequest { headers: fetch.headers.clone(), ..FetchRequest::get(target) })
-    }
 }
 
 impl AuthClient {
     /// Starts an exchange.
-    pub(super) fn fetch(&mut self, now: Now, request: FetchRequest) -> Result<(), AuthError> {
-        self.actions.fetch(self.fetcher.start(now, request, 0)?);
-        Ok(())
+    pub(super) fn fetch(&mut self, request: FetchRequest) -> Result<(), AuthError> {
+        self.fetcher.start(self.now, request, 0).map(|action| self.actions.push(action))
     }
 
     /// Aborts the exchange in flight.
@@ -165,19 +157,18 @@ impl AuthClient {
     pub(super) fn time_out_fetch(&mut self) -> Option<FetchReply> {
         let fetch = self.fetcher.in_flight.take()?;
         self.actions.abort(fetch.id);
-        Some(FetchReply::unreachable(&fetch, "it took too long".into()))
+        Some(Err(fetch.unreachable("it took too long")))
     }
 
     pub(super) fn fail_fetch(&mut self, id: FetchId, detail: &str) -> Option<FetchReply> {
         let fetch = self.fetcher.take_id(id)?;
-        let detail = redact_secrets(&sanitize(detail).unwrap_or_default(), &fetch.secrets);
-        Some(FetchReply::unreachable(&fetch, detail))
+        let detail = redact_secrets(&sanitize(detail).unwrap_or_default(), &fetch.request.secrets);
+        Some(Err(fetch.unreachable(detail)))
     }
 
     /// Handles the response to an exchange. `None` if a redirect is followed.
     pub(super) fn handle_fetch_answer(
         &mut self,
-        now: Now,
         id: FetchId,
         status: u16,
         fields: &dyn Fields,
@@ -186,21 +177,17 @@ impl AuthClient {
         let fetch = self.fetcher.take_id(id)?;
         let [nonce, location] = read_headers(fields, ["dpop-nonce", "location"]);
         if let Some(nonce) = nonce.first.and_then(|nonce| str::from_utf8(nonce).ok()) {
-            self.nonces.keep(&fetch.url, nonce);
+            self.nonces.keep(&fetch.request.url, nonce);
         }
         if body.len() > self.fetcher.limit {
-            return Some(FetchReply::unreachable(&fetch, "the answer is too long".into()));
+            return Some(Err(fetch.unreachable("the answer is too long")));
         }
-        match self.fetcher.follow_redirect(&fetch, status, location.first) {
-            Some(request) => match self.fetcher.start(now, request, fetch.hops.saturating_add(1)) {
-                Ok(hop) => {
-                    self.actions.fetch(hop);
-                    None
-                }
-                Err(error) => Some(FetchReply::Failed(error)),
-            },
-            None => Some(FetchReply::Answer { url: fetch.url, status, body, secrets: fetch.secrets }),
+        if let Some(request) = fetch.redirect(status, location.first) {
+            let hop = self.fetcher.start(self.now, request, fetch.hops.saturating_add(1));
+            return hop.map(|action| self.actions.push(action)).err().map(Err);
         }
+        let FetchRequest { url, secrets, .. } = fetch.request;
+        Some(Ok(FetchAnswer { url, status, body, secrets }))
     }
 }
 
@@ -215,9 +202,13 @@ pub(super) fn without_query(url: &str) -> String {
     sanitize(url.split(['?', '#']).next().unwrap_or_default()).unwrap_or_default()
 }
 
+pub(super) fn unsafe_url(url: &str, error: FetchPolicyError) -> AuthError {
+    AuthError::UnsafeUrl { url: without_query(url), error }
+}
+
 /// Withholds a text of the other side that repeats a secret sent to it: verbatim, form-encoded, or truncated at the end
 /// of the text.
-pub(super) fn redact_secrets(text: &str, secrets: &[Secret]) -> String {
+fn redact_secrets(text: &str, secrets: &[Secret]) -> String {
     let is_cut = text.chars().count() >= SHOWN;
     let repeats = |secret: &str| {
         let mut beginnings = (4..secret.len().min(text.len())).filter_map(|length| secret.get(..length));
@@ -232,18 +223,19 @@ pub(super) fn redact_secrets(text: &str, secrets: &[Secret]) -> String {
 }
 
 /// A request to a token endpoint, which may be repeated with another nonce.
+#[derive(Default)]
 pub(super) struct TokenRequest {
     pub(super) endpoint: String,
     /// The audience of client assertions.
     pub(super) audience: String,
     pub(super) form: FormBody,
-    pub(super) client: Option<ClientAuthentication>,
+    pub(super) client: Option<ClientCredentials>,
     /// The key to bind the token to.
     pub(super) dpop_key: Option<Arc<dyn Signer>>,
     /// A deadline before the usual timeout.
     pub(super) deadline: Option<Instant>,
     /// Whether it was repeated with a nonce.
-    pub(super) nonce_retried: bool,
+    nonce_retried: bool,
 }
 
 impl TokenRequest {
@@ -252,25 +244,10 @@ impl TokenRequest {
         endpoint: &str,
         audience: &str,
         form: FormBody,
-        client: Option<ClientAuthentication>,
+        client: Option<ClientCredentials>,
     ) -> Self {
-        Self {
-            endpoint: endpoint.into(),
-            audience: audience.into(),
-            form,
-            client,
-            dpop_key: None,
-            deadline: None,
-            nonce_retried: false,
-        }
+        Self { endpoint: endpoint.into(), audience: audience.into(), form, client, ..Self::default() }
     }
-}
-
-/// A client's credentials, and its authentication method at an authorization server.
-#[derive(Clone)]
-pub(super) struct ClientAuthentication {
-    pub(super) credentials: ClientCredentials,
-    pub(super) method: AuthMethod,
 }
 
 /// The body of a form.
@@ -304,91 +281,87 @@ impl FormBody {
         self
     }
 
-    fn encode(&self) -> Bytes {
+    fn encode(&self) -> String {
         let members = self.members.iter().map(|(name, value)| (*name, value.expose()));
-        Serializer::new(String::new()).extend_pairs(members).finish().into_bytes().into()
+        Serializer::new(String::new()).extend_pairs(members).finish()
     }
 }
 
-impl ClientAuthentication {
+impl ClientCredentials {
     /// Chooses a method that the authorization server supports and the credentials allow.
-    pub(super) fn for_server(server: &ServerMetadata, credentials: ClientCredentials) -> Self {
-        let supports = |method: AuthMethod| {
-            server.token_auth_methods.as_ref().map(|known| known.iter().any(|name| name == method.as_str()))
+    pub(super) fn for_server(mut self, server: &ServerMetadata) -> Self {
+        let supports = |method: &AuthMethod| {
+            server
+                .token_auth_methods
+                .as_ref()
+                .is_none_or(|known| known.iter().any(|name| name == method.as_str()))
         };
-        let method = credentials.method.unwrap_or(match &credentials.proof {
+        self.method = self.method.or(Some(match &self.proof {
             ClientProof::None => AuthMethod::None,
             ClientProof::Key(_) => AuthMethod::PrivateKeyJwt,
             // The default is basic: RFC 8414, section 2.
             ClientProof::Secret(_) => [AuthMethod::Basic, AuthMethod::Post, AuthMethod::None]
                 .into_iter()
-                .find(|&method| supports(method).unwrap_or(true))
+                .find(supports)
                 .unwrap_or(AuthMethod::Basic),
-        });
-        Self { credentials, method }
+        }));
+        self
     }
 }
 
 impl AuthClient {
     /// Starts a token request.
-    pub(super) fn request_token(&mut self, now: Now, request: &TokenRequest) -> Result<(), AuthError> {
-        let mut headers = Vec::from([
-            ("accept", Secret::new("application/json")),
-            ("content-type", Secret::new("application/x-www-form-urlencoded")),
-        ]);
+    pub(super) fn request_token(&mut self, request: &TokenRequest) -> Result<(), AuthError> {
+        let mut headers = Vec::new();
         let mut form = request.form.clone();
         if let Some(client) = &request.client {
-            form = self.authenticate(now, client, &request.audience, form, &mut headers)?;
+            form = self.authenticate(client, &request.audience, form, &mut headers)?;
         }
         if let Some(signer) = &request.dpop_key {
-            let jti = self.rng.next_text();
-            let nonce = self.nonces.get(&request.endpoint);
-            let proof = dpop::proof(&**signer, "POST", &request.endpoint, None, nonce, now.unix, &jti);
-            headers.push(("dpop", Secret::new(proof.map_err(|_| AuthError::Key)?)));
+            headers.push(self.dpop_proof(&**signer, "POST", &request.endpoint, None)?);
         }
-        self.fetch(
-            now,
-            FetchRequest {
-                verb: Verb::Post,
-                url: request.endpoint.clone(),
-                headers,
-                body: form.encode(),
-                secrets: form.secrets,
-                deadline: request.deadline,
-            },
-        )
+        let content_type = "application/x-www-form-urlencoded";
+        let mut fetch = FetchRequest::post(&request.endpoint, content_type, form.encode());
+        fetch.headers.append(&mut headers);
+        self.fetch(FetchRequest { secrets: form.secrets, deadline: request.deadline, ..fetch })
+    }
+
+    /// The header with a proof of possession for a request.
+    pub(super) fn dpop_proof(
+        &mut self,
+        signer: &dyn Signer,
+        method: &str,
+        url: &str,
+        access: Option<&Secret>,
+    ) -> Result<(&'static str, Secret), AuthError> {
+        let jti = self.rng.next_text();
+        let proof = dpop::proof(signer, method, url, access, self.nonces.get(url), self.now.unix, &jti);
+        proof.map(|proof| ("dpop", Secret::new(proof))).map_err(|_| AuthError::Key)
     }
 
     fn authenticate(
         &mut self,
-        now: Now,
-        client: &ClientAuthentication,
+        client: &ClientCredentials,
         audience: &str,
-        form: FormBody,
+        mut form: FormBody,
         headers: &mut Vec<(&'static str, Secret)>,
     ) -> Result<FormBody, AuthError> {
-        let id = &client.credentials.id;
-        match (client.method, &client.credentials.proof) {
-            (AuthMethod::Basic, ClientProof::Secret(secret)) => {
-                // RFC 6749, section 2.3.1: both are form-encoded first.
-                let mut both = String::new();
-                both.extend(form_urlencoded::byte_serialize(id.as_bytes()));
-                both.push(':');
-                both.extend(form_urlencoded::byte_serialize(secret.expose().as_bytes()));
-                let mut value = String::from("Basic ");
-                STANDARD.encode_string(Secret::new(both).expose(), &mut value);
-                let mut form = form;
-                form.secrets.extend([secret.clone(), Secret::new(value.trim_start_matches("Basic "))]);
-                headers.push(("authorization", Secret::new(value)));
+        let id = &client.id;
+        match (client.method, &client.proof) {
+            (Some(AuthMethod::Basic), ClientProof::Secret(secret)) => {
+                let value = basic_credentials(id, secret);
+                form.secrets
+                    .extend([secret.clone(), Secret::new(value.expose().trim_start_matches("Basic "))]);
+                headers.push(("authorization", value));
                 Ok(form)
             }
-            (AuthMethod::Post, ClientProof::Secret(secret)) => {
+            (Some(AuthMethod::Post), ClientProof::Secret(secret)) => {
                 Ok(form.with("client_id", id).with_secret("client_secret", secret))
             }
-            (AuthMethod::PrivateKeyJwt, ClientProof::Key(key)) => {
+            (Some(AuthMethod::PrivateKeyJwt), ClientProof::Key(key)) => {
                 let jti = self.rng.next_text();
                 //= C14.8 "client_credentials grant with private_key_jwt (recommended: aud = AS, client_id omitted) or client secret"
-                let assertion = client_assertion(&**key, id, audience, now.unix, &jti);
+                let assertion = client_assertion(&**key, id, audience, self.now.unix, &jti);
                 let assertion = assertion.map_err(|_| AuthError::Key)?;
                 Ok(form
                     .with("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer")
@@ -401,21 +374,17 @@ impl AuthClient {
     /// Handles the reply to a token request. `Ok(None)` if the request is repeated with the required nonce.
     pub(super) fn handle_token_reply(
         &mut self,
-        now: Now,
         request: &mut TokenRequest,
         reply: FetchReply,
     ) -> Result<Option<TokenResponse>, AuthError> {
-        let (status, body, secrets) = match reply {
-            FetchReply::Failed(error) => return Err(error),
-            FetchReply::Answer { status, body, secrets, .. } => (status, body, secrets),
-        };
+        let FetchAnswer { status, body, secrets, .. } = reply?;
         match parse_token_response(status, &body) {
             Ok(granted) => Ok(Some(granted)),
             Err(refusal)
                 if refusal.is_use_dpop_nonce() && request.dpop_key.is_some() && !request.nonce_retried =>
             {
                 request.nonce_retried = true;
-                self.request_token(now, request)?;
+                self.request_token(request)?;
                 Ok(None)
             }
             Err(TokenEndpointError::Refused { error, description }) => {

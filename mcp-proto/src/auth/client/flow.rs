@@ -12,24 +12,25 @@
 //! Every flow ends with one `Event::Ready`, `Event::Failed` or `Event::LoggedOut`.
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::time::Duration;
 
 use super::AuthClient;
 use super::config::ClientCredentials;
+use super::discover::{DocumentSearch, ServerSearch};
 use super::error::AuthError;
 use super::event::{Event, TokenGeneration};
-use super::exchange::{ClientAuthentication, FetchReply, TokenRequest};
-use super::record::{IssuerSource, Lease, PendingSave, Tokens};
+use super::exchange::{FetchReply, TokenRequest};
+use super::record::{Lease, PendingSave, Tokens};
 use crate::Instant;
-use crate::auth::{Challenge, Now, Requirement, ResourceMetadata, Scopes, Secret, ServerMetadata, Signer};
+use crate::auth::{Requirement, ResourceMetadata, Scopes, Secret, ServerMetadata, Signer};
 
 /// The purpose of a flow.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum FlowPurpose {
     /// Load the record.
+    #[default]
     Load,
     /// Renew the token before it expires.
     EarlyRenewal,
@@ -49,44 +50,27 @@ pub(super) enum FlowPurpose {
     Logout,
 }
 
-/// The server's requirements, as its challenge names them.
-#[derive(Clone, Debug, Default)]
-pub(super) struct AccessRequirement {
-    pub(super) metadata: Option<String>,
-    pub(super) scopes: Option<Scopes>,
-    /// Whether it accepts only tokens that are bound to a key.
-    pub(super) dpop: bool,
-}
-
-impl AccessRequirement {
-    pub(super) fn from_challenge(header: &str, challenge: &Requirement) -> Self {
-        let accepts_bearer =
-            || Challenge::parse_all(header).iter().any(|challenge| challenge.is_scheme("Bearer"));
-        Self {
-            metadata: challenge.resource_metadata.clone(),
-            scopes: challenge.scope.clone(),
-            dpop: challenge.wants_dpop && !accepts_bearer(),
-        }
-    }
-}
-
 /// A discovered authorization server.
+#[derive(Default)]
 pub(super) struct DiscoveredServer {
     pub(super) metadata: ServerMetadata,
-    pub(super) issuer_source: IssuerSource,
+    /// Whether it was found at the server's own origin, as in 2025-03-26.
+    pub(super) at_origin: bool,
     /// Whether it serves its metadata. Otherwise these are the default endpoints of 2025-03-26.
     pub(super) has_metadata: bool,
 }
 
 /// A flow and its intermediate results.
+#[derive(Default)]
 pub(super) struct Flow {
     pub(super) purpose: FlowPurpose,
-    pub(super) requirement: AccessRequirement,
+    pub(super) requirement: Requirement,
     pub(super) step: FlowStep,
     /// The protected resource metadata of the server.
     pub(super) resource: Option<ResourceMetadata>,
-    pub(super) discovered: Option<Arc<DiscoveredServer>>,
-    pub(super) client: Option<ClientAuthentication>,
+    /// The authorization server, once it is discovered.
+    pub(super) server: Arc<DiscoveredServer>,
+    pub(super) client: Option<ClientCredentials>,
     /// The redirect URI of the page.
     pub(super) redirect_uri: String,
     /// Whether `client` is a preregistration that is used only with this authorization server from now on.
@@ -107,8 +91,10 @@ pub(super) struct Flow {
 }
 
 /// The step of a flow.
+#[derive(Default)]
 pub(super) enum FlowStep {
     /// Between two steps.
+    #[default]
     Transition,
     /// Waits until the store has answered an earlier flow.
     Queued,
@@ -127,7 +113,7 @@ pub(super) enum FlowStep {
     /// Waits for the host's assertion.
     AwaitingAssertion,
     /// Looking up the metadata of the identity provider.
-    Provider { search: DocumentSearch, subject: Secret, issuer: String },
+    Provider { at: ServerSearch, subject: Secret },
     /// Exchanging the assertion at the identity provider.
     Exchanging(TokenRequest),
     /// Requesting a token from the authorization server.
@@ -142,41 +128,8 @@ pub(super) enum FlowStep {
     Revoking,
 }
 
-/// The search for a document at several URLs.
-pub(super) struct DocumentSearch {
-    pub(super) urls: VecDeque<String>,
-    /// The URL in flight.
-    pub(super) current: String,
-    /// The first error.
-    pub(super) failure: Option<AuthError>,
-    /// Whether every URL so far certainly has no document.
-    pub(super) all_absent: bool,
-}
-
-impl DocumentSearch {
-    pub(super) fn new(places: impl IntoIterator<Item = String>) -> Self {
-        Self { urls: places.into_iter().collect(), current: String::new(), failure: None, all_absent: true }
-    }
-
-    pub(super) fn failed(&mut self, error: AuthError, absent: bool) {
-        self.failure.get_or_insert(error);
-        self.all_absent &= absent;
-    }
-}
-
-/// The search for the metadata of authorization servers, one after another.
-pub(super) struct ServerSearch {
-    pub(super) issuer: String,
-    pub(super) issuer_source: IssuerSource,
-    pub(super) search: DocumentSearch,
-    pub(super) remaining: VecDeque<String>,
-    /// The first error of the earlier servers.
-    pub(super) failure: Option<AuthError>,
-}
-
 /// The authorization page that is open.
 pub(super) struct OpenPage {
-    pub(super) redirect_uri: String,
     pub(super) state: Secret,
     pub(super) verifier: Secret,
     pub(super) deadline: Option<Instant>,
@@ -211,24 +164,8 @@ impl From<AuthError> for FlowEnd {
 pub(super) type StepResult = Result<Box<Flow>, FlowEnd>;
 
 impl Flow {
-    pub(super) fn new(purpose: FlowPurpose, requirement: AccessRequirement) -> Box<Self> {
-        Box::new(Self {
-            purpose,
-            requirement,
-            step: FlowStep::Transition,
-            resource: None,
-            discovered: None,
-            client: None,
-            redirect_uri: String::new(),
-            pin_client: false,
-            scopes: None,
-            key: None,
-            new_key: None,
-            resource_searched: false,
-            refresh_rejected: false,
-            removed_tokens: None,
-            credentials: None,
-        })
+    pub(super) fn new(purpose: FlowPurpose, requirement: Requirement) -> Box<Self> {
+        Box::new(Self { purpose, requirement, ..Self::default() })
     }
 
     pub(super) fn into_step(mut self: Box<Self>, step: FlowStep) -> Box<Self> {
@@ -236,8 +173,13 @@ impl Flow {
         self
     }
 
+    /// Whether the token must be bound to a key.
+    pub(super) fn needs_bound_token(&self) -> bool {
+        self.requirement.requires_dpop || self.resource.as_ref().is_some_and(|resource| resource.dpop_bound)
+    }
+
     pub(super) fn take_step(&mut self) -> FlowStep {
-        core::mem::replace(&mut self.step, FlowStep::Transition)
+        core::mem::take(&mut self.step)
     }
 
     /// The deadline of this step.
@@ -250,7 +192,7 @@ impl Flow {
     }
 
     /// Adds the requirement of another request, which waits for this flow.
-    fn join(&mut self, purpose: FlowPurpose, requirement: AccessRequirement) {
+    fn join(&mut self, purpose: FlowPurpose, requirement: Requirement) {
         match (&self.purpose, purpose) {
             (FlowPurpose::Load, purpose) => {
                 self.purpose = purpose;
@@ -266,8 +208,8 @@ impl Flow {
                     FlowStep::Queued | FlowStep::Loading | FlowStep::Resource(_) | FlowStep::Server(_)
                 );
                 if early
-                    && let Some(scopes) = &mut self.requirement.scopes
-                    && let Some(others) = &requirement.scopes
+                    && let Some(scopes) = &mut self.requirement.scope
+                    && let Some(others) = &requirement.scope
                 {
                     *scopes = scopes.union(others);
                 }
@@ -279,60 +221,40 @@ impl Flow {
 /// The flow under way, and the flow to begin after it.
 #[derive(Default)]
 pub(super) struct Flows {
-    current: Option<Box<Flow>>,
-    queued: Option<(FlowPurpose, AccessRequirement)>,
+    /// `None` while it is in a step.
+    pub(super) current: Option<Box<Flow>>,
+    pub(super) queued: Option<(FlowPurpose, Requirement)>,
 }
 
 impl Flows {
-    pub(super) fn current(&self) -> Option<&Flow> {
-        self.current.as_deref()
-    }
-
-    /// Takes the current flow for its next step.
-    pub(super) fn take(&mut self) -> Option<Box<Flow>> {
-        self.current.take()
-    }
-
-    pub(super) fn set(&mut self, flow: Box<Flow>) {
-        self.current = Some(flow);
-    }
-
-    pub(super) fn queue(&mut self, purpose: FlowPurpose, requirement: AccessRequirement) {
-        self.queued = Some((purpose, requirement));
-    }
-
-    pub(super) fn take_queued(&mut self) -> Option<(FlowPurpose, AccessRequirement)> {
-        self.queued.take()
-    }
-
     /// Makes another request wait for the current flow, or for one after a logout.
-    pub(super) fn join(&mut self, purpose: FlowPurpose, requirement: AccessRequirement) {
+    pub(super) fn join(&mut self, purpose: FlowPurpose, requirement: Requirement) {
         match &mut self.current {
             Some(flow) if flow.purpose != FlowPurpose::Logout => flow.join(purpose, requirement),
-            _ => self.queue(purpose, requirement),
+            _ => self.queued = Some((purpose, requirement)),
         }
     }
 
     pub(super) fn is_logout(&self) -> bool {
-        self.current().is_some_and(|flow| flow.purpose == FlowPurpose::Logout)
+        self.current.as_ref().is_some_and(|flow| flow.purpose == FlowPurpose::Logout)
     }
 
     /// Whether the current flow replaces the token of this generation, which the server refused.
     pub(super) fn replaces(&self, generation: TokenGeneration) -> bool {
-        self.current().is_some_and(
+        self.current.as_ref().is_some_and(
             |flow| matches!(flow.purpose, FlowPurpose::NewToken { refused, .. } if refused == Some(generation)),
         )
     }
 
     pub(super) fn open_page(&self) -> Option<&OpenPage> {
-        match &self.current()?.step {
+        match &self.current.as_ref()?.step {
             FlowStep::Page(page) => Some(page),
             _ => None,
         }
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.current()?.deadline()
+        self.current.as_ref()?.deadline()
     }
 }
 
@@ -341,48 +263,48 @@ const EARLY_RENEWAL_PAUSE: Duration = Duration::from_secs(10);
 
 impl AuthClient {
     /// Begins a flow. There must be no current one.
-    pub(super) fn begin_flow(&mut self, now: Now, purpose: FlowPurpose, requirement: AccessRequirement) {
-        let flow = Flow::new(purpose, requirement);
-        self.flows.set(flow);
-        self.run_step(now, Self::load);
+    pub(super) fn begin_flow(&mut self, purpose: FlowPurpose, requirement: Requirement) {
+        self.flows.current = Some(Flow::new(purpose, requirement));
+        self.run_step(Self::load);
     }
 
     /// Sets the flow to its next step, or ends it.
-    pub(super) fn advance(&mut self, now: Now, next: StepResult) {
+    fn advance(&mut self, next: StepResult) {
         match next {
-            Ok(flow) => self.flows.set(flow),
+            Ok(flow) => self.flows.current = Some(flow),
             Err(end) => {
                 if matches!(end, FlowEnd::Failed(_)) {
-                    self.forget_server();
+                    // The next flow looks for it again.
+                    self.discovered = None;
                 }
                 self.events.push(match end {
-                    FlowEnd::Ready => Event::Ready(self.tokens.generation()),
+                    FlowEnd::Ready => Event::Ready(self.tokens.generation),
                     FlowEnd::Failed(error) => Event::Failed(error),
                     FlowEnd::LoggedOut => Event::LoggedOut,
                 });
-                if let Some((purpose, requirement)) = self.flows.take_queued() {
-                    self.begin_flow(now, purpose, requirement);
+                if let Some((purpose, requirement)) = self.flows.queued.take() {
+                    self.begin_flow(purpose, requirement);
                 }
             }
         }
     }
 
     /// Runs a step of the current flow.
-    pub(super) fn run_step(&mut self, now: Now, step: impl FnOnce(&mut Self, Box<Flow>) -> StepResult) {
-        if let Some(flow) = self.flows.take() {
+    pub(super) fn run_step(&mut self, step: impl FnOnce(&mut Self, Box<Flow>) -> StepResult) {
+        if let Some(flow) = self.flows.current.take() {
             let purpose = flow.purpose.clone();
             let next = step(self, flow);
-            let next = next.map_err(|end| self.downgrade_end(now, &purpose, end));
-            self.advance(now, next);
+            let next = next.map_err(|end| self.downgrade_end(&purpose, end));
+            self.advance(next);
         }
     }
 
     /// Turns failures that do not matter for the purpose into successes.
-    fn downgrade_end(&mut self, now: Now, purpose: &FlowPurpose, end: FlowEnd) -> FlowEnd {
+    fn downgrade_end(&mut self, purpose: &FlowPurpose, end: FlowEnd) -> FlowEnd {
         match (purpose, end) {
             // The current token is still valid.
-            (FlowPurpose::EarlyRenewal, FlowEnd::Failed(_)) if !self.tokens.has_expired(now) => {
-                self.tokens.pause_early_renewal(now.deadline_after(EARLY_RENEWAL_PAUSE));
+            (FlowPurpose::EarlyRenewal, FlowEnd::Failed(_)) if !self.tokens.has_expired(self.now) => {
+                self.tokens.pause_early_renewal(self.now.deadline_after(EARLY_RENEWAL_PAUSE));
                 FlowEnd::Ready
             }
             // The record is removed, even if the authorization server has not revoked the token.
@@ -393,7 +315,7 @@ impl AuthClient {
 
     /// Drops the current flow, with its exchange and its page. Returns whether there was one.
     pub(super) fn drop_flow(&mut self) -> bool {
-        let Some(flow) = self.flows.take() else { return false };
+        let Some(flow) = self.flows.current.take() else { return false };
         self.abort_fetch();
         if matches!(flow.step, FlowStep::Page(_)) {
             self.close_page();
@@ -402,44 +324,42 @@ impl AuthClient {
     }
 
     /// Chooses the next step by the purpose and the loaded record.
-    pub(super) fn choose_step(&mut self, now: Now, flow: Box<Flow>) -> StepResult {
+    pub(super) fn choose_step(&mut self, flow: Box<Flow>) -> StepResult {
         match flow.purpose {
             FlowPurpose::Load => Err(FlowEnd::Ready),
-            FlowPurpose::EarlyRenewal if !self.tokens.expires_soon(now) => Err(FlowEnd::Ready),
-            FlowPurpose::EarlyRenewal if self.tokens.can_renew() => self.discover_issuer(now, flow),
+            FlowPurpose::EarlyRenewal if !self.tokens.expires_soon(self.now) => Err(FlowEnd::Ready),
+            FlowPurpose::EarlyRenewal if self.tokens.can_renew() => self.discover_issuer(flow),
             FlowPurpose::EarlyRenewal if self.is_interactive() => Err(FlowEnd::Ready),
-            FlowPurpose::NewToken { refused, .. } if self.tokens.has_newer(now, refused) => {
+            FlowPurpose::NewToken { refused, .. } if self.tokens.has_newer(self.now, refused) => {
                 Err(FlowEnd::Ready)
             }
             FlowPurpose::NewToken { unexpected, may_renew: true, .. }
-                if self.tokens.can_renew() && (!unexpected || self.tokens.has_expired(now)) =>
+                if self.tokens.can_renew() && (!unexpected || self.tokens.has_expired(self.now)) =>
             {
-                self.discover_issuer(now, flow)
+                self.discover_issuer(flow)
             }
             FlowPurpose::StepUp { refused }
-                if self.tokens.has_newer(now, refused)
-                    && self.tokens.allows_scopes(flow.requirement.scopes.as_ref()) =>
+                if self.tokens.has_newer(self.now, refused)
+                    && self.tokens.allows_scopes(flow.requirement.scope.as_ref()) =>
             {
                 Err(FlowEnd::Ready)
             }
-            FlowPurpose::Logout => self.remove_record(now, flow),
-            _ => self.discover_resource(now, flow),
+            FlowPurpose::Logout => self.remove_record(flow),
+            _ => self.discover_resource(flow),
         }
     }
 
     /// Handles the end of an exchange.
-    pub(super) fn handle_reply(&mut self, now: Now, reply: FetchReply) {
-        self.run_step(now, |client, mut flow| match flow.take_step() {
-            FlowStep::Resource(search) => client.handle_resource_reply(now, flow, search, reply),
-            FlowStep::Server(search) => client.handle_server_reply(now, flow, search, reply),
-            FlowStep::Registering => client.handle_registration_reply(now, flow, reply),
-            FlowStep::Provider { search, subject, issuer } => {
-                client.handle_provider_reply(now, flow, (search, subject, issuer), reply)
-            }
-            FlowStep::Exchanging(request) => client.handle_exchange_reply(now, flow, request, reply),
-            FlowStep::Granting(request) => client.handle_grant_reply(now, flow, request, reply),
+    pub(super) fn handle_reply(&mut self, reply: FetchReply) {
+        self.run_step(|client, mut flow| match flow.take_step() {
+            FlowStep::Resource(search) => client.handle_resource_reply(flow, search, reply),
+            FlowStep::Server(search) => client.handle_server_reply(flow, search, reply),
+            FlowStep::Registering => client.handle_registration_reply(flow, reply),
+            FlowStep::Provider { at, subject } => client.handle_provider_reply(flow, at, subject, reply),
+            FlowStep::Exchanging(request) => client.handle_exchange_reply(flow, request, reply),
+            FlowStep::Granting(request) => client.handle_grant_reply(flow, request, reply),
             FlowStep::Renewing { request, lease, replaced } => {
-                client.handle_renewal_reply(now, flow, (request, lease, replaced), reply)
+                client.handle_renewal_reply(flow, (request, lease, replaced), reply)
             }
             FlowStep::Revoking => Err(FlowEnd::LoggedOut),
             other => Ok(flow.into_step(other)),

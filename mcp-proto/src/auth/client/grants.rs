@@ -10,20 +10,19 @@ use form_urlencoded::Serializer;
 
 use super::AuthClient;
 use super::config::{DpopKey, Grant, IdentityProvider, ProviderLocation, RedirectPaths};
+use super::discover::ServerSearch;
 use super::error::{AuthError, FinishError};
-use super::event::{AssertionPurpose, AssertionRequest, AuthorizationPage, Event};
-use super::exchange::{
-    ClientAuthentication, FetchReply, FetchRequest, FormBody, TokenRequest, without_query,
-};
-use super::flow::{DocumentSearch, Flow, FlowEnd, FlowStep, OpenPage, StepResult};
-use super::record::{ClientSource, IssuerSource, RecordChange, RegisteredClient, Tokens};
+use super::event::{Action, AssertionPurpose, AssertionRequest, AuthorizationPage, Event, Question};
+use super::exchange::{FetchReply, FormBody, TokenRequest, unsafe_url};
+use super::flow::{DiscoveredServer, Flow, FlowEnd, FlowStep, OpenPage, StepResult};
+use super::record::{RecordChange, RegisteredClient, Tokens};
 use super::tokens::{TokenOrigin, expiry};
 use crate::auth::fetch::check_authorization_page;
 use crate::auth::members::sanitize;
 use crate::auth::token_response::id_token_subject;
 use crate::auth::{
     Es256, FetchPolicyError, Now, Pkce, Scopes, Secret, ServerMetadata, TokenEndpointError, TokenKind,
-    TokenResponse, URL_BYTES, dpop,
+    URL_BYTES, dpop,
 };
 
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
@@ -39,7 +38,7 @@ impl AuthClient {
         let supported = flow.resource.as_ref().and_then(|resource| resource.scopes_supported.as_ref());
         let chosen = self.config.scopes.as_ref();
         //= C12.14 "Scopes of a challenge are authoritative for the request"
-        let asked = match (&flow.requirement.scopes, chosen) {
+        let asked = match (&flow.requirement.scope, chosen) {
             (Some(asked), Some(chosen)) => Some(chosen.union(asked)),
             (Some(asked), None) => Some(asked.clone()),
             (None, chosen) => chosen.or(supported).cloned(),
@@ -56,8 +55,8 @@ impl AuthClient {
     /// The same with `offline_access`, if the authorization server supports it, to get a refresh token.
     pub(super) fn scopes_to_request(&self, flow: &Flow) -> Option<Scopes> {
         let scopes = flow.scopes.clone()?;
-        let known = flow.discovered.as_ref().and_then(|found| found.metadata.scopes_supported.as_ref());
-        let offline = known.is_some_and(|known| known.contains("offline_access"));
+        let known = &flow.server.metadata.scopes_supported;
+        let offline = known.as_ref().is_some_and(|known| known.contains("offline_access"));
         match self.config.grant {
             //= C12.22 "`offline_access` MAY if in scopes_supported"
             Grant::AuthorizationCode if offline => Some(scopes.union(&Scopes::parse("offline_access"))),
@@ -66,15 +65,14 @@ impl AuthClient {
     }
 
     /// The resource to request a token for.
-    pub(super) fn resource_for(&self, flow: &Flow) -> String {
+    fn resource_for(&self, flow: &Flow) -> String {
         let named = flow.resource.as_ref().map(|resource| resource.resource.clone());
         self.config.resource.clone().or(named).unwrap_or_else(|| self.resource.clone())
     }
 
     /// Chooses the key to bind the token to, if any.
-    pub(super) fn choose_key(&mut self, flow: &mut Flow, server: &ServerMetadata) -> Result<(), AuthError> {
-        let needed =
-            flow.requirement.dpop || flow.resource.as_ref().is_some_and(|resource| resource.dpop_bound);
+    pub(super) fn choose_key(&mut self, flow: &mut Flow) -> Result<(), AuthError> {
+        let needed = flow.needs_bound_token();
         let Some(choice) = &self.config.dpop else {
             return if needed { Err(AuthError::DpopRequired) } else { Ok(()) };
         };
@@ -82,8 +80,8 @@ impl AuthClient {
             DpopKey::Provided(key) => key.algorithm(),
             DpopKey::Generated => "ES256",
         };
-        let known = server.dpop_algorithms.as_ref();
-        let offered = known.is_some_and(|known| known.iter().any(|known| known == algorithm));
+        let known = &flow.server.metadata.dpop_algorithms;
+        let offered = known.iter().flatten().any(|known| known == algorithm);
         if !needed && !offered {
             return Ok(());
         }
@@ -94,19 +92,19 @@ impl AuthClient {
         } else {
             flow.key = self.tokens.signer();
             // Another process may have stored another key by then.
-            flow.new_key = self.tokens.record().key.clone().filter(|_| matches!(choice, DpopKey::Generated));
+            flow.new_key = self.tokens.record.key.clone().filter(|_| matches!(choice, DpopKey::Generated));
         }
         Ok(())
     }
 
     /// Requests a token, with the client's credentials known.
-    pub(super) fn start_grant(&mut self, now: Now, flow: Box<Flow>) -> StepResult {
+    pub(super) fn start_grant(&mut self, flow: Box<Flow>) -> StepResult {
         match &self.config.grant {
-            Grant::AuthorizationCode => self.open_page(now, flow),
+            Grant::AuthorizationCode => self.open_page(flow),
             Grant::ClientCredentials => {
                 //= C14.8 "client_credentials grant"
                 let form = self.with_target(FormBody::new("client_credentials"), &flow);
-                self.request_grant(now, flow, form)
+                self.request_grant(flow, form)
             }
             Grant::Enterprise(_) | Grant::JwtBearer => self.request_assertion(flow),
         }
@@ -118,13 +116,12 @@ impl AuthClient {
         form.with("resource", &self.resource_for(flow)).with_optional("scope", scopes.as_deref())
     }
 
-    pub(super) fn request_grant(&mut self, now: Now, flow: Box<Flow>, form: FormBody) -> StepResult {
-        let Some(found) = flow.discovered.clone() else { return self.discover_resource(now, flow) };
-        let server = &found.metadata;
+    fn request_grant(&mut self, flow: Box<Flow>, form: FormBody) -> StepResult {
+        let server = &flow.server.metadata;
         let mut request =
             TokenRequest::new(&server.token_endpoint, &server.issuer, form, flow.client.clone());
         request.dpop_key = flow.key.clone();
-        self.request_token(now, &request)?;
+        self.request_token(&request)?;
         Ok(flow.into_step(FlowStep::Granting(request)))
     }
 
@@ -133,135 +130,86 @@ impl AuthClient {
         if self.actions.is_host_busy() {
             return Ok(flow.into_step(FlowStep::AssertionQueued));
         }
-        let server = flow.discovered.as_ref().map(|found| found.metadata.issuer.clone());
         let (purpose, audience) = match &self.config.grant {
             Grant::Enterprise(IdentityProvider { location: ProviderLocation::Issuer(issuer), .. }) => {
                 (AssertionPurpose::Identity, Some(issuer.clone()))
             }
             Grant::Enterprise(_) => (AssertionPurpose::Identity, None),
-            _ => (AssertionPurpose::Grant, server),
+            _ => (AssertionPurpose::Grant, Some(flow.server.metadata.issuer.clone())),
         };
         let resource = self.resource_for(&flow);
-        self.actions.request_assertion(AssertionRequest { purpose, audience, resource });
+        self.actions.push(Action::Assertion(AssertionRequest { purpose, audience, resource }));
         Ok(flow.into_step(FlowStep::AwaitingAssertion))
     }
 
-    pub(super) fn continue_with_assertion(&mut self, now: Now, assertion: Result<Secret, String>) {
-        if !self.actions.accept_assertion() {
+    /// Handles the host's assertion, or the reason why it has none.
+    pub fn handle_assertion(&mut self, now: Now, assertion: Result<Secret, String>) {
+        self.now = now;
+        if !self.actions.accept(Question::Assertion) {
             return;
         }
-        self.run_step(now, |client, mut flow| match flow.take_step() {
+        self.run_step(|client, mut flow| match flow.take_step() {
             FlowStep::AssertionQueued => client.request_assertion(flow),
             FlowStep::AwaitingAssertion => {
                 let assertion = assertion.map_err(AuthError::Assertion)?;
-                match client.config.grant.clone() {
-                    Grant::Enterprise(provider) => client.discover_provider(now, flow, &provider, assertion),
-                    _ => client.present_assertion(now, flow, &assertion),
+                match &client.config.grant {
+                    Grant::Enterprise(provider) => match provider.location.clone() {
+                        ProviderLocation::TokenEndpoint(token_endpoint) => {
+                            let issuer = token_endpoint.clone();
+                            let server =
+                                ServerMetadata { issuer, token_endpoint, ..ServerMetadata::default() };
+                            client.exchange_token(flow, &server, &assertion)
+                        }
+                        ProviderLocation::Issuer(issuer) => {
+                            let search = ServerSearch::new([issuer].into(), false);
+                            client.try_next_provider(flow, search, assertion)
+                        }
+                    },
+                    _ => client.present_assertion(flow, &assertion),
                 }
             }
             other => Ok(flow.into_step(other)),
         });
     }
 
-    fn present_assertion(&mut self, now: Now, flow: Box<Flow>, assertion: &Secret) -> StepResult {
+    fn present_assertion(&mut self, flow: Box<Flow>, assertion: &Secret) -> StepResult {
         //= C14.10 "RFC 7523 jwt-bearer at the AS with the ID-JAG and client authentication"
         let form = self.with_target(FormBody::new(JWT_BEARER).with_secret("assertion", assertion), &flow);
-        self.request_grant(now, flow, form)
-    }
-
-    fn discover_provider(
-        &mut self,
-        now: Now,
-        flow: Box<Flow>,
-        provider: &IdentityProvider,
-        subject: Secret,
-    ) -> StepResult {
-        match &provider.location {
-            ProviderLocation::TokenEndpoint(endpoint) => {
-                let server = ServerMetadata::default();
-                let client = ClientAuthentication::for_server(&server, provider.credentials.clone());
-                self.exchange_token(now, flow, provider, (endpoint, endpoint, client), &subject)
-            }
-            ProviderLocation::Issuer(issuer) => {
-                let search = DocumentSearch::new(ServerMetadata::well_known_urls(issuer));
-                self.try_next_provider(now, flow, (search, subject, issuer.clone()))
-            }
-        }
-    }
-
-    fn try_next_provider(
-        &mut self,
-        now: Now,
-        flow: Box<Flow>,
-        (mut search, subject, issuer): (DocumentSearch, Secret, String),
-    ) -> StepResult {
-        while let Some(url) = search.urls.pop_front() {
-            match self.fetch(now, FetchRequest::get(url)) {
-                Ok(()) => return Ok(flow.into_step(FlowStep::Provider { search, subject, issuer })),
-                Err(error) => search.failed(error, true),
-            }
-        }
-        let failure = search.failure.take();
-        Err(failure.unwrap_or(AuthError::IssuerMismatch { expected: issuer }).into())
-    }
-
-    pub(super) fn handle_provider_reply(
-        &mut self,
-        now: Now,
-        flow: Box<Flow>,
-        (mut search, subject, issuer): (DocumentSearch, Secret, String),
-        reply: FetchReply,
-    ) -> StepResult {
-        let Grant::Enterprise(provider) = self.config.grant.clone() else {
-            return self.start_grant(now, flow);
-        };
-        match self.parse_server(reply, &issuer) {
-            Ok(server) => {
-                let client = ClientAuthentication::for_server(&server, provider.credentials.clone());
-                let target = (&*server.token_endpoint, &*server.issuer, client);
-                self.exchange_token(now, flow, &provider, target, &subject)
-            }
-            Err((error, absent)) => {
-                search.failed(error, absent);
-                self.try_next_provider(now, flow, (search, subject, issuer))
-            }
-        }
+        self.request_grant(flow, form)
     }
 
     /// Exchanges the assertion about the user for one that the authorization server accepts.
-    fn exchange_token(
+    pub(super) fn exchange_token(
         &mut self,
-        now: Now,
         flow: Box<Flow>,
-        provider: &IdentityProvider,
-        (endpoint, audience, client): (&str, &str, ClientAuthentication),
+        server: &ServerMetadata,
         subject: &Secret,
     ) -> StepResult {
-        let server = flow.discovered.as_ref().map(|found| found.metadata.issuer.clone()).unwrap_or_default();
+        let Grant::Enterprise(provider) = &self.config.grant else { return self.start_grant(flow) };
+        let client = provider.credentials.clone().for_server(server);
         let form = FormBody::new(TOKEN_EXCHANGE)
             //= C14.9 "RFC 8693 exchange at the IdP: requested_token_type id-jag, audience = AS issuer, resource = PRM resource, subject token id_token/saml2"
             .with("requested_token_type", ID_JAG)
-            .with("audience", &server)
+            .with("audience", &flow.server.metadata.issuer)
             .with_secret("subject_token", subject)
             .with("subject_token_type", provider.subject.urn());
         let form = self.with_target(form, &flow);
-        let request = TokenRequest::new(endpoint, audience, form, Some(client));
-        self.request_token(now, &request)?;
+        let request = TokenRequest::new(&server.token_endpoint, &server.issuer, form, Some(client));
+        self.request_token(&request)?;
         Ok(flow.into_step(FlowStep::Exchanging(request)))
     }
 
     pub(super) fn handle_exchange_reply(
         &mut self,
-        now: Now,
         flow: Box<Flow>,
         mut request: TokenRequest,
         reply: FetchReply,
     ) -> StepResult {
-        match self.handle_token_reply(now, &mut request, reply)? {
+        match self.handle_token_reply(&mut request, reply)? {
             None => Ok(flow.into_step(FlowStep::Exchanging(request))),
             //= C14.15 "Use the identity provider's answer only if its `issued_token_type` is id-jag"
             Some(granted) if granted.issued_type.as_deref() == Some(ID_JAG) => {
-                self.present_assertion(now, flow, &granted.access)
+                self.present_assertion(flow, &granted.access)
             }
             Some(_) => Err(AuthError::UnusableToken.into()),
         }
@@ -269,80 +217,52 @@ impl AuthClient {
 
     pub(super) fn handle_grant_reply(
         &mut self,
-        now: Now,
         flow: Box<Flow>,
         mut request: TokenRequest,
         reply: FetchReply,
     ) -> StepResult {
-        let granted = match self.handle_token_reply(now, &mut request, reply) {
+        let granted = match self.handle_token_reply(&mut request, reply) {
             Ok(None) => return Ok(flow.into_step(FlowStep::Granting(request))),
             Ok(Some(granted)) => granted,
-            Err(error) => return self.handle_grant_failure(now, flow, error),
+            Err(error) => return self.handle_grant_failure(flow, error),
         };
-        let needed =
-            flow.resource.as_ref().is_some_and(|resource| resource.dpop_bound) || flow.requirement.dpop;
         match granted.kind {
-            TokenKind::Bearer if !needed => {}
+            TokenKind::Bearer if !flow.needs_bound_token() => {}
             TokenKind::Dpop if flow.key.is_some() => {}
             _ => return Err(AuthError::UnusableToken.into()),
         }
-        let Some(found) = flow.discovered.clone() else { return self.discover_resource(now, flow) };
-        let client = flow.client.as_ref().map(|client| client.credentials.id.clone()).unwrap_or_default();
-        let pin = flow.pin_client.then(|| RegisteredClient {
-            id: client.clone(),
-            secret: None,
-            method: None,
-            expires: None,
-            source: ClientSource::Configured,
-        });
-        let tokens = self.tokens_from_grant(
-            now,
-            granted,
-            &flow,
-            (&found.metadata.issuer, found.issuer_source),
-            client,
-        );
-        let key = flow.new_key.clone();
-        self.save(now, flow, RecordChange::SetTokens { tokens, replaced: None, pin, key })
-    }
-
-    fn tokens_from_grant(
-        &mut self,
-        now: Now,
-        granted: TokenResponse,
-        flow: &Flow,
-        (issuer, source): (&str, IssuerSource),
-        client_id: String,
-    ) -> Arc<Tokens> {
-        self.tokens.note_issued(now, &granted, TokenOrigin::Grant);
-        let subject = granted.id_token.as_ref().and_then(|token| id_token_subject(token, issuer));
-        Arc::new(Tokens {
-            subject,
-            issuer: issuer.into(),
-            client_id,
-            resource: self.resource_for(flow),
+        self.tokens.note_issued(self.now, &granted, TokenOrigin::Grant);
+        let DiscoveredServer { metadata, at_origin, .. } = &*flow.server;
+        let client_id = flow.client.as_ref().map(|client| client.id.clone()).unwrap_or_default();
+        let tokens = Arc::new(Tokens {
+            subject: granted.id_token.as_ref().and_then(|token| id_token_subject(token, &metadata.issuer)),
+            issuer: metadata.issuer.clone(),
+            client_id: client_id.clone(),
+            resource: self.resource_for(&flow),
             access: granted.access,
             kind: granted.kind,
             refresh: granted.refresh,
-            issued: now.unix,
-            expires: granted.lifetime.and_then(|lifetime| expiry(now, lifetime)),
+            issued: self.now.unix,
+            expires: granted.lifetime.and_then(|lifetime| expiry(self.now, lifetime)),
             granted: granted.scope,
             requested: flow.scopes.clone(),
-            issuer_source: source,
-        })
+            at_origin: *at_origin,
+        });
+        let pin = flow.pin_client.then(|| RegisteredClient { id: client_id, ..RegisteredClient::default() });
+        let key = flow.new_key.clone();
+        self.save(flow, RecordChange::SetTokens { tokens, replaced: None, pin, key })
     }
 
     /// Continues after a refused grant. A registration that the authorization server no longer knows is removed.
-    fn handle_grant_failure(&mut self, now: Now, flow: Box<Flow>, error: AuthError) -> StepResult {
+    fn handle_grant_failure(&mut self, flow: Box<Flow>, error: AuthError) -> StepResult {
         let lost = matches!(&error, AuthError::Token(TokenEndpointError::Refused { error, .. })
             if error == "invalid_client");
-        let issuer = flow.discovered.as_ref().map(|found| found.metadata.issuer.clone());
-        let client = flow.client.as_ref().map(|client| client.credentials.id.clone());
-        match (issuer, client) {
-            (Some(issuer), Some(id))
-                if lost && self.tokens.record().clients.get(&issuer).is_some_and(|known| known.id == id) =>
+        let issuer = flow.server.metadata.issuer.clone();
+        match flow.client.as_ref().map(|client| client.id.clone()) {
+            Some(id)
+                if lost && self.tokens.record.clients.get(&issuer).is_some_and(|known| known.id == id) =>
             {
-                self.save(now, flow, RecordChange::ForgetClient { issuer, id, error })
+                self.save(flow, RecordChange::ForgetClient { issuer, id, error })
             }
             _ => Err(error.into()),
         }
@@ -384,26 +304,20 @@ impl Redirect {
         let query = url.split_once('?').map_or(url, |(_, query)| query);
         let path = url.contains('?').then(|| path(url)).flatten();
         let mut redirect = Self { path: path.map(String::from), ..Self::default() };
+        let (mut code, mut state) = (None, None);
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-            match &*name {
-                "code" => {
-                    redirect.code.get_or_insert_with(|| Secret::new(value));
-                }
-                "state" => {
-                    redirect.state.get_or_insert_with(|| Secret::new(value));
-                }
-                "iss" => {
-                    redirect.iss.get_or_insert(value.into());
-                }
-                "error" => {
-                    redirect.error.get_or_insert(value.into());
-                }
-                "error_description" => {
-                    redirect.error_description.get_or_insert(value.into());
-                }
-                _ => {}
-            }
+            let place = match &*name {
+                "code" => &mut code,
+                "state" => &mut state,
+                "iss" => &mut redirect.iss,
+                "error" => &mut redirect.error,
+                "error_description" => &mut redirect.error_description,
+                _ => continue,
+            };
+            place.get_or_insert_with(|| value.into_owned());
         }
+        redirect.code = code.map(Secret::new);
+        redirect.state = state.map(Secret::new);
         redirect
     }
 }
@@ -426,8 +340,8 @@ impl fmt::Debug for Redirect {
 
 impl AuthClient {
     /// Requests that the application open a page.
-    pub(super) fn open_page(&mut self, now: Now, flow: Box<Flow>) -> StepResult {
-        let Some(found) = flow.discovered.clone() else { return self.discover_resource(now, flow) };
+    pub(super) fn open_page(&mut self, flow: Box<Flow>) -> StepResult {
+        let found = flow.server.clone();
         let issuer = &found.metadata.issuer;
         //= C12.7 "refuse if `code_challenge_methods_supported` is absent"
         if found.has_metadata && !found.metadata.offers_s256() {
@@ -436,8 +350,7 @@ impl AuthClient {
         let endpoint = found.metadata.authorization_endpoint.as_ref();
         let endpoint =
             endpoint.ok_or_else(|| AuthError::NoAuthorizationEndpoint { issuer: issuer.clone() })?;
-        check_authorization_page(endpoint, issuer)
-            .map_err(|error| AuthError::UnsafeUrl { url: without_query(endpoint), error })?;
+        check_authorization_page(endpoint, issuer).map_err(|error| unsafe_url(endpoint, error))?;
         let Some(client) = &flow.client else {
             return Err(AuthError::NotRegistered { issuer: issuer.clone() }.into());
         };
@@ -446,7 +359,7 @@ impl AuthClient {
         let mut query = Serializer::new(String::new());
         query
             .append_pair("response_type", "code")
-            .append_pair("client_id", &client.credentials.id)
+            .append_pair("client_id", &client.id)
             .append_pair("redirect_uri", &flow.redirect_uri)
             .append_pair("state", state.expose())
             //= C12.7 "PKCE S256"
@@ -468,11 +381,7 @@ impl AuthClient {
         let url = alloc::format!("{endpoint}{separator}{}", query.finish());
         if url.len() > URL_BYTES {
             // Servers may list any number of scopes, and browsers limit the length of URLs.
-            return Err(AuthError::UnsafeUrl {
-                url: without_query(endpoint),
-                error: FetchPolicyError::TooLong,
-            }
-            .into());
+            return Err(unsafe_url(endpoint, FetchPolicyError::TooLong).into());
         }
         self.events.push(Event::NeedsAuthorization(AuthorizationPage {
             url,
@@ -481,15 +390,9 @@ impl AuthClient {
             redirect_uri: flow.redirect_uri.clone(),
             lifetime: PAGE_TIMEOUT,
         }));
-        let until = now.deadline_after(PAGE_TIMEOUT);
-        let redirect_uri = flow.redirect_uri.clone();
+        let deadline = self.now.deadline_after(PAGE_TIMEOUT);
         //= C12.9 "Before redirect record validated issuer with verifier/state"
-        Ok(flow.into_step(FlowStep::Page(OpenPage {
-            redirect_uri,
-            state,
-            verifier: pkce.verifier,
-            deadline: until,
-        })))
+        Ok(flow.into_step(FlowStep::Page(OpenPage { state, verifier: pkce.verifier, deadline })))
     }
 
     /// Withdraws the page from the application.
@@ -500,14 +403,19 @@ impl AuthClient {
     }
 
     /// Ends the open page with an error.
-    pub(super) fn fail_page(&mut self, now: Now, error: AuthError) {
+    pub(super) fn fail_page(&mut self, error: AuthError) {
         if self.flows.open_page().is_some() {
             self.close_page();
-            self.run_step(now, |_, _| Err(FlowEnd::Failed(error)));
+            self.run_step(|_, _| Err(FlowEnd::Failed(error)));
         }
     }
 
-    pub(super) fn finish_page(&mut self, now: Now, redirect: Redirect) -> Result<(), FinishError> {
+    /// Finishes the open page with its redirect.
+    ///
+    /// # Errors
+    /// If no page is open, or the redirect is of another page or invalid.
+    pub fn finish(&mut self, now: Now, redirect: Redirect) -> Result<(), FinishError> {
+        self.now = now;
         let page = self.flows.open_page().ok_or(FinishError::NoPage)?;
         //= C12.8 "`state` sent and verified; answers without or with other state dropped"
         if redirect.state.as_ref() != Some(&page.state) {
@@ -516,9 +424,9 @@ impl AuthClient {
         // The application may not have polled it yet, if the redirect came another way.
         self.events.remove_page();
         let mut result = Ok(());
-        self.run_step(now, |client, mut flow| match flow.take_step() {
+        self.run_step(|client, mut flow| match flow.take_step() {
             FlowStep::Page(page) => {
-                let next = client.redeem_code(now, flow, page, redirect);
+                let next = client.redeem_code(flow, page, redirect);
                 if let Err(FlowEnd::Failed(error)) = &next {
                     result = Err(FinishError::Failed(error.clone()));
                 }
@@ -529,9 +437,8 @@ impl AuthClient {
         result
     }
 
-    fn redeem_code(&mut self, now: Now, flow: Box<Flow>, page: OpenPage, redirect: Redirect) -> StepResult {
-        let Some(found) = flow.discovered.clone() else { return self.discover_resource(now, flow) };
-        let server = &found.metadata;
+    fn redeem_code(&mut self, flow: Box<Flow>, page: OpenPage, redirect: Redirect) -> StepResult {
+        let server = &flow.server.metadata;
         // RFC 9207, section 2.4: before any other check of the redirect.
         //= C12.10 "On iss mismatch do not act on or show error/error_description/error_uri"
         match &redirect.iss {
@@ -543,7 +450,7 @@ impl AuthClient {
         }
         // The path identifies an issuer that does not name itself.
         let is_known = redirect.iss.is_some() || self.config.redirect_paths == RedirectPaths::Shared;
-        if !is_known && redirect.path.as_deref() != path(&page.redirect_uri) {
+        if !is_known && redirect.path.as_deref() != path(&flow.redirect_uri) {
             return Err(AuthError::RedirectIssuerMismatch.into());
         }
         if let Some(error) = redirect.error {
@@ -554,10 +461,10 @@ impl AuthClient {
         let code = redirect.code.filter(|code| !code.expose().is_empty()).ok_or(AuthError::NoCode)?;
         let form = FormBody::new("authorization_code")
             .with_secret("code", &code)
-            .with("redirect_uri", &page.redirect_uri)
+            .with("redirect_uri", &flow.redirect_uri)
             .with_secret("code_verifier", &page.verifier)
             //= C12.11 "AND token requests"
             .with("resource", &self.resource_for(&flow));
-        self.request_grant(now, flow, form)
+        self.request_grant(flow, form)
     }
 }

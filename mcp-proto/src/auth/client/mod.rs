@@ -30,7 +30,6 @@ mod grants;
 mod record;
 mod register;
 mod renew;
-mod rng;
 mod tokens;
 
 use alloc::string::String;
@@ -39,11 +38,12 @@ use core::fmt;
 
 use bytes::Bytes;
 
-use crate::Instant;
 use crate::auth::dpop::Nonces;
 use crate::auth::fetch;
-use crate::auth::{FetchId, FetchPolicy, Now, Secret, canonical_resource};
-use crate::transport::http::{Fields, Verb};
+use crate::auth::keys::SeededRng;
+use crate::auth::{FetchId, FetchPolicy, Now, Requirement, canonical_resource};
+use crate::transport::http::Fields;
+use crate::{Instant, UnixTime};
 
 pub use config::{
     ApplicationType, AuthConfig, AuthConfigError, AuthMethod, ClientCredentials, ClientInfo, ClientProof,
@@ -61,8 +61,7 @@ pub use record::{Record, RecordError};
 
 use event::{ActionQueue, EventQueue};
 use exchange::Fetcher;
-use flow::{AccessRequirement, DiscoveredServer, FlowPurpose, FlowStep, Flows};
-use rng::SeededRng;
+use flow::{DiscoveredServer, FlowPurpose, FlowStep, Flows};
 use tokens::{StepUps, TokenState};
 
 /// OAuth client for one server and one account at it.
@@ -88,6 +87,8 @@ use tokens::{StepUps, TokenState};
 /// ```
 pub struct AuthClient {
     config: AuthConfig,
+    /// The readings of the clocks at the present input or command.
+    now: Now,
     /// The server's URL.
     server: String,
     /// The only origin that tokens are sent to.
@@ -128,6 +129,7 @@ impl AuthClient {
         Ok(Self {
             fetcher: Fetcher::new(policy, &config),
             config,
+            now: Now { instant: Instant::ORIGIN, unix: UnixTime::EPOCH },
             server,
             origin,
             resource,
@@ -145,16 +147,6 @@ impl AuthClient {
 
     // --- Commands ---
 
-    /// The headers for a request. Only requests to the server's origin get a token.
-    pub fn credentials(&mut self, now: Now, verb: Verb, url: &str) -> RequestAuth {
-        self.request_auth(now, verb, url)
-    }
-
-    /// Handles a request that the server refused with 401 or 403.
-    pub fn handle_challenge(&mut self, now: Now, refused: &RefusedRequest<'_>) -> RetryDecision {
-        self.handle_refusal(now, refused)
-    }
-
     /// Notes a request to the server that is sent without the headers of [`credentials`](Self::credentials).
     pub fn skip_credentials(&mut self) {
         self.tokens.note_sent(false);
@@ -169,84 +161,67 @@ impl AuthClient {
 
     /// Obtains a new token even if there is one. [`Event::Ready`] or [`Event::Failed`] reports the result.
     pub fn login(&mut self, now: Now) {
+        self.now = now;
         self.step_ups.clear();
-        match self.flows.current() {
-            None => self.begin_flow(now, FlowPurpose::Login, AccessRequirement::default()),
+        match &self.flows.current {
+            None => self.begin_flow(FlowPurpose::Login, Requirement::default()),
             Some(flow) if flow.purpose == FlowPurpose::Login => {}
-            Some(_) => self.flows.queue(FlowPurpose::Login, AccessRequirement::default()),
+            Some(_) => self.flows.queued = Some((FlowPurpose::Login, Requirement::default())),
         }
     }
 
     /// Removes the record and revokes the token. Waiting requests fail first. [`Event::LoggedOut`] reports the end, after
     /// [`Event::RemovalFailed`] if the store could not remove the record.
     pub fn logout(&mut self, now: Now) {
+        self.now = now;
         self.step_ups.clear();
         self.tokens.end_context();
         let leaving = self.flows.is_logout();
-        if self.flows.take_queued().is_some() | (!leaving && self.drop_flow()) {
+        if self.flows.queued.take().is_some() | (!leaving && self.drop_flow()) {
             self.events.push(Event::Failed(AuthError::LoggedOut));
         }
         if !leaving {
-            self.begin_flow(now, FlowPurpose::Logout, AccessRequirement::default());
+            self.begin_flow(FlowPurpose::Logout, Requirement::default());
         }
-    }
-
-    /// Finishes the open page with its redirect.
-    ///
-    /// # Errors
-    /// If no page is open, or the redirect is of another page or invalid.
-    pub fn finish(&mut self, now: Now, redirect: Redirect) -> Result<(), FinishError> {
-        self.finish_page(now, redirect)
     }
 
     /// Closes the open page: the user does not authorize the client.
     pub fn cancel_page(&mut self, now: Now) {
-        self.fail_page(now, AuthError::PageCancelled);
+        self.now = now;
+        self.fail_page(AuthError::PageCancelled);
     }
 
     // --- Inputs ---
 
     /// Handles the response of an exchange, with its whole body.
     pub fn handle_answer(&mut self, now: Now, id: FetchId, status: u16, fields: &dyn Fields, body: Bytes) {
-        if let Some(reply) = self.handle_fetch_answer(now, id, status, fields, body) {
-            self.handle_reply(now, reply);
+        self.now = now;
+        if let Some(reply) = self.handle_fetch_answer(id, status, fields, body) {
+            self.handle_reply(reply);
         }
     }
 
     /// Handles an exchange that got no response, or one that exceeds its limit.
     pub fn handle_failed(&mut self, now: Now, id: FetchId, detail: &str) {
+        self.now = now;
         if let Some(reply) = self.fail_fetch(id, detail) {
-            self.handle_reply(now, reply);
+            self.handle_reply(reply);
         }
-    }
-
-    /// Handles the record that the store holds.
-    pub fn handle_loaded(&mut self, now: Now, loaded: Result<Option<StoredRecord>, String>) {
-        self.handle_store_answer(now, loaded);
-    }
-
-    /// Handles the outcome of an [`Action::Store`].
-    pub fn handle_stored(&mut self, now: Now, saved: Result<SaveOutcome, String>) {
-        self.handle_save_outcome(now, saved);
-    }
-
-    /// Handles the host's assertion, or the reason why it has none.
-    pub fn handle_assertion(&mut self, now: Now, assertion: Result<Secret, String>) {
-        self.continue_with_assertion(now, assertion);
     }
 
     /// Handles the deadlines that have passed: see [`poll_timeout`](Self::poll_timeout).
     pub fn handle_timeout(&mut self, now: Now) {
+        self.now = now;
         let due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now.instant);
         if due(self.fetcher.deadline())
             && let Some(reply) = self.time_out_fetch()
         {
-            self.handle_reply(now, reply);
+            self.handle_reply(reply);
         }
-        let Some(flow) = self.flows.current().filter(|flow| due(flow.deadline())) else { return };
+        let Some(flow) = self.flows.current.as_ref().filter(|flow| due(flow.deadline())) else { return };
         match flow.step {
-            FlowStep::Page(_) => self.fail_page(now, AuthError::PageTimedOut),
-            FlowStep::AwaitingRenewal(_) => self.run_step(now, Self::poll_lease),
+            FlowStep::Page(_) => self.fail_page(AuthError::PageTimedOut),
+            FlowStep::AwaitingRenewal(_) => self.run_step(Self::poll_lease),
             _ => {}
         }
     }
@@ -285,7 +260,7 @@ impl AuthClient {
 
     /// Whether an operation is in progress, whose end an event will report.
     pub fn is_busy(&self) -> bool {
-        self.flows.current().is_some()
+        self.flows.current.is_some()
     }
 
     /// The token's status, as of the last read of the store. `None` if there is no token.
@@ -296,7 +271,7 @@ impl AuthClient {
     /// The authorization context of requests from now on. Responses that are private to one context may be reused only
     /// while it stays the same.
     pub fn context(&self) -> AuthContext {
-        self.tokens.context()
+        self.tokens.context
     }
 
     /// Whether a URL has the server's origin, or reaches the server's `http` URL by `https`, where redirects may lead.

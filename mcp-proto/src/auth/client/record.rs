@@ -3,17 +3,16 @@
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
-use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::AuthClient;
 use super::config::{AuthMethod, ClientCredentials, ClientProof};
 use super::error::AuthError;
-use super::event::{Event, SaveOutcome, StoredRecord};
+use super::event::{Action, Event, Question, SaveOutcome, StoredRecord};
 use super::flow::{Flow, FlowEnd, FlowPurpose, FlowStep, StepResult};
 use crate::UnixTime;
 use crate::auth::{Now, Scopes, Secret, TokenKind};
@@ -34,58 +33,59 @@ pub struct Record {
 const CLIENTS: usize = 16;
 
 /// The tokens for the server.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Tokens {
     pub(super) issuer: String,
     pub(super) client_id: String,
     /// The subject of the ID token that was issued with them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) subject: Option<String>,
     pub(super) resource: String,
+    #[serde(with = "form")]
     pub(super) access: Secret,
+    #[serde(with = "form")]
     pub(super) kind: TokenKind,
+    #[serde(default, with = "form", skip_serializing_if = "Option::is_none")]
     pub(super) refresh: Option<Secret>,
+    #[serde(with = "form")]
     pub(super) issued: UnixTime,
+    #[serde(default, with = "form", skip_serializing_if = "Option::is_none")]
     pub(super) expires: Option<UnixTime>,
     /// The scopes that the authorization server granted, if it named them.
+    #[serde(default, with = "form", skip_serializing_if = "Option::is_none")]
     pub(super) granted: Option<Scopes>,
     /// The scopes that were requested.
+    #[serde(default, rename = "asked", with = "form", skip_serializing_if = "Option::is_none")]
     pub(super) requested: Option<Scopes>,
-    pub(super) issuer_source: IssuerSource,
-}
-
-/// How the authorization server was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum IssuerSource {
-    /// The server's metadata names it.
-    Named,
-    /// It is at the server's own origin, as in 2025-03-26.
-    Origin,
+    /// Whether the authorization server was found at the server's own origin, as in 2025-03-26, rather than named by
+    /// the server's metadata.
+    #[serde(default)]
+    pub(super) at_origin: bool,
 }
 
 /// The registration of this client at an authorization server.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RegisteredClient {
     pub(super) id: String,
+    #[serde(default, with = "form", skip_serializing_if = "Option::is_none")]
     pub(super) secret: Option<Secret>,
+    #[serde(default, with = "form", skip_serializing_if = "Option::is_none")]
     pub(super) method: Option<AuthMethod>,
     /// When the secret expires.
+    #[serde(default, with = "form", skip_serializing_if = "Option::is_none")]
     pub(super) expires: Option<UnixTime>,
-    pub(super) source: ClientSource,
-}
-
-/// The source of a client id.
-#[derive(Clone, PartialEq, Eq)]
-pub(super) enum ClientSource {
-    /// Dynamic registration, with this redirect URI.
-    Registered { redirect_uri: String },
-    /// A preregistration without an issuer, which is used only with this one from now on.
-    Configured,
+    /// The redirect URI of a dynamic registration. `None` for a preregistration without an issuer, which is used only
+    /// with this one from now on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) redirect_uri: Option<String>,
 }
 
 /// The lease by which one process renews a token while others wait.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Lease {
+    #[serde(rename = "by")]
     pub(super) holder: String,
+    #[serde(rename = "until", with = "form")]
     pub(super) expires: UnixTime,
 }
 
@@ -94,17 +94,10 @@ impl Record {
     pub fn to_json(&self) -> Secret {
         let form = RecordForm {
             version: 1,
-            tokens: self.tokens.as_deref().map(TokensForm::of),
-            clients: self
-                .clients
-                .iter()
-                .map(|(issuer, client)| (issuer.as_str().into(), ClientForm::of(client)))
-                .collect(),
-            key: self.key.as_ref().map(|key| key.expose().into()),
-            lease: self.lease.as_ref().map(|lease| LeaseForm {
-                by: lease.holder.as_str().into(),
-                until: to_seconds(lease.expires),
-            }),
+            tokens: self.tokens.as_deref().map(Cow::Borrowed),
+            clients: Cow::Borrowed(&self.clients),
+            key: self.key.clone(),
+            lease: self.lease.as_ref().map(Cow::Borrowed),
         };
         Secret::new(serde_json::to_string(&form).unwrap_or_default())
     }
@@ -118,17 +111,11 @@ impl Record {
         if form.version != 1 {
             return Err(RecordError::Version);
         }
-        let mut clients = BTreeMap::new();
-        for (issuer, client) in form.clients {
-            clients.insert(issuer.into_owned(), client.read()?);
-        }
         Ok(Self {
-            tokens: form.tokens.map(TokensForm::read).transpose()?.map(Arc::new),
-            clients,
-            key: form.key.map(secret),
-            lease: form
-                .lease
-                .map(|lease| Lease { holder: lease.by.into_owned(), expires: from_seconds(lease.until) }),
+            tokens: form.tokens.map(|tokens| Arc::new(tokens.into_owned())),
+            clients: form.clients.into_owned(),
+            key: form.key,
+            lease: form.lease.map(Cow::into_owned),
         })
     }
 
@@ -137,7 +124,7 @@ impl Record {
         *self == Self::default()
     }
 
-    pub(super) fn insert_client(&mut self, issuer: String, client: RegisteredClient) {
+    fn insert_client(&mut self, issuer: String, client: RegisteredClient) {
         while self.clients.len() >= CLIENTS && !self.clients.contains_key(&issuer) {
             self.clients.pop_first();
         }
@@ -184,145 +171,97 @@ impl RegisteredClient {
     }
 }
 
-fn to_seconds(time: UnixTime) -> u64 {
-    time.since_epoch().as_secs()
-}
-
-fn from_seconds(seconds: u64) -> UnixTime {
-    UnixTime::from_epoch(Duration::from_secs(seconds))
-}
-
+/// The JSON of a record.
 #[derive(Serialize, Deserialize)]
 struct RecordForm<'a> {
     version: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    tokens: Option<TokensForm<'a>>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    clients: BTreeMap<Cow<'a, str>, ClientForm<'a>>,
+    tokens: Option<Cow<'a, Tokens>>,
+    #[serde(default, skip_serializing_if = "has_none")]
+    clients: Cow<'a, BTreeMap<String, RegisteredClient>>,
+    #[serde(default, with = "form", skip_serializing_if = "Option::is_none")]
+    key: Option<Secret>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    key: Option<Cow<'a, str>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    lease: Option<LeaseForm<'a>>,
+    lease: Option<Cow<'a, Lease>>,
 }
 
-fn secret(text: Cow<'_, str>) -> Secret {
-    Secret::new(text.into_owned())
+fn has_none(clients: &BTreeMap<String, RegisteredClient>) -> bool {
+    clients.is_empty()
 }
 
-#[derive(Serialize, Deserialize)]
-struct LeaseForm<'a> {
-    by: Cow<'a, str>,
-    until: u64,
-}
+/// The JSON of values in a record.
+mod form {
+    use alloc::string::String;
+    use core::time::Duration;
 
-#[derive(Serialize, Deserialize)]
-struct TokensForm<'a> {
-    issuer: Cow<'a, str>,
-    client_id: Cow<'a, str>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    subject: Option<Cow<'a, str>>,
-    resource: Cow<'a, str>,
-    access: Cow<'a, str>,
-    kind: Cow<'a, str>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    refresh: Option<Cow<'a, str>>,
-    issued: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    expires: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    granted: Option<Cow<'a, str>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    asked: Option<Cow<'a, str>>,
-    #[serde(default)]
-    at_origin: bool,
-}
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
 
-impl<'a> TokensForm<'a> {
-    fn of(tokens: &'a Tokens) -> Self {
-        Self {
-            issuer: tokens.issuer.as_str().into(),
-            client_id: tokens.client_id.as_str().into(),
-            subject: tokens.subject.as_deref().map(Cow::from),
-            resource: tokens.resource.as_str().into(),
-            access: tokens.access.expose().into(),
-            kind: match tokens.kind {
-                TokenKind::Dpop => "DPoP",
-                _ => "Bearer",
+    use crate::UnixTime;
+    use crate::auth::client::AuthMethod;
+    use crate::auth::{Scopes, Secret, TokenKind};
+
+    pub(super) trait Form: Sized {
+        fn write<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error>;
+        fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error>;
+    }
+
+    pub(super) fn serialize<T: Form, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+        value.write(to)
+    }
+
+    pub(super) fn deserialize<'de, T: Form, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
+        T::read(from)
+    }
+
+    impl<T: Form> Form for Option<T> {
+        fn write<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+            match self {
+                Some(value) => value.write(to),
+                None => to.serialize_none(),
             }
-            .into(),
-            refresh: tokens.refresh.as_ref().map(|token| token.expose().into()),
-            issued: to_seconds(tokens.issued),
-            expires: tokens.expires.map(to_seconds),
-            granted: tokens.granted.as_ref().map(|scopes| scopes.to_string().into()),
-            asked: tokens.requested.as_ref().map(|scopes| scopes.to_string().into()),
-            at_origin: tokens.issuer_source == IssuerSource::Origin,
+        }
+
+        fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+            #[derive(Deserialize)]
+            #[serde(bound = "T: Form")]
+            struct Read<T>(#[serde(deserialize_with = "deserialize")] T);
+            Ok(Option::<Read<T>>::deserialize(from)?.map(|Read(value)| value))
         }
     }
 
-    fn read(self) -> Result<Tokens, RecordError> {
-        let kind = match &*self.kind {
-            "DPoP" => TokenKind::Dpop,
-            "Bearer" => TokenKind::Bearer,
-            _ => return Err(RecordError::Syntax),
-        };
-        Ok(Tokens {
-            issuer: self.issuer.into_owned(),
-            client_id: self.client_id.into_owned(),
-            subject: self.subject.map(Cow::into_owned),
-            resource: self.resource.into_owned(),
-            access: Secret::new(self.access.into_owned()),
-            kind,
-            refresh: self.refresh.map(secret),
-            issued: from_seconds(self.issued),
-            expires: self.expires.map(from_seconds),
-            granted: self.granted.as_deref().map(Scopes::parse),
-            requested: self.asked.as_deref().map(Scopes::parse),
-            issuer_source: if self.at_origin { IssuerSource::Origin } else { IssuerSource::Named },
-        })
-    }
-}
+    impl Form for UnixTime {
+        fn write<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+            to.serialize_u64(self.since_epoch().as_secs())
+        }
 
-#[derive(Serialize, Deserialize)]
-struct ClientForm<'a> {
-    id: Cow<'a, str>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    secret: Option<Cow<'a, str>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    method: Option<Cow<'a, str>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    expires: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    redirect_uri: Option<Cow<'a, str>>,
-}
-
-impl<'a> ClientForm<'a> {
-    fn of(client: &'a RegisteredClient) -> Self {
-        Self {
-            id: client.id.as_str().into(),
-            secret: client.secret.as_ref().map(|secret| secret.expose().into()),
-            method: client.method.map(|method| method.as_str().into()),
-            expires: client.expires.map(to_seconds),
-            redirect_uri: match &client.source {
-                ClientSource::Registered { redirect_uri } => Some(redirect_uri.as_str().into()),
-                ClientSource::Configured => None,
-            },
+        fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+            u64::deserialize(from).map(|seconds| Self::from_epoch(Duration::from_secs(seconds)))
         }
     }
 
-    fn read(self) -> Result<RegisteredClient, RecordError> {
-        let method = match self.method {
-            Some(name) => Some(AuthMethod::parse(&name).ok_or(RecordError::Syntax)?),
-            None => None,
+    /// Implements the form of a type as text, by a function that writes it and one that reads it.
+    macro_rules! texts {
+        ($($type:ty: $write:expr, $read:expr;)*) => {$(
+            impl Form for $type {
+                fn write<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                    to.collect_str(&$write(self))
+                }
+
+                fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                    $read(String::deserialize(from)?).ok_or_else(|| D::Error::custom("it is unknown"))
+                }
+            }
+        )*};
+    }
+
+    texts! {
+        Secret: Secret::expose, |text: String| Some(Secret::new(text));
+        Scopes: core::convert::identity, |text: String| Some(Scopes::parse(&text));
+        TokenKind: |kind: &TokenKind| kind.as_str(), |text: String| {
+            TokenKind::parse(&text).filter(|kind| *kind != TokenKind::Assertion)
         };
-        Ok(RegisteredClient {
-            id: self.id.into_owned(),
-            secret: self.secret.map(secret),
-            method,
-            expires: self.expires.map(from_seconds),
-            source: self.redirect_uri.map_or(ClientSource::Configured, |uri| ClientSource::Registered {
-                redirect_uri: uri.into_owned(),
-            }),
-        })
+        AuthMethod: |method: &AuthMethod| method.as_str(), |text: String| AuthMethod::parse(&text);
     }
 }
 
@@ -332,7 +271,7 @@ pub(super) struct PendingSave {
     /// The record with the change, as sent to the store.
     pub(super) record: Record,
     /// How often another process had changed the stored record.
-    pub(super) conflicts: u32,
+    conflicts: u32,
 }
 
 /// A change to the record, which applies to whatever version is stored.
@@ -360,7 +299,7 @@ pub(super) enum RecordChange {
 
 impl RecordChange {
     /// The record with this change. `None` if the change is obsolete.
-    pub(super) fn apply(&self, now: Now, base: &Record) -> Option<Record> {
+    fn apply(&self, now: Now, base: &Record) -> Option<Record> {
         let mut record = base.clone();
         let has = |tokens: &Tokens| base.tokens.as_ref().is_some_and(|known| known.access == tokens.access);
         match self {
@@ -414,9 +353,9 @@ impl RecordChange {
 
 /// Removes a registration. A preregistration stays pinned to its authorization server.
 fn forget_client(record: &mut Record, issuer: &str, id: &str) {
-    record.clients.retain(|known, client| {
-        known != issuer || client.id != id || client.source == ClientSource::Configured
-    });
+    record
+        .clients
+        .retain(|known, client| known != issuer || client.id != id || client.redirect_uri.is_none());
 }
 
 /// Maximum number of conflicts of one change: that many mean that another process keeps writing.
@@ -428,135 +367,122 @@ impl AuthClient {
         if self.actions.is_store_busy() {
             return Ok(flow.into_step(FlowStep::Queued));
         }
-        self.actions.load();
+        self.actions.push(Action::Load);
         Ok(flow.into_step(FlowStep::Loading))
     }
 
-    pub(super) fn handle_store_answer(&mut self, now: Now, loaded: Result<Option<StoredRecord>, String>) {
-        if !self.actions.accept_loaded() {
+    /// Handles the record that the store holds.
+    pub fn handle_loaded(&mut self, now: Now, loaded: Result<Option<StoredRecord>, String>) {
+        self.now = now;
+        if !self.actions.accept(Question::Load) {
             return;
         }
-        self.run_step(now, |client, mut flow| match flow.take_step() {
+        self.run_step(|client, mut flow| match flow.take_step() {
             FlowStep::Queued => client.load(flow),
             FlowStep::Loading => {
                 match loaded {
                     Ok(stored) => client.tokens.adopt_stored(stored),
                     Err(detail) if flow.purpose == FlowPurpose::Logout => {
-                        return client.handle_removal_failure(now, flow, detail);
+                        return client.handle_removal_failure(flow, detail);
                     }
                     Err(detail) => return Err(AuthError::Store(detail).into()),
                 }
-                client.choose_step(now, flow)
+                client.choose_step(flow)
             }
             FlowStep::AwaitingRenewal(wait) => {
                 client.tokens.adopt_stored(loaded.map_err(AuthError::Store)?);
-                client.handle_lease_state(now, flow, wait)
+                client.handle_lease_state(flow, wait)
             }
             other => Ok(flow.into_step(other)),
         });
     }
 
     /// Saves a change to the record.
-    pub(super) fn save(&mut self, now: Now, flow: Box<Flow>, change: RecordChange) -> StepResult {
-        self.save_again(now, flow, change, 0)
+    pub(super) fn save(&mut self, flow: Box<Flow>, change: RecordChange) -> StepResult {
+        self.save_again(flow, change, 0)
     }
 
-    fn save_again(&mut self, now: Now, flow: Box<Flow>, change: RecordChange, conflicts: u32) -> StepResult {
+    fn save_again(&mut self, flow: Box<Flow>, change: RecordChange, conflicts: u32) -> StepResult {
         let clear = matches!(change, RecordChange::Clear);
-        if clear && self.tokens.version().is_none() {
-            return self.revoke_removed(now, flow);
+        if clear && self.tokens.version.is_none() {
+            return self.revoke_removed(flow);
         }
-        let record = match change.apply(now, self.tokens.record()) {
+        let record = match change.apply(self.now, &self.tokens.record) {
             Some(record) => record,
             None if clear => Record::default(),
-            None => return self.handle_superseded(now, flow, change),
+            None => {
+                // Another process made the change obsolete.
+                return match change {
+                    RecordChange::ReleaseLease { error, .. } | RecordChange::ForgetClient { error, .. } => {
+                        Err(error.into())
+                    }
+                    _ => self.choose_step(flow),
+                };
+            }
         };
-        self.actions.store((!clear).then(|| record.clone()), self.tokens.version());
+        let stored = (!clear).then(|| record.clone());
+        self.actions.push(Action::Store { record: stored, expected: self.tokens.version });
         Ok(flow.into_step(FlowStep::Saving(Box::new(PendingSave { change, record, conflicts }))))
     }
 
-    pub(super) fn handle_save_outcome(&mut self, now: Now, saved: Result<SaveOutcome, String>) {
-        if !self.actions.accept_stored() {
+    /// Handles the outcome of an [`Action::Store`].
+    pub fn handle_stored(&mut self, now: Now, saved: Result<SaveOutcome, String>) {
+        self.now = now;
+        if !self.actions.accept(Question::Store) {
             return;
         }
-        self.run_step(now, |client, mut flow| match flow.take_step() {
+        self.run_step(|client, mut flow| match flow.take_step() {
             FlowStep::Queued => client.load(flow),
             FlowStep::Saving(save) => match saved {
                 Ok(SaveOutcome::Done(version)) => {
                     let version = (!matches!(save.change, RecordChange::Clear)).then_some(version);
                     client.tokens.adopt_saved(save.record, version);
-                    client.handle_saved(now, flow, save.change)
+                    client.handle_saved(flow, save.change)
                 }
                 Ok(SaveOutcome::Conflict(there)) if save.conflicts < CONFLICTS => {
                     client.tokens.adopt_stored(there);
-                    client.save_again(now, flow, save.change, save.conflicts.saturating_add(1))
+                    client.save_again(flow, save.change, save.conflicts.saturating_add(1))
                 }
                 Ok(SaveOutcome::Conflict(_)) => {
-                    client.handle_save_failure(now, flow, save, "other processes keep writing it".into())
+                    client.handle_save_failure(flow, *save, "other processes keep writing it".into())
                 }
-                Err(detail) => client.handle_save_failure(now, flow, save, detail),
+                Err(detail) => client.handle_save_failure(flow, *save, detail),
             },
             other => Ok(flow.into_step(other)),
         });
     }
 
     /// Continues after the change was saved.
-    fn handle_saved(&mut self, now: Now, flow: Box<Flow>, change: RecordChange) -> StepResult {
+    fn handle_saved(&mut self, mut flow: Box<Flow>, change: RecordChange) -> StepResult {
         match change {
-            RecordChange::TakeLease { lease, of, .. } => self.renew(now, flow, lease, of),
+            RecordChange::TakeLease { lease, of, .. } => self.renew(flow, lease, of),
             RecordChange::ReleaseLease { error, .. } | RecordChange::ForgetClient { error, .. } => {
                 Err(error.into())
             }
-            RecordChange::DropRefresh { .. } => self.continue_unrenewable(now, flow),
-            RecordChange::AddClient { .. } => self.start_grant(now, flow),
+            RecordChange::DropRefresh { .. } => {
+                flow.refresh_rejected = true;
+                self.continue_without_renewal(flow)
+            }
+            RecordChange::AddClient { .. } => self.start_grant(flow),
             RecordChange::SetTokens { .. } => Err(FlowEnd::Ready),
-            RecordChange::Clear => self.revoke_removed(now, flow),
-        }
-    }
-
-    /// Continues after the authorization server rejected the refresh token.
-    fn continue_unrenewable(&mut self, now: Now, mut flow: Box<Flow>) -> StepResult {
-        flow.refresh_rejected = true;
-        self.continue_without_renewal(now, flow)
-    }
-
-    /// Continues after another process made the change obsolete.
-    fn handle_superseded(&mut self, now: Now, flow: Box<Flow>, change: RecordChange) -> StepResult {
-        match change {
-            RecordChange::ReleaseLease { error, .. } | RecordChange::ForgetClient { error, .. } => {
-                Err(error.into())
-            }
-            _ => self.choose_step(now, flow),
+            RecordChange::Clear => self.revoke_removed(flow),
         }
     }
 
     /// Continues after the change could not be saved: without saving it, where possible.
-    fn handle_save_failure(
-        &mut self,
-        now: Now,
-        flow: Box<Flow>,
-        save: Box<PendingSave>,
-        detail: String,
-    ) -> StepResult {
-        match save.change {
+    fn handle_save_failure(&mut self, flow: Box<Flow>, save: PendingSave, detail: String) -> StepResult {
+        match &save.change {
+            RecordChange::TakeLease { .. } => return Err(AuthError::Store(detail).into()),
+            RecordChange::Clear => return self.handle_removal_failure(flow, detail),
+            RecordChange::ReleaseLease { .. } | RecordChange::ForgetClient { .. } => {}
             RecordChange::SetTokens { .. } => {
                 self.tokens.adopt(save.record);
                 self.events.push(Event::SaveFailed(detail));
-                Err(FlowEnd::Ready)
             }
-            RecordChange::AddClient { .. } => {
-                self.tokens.adopt(save.record);
-                self.start_grant(now, flow)
+            RecordChange::AddClient { .. } | RecordChange::DropRefresh { .. } => {
+                self.tokens.adopt(save.record)
             }
-            RecordChange::DropRefresh { .. } => {
-                self.tokens.adopt(save.record);
-                self.continue_unrenewable(now, flow)
-            }
-            RecordChange::ReleaseLease { error, .. } | RecordChange::ForgetClient { error, .. } => {
-                Err(error.into())
-            }
-            RecordChange::TakeLease { .. } => Err(AuthError::Store(detail).into()),
-            RecordChange::Clear => self.handle_removal_failure(now, flow, detail),
         }
+        self.handle_saved(flow, save.change)
     }
 }

@@ -5,7 +5,6 @@
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use base64::Engine;
@@ -14,15 +13,16 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::AuthClient;
-use super::config::{AuthConfig, AuthMethod, ClientCredentials, Grant, LoginMode, RedirectPaths};
+use super::config::{
+    AuthConfig, AuthMethod, ClientCredentials, Grant, LoginMode, Preregistration, RedirectPaths,
+};
 use super::error::AuthError;
-use super::exchange::{ClientAuthentication, FetchReply, FetchRequest};
+use super::exchange::{FetchAnswer, FetchReply, FetchRequest};
 use super::flow::{Flow, FlowStep, StepResult};
-use super::record::{ClientSource, RecordChange, RegisteredClient};
+use super::record::{RecordChange, RegisteredClient};
 use crate::UnixTime;
 use crate::auth::members::{document_text, sanitize};
-use crate::auth::{Now, Scopes, Secret, ServerMetadata};
-use crate::transport::http::Verb;
+use crate::auth::{Scopes, Secret, ServerMetadata};
 
 /// Maximum bytes of a client id or secret.
 const NAME_BYTES: usize = 4096;
@@ -30,16 +30,19 @@ const NAME_BYTES: usize = 4096;
 /// Number of characters of an issuer's digest in its redirect URI: 132 bits.
 const SEGMENT_BYTES: usize = 22;
 
+/// The metadata of a client (RFC 7591), which it registers or publishes.
 #[derive(Serialize)]
-struct RegistrationRequest<'a> {
+struct ClientMetadata<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_id: Option<&'a str>,
     client_name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     client_uri: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     logo_uri: Option<&'a str>,
-    redirect_uris: &'a [&'a str],
+    redirect_uris: [&'a str; 1],
     grant_types: &'a [&'a str],
-    response_types: &'a [&'a str],
+    response_types: [&'a str; 1],
     token_endpoint_auth_method: &'a str,
     application_type: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,162 +52,119 @@ struct RegistrationRequest<'a> {
 #[derive(Deserialize)]
 struct RegistrationResponse {
     client_id: String,
-    #[serde(default)]
     client_secret: Option<String>,
-    #[serde(default)]
     client_secret_expires_at: Option<u64>,
-    #[serde(default)]
     token_endpoint_auth_method: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct RegistrationError {
-    #[serde(default)]
     error: Option<String>,
-    #[serde(default)]
     error_description: Option<String>,
 }
 
 impl AuthClient {
     /// Finds the client's credentials, or registers it, and requests a token.
-    pub(super) fn register(&mut self, now: Now, mut flow: Box<Flow>) -> StepResult {
-        let Some(found) = flow.discovered.clone() else { return self.discover_resource(now, flow) };
+    pub(super) fn register(&mut self, mut flow: Box<Flow>) -> StepResult {
+        let found = flow.server.clone();
         let server = &found.metadata;
         flow.scopes = self.scopes_for(&flow, &server.issuer);
         if self.is_interactive() && self.config.login_mode == LoginMode::NonInteractive {
             return Err(AuthError::LoginRequired { scopes: flow.scopes }.into());
         }
-        self.choose_key(&mut flow, server)?;
+        self.choose_key(&mut flow)?;
         flow.redirect_uri.clone_from(&self.config.redirect_uri);
-        if let Some((credentials, pin)) = self.configured_credentials(&server.issuer)? {
-            flow.pin_client = pin;
-            flow.client = Some(ClientAuthentication::for_server(server, credentials));
-            return self.start_grant(now, flow);
+        let mut credentials =
+            self.configured_credentials(&server.issuer, &mut flow.pin_client)?.or_else(|| {
+                let document = self.config.client_id_document.as_ref().filter(|_| server.client_id_documents);
+                document.map(ClientCredentials::new)
+            });
+        if credentials.is_none() {
+            flow.redirect_uri = self.redirect_uri_for(server);
+            credentials = self.earlier_registration(&server.issuer, &flow.redirect_uri);
         }
-        if let Some(url) = self.config.client_id_document.as_ref().filter(|_| server.client_id_documents) {
-            flow.client = Some(ClientAuthentication::for_server(server, ClientCredentials::new(url)));
-            return self.start_grant(now, flow);
-        }
-        flow.redirect_uri = self.redirect_uri_for(server);
-        if let Some(client) = self.earlier_registration(now, &server.issuer, &flow.redirect_uri) {
-            flow.client = Some(ClientAuthentication::for_server(server, client.credentials()));
-            return self.start_grant(now, flow);
-        }
+        flow.client = credentials.map(|credentials| credentials.for_server(server));
         match (&self.config.grant, &server.registration_endpoint) {
+            _ if flow.client.is_some() => self.start_grant(flow),
             (Grant::AuthorizationCode | Grant::Enterprise(_), Some(endpoint)) => {
                 let body = self.registration_body(server, &flow);
-                let request = FetchRequest {
-                    verb: Verb::Post,
-                    url: endpoint.clone(),
-                    headers: Vec::from([
-                        ("accept", Secret::new("application/json")),
-                        ("content-type", Secret::new("application/json")),
-                    ]),
-                    body: body.into(),
-                    secrets: Vec::new(),
-                    deadline: None,
-                };
-                self.fetch(now, request)?;
+                self.fetch(FetchRequest::post(endpoint, "application/json", body))?;
                 Ok(flow.into_step(FlowStep::Registering))
             }
             // The assertion may identify the client.
-            (Grant::JwtBearer, _) => self.start_grant(now, flow),
+            (Grant::JwtBearer, _) => self.start_grant(flow),
             _ => Err(AuthError::NotRegistered { issuer: server.issuer.clone() }.into()),
         }
     }
 
-    /// The preregistered credentials for an authorization server, and whether to pin them to it.
-    fn configured_credentials(&self, issuer: &str) -> Result<Option<(ClientCredentials, bool)>, AuthError> {
-        if self.config.preregistrations.is_empty() {
-            return Ok(None);
+    /// The preregistered credentials for an authorization server, if there are any. Sets whether to pin them to it.
+    fn configured_credentials(
+        &self,
+        issuer: &str,
+        pin: &mut bool,
+    ) -> Result<Option<ClientCredentials>, AuthError> {
+        let known = &self.config.preregistrations;
+        let is_exact =
+            |known: &&Preregistration| known.issuer().is_some_and(|known| self.same_issuer(known, issuer));
+        let exact = known.iter().find(is_exact);
+        if exact.is_none() && !self.is_issuer_allowed(issuer) {
+            //= C12.20 "SHOULD error for pre-registered mismatch"
+            return Err(AuthError::RegisteredElsewhere { issuer: issuer.into() });
         }
-        let exact = self
-            .config
-            .preregistrations
-            .iter()
-            .find(|registered| registered.issuer().is_some_and(|known| self.same_issuer(known, issuer)));
-        let open = || self.config.preregistrations.iter().find(|registered| registered.issuer().is_none());
-        match exact {
-            Some(registered) => Ok(Some((registered.credentials().clone(), false))),
-            None if !self.is_issuer_allowed(issuer) => {
-                //= C12.20 "SHOULD error for pre-registered mismatch"
-                Err(AuthError::RegisteredElsewhere { issuer: issuer.to_string() })
-            }
-            None => Ok(open().map(|registered| (registered.credentials().clone(), true))),
-        }
+        let found = exact.or_else(|| known.iter().find(|known| known.issuer().is_none()));
+        *pin = exact.is_none() && found.is_some();
+        Ok(found.map(|found| found.credentials().clone()))
     }
 
     /// The earlier registration at an authorization server, if it is still valid and has the same redirect URI.
-    fn earlier_registration(&self, now: Now, issuer: &str, redirect: &str) -> Option<&RegisteredClient> {
+    fn earlier_registration(&self, issuer: &str, redirect: &str) -> Option<ClientCredentials> {
         //= C12.20 "never used with another AS; re-register when the AS changes"
-        self.tokens.record().clients.get(issuer).filter(|client| {
-            let same =
-                matches!(&client.source, ClientSource::Registered { redirect_uri } if redirect_uri == redirect);
-            same && client.expires.is_none_or(|end| end > now.unix)
-        })
+        let client = self.tokens.record.clients.get(issuer)?;
+        let same = client.redirect_uri.as_deref() == Some(redirect);
+        let valid = client.expires.is_none_or(|end| end > self.now.unix);
+        (same && valid).then(|| client.credentials())
     }
 
     fn registration_body(&self, server: &ServerMetadata, flow: &Flow) -> String {
-        let has_metadata = flow.discovered.as_ref().is_some_and(|found| found.has_metadata);
         let supports = |method: &AuthMethod| match &server.token_auth_methods {
             Some(known) => known.iter().any(|name| name == method.as_str()),
             // The default is basic; a server without metadata may support any method.
-            None => !has_metadata || *method == AuthMethod::Basic,
+            None => !flow.server.has_metadata || *method == AuthMethod::Basic,
         };
         let method = [AuthMethod::None, AuthMethod::Basic, AuthMethod::Post].into_iter().find(supports);
         let grants: &[&str] = match self.config.grant {
             Grant::Enterprise(_) => &["urn:ietf:params:oauth:grant-type:jwt-bearer"],
-            //= C12.22 "`refresh_token` in grant_types SHOULD"
             _ => &["authorization_code", "refresh_token"],
         };
         // Some servers refuse scopes that they do not list, and grant a client no scopes beyond its registration.
         let listed = |scopes: &Scopes| {
             server.scopes_supported.as_ref().is_none_or(|supported| supported.contains_all(scopes))
         };
-        let registration = RegistrationRequest {
-            client_name: &self.config.client.name,
-            client_uri: self.config.client.uri.as_deref(),
-            logo_uri: self.config.client.logo.as_deref(),
-            redirect_uris: &[&flow.redirect_uri],
+        let registration = ClientMetadata {
+            redirect_uris: [&flow.redirect_uri],
             grant_types: grants,
-            response_types: &["code"],
             token_endpoint_auth_method: method.unwrap_or(AuthMethod::None).as_str(),
-            //= C12.19 "DCR: `application_type` set (native for loopback/CLI)"
-            application_type: self.config.client.application_type.as_str(),
             scope: self.scopes_to_request(flow).filter(listed).map(|scopes| scopes.to_string()),
+            ..self.config.client_metadata()
         };
         serde_json::to_string(&registration).unwrap_or_default()
     }
 
-    pub(super) fn handle_registration_reply(
-        &mut self,
-        now: Now,
-        mut flow: Box<Flow>,
-        reply: FetchReply,
-    ) -> StepResult {
-        let (status, body) = match reply {
-            FetchReply::Failed(error) => return Err(error.into()),
-            FetchReply::Answer { status, body, .. } => (status, body),
-        };
-        let Some(found) = flow.discovered.clone() else { return self.discover_resource(now, flow) };
-        let issuer = found.metadata.issuer.clone();
+    pub(super) fn handle_registration_reply(&mut self, mut flow: Box<Flow>, reply: FetchReply) -> StepResult {
+        let FetchAnswer { status, body, .. } = reply?;
         let text = document_text(&body).unwrap_or_default();
         let answer =
             serde_json::from_str::<RegistrationResponse>(text).ok().filter(|_| matches!(status, 200 | 201));
         let Some(client) = answer.and_then(|answer| registered_client(answer, &flow.redirect_uri)) else {
-            let fault = serde_json::from_str::<RegistrationError>(text).ok();
-            let (error, description) =
-                fault.map(|fault| (fault.error, fault.error_description)).unwrap_or_default();
+            let fault = serde_json::from_str::<RegistrationError>(text).unwrap_or_default();
+            let [error, description] =
+                [fault.error, fault.error_description].map(|text| text.and_then(|text| sanitize(&text)));
             //= C12.19 "registration refusal handled with a meaningful error"
-            return Err(AuthError::RegistrationRefused {
-                status,
-                error: error.and_then(|text| sanitize(&text)),
-                description: description.and_then(|text| sanitize(&text)),
-            }
-            .into());
+            return Err(AuthError::RegistrationRefused { status, error, description }.into());
         };
-        flow.client = Some(ClientAuthentication::for_server(&found.metadata, client.credentials()));
-        self.save(now, flow, RecordChange::AddClient { issuer, client })
+        let issuer = flow.server.metadata.issuer.clone();
+        flow.client = Some(client.credentials().for_server(&flow.server.metadata));
+        self.save(flow, RecordChange::AddClient { issuer, client })
     }
 
     /// The redirect URI to register with an authorization server.
@@ -234,23 +194,8 @@ fn registered_client(answer: RegistrationResponse, redirect_uri: &str) -> Option
             .client_secret_expires_at
             .filter(|&end| end != 0)
             .map(|end| UnixTime::from_epoch(Duration::from_secs(end))),
-        source: ClientSource::Registered { redirect_uri: redirect_uri.into() },
+        redirect_uri: Some(redirect_uri.into()),
     })
-}
-
-#[derive(Serialize)]
-struct ClientDocument<'a> {
-    client_id: &'a str,
-    client_name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    client_uri: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    logo_uri: Option<&'a str>,
-    redirect_uris: [&'a str; 1],
-    grant_types: [&'static str; 2],
-    response_types: [&'static str; 1],
-    token_endpoint_auth_method: &'static str,
-    application_type: &'static str,
 }
 
 impl AuthConfig {
@@ -272,17 +217,26 @@ impl AuthConfig {
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/client-registration>
     pub fn client_document(&self) -> Option<String> {
         //= C12.18 "document has client_id (= URL), client_name, redirect_uris"
-        let document = ClientDocument {
-            client_id: self.client_id_document.as_deref()?,
+        let client_id = Some(self.client_id_document.as_deref()?);
+        let document = ClientMetadata { client_id, ..self.client_metadata() };
+        serde_json::to_string(&document).ok()
+    }
+
+    /// The metadata of a public client with the usual grants.
+    fn client_metadata(&self) -> ClientMetadata<'_> {
+        ClientMetadata {
+            client_id: None,
             client_name: &self.client.name,
             client_uri: self.client.uri.as_deref(),
             logo_uri: self.client.logo.as_deref(),
             redirect_uris: [&self.redirect_uri],
-            grant_types: ["authorization_code", "refresh_token"],
+            //= C12.22 "`refresh_token` in grant_types SHOULD"
+            grant_types: &["authorization_code", "refresh_token"],
             response_types: ["code"],
-            token_endpoint_auth_method: "none",
+            token_endpoint_auth_method: AuthMethod::None.as_str(),
+            //= C12.19 "DCR: `application_type` set (native for loopback/CLI)"
             application_type: self.client.application_type.as_str(),
-        };
-        serde_json::to_string(&document).ok()
+            scope: None,
+        }
     }
 }

@@ -4,21 +4,21 @@
 //! compare-and-swap; the others poll the store until the token is replaced or the lease has expired.
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::time::Duration;
 
 use super::AuthClient;
-use super::config::{ClientCredentials, ClientProof};
+use super::config::ClientCredentials;
+use super::discover::ServerSearch;
 use super::error::AuthError;
-use super::event::Event;
-use super::exchange::{ClientAuthentication, FetchReply, FormBody, TokenRequest};
+use super::event::{Action, Event};
+use super::exchange::{FetchReply, FormBody, TokenRequest};
 use super::flow::{Flow, FlowEnd, FlowStep, LeaseWait, StepResult};
-use super::record::{Lease, RecordChange, Tokens};
+use super::record::{Lease, RecordChange, RegisteredClient, Tokens};
 use super::tokens::{TokenOrigin, expiry};
 use crate::auth::token_response::id_token_subject;
-use crate::auth::{Now, TokenEndpointError, TokenKind, TokenResponse};
+use crate::auth::{TokenEndpointError, TokenKind, TokenResponse};
 
 /// How long one process reserves the renewal of a token in a shared store: twice an exchange.
 const LEASE: Duration = Duration::from_secs(30);
@@ -27,38 +27,26 @@ const LEASE_POLL: Duration = Duration::from_millis(500);
 
 impl AuthClient {
     /// Renews the token, or waits while another process does.
-    pub(super) fn renew_in_turn(&mut self, now: Now, flow: Box<Flow>) -> StepResult {
-        let Some(of) = self.tokens.current().cloned() else { return self.choose_step(now, flow) };
-        match &self.tokens.record().lease {
-            Some(lease) if lease.holder != self.lease_holder && lease.expires > now.unix => {
+    pub(super) fn renew_in_turn(&mut self, flow: Box<Flow>) -> StepResult {
+        let Some(of) = self.tokens.current().cloned() else { return self.choose_step(flow) };
+        match &self.tokens.record.lease {
+            Some(lease) if lease.holder != self.lease_holder && lease.expires > self.now.unix => {
                 let lease = lease.clone();
-                self.wait_for_lease(now, flow, lease)
+                self.wait_for_lease(flow, lease)
             }
-            _ => self.acquire_lease(now, flow, of, None),
+            _ => self.acquire_lease(flow, of, None),
         }
     }
 
-    fn acquire_lease(
-        &mut self,
-        now: Now,
-        flow: Box<Flow>,
-        of: Arc<Tokens>,
-        over: Option<Lease>,
-    ) -> StepResult {
-        let until = now.unix + LEASE;
-        let lease = Lease { holder: self.lease_holder.clone(), expires: until };
-        self.save(now, flow, RecordChange::TakeLease { lease, of, over })
+    fn acquire_lease(&mut self, flow: Box<Flow>, of: Arc<Tokens>, over: Option<Lease>) -> StepResult {
+        let lease = Lease { holder: self.lease_holder.clone(), expires: self.now.unix + LEASE };
+        self.save(flow, RecordChange::TakeLease { lease, of, over })
     }
 
-    fn wait_for_lease(&mut self, now: Now, flow: Box<Flow>, lease: Lease) -> StepResult {
-        let until = now.deadline_after(LEASE);
-        let next = now.deadline_after(LEASE_POLL);
-        Ok(flow.into_step(FlowStep::AwaitingRenewal(LeaseWait {
-            lease,
-            generation: self.tokens.generation(),
-            deadline: until,
-            next_poll: next,
-        })))
+    fn wait_for_lease(&mut self, flow: Box<Flow>, lease: Lease) -> StepResult {
+        let (deadline, next_poll) = (self.now.deadline_after(LEASE), self.now.deadline_after(LEASE_POLL));
+        let generation = self.tokens.generation;
+        Ok(flow.into_step(FlowStep::AwaitingRenewal(LeaseWait { lease, generation, deadline, next_poll })))
     }
 
     /// Reads the store again during a wait.
@@ -66,140 +54,130 @@ impl AuthClient {
         if let FlowStep::AwaitingRenewal(wait) = &mut flow.step {
             wait.next_poll = None;
             if !self.actions.is_store_busy() {
-                self.actions.load();
+                self.actions.push(Action::Load);
             }
         }
         Ok(flow)
     }
 
     /// Continues a wait with the record just read.
-    pub(super) fn handle_lease_state(&mut self, now: Now, flow: Box<Flow>, wait: LeaseWait) -> StepResult {
-        if self.tokens.generation() != wait.generation {
-            return self.choose_step(now, flow);
+    pub(super) fn handle_lease_state(&mut self, flow: Box<Flow>, wait: LeaseWait) -> StepResult {
+        if self.tokens.generation != wait.generation {
+            return self.choose_step(flow);
         }
         let Some(of) = self.tokens.current().cloned().filter(|_| self.tokens.can_renew()) else {
-            return self.choose_step(now, flow);
+            return self.choose_step(flow);
         };
         // Clocks of processes may differ: the wait for a lease is no longer than its duration.
-        let over = wait.deadline.is_some_and(|until| until <= now.instant);
-        match self.tokens.record().lease.clone() {
-            Some(lease) if lease == wait.lease && lease.expires > now.unix && !over => {
-                let next = now.deadline_after(LEASE_POLL);
+        let over = wait.deadline.is_some_and(|until| until <= self.now.instant);
+        match self.tokens.record.lease.clone() {
+            Some(lease) if lease == wait.lease && lease.expires > self.now.unix && !over => {
+                let next = self.now.deadline_after(LEASE_POLL);
                 Ok(flow.into_step(FlowStep::AwaitingRenewal(LeaseWait { next_poll: next, ..wait })))
             }
             Some(lease)
-                if lease != wait.lease && lease.holder != self.lease_holder && lease.expires > now.unix =>
+                if lease != wait.lease
+                    && lease.holder != self.lease_holder
+                    && lease.expires > self.now.unix =>
             {
-                self.wait_for_lease(now, flow, lease)
+                self.wait_for_lease(flow, lease)
             }
-            lease => self.acquire_lease(now, flow, of, lease),
+            lease => self.acquire_lease(flow, of, lease),
         }
     }
 
     /// Renews the token under this process's lease.
-    pub(super) fn renew(&mut self, now: Now, flow: Box<Flow>, lease: Lease, of: Arc<Tokens>) -> StepResult {
-        let (Some(found), Some(refresh)) = (flow.discovered.clone(), of.refresh.clone()) else {
-            return self.choose_step(now, flow);
-        };
-        let server = &found.metadata;
+    pub(super) fn renew(&mut self, flow: Box<Flow>, lease: Lease, of: Arc<Tokens>) -> StepResult {
+        let Some(refresh) = &of.refresh else { return self.choose_step(flow) };
+        let server = &flow.server.metadata;
         let demands_scope =
             self.config.refresh_scope_issuers.iter().any(|issuer| self.same_issuer(issuer, &of.issuer));
         let scope = of.granted.as_ref().or(of.requested.as_ref()).filter(|_| demands_scope);
         let form = FormBody::new("refresh_token")
-            .with_secret("refresh_token", &refresh)
+            .with_secret("refresh_token", refresh)
             //= C12.11 "(refresh too)"
             .with("resource", &of.resource)
             .with_optional("scope", scope.map(ToString::to_string).as_deref());
         let credentials = self.credentials_for(&of.issuer, &of.client_id);
-        let client = Some(ClientAuthentication::for_server(server, credentials));
+        let client = Some(credentials.for_server(server));
         let mut request = TokenRequest::new(&server.token_endpoint, &server.issuer, form, client);
         if of.kind == TokenKind::Dpop {
             request.dpop_key = self.tokens.signer();
         }
-        let remaining = lease.expires.saturating_since(now.unix);
-        request.deadline = now.deadline_after(remaining.min(LEASE));
-        match self.request_token(now, &request) {
+        let remaining = lease.expires.saturating_since(self.now.unix);
+        request.deadline = self.now.deadline_after(remaining.min(LEASE));
+        match self.request_token(&request) {
             Ok(()) => Ok(flow.into_step(FlowStep::Renewing { request, lease, replaced: of })),
-            Err(error) => self.save(now, flow, RecordChange::ReleaseLease { lease, error }),
+            Err(error) => self.save(flow, RecordChange::ReleaseLease { lease, error }),
         }
     }
 
     pub(super) fn handle_renewal_reply(
         &mut self,
-        now: Now,
         flow: Box<Flow>,
         (mut request, lease, of): (TokenRequest, Lease, Arc<Tokens>),
         reply: FetchReply,
     ) -> StepResult {
-        match self.handle_token_reply(now, &mut request, reply) {
+        match self.handle_token_reply(&mut request, reply) {
             Ok(None) => Ok(flow.into_step(FlowStep::Renewing { request, lease, replaced: of })),
             Ok(Some(granted)) if granted.kind == of.kind => {
-                let tokens = self.renewed_tokens(now, granted, &of);
+                let tokens = self.renewed_tokens(granted, &of);
                 let change = RecordChange::SetTokens { tokens, replaced: Some(of), pin: None, key: None };
-                self.save(now, flow, change)
+                self.save(flow, change)
             }
             Ok(Some(_)) => {
-                self.save(now, flow, RecordChange::ReleaseLease { lease, error: AuthError::UnusableToken })
+                self.save(flow, RecordChange::ReleaseLease { lease, error: AuthError::UnusableToken })
             }
             Err(AuthError::Token(refusal)) if refusal.is_definitive() => {
                 let lost = matches!(&refusal, TokenEndpointError::Refused { error, .. }
                     if error == "invalid_client" || error == "unauthorized_client");
                 let client = lost.then(|| of.client_id.clone());
-                self.save(now, flow, RecordChange::DropRefresh { of, client })
+                self.save(flow, RecordChange::DropRefresh { of, client })
             }
-            Err(error) => self.save(now, flow, RecordChange::ReleaseLease { lease, error }),
+            Err(error) => self.save(flow, RecordChange::ReleaseLease { lease, error }),
         }
     }
 
-    fn renewed_tokens(&mut self, now: Now, granted: TokenResponse, of: &Tokens) -> Arc<Tokens> {
-        self.tokens.note_issued(now, &granted, TokenOrigin::Renewal);
+    fn renewed_tokens(&mut self, granted: TokenResponse, of: &Tokens) -> Arc<Tokens> {
+        self.tokens.note_issued(self.now, &granted, TokenOrigin::Renewal);
         let subject = granted.id_token.as_ref().and_then(|token| id_token_subject(token, &of.issuer));
         Arc::new(Tokens {
             subject,
             access: granted.access,
             refresh: granted.refresh.or_else(|| of.refresh.clone()),
-            issued: now.unix,
-            expires: granted.lifetime.and_then(|lifetime| expiry(now, lifetime)),
+            issued: self.now.unix,
+            expires: granted.lifetime.and_then(|lifetime| expiry(self.now, lifetime)),
             granted: granted.scope.or_else(|| of.granted.clone()),
             ..of.clone()
         })
     }
 
     /// The credentials that a token was issued to.
-    pub(super) fn credentials_for(&self, issuer: &str, id: &str) -> ClientCredentials {
+    fn credentials_for(&self, issuer: &str, id: &str) -> ClientCredentials {
         let configured = self.config.preregistrations.iter().find(|registered| {
             registered.credentials().id == id
                 && registered.issuer().is_none_or(|known| self.same_issuer(known, issuer))
         });
-        let kept = || self.tokens.record().clients.get(issuer).filter(|client| client.id == id);
+        let kept = || self.tokens.record.clients.get(issuer).filter(|client| client.id == id);
         configured
             .map(|registered| registered.credentials().clone())
-            .or_else(|| kept().map(super::record::RegisteredClient::credentials))
-            .unwrap_or_else(|| ClientCredentials {
-                id: String::from(id),
-                proof: ClientProof::None,
-                method: None,
-            })
+            .or_else(|| kept().map(RegisteredClient::credentials))
+            .unwrap_or_else(|| ClientCredentials::new(id))
     }
 }
 
 impl AuthClient {
     /// Removes the record.
-    pub(super) fn remove_record(&mut self, now: Now, mut flow: Box<Flow>) -> StepResult {
+    pub(super) fn remove_record(&mut self, mut flow: Box<Flow>) -> StepResult {
         self.note_revocable_tokens(&mut flow);
-        self.save(now, flow, RecordChange::Clear)
+        self.save(flow, RecordChange::Clear)
     }
 
     /// Revokes the token although the store could not remove the record.
-    pub(super) fn handle_removal_failure(
-        &mut self,
-        now: Now,
-        mut flow: Box<Flow>,
-        detail: String,
-    ) -> StepResult {
+    pub(super) fn handle_removal_failure(&mut self, mut flow: Box<Flow>, detail: String) -> StepResult {
         self.events.push(Event::RemovalFailed(detail));
         self.note_revocable_tokens(&mut flow);
-        self.revoke_removed(now, flow)
+        self.revoke_removed(flow)
     }
 
     /// Notes the tokens to revoke, and their credentials.
@@ -211,19 +189,17 @@ impl AuthClient {
     }
 
     /// Revokes the noted tokens, after the removal.
-    pub(super) fn revoke_removed(&mut self, now: Now, flow: Box<Flow>) -> StepResult {
+    pub(super) fn revoke_removed(&mut self, flow: Box<Flow>) -> StepResult {
         self.tokens.clear();
         let Some(tokens) = &flow.removed_tokens else { return Err(FlowEnd::LoggedOut) };
-        let (issuer, source) = (tokens.issuer.clone(), tokens.issuer_source);
-        self.discover_server(now, flow, VecDeque::from([issuer]), source)
+        let search = ServerSearch::new([tokens.issuer.clone()].into(), tokens.at_origin);
+        self.try_next_server(flow, search)
     }
 
     /// Revokes the token (RFC 7009). The result does not matter.
-    pub(super) fn revoke(&mut self, now: Now, mut flow: Box<Flow>) -> StepResult {
-        let (Some(tokens), Some(found)) = (flow.removed_tokens.take(), flow.discovered.clone()) else {
-            return Err(FlowEnd::LoggedOut);
-        };
-        let Some(endpoint) = &found.metadata.revocation_endpoint else {
+    pub(super) fn revoke(&mut self, mut flow: Box<Flow>) -> StepResult {
+        let server = &flow.server.metadata;
+        let (Some(tokens), Some(endpoint)) = (flow.removed_tokens.take(), &server.revocation_endpoint) else {
             return Err(FlowEnd::LoggedOut);
         };
         let (token, kind) = match &tokens.refresh {
@@ -231,10 +207,9 @@ impl AuthClient {
             None => (&tokens.access, "access_token"),
         };
         let form = FormBody::default().with_secret("token", token).with("token_type_hint", kind);
-        let client = flow.credentials.take();
-        let client = client.map(|client| ClientAuthentication::for_server(&found.metadata, client));
-        let request = TokenRequest::new(endpoint, &found.metadata.issuer, form, client);
-        match self.request_token(now, &request) {
+        let client = flow.credentials.take().map(|client| client.for_server(server));
+        let request = TokenRequest::new(endpoint, &server.issuer, form, client);
+        match self.request_token(&request) {
             Ok(()) => Ok(flow.into_step(FlowStep::Revoking)),
             Err(_) => Err(FlowEnd::LoggedOut),
         }

@@ -1,6 +1,6 @@
 //! The current tokens, the credentials of requests, and requests that the server refuses.
 
-use alloc::string::String;
+use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -12,19 +12,20 @@ use super::event::{
     AuthContext, RecordVersion, RefusedRequest, RequestAuth, RetryDecision, StoredRecord, TokenGeneration,
     TokenStatus,
 };
-use super::flow::{AccessRequirement, FlowPurpose};
+use super::flow::FlowPurpose;
 use super::record::{Record, Tokens};
-use crate::auth::{Es256, Now, Requirement, Scopes, Secret, Signer, TokenKind, TokenResponse, dpop};
+use crate::auth::{Es256, Now, Requirement, Scopes, Secret, Signer, TokenKind, TokenResponse};
 use crate::transport::http::Verb;
 use crate::{Instant, UnixTime};
 
 /// The record as last read or written, with the state of its tokens in this process.
 pub(super) struct TokenState {
-    record: Record,
-    version: Option<RecordVersion>,
-    loaded: bool,
-    generation: TokenGeneration,
-    context: AuthContext,
+    pub(super) record: Record,
+    pub(super) version: Option<RecordVersion>,
+    /// Whether the record was read.
+    pub(super) loaded: bool,
+    pub(super) generation: TokenGeneration,
+    pub(super) context: AuthContext,
     /// Whether requests of this context carry a token.
     authorized: bool,
     /// The token that this process obtained last.
@@ -80,28 +81,8 @@ impl TokenState {
         }
     }
 
-    pub(super) fn record(&self) -> &Record {
-        &self.record
-    }
-
     pub(super) fn current(&self) -> Option<&Arc<Tokens>> {
         self.record.tokens.as_ref()
-    }
-
-    pub(super) fn version(&self) -> Option<RecordVersion> {
-        self.version
-    }
-
-    pub(super) fn is_loaded(&self) -> bool {
-        self.loaded
-    }
-
-    pub(super) fn generation(&self) -> TokenGeneration {
-        self.generation
-    }
-
-    pub(super) fn context(&self) -> AuthContext {
-        self.context
     }
 
     pub(super) fn status(&self) -> Option<TokenStatus> {
@@ -238,7 +219,7 @@ impl TokenState {
         self.has_expired(Now { instant: now.instant + margin, unix: now.unix + margin })
     }
 
-    pub(super) fn is_early_renewal_paused(&self, now: Now) -> bool {
+    fn is_early_renewal_paused(&self, now: Now) -> bool {
         self.early_renewal_after.is_some_and(|until| until > now.instant)
     }
 
@@ -266,8 +247,10 @@ impl AuthClient {
         matches!(self.config.grant, Grant::AuthorizationCode)
     }
 
-    pub(super) fn request_auth(&mut self, now: Now, verb: Verb, url: &str) -> RequestAuth {
-        let auth = self.server_request_auth(now, verb, url);
+    /// The headers for a request. Only requests to the server's origin get a token.
+    pub fn credentials(&mut self, now: Now, verb: Verb, url: &str) -> RequestAuth {
+        self.now = now;
+        let auth = self.server_request_auth(verb, url);
         if let RequestAuth::Ready { generation, .. } = &auth
             && self.is_server_url(url)
         {
@@ -276,25 +259,22 @@ impl AuthClient {
         auth
     }
 
-    fn server_request_auth(&mut self, now: Now, verb: Verb, url: &str) -> RequestAuth {
+    fn server_request_auth(&mut self, verb: Verb, url: &str) -> RequestAuth {
         let nothing = || RequestAuth::Ready { headers: Vec::new(), generation: None };
         //= C12.13 "Send only tokens issued by that server's AS"
-        if !self.is_server_url(url) {
+        if !self.is_server_url(url) || self.flows.is_logout() {
             return nothing();
         }
-        if self.flows.is_logout() {
-            return nothing();
-        }
-        if !self.tokens.is_loaded() {
-            if self.flows.current().is_none() {
-                self.begin_flow(now, FlowPurpose::Load, AccessRequirement::default());
+        if !self.tokens.loaded {
+            if self.flows.current.is_none() {
+                self.begin_flow(FlowPurpose::Load, Requirement::default());
             }
             return RequestAuth::Wait;
         }
         let Some(tokens) = self.tokens.current() else { return nothing() };
         let needs_user = self.is_interactive() && !self.tokens.can_renew();
-        if self.tokens.has_expired(now) {
-            if self.flows.current().is_some() {
+        if self.tokens.has_expired(self.now) {
+            if self.flows.current.is_some() {
                 return RequestAuth::Wait;
             }
             if needs_user {
@@ -302,47 +282,38 @@ impl AuthClient {
                 return nothing();
             }
             let purpose = FlowPurpose::NewToken {
-                refused: Some(self.tokens.generation()),
+                refused: Some(self.tokens.generation),
                 unexpected: false,
                 may_renew: true,
             };
-            self.begin_flow(now, purpose, AccessRequirement::default());
+            self.begin_flow(purpose, Requirement::default());
             return RequestAuth::Wait;
         }
-        if self.flows.replaces(self.tokens.generation()) {
+        if self.flows.replaces(self.tokens.generation) {
             return RequestAuth::Wait;
         }
-        let headers = match self.headers(now, verb, url, &tokens.access.clone(), tokens.kind) {
-            Ok(headers) => headers,
-            Err(_) => return nothing(),
-        };
-        let generation = Some(self.tokens.generation());
-        let paused = self.tokens.is_early_renewal_paused(now);
-        if self.flows.current().is_none() && !needs_user && !paused && self.tokens.expires_soon(now) {
-            self.begin_flow(now, FlowPurpose::EarlyRenewal, AccessRequirement::default());
+        let tokens = tokens.clone();
+        let Ok(headers) = self.headers(verb, url, &tokens) else { return nothing() };
+        let generation = Some(self.tokens.generation);
+        let paused = self.tokens.is_early_renewal_paused(self.now);
+        if self.flows.current.is_none() && !needs_user && !paused && self.tokens.expires_soon(self.now) {
+            self.begin_flow(FlowPurpose::EarlyRenewal, Requirement::default());
         }
         RequestAuth::Ready { headers, generation }
     }
 
     fn headers(
         &mut self,
-        now: Now,
         verb: Verb,
         url: &str,
-        access: &Secret,
-        kind: TokenKind,
+        tokens: &Tokens,
     ) -> Result<Vec<(&'static str, Secret)>, AuthError> {
-        let scheme = if kind == TokenKind::Dpop { "DPoP " } else { "Bearer " };
-        let mut value = String::from(scheme);
-        value.push_str(access.expose());
+        let value = format!("{} {}", tokens.kind.as_str(), tokens.access.expose());
         //= C12.12 "`Authorization: Bearer` in every HTTP request, never in the query"
         let mut headers = Vec::from([("authorization", Secret::new(value))]);
-        if kind == TokenKind::Dpop {
+        if tokens.kind == TokenKind::Dpop {
             let signer = self.tokens.signer().ok_or(AuthError::Key)?;
-            let jti = self.rng.next_text();
-            let nonce = self.nonces.get(url);
-            let proof = dpop::proof(&*signer, verb.as_str(), url, Some(access), nonce, now.unix, &jti);
-            headers.push(("dpop", Secret::new(proof.map_err(|_| AuthError::Key)?)));
+            headers.push(self.dpop_proof(&*signer, verb.as_str(), url, Some(&tokens.access))?);
         }
         Ok(headers)
     }
@@ -355,71 +326,71 @@ const MAX_STEP_UPS: u32 = 3;
 const MAX_RESENDS: u32 = 6;
 
 impl AuthClient {
-    pub(super) fn handle_refusal(&mut self, now: Now, refused: &RefusedRequest<'_>) -> RetryDecision {
+    /// Handles a request that the server refused with 401 or 403.
+    pub fn handle_challenge(&mut self, now: Now, refused: &RefusedRequest<'_>) -> RetryDecision {
+        self.now = now;
         if let Some(nonce) = refused.nonce {
             self.nonces.keep(&self.server, nonce);
         }
-        let requirement = refused.www_authenticate.and_then(Requirement::parse).unwrap_or_default();
-        let asked =
-            AccessRequirement::from_challenge(refused.www_authenticate.unwrap_or_default(), &requirement);
-        let step_up = refused.status == 403 && requirement.is_insufficient_scope();
+        let asked = refused.www_authenticate.and_then(Requirement::parse).unwrap_or_default();
+        let step_up = refused.status == 403 && asked.is_insufficient_scope();
         //= C12.2 "react to 401"
         if refused.status != 401 && !step_up {
             return RetryDecision::Fail(AuthError::Forbidden);
         }
         let final_error = || match step_up {
-            true => AuthError::InsufficientScope { scopes: asked.scopes.clone() },
+            true => AuthError::InsufficientScope { scopes: asked.scope.clone() },
             false => AuthError::StillRefused { status: refused.status },
         };
         if refused.attempt >= MAX_RESENDS {
             return RetryDecision::Fail(final_error());
         }
-        if requirement.is_use_dpop_nonce() && refused.generation.is_some() {
+        if asked.is_use_dpop_nonce() && refused.generation.is_some() {
             return match refused.nonce {
                 Some(_) => RetryDecision::Retry,
                 None => RetryDecision::Fail(final_error()),
             };
         }
-        if self.flows.current().is_some() {
-            return self.join_flow(now, refused, asked, step_up);
+        if self.flows.current.is_some() {
+            return self.join_flow(refused, asked, step_up);
         }
-        if self.tokens.is_loaded() && self.tokens.has_newer(now, refused.generation) {
+        if self.tokens.loaded && self.tokens.has_newer(self.now, refused.generation) {
             return RetryDecision::Retry;
         }
         if refused.attempt >= MAX_STEP_UPS || (step_up && !self.can_step_up(&asked)) {
             return RetryDecision::Fail(final_error());
         }
-        let current = refused.generation == Some(self.tokens.generation()) && self.tokens.current().is_some();
+        let current = refused.generation == Some(self.tokens.generation) && self.tokens.current().is_some();
         // The server may have refused a proof for its nonce before it checked the token.
         let nonces = u32::from(self.tokens.current().is_some_and(|tokens| tokens.kind == TokenKind::Dpop));
         let again = refused.attempt > nonces && current;
         if !step_up && again && self.tokens.origin() == Some(TokenOrigin::Grant) {
             return RetryDecision::Fail(final_error());
         }
-        if let (true, Some(scopes)) = (step_up, &asked.scopes) {
+        if let (true, Some(scopes)) = (step_up, &asked.scope) {
             self.step_ups.note(scopes);
         }
-        let purpose = self.flow_purpose(now, refused, step_up);
-        self.begin_flow(now, purpose, asked);
+        let purpose = self.flow_purpose(refused, step_up);
+        self.begin_flow(purpose, asked);
         RetryDecision::Wait
     }
 
     /// The purpose of the flow that a refusal requires.
-    fn flow_purpose(&self, now: Now, refused: &RefusedRequest<'_>, step_up: bool) -> FlowPurpose {
+    fn flow_purpose(&self, refused: &RefusedRequest<'_>, step_up: bool) -> FlowPurpose {
         if step_up {
             return FlowPurpose::StepUp { refused: refused.generation };
         }
         FlowPurpose::NewToken {
             refused: refused.generation,
-            unexpected: self.tokens.current().is_none() || !self.tokens.has_expired(now),
+            unexpected: self.tokens.current().is_none() || !self.tokens.has_expired(self.now),
             may_renew: refused.attempt == 0 || self.tokens.origin() != Some(TokenOrigin::Renewal),
         }
     }
 
     /// Whether another grant could add the required scopes, and was not requested too often.
-    fn can_step_up(&mut self, asked: &AccessRequirement) -> bool {
+    fn can_step_up(&mut self, asked: &Requirement) -> bool {
         let Self { step_ups, tokens, .. } = self;
-        let Some(scopes) = &asked.scopes else { return false };
+        let Some(scopes) = &asked.scope else { return false };
         step_ups.forget_granted(|scopes| tokens.current().is_some() && tokens.allows_scopes(Some(scopes)));
         //= C12.16 "few retries; track per resource+operation"
         step_ups.count(scopes) < MAX_STEP_UPS
@@ -429,15 +400,14 @@ impl AuthClient {
     /// Makes the request wait for the current flow, and adds its requirement.
     fn join_flow(
         &mut self,
-        now: Now,
         refused: &RefusedRequest<'_>,
-        asked: AccessRequirement,
+        asked: Requirement,
         step_up: bool,
     ) -> RetryDecision {
-        let purpose = self.flow_purpose(now, refused, step_up);
-        let newer = self.tokens.is_loaded() && self.tokens.has_newer(now, refused.generation);
+        let purpose = self.flow_purpose(refused, step_up);
+        let newer = self.tokens.loaded && self.tokens.has_newer(self.now, refused.generation);
         // The flow has its token already, or the request was sent before there was one.
-        if newer && !self.flows.is_logout() && !self.flows.replaces(self.tokens.generation()) {
+        if newer && !self.flows.is_logout() && !self.flows.replaces(self.tokens.generation) {
             return RetryDecision::Retry;
         }
         self.flows.join(purpose, asked);
@@ -459,7 +429,7 @@ impl StepUps {
     }
 
     /// Counts a request for these scopes; the set that was requested first is forgotten if there are too many.
-    pub(super) fn note(&mut self, scopes: &Scopes) {
+    fn note(&mut self, scopes: &Scopes) {
         match self.0.iter_mut().find(|(known, _)| known == scopes) {
             Some((_, count)) => *count = count.saturating_add(1),
             None => {
@@ -472,7 +442,7 @@ impl StepUps {
     }
 
     /// Forgets the sets that are granted now.
-    pub(super) fn forget_granted(&mut self, is_granted: impl Fn(&Scopes) -> bool) {
+    fn forget_granted(&mut self, is_granted: impl Fn(&Scopes) -> bool) {
         self.0.retain(|(scopes, _)| !is_granted(scopes));
     }
 

@@ -27,7 +27,7 @@ use crate::transport::http::Verb;
 ///
 /// A valid token comes from a [trusted issuer](super::TrustedIssuer), is signed by one of its keys with an allowed
 /// algorithm, has not expired, is already valid, names a principal, and has an accepted type. Its audience and scopes
-/// are [checked](super::super::Protection::check_token) afterwards.
+/// are [checked](super::Protection::check_token) afterwards.
 ///
 /// The principal is the token's subject (`sub`) at its issuer or, without a subject, the client itself:
 /// `ISSUER#SUBJECT`, or `ISSUER?client_id=CLIENT`, as an issuer contains neither `#` nor `?`.
@@ -211,7 +211,7 @@ pub enum TokenTypes {
 }
 
 impl TokenTypes {
-    pub(super) fn allows(self, typ: Option<&str>) -> bool {
+    fn allows(self, typ: Option<&str>) -> bool {
         let typ = typ.map(|typ| typ.strip_prefix("application/").unwrap_or(typ));
         let is = |name: &str| typ.is_some_and(|typ| typ.eq_ignore_ascii_case(name));
         is("at+jwt") || (self == Self::Common && (typ.is_none() || is("JWT")))
