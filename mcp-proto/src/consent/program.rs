@@ -1,128 +1,61 @@
-//! Programs that run code or commands in their arguments.
+//! What decides the code that a program runs: code or commands in its arguments, and environment variables.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// A program that runs code which one of its options contains.
+/// A program that runs code which one of its options contains. Lists are words with spaces between.
 struct Interpreter {
-    names: &'static [&'static str],
+    names: &'static str,
     /// One of these letters in a short option, alone or among others as in `-lc`, is followed by code.
     letters: &'static str,
     /// A word that begins so, in letters of any case, is or precedes code.
-    words: &'static [&'static str],
+    words: &'static str,
     /// Words without a value that may stand before the script.
-    flags: &'static [&'static str],
+    flags: &'static str,
     /// What follows this option are arguments of the code that it names.
-    last: &'static [&'static str],
+    last: &'static str,
 }
 
 const INTERPRETERS: [Interpreter; 11] = [
-    Interpreter::new(SHELLS, "c", &["--command", "--init-command"]),
-    Interpreter::new(&["cmd"], "", &["/c", "/k", "/r"]),
-    Interpreter::new(&["powershell", "pwsh"], "", &["-c", "-e", "/c", "/e"]),
+    Interpreter::new(SHELLS, "c", "--command --init-command"),
+    Interpreter::new("cmd", "", "/c /k /r"),
+    Interpreter::new("powershell pwsh", "", "-c -e /c /e"),
     Interpreter {
-        flags: &["-B", "-E", "-I", "-O", "-OO", "-S", "-b", "-d", "-q", "-s", "-u", "-v", "-x"],
-        last: &["-m"],
-        ..Interpreter::new(&["ipython", "jython", "micropython", "py", "pypy", "python", "pythonw"], "c", &[])
+        flags: "-B -E -I -O -OO -S -b -d -q -s -u -v -x",
+        last: "-m",
+        ..Interpreter::new("ipython jython micropython py pypy python pythonw", "c", "")
     },
     Interpreter {
-        flags: &["--enable-source-maps", "--no-deprecation", "--no-warnings", "run"],
-        ..Interpreter::new(
-            &["bun", "electron", "node", "nodejs", "ts-node", "tsx"],
-            "ep",
-            &["--eval", "--print"],
-        )
+        flags: "--enable-source-maps --no-deprecation --no-warnings run",
+        ..Interpreter::new("bun electron node nodejs ts-node tsx", "ep", "--eval --print")
     },
-    Interpreter { flags: &["-A", "--allow-all", "run"], ..Interpreter::new(&["deno"], "", &["eval"]) },
-    Interpreter { flags: &["-T", "-w"], ..Interpreter::new(&["perl"], "eEmM", &[]) },
-    Interpreter { flags: &["-w"], ..Interpreter::new(&["jruby", "ruby"], "e", &[]) },
-    Interpreter::new(&["php"], "rBRE", &["--run", "--process-"]),
+    Interpreter { flags: "-A --allow-all run", ..Interpreter::new("deno", "", "eval") },
+    Interpreter { flags: "-T -w", ..Interpreter::new("perl", "eEmM", "") },
+    Interpreter { flags: "-w", ..Interpreter::new("jruby ruby", "e", "") },
+    Interpreter::new("php", "rBRE", "--run --process-"),
     Interpreter::new(
-        &["elixir", "erl", "groovy", "julia", "lua", "luajit", "osascript", "r", "rscript", "scala"],
+        "elixir erl groovy julia lua luajit osascript r rscript scala",
         "eE",
-        &["--eval", "--print", "-eval"],
+        "--eval --print -eval",
     ),
     Interpreter {
-        flags: &["-q", "-y", "--quiet", "--yes", "dlx", "exec", "x"],
-        ..Interpreter::new(&["npm", "npx", "pnpm", "pnpx", "yarn"], "c", &["--call"])
+        flags: "-q -y --quiet --yes dlx exec x",
+        ..Interpreter::new("npm npx pnpm pnpx yarn", "c", "--call")
     },
 ];
 
-const SHELLS: &[&str] = &[
-    "ash", "bash", "csh", "dash", "elvish", "fish", "ksh", "mksh", "nu", "rbash", "sh", "tcsh", "xonsh",
-    "zsh",
-];
+const SHELLS: &str = "ash bash csh dash elvish fish ksh mksh nu rbash sh tcsh xonsh zsh";
 
 /// Programs besides shells that run a command or a script in their arguments.
-const RUNNERS: &[&str] = &[
-    "awk",
-    "busybox",
-    "chroot",
-    "cmd",
-    "command",
-    "cross-env",
-    "cscript",
-    "doas",
-    "dotenv",
-    "emacs",
-    "env",
-    "exec",
-    "expect",
-    "find",
-    "flock",
-    "forfiles",
-    "gawk",
-    "gdb",
-    "ionice",
-    "lldb",
-    "make",
-    "mawk",
-    "mshta",
-    "nawk",
-    "nice",
-    "nohup",
-    "nsenter",
-    "nvim",
-    "parallel",
-    "pkexec",
-    "powershell",
-    "pwsh",
-    "run0",
-    "runas",
-    "rundll32",
-    "runuser",
-    "screen",
-    "script",
-    "sed",
-    "setpriv",
-    "setsid",
-    "ssh",
-    "stdbuf",
-    "strace",
-    "su",
-    "sudo",
-    "systemd-run",
-    "tclsh",
-    "time",
-    "timeout",
-    "tmux",
-    "toybox",
-    "unshare",
-    "vi",
-    "vim",
-    "watch",
-    "wscript",
-    "wsl",
-    "xargs",
-];
+const RUNNERS: &str = "\
+    awk busybox chroot cmd command cross-env cscript doas dotenv emacs env exec expect find flock \
+    forfiles gawk gdb ionice lldb make mawk mshta nawk nice nohup nsenter nvim parallel pkexec \
+    powershell pwsh run0 runas rundll32 runuser screen script sed setpriv setsid ssh stdbuf strace su \
+    sudo systemd-run tclsh time timeout tmux toybox unshare vi vim watch wscript wsl xargs";
 
 impl Interpreter {
-    const fn new(
-        names: &'static [&'static str],
-        letters: &'static str,
-        words: &'static [&'static str],
-    ) -> Self {
-        Self { names, letters, words, flags: &[], last: &[] }
+    const fn new(names: &'static str, letters: &'static str, words: &'static str) -> Self {
+        Self { names, letters, words, flags: "", last: "" }
     }
 
     fn find(program: &str) -> Option<&'static Self> {
@@ -131,23 +64,23 @@ impl Interpreter {
         }
         let name = program_name(program);
         let unversioned = without_version(&name);
-        INTERPRETERS.iter().find(|it| it.names.contains(&name.as_str()) || it.names.contains(&unversioned))
+        INTERPRETERS.iter().find(|it| has_word(it.names, &name) || has_word(it.names, unversioned))
     }
 
     /// Whether the word may stand before the script, and none of the words after it belongs to it.
     fn is_flag(&self, word: &str) -> bool {
         let has_value = word.starts_with("--") && word.contains('=') && !self.takes_code(word);
-        has_value || self.flags.contains(&word)
+        has_value || has_word(self.flags, word)
     }
 
     /// Whether the word is code, or an option that code follows.
     fn takes_code(&self, word: &str) -> bool {
         let short = word.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
-        let begins = |start: &&str| {
+        let begins = |start: &str| {
             word.get(..start.len()).is_some_and(|beginning| beginning.eq_ignore_ascii_case(start))
         };
         short.is_some_and(|letters| letters.contains(|letter| self.letters.contains(letter)))
-            || self.words.iter().any(begins)
+            || self.words.split_ascii_whitespace().any(begins)
             || word.contains("data:")
     }
 }
@@ -164,7 +97,9 @@ impl Interpreter {
 /// ```
 pub fn runs_commands(program: &str) -> bool {
     let name = program_name(program);
-    [name.as_str(), without_version(&name)].iter().any(|name| SHELLS.contains(name) || RUNNERS.contains(name))
+    [name.as_str(), without_version(&name)]
+        .iter()
+        .any(|name| has_word(SHELLS, name) || has_word(RUNNERS, name))
 }
 
 /// Whether the words of a command have code for an interpreter, which may be the program or an argument: `python -c`,
@@ -193,12 +128,17 @@ pub fn has_inline_code<W: AsRef<str>>(words: &[W]) -> bool {
         if interpreter.takes_code(first) {
             return true;
         }
-        let is_option = first.starts_with(['-', '/']) && !interpreter.last.contains(&first);
+        let is_option = first.starts_with(['-', '/']) && interpreter.last != first;
         if is_option && !reading.iter().any(|it| it.names == interpreter.names) {
             reading.push(interpreter);
         }
     }
     false
+}
+
+/// Whether the word is one of these.
+fn has_word(words: &str, word: &str) -> bool {
+    words.split_ascii_whitespace().any(|known| known == word)
 }
 
 /// The name of a program without its folder and its extension, in lower case.
@@ -212,6 +152,57 @@ fn program_name(path: &str) -> String {
 /// `python` of `python3.12`.
 fn without_version(name: &str) -> &str {
     name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-')
+}
+
+/// Whether a value of this environment variable can do no harm: the variable sets a language, a time zone, a terminal, a
+/// level of logging, or a similar choice of the program itself.
+///
+/// All others may load code, redirect connections or choose files, in a way that depends on the program, so the user
+/// must see their values. Names are compared as they are written.
+///
+/// ```
+/// use mcp_proto::consent::is_harmless_variable;
+///
+/// assert!(is_harmless_variable("LOG_LEVEL") && is_harmless_variable("LC_ALL"));
+/// assert!(!is_harmless_variable("NODE_OPTIONS") && !is_harmless_variable("SEARCH_URL"));
+/// ```
+pub fn is_harmless_variable(name: &str) -> bool {
+    const NAMES: &str = "\
+        CI CLICOLOR COLORTERM COLUMNS DO_NOT_TRACK FORCE_COLOR LANG LANGUAGE LINES LOGLEVEL LOG_LEVEL \
+        NODE_ENV NO_COLOR PORT PYTHONDONTWRITEBYTECODE PYTHONIOENCODING PYTHONUNBUFFERED PYTHONUTF8 \
+        RUST_BACKTRACE RUST_LOG TERM TZ";
+    let is_level = name.ends_with("_LOG_LEVEL") && !is_loader_variable(name);
+    is_level || name.starts_with("LC_") || has_word(NAMES, name)
+}
+
+/// Whether this environment variable is known to make a program, or the programs that it starts, load other code, run
+/// other commands or connect elsewhere. The list is not complete: what is not
+/// [harmless](is_harmless_variable) may do so too. Systems differ in the case of names, so upper and lower case are
+/// equal here.
+///
+/// ```
+/// use mcp_proto::consent::is_loader_variable;
+///
+/// assert!(is_loader_variable("LD_PRELOAD") && is_loader_variable("node_options"));
+/// assert!(!is_loader_variable("API_KEY"));
+/// ```
+pub fn is_loader_variable(name: &str) -> bool {
+    const NAMES: &str = "\
+        ALL_PROXY APPDATA BASH_ENV CLASSPATH COMSPEC CORECLR_PROFILER COR_PROFILER DENO_DIR \
+        DOCKER_CONFIG DOCKER_HOST DOTNET_STARTUP_HOOKS EDITOR ELECTRON_RUN_AS_NODE ENV GCONV_PATH \
+        GEM_HOME GEM_PATH HOME HTTPS_PROXY HTTP_PROXY IFS JAVA_HOME JAVA_TOOL_OPTIONS JDK_JAVA_OPTIONS \
+        LESSOPEN LOCALAPPDATA LUA_CPATH LUA_INIT LUA_PATH NODE_EXTRA_CA_CERTS NODE_OPTIONS NODE_PATH \
+        NODE_TLS_REJECT_UNAUTHORIZED OPENSSL_CONF PAGER PATH PATHEXT PERL5DB PERL5LIB PERL5OPT PERLLIB \
+        PHPRC PHP_INI_SCAN_DIR PROMPT_COMMAND PS4 RUBYLIB RUBYOPT SHELL SHELLOPTS SSL_CERT_DIR \
+        SSL_CERT_FILE USERPROFILE XDG_CONFIG_HOME ZDOTDIR _JAVA_OPTIONS";
+    const PREFIXES: &str = "\
+        BASH_FUNC_ BUNDLE_ BUN_CONFIG_ CARGO_ DYLD_ GIT_ASKPASS GIT_CONFIG GIT_DIR GIT_EDITOR GIT_EXEC \
+        GIT_EXTERNAL GIT_PAGER GIT_PROXY GIT_SSH GIT_TEMPLATE LD_ NPM_CONFIG_ PIP_ PYTHON UV_";
+    // These of Python choose no code.
+    const OTHERS: &str = "PYTHONDONTWRITEBYTECODE PYTHONIOENCODING PYTHONUNBUFFERED PYTHONUTF8";
+    let name = name.to_ascii_uppercase();
+    let is_known = has_word(NAMES, &name) || PREFIXES.split(' ').any(|prefix| name.starts_with(prefix));
+    is_known && !has_word(OTHERS, &name)
 }
 
 #[cfg(test)]
