@@ -3,8 +3,9 @@
 use core::fmt;
 use core::time::Duration;
 
-use super::actions::ActionId;
-use super::{Action, ControlPlane, Generation, Lifecycle, Phase, Status, Timer};
+use super::policy::Status;
+use super::server::{ActionId, Phase};
+use super::{Action, ControlPlane, Generation, Timer};
 use crate::Instant;
 use crate::host::config::ServerId;
 
@@ -114,8 +115,8 @@ pub(super) struct Call {
     resends_left: u32,
     /// The connection over which it was sent.
     sent: Option<Generation>,
-    /// Its [`Action::Send`], until that is polled.
-    pub(super) action: Option<ActionId>,
+    /// Its last [`Action::Send`], which may not be polled yet.
+    action: Option<ActionId>,
 }
 
 /// # Commands: calls
@@ -131,7 +132,7 @@ impl ControlPlane {
         server: ServerId,
         options: CallOptions,
     ) -> Result<CallId, CallRefusal> {
-        if matches!(self.lifecycle, Lifecycle::Closing | Lifecycle::Closed) {
+        if self.is_closing() {
             return Err(CallRefusal::Closed);
         }
         let Some(state) = self.servers.get_mut(&server).filter(|server| !server.is_removed()) else {
@@ -179,7 +180,7 @@ impl ControlPlane {
         delivery: Delivery,
     ) {
         let Some(state) = self.calls.get_mut(&call) else { return };
-        if state.sent != Some(generation) || state.action.is_some() {
+        if state.sent != Some(generation) || self.actions.contains(state.action) {
             return;
         }
         match delivery {
@@ -230,7 +231,7 @@ impl ControlPlane {
 
     fn wait_again(&mut self, id: CallId) {
         let Some(call) = self.calls.get_mut(&id) else { return };
-        call.sent = None;
+        (call.sent, call.action) = (None, None);
         if let Some(server) = self.servers.get_mut(&call.server) {
             server.sent.remove(&id);
             server.waiting.insert(id);
@@ -257,10 +258,7 @@ impl ControlPlane {
     pub(super) fn end_call(&mut self, now: Instant, id: CallId, outcome: CallOutcome) {
         let Some(call) = self.calls.remove(&id) else { return };
         self.timers.remove(Timer::Call(id));
-        let was_announced = match call.action {
-            Some(action) => self.actions.withdraw(action).is_none(),
-            None => call.sent.is_some(),
-        };
+        let was_announced = call.action.is_some_and(|action| self.actions.withdraw(action).is_none());
         let is_over = matches!(outcome, CallOutcome::Answered | CallOutcome::Refused | CallOutcome::Lost);
         if was_announced && !is_over {
             self.actions.push(Action::Abort { call: id });

@@ -1,12 +1,19 @@
-//! Commands of the application.
+//! Commands of the application, and reports of the driver.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::fmt;
+use core::time::Duration;
 
-use super::{CallOutcome, ControlPlane, Lifecycle, Phase, Server, ServerPolicy, Status, Then, Timer};
+use super::calls::CallOutcome;
+use super::policy::{Failure, FailureKind, ServerPolicy, Status};
+use super::server::{Phase, Server, Then};
+use super::{ControlPlane, Generation, Lifecycle, Timer};
 use crate::Instant;
-use crate::host::config::ServerId;
+use crate::host::config::{Fingerprint, ServerId};
+
+/// How long a connection must live until the attempts before it are forgiven.
+const STABLE_AFTER: Duration = Duration::from_secs(30);
 
 /// No server with this id is configured, or the host was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,15 +94,7 @@ impl ControlPlane {
         self.end_calls(now, id, outcome);
         if let Some(server) = self.servers.get_mut(&id) {
             server.failure = None;
-            let status = if !server.policy.enabled {
-                Status::Disabled
-            } else if server.policy.approval.is_some() && !server.approved {
-                Status::Unapproved
-            } else if server.policy.starts_idle() {
-                Status::Idle
-            } else {
-                Status::Starting
-            };
+            let status = server.first_status();
             self.set_status(now, id, status);
             self.end(now, id, Then::Begin);
         }
@@ -197,7 +196,7 @@ impl ControlPlane {
     ///
     /// [`ControlConfig::shutdown`]: super::ControlConfig::shutdown
     pub fn close(&mut self, now: Instant) {
-        if matches!(self.lifecycle, Lifecycle::Closing | Lifecycle::Closed) {
+        if self.is_closing() {
             return;
         }
         self.lifecycle = Lifecycle::Closing;
@@ -218,14 +217,133 @@ impl ControlPlane {
         for server in core::mem::take(&mut self.servers).into_keys() {
             self.timers.remove(Timer::Server(server));
         }
-        self.actions.clear();
+        while self.actions.pop().is_some() {}
         self.check_closed();
     }
 
     fn open_server(&mut self, server: ServerId) -> Result<&mut Server, UnknownServer> {
-        if matches!(self.lifecycle, Lifecycle::Closing | Lifecycle::Closed) {
+        if self.is_closing() {
             return Err(UnknownServer);
         }
         self.servers.get_mut(&server).filter(|server| !server.is_removed()).ok_or(UnknownServer)
+    }
+}
+
+/// # Inputs
+impl ControlPlane {
+    /// The server can be used over this connection.
+    pub fn handle_connected(&mut self, now: Instant, server: ServerId, generation: Generation) {
+        let Some(state) = self.servers.get_mut(&server) else { return };
+        let is_connecting = matches!(state.phase, Phase::Connecting { .. });
+        if state.generation != generation || !is_connecting || self.actions.contains(state.action) {
+            return;
+        }
+        state.phase = Phase::Connected { stable: Some(now + STABLE_AFTER) };
+        state.last_used = now;
+        self.set_status(now, server, Status::Connected);
+        self.send_waiting(server);
+        self.schedule(server);
+    }
+
+    /// A connection, or its attempt, is over: it failed, was lost, or ended as asked. Report what became of its calls
+    /// before: those left over are [lost](super::Delivery::Lost).
+    pub fn handle_ended(
+        &mut self,
+        now: Instant,
+        server: ServerId,
+        generation: Generation,
+        failure: Option<Failure>,
+    ) {
+        let Some(state) = self.servers.get_mut(&server) else { return };
+        let is_announced =
+            |phase| matches!(phase, Phase::Connecting { .. } | Phase::Connected { .. } | Phase::Ending(_));
+        if state.generation != generation || !is_announced(state.phase) {
+            return;
+        }
+        // Either an unpolled disconnection, which is done, or an unpolled connection, which no driver can have ended.
+        if self.actions.contains(state.action) {
+            if matches!(state.phase, Phase::Connecting { .. }) {
+                return;
+            }
+            state.action.take().map(|action| self.actions.withdraw(action));
+        }
+        if let Phase::Ending(then) = state.phase {
+            // The reason is known; standard error may explain it.
+            if let (Then::Retry, Some(kept), Some(failure)) = (then, &mut state.failure, failure) {
+                kept.stderr = failure.stderr;
+            }
+            self.lose_sent(now, server);
+            return self.follow(now, server, then);
+        }
+        let failure = failure.unwrap_or_else(|| Failure::new(FailureKind::Transient, "the connection ended"));
+        state.failure = Some(failure);
+        self.lose_sent(now, server);
+        self.retry(now, server);
+    }
+
+    /// Whether the user approves the content that [`Action::AskApproval`](super::Action::AskApproval) named. Ignored if
+    /// the server has another content by now.
+    pub fn handle_approval(
+        &mut self,
+        now: Instant,
+        server: ServerId,
+        content: Fingerprint,
+        is_approved: bool,
+    ) {
+        let Some(state) = self.servers.get_mut(&server) else { return };
+        if state.policy.approval == Some(content) && state.status == Status::Unapproved && is_approved {
+            state.approved = true;
+            self.end(now, server, Then::Begin);
+        }
+    }
+
+    /// The time of [`poll_timeout`](Self::poll_timeout) has come. Does nothing if it has not.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some((timer, ())) = self.timers.pop_expired(now) {
+            match timer {
+                Timer::Gate => {
+                    if let Lifecycle::Starting { gate_passed } = &mut self.lifecycle {
+                        *gate_passed = true;
+                    }
+                    self.check_ready();
+                }
+                Timer::Close => self.abandon(),
+                Timer::Call(call) => self.end_call(now, call, CallOutcome::TimedOut),
+                Timer::Attempts => {
+                    while let Some(server) = self.attempts.pop(now) {
+                        self.connect(now, server);
+                        self.schedule(server);
+                    }
+                }
+                Timer::Server(server) => self.server_timeout(now, server),
+            }
+        }
+    }
+
+    fn server_timeout(&mut self, now: Instant, id: ServerId) {
+        let Some(server) = self.servers.get_mut(&id) else { return };
+        match &mut server.phase {
+            Phase::Due { at, queued } => {
+                if self.attempts.admit(now, *at, id) {
+                    self.connect(now, id);
+                } else {
+                    *queued = true;
+                }
+            }
+            Phase::Connecting { .. } => self.time_out_start(now, id),
+            Phase::Connected { stable } => {
+                if stable.is_some_and(|stable| stable <= now) {
+                    *stable = None;
+                    server.attempts = 0;
+                } else {
+                    // It worked until it was no longer needed.
+                    server.attempts = 0;
+                    self.set_status(now, id, Status::Idle);
+                    self.end(now, id, Then::Idle);
+                }
+            }
+            _ => {}
+        }
+        self.schedule(id);
     }
 }

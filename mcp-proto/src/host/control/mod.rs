@@ -60,27 +60,20 @@
 //! # Ok::<(), mcp_proto::host::control::CallRefusal>(())
 //! ```
 
-mod actions;
-mod attempts;
 mod calls;
 mod commands;
-mod inputs;
 mod policy;
 mod server;
-mod status;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use core::fmt;
 
 pub use self::calls::{CallId, CallOptions, CallOutcome, CallRefusal, Delivery, Repeat};
 pub use self::commands::UnknownServer;
-pub use self::policy::{ControlConfig, Location, ServerPolicy};
-pub use self::status::{Failure, FailureKind, ServerState, Status};
+pub use self::policy::{ControlConfig, Failure, FailureKind, Location, ServerPolicy, ServerState, Status};
 
-use self::actions::Actions;
-use self::attempts::AttemptLimit;
 use self::calls::Call;
-use self::server::{Phase, Server, Then};
+use self::server::{Actions, AttemptLimit, Server};
 use crate::Instant;
 use crate::backoff::SplitMix64;
 use crate::host::config::{Fingerprint, ServerId};
@@ -232,35 +225,15 @@ impl ControlPlane {
     /// The next action.
     #[must_use]
     pub fn poll_action(&mut self) -> Option<Action> {
-        let action = self.actions.pop()?;
-        match action {
-            Action::Send { call, .. } => {
-                if let Some(call) = self.calls.get_mut(&call) {
-                    call.action = None;
-                }
-            }
-            Action::Connect { server, .. }
-            | Action::Disconnect { server, .. }
-            | Action::AskApproval { server, .. } => {
-                if let Some(server) = self.servers.get_mut(&server) {
-                    server.action = None;
-                }
-            }
-            Action::Abort { .. } => {}
-        }
-        Some(action)
+        self.actions.pop()
     }
 
     /// The next event.
     #[must_use]
     pub fn poll_event(&mut self) -> Option<Event> {
-        if let Some(server) = self.changed.pop_first() {
-            return Some(Event::Status(server));
-        }
-        if let Some((call, outcome)) = self.ended.pop_front() {
-            return Some(Event::Ended { call, outcome });
-        }
-        self.announcement.take()
+        let changed = self.changed.pop_first().map(Event::Status);
+        let ended = || self.ended.pop_front().map(|(call, outcome)| Event::Ended { call, outcome });
+        changed.or_else(ended).or_else(|| self.announcement.take())
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is due.
@@ -274,16 +247,17 @@ impl ControlPlane {
 impl ControlPlane {
     /// The configured servers.
     pub fn servers(&self) -> impl Iterator<Item = (ServerId, ServerState<'_>)> {
-        self.servers
-            .iter()
-            .filter(|(_, server)| !server.is_removed())
-            .map(|(&id, server)| (id, server.state()))
+        self.servers.keys().filter_map(|&id| Some((id, self.server(id)?)))
     }
 
     /// The state of a configured server.
     #[must_use]
     pub fn server(&self, server: ServerId) -> Option<ServerState<'_>> {
         self.servers.get(&server).filter(|server| !server.is_removed()).map(Server::state)
+    }
+
+    fn is_closing(&self) -> bool {
+        matches!(self.lifecycle, Lifecycle::Closing | Lifecycle::Closed)
     }
 
     /// The number of calls that have not ended.

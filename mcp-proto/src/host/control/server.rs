@@ -1,14 +1,13 @@
-//! One server: its phase and the transitions between phases.
+//! One server: its phase, the transitions between phases, and the bound on reconnections over all servers.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
 use core::mem;
+use core::time::Duration;
 
-use super::actions::ActionId;
-use super::{
-    Action, CallId, CallOutcome, ControlPlane, Event, Failure, FailureKind, Generation, Lifecycle, Location,
-    ServerPolicy, ServerState, Status, Timer,
-};
+use super::calls::{CallId, CallOutcome};
+use super::policy::{Failure, FailureKind, Location, ServerPolicy, ServerState, Status};
+use super::{Action, ControlPlane, Event, Generation, Lifecycle, Timer};
 use crate::Instant;
 use crate::backoff::BackoffTimer;
 use crate::host::config::ServerId;
@@ -32,7 +31,7 @@ pub(super) struct Server {
     pub(super) last_used: Instant,
     pub(super) waiting: BTreeSet<CallId>,
     pub(super) sent: BTreeSet<CallId>,
-    /// Its [`Action`], until that is polled. There is never more than one.
+    /// Its last [`Action`], which may not be polled yet. There is never more than one.
     pub(super) action: Option<ActionId>,
 }
 
@@ -93,6 +92,19 @@ impl Server {
         }
     }
 
+    /// The status with which it begins: after it was configured, enabled, approved or reconnected.
+    pub(super) fn first_status(&self) -> Status {
+        if !self.policy.enabled {
+            Status::Disabled
+        } else if self.policy.approval.is_some() && !self.approved {
+            Status::Unapproved
+        } else if self.policy.starts_idle() {
+            Status::Idle
+        } else {
+            Status::Starting
+        }
+    }
+
     pub(super) fn is_removed(&self) -> bool {
         self.phase == Phase::Ending(Then::Remove)
     }
@@ -134,16 +146,14 @@ impl ControlPlane {
     pub(super) fn begin(&mut self, now: Instant, id: ServerId) {
         let Some(server) = self.servers.get_mut(&id) else { return };
         server.attempts = 0;
-        if !server.policy.enabled {
-            self.rest(now, id, Status::Disabled);
-        } else if let Some(content) = server.policy.approval.filter(|_| !server.approved) {
-            server.action = Some(self.actions.push(Action::AskApproval { server: id, content }));
-            self.rest(now, id, Status::Unapproved);
-        } else if server.policy.starts_idle() && server.is_unused() {
-            server.phase = Phase::Idle;
-            self.set_status(now, id, Status::Idle);
-        } else {
-            self.connect(now, id);
+        match (server.first_status(), server.policy.approval) {
+            (status @ Status::Disabled, _) => self.rest(now, id, status),
+            (status @ Status::Unapproved, Some(content)) => {
+                server.action = Some(self.actions.push(Action::AskApproval { server: id, content }));
+                self.rest(now, id, status);
+            }
+            (status @ Status::Idle, _) if server.is_unused() => self.settle(now, id, Phase::Idle, status),
+            _ => self.connect(now, id),
         }
     }
 
@@ -224,8 +234,7 @@ impl ControlPlane {
                 self.give_up(now, id, Status::Suspended);
             }
             FailureKind::Transient if server.policy.lazy.is_some() && server.is_unused() => {
-                server.phase = Phase::Idle;
-                self.set_status(now, id, Status::Idle);
+                self.settle(now, id, Phase::Idle, Status::Idle);
             }
             FailureKind::Transient => {
                 let failures = server.attempts.saturating_sub(1);
@@ -234,8 +243,8 @@ impl ControlPlane {
                     Some(failures) => self.config.slow_backoff.pause(failures, &mut self.rng),
                     None => self.config.backoff.pause(failures, &mut self.rng),
                 };
-                server.phase = Phase::Due { at: now + pause.max(BackoffTimer::MIN_PAUSE), queued: false };
-                self.set_status(now, id, Status::Reconnecting);
+                let at = now + pause.max(BackoffTimer::MIN_PAUSE);
+                self.settle(now, id, Phase::Due { at, queued: false }, Status::Reconnecting);
             }
         }
         self.schedule(id);
@@ -248,8 +257,12 @@ impl ControlPlane {
     }
 
     fn rest(&mut self, now: Instant, id: ServerId, status: Status) {
+        self.settle(now, id, Phase::Resting, status);
+    }
+
+    fn settle(&mut self, now: Instant, id: ServerId, phase: Phase, status: Status) {
         if let Some(server) = self.servers.get_mut(&id) {
-            server.phase = Phase::Resting;
+            server.phase = phase;
             self.set_status(now, id, status);
         }
     }
@@ -301,13 +314,97 @@ impl ControlPlane {
 
     /// Sets the timers of a server after a change.
     pub(super) fn schedule(&mut self, id: ServerId) {
-        match self.servers.get(&id).and_then(Server::deadline) {
-            Some(deadline) => _ = self.timers.insert(Timer::Server(id), Some(deadline), ()),
-            None => _ = self.timers.remove(Timer::Server(id)),
+        let of_server = self.servers.get(&id).and_then(Server::deadline);
+        for (timer, deadline) in [(Timer::Server(id), of_server), (Timer::Attempts, self.attempts.deadline())]
+        {
+            match deadline {
+                Some(_) => _ = self.timers.insert(timer, deadline, ()),
+                None => _ = self.timers.remove(timer),
+            }
         }
-        match self.attempts.deadline() {
-            Some(deadline) => _ = self.timers.insert(Timer::Attempts, Some(deadline), ()),
-            None => _ = self.timers.remove(Timer::Attempts),
+    }
+}
+
+/// Names an action that was not polled yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ActionId(u64);
+
+/// The actions that the driver has not polled yet, in order, each of which can be withdrawn.
+#[derive(Debug, Default)]
+pub(super) struct Actions {
+    next: u64,
+    queue: BTreeMap<ActionId, Action>,
+}
+
+impl Actions {
+    pub(super) fn push(&mut self, action: Action) -> ActionId {
+        let id = ActionId(self.next);
+        self.next = self.next.saturating_add(1);
+        self.queue.insert(id, action);
+        id
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Action> {
+        self.queue.pop_first().map(|(_, action)| action)
+    }
+
+    pub(super) fn contains(&self, id: Option<ActionId>) -> bool {
+        id.is_some_and(|id| self.queue.contains_key(&id))
+    }
+
+    pub(super) fn withdraw(&mut self, id: ActionId) -> Option<Action> {
+        self.queue.remove(&id)
+    }
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Counts the attempts of the last minute, and queues servers in the order in which their attempts were due.
+#[derive(Debug)]
+pub(super) struct AttemptLimit {
+    limit: usize,
+    /// The attempts of the last minute, the oldest first.
+    recent: VecDeque<Instant>,
+    queued: BTreeSet<(Instant, ServerId)>,
+}
+
+impl AttemptLimit {
+    /// At least one attempt a minute is allowed: with none a server would wait forever.
+    pub(super) fn new(limit: usize) -> Self {
+        Self { limit: limit.max(1), recent: VecDeque::new(), queued: BTreeSet::new() }
+    }
+
+    /// Whether an attempt that was due at `due` may be made at `now`. If not, it is queued.
+    pub(super) fn admit(&mut self, now: Instant, due: Instant, server: ServerId) -> bool {
+        self.queued.insert((due, server));
+        self.queued.first() == Some(&(due, server)) && self.pop(now).is_some()
+    }
+
+    /// The next queued server whose attempt may be made at `now`.
+    pub(super) fn pop(&mut self, now: Instant) -> Option<ServerId> {
+        if self.queued.is_empty() || !self.is_open(now) {
+            return None;
         }
+        let (_, server) = self.queued.pop_first()?;
+        self.recent.push_back(now);
+        Some(server)
+    }
+
+    pub(super) fn remove(&mut self, due: Instant, server: ServerId) {
+        self.queued.remove(&(due, server));
+    }
+
+    /// When the next queued attempt may be made.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.queued.first()?;
+        let oldest = self.recent.front().filter(|_| self.recent.len() >= self.limit);
+        Some(oldest.map_or(Instant::ORIGIN, |&oldest| oldest + MINUTE))
+    }
+
+    fn is_open(&mut self, now: Instant) -> bool {
+        while self.recent.front().is_some_and(|&oldest| oldest + MINUTE <= now) {
+            self.recent.pop_front();
+        }
+        self.recent.len() < self.limit
     }
 }
