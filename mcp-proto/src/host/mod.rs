@@ -37,4 +37,5 @@
 pub mod config;
 pub mod consent;
 pub mod control;
+mod digest;
 pub mod tools;

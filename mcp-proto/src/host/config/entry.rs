@@ -1,11 +1,14 @@
-//! A server of the configuration, and where it was written.
+//! Configured servers, and where: applications, their files, and the folders of projects.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::{Application, Fingerprint, PROJECT_FILE_BYTES, ServerId, ServerSpec, Template, USER_FILE_BYTES};
-use super::{StdioSpec, TransportSpec, folder};
+use super::spec::{ServerSpec, StdioSpec, TransportSpec};
+use super::template::{Lookup, PredefinedVariable, References, Template};
+use super::{PROJECT_FILE_BYTES, USER_FILE_BYTES};
+use crate::host::digest::{Fingerprint, ServerId};
 
 /// Whose configuration a server belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -60,8 +63,48 @@ impl Source {
     pub fn folder(&self) -> Option<&str> {
         match self.scope {
             Scope::User => None,
-            Scope::Project => folder::project_folder(&self.path),
+            Scope::Project => project_folder(&self.path),
         }
+    }
+
+    /// The files of the known applications, the project's before the user's; most do not exist.
+    ///
+    /// ```
+    /// use mcp_proto::host::config::{Application, Folders, Source};
+    ///
+    /// let folders = Folders { home: "/home/ann", settings: "/home/ann/.config", project: Some("/work/app") };
+    /// let files = Source::known_files(&folders);
+    /// assert!(files.contains(&Source::project("/work/app/.vscode/mcp.json")));
+    /// let codex = files.iter().find(|file| file.application == Application::Codex).unwrap();
+    /// assert_eq!(codex.path, "/work/app/.codex/config.toml");
+    /// ```
+    pub fn known_files(folders: &Folders<'_>) -> Vec<Self> {
+        let in_project = [
+            ".mcp.json",
+            ".cursor/mcp.json",
+            ".vscode/mcp.json",
+            ".gemini/settings.json",
+            ".zed/settings.json",
+            ".codex/config.toml",
+        ];
+        let in_home = [
+            ".claude.json",
+            ".cursor/mcp.json",
+            ".codeium/windsurf/mcp_config.json",
+            ".gemini/settings.json",
+            // On macOS too.
+            ".config/zed/settings.json",
+            ".codex/config.toml",
+        ];
+        let in_settings =
+            ["Claude/claude_desktop_config.json", "Code/User/mcp.json", "Code/User/settings.json"];
+        let path = |folder: &str, file: &str| format!("{}/{file}", folder.trim_end_matches('/'));
+        let project =
+            folders.project.into_iter().flat_map(|folder| in_project.map(|file| path(folder, file)));
+        let home = in_home.map(|file| path(folders.home, file));
+        let settings = in_settings.map(|file| path(folders.settings, file));
+        let user = home.into_iter().chain(settings).map(Self::user);
+        project.map(Self::project).chain(user).collect()
     }
 
     fn new(scope: Scope, path: String) -> Self {
@@ -132,7 +175,22 @@ impl ServerEntry {
         let is_literal = stdio.cwd.as_ref().is_none_or(Template::is_literal);
         match written {
             Some(written) if !is_literal => Some(written),
-            written => Some(folder::join(project, &written.unwrap_or_default())),
+            written => Some(join(project, &written.unwrap_or_default())),
+        }
+    }
+
+    /// The value that a project's entry gets for a variable which is the folder of the project: it means no other, wherever
+    /// the application runs.
+    pub(in crate::host) fn project_value(&self, lookup: &Lookup) -> Option<&str> {
+        use PredefinedVariable::{WorkingDirectory, WorkspaceFolder, WorkspaceFolderBasename};
+        let folder = self.source.folder()?;
+        match lookup {
+            Lookup::Predefined(WorkspaceFolder | WorkingDirectory) => Some(folder),
+            Lookup::Predefined(WorkspaceFolderBasename) => {
+                split(folder).map_or(Some(folder), |(_, name)| Some(name))
+            }
+            Lookup::Variable(name) if name == "PWD" => Some(folder),
+            _ => None,
         }
     }
 
@@ -141,8 +199,7 @@ impl ServerEntry {
         let TransportSpec::Stdio(StdioSpec { cwd: Some(cwd), .. }) = &self.spec.transport else {
             return false;
         };
-        let is_known = |lookup| self.source.folder().and_then(|it| folder::value_of(it, lookup)).is_some();
-        !cwd.lookups().all(is_known)
+        !cwd.lookups().all(|lookup| self.project_value(lookup).is_some())
     }
 
     /// The texts of the command and the arguments that may name files in the application's working directory: those of
@@ -160,7 +217,7 @@ impl ServerEntry {
         if self.source.scope == Scope::Project || stdio.cwd.is_some() {
             return Vec::new();
         }
-        let command = Some(stdio.command.text()).filter(|command| folder::has_folder(command));
+        let command = Some(stdio.command.text()).filter(|command| has_folder(command));
         let mut paths: Vec<String> = command.into_iter().collect();
         let mut names_module = false;
         for argument in stdio.args.iter().map(Template::text) {
@@ -171,14 +228,14 @@ impl ServerEntry {
                 word if names_module || module.is_some() => {
                     // `python -m NAME.of.module` looks in the working directory first.
                     let name = module.unwrap_or(word).split('.').next().unwrap_or_default();
-                    paths.extend([name.into(), alloc::format!("{name}.py")]);
+                    paths.extend([name.into(), format!("{name}.py")]);
                 }
                 path if path.starts_with('-') || path.is_empty() => {}
                 path => paths.push(path.into()),
             }
             names_module = argument == "-m";
         }
-        paths.retain(|path| !folder::is_absolute(path));
+        paths.retain(|path| !is_absolute(path));
         paths
     }
 
@@ -192,4 +249,183 @@ impl ServerEntry {
     pub const fn meaning(&self) -> Fingerprint {
         self.meaning
     }
+}
+
+/// Folders in which applications look for their configuration. Either kind of slash separates their parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Folders<'a> {
+    /// The user's home.
+    pub home: &'a str,
+    /// Where applications keep their settings: `$XDG_CONFIG_HOME` or `~/.config`, on macOS
+    /// `~/Library/Application Support`, on Windows `%APPDATA%`.
+    pub settings: &'a str,
+    /// The folder of the project, if one is open.
+    pub project: Option<&'a str>,
+}
+
+/// The application whose format a configuration file has.
+///
+/// ```
+/// use mcp_proto::host::config::Application;
+///
+/// assert_eq!(Application::from_path("/home/ann/.gemini/settings.json"), Application::Gemini);
+/// assert_eq!(Application::from_path(r"C:\work\app\.vscode\mcp.json"), Application::VsCode);
+/// assert_eq!(Application::from_path("servers.json"), Application::Other);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Application {
+    /// Claude Code: `.mcp.json` of a project, and `.claude.json`.
+    ClaudeCode,
+    /// Claude Desktop.
+    ClaudeDesktop,
+    /// Codex, in TOML.
+    Codex,
+    /// Cursor.
+    Cursor,
+    /// Gemini CLI.
+    Gemini,
+    /// Visual Studio Code.
+    VsCode,
+    /// Windsurf.
+    Windsurf,
+    /// Zed.
+    Zed,
+    /// Any other: every form is accepted.
+    Other,
+}
+
+impl Application {
+    /// Recognises the application by the path of its file, with either kind of slash.
+    pub fn from_path(path: &str) -> Self {
+        let path = path.replace('\\', "/").to_ascii_lowercase();
+        let ends_with = |end: &str| {
+            path.strip_suffix(end).is_some_and(|before| before.is_empty() || before.ends_with('/'))
+        };
+        let endings: [(&str, Self); 12] = [
+            ("claude_desktop_config.json", Self::ClaudeDesktop),
+            (".mcp.json", Self::ClaudeCode),
+            (".claude.json", Self::ClaudeCode),
+            (".cursor/mcp.json", Self::Cursor),
+            (".vscode/mcp.json", Self::VsCode),
+            ("code/user/mcp.json", Self::VsCode),
+            ("code/user/settings.json", Self::VsCode),
+            ("mcp_config.json", Self::Windsurf),
+            (".gemini/settings.json", Self::Gemini),
+            ("zed/settings.json", Self::Zed),
+            (".zed/settings.json", Self::Zed),
+            (".codex/config.toml", Self::Codex),
+        ];
+        endings
+            .into_iter()
+            .find(|(end, _)| ends_with(end))
+            .map_or(Self::Other, |(_, application)| application)
+    }
+
+    /// The name as its maker writes it; `other` for [`Other`](Self::Other).
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "Claude Code",
+            Self::ClaudeDesktop => "Claude Desktop",
+            Self::Codex => "Codex",
+            Self::Cursor => "Cursor",
+            Self::Gemini => "Gemini",
+            Self::VsCode => "VS Code",
+            Self::Windsurf => "Windsurf",
+            Self::Zed => "Zed",
+            Self::Other => "other",
+        }
+    }
+
+    /// Which references this application replaces in texts.
+    pub(super) const fn references(self) -> References {
+        match self {
+            Self::ClaudeDesktop | Self::Codex | Self::Zed => References::None,
+            Self::VsCode => References::Prefixed,
+            Self::Gemini => References::WithoutBraces,
+            Self::ClaudeCode | Self::Cursor | Self::Windsurf | Self::Other => References::Braces,
+        }
+    }
+
+    /// Whether the member `timeout` counts seconds rather than milliseconds.
+    pub(super) const fn timeout_is_in_seconds(self) -> bool {
+        matches!(self, Self::Zed)
+    }
+
+    /// Whether the member `timeout` applies to the start of a server too, not only to its calls.
+    pub(super) const fn timeout_covers_start(self) -> bool {
+        !matches!(self, Self::ClaudeCode | Self::Zed)
+    }
+}
+
+/// The names of the table of servers.
+pub(super) const SERVER_TABLES: [&str; 4] = ["mcpServers", "servers", "context_servers", "mcp_servers"];
+
+/// The folders of applications within a project.
+const APPLICATION_FOLDERS: [&str; 5] = [".codex", ".cursor", ".gemini", ".vscode", ".zed"];
+
+/// The folder of the project whose file has this path: the folder of the file, or the one around the folder of an
+/// application. `None` if the path is not absolute.
+fn project_folder(path: &str) -> Option<&str> {
+    let (parent, _) = split(path).filter(|_| is_absolute(path))?;
+    let around = split(parent)
+        .filter(|(_, name)| APPLICATION_FOLDERS.iter().any(|folder| folder.eq_ignore_ascii_case(name)));
+    Some(around.map_or(parent, |(around, _)| around))
+}
+
+/// Whether this path begins at a root, of Unix or of Windows.
+pub(super) fn is_absolute(path: &str) -> bool {
+    let mut characters = path.chars();
+    match (characters.next(), characters.next(), characters.next()) {
+        (Some('/'), ..) | (Some('\\'), Some('\\'), _) => true,
+        (Some(drive), Some(':'), Some('/' | '\\')) => drive.is_ascii_alphabetic(),
+        _ => false,
+    }
+}
+
+/// The path, which begins in this folder unless it is absolute.
+pub(super) fn join(folder: &str, path: &str) -> String {
+    if is_absolute(path) {
+        return path.into();
+    }
+    let separator = if folder.starts_with('/') { '/' } else { '\\' };
+    let path = path.strip_prefix("./").unwrap_or(path);
+    match path {
+        "" | "." => folder.into(),
+        _ => format!("{}{separator}{path}", folder.trim_end_matches(separator)),
+    }
+}
+
+/// Whether the path begins with the folder.
+pub(super) fn contains(folder: &str, path: &str) -> bool {
+    let rest = path.strip_prefix(folder.trim_end_matches(is_any_separator));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(is_any_separator))
+}
+
+/// Whether the path has a step to the folder around another one.
+pub(super) fn has_step_upwards(path: &str) -> bool {
+    path.split(is_any_separator).any(|name| name == "..")
+}
+
+/// Whether this relative path names a file rather than a program to search for.
+pub(super) fn has_folder(path: &str) -> bool {
+    path.contains(is_any_separator)
+}
+
+/// The folder of a path, with its separator only if it is a root, and the name in it.
+fn split(path: &str) -> Option<(&str, &str)> {
+    let at = path.rfind(|c| is_separator(path, c))?;
+    let (folder, name) = path.split_at_checked(at)?;
+    let name = name.get(1..)?;
+    let is_root = folder.is_empty() || folder.ends_with(':');
+    Some((if is_root { path.get(..=at)? } else { folder }, name)).filter(|_| !name.is_empty())
+}
+
+/// Whether this separates the parts of such a path: a backslash does not in a path that begins with a slash.
+fn is_separator(path: &str, c: char) -> bool {
+    c == '/' || (c == '\\' && !path.starts_with('/'))
+}
+
+const fn is_any_separator(c: char) -> bool {
+    matches!(c, '/' | '\\')
 }

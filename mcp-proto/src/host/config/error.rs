@@ -4,8 +4,8 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 
-use super::document::SERVER_TABLES;
-use super::{MAX_SERVERS, NAME_BYTES, Source};
+use super::entry::{SERVER_TABLES, Source};
+use super::{MAX_SERVERS, NAME_BYTES};
 use crate::consent::SafeText;
 
 /// An entry, or a whole file, that cannot be used. `Display` names the place, the mistake and the remedy, on one

@@ -6,10 +6,11 @@ use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::Template;
-use super::application::References;
 use super::error::ConfigErrorKind;
-use super::value::{Table, Value};
+use super::syntax::{Table, Value};
+use super::template::{References, Template};
+
+pub(super) type ReadResult<T> = Result<T, ConfigErrorKind>;
 
 /// The members of an entry. Taking one removes it; the members that remain at the end are ignored.
 pub(super) struct Members {
@@ -19,7 +20,7 @@ pub(super) struct Members {
 
 impl Members {
     /// The members of a table; an absent member and `null` are the same.
-    pub(super) fn new(table: Table, references: References) -> Result<Self, ConfigErrorKind> {
+    pub(super) fn new(table: Table, references: References) -> ReadResult<Self> {
         let mut members = BTreeMap::new();
         for (name, value) in table {
             if members.contains_key(&name) {
@@ -57,10 +58,7 @@ impl Members {
     }
 
     /// Takes the member under whichever of these names it has.
-    pub(super) fn take_named(
-        &mut self,
-        names: &[&'static str],
-    ) -> Result<Option<(&'static str, Value)>, ConfigErrorKind> {
+    pub(super) fn take_named(&mut self, names: &[&'static str]) -> ReadResult<Option<(&'static str, Value)>> {
         let mut found = None;
         for name in names {
             if let Some(value) = self.take(name) {
@@ -73,45 +71,29 @@ impl Members {
         Ok(found)
     }
 
-    pub(super) fn flag(&mut self, name: &'static str) -> Result<Option<bool>, ConfigErrorKind> {
-        match self.take(name) {
-            None => Ok(None),
-            Some(Value::Bool(flag)) => Ok(Some(flag)),
-            Some(_) => Err(wrong_type(name, "true or false")),
-        }
+    /// Takes the member under whichever of these names it has, and reads it.
+    pub(super) fn read<T>(
+        &mut self,
+        names: &[&'static str],
+        read: impl FnOnce(&str, Value) -> ReadResult<T>,
+    ) -> ReadResult<Option<T>> {
+        self.take_named(names)?.map(|(name, value)| read(name, value)).transpose()
     }
 
-    pub(super) fn text(&mut self, names: &[&'static str]) -> Result<Option<String>, ConfigErrorKind> {
-        self.take_named(names)?.map(|(name, value)| text(name, value)).transpose()
-    }
-
-    pub(super) fn texts(&mut self, names: &[&'static str]) -> Result<Option<Vec<String>>, ConfigErrorKind> {
-        self.take_named(names)?.map(|(name, value)| texts(name, value)).transpose()
-    }
-
-    pub(super) fn table(&mut self, names: &[&'static str]) -> Result<Option<Table>, ConfigErrorKind> {
-        match self.take_named(names)? {
-            None => Ok(None),
-            Some((_, Value::Table(table))) => Ok(Some(table)),
-            Some((name, _)) => Err(wrong_type(name, "an object")),
-        }
-    }
-
-    pub(super) fn template(&mut self, names: &[&'static str]) -> Result<Option<Template>, ConfigErrorKind> {
+    pub(super) fn template(&mut self, names: &[&'static str]) -> ReadResult<Option<Template>> {
         let Some((name, value)) = self.take_named(names)? else { return Ok(None) };
         self.parse(name, &text(name, value)?).map(Some)
     }
 
     /// A list of texts with references.
-    pub(super) fn templates(&mut self, name: &'static str) -> Result<Vec<Template>, ConfigErrorKind> {
-        let Some(value) = self.take(name) else { return Ok(Vec::new()) };
-        let Value::List(items) = value else { return Err(wrong_type(name, "a list of texts")) };
+    pub(super) fn templates(&mut self, name: &'static str) -> ReadResult<Vec<Template>> {
+        let items = self.read(&[name], |name, value| list(name, value, "a list of texts"))?;
         let parse = |(index, item): (usize, Value)| {
             let member = format!("{name}[{index}]");
             let text = scalar(item).ok_or_else(|| wrong_type(&member, "a text"))?;
             self.parse(&member, &text)
         };
-        items.into_iter().enumerate().map(parse).collect()
+        items.into_iter().flatten().enumerate().map(parse).collect()
     }
 
     /// An object of texts with references. Its names are in the given form, and differ in it.
@@ -119,14 +101,13 @@ impl Members {
         &mut self,
         names: &[&'static str],
         form: impl Fn(&str) -> Result<String, &'static str>,
-    ) -> Result<BTreeMap<String, Template>, ConfigErrorKind> {
+    ) -> ReadResult<BTreeMap<String, Template>> {
         let mut map = BTreeMap::new();
         let Some((member, value)) = self.take_named(names)? else { return Ok(map) };
         let Value::Table(table) = value else { return Err(wrong_type(member, "an object of texts")) };
         for (name, value) in table {
             let place = format!("{member}.{name}");
-            let key = form(&name)
-                .map_err(|reason| ConfigErrorKind::InvalidValue { member: place.clone(), reason })?;
+            let key = form(&name).map_err(|reason| invalid(&place, reason))?;
             if matches!(value, Value::Null) {
                 continue;
             }
@@ -139,22 +120,12 @@ impl Members {
         Ok(map)
     }
 
-    fn parse(&self, member: &str, text: &str) -> Result<Template, ConfigErrorKind> {
+    fn parse(&self, member: &str, text: &str) -> ReadResult<Template> {
         if text.contains('\0') {
-            let reason = "a text must not have the character U+0000";
-            return Err(ConfigErrorKind::InvalidValue { member: member.into(), reason });
+            return Err(invalid(member, "a text must not have the character U+0000"));
         }
         Template::parse_as(text, self.references)
             .map_err(|reference| ConfigErrorKind::UnsupportedReference { member: member.into(), reference })
-    }
-
-    /// A duration, as a number of the unit.
-    pub(super) fn duration(
-        &mut self,
-        name: &'static str,
-        unit: Unit,
-    ) -> Result<Option<Duration>, ConfigErrorKind> {
-        self.take(name).map(|value| duration(name, &value, unit)).transpose()
     }
 }
 
@@ -165,41 +136,52 @@ pub(super) enum Unit {
     Seconds,
 }
 
-pub(super) fn duration(member: &str, value: &Value, unit: Unit) -> Result<Duration, ConfigErrorKind> {
-    let whole = |number: i64| {
-        let number = u64::try_from(number).ok()?;
-        Some(match unit {
-            Unit::Milliseconds => Duration::from_millis(number),
-            Unit::Seconds => Duration::from_secs(number),
-        })
+pub(super) fn duration(member: &str, value: &Value, unit: Unit) -> ReadResult<Duration> {
+    let (divisor, expected) = match unit {
+        Unit::Milliseconds => (1000.0, "a number of milliseconds, 0 for no limit"),
+        Unit::Seconds => (1.0, "a number of seconds, 0 for no limit"),
     };
     let duration = match (value, unit) {
-        (Value::Integer(number), _) => whole(*number),
-        (Value::Float(number), Unit::Milliseconds) => Duration::try_from_secs_f64(*number / 1000.0).ok(),
-        (Value::Float(number), Unit::Seconds) => Duration::try_from_secs_f64(*number).ok(),
+        (Value::Integer(number), Unit::Milliseconds) => {
+            u64::try_from(*number).ok().map(Duration::from_millis)
+        }
+        (Value::Integer(number), Unit::Seconds) => u64::try_from(*number).ok().map(Duration::from_secs),
+        (Value::Float(number), _) => Duration::try_from_secs_f64(*number / divisor).ok(),
         _ => None,
     };
-    duration.ok_or_else(|| {
-        wrong_type(
-            member,
-            match unit {
-                Unit::Milliseconds => "a number of milliseconds, 0 for no limit",
-                Unit::Seconds => "a number of seconds, 0 for no limit",
-            },
-        )
-    })
+    duration.ok_or_else(|| wrong_type(member, expected))
 }
 
-pub(super) fn text(member: &str, value: Value) -> Result<String, ConfigErrorKind> {
+pub(super) fn flag(member: &str, value: Value) -> ReadResult<bool> {
+    match value {
+        Value::Bool(flag) => Ok(flag),
+        _ => Err(wrong_type(member, "true or false")),
+    }
+}
+
+pub(super) fn table(member: &str, value: Value) -> ReadResult<Table> {
+    match value {
+        Value::Table(table) => Ok(table),
+        _ => Err(wrong_type(member, "an object")),
+    }
+}
+
+pub(super) fn list(member: &str, value: Value, expected: &'static str) -> ReadResult<Vec<Value>> {
+    match value {
+        Value::List(items) => Ok(items),
+        _ => Err(wrong_type(member, expected)),
+    }
+}
+
+pub(super) fn text(member: &str, value: Value) -> ReadResult<String> {
     match value {
         Value::Text(text) => Ok(text),
         _ => Err(wrong_type(member, "a text")),
     }
 }
 
-pub(super) fn texts(member: &str, value: Value) -> Result<Vec<String>, ConfigErrorKind> {
-    let Value::List(items) = value else { return Err(wrong_type(member, "a list of texts")) };
-    items.into_iter().map(|item| text(member, item)).collect()
+pub(super) fn texts(member: &str, value: Value) -> ReadResult<Vec<String>> {
+    list(member, value, "a list of texts")?.into_iter().map(|item| text(member, item)).collect()
 }
 
 /// A text, or a number or truth value as text: files write `"PORT": 8080`.
@@ -215,4 +197,8 @@ fn scalar(value: Value) -> Option<String> {
 
 pub(super) fn wrong_type(member: &str, expected: &'static str) -> ConfigErrorKind {
     ConfigErrorKind::WrongType { member: member.into(), expected }
+}
+
+pub(super) fn invalid(member: &str, reason: &'static str) -> ConfigErrorKind {
+    ConfigErrorKind::InvalidValue { member: member.into(), reason }
 }

@@ -31,49 +31,31 @@
 //! A user's file has at most [`USER_FILE_BYTES`], a project's [`PROJECT_FILE_BYTES`]. A file has at most
 //! [`MAX_SERVERS`] servers, and so has the merged configuration, and [`MAX_INPUTS`] inputs of [`INPUT_BYTES`] each.
 
-mod application;
-mod changes;
-mod document;
-mod dotenv;
 mod entry;
-mod env_binding;
+mod env_file;
 mod error;
-mod fingerprint;
-mod folder;
-mod jsonc;
-mod known_files;
-mod lookup;
 mod members;
 mod merge;
-mod projects;
 mod read;
 mod resolve;
-mod resource;
-mod salvage;
 mod spec;
+mod syntax;
 mod template;
-mod timeouts;
-mod value;
 
-pub use application::Application;
-pub use changes::{Change, Changes};
-pub use dotenv::{DotenvError, parse_dotenv};
-pub use entry::{Scope, ServerEntry, Source};
+pub use super::digest::{Fingerprint, ServerId};
+pub use entry::{Application, Folders, Scope, ServerEntry, Source};
+pub use env_file::{DotenvError, parse_dotenv};
 pub use error::{ConfigError, ConfigErrorKind, Diagnostic, DiagnosticKind};
-pub use fingerprint::{Fingerprint, ServerId};
-pub use known_files::Folders;
-pub use lookup::{Answers, Lookup, PredefinedVariable};
-pub use merge::{Config, OmissionReason, OmittedServer};
+pub use merge::{Change, Changes, Config, OmissionReason, OmittedServer};
 pub use read::ConfigFile;
 pub use resolve::{ResolveError, ResolveErrorKind, ResolvedHttp, ResolvedSpec, ResolvedStdio};
 pub use spec::{
-    HttpSpec, HttpTransport, InputSpec, OauthSpec, ServerSpec, StdioSpec, ToolLists, TransportSpec,
+    HttpSpec, HttpTransport, InputSpec, OauthSpec, ServerSpec, StdioSpec, TimeoutOverrides,
+    TimeoutVariableError, Timeouts, ToolLists, TransportSpec,
 };
-pub use template::Template;
-pub use timeouts::{TimeoutOverrides, TimeoutVariableError, Timeouts};
+pub use template::{Answers, Lookup, PredefinedVariable, Template};
 
-pub(in crate::host) use env_binding::EnvFileBinding;
-pub(in crate::host) use fingerprint::Digester;
+pub(in crate::host) use env_file::EnvFileBinding;
 pub(in crate::host) use resolve::Resolver;
 
 /// Maximum bytes of a project's configuration file.

@@ -6,17 +6,18 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::application::References;
-use super::document::{Document, position};
-use super::members::{Members, Unit, duration, text, texts, wrong_type};
-use super::salvage::possible_names;
-use super::spec::websocket_url;
-use super::value::{Table, Value};
-use super::{
-    Application, ConfigError, ConfigErrorKind, Diagnostic, DiagnosticKind, HttpSpec, HttpTransport,
-    INPUT_BYTES, InputSpec, Lookup, MAX_INPUTS, MAX_SERVERS, NAME_BYTES, OauthSpec, Scope, ServerEntry,
-    ServerSpec, Source, StdioSpec, Template, ToolLists, TransportSpec,
+use super::entry::{Application, Scope, ServerEntry, Source};
+use super::error::{ConfigError, ConfigErrorKind, Diagnostic, DiagnosticKind};
+use super::members::{
+    Members, ReadResult, Unit, duration, flag, invalid, list, table, text, texts, wrong_type,
 };
+use super::spec::{
+    HttpSpec, HttpTransport, InputSpec, OauthSpec, ServerSpec, StdioSpec, ToolLists, TransportSpec,
+    websocket_url,
+};
+use super::syntax::{Document, Table, Value, is_toml, possible_names};
+use super::template::{Lookup, References, Template};
+use super::{INPUT_BYTES, MAX_INPUTS, MAX_SERVERS, NAME_BYTES};
 use crate::consent::UrlConsent;
 
 /// A configuration file that was read: its servers and its errors.
@@ -60,24 +61,31 @@ impl ConfigFile {
     /// A wrong entry is an error beside the other servers. A file that is no JSON or TOML at all has one error, with
     /// line and column, and no server.
     pub fn parse(source: Source, text: &[u8]) -> Self {
-        let mut file = Self::new(source);
-        match document(&file.source, text) {
-            Ok(document) => file.read(document),
-            Err(kind) => file.error(None, kind),
-        }
-        file.salvage_names(text);
-        file
+        let document = Document::parse(&source, text).map(Some);
+        Self::of_document(source, text, document)
     }
 
-    /// Finds the names of servers in a file of the user that is not read as a whole.
-    pub(super) fn salvage_names(&mut self, text: &[u8]) {
-        let is_damage = |error: &ConfigError| {
-            use ConfigErrorKind::{FileTooLarge, NotATable, Syntax, TooManyServers};
-            matches!(error.kind, FileTooLarge(_) | NotATable(_) | Syntax { .. } | TooManyServers)
-        };
-        if self.source.scope == Scope::User && self.errors.iter().any(is_damage) {
-            self.possible_names = possible_names(text, is_toml(&self.source));
-        }
+    /// Reads the servers that a file of Claude Code has for the project in this folder, an absolute path: those of
+    /// `projects` under it. Without such servers the file is empty. As the user has written them, `source` is the user's;
+    /// [`Config::merge`](super::Config::merge) them before the file's [other servers](Self::parse), over which they
+    /// have precedence.
+    ///
+    /// ```
+    /// use mcp_proto::host::config::{Config, ConfigFile, Source};
+    ///
+    /// let text = br#"{
+    ///     "mcpServers": { "search": { "url": "https://search.example/mcp" } },
+    ///     "projects": { "/work/app": { "mcpServers": { "files": { "command": "mcp-files" } } } }
+    /// }"#;
+    /// let source = Source::user("/home/ann/.claude.json");
+    /// let of_project = ConfigFile::parse_of_project(source.clone(), text, "/work/app");
+    /// let config = Config::merge([of_project, ConfigFile::parse(source, text)]);
+    /// assert!(config.find("files").is_some() && config.find("search").is_some());
+    /// ```
+    pub fn parse_of_project(source: Source, text: &[u8], folder: &str) -> Self {
+        let document = Document::of_project(&source, text, folder);
+        let document = document.map(|document| Some(document).filter(|it| !it.tables.is_empty()));
+        Self::of_document(source, text, document)
     }
 
     /// A file that could not be read, for a reason to show to the user. A file that does not exist is no error.
@@ -102,7 +110,7 @@ impl ConfigFile {
         file
     }
 
-    pub(super) fn new(source: Source) -> Self {
+    fn new(source: Source) -> Self {
         Self {
             source: Arc::new(source),
             servers: Vec::new(),
@@ -112,8 +120,32 @@ impl ConfigFile {
         }
     }
 
-    pub(super) fn error(&mut self, server: Option<&str>, kind: ConfigErrorKind) {
+    fn of_document(source: Source, text: &[u8], document: ReadResult<Option<Document>>) -> Self {
+        let mut file = Self::new(source);
+        match document {
+            Ok(document) => document.into_iter().for_each(|document| file.read(document)),
+            Err(kind) => file.error(None, kind),
+        }
+        let is_damage = |error: &ConfigError| {
+            use ConfigErrorKind::{FileTooLarge, NotATable, Syntax, TooManyServers};
+            matches!(error.kind, FileTooLarge(_) | NotATable(_) | Syntax { .. } | TooManyServers)
+        };
+        if file.source.scope == Scope::User && file.errors.iter().any(is_damage) {
+            file.possible_names = possible_names(text, is_toml(&file.source));
+        }
+        file
+    }
+
+    fn error(&mut self, server: Option<&str>, kind: ConfigErrorKind) {
         self.errors.push(ConfigError { source: self.source.clone(), server: server.map(String::from), kind });
+    }
+
+    /// The value, or its default and an error of the whole file.
+    fn value_or<T>(&mut self, default: T, value: ReadResult<T>) -> T {
+        value.unwrap_or_else(|kind| {
+            self.error(None, kind);
+            default
+        })
     }
 
     fn diagnostic(&mut self, server: Option<&str>, kind: DiagnosticKind) {
@@ -123,35 +155,24 @@ impl ConfigFile {
         }
     }
 
-    pub(super) fn read(&mut self, document: Document) {
-        if document.tables.is_empty() {
+    fn read(&mut self, document: Document) {
+        let Document { tables, inputs, timeout, allowed, excluded } = document;
+        if tables.is_empty() {
             self.diagnostic(None, DiagnosticKind::NoServers);
         }
-        let mut inputs = BTreeMap::new();
-        for declaration in document.inputs {
-            match input(declaration) {
-                Ok(input) if inputs.len() < MAX_INPUTS && input.bytes() <= INPUT_BYTES => {
-                    inputs.insert(input.id.clone(), Arc::new(input));
-                }
-                _ => self.diagnostic(None, DiagnosticKind::IgnoredInput),
-            }
-        }
-        let timeout = document.timeout.map(|value| duration("context_server_timeout", &value, Unit::Seconds));
+        let timeout = timeout.map(|value| duration("context_server_timeout", &value, Unit::Seconds));
+        let lists = name_list("mcp.allowed", allowed)
+            .and_then(|allowed| Ok((allowed, name_list("mcp.excluded", excluded)?)));
         let context = Context {
             application: self.source.application,
-            inputs,
-            call_timeout: timeout.transpose().unwrap_or_else(|kind| {
-                self.error(None, kind);
-                None
-            }),
-            uses: ServerUses::new(document.allowed, document.excluded).unwrap_or_else(|kind| {
-                self.error(None, kind);
-                ServerUses::none()
-            }),
+            inputs: self.read_inputs(inputs),
+            call_timeout: self.value_or(None, timeout.transpose()),
+            // A list that is wrong lets no server be used: it may be the one that matters.
+            uses: self.value_or((Some(BTreeSet::new()), None), lists),
         };
         let mut names = BTreeSet::new();
         let mut entries_left = MAX_SERVERS;
-        for (table_name, table) in document.tables.into_iter().take(MAX_SERVERS) {
+        for (table_name, table) in tables.into_iter().take(MAX_SERVERS) {
             let Value::Table(entries) = table else {
                 self.error(None, ConfigErrorKind::NotATable(table_name));
                 continue;
@@ -173,17 +194,34 @@ impl ConfigFile {
         }
     }
 
+    fn read_inputs(&mut self, declarations: Vec<Value>) -> BTreeMap<String, Arc<InputSpec>> {
+        let mut inputs = BTreeMap::new();
+        for declaration in declarations {
+            match input(declaration) {
+                Ok(input) if inputs.len() < MAX_INPUTS && input.bytes() <= INPUT_BYTES => {
+                    inputs.insert(input.id.clone(), Arc::new(input));
+                }
+                _ => self.diagnostic(None, DiagnosticKind::IgnoredInput),
+            }
+        }
+        inputs
+    }
+
     fn read_entry(&mut self, context: &Context, name: String, entry: Value) {
         let spec = context.spec(entry).and_then(|(spec, ignored)| {
             // A URL with references is checked once they are resolved.
             let is_known = matches!(&spec.transport, TransportSpec::Http(http) if http.url.is_literal());
             let is_of_project = self.source.scope == Scope::Project;
-            let is_foreign = is_of_project && is_known && spec.foreign_resource().is_some();
-            if is_foreign { Err(foreign_resource()) } else { Ok((spec, ignored)) }
+            if is_of_project && is_known && spec.foreign_resource().is_some() {
+                let reason = "the server would get tokens for another resource: \
+                              write the URL of the entry, or a parent of it by whole path segments";
+                return Err(invalid("oauth.resource", reason));
+            }
+            Ok((spec, ignored))
         });
         match spec {
             Ok((mut spec, ignored)) => {
-                spec.enabled &= context.uses.contain(&name);
+                spec.enabled &= context.uses(&name);
                 for member in ignored {
                     self.diagnostic(Some(&name), DiagnosticKind::IgnoredMember(member));
                 }
@@ -194,69 +232,38 @@ impl ConfigFile {
     }
 }
 
-/// The error of a project's entry whose server would get tokens for another one.
-fn foreign_resource() -> ConfigErrorKind {
-    ConfigErrorKind::InvalidValue {
-        member: "oauth.resource".into(),
-        reason: "the server would get tokens for another resource: \
-                 write the URL of the entry, or a parent of it by whole path segments",
-    }
-}
-
-/// The text of a file that is not too long.
-pub(super) fn decoded<'a>(source: &Source, text: &'a [u8]) -> Result<&'a str, ConfigErrorKind> {
-    let most = source.scope.max_bytes();
-    if text.len() > most {
-        return Err(ConfigErrorKind::FileTooLarge(most));
-    }
-    let text = core::str::from_utf8(text).map_err(|error| {
-        let (line, column) = position(text.get(..error.valid_up_to()).unwrap_or_default());
-        ConfigErrorKind::Syntax { line, column, message: "the file is not UTF-8".into() }
-    })?;
-    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
-}
-
-fn document(source: &Source, text: &[u8]) -> Result<Document, ConfigErrorKind> {
-    let text = decoded(source, text)?;
-    if is_toml(source) { Document::from_toml(text) } else { Document::from_json(text) }
-}
-
-fn is_toml(source: &Source) -> bool {
-    let extension = source.path.rsplit_once('.').map(|(_, extension)| extension);
-    extension.is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))
-        || source.application == Application::Codex
-}
-
 /// Reads the declaration of an input that the user types or picks: the output of a command is none.
-fn input(declaration: Value) -> Result<InputSpec, ConfigErrorKind> {
+fn input(declaration: Value) -> ReadResult<InputSpec> {
     let Value::Table(table) = declaration else { return Err(wrong_type("inputs", "a list of objects")) };
     let mut members = Members::new(table, References::None)?;
-    let kind = members.text(&["type"])?.unwrap_or_else(|| "promptString".into());
-    let id = members.text(&["id"])?.ok_or_else(|| wrong_type("inputs.id", "a text"))?;
+    let kind = members.read(&["type"], text)?.unwrap_or_else(|| "promptString".into());
+    let id = members.read(&["id"], text)?.ok_or_else(|| wrong_type("inputs.id", "a text"))?;
     if !matches!(kind.as_str(), "promptString" | "pickString") {
         return Err(wrong_type("inputs.type", "promptString or pickString"));
     }
-    let options = match members.take("options") {
-        None => Vec::new(),
-        Some(Value::List(options)) => options.into_iter().map(pick_option).collect::<Result<_, _>>()?,
-        Some(_) => return Err(wrong_type("inputs.options", "a list of texts")),
-    };
+    let options = members.read(&["options"], |_, value| list("inputs.options", value, "a list of texts"))?;
     Ok(InputSpec {
         id,
-        description: members.text(&["description"])?,
-        is_password: members.flag("password")?.unwrap_or(false),
-        default: members.text(&["default"])?,
-        options,
+        description: members.read(&["description"], text)?,
+        is_password: members.read(&["password"], flag)?.unwrap_or(false),
+        default: members.read(&["default"], text)?,
+        options: options.into_iter().flatten().map(pick_option).collect::<Result<_, _>>()?,
     })
 }
 
 /// An option to pick: a text, or an object with a label and a value.
-fn pick_option(option: Value) -> Result<String, ConfigErrorKind> {
+fn pick_option(option: Value) -> ReadResult<String> {
     let value = match option {
         Value::Table(table) => table.into_iter().find(|(name, _)| name == "value").map(|(_, value)| value),
         other => Some(other),
     };
     text("inputs.options", value.unwrap_or(Value::Null))
+}
+
+type Names = BTreeSet<String>;
+
+fn name_list(member: &str, value: Option<Value>) -> ReadResult<Option<Names>> {
+    value.map(|value| texts(member, value).map(Names::from_iter)).transpose()
 }
 
 /// The parts of a file that all its entries share.
@@ -265,102 +272,63 @@ struct Context {
     inputs: BTreeMap<String, Arc<InputSpec>>,
     /// For servers without a timeout of their own.
     call_timeout: Option<Duration>,
-    uses: ServerUses,
-}
-
-/// Which servers of the file are used, by name. A list that is wrong lets none be used: it may be the one that matters.
-struct ServerUses {
-    allowed: Option<BTreeSet<String>>,
-    excluded: BTreeSet<String>,
-}
-
-impl ServerUses {
-    fn new(allowed: Option<Value>, excluded: Option<Value>) -> Result<Self, ConfigErrorKind> {
-        let names = |member, value| texts(member, value).map(BTreeSet::from_iter);
-        Ok(Self {
-            allowed: allowed.map(|value| names("mcp.allowed", value)).transpose()?,
-            excluded: excluded.map(|value| names("mcp.excluded", value)).transpose()?.unwrap_or_default(),
-        })
-    }
-
-    fn none() -> Self {
-        Self { allowed: Some(BTreeSet::new()), excluded: BTreeSet::new() }
-    }
-
-    fn contain(&self, server: &str) -> bool {
-        self.allowed.as_ref().is_none_or(|names| names.contains(server)) && !self.excluded.contains(server)
-    }
+    /// The names of the only servers that are used, and of those that are not.
+    uses: (Option<Names>, Option<Names>),
 }
 
 /// Members that some application knows and that mean nothing for a connection.
 const MEANINGLESS: [&str; 6] = ["$schema", "description", "dev", "gallery", "name", "source"];
 
 impl Context {
+    fn uses(&self, server: &str) -> bool {
+        let (allowed, excluded) = &self.uses;
+        let names = |names: &Names| names.contains(server);
+        allowed.as_ref().is_none_or(names) && !excluded.as_ref().is_some_and(names)
+    }
+
     /// Reads an entry: its specification, and the names of the members that are ignored.
-    fn spec(&self, entry: Value) -> Result<(ServerSpec, Vec<String>), ConfigErrorKind> {
+    fn spec(&self, entry: Value) -> ReadResult<(ServerSpec, Vec<String>)> {
         let Value::Table(table) = entry else { return Err(ConfigErrorKind::EntryNotATable) };
         let mut members = Members::new(table, self.application.references())?;
         for name in MEANINGLESS {
             members.take(name);
         }
         // Zed has had the whole command as an object.
-        if let Some(command) = members.take("command") {
-            match command {
-                Value::Table(command) => members.merge_command(command)?,
-                command => members.put("command", command),
-            }
+        match members.take("command") {
+            Some(Value::Table(command)) => merge_command(&mut members, command)?,
+            Some(command) => members.put("command", command),
+            None => {}
         }
-        let mut spec = ServerSpec::new(self.transport(&mut members)?);
+        let mut spec = ServerSpec::new(transport(&mut members)?);
         self.read_timeouts(&mut members, &mut spec)?;
         spec.enabled = enabled(&mut members)?;
-        spec.required = members.flag("required")?.unwrap_or(false);
-        spec.lazy = members.flag("lazy")?.unwrap_or(false);
-        spec.trusted = members.flag("trust")?.unwrap_or(false);
+        spec.required = members.read(&["required"], flag)?.unwrap_or(false);
+        spec.lazy = members.read(&["lazy"], flag)?.unwrap_or(false);
+        spec.trusted = members.read(&["trust"], flag)?.unwrap_or(false);
         spec.tools = ToolLists {
-            allow: members.texts(&["includeTools", "enabled_tools", "enabledTools"])?,
-            deny: members.texts(&["excludeTools", "disabled_tools", "disabledTools"])?.unwrap_or_default(),
+            allow: members.read(&["includeTools", "enabled_tools", "enabledTools"], texts)?,
+            deny: members
+                .read(&["excludeTools", "disabled_tools", "disabledTools"], texts)?
+                .unwrap_or_default(),
         };
         spec.inputs = self.inputs_of(&spec)?;
         Ok((spec, members.into_rest().collect()))
     }
 
-    fn transport(&self, members: &mut Members) -> Result<TransportSpec, ConfigErrorKind> {
-        let written = members.text(&["type", "transport"])?;
-        let kind = match written.as_deref().map(|kind| kind.to_ascii_lowercase().replace(['-', '_'], "")) {
-            None => None,
-            Some(kind) => Some(match kind.as_str() {
-                "stdio" => Kind::Stdio,
-                "http" | "streamablehttp" => Kind::Http(HttpTransport::Http),
-                "sse" => Kind::Http(HttpTransport::Sse),
-                "ws" | "websocket" => Kind::Http(HttpTransport::WebSocket),
-                _ => return Err(ConfigErrorKind::UnsupportedTransport(written.unwrap_or_default())),
-            }),
-        };
-        let has_url = members.has(&URLS);
-        match kind {
-            Some(Kind::Stdio) => stdio(members),
-            Some(Kind::Http(transport)) => http(members, Some(transport)),
-            None if members.has(&["command"]) && has_url => {
-                Err(ConfigErrorKind::ConflictingMembers("command", "url"))
-            }
-            None if has_url => http(members, None),
-            None => stdio(members),
-        }
-    }
-
-    fn read_timeouts(&self, members: &mut Members, spec: &mut ServerSpec) -> Result<(), ConfigErrorKind> {
+    fn read_timeouts(&self, members: &mut Members, spec: &mut ServerSpec) -> ReadResult<()> {
         let unit = if self.application.timeout_is_in_seconds() { Unit::Seconds } else { Unit::Milliseconds };
-        let timeout = members.duration("timeout", unit)?;
-        let start = members.duration("startup_timeout_sec", Unit::Seconds)?;
-        let start = start.or(members.duration("startup_timeout_ms", Unit::Milliseconds)?);
+        let mut duration = |name, unit| members.read(&[name], |name, value| duration(name, &value, unit));
+        let timeout = duration("timeout", unit)?;
+        let start = duration("startup_timeout_sec", Unit::Seconds)?;
+        let start = start.or(duration("startup_timeout_ms", Unit::Milliseconds)?);
         spec.start_timeout = start.or(timeout.filter(|_| self.application.timeout_covers_start()));
-        let call = members.duration("tool_timeout_sec", Unit::Seconds)?;
+        let call = duration("tool_timeout_sec", Unit::Seconds)?;
         spec.call_timeout = call.or(timeout).or(self.call_timeout);
         Ok(())
     }
 
     /// The declarations of the inputs that an entry refers to, by id.
-    fn inputs_of(&self, spec: &ServerSpec) -> Result<Vec<Arc<InputSpec>>, ConfigErrorKind> {
+    fn inputs_of(&self, spec: &ServerSpec) -> ReadResult<Vec<Arc<InputSpec>>> {
         let ids = spec.lookups().into_iter().filter_map(|lookup| match lookup {
             Lookup::Input(id) => Some(id),
             _ => None,
@@ -372,18 +340,29 @@ impl Context {
     }
 }
 
-/// A type of connection as an entry names it.
-#[derive(Clone, Copy)]
-enum Kind {
-    Stdio,
-    Http(HttpTransport),
-}
-
 /// The names of the URL: Gemini's, Windsurf's, everyone else's.
 const URLS: [&str; 3] = ["httpUrl", "serverUrl", "url"];
 
-fn enabled(members: &mut Members) -> Result<bool, ConfigErrorKind> {
-    match (members.flag("enabled")?, members.flag("disabled")?) {
+fn transport(members: &mut Members) -> ReadResult<TransportSpec> {
+    let has_url = members.has(&URLS);
+    let written = members.read(&["type", "transport"], text)?;
+    let kind = written.as_deref().map(|kind| kind.to_ascii_lowercase().replace(['-', '_'], ""));
+    let transport = match kind.as_deref() {
+        None if members.has(&["command"]) && has_url => {
+            return Err(ConfigErrorKind::ConflictingMembers("command", "url"));
+        }
+        None if has_url => return http(members, None),
+        None | Some("stdio") => return stdio(members),
+        Some("http" | "streamablehttp") => HttpTransport::Http,
+        Some("sse") => HttpTransport::Sse,
+        Some("ws" | "websocket") => HttpTransport::WebSocket,
+        Some(_) => return Err(ConfigErrorKind::UnsupportedTransport(written.unwrap_or_default())),
+    };
+    http(members, Some(transport))
+}
+
+fn enabled(members: &mut Members) -> ReadResult<bool> {
+    match (members.read(&["enabled"], flag)?, members.read(&["disabled"], flag)?) {
         (Some(enabled), Some(disabled)) if enabled == disabled => {
             Err(ConfigErrorKind::ConflictingMembers("enabled", "disabled"))
         }
@@ -392,7 +371,7 @@ fn enabled(members: &mut Members) -> Result<bool, ConfigErrorKind> {
     }
 }
 
-fn stdio(members: &mut Members) -> Result<TransportSpec, ConfigErrorKind> {
+fn stdio(members: &mut Members) -> ReadResult<TransportSpec> {
     let missing = ConfigErrorKind::MissingTransport {
         expected: if members.has(&URLS) { "\"command\"" } else { "\"command\" or \"url\"" },
     };
@@ -408,46 +387,41 @@ fn stdio(members: &mut Members) -> Result<TransportSpec, ConfigErrorKind> {
 }
 
 /// Codex's names of variables that a server gets from the application's environment.
-fn forwarded(members: &mut Members) -> Result<Vec<String>, ConfigErrorKind> {
-    let items = match members.take("env_vars") {
-        None => return Ok(Vec::new()),
-        Some(Value::List(items)) => items,
-        Some(_) => return Err(wrong_type("env_vars", "a list of names")),
-    };
+fn forwarded(members: &mut Members) -> ReadResult<Vec<String>> {
+    const MEMBER: &str = "env_vars";
     let mut names = Vec::new();
-    for item in items {
+    let items = members.read(&[MEMBER], |_, value| list(MEMBER, value, "a list of names"))?;
+    for item in items.into_iter().flatten() {
         let name = match item {
             Value::Table(table) => {
                 let mut table = Members::new(table, References::None)?;
-                if table.text(&["source"])?.is_some_and(|source| source == "remote") {
+                if table.read(&["source"], text)?.is_some_and(|source| source == "remote") {
                     continue;
                 }
-                table.text(&["name"])?.ok_or_else(|| wrong_type("env_vars", "a list of names"))?
+                table.read(&["name"], text)?.ok_or_else(|| wrong_type(MEMBER, "a list of names"))?
             }
-            name => text("env_vars", name)?,
+            name => text(MEMBER, name)?,
         };
-        let name = variable_name(&name)
-            .map_err(|reason| ConfigErrorKind::InvalidValue { member: "env_vars".into(), reason })?;
-        names.push(name);
+        names.push(variable_name(&name).map_err(|reason| invalid(MEMBER, reason))?);
     }
     Ok(names)
 }
 
 /// A URL; the transport is that of its scheme unless it is given.
-fn http(members: &mut Members, transport: Option<HttpTransport>) -> Result<TransportSpec, ConfigErrorKind> {
+fn http(members: &mut Members, transport: Option<HttpTransport>) -> ReadResult<TransportSpec> {
     let url = members.template(&URLS)?.ok_or(ConfigErrorKind::MissingTransport { expected: "\"url\"" })?;
-    let text = url.text();
-    let upgrade = websocket_url(&text);
+    let written = url.text();
+    let upgrade = websocket_url(&written);
     let transport = transport.unwrap_or(match upgrade {
         Some(_) => HttpTransport::WebSocket,
         None => HttpTransport::Http,
     });
-    let invalid = |reason| Err(ConfigErrorKind::InvalidValue { member: "url".into(), reason });
-    if url.is_literal() && UrlConsent::new(upgrade.as_deref().unwrap_or(&text)).is_err() {
-        return invalid("the text is not the URL of an HTTP server, with special characters percent-encoded");
+    if url.is_literal() && UrlConsent::new(upgrade.as_deref().unwrap_or(&written)).is_err() {
+        let reason = "the text is not the URL of an HTTP server, with special characters percent-encoded";
+        return Err(invalid("url", reason));
     }
     if url.is_literal() && upgrade.is_some() != (transport == HttpTransport::WebSocket) {
-        return invalid("a URL begins with ws: or wss: if the type is websocket, and only then");
+        return Err(invalid("url", "a URL begins with ws: or wss: if the type is websocket, and only then"));
     }
     let mut headers = members.template_map(&["headers", "http_headers"], header_name)?;
     for (name, variable) in env_headers(members)? {
@@ -455,10 +429,9 @@ fn http(members: &mut Members, transport: Option<HttpTransport>) -> Result<Trans
             return Err(ConfigErrorKind::DuplicateMember(name));
         }
     }
-    if let Some(variable) = members.text(&["bearer_token_env_var"])? {
+    if let Some(variable) = members.read(&["bearer_token_env_var"], text)? {
         let member = "bearer_token_env_var";
-        let name = variable_name(&variable)
-            .map_err(|reason| ConfigErrorKind::InvalidValue { member: member.into(), reason })?;
+        let name = variable_name(&variable).map_err(|reason| invalid(member, reason))?;
         if headers.insert("authorization".into(), Template::variable("Bearer ", &name)).is_some() {
             return Err(ConfigErrorKind::ConflictingMembers(member, "headers"));
         }
@@ -467,19 +440,19 @@ fn http(members: &mut Members, transport: Option<HttpTransport>) -> Result<Trans
 }
 
 /// Codex's headers whose values are variables: the names of the headers and of the variables.
-fn env_headers(members: &mut Members) -> Result<Vec<(String, String)>, ConfigErrorKind> {
+fn env_headers(members: &mut Members) -> ReadResult<Vec<(String, String)>> {
     let member = "env_http_headers";
     let read = |(name, value): (String, Value)| {
-        let invalid = |reason| ConfigErrorKind::InvalidValue { member: member.into(), reason };
+        let invalid = |reason| invalid(member, reason);
         let variable = text(member, value)?;
         Ok((header_name(&name).map_err(invalid)?, variable_name(&variable).map_err(invalid)?))
     };
-    members.table(&[member])?.unwrap_or_default().into_iter().map(read).collect()
+    members.read(&[member], table)?.unwrap_or_default().into_iter().map(read).collect()
 }
 
-fn oauth(members: &mut Members) -> Result<Option<OauthSpec>, ConfigErrorKind> {
-    let scopes = members.take_named(&["scopes"])?.map(|(name, value)| texts(name, value)).transpose()?;
-    let resource = members.text(&["oauth_resource"])?;
+fn oauth(members: &mut Members) -> ReadResult<Option<OauthSpec>> {
+    let scopes = members.read(&["scopes"], texts)?;
+    let resource = members.read(&["oauth_resource"], text)?;
     let table = match members.take("oauth") {
         // Gemini and others switch their own login on or off by it.
         None | Some(Value::Bool(_)) => None,
@@ -491,8 +464,13 @@ fn oauth(members: &mut Members) -> Result<Option<OauthSpec>, ConfigErrorKind> {
     }
     let mut table = Members::new(table.unwrap_or_default(), members.references())?;
     let scopes = match scopes {
-        Some(scopes) => Some(scopes),
-        None => scope_list(table.take_named(&["scopes", "scope"])?)?,
+        Some(scopes) => scopes,
+        // As a list, or as one text with spaces, as the protocol writes them.
+        None => match table.take_named(&["scopes", "scope"])? {
+            Some((_, Value::Text(scopes))) => scopes.split_whitespace().map(String::from).collect(),
+            Some((name, value)) => texts(name, value)?,
+            None => Vec::new(),
+        },
     };
     let callback_port = match table.take_named(&["callbackPort", "callback_port"])? {
         None => None,
@@ -500,25 +478,13 @@ fn oauth(members: &mut Members) -> Result<Option<OauthSpec>, ConfigErrorKind> {
         Some((name, _)) => return Err(wrong_type(name, "a port")),
     };
     Ok(Some(OauthSpec {
-        client_id: table.text(&["clientId", "client_id"])?,
+        client_id: table.read(&["clientId", "client_id"], text)?,
         client_secret: table.template(&["clientSecret", "client_secret"])?,
-        issuer: table.text(&["issuer"])?,
-        scopes: scopes.unwrap_or_default(),
-        resource: match resource {
-            Some(resource) => Some(resource),
-            None => table.text(&["resource"])?,
-        },
+        issuer: table.read(&["issuer"], text)?,
+        scopes,
+        resource: resource.map_or_else(|| table.read(&["resource"], text), |resource| Ok(Some(resource)))?,
         callback_port,
     }))
-}
-
-/// Scopes as a list, or as one text with spaces, as the protocol writes them.
-fn scope_list(value: Option<(&'static str, Value)>) -> Result<Option<Vec<String>>, ConfigErrorKind> {
-    match value {
-        Some((_, Value::Text(scopes))) => Ok(Some(scopes.split_whitespace().map(String::from).collect())),
-        Some((name, value)) => texts(name, value).map(Some),
-        None => Ok(None),
-    }
 }
 
 /// Checks the name of an environment variable.
@@ -538,21 +504,18 @@ fn header_name(name: &str) -> Result<String, &'static str> {
     Ok(name.to_ascii_lowercase())
 }
 
-impl Members {
-    /// Puts the members of a command's object in the entry's place.
-    fn merge_command(&mut self, command: Table) -> Result<(), ConfigErrorKind> {
-        for (name, value) in command {
-            let name = match name.as_str() {
-                "path" => "command",
-                "args" => "args",
-                "env" => "env",
-                _ => continue,
-            };
-            if self.has(&[name]) {
-                return Err(ConfigErrorKind::DuplicateMember(name.into()));
-            }
-            self.put(name, value);
+/// Puts the members of a command's object in the entry's place.
+fn merge_command(members: &mut Members, command: Table) -> ReadResult<()> {
+    for (name, value) in command {
+        let name = match name.as_str() {
+            "path" => "command",
+            name @ ("args" | "env") => name,
+            _ => continue,
+        };
+        if members.has(&[name]) {
+            return Err(ConfigErrorKind::DuplicateMember(name.into()));
         }
-        Ok(())
+        members.put(name, value);
     }
+    Ok(())
 }

@@ -5,13 +5,12 @@ use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::resource::is_own_resource;
-use super::spec::websocket_url;
-use super::template::Reference;
-use super::{
-    Answers, DotenvError, EnvFileBinding, HttpSpec, HttpTransport, Lookup, OauthSpec, PredefinedVariable,
-    Scope, ServerEntry, ServerSpec, StdioSpec, Template, TransportSpec, folder, parse_dotenv,
+use super::entry::{Scope, ServerEntry, contains, has_folder, has_step_upwards, is_absolute, join};
+use super::env_file::{DotenvError, EnvFileBinding, parse_dotenv};
+use super::spec::{
+    HttpSpec, HttpTransport, OauthSpec, StdioSpec, TransportSpec, is_own_resource, websocket_url,
 };
+use super::template::{Answers, Lookup, PredefinedVariable, Reference, Template};
 use crate::Secret;
 use crate::consent::{SafeText, UrlConsent, is_loader_variable};
 
@@ -150,112 +149,114 @@ impl fmt::Display for ResolveErrorKind {
 
 /// Resolves the texts of one entry.
 pub(in crate::host) struct Resolver<'a> {
-    name: &'a str,
-    scope: Scope,
-    /// The folder of the project, if the entry is a project's.
-    folder: Option<&'a str>,
-    spec: &'a ServerSpec,
+    entry: &'a ServerEntry,
     answers: &'a Answers,
-    /// The content of the file of variables that the user has approved.
-    approved_env_file: Option<EnvFileBinding>,
     /// The defaults of inputs, by id.
     defaults: BTreeMap<&'a str, &'a str>,
 }
 
 impl<'a> Resolver<'a> {
     pub(in crate::host) fn new(entry: &'a ServerEntry, answers: &'a Answers) -> Self {
-        let spec = entry.spec();
-        let (scope, folder) = (entry.source().scope, entry.source().folder());
-        let defaults = spec.input_defaults();
-        Self { name: entry.name(), scope, folder, spec, answers, approved_env_file: None, defaults }
-    }
-
-    pub(in crate::host) fn with_approved_env_file(mut self, approved: Option<EnvFileBinding>) -> Self {
-        self.approved_env_file = approved;
-        self
+        Self { entry, answers, defaults: entry.spec().input_defaults() }
     }
 
     /// The lookups that have no answer yet. The path of a file may depend on answers, so ask again after each round.
     pub(in crate::host) fn unanswered(&self) -> BTreeSet<Lookup> {
-        let mut lookups: BTreeSet<_> = self.spec.lookups().into_iter().cloned().collect();
-        if let TransportSpec::Stdio(stdio) = &self.spec.transport {
+        let mut lookups: BTreeSet<_> = self.entry.spec().lookups().into_iter().cloned().collect();
+        if let TransportSpec::Stdio(stdio) = &self.entry.spec().transport {
             lookups.extend(stdio.forwarded.iter().cloned().map(Lookup::Variable));
-            // A path with a missing variable is an error of `resolve`.
-            let path = stdio.env_file.as_ref();
-            let is_answered = |lookup| self.answers.contains(lookup) || self.project_value(lookup).is_some();
-            let path = path.filter(|path| path.lookups().all(is_answered));
-            lookups.extend(path.and_then(|path| self.env_file_path(path).ok()).map(Lookup::EnvFile));
-            if stdio.env_file.is_some() && self.scope == Scope::User {
-                lookups.extend(FOLDERS.map(Lookup::Predefined));
+            if let Some(path) = &stdio.env_file {
+                if self.scope() == Scope::User {
+                    lookups.extend(FOLDERS.map(Lookup::Predefined));
+                }
+                // A path with a missing variable is an error of `resolve`.
+                let path = Some(path).filter(|path| path.lookups().all(|lookup| self.is_answered(lookup)));
+                lookups.extend(path.and_then(|path| self.env_file_path(path).ok()).map(Lookup::EnvFile));
             }
         }
-        lookups.retain(|lookup| !self.answers.contains(lookup) && self.project_value(lookup).is_none());
+        lookups.retain(|lookup| !self.is_answered(lookup));
         lookups
     }
 
     /// The file of variables, if it is in the folder of the project and depends on nothing else.
     pub(in crate::host) fn project_env_file(&self) -> Option<Lookup> {
-        let TransportSpec::Stdio(stdio) = &self.spec.transport else { return None };
+        let TransportSpec::Stdio(stdio) = &self.entry.spec().transport else { return None };
         let path = stdio.env_file.as_ref()?;
-        let is_known = path.lookups().all(|lookup| self.project_value(lookup).is_some());
-        let path = self.env_file_path(path).ok().filter(|_| is_known)?;
-        folder::is_below(self.folder?, &path).then_some(Lookup::EnvFile(path))
+        let is_known = path.lookups().all(|lookup| self.entry.project_value(lookup).is_some());
+        let (folder, path) = (self.entry.source().folder()?, self.env_file_path(path).ok()?);
+        let is_below = path != folder && contains(folder, &path) && !has_step_upwards(&path);
+        (is_known && is_below).then_some(Lookup::EnvFile(path))
     }
 
     /// The path of the file of variables. A project's begins in its folder.
     fn env_file_path(&self, path: &Template) -> Result<String, Lookup> {
         let path = self.resolve_text(path)?;
-        Ok(self.folder.map_or_else(|| path.clone(), |folder| folder::join(folder, &path)))
+        Ok(match self.entry.source().folder() {
+            Some(folder) => join(folder, &path),
+            None => path,
+        })
     }
 
-    fn project_value(&self, lookup: &Lookup) -> Option<&'a str> {
-        self.folder.and_then(|folder| folder::value_of(folder, lookup))
+    fn scope(&self) -> Scope {
+        self.entry.source().scope
     }
 
-    pub(in crate::host) fn resolve(&self) -> Result<ResolvedSpec, ResolveError> {
-        match &self.spec.transport {
-            TransportSpec::Stdio(stdio) => self.resolve_stdio(stdio).map(ResolvedSpec::Stdio),
+    fn is_answered(&self, lookup: &Lookup) -> bool {
+        self.answers.contains(lookup) || self.entry.project_value(lookup).is_some()
+    }
+
+    /// What to start, if the file of variables is the approved one.
+    pub(in crate::host) fn resolve(
+        &self,
+        approved: Option<EnvFileBinding>,
+    ) -> Result<ResolvedSpec, ResolveError> {
+        match &self.entry.spec().transport {
+            TransportSpec::Stdio(stdio) => self.resolve_stdio(stdio, approved).map(ResolvedSpec::Stdio),
             TransportSpec::Http(http) => self.resolve_http(http).map(ResolvedSpec::Http),
         }
     }
 
-    fn resolve_stdio(&self, stdio: &StdioSpec) -> Result<ResolvedStdio, ResolveError> {
-        let file = self.env_file_content(stdio)?;
-        let mut env = file.map(|content| self.parse_env_file(content)).transpose()?.unwrap_or_default();
-        self.check_env_file(stdio, &env)?;
+    fn resolve_stdio(
+        &self,
+        stdio: &StdioSpec,
+        approved: Option<EnvFileBinding>,
+    ) -> Result<ResolvedStdio, ResolveError> {
+        let mut env = self.env_file_variables(stdio, approved)?;
         for name in &stdio.forwarded {
             let lookup = Lookup::Variable(name.clone());
-            let of_project = self.project_value(&lookup).map(Secret::new);
+            let of_project = self.entry.project_value(&lookup).map(Secret::new);
             if let Some(value) = of_project.or_else(|| self.answers.get(&lookup).cloned()) {
                 env.insert(name.clone(), value);
             }
         }
         for (name, template) in &stdio.env {
-            let value = self.member(Member::Variable(name), template)?;
+            let value = self.member(format_args!("env.{name}"), template)?;
             env.insert(name.clone(), Secret::new(value));
         }
         // A program may replace references to its own variables itself, as `mcp-remote` does in its arguments.
-        let argument = |member, template: &Template| {
+        let argument = |member: fmt::Arguments<'_>, template: &Template| {
             let value = template.resolve(|reference| {
                 let is_own = matches!(&reference.lookup, Lookup::Variable(name) if env.contains_key(name));
                 self.value(reference).or(is_own.then_some(reference.written.as_str()))
             });
-            self.check(member, value.map_err(ResolveErrorKind::Missing))
+            self.check(member, value)
         };
-        let mut command = argument(Member::Command, &stdio.command)?;
+        let mut command = argument(format_args!("command"), &stdio.command)?;
         if command.is_empty() {
-            return Err(self.error(Member::Command, ResolveErrorKind::Value));
+            return Err(self.error(format_args!("command"), ResolveErrorKind::Value));
         }
         let args = stdio.args.iter().enumerate();
-        let args = args.map(|(index, template)| argument(Member::Argument(index), template).map(Secret::new));
+        let args = args.map(|(index, text)| argument(format_args!("args[{index}]"), text).map(Secret::new));
         let args = args.collect::<Result<_, _>>()?;
-        let mut cwd = stdio.cwd.as_ref().map(|cwd| self.member(Member::WorkingDirectory, cwd)).transpose()?;
-        if self.scope == Scope::Project {
-            let unknown = || self.error(Member::WorkingDirectory, ResolveErrorKind::Folder);
-            let folder = folder::join(self.folder.ok_or_else(unknown)?, cwd.as_deref().unwrap_or_default());
+        let cwd = stdio.cwd.as_ref().map(|cwd| self.member(format_args!("cwd"), cwd));
+        let mut cwd = cwd.transpose()?;
+        if self.scope() == Scope::Project {
+            let unknown = || self.error(format_args!("cwd"), ResolveErrorKind::Folder);
+            let project = self.entry.source().folder().ok_or_else(unknown)?;
+            let folder = join(project, cwd.as_deref().unwrap_or_default());
             // Systems differ in where a relative path of a program begins.
-            if folder::has_folder(&command) {
-                command = folder::join(&folder, &command);
+            if has_folder(&command) {
+                command = join(&folder, &command);
             }
             cwd = Some(folder);
         }
@@ -263,120 +264,111 @@ impl<'a> Resolver<'a> {
     }
 
     /// The content of the entry's file of variables, if it has one.
-    fn env_file_content(&self, stdio: &StdioSpec) -> Result<Option<&'a Secret>, ResolveError> {
-        let Some(path) = &stdio.env_file else { return Ok(None) };
-        let path =
-            self.check(Member::EnvFile, self.env_file_path(path).map_err(ResolveErrorKind::Missing))?;
+    pub(in crate::host) fn env_file_content(&self) -> Result<Option<&'a Secret>, ResolveError> {
+        let TransportSpec::Stdio(StdioSpec { env_file: Some(path), .. }) = &self.entry.spec().transport
+        else {
+            return Ok(None);
+        };
+        let path = self.check(format_args!("envFile"), self.env_file_path(path))?;
         let lookup = Lookup::EnvFile(path);
         match self.answers.get(&lookup) {
             Some(content) => Ok(Some(content)),
-            None => Err(self.error(Member::EnvFile, ResolveErrorKind::Missing(lookup))),
+            None => Err(self.env_file_error(ResolveErrorKind::Missing(lookup))),
         }
     }
 
-    fn parse_env_file(&self, content: &Secret) -> Result<BTreeMap<String, Secret>, ResolveError> {
-        parse_dotenv(content.expose()).map_err(|error| self.env_file_error(error))
+    pub(in crate::host) fn env_file_error(&self, kind: ResolveErrorKind) -> ResolveError {
+        self.error(format_args!("envFile"), kind)
     }
 
-    pub(in crate::host) fn env_file_error(&self, error: DotenvError) -> ResolveError {
-        self.error(Member::EnvFile, ResolveErrorKind::EnvFile(error))
-    }
-
-    /// The content of the file of variables, for the request to approve it.
-    pub(in crate::host) fn answered_env_file(&self) -> Result<Option<&'a Secret>, ResolveError> {
-        match &self.spec.transport {
-            TransportSpec::Stdio(stdio) => self.env_file_content(stdio),
-            TransportSpec::Http(_) => Ok(None),
-        }
-    }
-
-    /// Checks that the user has approved the variables of a file that the project's authors may have written.
-    fn check_env_file(
+    /// The variables in the file, if the user has approved what the project's authors may have written.
+    fn env_file_variables(
         &self,
         stdio: &StdioSpec,
-        variables: &BTreeMap<String, Secret>,
-    ) -> Result<(), ResolveError> {
-        let Some(path) = &stdio.env_file else { return Ok(()) };
-        let error = |kind| Err(self.error(Member::EnvFile, kind));
-        match self.scope {
-            Scope::Project => match self.approved_env_file {
-                Some(approved) if approved.matches(variables) => Ok(()),
-                _ => error(ResolveErrorKind::UnapprovedEnvFile),
-            },
-            Scope::User => {
-                let is_of_project = self.may_be_of_project(&self.resolve_text(path).unwrap_or_default())
-                    || path.lookups().any(is_folder_of_application);
-                let is_written =
-                    |name: &String| stdio.env.contains_key(name) || stdio.forwarded.contains(name);
-                let loader = variables.keys().find(|name| is_loader_variable(name) && !is_written(name));
-                match loader.filter(|_| is_of_project) {
-                    Some(name) => error(ResolveErrorKind::LoaderVariable(name.clone())),
-                    None => Ok(()),
-                }
+        approved: Option<EnvFileBinding>,
+    ) -> Result<BTreeMap<String, Secret>, ResolveError> {
+        let Some(content) = self.env_file_content()? else { return Ok(BTreeMap::new()) };
+        let variables = parse_dotenv(content.expose());
+        let variables = variables.map_err(|error| self.env_file_error(ResolveErrorKind::EnvFile(error)))?;
+        let is_written = |name: &String| stdio.env.contains_key(name) || stdio.forwarded.contains(name);
+        let loader = variables.keys().find(|name| is_loader_variable(name) && !is_written(name));
+        match (self.scope(), loader) {
+            (Scope::Project, _) if approved.is_none_or(|approved| !approved.matches(&variables)) => {
+                Err(self.env_file_error(ResolveErrorKind::UnapprovedEnvFile))
             }
+            (Scope::User, Some(name))
+                if stdio.env_file.as_ref().is_some_and(|it| self.may_be_of_project(it)) =>
+            {
+                Err(self.env_file_error(ResolveErrorKind::LoaderVariable(name.clone())))
+            }
+            _ => Ok(variables),
         }
     }
 
     /// Whether this file may be in the folder of a project: that of the open one, or that in which the application runs,
     /// unless it is the user's home or around it.
-    fn may_be_of_project(&self, path: &str) -> bool {
-        let known = |variable| self.answers.get(&Lookup::Predefined(variable)).map(Secret::expose);
-        let home = known(PredefinedVariable::UserHome).unwrap_or_default();
-        let folders = [PredefinedVariable::WorkspaceFolder, PredefinedVariable::WorkingDirectory];
-        let mut folders =
-            folders.into_iter().filter_map(known).filter(|folder| !folder::contains(folder, home));
-        !folder::is_absolute(path)
-            || folder::has_step_upwards(path)
-            || folders.any(|folder| folder::contains(folder, path))
+    fn may_be_of_project(&self, path: &Template) -> bool {
+        let [project, working, home] =
+            FOLDERS.map(|folder| self.answers.get(&Lookup::Predefined(folder)).map(Secret::expose));
+        let folders = [project, working].into_iter().flatten();
+        let mut folders = folders.filter(|folder| !contains(folder, home.unwrap_or_default()));
+        let names_folder = |lookup: &Lookup| {
+            let is_home = *lookup == Lookup::Predefined(PredefinedVariable::UserHome);
+            !is_home && FOLDERS.iter().any(|folder| *lookup == Lookup::Predefined(*folder))
+        };
+        let resolved = self.resolve_text(path).unwrap_or_default();
+        !is_absolute(&resolved)
+            || has_step_upwards(&resolved)
+            || path.lookups().any(names_folder)
+            || folders.any(|folder| contains(folder, &resolved))
     }
 
     fn resolve_http(&self, http: &HttpSpec) -> Result<ResolvedHttp, ResolveError> {
-        let url = Secret::new(self.member(Member::Url, &http.url)?);
+        let url = Secret::new(self.member(format_args!("url"), &http.url)?);
         let upgrade = websocket_url(url.expose());
         let is_consistent = upgrade.is_some() == (http.transport == HttpTransport::WebSocket);
         if !is_consistent || UrlConsent::new(upgrade.as_deref().unwrap_or(url.expose())).is_err() {
-            return Err(self.error(Member::Url, ResolveErrorKind::Url));
+            return Err(self.error(format_args!("url"), ResolveErrorKind::Url));
         }
         let resource = http.oauth.as_ref().and_then(|oauth| oauth.resource.as_deref());
-        if self.scope == Scope::Project
-            && resource.is_some_and(|resource| !is_own_resource(url.expose(), resource))
-        {
-            return Err(self.error(Member::Resource, ResolveErrorKind::Resource));
+        let is_foreign = resource.is_some_and(|resource| !is_own_resource(url.expose(), resource));
+        if is_foreign && self.scope() == Scope::Project {
+            return Err(self.error(format_args!("oauth.resource"), ResolveErrorKind::Resource));
         }
         let header = |(name, template): (&String, &Template)| {
-            let value = Secret::new(self.member(Member::Header(name), template)?);
+            let member = format_args!("headers.{name}");
+            let value = Secret::new(self.member(member, template)?);
             if value.expose().contains(|c: char| c.is_control() && c != '\t') {
-                return Err(self.error(Member::Header(name), ResolveErrorKind::HeaderValue));
+                return Err(self.error(member, ResolveErrorKind::HeaderValue));
             }
             Ok((name.clone(), value))
         };
+        let headers = http.headers.iter().map(header).collect::<Result<_, _>>()?;
         let secret = http.oauth.as_ref().and_then(|oauth| oauth.client_secret.as_ref());
-        let secret = secret.map(|secret| self.member(Member::ClientSecret, secret)).transpose()?;
-        Ok(ResolvedHttp {
-            transport: http.transport,
-            url,
-            headers: http.headers.iter().map(header).collect::<Result<_, _>>()?,
-            oauth: http.oauth.clone(),
-            client_secret: secret.map(Secret::new),
-        })
+        let secret = secret.map(|secret| self.member(format_args!("oauth.client_secret"), secret));
+        let client_secret = secret.transpose()?.map(Secret::new);
+        Ok(ResolvedHttp { transport: http.transport, url, headers, oauth: http.oauth.clone(), client_secret })
     }
 
-    fn member(&self, member: Member<'_>, template: &Template) -> Result<String, ResolveError> {
-        self.check(member, self.resolve_text(template).map_err(ResolveErrorKind::Missing))
+    /// The value of a member, whose name errors have.
+    fn member(&self, member: fmt::Arguments<'_>, template: &Template) -> Result<String, ResolveError> {
+        self.check(member, self.resolve_text(template))
     }
 
     fn check(
         &self,
-        member: Member<'_>,
-        value: Result<String, ResolveErrorKind>,
+        member: fmt::Arguments<'_>,
+        value: Result<String, Lookup>,
     ) -> Result<String, ResolveError> {
-        value
-            .and_then(|value| if value.contains('\0') { Err(ResolveErrorKind::Value) } else { Ok(value) })
-            .map_err(|kind| self.error(member, kind))
+        match value {
+            Ok(value) if value.contains('\0') => Err(self.error(member, ResolveErrorKind::Value)),
+            Ok(value) => Ok(value),
+            Err(lookup) => Err(self.error(member, ResolveErrorKind::Missing(lookup))),
+        }
     }
 
-    fn error(&self, member: Member<'_>, kind: ResolveErrorKind) -> ResolveError {
-        ResolveError { server: self.name.into(), member: member.to_string(), kind }
+    fn error(&self, member: fmt::Arguments<'_>, kind: ResolveErrorKind) -> ResolveError {
+        ResolveError { server: self.entry.name().into(), member: member.to_string(), kind }
     }
 
     fn resolve_text(&self, template: &Template) -> Result<String, Lookup> {
@@ -385,7 +377,7 @@ impl<'a> Resolver<'a> {
 
     /// The value of a reference: the answer, or the default if the answer is absent or empty.
     fn value<'b>(&'b self, reference: &'b Reference) -> Option<&'b str> {
-        if let Some(value) = self.project_value(&reference.lookup) {
+        if let Some(value) = self.entry.project_value(&reference.lookup) {
             return Some(value);
         }
         let answer = self.answers.get(&reference.lookup).map(Secret::expose);
@@ -396,44 +388,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// The folders by which a file of variables is known to be the user's own.
+/// The folders by which a file of variables is known to be the user's own: two in which the files may be a project's, and
+/// the home.
 const FOLDERS: [PredefinedVariable; 3] =
     [PredefinedVariable::WorkspaceFolder, PredefinedVariable::WorkingDirectory, PredefinedVariable::UserHome];
-
-/// Whether this is a folder in which the application runs, so that the files there may be a project's.
-const fn is_folder_of_application(lookup: &Lookup) -> bool {
-    matches!(
-        lookup,
-        Lookup::Predefined(PredefinedVariable::WorkspaceFolder | PredefinedVariable::WorkingDirectory)
-    )
-}
-
-/// The member of an entry that has a text.
-#[derive(Clone, Copy, Debug)]
-enum Member<'a> {
-    Command,
-    Argument(usize),
-    Variable(&'a str),
-    EnvFile,
-    WorkingDirectory,
-    Url,
-    Header(&'a str),
-    ClientSecret,
-    Resource,
-}
-
-impl fmt::Display for Member<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Command => f.write_str("command"),
-            Self::Argument(index) => write!(f, "args[{index}]"),
-            Self::Variable(name) => write!(f, "env.{name}"),
-            Self::EnvFile => f.write_str("envFile"),
-            Self::WorkingDirectory => f.write_str("cwd"),
-            Self::Url => f.write_str("url"),
-            Self::Header(name) => write!(f, "headers.{name}"),
-            Self::ClientSecret => f.write_str("oauth.client_secret"),
-            Self::Resource => f.write_str("oauth.resource"),
-        }
-    }
-}

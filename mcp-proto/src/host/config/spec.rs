@@ -1,14 +1,16 @@
-//! The specification of a server.
+//! The specification of a server: its program or URL, its timeouts, and the resources that it may get tokens for.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-use super::resource::is_own_resource;
-use super::{Digester, Fingerprint, Lookup, Template};
+use super::template::{Lookup, Template};
+use crate::host::digest::{Digester, Fingerprint};
+use crate::url::HttpUrl;
 
 /// A server as configured: how it is reached and how it is used, with references unresolved.
 ///
@@ -113,33 +115,41 @@ impl ServerSpec {
         (!is_own_resource(known, resource)).then_some(resource)
     }
 
+    /// The timeouts that apply: those of the environment over the configured ones over the defaults.
+    pub fn timeouts(&self, overrides: &TimeoutOverrides) -> Timeouts {
+        let choose = |first: Option<Duration>, second: Option<Duration>| {
+            Some(first.or(second).unwrap_or(DEFAULT)).filter(|timeout| !timeout.is_zero())
+        };
+        Timeouts {
+            start: choose(overrides.start, self.start_timeout),
+            call: choose(overrides.call, self.call_timeout),
+        }
+    }
+
     /// The fingerprint of the program or the connection.
     pub(super) fn connection(&self) -> Fingerprint {
-        let mut digester = Digester::new("connection");
-        self.digest_connection(&mut digester);
-        digester.fingerprint()
+        self.fingerprint("connection", |_| {})
     }
 
     /// The fingerprint of everything but the source and the name.
     pub(super) fn meaning(&self) -> Fingerprint {
-        let mut digester = Digester::new("meaning");
-        self.digest_connection(&mut digester);
-        self.digest_use(&mut digester);
-        digester.flag(self.enabled);
-        digester.fingerprint()
+        self.fingerprint("meaning", |digester| {
+            self.digest_use(digester);
+            digester.flag(self.enabled);
+        })
     }
 
     /// The fingerprint of what an approval covers: everything but whether the server is enabled.
     pub(in crate::host) fn approved_content(&self) -> Fingerprint {
-        let mut digester = Digester::new("approved content");
-        self.digest_connection(&mut digester);
-        self.digest_use(&mut digester);
-        digester.fingerprint()
+        self.fingerprint("approved content", |digester| self.digest_use(digester))
     }
 
-    fn digest_connection(&self, digester: &mut Digester) {
-        self.transport.digest(digester);
-        digester.list(&self.inputs, |digester, input| input.digest(digester));
+    fn fingerprint(&self, purpose: &str, add_use: impl FnOnce(&mut Digester)) -> Fingerprint {
+        let mut digester = Digester::new(purpose);
+        self.transport.digest(&mut digester);
+        digester.list(self.inputs.iter(), |digester, input| input.digest(digester));
+        add_use(&mut digester);
+        Fingerprint(digester.finish())
     }
 
     fn digest_use(&self, digester: &mut Digester) {
@@ -167,16 +177,15 @@ pub enum TransportSpec {
 
 impl TransportSpec {
     fn digest(&self, digester: &mut Digester) {
-        let template = |digester: &mut Digester, template: &Template| template.digest(digester);
         match self {
             Self::Stdio(stdio) => {
                 digester.text("stdio");
-                stdio.command.digest(digester);
-                digester.list(&stdio.args, template);
+                Template::digest(digester, &stdio.command);
+                digester.list(stdio.args.iter(), Template::digest);
                 digest_map(digester, &stdio.env);
                 digester.set(&stdio.forwarded);
-                digester.option(stdio.env_file.as_ref(), template);
-                digester.option(stdio.cwd.as_ref(), template);
+                digester.option(stdio.env_file.as_ref(), Template::digest);
+                digester.option(stdio.cwd.as_ref(), Template::digest);
             }
             Self::Http(http) => {
                 digester.text(match http.transport {
@@ -184,11 +193,8 @@ impl TransportSpec {
                     HttpTransport::Sse => "sse",
                     HttpTransport::WebSocket => "websocket",
                 });
-                if http.url.is_literal() {
-                    Template::literal(normal_url(&http.url.text())).digest(digester);
-                } else {
-                    http.url.digest(digester);
-                }
+                let literal = http.url.is_literal().then(|| Template::literal(normal_url(&http.url.text())));
+                Template::digest(digester, literal.as_ref().unwrap_or(&http.url));
                 digest_map(digester, &http.headers);
                 digester.option(http.oauth.as_ref(), |digester, oauth| oauth.digest(digester));
             }
@@ -197,20 +203,19 @@ impl TransportSpec {
 }
 
 fn digest_map(digester: &mut Digester, map: &BTreeMap<String, Template>) {
-    digester.number(map.len() as u64);
-    for (name, template) in map {
+    digester.list(map.iter(), |digester, (name, template)| {
         digester.text(name);
-        template.digest(digester);
-    }
+        Template::digest(digester, template);
+    });
 }
 
 /// The URL with scheme and host in lower case and without the default port, if it can be read.
 fn normal_url(url: &str) -> String {
-    let Ok(parsed) = crate::url::HttpUrl::parse(url) else { return url.into() };
+    let Ok(parsed) = HttpUrl::parse(url) else { return url.into() };
     let path = if parsed.path.is_empty() { "/" } else { parsed.path };
-    let user = parsed.user.map(|user| alloc::format!("{user}@")).unwrap_or_default();
-    let query = parsed.query.map(|query| alloc::format!("?{query}")).unwrap_or_default();
-    alloc::format!("{user}{}{path}{query}", parsed.origin())
+    let user = parsed.user.map(|user| format!("{user}@")).unwrap_or_default();
+    let query = parsed.query.map(|query| format!("?{query}")).unwrap_or_default();
+    format!("{user}{}{path}{query}", parsed.origin())
 }
 
 /// A program to start. Nothing of it passes through a shell.
@@ -267,8 +272,8 @@ impl HttpSpec {
 pub(super) fn websocket_url(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once(':')?;
     match scheme {
-        _ if scheme.eq_ignore_ascii_case("ws") => Some(alloc::format!("http:{rest}")),
-        _ if scheme.eq_ignore_ascii_case("wss") => Some(alloc::format!("https:{rest}")),
+        _ if scheme.eq_ignore_ascii_case("ws") => Some(format!("http:{rest}")),
+        _ if scheme.eq_ignore_ascii_case("wss") => Some(format!("https:{rest}")),
         _ => None,
     }
 }
@@ -293,7 +298,7 @@ pub struct OauthSpec {
 impl OauthSpec {
     fn digest(&self, digester: &mut Digester) {
         digester.option(self.client_id.as_deref(), Digester::text);
-        digester.option(self.client_secret.as_ref(), |digester, secret| secret.digest(digester));
+        digester.option(self.client_secret.as_ref(), Template::digest);
         digester.set(&self.scopes);
         digester.option(self.resource.as_deref(), Digester::text);
         digester.option(self.callback_port, |digester, port| digester.number(port.into()));
@@ -341,7 +346,7 @@ impl InputSpec {
         digester.option(self.description.as_deref(), Digester::text);
         digester.flag(self.is_password);
         digester.option(self.default.as_deref(), Digester::text);
-        digester.list(&self.options, |digester, option| digester.text(option));
+        digester.list(self.options.iter(), |digester, option| digester.text(option));
     }
 }
 
@@ -353,4 +358,112 @@ impl fmt::Debug for InputSpec {
             .field("is_password", &self.is_password)
             .finish_non_exhaustive()
     }
+}
+
+/// How long a server may take; `None` is no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// From the start of the connection to the end of its handshake. Default: 30 s.
+    pub start: Option<Duration>,
+    /// For each request. Default: 30 s.
+    pub call: Option<Duration>,
+}
+
+/// The default of both timeouts, as of the client's requests.
+const DEFAULT: Duration = Duration::from_secs(30);
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self { start: Some(DEFAULT), call: Some(DEFAULT) }
+    }
+}
+
+/// Timeouts from the environment, which override those of all files. Zero is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TimeoutOverrides {
+    /// For the start of a server.
+    pub start: Option<Duration>,
+    /// For each request.
+    pub call: Option<Duration>,
+}
+
+impl TimeoutOverrides {
+    /// Reads the variables, each a number of milliseconds: `MCP_TIMEOUT` for the start, `MCP_TOOL_TIMEOUT` for
+    /// requests, `OMP_MCP_TIMEOUT_MS` for whichever of both is not set. An empty variable is like an absent one.
+    ///
+    /// # Errors
+    /// If a variable is no whole number of milliseconds.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use mcp_proto::host::config::{ServerSpec, TimeoutOverrides};
+    ///
+    /// let overrides = TimeoutOverrides::from_variables(|name| (name == "MCP_TIMEOUT").then(|| "0".into()))?;
+    /// let mut spec = ServerSpec::stdio("mcp-files", [] as [&str; 0]);
+    /// spec.start_timeout = Some(Duration::from_secs(5));
+    /// let timeouts = spec.timeouts(&overrides);
+    /// assert_eq!((timeouts.start, timeouts.call), (None, Some(Duration::from_secs(30))));
+    /// # Ok::<(), mcp_proto::host::config::TimeoutVariableError>(())
+    /// ```
+    pub fn from_variables(
+        mut variable: impl FnMut(&str) -> Option<String>,
+    ) -> Result<Self, TimeoutVariableError> {
+        let mut read = |name: &'static str| {
+            let text = variable(name).unwrap_or_default();
+            match text.trim() {
+                "" => Ok(None),
+                digits => digits
+                    .parse()
+                    .map(|milliseconds| Some(Duration::from_millis(milliseconds)))
+                    .map_err(|_| TimeoutVariableError { variable: name }),
+            }
+        };
+        let both = read("OMP_MCP_TIMEOUT_MS")?;
+        Ok(Self { start: read("MCP_TIMEOUT")?.or(both), call: read("MCP_TOOL_TIMEOUT")?.or(both) })
+    }
+}
+
+/// An environment variable that is no timeout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeoutVariableError {
+    /// The name of the variable.
+    pub variable: &'static str,
+}
+
+impl fmt::Display for TimeoutVariableError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the environment variable {} must be a number of milliseconds, 0 for no limit",
+            self.variable
+        )
+    }
+}
+
+impl core::error::Error for TimeoutVariableError {}
+
+/// Whether tokens for `resource` may go to the server at `url`: if it is this URL, or a parent of it by whole path
+/// segments. Other tenants of the same origin have other paths.
+pub(super) fn is_own_resource(url: &str, resource: &str) -> bool {
+    let upgrade = websocket_url(url);
+    let url = upgrade.as_deref().unwrap_or(url);
+    let (Ok(server), Ok(audience)) = (HttpUrl::parse(url), HttpUrl::parse(resource)) else { return false };
+    if server.origin() != audience.origin() || audience.user.is_some() || audience.has_fragment {
+        return false;
+    }
+    // An empty path is the root.
+    let of_server = if server.path.is_empty() { "/" } else { server.path };
+    let of_audience = if audience.path.is_empty() { "/" } else { audience.path };
+    if of_server == of_audience && audience.query == server.query {
+        return true;
+    }
+    // Servers resolve `..`, and some of them `%2e%2e`: the paths of such texts are not those that they show.
+    let is_plain = |path: &str| {
+        let path = path.to_ascii_lowercase();
+        !["%2e", "%2f", "%5c"].iter().any(|code| path.contains(code))
+            && !path.split('/').any(|segment| matches!(segment, "." | ".."))
+    };
+    let below = of_server.strip_prefix(of_audience.trim_end_matches('/'));
+    let is_below = below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    audience.query.is_none() && is_below && is_plain(of_server) && is_plain(of_audience)
 }

@@ -1,12 +1,13 @@
-//! Texts with references to variables and inputs.
+//! Texts with references, the lookups that they need, and their answers.
 
 use alloc::collections::BTreeMap;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::application::References;
-use super::{Digester, Lookup, PredefinedVariable};
+use crate::Secret;
+use crate::host::digest::Digester;
 
 /// A configured text with references such as `${TOKEN}`, which are replaced when the server starts.
 ///
@@ -77,7 +78,7 @@ impl Template {
         template.parts.push(Part::Reference(Reference {
             lookup: Lookup::Variable(name.into()),
             default: None,
-            written: alloc::format!("${{{name}}}"),
+            written: format!("${{{name}}}"),
         }));
         template
     }
@@ -166,31 +167,21 @@ impl Template {
     }
 
     /// Adds the meaning of the text: `${X}` and `${env:X}` mean the same.
-    pub(super) fn digest(&self, digester: &mut Digester) {
-        digester.list(&self.parts, |digester, part| match part {
+    pub(super) fn digest(digester: &mut Digester, template: &Self) {
+        digester.list(template.parts.iter(), |digester, part| match part {
             Part::Text(text) => {
                 digester.text("text");
                 digester.text(text);
             }
             Part::Reference(Reference { lookup, default, written: _ }) => {
-                match lookup {
-                    Lookup::Variable(name) => {
-                        digester.text("variable");
-                        digester.text(name);
-                    }
-                    Lookup::Input(id) => {
-                        digester.text("input");
-                        digester.text(id);
-                    }
-                    Lookup::Predefined(variable) => {
-                        digester.text("predefined");
-                        digester.text(variable.as_str());
-                    }
-                    Lookup::EnvFile(path) => {
-                        digester.text("file");
-                        digester.text(path);
-                    }
-                }
+                let (kind, text) = match lookup {
+                    Lookup::Variable(name) => ("variable", name.as_str()),
+                    Lookup::Input(id) => ("input", id.as_str()),
+                    Lookup::Predefined(variable) => ("predefined", variable.as_str()),
+                    Lookup::EnvFile(path) => ("file", path.as_str()),
+                };
+                digester.text(kind);
+                digester.text(text);
                 digester.option(default.as_deref(), Digester::text);
             }
         });
@@ -218,10 +209,10 @@ fn reference(after: &str, references: References) -> Result<Option<(Reference, &
         let Some(rest) = rest.strip_prefix('}') else {
             // A reference within a default would end at its own brace.
             let is_nested = rest.starts_with("${") && inner.contains(":-");
-            return if is_nested { Err(alloc::format!("${{{inner}${{..}}}}")) } else { Ok(None) };
+            return if is_nested { Err(format!("${{{inner}${{..}}}}")) } else { Ok(None) };
         };
         return Ok(braces(inner, references)?.map(|(lookup, default)| {
-            let written = alloc::format!("${{{inner}}}");
+            let written = format!("${{{inner}}}");
             (Reference { lookup, default: default.map(String::from), written }, rest)
         }));
     }
@@ -232,7 +223,7 @@ fn reference(after: &str, references: References) -> Result<Option<(Reference, &
     let name = after.strip_suffix(rest).unwrap_or_default();
     Ok(is_name(name).then(|| {
         let lookup = Lookup::Variable(name.into());
-        (Reference { lookup, default: None, written: alloc::format!("${name}") }, rest)
+        (Reference { lookup, default: None, written: format!("${name}") }, rest)
     }))
 }
 
@@ -246,7 +237,7 @@ fn reference_end(inner: &str) -> usize {
 
 /// Reads what stands between the braces; `None` if it is literal.
 fn braces(inner: &str, references: References) -> Result<Option<(Lookup, Option<&str>)>, String> {
-    let unsupported = || alloc::format!("${{{inner}}}");
+    let unsupported = || format!("${{{inner}}}");
     if let Some(variable) = PredefinedVariable::from_name(inner) {
         return Ok(Some((Lookup::Predefined(variable), None)));
     }
@@ -277,4 +268,134 @@ fn braces(inner: &str, references: References) -> Result<Option<(Lookup, Option<
 fn is_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// The forms of references that an application replaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum References {
+    /// None: every text is literal.
+    None,
+    /// `${env:X}`, `${input:x}` and predefined variables; `${X}` is literal.
+    Prefixed,
+    /// Those, `${X}` and `${X:-default}`.
+    Braces,
+    /// Those and `$X`.
+    WithoutBraces,
+}
+
+/// A value that an entry needs from outside when its server starts.
+///
+/// The application answers each from its environment, from its secret store, by asking the user, or by reading a file.
+/// Store inputs by server: another server's input of the same id is another value.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Lookup {
+    /// The environment variable of this name.
+    Variable(String),
+    /// The input of this id, which the user types or picks.
+    Input(String),
+    /// A variable that the application defines.
+    Predefined(PredefinedVariable),
+    /// The whole content of the `.env` file at this path, which is absolute or begins in the project's folder.
+    EnvFile(String),
+}
+
+impl fmt::Display for Lookup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Variable(name) => write!(f, "the environment variable {name}"),
+            Self::Input(id) => write!(f, "the input {id}"),
+            Self::Predefined(variable) => write!(f, "${{{}}}", variable.as_str()),
+            // The path may be made of secrets.
+            Self::EnvFile(_) => f.write_str("the file of environment variables"),
+        }
+    }
+}
+
+impl fmt::Debug for Lookup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Variable(name) => f.debug_tuple("Variable").field(name).finish(),
+            Self::Input(id) => f.debug_tuple("Input").field(id).finish(),
+            Self::Predefined(variable) => f.debug_tuple("Predefined").field(variable).finish(),
+            Self::EnvFile(_) => f.write_str("EnvFile(..)"),
+        }
+    }
+}
+
+/// A variable that editors define for their configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum PredefinedVariable {
+    /// `${workspaceFolder}`: the path of the project's folder.
+    WorkspaceFolder,
+    /// `${workspaceFolderBasename}`: the name of the project's folder.
+    WorkspaceFolderBasename,
+    /// `${userHome}`: the user's home folder.
+    UserHome,
+    /// `${cwd}`: the working directory of the application.
+    WorkingDirectory,
+    /// `${pathSeparator}` or `${/}`: a slash, or a backslash on Windows.
+    PathSeparator,
+}
+
+impl PredefinedVariable {
+    /// The name, as written between the braces.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::WorkspaceFolder => "workspaceFolder",
+            Self::WorkspaceFolderBasename => "workspaceFolderBasename",
+            Self::UserHome => "userHome",
+            Self::WorkingDirectory => "cwd",
+            Self::PathSeparator => "pathSeparator",
+        }
+    }
+
+    pub(super) fn from_name(name: &str) -> Option<Self> {
+        use PredefinedVariable::{
+            PathSeparator, UserHome, WorkingDirectory, WorkspaceFolder, WorkspaceFolderBasename,
+        };
+        let all = [WorkspaceFolder, WorkspaceFolderBasename, UserHome, WorkingDirectory, PathSeparator];
+        let name = if name == "/" { "pathSeparator" } else { name };
+        all.into_iter().find(|variable| variable.as_str() == name)
+    }
+}
+
+/// The answers to [`Lookup`]s, for one start of one server: dropped, and wiped from memory, once it is resolved.
+///
+/// ```
+/// use mcp_proto::Secret;
+/// use mcp_proto::host::config::{Answers, Lookup};
+///
+/// let mut answers = Answers::new();
+/// answers.insert(Lookup::Variable("TOKEN".into()), Some(Secret::new("s3cret")));
+/// // There is no such variable:
+/// answers.insert(Lookup::Variable("PORT".into()), None);
+/// assert!(!format!("{answers:?}").contains("s3cret"));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Answers {
+    values: BTreeMap<Lookup, Option<Secret>>,
+}
+
+impl Answers {
+    /// No answers.
+    pub const fn new() -> Self {
+        Self { values: BTreeMap::new() }
+    }
+
+    /// Answers a lookup; `None` if there is no such value.
+    pub fn insert(&mut self, lookup: Lookup, value: Option<Secret>) {
+        self.values.insert(lookup, value);
+    }
+
+    /// Whether the lookup has been answered, by a value or by its absence.
+    pub fn contains(&self, lookup: &Lookup) -> bool {
+        self.values.contains_key(lookup)
+    }
+
+    /// The value, if there is one.
+    pub fn get(&self, lookup: &Lookup) -> Option<&Secret> {
+        self.values.get(lookup)?.as_ref()
+    }
 }

@@ -19,11 +19,264 @@
 //! request is shown, one elsewhere only once the server is approved, which then asks
 //! [again](Permit::env_file_request).
 
-mod approval;
-mod facts;
-mod permit;
 mod request;
 
-pub use approval::{Approval, Approvals, ApprovalsError};
-pub use permit::Permit;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::config::{
+    Answers, EnvFileBinding, Lookup, ResolveError, ResolveErrorKind, ResolvedSpec, Resolver, Scope,
+    ServerEntry,
+};
+use super::digest::{Digester, Hex};
 pub use request::{ApprovalRequest, ApprovalWarning, RequestLine};
+
+/// The user's approval of one server of one project. It says nothing about any other entry.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Approval {
+    path: String,
+    server: String,
+    binding: Hex<32>,
+    /// The content of the file of variables, if the user has seen its names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    env_file: Option<EnvFileBinding>,
+}
+
+impl Approval {
+    fn new(entry: &ServerEntry) -> Self {
+        let mut digester = Digester::new("approval");
+        digester.text(&entry.source().path);
+        digester.text(entry.name());
+        digester.bytes(&entry.spec().approved_content().0.0);
+        // Only of programs: approvals of URLs keep the form in which they were stored.
+        if let Some(folder) = entry.working_folder() {
+            digester.text("folder");
+            digester.text(&folder);
+        }
+        let (path, server) = (entry.source().path.clone(), entry.name().into());
+        Self { path, server, binding: digester.finish(), env_file: None }
+    }
+
+    /// The path of the project's file.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The name of the server.
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+}
+
+impl fmt::Debug for Approval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Approval")
+            .field("path", &self.path)
+            .field("server", &self.server)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The user's approvals, at most one of each server of each project.
+///
+/// Store them where no project can write. What cannot be read is no approval.
+///
+/// ```
+/// use mcp_proto::host::config::{ConfigFile, Source};
+/// use mcp_proto::host::consent::Approvals;
+///
+/// let text = br#"{ "mcpServers": { "files": { "command": "mcp-files" } } }"#;
+/// let server = &ConfigFile::parse(Source::project("/work/app/.mcp.json"), text).servers[0];
+/// let mut approvals = Approvals::new();
+/// let request = server.permit(&approvals).expect_err("it was never approved");
+/// approvals.insert(request.approve());
+///
+/// let stored = approvals.to_json();
+/// assert!(server.permit(&Approvals::from_json(stored.as_bytes())?).is_ok());
+/// assert!(Approvals::from_json(b"damaged").is_err());
+/// # Ok::<(), mcp_proto::host::consent::ApprovalsError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Approvals {
+    /// By path and server.
+    approvals: BTreeMap<(String, String), Approval>,
+}
+
+/// The version of the stored form.
+const VERSION: u32 = 1;
+
+/// The stored form: approvals as they are written, or their texts as they are read.
+#[derive(Serialize, Deserialize)]
+struct StoredApprovals<T> {
+    version: u32,
+    approvals: Vec<T>,
+}
+
+impl Approvals {
+    /// Maximum bytes of the stored form.
+    pub const STORED_BYTES: usize = 4 * 1024 * 1024;
+
+    /// No approvals.
+    pub const fn new() -> Self {
+        Self { approvals: BTreeMap::new() }
+    }
+
+    /// Adds an approval, in place of an earlier one of the same server.
+    pub fn insert(&mut self, approval: Approval) {
+        self.approvals.insert((approval.path.clone(), approval.server.clone()), approval);
+    }
+
+    /// Removes the approval of a server, which is refused from then on. Returns whether there was one.
+    pub fn revoke(&mut self, path: &str, server: &str) -> bool {
+        self.approvals.remove(&(path.into(), server.into())).is_some()
+    }
+
+    /// The approvals, by path and server.
+    pub fn iter(&self) -> impl Iterator<Item = &Approval> {
+        self.approvals.values()
+    }
+
+    /// The stored form, a JSON text. It has no value of the project's file.
+    pub fn to_json(&self) -> String {
+        let stored = StoredApprovals { version: VERSION, approvals: self.iter().collect() };
+        serde_json::to_string(&stored).unwrap_or_default()
+    }
+
+    /// Reads the stored form. An approval in it that cannot be read is left out, and its server is refused.
+    ///
+    /// # Errors
+    /// If the whole text cannot be read: use no approvals, so that every server is refused.
+    pub fn from_json(text: &[u8]) -> Result<Self, ApprovalsError> {
+        let read = Some(text).filter(|text| text.len() <= Self::STORED_BYTES);
+        let read = read.and_then(|text| serde_json::from_slice::<StoredApprovals<Box<RawValue>>>(text).ok());
+        let read = read.filter(|read| read.version == VERSION).ok_or(ApprovalsError)?;
+        let mut approvals = Self::new();
+        let stored = read.approvals.iter().filter_map(|stored| serde_json::from_str(stored.get()).ok());
+        stored.for_each(|approval| approvals.insert(approval));
+        Ok(approvals)
+    }
+}
+
+/// Stored approvals that cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ApprovalsError;
+
+impl fmt::Display for ApprovalsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "the stored approvals of project servers cannot be read: each server must be approved again",
+        )
+    }
+}
+
+impl core::error::Error for ApprovalsError {}
+
+/// The right to start a server as its entry says. Only [`ServerEntry::permit`] gives it.
+#[derive(Clone, Copy, Debug)]
+pub struct Permit<'a> {
+    entry: &'a ServerEntry,
+    /// The content of the file of variables that the user has approved.
+    env_file: Option<EnvFileBinding>,
+}
+
+impl ServerEntry {
+    /// The right to start this server: at once for a user's, for a project's if the user has approved it as it is.
+    ///
+    /// # Errors
+    /// If the user has to approve it first: returns the request to show. An application without a user to ask refuses the server.
+    pub fn permit(&self, approvals: &Approvals) -> Result<Permit<'_>, Box<ApprovalRequest>> {
+        if self.source().scope == Scope::User {
+            return Ok(Permit { entry: self, env_file: None });
+        }
+        let wanted = Approval::new(self);
+        let stored = approvals.approvals.get(&(wanted.path, wanted.server));
+        match stored.filter(|stored| stored.binding == wanted.binding) {
+            Some(approval) => Ok(Permit { entry: self, env_file: approval.env_file }),
+            None => Err(Box::new(ApprovalRequest::new(self))),
+        }
+    }
+}
+
+impl<'a> Permit<'a> {
+    /// The server.
+    pub const fn entry(&self) -> &'a ServerEntry {
+        self.entry
+    }
+
+    /// The lookups that are not answered yet, sorted. Answer all of them, present or not, then ask again: the path of a
+    /// file may depend on them.
+    ///
+    /// ```
+    /// use mcp_proto::Secret;
+    /// use mcp_proto::host::config::{Answers, ConfigFile, Lookup, ResolvedSpec, Source};
+    /// use mcp_proto::host::consent::Approvals;
+    ///
+    /// let text = br#"{ "servers": { "db": {
+    ///     "command": "mcp-db",
+    ///     "env": { "URL": "db://${env:DB_HOST:-localhost}" },
+    ///     "envFile": "${workspaceFolder}/.env"
+    /// } } }"#;
+    /// let file = ConfigFile::parse(Source::user("/home/ann/.config/Code/User/mcp.json"), text);
+    /// let permit = file.servers[0].permit(&Approvals::new()).expect("a user's server needs no approval");
+    /// let mut answers = Answers::new();
+    /// loop {
+    ///     let lookups = permit.unanswered(&answers);
+    ///     if lookups.is_empty() {
+    ///         break;
+    ///     }
+    ///     for lookup in lookups {
+    ///         let value = match &lookup {
+    ///             Lookup::Predefined(_) => Some(Secret::new("/work")),
+    ///             Lookup::EnvFile(path) if path == "/work/.env" => Some(Secret::new("TOKEN=s3cret")),
+    ///             _ => None,
+    ///         };
+    ///         answers.insert(lookup, value);
+    ///     }
+    /// }
+    /// let ResolvedSpec::Stdio(program) = permit.resolve(&answers)? else { unreachable!() };
+    /// assert_eq!(program.env["TOKEN"].expose(), "s3cret");
+    /// assert_eq!(program.env["URL"].expose(), "db://localhost");
+    /// # Ok::<(), mcp_proto::host::config::ResolveError>(())
+    /// ```
+    pub fn unanswered(&self, answers: &Answers) -> Vec<Lookup> {
+        Resolver::new(self.entry, answers).unanswered().into_iter().collect()
+    }
+
+    /// What to start, with every reference replaced. Answers are for one start: look them up again for the next.
+    ///
+    /// A variable that is absent keeps its reference in the arguments of a program that gets the variable itself.
+    ///
+    /// # Errors
+    /// If a value is missing that has no default, or a value cannot be used where it stands; and
+    /// [`ResolveErrorKind::UnapprovedEnvFile`] if the file of variables of a project's server is not the one that was
+    /// approved: show the [request](Self::env_file_request) then.
+    pub fn resolve(&self, answers: &Answers) -> Result<ResolvedSpec, ResolveError> {
+        Resolver::new(self.entry, answers).resolve(self.env_file)
+    }
+
+    /// The request to approve the server with the file of variables that the answers have. `key` is random: see
+    /// [`ApprovalRequest::with_env_file`].
+    ///
+    /// # Errors
+    /// If there is no answer for the file, or it cannot be read.
+    pub fn env_file_request(
+        &self,
+        answers: &Answers,
+        key: [u8; 16],
+    ) -> Result<ApprovalRequest, ResolveError> {
+        let resolver = Resolver::new(self.entry, answers);
+        let request = ApprovalRequest::new(self.entry);
+        match resolver.env_file_content()? {
+            Some(content) => request
+                .with_env_file(content, key)
+                .map_err(|error| resolver.env_file_error(ResolveErrorKind::EnvFile(error))),
+            None => Ok(request),
+        }
+    }
+}

@@ -6,14 +6,14 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-use super::{Approval, facts};
+use super::Approval;
 use crate::consent::{
     SafeText, UrlConsent, UrlWarning, has_inline_code, is_harmless_variable, is_loader_variable,
     runs_commands,
 };
-use crate::host::config::{DotenvError, EnvFileBinding, parse_dotenv};
 use crate::host::config::{
-    HttpSpec, HttpTransport, InputSpec, Lookup, ServerEntry, ServerSpec, StdioSpec, Template, TransportSpec,
+    Answers, DotenvError, EnvFileBinding, HttpSpec, HttpTransport, InputSpec, Lookup, Resolver, Scope,
+    ServerEntry, ServerSpec, StdioSpec, Template, TransportSpec, parse_dotenv,
 };
 use crate::{HumanDuration, Secret};
 
@@ -47,10 +47,8 @@ impl ApprovalRequest {
         }
         lines.add_lookups(spec);
         lines.add_use(spec);
-        let mut warnings = warnings(entry);
-        warnings.extend(facts::warnings(entry));
-        let env_file = facts::env_file(entry);
-        Self { approval: Approval::new(entry), lines: lines.0, warnings, env_file }
+        let env_file = Resolver::new(entry, &Answers::new()).project_env_file();
+        Self { approval: Approval::new(entry), lines: lines.0, warnings: warnings(entry), env_file }
     }
 
     /// The path of the project's file.
@@ -104,7 +102,7 @@ impl ApprovalRequest {
     /// If the content is no file of variables.
     pub fn with_env_file(mut self, content: &Secret, key: [u8; 16]) -> Result<Self, DotenvError> {
         let variables = parse_dotenv(content.expose())?;
-        self.approval.bind_env_file(EnvFileBinding::new(&variables, key));
+        self.approval.env_file = Some(EnvFileBinding::new(&variables, key));
         self.warnings.extend(variables.keys().filter_map(|name| ApprovalWarning::of_variable(name)));
         for name in variables.into_keys() {
             self.lines.push(RequestLine { label: "that file sets the variable", text: name });
@@ -184,16 +182,13 @@ impl Lines {
     fn add_program(&mut self, stdio: &StdioSpec, folder: Option<String>) {
         self.add("starts the program", &stdio.command.text());
         stdio.args.iter().for_each(|argument| self.add("with the argument", &argument.text()));
-        if let Some(folder) = folder {
-            self.add("in the folder", &folder);
-        }
+        self.add_all("in the folder", &folder);
         for (name, value) in &stdio.env {
             self.add("sets the variable", &format!("{name}={}", value.text()));
         }
         self.add_all("passes on the variable", &stdio.forwarded);
-        if let Some(file) = &stdio.env_file {
-            self.add("sets the variables of the file", &file.text());
-        }
+        let file = stdio.env_file.as_ref().map(Template::text);
+        self.add_all("sets the variables of the file", &file);
     }
 
     fn add_connection(&mut self, http: &HttpSpec) {
@@ -207,19 +202,13 @@ impl Lines {
             self.add("sends the header", &format!("{name}: {}", value.text()));
         }
         let Some(oauth) = &http.oauth else { return };
-        if let Some(client) = &oauth.client_id {
-            self.add("logs in as the client", client);
-        }
+        self.add_all("logs in as the client", &oauth.client_id);
         if oauth.client_secret.is_some() {
             self.add("logs in with", "a secret of its own");
         }
-        if let Some(issuer) = &oauth.issuer {
-            self.add("logs in at", issuer);
-        }
+        self.add_all("logs in at", &oauth.issuer);
         self.add_all("asks for the scope", &oauth.scopes);
-        if let Some(resource) = &oauth.resource {
-            self.add("logs in for the resource", resource);
-        }
+        self.add_all("logs in for the resource", &oauth.resource);
         if let Some(port) = oauth.callback_port {
             self.add("receives the login on port", &port.to_string());
         }
@@ -244,9 +233,7 @@ impl Lines {
         if spec.trusted {
             self.add("calls its tools", "without asking you");
         }
-        if let Some(allowed) = &spec.tools.allow {
-            self.add_all("offers the tool", allowed);
-        }
+        self.add_all("offers the tool", spec.tools.allow.iter().flatten());
         self.add_all("does not offer the tool", &spec.tools.deny);
         if spec.required {
             self.add("starts", "before everything else");
@@ -359,33 +346,47 @@ fn beginning(name: &str) -> String {
 }
 
 fn warnings(entry: &ServerEntry) -> Vec<ApprovalWarning> {
-    let spec = entry.spec();
     let mut warnings = Vec::new();
-    let target: &Template = match &spec.transport {
-        TransportSpec::Stdio(stdio) => {
-            // A default that stands for an option is one.
-            let inputs = spec.input_defaults();
-            let words = [&stdio.command].into_iter().chain(&stdio.args);
-            let words: Vec<String> = words.map(|word| word.with_defaults(&inputs)).collect();
-            if words.first().is_some_and(|program| runs_commands(program)) || has_inline_code(&words) {
-                warnings.push(ApprovalWarning::Shell);
-            }
-            let mut of_variables: Vec<_> =
-                stdio.env.keys().filter_map(|name| ApprovalWarning::of_variable(name)).collect();
-            // Those that load code come first.
-            of_variables.sort_by_key(|warning| matches!(warning, ApprovalWarning::UnknownVariable(_)));
-            warnings.extend(of_variables);
-            &stdio.command
-        }
-        TransportSpec::Http(http) => {
-            let url = UrlConsent::new(&http.http_url());
-            let url = url.iter().flat_map(UrlConsent::warnings);
-            warnings.extend(url.copied().map(ApprovalWarning::Url));
-            &http.url
-        }
-    };
-    if !target.is_literal() || entry.has_hidden_folder() {
-        warnings.push(ApprovalWarning::Hidden);
+    match &entry.spec().transport {
+        TransportSpec::Stdio(stdio) => warn_of_program(&mut warnings, entry, stdio),
+        TransportSpec::Http(http) => warn_of_connection(&mut warnings, entry, http),
     }
     warnings
+}
+
+fn warn_of_program(warnings: &mut Vec<ApprovalWarning>, entry: &ServerEntry, stdio: &StdioSpec) {
+    // A default that stands for an option is one.
+    let inputs = entry.spec().input_defaults();
+    let words = [&stdio.command].into_iter().chain(&stdio.args);
+    let words: Vec<String> = words.map(|word| word.with_defaults(&inputs)).collect();
+    if words.first().is_some_and(|program| runs_commands(program)) || has_inline_code(&words) {
+        warnings.push(ApprovalWarning::Shell);
+    }
+    let of_variables = || stdio.env.keys().filter_map(|name| ApprovalWarning::of_variable(name));
+    let is_loader = |warning: &ApprovalWarning| matches!(warning, ApprovalWarning::LoadsCode(_));
+    warnings.extend(of_variables().filter(is_loader));
+    warnings.extend(of_variables().filter(|warning| !is_loader(warning)));
+    if !stdio.command.is_literal() || entry.has_hidden_folder() {
+        warnings.push(ApprovalWarning::Hidden);
+    }
+}
+
+/// Also of the login: its members, and where its tokens go.
+fn warn_of_connection(warnings: &mut Vec<ApprovalWarning>, entry: &ServerEntry, http: &HttpSpec) {
+    let url = UrlConsent::new(&http.http_url());
+    let url = url.iter().flat_map(UrlConsent::warnings);
+    warnings.extend(url.copied().map(ApprovalWarning::Url));
+    let is_hidden = !http.url.is_literal();
+    warnings.extend(is_hidden.then_some(ApprovalWarning::Hidden));
+    if entry.source().scope == Scope::User {
+        let foreign = entry.spec().foreign_resource();
+        return warnings.extend(foreign.map(|resource| ApprovalWarning::ForeignResource(resource.into())));
+    }
+    if let Some(oauth) = &http.oauth {
+        let members =
+            [("issuer", &oauth.issuer), ("clientId", &oauth.client_id), ("resource", &oauth.resource)];
+        let written = members.into_iter().filter(|(_, value)| value.is_some());
+        warnings.extend(written.map(|(member, _)| ApprovalWarning::ChoosesLogin(member)));
+    }
+    warnings.extend(is_hidden.then_some(ApprovalWarning::MayHaveLogin));
 }

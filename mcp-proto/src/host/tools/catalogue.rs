@@ -1,9 +1,5 @@
 //! The catalogue: what all servers offer, under names for a model.
 
-mod admission;
-mod entry;
-mod section;
-
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -12,16 +8,13 @@ use core::fmt::{self, Write as _};
 
 use serde::{Deserialize, Serialize};
 
+use super::content::{QuotedText, prefix_of};
 use super::filter::ToolFilter;
+use super::items::{CatalogueItem, Collision, Entry, LookupError, Sections};
 use super::name::NameScheme;
 use super::pin::{ItemKind, Pin, PinChange, PinPolicy, Pins};
-use super::text::{QuotedText, prefix_of};
 use crate::consent::SafeText;
-use crate::schema::{List, Prompt, Resource, ResourceTemplate, Tool};
-pub use admission::{RejectedItem, RejectionReason};
-pub use entry::{CatalogueItem, Entry, ToolDefinition};
-pub use section::Collision;
-use section::Section;
+use crate::schema::{Json, List, Prompt, Resource, ResourceTemplate, Tool};
 
 /// Limits of a [`Catalogue`], for each server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,33 +114,6 @@ pub struct UpdateReport {
     pub rejected_count: usize,
 }
 
-/// Error: no item can be used by this name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LookupError {
-    /// No item has the name.
-    Unknown,
-    /// Two items have the name by a collision of hashes, so both are hidden.
-    Collision,
-    /// The definition changed after it was approved, and is hidden until it is approved again.
-    Blocked,
-    /// The server's filter denies the tool.
-    Denied,
-}
-
-impl fmt::Display for LookupError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Unknown => "no server has an item of this name: list or search the tools again",
-            Self::Collision => "two items have this name, so both are hidden: rename one of their servers",
-            Self::Blocked => "the definition changed after it was approved: ask the user to approve it again",
-            Self::Denied => "the configuration of the server denies this tool",
-        })
-    }
-}
-
-impl core::error::Error for LookupError {}
-
 /// The tools, prompts and resources of all servers under names for a model.
 ///
 /// A list stays visible until the server sends another, also while the server is away. All iterators are sorted by
@@ -176,15 +142,6 @@ pub struct Catalogue {
     servers: BTreeMap<Arc<str>, ServerState>,
     sections: Sections,
     revision: u64,
-}
-
-/// The lists, by kind.
-#[derive(Debug, Default)]
-pub struct Sections {
-    tools: Section<Tool>,
-    prompts: Section<Prompt>,
-    resources: Section<Resource>,
-    templates: Section<ResourceTemplate>,
 }
 
 #[derive(Debug)]
@@ -344,8 +301,10 @@ impl Catalogue {
         let (name, _) = self.servers.get_key_value(server)?;
         let name = Arc::clone(name);
         let mut report = UpdateReport::default();
-        let (items, pins) = admission::admit(list, &self.limits, &mut report);
-        report.collisions = T::section_mut(&mut self.sections).replace(&name, &self.scheme, items);
+        let (items, pins) = admit(list, &self.limits, &mut report);
+        let scheme = &self.scheme;
+        let section = T::section_mut(&mut self.sections);
+        report.collisions = section.replace(&name, items, |item| scheme.name(&name, item.key()));
         let state = self.servers.get_mut(server)?;
         state.freshness = freshness;
         if T::KIND.is_pinned() {
@@ -375,13 +334,13 @@ impl Catalogue {
         let state = self.servers.get_mut(server)?;
         state.approved = pins;
         let mut whole = UpdateReport::default();
-        let instructions = snapshot.instructions.as_deref();
+        let CatalogueSnapshot { instructions, tools, prompts, resources, templates } = snapshot;
         let reports = [
-            instructions.and_then(|text| self.set_instructions(server, Some(text))),
-            snapshot.tools.and_then(|list| self.replace(server, list.into(), Freshness::Cached)),
-            snapshot.prompts.and_then(|list| self.replace(server, list.into(), Freshness::Cached)),
-            snapshot.resources.and_then(|list| self.replace(server, list.into(), Freshness::Cached)),
-            snapshot.templates.and_then(|list| self.replace(server, list.into(), Freshness::Cached)),
+            instructions.and_then(|text| self.set_instructions(server, Some(&text))),
+            self.restore_list(server, tools),
+            self.restore_list(server, prompts),
+            self.restore_list(server, resources),
+            self.restore_list(server, templates),
         ];
         for report in reports.into_iter().flatten() {
             whole.changes.extend(report.changes);
@@ -391,6 +350,10 @@ impl Catalogue {
             whole.rejected_count = whole.rejected_count.saturating_add(report.rejected_count);
         }
         Some(whole)
+    }
+
+    fn restore_list<T: CatalogueItem>(&mut self, server: &str, list: Option<Vec<T>>) -> Option<UpdateReport> {
+        self.replace(server, list?.into(), Freshness::Cached)
     }
 
     /// The lists of a server, to be stored.
@@ -510,4 +473,96 @@ impl Catalogue {
         }
         Some(joined)
     }
+}
+
+/// How many rejected items a report names.
+const NAMED: usize = 16;
+
+/// How many bytes of the key of a rejected item a report keeps.
+const KEY_BYTES: usize = 128;
+
+/// An item that a server listed and the catalogue does not have. It displays as a line that is safe for a terminal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RejectedItem {
+    /// Name or URI of the item, at most 128 bytes of it; empty if the item is unreadable.
+    pub item: String,
+    /// Reason.
+    pub reason: RejectionReason,
+}
+
+/// Why an item is not in the catalogue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RejectionReason {
+    /// Its name is longer than [`CatalogueLimits::name_bytes`].
+    NameTooLong,
+    /// Its definition is longer than [`CatalogueLimits::definition_bytes`].
+    TooLarge,
+    /// The items before it reach [`CatalogueLimits::items`] or [`CatalogueLimits::list_bytes`].
+    ListTooLarge,
+    /// An item before it has the same name or URI.
+    Repeated,
+    /// The definition is invalid, for this reason.
+    Invalid(String),
+}
+
+impl fmt::Display for RejectedItem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`: ", SafeText::line(&self.item))?;
+        match &self.reason {
+            RejectionReason::NameTooLong => f.write_str("the name is too long"),
+            RejectionReason::TooLarge => f.write_str("the definition is too large"),
+            RejectionReason::ListTooLarge => f.write_str("the list is too large"),
+            RejectionReason::Repeated => f.write_str("an earlier item has the same name"),
+            RejectionReason::Invalid(reason) => write!(f, "{}", SafeText::line(reason)),
+        }
+    }
+}
+
+impl UpdateReport {
+    fn reject(&mut self, item: &str, reason: RejectionReason) {
+        self.rejected_count = self.rejected_count.saturating_add(1);
+        if self.rejected.len() < NAMED {
+            self.rejected.push(RejectedItem { item: prefix_of(item, KEY_BYTES).into(), reason });
+        }
+    }
+}
+
+/// Returns the items within the limits, and their pins.
+fn admit<T: CatalogueItem>(
+    list: List<T>,
+    limits: &CatalogueLimits,
+    report: &mut UpdateReport,
+) -> (Vec<T>, BTreeMap<String, Pin>) {
+    for invalid in list.invalid() {
+        let reason = prefix_of(&invalid.reason, KEY_BYTES).into();
+        report.reject("", RejectionReason::Invalid(reason));
+    }
+    let (mut items, mut pins, mut bytes) = (Vec::new(), BTreeMap::new(), 0_usize);
+    for item in list {
+        let reason = match Json::encode(&item) {
+            Err(_) => RejectionReason::Invalid("it cannot be written as JSON".into()),
+            Ok(definition) => {
+                let length = definition.as_str().len();
+                let is_named = matches!(T::KIND, ItemKind::Tool | ItemKind::Prompt);
+                if is_named && item.key().len() > limits.name_bytes {
+                    RejectionReason::NameTooLong
+                } else if length > limits.definition_bytes {
+                    RejectionReason::TooLarge
+                } else if items.len() >= limits.items || bytes.saturating_add(length) > limits.list_bytes {
+                    RejectionReason::ListTooLarge
+                } else if pins.contains_key(item.key()) {
+                    RejectionReason::Repeated
+                } else {
+                    bytes = bytes.saturating_add(length);
+                    pins.insert(item.key().into(), Pin::of_definition(T::KIND, &definition));
+                    items.push(item);
+                    continue;
+                }
+            }
+        };
+        report.reject(item.key(), reason);
+    }
+    (items, pins)
 }

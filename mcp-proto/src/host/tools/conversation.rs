@@ -8,10 +8,11 @@ use core::fmt::{self, Write as _};
 
 use serde::Deserialize;
 
-use super::catalogue::{Catalogue, Entry, LookupError, ToolDefinition};
+use super::catalogue::Catalogue;
+use super::content::{QuotedText, prefix_of};
 use super::filter::ToolPattern;
+use super::items::{Entry, LookupError, ToolDefinition};
 use super::search::ToolIndex;
-use super::text::{QuotedText, prefix_of};
 use crate::consent::SafeText;
 use crate::schema::{Json, Tool};
 

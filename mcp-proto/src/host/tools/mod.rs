@@ -43,26 +43,27 @@
 //! ```
 
 mod catalogue;
+mod content;
 mod conversation;
-mod digest;
 mod filter;
+mod items;
 mod name;
 mod pin;
 mod result;
 mod search;
-mod text;
 
+pub use super::digest::Digest;
 pub use catalogue::{
-    Catalogue, CatalogueItem, CatalogueLimits, CatalogueSnapshot, Collision, Entry, Freshness, LookupError,
-    RejectedItem, RejectionReason, ServerSettings, ToolDefinition, UpdateReport,
+    Catalogue, CatalogueLimits, CatalogueSnapshot, Freshness, RejectedItem, RejectionReason, ServerSettings,
+    UpdateReport,
 };
+pub use content::{Author, ModelContent, ModelPart, QuotedText};
 pub use conversation::{
     Conversation, ConversationSettings, InvalidSearchError, SearchRequest, SearchResults, Selection,
 };
-pub use digest::Digest;
 pub use filter::{Glob, InvalidGlobError, ToolFilter, ToolPattern};
+pub use items::{CatalogueItem, Collision, Entry, LookupError, ToolDefinition};
 pub use name::{InvalidSchemeError, NameScheme};
 pub use pin::{Change, ItemKind, Member, Pin, PinChange, PinPolicy, Pins};
-pub use result::{Author, Conversion, MessageConversion, ModelContent, ModelPart, ResultLimits, Spill};
+pub use result::{Conversion, MessageConversion, ResultLimits, Spill};
 pub use search::{Hit, ToolIndex};
-pub use text::QuotedText;

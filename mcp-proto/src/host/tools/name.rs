@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use core::fmt;
 
-use super::digest::Digest;
+use crate::host::digest::Digest;
 
 /// Characters of the hash in a name: 12 of base32 hold 60 bits.
 const HASH_CHARACTERS: usize = 12;
@@ -154,7 +154,7 @@ impl NameScheme {
     fn is_plain(&self, server: &str, item: &str) -> bool {
         let edge = |c| self.separator.starts_with(c);
         let lengths = [self.prefix.len(), server.len(), self.separator.len(), item.len()];
-        lengths.iter().fold(0, |sum: usize, length| sum.saturating_add(*length)) <= Self::MAX_BYTES
+        lengths.iter().sum::<usize>() <= Self::MAX_BYTES
             && !server.is_empty()
             && !item.is_empty()
             && server.chars().chain(item.chars()).all(is_clean)

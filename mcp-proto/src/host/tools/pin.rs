@@ -1,15 +1,15 @@
 //! Pins: hashes of approved definitions, by which a host notices that a server changed one.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::digest::Digest;
-use super::text::prefix_of;
+use super::content::prefix_of;
 use crate::consent::SafeText;
+use crate::host::digest::Digest;
 use crate::schema::Json;
 
 /// How many bytes of a name the line about a change shows.
@@ -126,35 +126,26 @@ impl Pin {
         let digests = kind.members().iter().filter_map(|member| {
             members.get(member.as_str()).map(|json| (*member, Digest::of_json(json.as_str())))
         });
-        Self::of_members(digests)
+        Self::of_members(&digests.collect::<Vec<_>>())
     }
 
     /// Pins the instructions of a server.
     pub(super) fn of_instructions(text: &str) -> Self {
-        Self::of_members([(Member::Text, Digest::of_parts(&[text.as_bytes()]))].into_iter())
+        Self::of_members(&[(Member::Text, Digest::of_parts(&[text.as_bytes()]))])
     }
 
-    fn of_members(digests: impl Iterator<Item = (Member, Digest)>) -> Self {
-        let mut members = BTreeMap::new();
-        let mut whole = Vec::new();
-        for (member, digest) in digests {
-            members.insert(member, digest.prefix());
-            whole.push((member, digest));
-        }
-        let parts: Vec<&[u8]> = whole
-            .iter()
-            .flat_map(|(member, digest)| [member.as_str().as_bytes(), digest.as_bytes()])
-            .collect();
-        Self { digest: Digest::of_parts(&parts), members }
+    fn of_members(digests: &[(Member, Digest)]) -> Self {
+        let parts = digests.iter();
+        let parts = parts.flat_map(|(member, digest)| [member.as_str().as_bytes(), digest.as_bytes()]);
+        let members = digests.iter().map(|(member, digest)| (*member, digest.prefix())).collect();
+        Self { digest: Digest::of_parts(&parts.collect::<Vec<_>>()), members }
     }
 
     /// The members that differ.
     fn differences(&self, other: &Self) -> Vec<Member> {
-        let mut members: Vec<Member> = self.members.keys().chain(other.members.keys()).copied().collect();
-        members.sort_unstable();
-        members.dedup();
-        members.retain(|member| self.members.get(member) != other.members.get(member));
-        members
+        let members = self.members.keys().chain(other.members.keys());
+        let different = members.filter(|member| self.members.get(member) != other.members.get(member));
+        different.copied().collect::<BTreeSet<_>>().into_iter().collect()
     }
 }
 
@@ -195,22 +186,19 @@ impl Pins {
         let mut changes = Vec::new();
         for (kind, pins) in &self.0 {
             let Some(current) = current.0.get(kind) else { continue };
+            let mut add = |item: &String, change, pin| {
+                changes.push(PinChange { kind: *kind, item: item.clone(), change, pin });
+            };
             for (item, pin) in current {
                 let change = match pins.get(item) {
                     Some(approved) if approved.digest == pin.digest => continue,
                     Some(approved) => Change::Changed(approved.differences(pin)),
                     None => Change::Added,
                 };
-                changes.push(PinChange { kind: *kind, item: item.clone(), change, pin: Some(pin.clone()) });
+                add(item, change, Some(pin.clone()));
             }
-            for item in pins.keys().filter(|item| !current.contains_key(*item)) {
-                changes.push(PinChange {
-                    kind: *kind,
-                    item: item.clone(),
-                    change: Change::Removed,
-                    pin: None,
-                });
-            }
+            let removed = pins.keys().filter(|item| !current.contains_key(*item));
+            removed.for_each(|item| add(item, Change::Removed, None));
         }
         changes
     }

@@ -1,24 +1,18 @@
-//! Results of tools, prompts and resources as content for a model.
-
-mod collect;
-mod file;
+//! Results of tools, prompts and resources, converted to content for a model within limits.
 
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write as _;
 
-use super::text::{prefix_of, suffix_of};
-use crate::consent::{SafeText, is_opening_bracket, prototype};
-use crate::schema::{
-    CallToolResult, ContentBlock, EmbeddedResource, GetPromptResult, ReadResourceResult, Role,
-};
-use collect::Collector;
-pub use file::Spill;
-use file::{FileNames, SpillNote};
+use serde_json::Value;
 
-/// How lines of the host begin where its words and those of a server are one text.
-const HOST_MARK: &str = "[host] ";
+use super::content::{Author, ModelContent, ModelPart, describe, prefix_of, suffix_of};
+use crate::host::digest::Digest;
+use crate::schema::{
+    BlobResourceContents, CallToolResult, ContentBlock, EmbeddedResource, GetPromptResult, ImageContent,
+    Json, ReadResourceResult, ResourceContents, ResourceLink, Role,
+};
 
 /// How much of a result is shown to a model. The rest goes to files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,139 +47,6 @@ impl Default for ResultLimits {
             messages: 1_000,
         }
     }
-}
-
-/// The author of a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Author {
-    /// The server.
-    Server,
-    /// The host, in notes to the model about omitted content.
-    Host,
-}
-
-/// One part of the content for a model.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ModelPart {
-    /// Text.
-    Text {
-        /// The text.
-        text: String,
-        /// Its author.
-        author: Author,
-    },
-    /// An image.
-    Image {
-        /// The image, in base64, as the server sent it.
-        data: String,
-        /// Its media type, as the server declared it.
-        mime_type: String,
-    },
-    /// Audio.
-    Audio {
-        /// The audio, in base64, as the server sent it.
-        data: String,
-        /// Its media type, as the server declared it.
-        mime_type: String,
-    },
-}
-
-/// Content for a model.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub struct ModelContent {
-    /// The parts, in order.
-    pub parts: Vec<ModelPart>,
-    /// Whether the tool failed.
-    pub is_error: bool,
-    /// Content that the server addresses to the user and not to the model
-    /// ([`audience`](crate::schema::Annotations::audience)), as the server sent it, outside of the limits. Show it to the
-    /// user; a note in the parts says that it exists.
-    pub for_user: Vec<ContentBlock>,
-}
-
-impl ModelContent {
-    /// How many images and sounds there are.
-    pub fn media(&self) -> usize {
-        self.parts.iter().filter(|part| !matches!(part, ModelPart::Text { .. })).count()
-    }
-
-    /// The content as one text, for models that read nothing else.
-    ///
-    /// Images and audio are described. A failure begins with `Tool error: `. Lines of the host begin with `[host] `;
-    /// where a server writes that, or something that looks like it, `> ` is put before it.
-    pub fn to_text(&self) -> String {
-        let mut text = String::from(if self.is_error { "Tool error: " } else { "" });
-        for (index, part) in self.parts.iter().enumerate() {
-            if index > 0 {
-                text.push('\n');
-            }
-            match part {
-                ModelPart::Text { text: own, author: Author::Server } => {
-                    push_quoted(&mut text, own);
-                }
-                ModelPart::Text { text: own, author: Author::Host } => {
-                    for line in own.split_inclusive('\n') {
-                        text.push_str(HOST_MARK);
-                        text.push_str(line);
-                    }
-                }
-                ModelPart::Image { data, mime_type } => text.push_str(&describe("image", mime_type, data)),
-                ModelPart::Audio { data, mime_type } => text.push_str(&describe("audio", mime_type, data)),
-            }
-        }
-        text
-    }
-}
-
-/// Adds a server's text, with `> ` before whatever looks like the mark of the host.
-fn push_quoted(text: &mut String, own: &str) {
-    let mut copied = 0;
-    // Whether only spaces and marks of quotes and lists stand before on the line.
-    let mut begins_line = true;
-    for (at, character) in own.char_indices() {
-        if is_opening_bracket(character)
-            && let Some((before, imitation)) = own.split_at_checked(at)
-            && let Some(after) = after_host_mark(imitation)
-            && (begins_line
-                || after.starts_with(|next: char| next.is_whitespace() || SafeText::is_unsafe(next)))
-        {
-            text.push_str(before.get(copied..).unwrap_or_default());
-            text.push_str("> ");
-            copied = at;
-        }
-        begins_line = match character {
-            '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}' => true,
-            _ => begins_line && prototype(character).all(|it| " >*-#".contains(it)),
-        };
-    }
-    text.push_str(own.get(copied..).unwrap_or_default());
-}
-
-/// The text behind the mark of the host, or what looks like it, with which this text begins.
-fn after_host_mark(text: &str) -> Option<&str> {
-    let mut characters = text.chars();
-    let mut expected = HOST_MARK.trim_end().chars();
-    while !expected.as_str().is_empty() {
-        for character in prototype(characters.next()?).filter(|character| *character != ' ') {
-            if expected.next() != Some(character) {
-                return None;
-            }
-        }
-    }
-    Some(characters.as_str())
-}
-
-/// A placeholder for an image, audio or a blob. It is the host's: a media type that could say more is not repeated.
-fn describe(kind: &str, mime_type: &str, data: &str) -> String {
-    let essence = mime_type.split(';').next().unwrap_or_default().trim();
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/+-._".contains(&byte);
-    let shown = match essence.len() {
-        1..=100 if essence.bytes().all(is_plain) => essence,
-        _ => "of unknown type",
-    };
-    format!("[{kind} {shown}, {} bytes of base64]", data.len())
 }
 
 /// A result on its way to a model, of which the caller writes parts to files first.
@@ -236,7 +97,7 @@ impl Conversion {
         let mut limits = *limits;
         let mut collector = Collector::new(&mut limits);
         let is_error = result.failed();
-        let structured = result.structured_content.filter(|json| !collect::repeats(&result.content, json));
+        let structured = result.structured_content.filter(|json| !repeats(&result.content, json));
         result.content.into_iter().for_each(|block| collector.push_block(block));
         if let Some(json) = structured {
             collector.push_text(json.as_str());
@@ -269,8 +130,7 @@ impl Conversion {
                 .push(MessageConversion { role: message.role, content: collector.finish(&mut files, false) });
         }
         if let Some(last) = messages.last_mut() {
-            let mut note =
-                |text| last.content.content.parts.push(ModelPart::Text { text, author: Author::Host });
+            let mut note = |text| last.content.content.parts.push(ModelPart::by(Author::Host, text));
             if total > limits.messages {
                 note(format!("{} further messages are left out.", total.saturating_sub(limits.messages)));
             }
@@ -294,14 +154,11 @@ impl Conversion {
         let mut saved = saved.into_iter();
         let mut lines = String::new();
         for note in notes {
-            let path = match &note.unsaved {
-                Some(reason) => Err(String::from(*reason)),
+            let path = match note.unsaved {
+                Some(reason) => Err(reason.into()),
                 None => saved.next().unwrap_or_else(|| Err("nothing wrote it".into())),
             };
-            let place = match path {
-                Ok(path) => path,
-                Err(reason) => format!("not saved: {reason}"),
-            };
+            let place = path.unwrap_or_else(|reason| format!("not saved: {reason}"));
             match note.part.and_then(|index| content.parts.get_mut(index)) {
                 Some(ModelPart::Text { text, author: Author::Host }) => {
                     // A string takes any text.
@@ -314,8 +171,322 @@ impl Conversion {
             }
         }
         if !lines.is_empty() {
-            content.parts.push(ModelPart::Text { text: lines, author: Author::Host });
+            content.parts.push(ModelPart::by(Author::Host, lines));
         }
         content
+    }
+}
+
+/// A part of a result that the caller writes to a file.
+///
+/// Its bytes come from a server: the file must not be executable, and must not replace another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Spill {
+    /// A suggested name of ASCII letters, digits, `_`, `-` and one dot; the same name returns with other results.
+    pub file_name: String,
+    /// The bytes.
+    pub contents: Vec<u8>,
+}
+
+/// A note to the model about one spill.
+#[derive(Clone, Debug)]
+struct SpillNote {
+    /// Description of the contents.
+    what: String,
+    /// Index of the host's part to which the note is added; `None` for a part at the end.
+    part: Option<usize>,
+    /// Why it is not saved, if it is not even a spill.
+    unsaved: Option<&'static str>,
+}
+
+/// Numbered names of files.
+struct FileNames {
+    stem: String,
+    count: usize,
+}
+
+impl FileNames {
+    fn new(name: &str) -> Self {
+        let clean = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
+        Self { stem: name.chars().take(64).map(clean).collect(), count: 0 }
+    }
+
+    fn next(&mut self, mime_type: &str) -> String {
+        self.count = self.count.saturating_add(1);
+        format!("{}-{}.{}", self.stem, self.count, extension(mime_type))
+    }
+}
+
+/// The extension of files of a media type. HTML becomes text, so that no browser runs a server's file.
+fn extension(mime_type: &str) -> &'static str {
+    let essence = mime_type.split(';').next().unwrap_or_default().trim();
+    let known = [
+        ("image/png", "png"),
+        ("image/jpeg", "jpg"),
+        ("image/gif", "gif"),
+        ("image/webp", "webp"),
+        ("audio/wav", "wav"),
+        ("audio/mpeg", "mp3"),
+        ("audio/ogg", "ogg"),
+        ("application/json", "json"),
+        ("application/pdf", "pdf"),
+        ("application/zip", "zip"),
+    ];
+    let is_text = || essence.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("text/"));
+    match known.iter().find(|(mime_type, _)| essence.eq_ignore_ascii_case(mime_type)) {
+        Some((_, extension)) => extension,
+        None if is_text() => "txt",
+        None => "bin",
+    }
+}
+
+/// Whether the server addresses the block to the user and not to the model.
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#annotations>
+fn is_for_user_only(block: &ContentBlock) -> bool {
+    let annotations = match block {
+        ContentBlock::Text(content) => &content.annotations,
+        ContentBlock::Image(image) => &image.annotations,
+        ContentBlock::Audio(audio) => &audio.annotations,
+        ContentBlock::ResourceLink(link) => &link.annotations,
+        ContentBlock::Resource(embedded) => &embedded.annotations,
+        ContentBlock::Unknown(_) => return false,
+    };
+    let audience = annotations.as_ref().and_then(|annotations| annotations.audience.as_deref());
+    audience.is_some_and(|roles| roles.contains(&Role::User) && !roles.contains(&Role::Assistant))
+}
+
+/// Whether a text block for the model repeats structured content: it has the same JSON value, as the specification
+/// recommends, or it is the only string of a value that holds nothing else, such as `{"result": "the text"}`.
+fn repeats(content: &[ContentBlock], structured: &Json) -> bool {
+    let digest = Digest::of_json(structured.as_str());
+    let first = structured.as_str().as_bytes().first();
+    let value: Value = structured.decode().unwrap_or_default();
+    let mut leaves = Vec::new();
+    collect_leaves(&value, &mut leaves);
+    let only_string = match leaves.as_slice() {
+        [Value::String(text)] => Some(text.trim_ascii()),
+        _ => None,
+    };
+    let shown = content.iter().filter(|block| !is_for_user_only(block));
+    let mut texts = shown.filter_map(ContentBlock::as_text).map(str::trim_ascii);
+    texts.any(|text| {
+        only_string == Some(text) || text.as_bytes().first() == first && Digest::of_json(text) == digest
+    })
+}
+
+/// Collects the strings, numbers and booleans of a value. The parser bounds its depth.
+fn collect_leaves<'a>(value: &'a Value, leaves: &mut Vec<&'a Value>) {
+    match value {
+        Value::Null => {}
+        Value::Array(values) => values.iter().for_each(|value| collect_leaves(value, leaves)),
+        Value::Object(members) => members.values().for_each(|value| collect_leaves(value, leaves)),
+        Value::String(_) | Value::Number(_) | Value::Bool(_) => leaves.push(value),
+    }
+}
+
+/// The parts of a result so far. Each shown part lowers the limits.
+struct Collector<'a> {
+    limits: &'a mut ResultLimits,
+    parts: Vec<ModelPart>,
+    files: Vec<PendingFile>,
+    for_user: Vec<ContentBlock>,
+}
+
+/// Contents for a file.
+struct PendingFile {
+    what: String,
+    mime_type: String,
+    /// Decoded when the file is certain.
+    contents: Result<Vec<u8>, &'static str>,
+}
+
+impl<'a> Collector<'a> {
+    fn new(limits: &'a mut ResultLimits) -> Self {
+        Self { limits, parts: Vec::new(), files: Vec::new(), for_user: Vec::new() }
+    }
+
+    /// Adds text of the server, on a line of its own.
+    fn push_text(&mut self, text: &str) {
+        match self.parts.last_mut() {
+            Some(ModelPart::Text { text: before, .. }) => {
+                before.push('\n');
+                before.push_str(text);
+            }
+            _ => self.parts.push(ModelPart::by(Author::Server, text)),
+        }
+    }
+
+    fn push_block(&mut self, block: ContentBlock) {
+        match block {
+            block if is_for_user_only(&block) => self.for_user.push(block),
+            ContentBlock::Text(content) => self.push_text(&content.text),
+            ContentBlock::Image(image) => {
+                self.push_media(ModelPart::Image { data: image.data, mime_type: image.mime_type });
+            }
+            ContentBlock::Audio(audio) => {
+                self.push_media(ModelPart::Audio { data: audio.data, mime_type: audio.mime_type });
+            }
+            ContentBlock::ResourceLink(link) => self.push_text(&describe_link(&link)),
+            ContentBlock::Resource(embedded) => self.push_resource(embedded.resource),
+            ContentBlock::Unknown(json) => {
+                self.push_text(&format!("[content of an unknown kind] {}", json.as_str()));
+            }
+        }
+    }
+
+    fn push_resource(&mut self, resource: ResourceContents) {
+        match resource {
+            ResourceContents::Text(contents) => {
+                self.push_text(&format!("[resource {}]\n{}", contents.uri, contents.text));
+            }
+            ResourceContents::Blob(contents) => self.push_blob(contents),
+            ResourceContents::Unknown(json) => {
+                self.push_text(&format!("[resource of an unknown kind] {}", json.as_str()));
+            }
+        }
+    }
+
+    fn push_blob(&mut self, blob: BlobResourceContents) {
+        let (data, mime_type) = (blob.blob, blob.mime_type.unwrap_or_default());
+        let kind = mime_type.split('/').next().unwrap_or_default();
+        self.push_text(&format!("[resource {}]", blob.uri));
+        if kind.eq_ignore_ascii_case("image") {
+            self.push_media(ModelPart::Image { data, mime_type });
+        } else if kind.eq_ignore_ascii_case("audio") {
+            self.push_media(ModelPart::Audio { data, mime_type });
+        } else {
+            self.push_file(describe("blob", &mime_type, &data), mime_type, data);
+        }
+    }
+
+    /// Shows an image or audio if there is room for one more, else sends it to a file.
+    fn push_media(&mut self, part: ModelPart) {
+        let (ModelPart::Image { data, .. } | ModelPart::Audio { data, .. }) = &part else { return };
+        let rest = self.limits.media.checked_sub(1).zip(self.limits.media_bytes.checked_sub(data.len()));
+        if let Some((media, bytes)) = rest {
+            (self.limits.media, self.limits.media_bytes) = (media, bytes);
+            return self.parts.push(part);
+        }
+        let what = part.described().into_owned();
+        if let ModelPart::Image { data, mime_type } | ModelPart::Audio { data, mime_type } = part {
+            self.push_file(what, mime_type, data);
+        }
+    }
+
+    /// Adds a placeholder, and a file if there is room for one more.
+    fn push_file(&mut self, what: String, mime_type: String, data: String) {
+        // The last one is for the whole text.
+        let Some(rest) = self.limits.files.checked_sub(1).filter(|rest| *rest > 0) else {
+            return self.push_text(&format!("{what} is not saved: there are too many files"));
+        };
+        self.limits.files = rest;
+        self.push_text(&what);
+        // All base64 is decoded alike.
+        let contents = ImageContent::new(data, "").bytes().map_err(|_| "the data is not valid base64");
+        self.files.push(PendingFile { what, mime_type, contents });
+    }
+
+    /// Cuts the text to the limits.
+    fn finish(mut self, names: &mut FileNames, is_error: bool) -> Conversion {
+        let mut conversion = Conversion {
+            content: ModelContent {
+                parts: Vec::new(),
+                is_error,
+                for_user: core::mem::take(&mut self.for_user),
+            },
+            spills: Vec::new(),
+            notes: Vec::new(),
+        };
+        let note = match conversion.content.for_user.len() {
+            0 if self.parts.is_empty() => Some("There is no content.".into()),
+            0 => None,
+            1 => Some("A part of the content is for the user and left out here.".into()),
+            count => Some(format!("{count} parts of the content are for the user and left out here.")),
+        };
+        let text_bytes = self.parts.iter().map(|part| match part {
+            ModelPart::Text { text, .. } => text.len(),
+            _ => 0,
+        });
+        let text_bytes = text_bytes.fold(0, usize::saturating_add);
+        match self.limits.text_bytes.checked_sub(text_bytes) {
+            Some(rest) => {
+                self.limits.text_bytes = rest;
+                conversion.content.parts = self.parts;
+            }
+            None => self.cut(&mut conversion, names),
+        }
+        conversion.content.parts.extend(note.map(|note: String| ModelPart::by(Author::Host, note)));
+        for file in self.files {
+            let unsaved = file.contents.as_ref().err().copied();
+            if let Ok(contents) = file.contents {
+                conversion.spills.push(Spill { file_name: names.next(&file.mime_type), contents });
+            }
+            conversion.notes.push(SpillNote { what: file.what, part: None, unsaved });
+        }
+        conversion
+    }
+
+    /// Shows the beginning and the end of the text, and sends the whole to a file. Images and audio follow.
+    fn cut(&mut self, conversion: &mut Conversion, names: &mut FileNames) {
+        let whole = core::mem::take(&mut self.parts);
+        let described = whole.iter().map(ModelPart::described).skip_while(|text| text.is_empty());
+        let text = described.collect::<Vec<_>>().join("\n");
+        let head = prefix_of(&text, self.limits.head_bytes.min(self.limits.text_bytes));
+        self.limits.text_bytes = self.limits.text_bytes.saturating_sub(head.len());
+        let tail = suffix_of(&text, self.limits.tail_bytes.min(self.limits.text_bytes));
+        self.limits.text_bytes = self.limits.text_bytes.saturating_sub(tail.len());
+        let left_out = text.len().saturating_sub(head.len()).saturating_sub(tail.len());
+        let note = format!("{left_out} of {} bytes are left out here.", text.len());
+
+        let parts = &mut conversion.content.parts;
+        if !head.is_empty() {
+            parts.push(ModelPart::by(Author::Server, head));
+        }
+        let part = Some(parts.len());
+        parts.push(ModelPart::by(Author::Host, note));
+        if !tail.is_empty() {
+            parts.push(ModelPart::by(Author::Server, tail));
+        }
+        parts.extend(whole.into_iter().filter(|part| !matches!(part, ModelPart::Text { .. })));
+
+        let room = self.limits.files.checked_sub(1);
+        if let Some(rest) = room {
+            self.limits.files = rest;
+            let file_name = names.next("text/plain");
+            conversion.spills.push(Spill { file_name, contents: text.into_bytes() });
+        }
+        let unsaved = room.is_none().then_some("the result has too many files");
+        conversion.notes.push(SpillNote { what: "All".into(), part, unsaved });
+    }
+}
+
+fn describe_link(link: &ResourceLink) -> String {
+    let mut text = format!("[resource {}] {}", link.uri, link.display_name());
+    // A string takes any text.
+    if let Some(mime_type) = &link.mime_type {
+        let _ = write!(text, ", {mime_type}");
+    }
+    if let Some(size) = link.size {
+        let _ = write!(text, ", {size} bytes");
+    }
+    if let Some(description) = &link.description {
+        let _ = write!(text, ": {description}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_names_have_no_path_and_no_active_extension() {
+        let mut names = FileNames::new("../a b\\\u{e9}");
+        assert_eq!(names.next("text/html; charset=utf-8"), "___a_b__-1.txt");
+        assert_eq!(names.next("IMAGE/PNG"), "___a_b__-2.png");
+        assert_eq!(names.next("application/x-sh"), "___a_b__-3.bin");
+        assert_eq!(names.next("image/../../x"), "___a_b__-4.bin");
     }
 }

@@ -1,12 +1,15 @@
-//! Files of environment variables.
+//! Files of environment variables, and what an approval says of one.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use core::fmt;
 
-use crate::Secret;
+use serde::{Deserialize, Serialize};
 
 use super::{ENV_FILE_BYTES, MAX_SERVERS};
+use crate::Secret;
+use crate::consent::is_harmless_variable;
+use crate::host::digest::{Digester, Hex};
 
 /// Reads a `.env` file: the variables that it sets, by name. The last of several with one name counts.
 ///
@@ -36,8 +39,8 @@ pub fn parse_dotenv(text: &str) -> Result<BTreeMap<String, Secret>, DotenvError>
     while !rest.is_empty() {
         let error = DotenvError { line };
         let start = rest.trim_start_matches([' ', '\t', '\r']);
-        let (value, after) = if start.starts_with(['#', '\n']) || start.is_empty() {
-            (None, end_of_line(start).1)
+        let after = if start.starts_with(['#', '\n']) || start.is_empty() {
+            end_of_line(start).1
         } else {
             let (name, assigned) = start.split_once('=').ok_or(error)?;
             let name = name.trim_end_matches([' ', '\t']);
@@ -45,18 +48,13 @@ pub fn parse_dotenv(text: &str) -> Result<BTreeMap<String, Secret>, DotenvError>
                 .strip_prefix("export")
                 .filter(|name| name.starts_with([' ', '\t']))
                 .map_or(name, |name| name.trim_start_matches([' ', '\t']));
-            if !is_variable_name(name) {
-                return Err(error);
-            }
             let (value, after) = value(assigned.trim_start_matches([' ', '\t'])).ok_or(error)?;
-            (Some((name, value)), after)
-        };
-        if let Some((name, value)) = value {
             variables.insert(name.into(), value);
-            if variables.len() > MAX_SERVERS {
+            if !is_variable_name(name) || variables.len() > MAX_SERVERS {
                 return Err(error);
             }
-        }
+            after
+        };
         let read = rest.len().saturating_sub(after.len());
         line = line.saturating_add(
             memchr::memchr_iter(b'\n', rest.as_bytes().get(..read).unwrap_or_default()).count(),
@@ -136,3 +134,31 @@ impl fmt::Display for DotenvError {
 }
 
 impl core::error::Error for DotenvError {}
+
+/// The names in a file of environment variables, and the values of those that are not harmless, as a hash with a key: no
+/// value can be read from it, and equal values of two approvals differ.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::host) struct EnvFileBinding(Hex<16>, Hex<32>);
+
+impl EnvFileBinding {
+    pub(in crate::host) fn new(variables: &BTreeMap<String, Secret>, key: [u8; 16]) -> Self {
+        let mut digester = Digester::new("file of variables");
+        digester.bytes(&key);
+        digester.list(variables.iter(), |digester, (name, value)| {
+            digester.text(name);
+            let value = Some(value).filter(|_| !is_harmless_variable(name));
+            digester.option(value, |digester, value| digester.text(value.expose()));
+        });
+        Self(Hex(key), digester.finish())
+    }
+
+    pub(in crate::host) fn matches(&self, variables: &BTreeMap<String, Secret>) -> bool {
+        Self::new(variables, self.0.0) == *self
+    }
+}
+
+impl fmt::Debug for EnvFileBinding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("EnvFileBinding")
+    }
+}
