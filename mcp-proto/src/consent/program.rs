@@ -64,7 +64,8 @@ impl Interpreter {
         }
         let name = program_name(program);
         let unversioned = without_version(&name);
-        INTERPRETERS.iter().find(|it| has_word(it.names, &name) || has_word(it.names, unversioned))
+        let is_name = |known| known == name || known == unversioned;
+        INTERPRETERS.iter().find(|it| it.names.split_ascii_whitespace().any(is_name))
     }
 
     /// Whether the word may stand before the script, and none of the words after it belongs to it.

@@ -82,17 +82,13 @@ impl Members {
 
     pub(super) fn template(&mut self, names: &[&'static str]) -> ReadResult<Option<Template>> {
         let Some((name, value)) = self.take_named(names)? else { return Ok(None) };
-        self.parse(name, &text(name, value)?).map(Some)
+        self.parse(name, text(name, value).ok()).map(Some)
     }
 
     /// A list of texts with references.
     pub(super) fn templates(&mut self, name: &'static str) -> ReadResult<Vec<Template>> {
         let items = self.read(&[name], |name, value| list(name, value, "a list of texts"))?;
-        let parse = |(index, item): (usize, Value)| {
-            let member = format!("{name}[{index}]");
-            let text = scalar(item).ok_or_else(|| wrong_type(&member, "a text"))?;
-            self.parse(&member, &text)
-        };
+        let parse = |(index, item): (usize, Value)| self.parse(&format!("{name}[{index}]"), scalar(item));
         items.into_iter().flatten().enumerate().map(parse).collect()
     }
 
@@ -100,31 +96,30 @@ impl Members {
     pub(super) fn template_map(
         &mut self,
         names: &[&'static str],
-        form: impl Fn(&str) -> Result<String, &'static str>,
+        form: impl Fn(&str, &str) -> ReadResult<String>,
     ) -> ReadResult<BTreeMap<String, Template>> {
         let mut map = BTreeMap::new();
         let Some((member, value)) = self.take_named(names)? else { return Ok(map) };
         let Value::Table(table) = value else { return Err(wrong_type(member, "an object of texts")) };
         for (name, value) in table {
             let place = format!("{member}.{name}");
-            let key = form(&name).map_err(|reason| invalid(&place, reason))?;
+            let key = form(&place, &name)?;
             if matches!(value, Value::Null) {
                 continue;
             }
-            let text = scalar(value).ok_or_else(|| wrong_type(&place, "a text"))?;
-            let template = self.parse(&place, &text)?;
-            if map.insert(key, template).is_some() {
+            if map.insert(key, self.parse(&place, scalar(value))?).is_some() {
                 return Err(ConfigErrorKind::DuplicateMember(place));
             }
         }
         Ok(map)
     }
 
-    fn parse(&self, member: &str, text: &str) -> ReadResult<Template> {
+    fn parse(&self, member: &str, text: Option<String>) -> ReadResult<Template> {
+        let text = text.ok_or_else(|| wrong_type(member, "a text"))?;
         if text.contains('\0') {
             return Err(invalid(member, "a text must not have the character U+0000"));
         }
-        Template::parse_as(text, self.references)
+        Template::parse_as(&text, self.references)
             .map_err(|reference| ConfigErrorKind::UnsupportedReference { member: member.into(), reference })
     }
 }

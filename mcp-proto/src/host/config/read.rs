@@ -402,7 +402,7 @@ fn forwarded(members: &mut Members) -> ReadResult<Vec<String>> {
             }
             name => text(MEMBER, name)?,
         };
-        names.push(variable_name(&name).map_err(|reason| invalid(MEMBER, reason))?);
+        names.push(variable_name(MEMBER, &name)?);
     }
     Ok(names)
 }
@@ -431,7 +431,7 @@ fn http(members: &mut Members, transport: Option<HttpTransport>) -> ReadResult<T
     }
     if let Some(variable) = members.read(&["bearer_token_env_var"], text)? {
         let member = "bearer_token_env_var";
-        let name = variable_name(&variable).map_err(|reason| invalid(member, reason))?;
+        let name = variable_name(member, &variable)?;
         if headers.insert("authorization".into(), Template::variable("Bearer ", &name)).is_some() {
             return Err(ConfigErrorKind::ConflictingMembers(member, "headers"));
         }
@@ -443,9 +443,8 @@ fn http(members: &mut Members, transport: Option<HttpTransport>) -> ReadResult<T
 fn env_headers(members: &mut Members) -> ReadResult<Vec<(String, String)>> {
     let member = "env_http_headers";
     let read = |(name, value): (String, Value)| {
-        let invalid = |reason| invalid(member, reason);
         let variable = text(member, value)?;
-        Ok((header_name(&name).map_err(invalid)?, variable_name(&variable).map_err(invalid)?))
+        Ok((header_name(member, &name)?, variable_name(member, &variable)?))
     };
     members.read(&[member], table)?.unwrap_or_default().into_iter().map(read).collect()
 }
@@ -463,43 +462,41 @@ fn oauth(members: &mut Members) -> ReadResult<Option<OauthSpec>> {
         return Ok(None);
     }
     let mut table = Members::new(table.unwrap_or_default(), members.references())?;
-    let scopes = match scopes {
-        Some(scopes) => scopes,
-        // As a list, or as one text with spaces, as the protocol writes them.
-        None => match table.take_named(&["scopes", "scope"])? {
-            Some((_, Value::Text(scopes))) => scopes.split_whitespace().map(String::from).collect(),
-            Some((name, value)) => texts(name, value)?,
-            None => Vec::new(),
-        },
+    // As a list, or as one text with spaces, as the protocol writes them.
+    let scope_list = |name: &str, value| match value {
+        Value::Text(scopes) => Ok(scopes.split_whitespace().map(String::from).collect()),
+        value => texts(name, value),
     };
-    let callback_port = match table.take_named(&["callbackPort", "callback_port"])? {
-        None => None,
-        Some((_, Value::Integer(port))) if u16::try_from(port).is_ok() => u16::try_from(port).ok(),
-        Some((name, _)) => return Err(wrong_type(name, "a port")),
+    let port = |name: &str, value| {
+        let port = if let Value::Integer(port) = value { u16::try_from(port).ok() } else { None };
+        port.ok_or_else(|| wrong_type(name, "a port"))
     };
     Ok(Some(OauthSpec {
         client_id: table.read(&["clientId", "client_id"], text)?,
         client_secret: table.template(&["clientSecret", "client_secret"])?,
         issuer: table.read(&["issuer"], text)?,
-        scopes,
+        scopes: match scopes {
+            Some(scopes) => scopes,
+            None => table.read(&["scopes", "scope"], scope_list)?.unwrap_or_default(),
+        },
         resource: resource.map_or_else(|| table.read(&["resource"], text), |resource| Ok(Some(resource)))?,
-        callback_port,
+        callback_port: table.read(&["callbackPort", "callback_port"], port)?,
     }))
 }
 
 /// Checks the name of an environment variable.
-fn variable_name(name: &str) -> Result<String, &'static str> {
+fn variable_name(member: &str, name: &str) -> ReadResult<String> {
     if name.is_empty() || name.contains(['=', '\0']) {
-        return Err("this is not the name of an environment variable");
+        return Err(invalid(member, "this is not the name of an environment variable"));
     }
     Ok(name.into())
 }
 
 /// Checks the name of a header; returns it in lower case.
-fn header_name(name: &str) -> Result<String, &'static str> {
+fn header_name(member: &str, name: &str) -> ReadResult<String> {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || !name.bytes().all(is_token) {
-        return Err("this is not the name of a header");
+        return Err(invalid(member, "this is not the name of a header"));
     }
     Ok(name.to_ascii_lowercase())
 }
