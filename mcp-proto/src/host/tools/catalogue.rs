@@ -55,9 +55,10 @@ pub struct ServerSettings {
 }
 
 /// How current the lists of a server are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Freshness {
     /// The server has listed nothing yet.
+    #[default]
     Unlisted,
     /// From an earlier run of the host.
     Cached,
@@ -144,7 +145,7 @@ pub struct Catalogue {
     revision: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct ServerState {
     settings: ServerSettings,
     freshness: Freshness,
@@ -167,7 +168,7 @@ impl ServerState {
         match self.settings.pins {
             PinPolicy::Report => {
                 changes.iter().for_each(|change| self.approved.approve(change));
-                report.changes = changes;
+                report.changes.extend(changes);
             }
             PinPolicy::Block => {
                 for change in changes {
@@ -179,7 +180,7 @@ impl ServerState {
                 }
             }
         }
-        report.pins_changed = self.approved != approved;
+        report.pins_changed |= self.approved != approved;
     }
 
     fn is_blocked(&self, kind: ItemKind, item: &str) -> bool {
@@ -221,21 +222,9 @@ impl Catalogue {
     pub fn add_server(&mut self, server: &str, settings: ServerSettings) -> UpdateReport {
         self.touch();
         let mut report = UpdateReport::default();
-        if let Some(state) = self.servers.get_mut(server) {
-            state.settings = settings;
-            state.judge(&mut report);
-        } else {
-            let state = ServerState {
-                settings,
-                freshness: Freshness::Unlisted,
-                is_withdrawn: false,
-                instructions: None,
-                approved: Pins::default(),
-                current: Pins::default(),
-                pending: BTreeMap::new(),
-            };
-            self.servers.insert(server.into(), state);
-        }
+        let state = self.servers.entry(server.into()).or_default();
+        state.settings = settings;
+        state.judge(&mut report);
         report
     }
 
@@ -289,7 +278,9 @@ impl Catalogue {
         server: &str,
         list: impl Into<List<T>>,
     ) -> Option<UpdateReport> {
-        self.replace(server, list.into(), Freshness::Current)
+        let mut report = UpdateReport::default();
+        self.replace(server, list.into(), Freshness::Current, &mut report)?;
+        Some(report)
     }
 
     fn replace<T: CatalogueItem>(
@@ -297,22 +288,22 @@ impl Catalogue {
         server: &str,
         list: List<T>,
         freshness: Freshness,
-    ) -> Option<UpdateReport> {
+        report: &mut UpdateReport,
+    ) -> Option<()> {
         let (name, _) = self.servers.get_key_value(server)?;
         let name = Arc::clone(name);
-        let mut report = UpdateReport::default();
-        let (items, pins) = admit(list, &self.limits, &mut report);
+        let (items, pins) = admit(list, &self.limits, report);
         let scheme = &self.scheme;
         let section = T::section_mut(&mut self.sections);
-        report.collisions = section.replace(&name, items, |item| scheme.name(&name, item.key()));
+        report.collisions.extend(section.replace(&name, items, |item| scheme.name(&name, item.key())));
         let state = self.servers.get_mut(server)?;
         state.freshness = freshness;
         if T::KIND.is_pinned() {
             state.current.set(T::KIND, pins);
-            state.judge(&mut report);
+            state.judge(report);
         }
         self.touch();
-        Some(report)
+        Some(())
     }
 
     /// Sets the instructions of a server; `None` if it has none. Returns `None` if there is no such server.
@@ -333,27 +324,23 @@ impl Catalogue {
     pub fn restore(&mut self, server: &str, pins: Pins, snapshot: CatalogueSnapshot) -> Option<UpdateReport> {
         let state = self.servers.get_mut(server)?;
         state.approved = pins;
-        let mut whole = UpdateReport::default();
         let CatalogueSnapshot { instructions, tools, prompts, resources, templates } = snapshot;
-        let reports = [
-            instructions.and_then(|text| self.set_instructions(server, Some(&text))),
-            self.restore_list(server, tools),
-            self.restore_list(server, prompts),
-            self.restore_list(server, resources),
-            self.restore_list(server, templates),
-        ];
-        for report in reports.into_iter().flatten() {
-            whole.changes.extend(report.changes);
-            whole.pins_changed |= report.pins_changed;
-            whole.collisions.extend(report.collisions);
-            whole.rejected.extend(report.rejected);
-            whole.rejected_count = whole.rejected_count.saturating_add(report.rejected_count);
-        }
-        Some(whole)
+        let report = instructions.and_then(|text| self.set_instructions(server, Some(&text)));
+        let mut report = report.unwrap_or_default();
+        self.restore_list(server, tools, &mut report);
+        self.restore_list(server, prompts, &mut report);
+        self.restore_list(server, resources, &mut report);
+        self.restore_list(server, templates, &mut report);
+        Some(report)
     }
 
-    fn restore_list<T: CatalogueItem>(&mut self, server: &str, list: Option<Vec<T>>) -> Option<UpdateReport> {
-        self.replace(server, list?.into(), Freshness::Cached)
+    fn restore_list<T: CatalogueItem>(
+        &mut self,
+        server: &str,
+        list: Option<Vec<T>>,
+        report: &mut UpdateReport,
+    ) {
+        list.and_then(|list| self.replace(server, list.into(), Freshness::Cached, report));
     }
 
     /// The lists of a server, to be stored.

@@ -177,56 +177,30 @@ impl Conversation {
 
     /// The names of the tools that are shown without a search. Decides whose tools are deferred.
     ///
-    /// First come the favourites within the share of their server, then whole servers, then further favourites. Of the
-    /// servers, those within their share come first, then those that were shown and have not grown, then others, which
-    /// leave each other as much room as they take.
+    /// First come the favourites within the share of their server, then whole servers, then further favourites.
     fn shown_from_start<'a>(&mut self, all: &[Candidate<'a>]) -> BTreeSet<&'a str> {
-        let mut totals: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut servers: BTreeMap<&str, ServerBytes> = BTreeMap::new();
         for Candidate { tool, bytes } in all {
-            let total = totals.entry(tool.server).or_default();
-            *total = total.saturating_add(*bytes);
+            let server = servers.entry(tool.server).or_default();
+            server.all = server.all.saturating_add(*bytes);
         }
         let is_favourite = |Candidate { tool, .. }: &&Candidate<'a>| {
             self.settings.favourites.iter().any(|pattern| pattern.matches(tool.server, &tool.item.name))
         };
         let favourites: Vec<_> = all.iter().filter(is_favourite).collect();
         let mut room = self.settings.definition_bytes;
-        let share = room.checked_div(totals.len()).unwrap_or(room);
+        let share = room.checked_div(servers.len()).unwrap_or(room);
         let mut shown = BTreeSet::new();
-        let mut used: BTreeMap<&str, usize> = BTreeMap::new();
         for Candidate { tool, bytes } in &favourites {
-            let used = used.entry(tool.server).or_default();
-            let with_tool = used.saturating_add(*bytes);
+            let Some(server) = servers.get_mut(tool.server) else { continue };
+            let with_tool = server.shown.saturating_add(*bytes);
             if with_tool <= share {
-                *used = with_tool;
+                server.shown = with_tool;
                 room = room.saturating_sub(*bytes);
                 shown.insert(tool.name);
             }
         }
-        let mut candidates = Vec::new();
-        for (server, total) in totals {
-            let before = self.decided.get(server).copied();
-            if before != Some(None) {
-                let has_grown = before.flatten().is_none_or(|before| total > before);
-                candidates.push((total > share, has_grown, total, server));
-            }
-        }
-        candidates.sort_unstable();
-        let mut whole = BTreeSet::new();
-        // Once one of the last ones has no room, the larger ones have none at its cost.
-        let mut is_full = false;
-        for (position, (is_beyond, has_grown, total, server)) in candidates.iter().copied().enumerate() {
-            let rest = total.saturating_sub(used.get(server).copied().unwrap_or_default());
-            let is_last = is_beyond && has_grown;
-            let others = if is_last { candidates.len().saturating_sub(position) } else { 1 };
-            let is_shown = !is_full && room.checked_div(others).is_some_and(|most| rest <= most);
-            is_full = is_last && !is_shown;
-            if is_shown {
-                room = room.saturating_sub(rest);
-                whole.insert(server);
-            }
-            self.decided.insert(server.into(), is_shown.then_some(total));
-        }
+        let whole = self.shown_whole(&servers, share, &mut room);
         for Candidate { tool, bytes } in favourites {
             let is_shown = whole.contains(tool.server) || shown.contains(tool.name);
             if let Some(left) = room.checked_sub(*bytes).filter(|_| !is_shown) {
@@ -234,13 +208,45 @@ impl Conversation {
                 shown.insert(tool.name);
             }
         }
-        shown.extend(
-            all.iter()
-                .map(|other| other.tool)
-                .filter(|tool| whole.contains(tool.server))
-                .map(|tool| tool.name),
-        );
+        let of_whole = all.iter().map(|other| other.tool).filter(|tool| whole.contains(tool.server));
+        shown.extend(of_whole.map(|tool| tool.name));
         shown
+    }
+
+    /// The servers of which all tools are shown; the others are deferred from now on.
+    ///
+    /// Those within their share come first, then those that were shown and have not grown, then others, which leave each
+    /// other as much room as they take. Of each group the smallest come first.
+    fn shown_whole<'a>(
+        &mut self,
+        servers: &BTreeMap<&'a str, ServerBytes>,
+        share: usize,
+        room: &mut usize,
+    ) -> BTreeSet<&'a str> {
+        let mut candidates = Vec::new();
+        for (server, bytes) in servers {
+            let before = self.decided.get(*server).copied();
+            if before != Some(None) {
+                let has_grown = before.flatten().is_none_or(|before| bytes.all > before);
+                candidates.push((bytes.all > share && has_grown, bytes.all > share, bytes.all, *server));
+            }
+        }
+        candidates.sort_unstable();
+        let mut whole = BTreeSet::new();
+        // Once one of the last ones has no room, the larger ones have none at its cost.
+        let mut is_full = false;
+        for (position, (is_last, _, all, server)) in candidates.iter().copied().enumerate() {
+            let rest = servers.get(server).map_or(all, |bytes| all.saturating_sub(bytes.shown));
+            let others = if is_last { candidates.len().saturating_sub(position) } else { 1 };
+            is_full |= room.checked_div(others).is_none_or(|most| rest > most) && is_last;
+            let left = room.checked_sub(rest).filter(|_| !is_full);
+            if let Some(left) = left {
+                *room = left;
+                whole.insert(server);
+            }
+            self.decided.insert(server.into(), left.map(|_| all));
+        }
+        whole
     }
 
     /// The found ones of these tools, the newest last.
@@ -298,6 +304,13 @@ impl Conversation {
 struct Candidate<'a> {
     tool: Entry<'a, Tool>,
     bytes: usize,
+}
+
+/// The bytes of the definitions of a server's tools: of all, and of the favourites that are shown.
+#[derive(Default)]
+struct ServerBytes {
+    all: usize,
+    shown: usize,
 }
 
 /// The search tool. Its description does not change as long as the servers are the same.
