@@ -1,11 +1,35 @@
-//! Polls work again that has woken itself, before its task returns to the executor.
+//! Wakers between a task and its work: work that is polled again, and the source that has woken a task.
 
 use alloc::sync::Arc;
 use alloc::task::Wake;
 use core::fmt;
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use core::task::{Context, Poll, Waker};
 use std::sync::{Mutex, PoisonError};
+
+/// The waker of the task that polled last.
+struct LatestTask(Mutex<Waker>);
+
+impl Default for LatestTask {
+    fn default() -> Self {
+        Self(Mutex::new(Waker::noop().clone()))
+    }
+}
+
+impl LatestTask {
+    fn set(&self, task: &Waker) {
+        let displaced = {
+            let mut own = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            (!own.will_wake(task)).then(|| core::mem::replace(&mut *own, task.clone()))
+        };
+        drop(displaced);
+    }
+
+    fn wake(&self) {
+        let task = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        task.wake();
+    }
+}
 
 /// Polls in a row before the task yields to others.
 const POLLS: usize = 4;
@@ -42,19 +66,18 @@ const WOKEN: u8 = 2;
 /// assert_eq!((polled, steps), (Poll::Pending, 3));
 /// ```
 pub struct Repoll {
-    state: Arc<State>,
+    state: Arc<RepollState>,
     waker: Waker,
 }
 
-struct State {
+struct RepollState {
     state: AtomicU8,
-    /// The waker of the task that polled last.
-    task: Mutex<Waker>,
+    task: LatestTask,
 }
 
 impl Default for Repoll {
     fn default() -> Self {
-        let state = Arc::new(State { state: AtomicU8::new(IDLE), task: Mutex::new(Waker::noop().clone()) });
+        let state = Arc::new(RepollState { state: AtomicU8::new(IDLE), task: LatestTask::default() });
         Self { waker: Waker::from(state.clone()), state }
     }
 }
@@ -66,7 +89,7 @@ impl Repoll {
         cx: &mut Context<'_>,
         mut work: impl FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
-        self.state.follow(cx.waker());
+        self.state.task.set(cx.waker());
         let mut inner = Context::from_waker(&self.waker);
         for _ in 0..POLLS {
             self.state.state.store(POLLING, Ordering::SeqCst);
@@ -83,26 +106,14 @@ impl Repoll {
     }
 }
 
-impl State {
-    /// Passes later wakes on to `task`.
-    fn follow(&self, task: &Waker) {
-        let displaced = {
-            let mut own = self.task.lock().unwrap_or_else(PoisonError::into_inner);
-            (!own.will_wake(task)).then(|| core::mem::replace(&mut *own, task.clone()))
-        };
-        drop(displaced);
-    }
-}
-
-impl Wake for State {
+impl Wake for RepollState {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
         if self.state.swap(WOKEN, Ordering::SeqCst) == IDLE {
-            let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            task.wake();
+            self.task.wake();
         }
     }
 }
@@ -110,6 +121,98 @@ impl Wake for State {
 impl fmt::Debug for Repoll {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Repoll").finish_non_exhaustive()
+    }
+}
+
+/// A waker of one source among those that a task waits for: it wakes the task, and notes that it was called.
+///
+/// A task that waits for several sources learns from it which of them has woken it. To ask the source again is not
+/// always an answer: the reactor of async-io counts an event only if it came in a turn that began after the task had
+/// registered. On a thread of its own it is in the next turn before the task asks, each time.
+///
+/// ```
+/// use std::task::{Context, Poll, Waker};
+///
+/// use mcp_proto::adapter::WakeFlag;
+///
+/// let mut flag = WakeFlag::default();
+/// let mut registered = None;
+/// let mut cx = Context::from_waker(Waker::noop());
+/// let polled = flag.poll_ready(&mut cx, |cx| {
+///     registered = Some(cx.waker().clone());
+///     Poll::<Result<(), ()>>::Pending
+/// });
+/// assert_eq!(polled, Poll::Pending);
+/// registered.unwrap().wake();
+/// assert_eq!(flag.poll_ready(&mut cx, |_| Poll::<Result<(), ()>>::Pending), Poll::Ready(Ok(())));
+/// ```
+pub struct WakeFlag {
+    state: Arc<FlagState>,
+    waker: Waker,
+    /// [`poll_woken`](Self::poll_woken) has got `Pending` from its source.
+    awaits_wake: bool,
+}
+
+struct FlagState {
+    is_woken: AtomicBool,
+    task: LatestTask,
+}
+
+impl Default for WakeFlag {
+    fn default() -> Self {
+        let state = Arc::new(FlagState { is_woken: AtomicBool::new(false), task: LatestTask::default() });
+        Self { waker: Waker::from(state.clone()), state, awaits_wake: false }
+    }
+}
+
+impl WakeFlag {
+    /// Polls for the readiness of a source. A source that has called its waker since the last call is ready, whatever
+    /// it answers now; the operation that follows tells.
+    pub fn poll_ready<E>(
+        &mut self,
+        cx: &mut Context<'_>,
+        source: impl FnOnce(&mut Context<'_>) -> Poll<Result<(), E>>,
+    ) -> Poll<Result<(), E>> {
+        self.state.task.set(cx.waker());
+        let polled = source(&mut Context::from_waker(&self.waker));
+        if self.take_wake() && polled.is_pending() { Poll::Ready(Ok(())) } else { polled }
+    }
+
+    /// Polls a source whose every poll costs a system call: again only after it was ready, or has called its waker.
+    pub fn poll_woken<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        source: impl FnOnce(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<T> {
+        self.state.task.set(cx.waker());
+        // A wake from here on wakes the task, whose next call finds it.
+        if !self.take_wake() && self.awaits_wake {
+            return Poll::Pending;
+        }
+        let polled = source(&mut Context::from_waker(&self.waker));
+        self.awaits_wake = polled.is_pending();
+        polled
+    }
+
+    fn take_wake(&self) -> bool {
+        self.state.is_woken.swap(false, Ordering::SeqCst)
+    }
+}
+
+impl Wake for FlagState {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.is_woken.store(true, Ordering::SeqCst);
+        self.task.wake();
+    }
+}
+
+impl fmt::Debug for WakeFlag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WakeFlag").finish_non_exhaustive()
     }
 }
 
