@@ -10,7 +10,7 @@ use crate::common::tools::tool;
 use mcp_proto::front::tasks::{TaskChoice, TaskConfig};
 use mcp_proto::front::{ClientHandlers, Context, NoArguments, Router, RouterError};
 use mcp_proto::peer::client::EraPolicy;
-use mcp_proto::schema::{LoggingLevel, ServerCapability};
+use mcp_proto::schema::{Extension, ListRootsResult, LoggingLevel, ServerCapability};
 use serde_json::{Value, json};
 
 #[test]
@@ -129,4 +129,17 @@ fn handler_of_a_legacy_task_logs_under_the_name_of_a_logger() {
         (&logged["params"]["logger"], &logged["params"]["data"]),
         (&json!("database"), &json!("lost"))
     );
+}
+
+/// What a client declares does not depend on the order in which it is registered.
+#[test]
+fn handlers_keep_what_was_declared_before_them() {
+    let printing = Extension::new("com.example/printing").unwrap();
+    let handlers = ClientHandlers::new()
+        .experimental("charts", json!({"formats": []}))
+        .with_extension(printing)
+        .roots(async |_, _| ListRootsResult::new(Vec::new()));
+    let declared = handlers.capabilities();
+    assert!(declared.experimental("charts").is_some() && declared.roots.is_some());
+    assert!(declared.has_extension("com.example/printing"));
 }

@@ -23,8 +23,9 @@ use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema;
 use crate::schema::tasks::legacy::ClientTaskRequests;
 use crate::schema::{
-    ClientCapabilities, ClientCapability, CreateMessage, CustomParams, CustomResult, Elicit, Extension, Json,
-    ListRoots, Method, MethodInfo, Revision, Root,
+    ClientCapabilities, ClientCapability, CreateMessage, CreateMessageParams, CreateMessageResult,
+    CustomParams, CustomResult, Elicit, ElicitParams, ElicitResult, Extension, Json, ListRoots,
+    ListRootsParams, ListRootsResult, Method, MethodInfo, Revision, Root,
 };
 
 /// The handlers of a server's requests to its client: sampling, elicitation and roots.
@@ -103,9 +104,8 @@ impl<M: HandlerMode> ClientHandlers<M> {
     #[must_use]
     pub fn sampling<F, H>(mut self, handler: H) -> Self
     where
-        F: Future<Output: IntoAnswer<<CreateMessage as Method>::Result>> + 'static,
-        H: Fn(<CreateMessage as Method>::Params, ClientContext) -> F
-            + Handler<M, <CreateMessage as Method>::Params, ClientContext, F>,
+        F: Future<Output: IntoAnswer<CreateMessageResult>> + 'static,
+        H: Fn(CreateMessageParams, ClientContext) -> F + Handler<M, CreateMessageParams, ClientContext, F>,
     {
         self.declared = self.declared.with(ClientCapability::Sampling);
         self.handler::<CreateMessage, F, H>(handler)
@@ -125,9 +125,8 @@ impl<M: HandlerMode> ClientHandlers<M> {
     #[must_use]
     pub fn elicitation<F, H>(mut self, handler: H) -> Self
     where
-        F: Future<Output: IntoAnswer<<Elicit as Method>::Result>> + 'static,
-        H: Fn(<Elicit as Method>::Params, ClientContext) -> F
-            + Handler<M, <Elicit as Method>::Params, ClientContext, F>,
+        F: Future<Output: IntoAnswer<ElicitResult>> + 'static,
+        H: Fn(ElicitParams, ClientContext) -> F + Handler<M, ElicitParams, ClientContext, F>,
     {
         //= C10.1 "Capability declared with ≥1 of `form`,`url`"
         self.declared = self.declared.with(ClientCapability::ElicitationForm);
@@ -142,9 +141,8 @@ impl<M: HandlerMode> ClientHandlers<M> {
     #[must_use]
     pub fn roots<F, H>(mut self, handler: H) -> Self
     where
-        F: Future<Output: IntoAnswer<<ListRoots as Method>::Result>> + 'static,
-        H: Fn(<ListRoots as Method>::Params, ClientContext) -> F
-            + Handler<M, <ListRoots as Method>::Params, ClientContext, F>,
+        F: Future<Output: IntoAnswer<ListRootsResult>> + 'static,
+        H: Fn(ListRootsParams, ClientContext) -> F + Handler<M, ListRootsParams, ClientContext, F>,
     {
         self.declared = self.declared.with(ClientCapability::Roots);
         self.handler::<ListRoots, F, H>(handler)
@@ -357,8 +355,9 @@ impl<M: HandlerMode> ClientHandlers<M> {
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extension-negotiation>
     #[must_use]
     pub fn with_extension(mut self, extension: Extension) -> Self {
-        self.capabilities.declare_extensions([&extension]);
+        self.declared.declare_extensions([&extension]);
         self.extensions.push(extension);
+        self.note_handled();
         self
     }
 
@@ -530,8 +529,9 @@ impl<M: HandlerMode> ClientHandlers<M> {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/schema#clientcapabilities-experimental>
     #[must_use]
-    pub fn experimental(mut self, name: impl Into<String>, settings: impl Into<Json>) -> Self {
-        self.capabilities.experimental.get_or_insert_default().insert(name, settings);
-        self
+    pub fn experimental(self, name: impl Into<String>, settings: impl Into<Json>) -> Self {
+        self.declare(|declared| {
+            declared.experimental.get_or_insert_default().insert(name, settings);
+        })
     }
 }
