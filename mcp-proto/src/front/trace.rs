@@ -136,15 +136,15 @@ macro_rules! request_span {
             otel.name = &*fields.span_name(),
             otel.kind = $kind,
             otel.status_code = Empty,
-            mcp.method.name = &*fields.method(),
+            mcp.method.name = &*shown(fields.method),
             jsonrpc.request.id = fields.id(),
-            mcp.protocol.version = fields.revision(),
-            era = fields.era(),
-            gen_ai.operation.name = fields.operation(),
-            gen_ai.tool.name = fields.tool().as_deref(),
-            gen_ai.prompt.name = fields.prompt().as_deref(),
-            mcp.resource.uri = fields.uri().as_deref(),
-            traceparent = fields.traceparent(),
+            mcp.protocol.version = fields.revision.map(Revision::as_str),
+            era = fields.revision.map(era),
+            gen_ai.operation.name = (fields.method == CallTool::NAME).then_some("execute_tool"),
+            gen_ai.tool.name = fields.item_of(&[CallTool::NAME]).map(shown).as_deref(),
+            gen_ai.prompt.name = fields.item_of(&[GetPrompt::NAME]).map(shown).as_deref(),
+            mcp.resource.uri = fields.item_of(&RESOURCE_METHODS).map(shown_uri).as_deref(),
+            traceparent = fields.trace_context().map(TraceContext::traceparent),
             outcome = Empty,
             "error.type" = Empty,
             rpc.response.status_code = Empty,
@@ -172,8 +172,9 @@ impl RequestSpan {
         revision: impl FnOnce() -> Option<Revision>,
         options: &mut RequestOptions,
     ) -> Self {
-        let fields = RequestFields::of_call::<M>(name, params, revision());
-        let has_revision = fields.revision().is_some();
+        let fields =
+            RequestFields::new(name.unwrap_or(M::NAME), Params::Own(params), revision(), &|| None, &|_| true);
+        let has_revision = fields.revision.is_some();
         let span = request_span!("mcp_proto::client", "client", &fields);
         if let Some(propagator) = PROPAGATOR.get()
             && options.meta.get(meta::TRACEPARENT).is_none()
@@ -198,7 +199,7 @@ impl RequestSpan {
         id: impl Fn() -> Option<Id>,
         serves: impl Fn(Option<&str>) -> bool,
     ) -> Self {
-        let fields = RequestFields::of_request(method, params, revision, &id, &serves);
+        let fields = RequestFields::new(method, Params::Received(params), revision, &id, &serves);
         let span = request_span!("mcp_proto::server", "server", &fields);
         if let Some(propagator) = PROPAGATOR.get()
             && !span.is_disabled()
@@ -355,8 +356,11 @@ fn is_tool_error(result: &dyn Any) -> bool {
 /// The maximum length of a name in characters, before it is escaped.
 const MAX_CHARACTERS: usize = 128;
 
+/// The methods of one resource.
+const RESOURCE_METHODS: [&str; 3] = [ReadResource::NAME, SubscribeResource::NAME, UnsubscribeResource::NAME];
+
 /// A request as its span describes it. Nothing is computed for a span that is not recorded.
-pub(super) struct RequestFields<'a> {
+struct RequestFields<'a> {
     method: &'a str,
     params: Params<'a>,
     revision: Option<Revision>,
@@ -374,27 +378,6 @@ enum Params<'a> {
 }
 
 impl<'a> RequestFields<'a> {
-    /// A request of this side.
-    pub(super) fn of_call<M: Method>(
-        name: Option<&'a str>,
-        params: &'a M::Params,
-        revision: Option<Revision>,
-    ) -> Self {
-        let params = Params::Own(params);
-        Self::new(name.unwrap_or(M::NAME), params, revision, &|| None, &|_| true)
-    }
-
-    /// A request that this side answers.
-    pub(super) fn of_request(
-        method: &'a str,
-        params: Option<&'a Raw>,
-        revision: Option<Revision>,
-        id: &'a dyn Fn() -> Option<Id>,
-        serves: &'a dyn Fn(Option<&str>) -> bool,
-    ) -> Self {
-        Self::new(method, Params::Received(params), revision, id, serves)
-    }
-
     fn new(
         method: &'a str,
         params: Params<'a>,
@@ -406,7 +389,7 @@ impl<'a> RequestFields<'a> {
     }
 
     /// The method with the tool or prompt, as far as they exist.
-    pub(super) fn span_name(&self) -> Cow<'_, str> {
+    fn span_name(&self) -> Cow<'_, str> {
         let exists = MethodInfo::all().any(|info| info.name == self.method) || (self.serves)(None);
         if !exists {
             return Cow::Borrowed("_OTHER");
@@ -418,44 +401,15 @@ impl<'a> RequestFields<'a> {
         }
     }
 
-    pub(super) fn method(&self) -> Cow<'_, str> {
-        shown(self.method)
-    }
-
-    pub(super) fn id(&self) -> Option<String> {
+    fn id(&self) -> Option<String> {
         (self.id)().map(|id| match id {
             Id::Number(number) => number.to_string(),
             Id::String(text) => shown(&text).into_owned(),
         })
     }
 
-    pub(super) fn revision(&self) -> Option<&'static str> {
-        self.revision.map(Revision::as_str)
-    }
-
-    pub(super) fn era(&self) -> Option<&'static str> {
-        self.revision.map(era)
-    }
-
-    pub(super) fn operation(&self) -> Option<&'static str> {
-        (self.method == CallTool::NAME).then_some("execute_tool")
-    }
-
-    pub(super) fn tool(&self) -> Option<Cow<'_, str>> {
-        self.item_of(&[CallTool::NAME]).map(shown)
-    }
-
-    pub(super) fn prompt(&self) -> Option<Cow<'_, str>> {
-        self.item_of(&[GetPrompt::NAME]).map(shown)
-    }
-
-    pub(super) fn uri(&self) -> Option<Cow<'_, str>> {
-        let methods = [ReadResource::NAME, SubscribeResource::NAME, UnsubscribeResource::NAME];
-        self.item_of(&methods).map(shown_uri)
-    }
-
     /// The trace context that a received request came with.
-    pub(super) fn trace_context(&self) -> Option<&TraceContext> {
+    fn trace_context(&self) -> Option<&TraceContext> {
         let read = || match self.params {
             Params::Received(Some(params)) => {
                 let [meta] = read_members(params.as_str(), ["_meta"]).ok()?;
@@ -464,10 +418,6 @@ impl<'a> RequestFields<'a> {
             _ => None,
         };
         self.trace.get_or_init(read).as_ref()
-    }
-
-    pub(super) fn traceparent(&self) -> Option<&str> {
-        self.trace_context().map(TraceContext::traceparent)
     }
 
     fn item_of(&self, methods: &[&str]) -> Option<&str> {
@@ -484,7 +434,7 @@ impl Params<'_> {
     fn item(&self, method: &str) -> Option<String> {
         let member = match method {
             CallTool::NAME | GetPrompt::NAME => "name",
-            ReadResource::NAME | SubscribeResource::NAME | UnsubscribeResource::NAME => "uri",
+            method if RESOURCE_METHODS.contains(&method) => "uri",
             _ => return None,
         };
         match self {
@@ -510,7 +460,7 @@ fn own_item(params: &dyn Any, member: &str) -> Option<String> {
     typed.cloned()
 }
 
-pub(super) fn era(revision: Revision) -> &'static str {
+fn era(revision: Revision) -> &'static str {
     match revision.era() {
         Era::Legacy => "legacy",
         Era::Modern => "modern",
