@@ -29,7 +29,7 @@ impl<S> Context<S> {
     /// The access that the request's token grants; `None` where the server [requires no tokens](crate::front::guard).
     /// Handlers never see the token itself: it is meant for this server alone.
     pub fn access(&self) -> Option<&Access> {
-        self.caller_access().as_ref().map(GrantedAccess::access)
+        self.inbound_request().caller.access.as_ref().map(GrantedAccess::access)
     }
 
     /// Requires that the token grants all of these scopes; broader scopes include narrower ones. On an error, return it
@@ -64,11 +64,11 @@ impl<S> Context<S> {
     pub fn require<'a>(&self, scopes: impl IntoIterator<Item = &'a str>) -> Result<(), HandlerError> {
         let needed = parse_scopes(scopes)
             .map_err(|scope| HandlerError::new(format!("the required scope is not valid: {scope:?}")))?;
-        let Some(authorized) = self.caller_access() else { return Ok(()) };
+        let Some(authorized) = &self.inbound_request().caller.access else { return Ok(()) };
         if authorized.grants(&needed) {
             return Ok(());
         }
-        let all = match self.declared_scopes() {
+        let all = match &self.declared_scopes {
             Some(declared) => declared.union(&needed),
             None => needed,
         };
@@ -79,9 +79,10 @@ impl<S> Context<S> {
     }
 
     /// Requires a tool's declared scopes and remembers them for later calls of `require`.
-    pub(in crate::front) fn declare(self, scopes: &Arc<Scopes>) -> Result<Self, HandlerError> {
+    pub(in crate::front) fn declare(mut self, scopes: &Arc<Scopes>) -> Result<Self, HandlerError> {
         self.require(scopes.iter())?;
-        Ok(self.with_declared_scopes(Some(scopes.clone())))
+        self.declared_scopes = Some(scopes.clone());
+        Ok(self)
     }
 }
 

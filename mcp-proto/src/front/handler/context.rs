@@ -11,19 +11,19 @@ use core::task::{Poll, Waker};
 
 use serde::Serialize;
 
-use super::access::{CallerAccess, DeclaredScopes};
-use super::connection::{HandlerConnection, HandlerTask, related_task, related_task_meta};
+use super::access::DeclaredScopes;
+use super::connection::{HandlerConnection, HandlerTask, related_task};
 use super::inbound_request::InboundRequest;
 use super::input_rounds::InputRounds;
+use crate::front::Attachments;
 use crate::front::handler_error::HandlerError;
 use crate::front::mode::HandlerContext;
-use crate::front::{Attachments, Error, Request};
 use crate::peer::server::{Cancellation, missing_capabilities};
 use crate::peer::{InboundId, Principal, RequestError};
 use crate::quota::QuotaOwner;
 use crate::rpc::{ErrorObject, Id, code};
 use crate::schema::{
-    ClientCapabilities, Era, Implementation, Json, LoggingLevel, LoggingMessageParams, Meta, Method,
+    ClientCapabilities, Era, Implementation, Json, LoggingLevel, LoggingMessageParams, Meta,
     Notification as _, Number, Progress as ProgressNotification, ProgressParams, Revision, TraceContext,
     meta,
 };
@@ -53,7 +53,7 @@ pub struct Context<S = ()> {
     /// The task that the request became, in the handler that works on it.
     task: Option<Arc<dyn HandlerTask>>,
     /// The scopes that the tool requires for all arguments.
-    declared_scopes: DeclaredScopes,
+    pub(super) declared_scopes: DeclaredScopes,
     /// The state of the router.
     state: Arc<S>,
 }
@@ -189,30 +189,6 @@ impl<S> Context<S> {
         self.connection().close_sse_stream(self.id());
     }
 
-    /// Sends a request to the client, where the revision lets servers do that (2025-11-25 and earlier). To request
-    /// input from clients of every revision, see [`elicit`](Self::elicit).
-    ///
-    /// It fails if the client did not declare the capability, and dropping the future cancels the request.
-    pub fn request<M: Method>(&self, params: M::Params) -> Request<M> {
-        // A session may be open on the same connection, but this request does not belong to it.
-        let params = match self.era() {
-            Era::Legacy => Ok(params),
-            //= S1.9 "Never send JSON-RPC requests"
-            //= S2.2 "No requests on stdout"
-            Era::Modern => Err(Error::NotSent(RequestError::Revision {
-                method: M::NAME.into(),
-                revision: self.revision(),
-            })),
-        };
-        let link = self.connection().clone().request_link(Some(self.id()));
-        let request = Request::new(link, params);
-        match &self.task {
-            //= R7 "related-task meta on every message"
-            Some(task) => request.meta(related_task_meta(task.id())),
-            None => request,
-        }
-    }
-
     // --- The router's state ---
 
     /// The [state of the router](crate::front::Router::with_state).
@@ -324,18 +300,6 @@ impl<S> Context<S> {
             made if made < limit => Ok(()),
             _ => Err(RequestError::ToolLoop { limit }),
         }
-    }
-
-    pub(super) fn caller_access(&self) -> &CallerAccess {
-        &self.info.request.caller.access
-    }
-
-    pub(super) fn declared_scopes(&self) -> &DeclaredScopes {
-        &self.declared_scopes
-    }
-
-    pub(super) fn with_declared_scopes(self, scopes: DeclaredScopes) -> Self {
-        Self { declared_scopes: scopes, ..self }
     }
 }
 

@@ -6,8 +6,7 @@ use schemars::generate::{Contract, SchemaSettings};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use super::arguments::NoArguments;
-use super::output::{ResultOrInput, ToolOutput};
-use crate::front::handler_error::HandlerError;
+use super::output::{ToolOutput, ToolResult};
 use crate::schema::{CallToolResult, Json};
 
 /// Structured content: any serializable value, with its schema declared as the tool's output schema.
@@ -24,7 +23,7 @@ impl<T: serde::Serialize + JsonSchema> ToolOutput for Structured<T> {
         of::<T>(Contract::Serialize).ok()
     }
 
-    fn into_tool_result(self) -> Result<ResultOrInput<CallToolResult>, HandlerError> {
+    fn into_tool_result(self) -> ToolResult {
         CallToolResult::from_structured(&self.0)?.into_tool_result()
     }
 }

@@ -34,6 +34,11 @@ pub enum ResultOrInput<R> {
     InputRequired(InputRequiredResult),
 }
 
+/// The result of a tool's handler, converted from the type that it returned.
+pub(in crate::front) type ToolResult = Result<ResultOrInput<CallToolResult>, HandlerError>;
+type ReadResult = Result<ResultOrInput<ReadResourceResult>, HandlerError>;
+type PromptResult = Result<ResultOrInput<GetPromptResult>, HandlerError>;
+
 /// The return value of a tool's handler.
 ///
 /// - a `String` or `&str`: one block of text
@@ -63,41 +68,35 @@ pub trait ToolOutput: Sized {
     ///
     /// # Errors
     /// The error that the handler returned.
-    fn into_tool_result(self) -> Result<ResultOrInput<CallToolResult>, HandlerError>;
+    fn into_tool_result(self) -> ToolResult;
 }
 
 impl ToolOutput for CallToolResult {
-    fn into_tool_result(self) -> Result<ResultOrInput<CallToolResult>, HandlerError> {
+    fn into_tool_result(self) -> ToolResult {
         Ok(ResultOrInput::Result(self))
     }
 }
 
 impl ToolOutput for () {
-    fn into_tool_result(self) -> Result<ResultOrInput<CallToolResult>, HandlerError> {
+    fn into_tool_result(self) -> ToolResult {
         CallToolResult::new().into_tool_result()
     }
 }
 
 impl ToolOutput for String {
-    fn into_tool_result(self) -> Result<ResultOrInput<CallToolResult>, HandlerError> {
-        CallToolResult::text(self).into_tool_result()
-    }
-}
-
-impl ToolOutput for &str {
-    fn into_tool_result(self) -> Result<ResultOrInput<CallToolResult>, HandlerError> {
+    fn into_tool_result(self) -> ToolResult {
         CallToolResult::text(self).into_tool_result()
     }
 }
 
 impl ToolOutput for ContentBlock {
-    fn into_tool_result(self) -> Result<ResultOrInput<CallToolResult>, HandlerError> {
+    fn into_tool_result(self) -> ToolResult {
         vec![self].into_tool_result()
     }
 }
 
 impl<B: Into<ContentBlock>> ToolOutput for Vec<B> {
-    fn into_tool_result(self) -> Result<ResultOrInput<CallToolResult>, HandlerError> {
+    fn into_tool_result(self) -> ToolResult {
         let mut result = CallToolResult::new();
         result.content = self.into_iter().map(Into::into).collect();
         result.into_tool_result()
@@ -107,21 +106,21 @@ impl<B: Into<ContentBlock>> ToolOutput for Vec<B> {
 macro_rules! text_output {
     ($($type:ty)*) => { $(
         impl ToolOutput for $type {
-            fn into_tool_result(self) -> Result<ResultOrInput<CallToolResult>, HandlerError> {
+            fn into_tool_result(self) -> ToolResult {
                 self.to_string().into_tool_result()
             }
         }
     )* };
 }
 
-text_output!(bool i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize f32 f64);
+text_output!(&str bool i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize f32 f64);
 
 impl<T: ToolOutput> ToolOutput for ResultOrInput<T> {
     fn output_schema() -> Option<Json> {
         T::output_schema()
     }
 
-    fn into_tool_result(self) -> Result<ResultOrInput<CallToolResult>, HandlerError> {
+    fn into_tool_result(self) -> ToolResult {
         match self {
             Self::Result(result) => result.into_tool_result(),
             Self::InputRequired(needed) => Ok(ResultOrInput::InputRequired(needed)),
@@ -134,7 +133,7 @@ impl<T: ToolOutput> ToolOutput for Result<T, HandlerError> {
         T::output_schema()
     }
 
-    fn into_tool_result(self) -> Result<ResultOrInput<CallToolResult>, HandlerError> {
+    fn into_tool_result(self) -> ToolResult {
         self?.into_tool_result()
     }
 }
@@ -162,29 +161,17 @@ pub trait ResourceOutput: Sized {
     ///
     /// # Errors
     /// The error that the handler returned.
-    fn into_read_result(
-        self,
-        uri: &str,
-        mime_type: Option<&str>,
-    ) -> Result<ResultOrInput<ReadResourceResult>, HandlerError>;
+    fn into_read_result(self, uri: &str, mime_type: Option<&str>) -> ReadResult;
 }
 
 impl ResourceOutput for ReadResourceResult {
-    fn into_read_result(
-        self,
-        _: &str,
-        _: Option<&str>,
-    ) -> Result<ResultOrInput<ReadResourceResult>, HandlerError> {
+    fn into_read_result(self, _: &str, _: Option<&str>) -> ReadResult {
         Ok(ResultOrInput::Result(self))
     }
 }
 
 impl ResourceOutput for String {
-    fn into_read_result(
-        self,
-        uri: &str,
-        mime_type: Option<&str>,
-    ) -> Result<ResultOrInput<ReadResourceResult>, HandlerError> {
+    fn into_read_result(self, uri: &str, mime_type: Option<&str>) -> ReadResult {
         let mut text = crate::schema::TextResourceContents::new(uri, self);
         text.mime_type = mime_type.map(String::from);
         ResourceContents::from(text).into_read_result(uri, mime_type)
@@ -192,21 +179,13 @@ impl ResourceOutput for String {
 }
 
 impl ResourceOutput for &str {
-    fn into_read_result(
-        self,
-        uri: &str,
-        mime_type: Option<&str>,
-    ) -> Result<ResultOrInput<ReadResourceResult>, HandlerError> {
+    fn into_read_result(self, uri: &str, mime_type: Option<&str>) -> ReadResult {
         String::from(self).into_read_result(uri, mime_type)
     }
 }
 
 impl ResourceOutput for Vec<u8> {
-    fn into_read_result(
-        self,
-        uri: &str,
-        mime_type: Option<&str>,
-    ) -> Result<ResultOrInput<ReadResourceResult>, HandlerError> {
+    fn into_read_result(self, uri: &str, mime_type: Option<&str>) -> ReadResult {
         let mut blob = BlobResourceContents::from_bytes(uri, self);
         blob.mime_type = mime_type.map(String::from);
         ResourceContents::from(blob).into_read_result(uri, mime_type)
@@ -214,31 +193,19 @@ impl ResourceOutput for Vec<u8> {
 }
 
 impl ResourceOutput for ResourceContents {
-    fn into_read_result(
-        self,
-        uri: &str,
-        mime_type: Option<&str>,
-    ) -> Result<ResultOrInput<ReadResourceResult>, HandlerError> {
+    fn into_read_result(self, uri: &str, mime_type: Option<&str>) -> ReadResult {
         vec![self].into_read_result(uri, mime_type)
     }
 }
 
 impl ResourceOutput for Vec<ResourceContents> {
-    fn into_read_result(
-        self,
-        _: &str,
-        _: Option<&str>,
-    ) -> Result<ResultOrInput<ReadResourceResult>, HandlerError> {
+    fn into_read_result(self, _: &str, _: Option<&str>) -> ReadResult {
         Ok(ResultOrInput::Result(ReadResourceResult::new(self)))
     }
 }
 
 impl<T: ResourceOutput> ResourceOutput for ResultOrInput<T> {
-    fn into_read_result(
-        self,
-        uri: &str,
-        mime_type: Option<&str>,
-    ) -> Result<ResultOrInput<ReadResourceResult>, HandlerError> {
+    fn into_read_result(self, uri: &str, mime_type: Option<&str>) -> ReadResult {
         match self {
             Self::Result(result) => result.into_read_result(uri, mime_type),
             Self::InputRequired(needed) => Ok(ResultOrInput::InputRequired(needed)),
@@ -247,21 +214,13 @@ impl<T: ResourceOutput> ResourceOutput for ResultOrInput<T> {
 }
 
 impl<T: ResourceOutput> ResourceOutput for Result<T, HandlerError> {
-    fn into_read_result(
-        self,
-        uri: &str,
-        mime_type: Option<&str>,
-    ) -> Result<ResultOrInput<ReadResourceResult>, HandlerError> {
+    fn into_read_result(self, uri: &str, mime_type: Option<&str>) -> ReadResult {
         self?.into_read_result(uri, mime_type)
     }
 }
 
 impl<T: ResourceOutput> ResourceOutput for Cached<T> {
-    fn into_read_result(
-        self,
-        uri: &str,
-        mime_type: Option<&str>,
-    ) -> Result<ResultOrInput<ReadResourceResult>, HandlerError> {
+    fn into_read_result(self, uri: &str, mime_type: Option<&str>) -> ReadResult {
         Ok(match self.result.into_read_result(uri, mime_type)? {
             ResultOrInput::Result(result) => {
                 ResultOrInput::Result(Cached::new(self.hint, result).into_result())
@@ -289,41 +248,41 @@ pub trait PromptOutput: Sized {
     ///
     /// # Errors
     /// The error that the handler returned.
-    fn into_prompt_result(self) -> Result<ResultOrInput<GetPromptResult>, HandlerError>;
+    fn into_prompt_result(self) -> PromptResult;
 }
 
 impl PromptOutput for GetPromptResult {
-    fn into_prompt_result(self) -> Result<ResultOrInput<GetPromptResult>, HandlerError> {
+    fn into_prompt_result(self) -> PromptResult {
         Ok(ResultOrInput::Result(self))
     }
 }
 
 impl PromptOutput for String {
-    fn into_prompt_result(self) -> Result<ResultOrInput<GetPromptResult>, HandlerError> {
+    fn into_prompt_result(self) -> PromptResult {
         PromptMessage::user(ContentBlock::text(self)).into_prompt_result()
     }
 }
 
 impl PromptOutput for &str {
-    fn into_prompt_result(self) -> Result<ResultOrInput<GetPromptResult>, HandlerError> {
+    fn into_prompt_result(self) -> PromptResult {
         String::from(self).into_prompt_result()
     }
 }
 
 impl PromptOutput for PromptMessage {
-    fn into_prompt_result(self) -> Result<ResultOrInput<GetPromptResult>, HandlerError> {
+    fn into_prompt_result(self) -> PromptResult {
         vec![self].into_prompt_result()
     }
 }
 
 impl PromptOutput for Vec<PromptMessage> {
-    fn into_prompt_result(self) -> Result<ResultOrInput<GetPromptResult>, HandlerError> {
+    fn into_prompt_result(self) -> PromptResult {
         Ok(ResultOrInput::Result(GetPromptResult::new(self)))
     }
 }
 
 impl<T: PromptOutput> PromptOutput for ResultOrInput<T> {
-    fn into_prompt_result(self) -> Result<ResultOrInput<GetPromptResult>, HandlerError> {
+    fn into_prompt_result(self) -> PromptResult {
         match self {
             Self::Result(result) => result.into_prompt_result(),
             Self::InputRequired(needed) => Ok(ResultOrInput::InputRequired(needed)),
@@ -332,7 +291,7 @@ impl<T: PromptOutput> PromptOutput for ResultOrInput<T> {
 }
 
 impl<T: PromptOutput> PromptOutput for Result<T, HandlerError> {
-    fn into_prompt_result(self) -> Result<ResultOrInput<GetPromptResult>, HandlerError> {
+    fn into_prompt_result(self) -> PromptResult {
         self?.into_prompt_result()
     }
 }
@@ -387,9 +346,6 @@ impl<T: CompletionOutput> CompletionOutput for Result<T, HandlerError> {
         self?.into_complete_result()
     }
 }
-
-/// The result of a tool's handler, converted from the type that it returned.
-pub(in crate::front) type ToolResult = Result<ResultOrInput<CallToolResult>, HandlerError>;
 
 /// The output schema of a tool, if it has one. Without the feature `schema-validate`, results are not checked.
 #[cfg(feature = "schema-validate")]

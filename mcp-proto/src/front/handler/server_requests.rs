@@ -11,18 +11,18 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
-use core::future::{Future, ready};
+use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context as TaskContext, Poll};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::connection::{HandlerConnection, HandlerTask, related_task_meta};
+use super::connection::{HandlerConnection, related_task_meta};
 use super::context::Context;
-use super::input_rounds::InputRounds;
 use crate::front::handler_error::HandlerError;
 use crate::front::params::{custom_params, request_params};
+use crate::front::request_slots::RequestLink;
 use crate::front::running_handlers::SendFuture;
 use crate::front::{Error, Request};
 use crate::peer::server::check_page_url;
@@ -172,13 +172,12 @@ impl<S> Context<S> {
 impl InputFuture<Elicit> {
     /// Like [`new`](Self::new), but gives a web page an id, where the revision has them, and checks the content of a
     /// form against its schema.
-    pub(super) fn elicit(context: &Context, key: String, mut params: ElicitParams) -> Self {
+    fn elicit(context: &Context, key: String, mut params: ElicitParams) -> Self {
         let mut completion = None;
         if let ElicitParams::Url(page) = &params
             && let Err(why) = check_page_url(&page.url)
         {
-            let refused = Box::pin(ready(Err(RequestError::UnsafePage(why).into())));
-            return Self { future: refused, completion };
+            return Self::failed(RequestError::UnsafePage(why));
         }
         if let ElicitParams::Url(page) = &mut params
             && context.revision().differences().url_elicitation_error
@@ -201,26 +200,6 @@ impl InputFuture<Elicit> {
     }
 }
 
-/// The mechanism that delivers input requests to the client.
-pub(super) enum InputMechanism<'a> {
-    /// By requests of the server, which only legacy clients accept.
-    ServerRequests,
-    /// By the result of the client's request (2026-07-28).
-    InputRounds(&'a InputRounds),
-    /// By a task.
-    Task(&'a Arc<dyn HandlerTask>),
-}
-
-impl<'a> InputMechanism<'a> {
-    pub(super) fn of<S>(context: &'a Context<S>) -> Self {
-        match (context.task(), context.input_rounds()) {
-            (Some(task), _) => Self::Task(task),
-            (None, Some(rounds)) => Self::InputRounds(rounds),
-            (None, None) => Self::ServerRequests,
-        }
-    }
-}
-
 impl<S> Context<S> {
     /// Asks the client's model. Works like [`elicit`](Self::elicit).
     ///
@@ -235,7 +214,7 @@ impl<S> Context<S> {
         if params.sends_tool_results()
             && let Err(error) = context.count_tool_round()
         {
-            return InputFuture { future: Box::pin(ready(Err(error.into()))), completion: None };
+            return InputFuture::failed(error);
         }
         InputFuture::new(&context, key.into(), params)
     }
@@ -253,20 +232,24 @@ impl<S> Context<S> {
 /// Nothing is sent before it is polled. To request several inputs in one round, join several of these.
 #[must_use = "the input is requested when this is awaited"]
 pub struct InputFuture<M: Method> {
-    pub(super) future: SendFuture<Result<M::Result, Error>>,
-    pub(super) completion: Option<ElicitationCompletion>,
+    future: SendFuture<Result<M::Result, Error>>,
+    completion: Option<ElicitationCompletion>,
 }
 
 impl<M> InputFuture<M>
 where
     M: Method<Params: Into<InputRequest> + Send>,
 {
-    pub(super) fn new(context: &Context, key: String, params: M::Params) -> Self {
+    fn failed(error: RequestError) -> Self {
+        Self { future: Box::pin(async move { Err(error.into()) }), completion: None }
+    }
+
+    fn new(context: &Context, key: String, params: M::Params) -> Self {
         Self::with_check(context, key, params, Ok)
     }
 
     /// Creates an input request whose answer `take` checks.
-    pub(super) fn with_check(
+    fn with_check(
         context: &Context,
         key: String,
         params: M::Params,
@@ -274,18 +257,18 @@ where
     ) -> Self {
         let context = context.clone();
         let future = Box::pin(async move {
-            let answer = match InputMechanism::of(&context) {
+            let answer = match (context.task(), context.input_rounds()) {
                 // Without input rounds, of which the feature `seal` is a part.
-                InputMechanism::ServerRequests if context.era() == Era::Modern => {
+                (None, None) if context.era() == Era::Modern => {
                     let method = M::NAME.into();
                     return Err(RequestError::Feature { method, feature: "seal" }.into());
                 }
-                InputMechanism::ServerRequests => context.request::<M>(params).await?,
-                InputMechanism::Task(task) => {
+                (None, None) => context.request::<M>(params).await?,
+                (Some(task), _) => {
                     let answer = task.clone().request_input(context.inbound_request(), &key, params.into());
                     Outcome::Result(answer.await?).decode::<M>()?
                 }
-                InputMechanism::InputRounds(rounds) => {
+                (None, Some(rounds)) => {
                     let request = context.inbound_request();
                     return rounds.request_input::<M>(request, key, params.into(), take).await;
                 }
@@ -318,8 +301,8 @@ impl<M: Method> fmt::Debug for InputFuture<M> {
 /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation>
 #[derive(Clone)]
 pub struct ElicitationCompletion {
-    pub(super) connection: Arc<dyn HandlerConnection>,
-    pub(super) id: String,
+    connection: Arc<dyn HandlerConnection>,
+    id: String,
 }
 
 impl ElicitationCompletion {
@@ -370,12 +353,18 @@ impl<S> Context<S> {
         T: Serialize + DeserializeOwned,
         F: Future<Output = T>,
     {
-        match InputMechanism::of(self) {
-            InputMechanism::InputRounds(rounds) => {
-                rounds.run_once(self.inbound_request(), key.as_ref(), work).await
-            }
-            InputMechanism::ServerRequests | InputMechanism::Task(_) => work.await,
+        match self.input_rounds().filter(|_| self.task().is_none()) {
+            Some(rounds) => rounds.run_once(self.inbound_request(), key.as_ref(), work).await,
+            None => work.await,
         }
+    }
+
+    /// Sends a request to the client, where the revision lets servers do that (2025-11-25 and earlier). To request
+    /// input from clients of every revision, see [`elicit`](Self::elicit).
+    ///
+    /// It fails if the client did not declare the capability, and dropping the future cancels the request.
+    pub fn request<M: Method>(&self, params: M::Params) -> Request<M> {
+        self.to_legacy_client(M::NAME, || Ok(params), Request::new)
     }
 
     /// Sends a request by its name to the client, where the revision lets servers do that (2025-11-25 and earlier).
@@ -394,16 +383,33 @@ impl<S> Context<S> {
     /// ```
     pub fn request_custom(&self, method: impl Into<String>, params: impl Serialize) -> Request<CustomMethod> {
         let method = method.into();
+        self.to_legacy_client(
+            &method,
+            || request_params(params),
+            |link, params| Request::by_name(link, method.as_str(), params),
+        )
+    }
+
+    /// Makes a request on behalf of this one, where the revision has requests of servers.
+    fn to_legacy_client<M: Method>(
+        &self,
+        method: &str,
+        params: impl FnOnce() -> Result<M::Params, Error>,
+        make: impl FnOnce(Arc<dyn RequestLink>, Result<M::Params, Error>) -> Request<M>,
+    ) -> Request<M> {
+        // A session may be open on the same connection, but this request does not belong to it.
         let params = match self.era() {
-            Era::Legacy => request_params(params),
-            Era::Modern => Err(Error::NotSent(RequestError::Revision {
-                method: method.clone(),
-                revision: self.revision(),
-            })),
+            Era::Legacy => params(),
+            //= S1.9 "Never send JSON-RPC requests"
+            //= S2.2 "No requests on stdout"
+            Era::Modern => {
+                let (method, revision) = (method.into(), self.revision());
+                Err(Error::NotSent(RequestError::Revision { method, revision }))
+            }
         };
-        let link = self.connection().clone().request_link(Some(self.id()));
-        let request = Request::by_name(link, method, params);
+        let request = make(self.connection().clone().request_link(Some(self.id())), params);
         match self.task() {
+            //= R7 "related-task meta on every message"
             Some(task) => request.meta(related_task_meta(task.id())),
             None => request,
         }

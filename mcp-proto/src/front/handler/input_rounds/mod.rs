@@ -245,37 +245,36 @@ impl InputRounds {
 
     /// Returns the input requests for the client, if the handler waits for nothing but its answers.
     pub(in crate::front) fn suspend_if_stalled(&self, request: &InboundRequest) -> Option<Reply> {
-        let mut wakers = Wakers::default();
-        let round = {
-            let mut inner = lock(&self.inner);
-            let is_being_polled = inner.polled_by_task;
-            match &mut inner.phase {
-                Phase::Open(round)
-                    if !round.wanted.is_empty() && round.running_once == 0 && !is_being_polled =>
-                {
-                    let round = core::mem::take(&mut **round);
-                    inner.phase = Phase::Over;
-                    wakers.wake_all(&mut inner.waiters);
-                    Some(round)
-                }
-                _ => None,
+        let round = self.update(|inner, wakers| match &mut inner.phase {
+            Phase::Open(round)
+                if !round.wanted.is_empty() && round.running_once == 0 && !inner.polled_by_task =>
+            {
+                let round = core::mem::take(&mut **round);
+                inner.phase = Phase::Over;
+                wakers.wake_all(&mut inner.waiters);
+                Some(round)
             }
-        };
-        wakers.release();
+            _ => None,
+        });
         Some(self.suspend(round?, request.unix_time(), request))
     }
 
     /// Ends the rounds. Returns the reply that replaces the handler's, if any.
     pub(in crate::front) fn finish(&self) -> Option<Reply> {
-        let mut wakers = Wakers::default();
-        let (refused, phase) = {
-            let mut inner = lock(&self.inner);
+        let (refused, phase) = self.update(|inner, wakers| {
             wakers.wake_all(&mut inner.waiters);
             (inner.override_reply.take(), core::mem::replace(&mut inner.phase, Phase::Over))
-        };
+        });
         drop(phase);
-        wakers.release();
         refused.map(|refused| *refused)
+    }
+
+    /// Changes the state under its lock, and calls the wakers afterwards.
+    fn update<R>(&self, change: impl FnOnce(&mut RoundsState, &mut Wakers) -> R) -> R {
+        let mut wakers = Wakers::default();
+        let result = change(&mut lock(&self.inner), &mut wakers);
+        wakers.release();
+        result
     }
 
     // --- States ---
@@ -297,9 +296,7 @@ impl InputRounds {
             }
             _ => None,
         };
-        let mut wakers = Wakers::default();
-        {
-            let mut inner = lock(&self.inner);
+        self.update(|inner, wakers| {
             match opened {
                 Ok(AttemptStart { round, .. }) if claim.is_some() => {
                     inner.phase = Phase::Checking(Box::new(round));
@@ -309,8 +306,7 @@ impl InputRounds {
                 Err(error) => inner.override_reply = Some(Box::new(Reply::Error(error))),
             }
             wakers.wake_all(&mut inner.waiters);
-        }
-        wakers.release();
+        });
     }
 
     /// Reads the answers and the state that the request brought.
@@ -345,33 +341,25 @@ impl InputRounds {
 
     /// Handles the store's report whether the state was used before.
     fn handle_claim(&self, claimed: Result<StateUse, HandlerError>) {
-        let mut wakers = Wakers::default();
-        {
-            let mut inner = lock(&self.inner);
-            match claimed {
-                Ok(StateUse::First) => {
-                    if let Phase::Checking(round) = &mut inner.phase {
-                        let round = core::mem::take(round);
-                        inner.phase = Phase::Open(round);
-                    }
-                }
-                Ok(StateUse::Repeated) => {
-                    let error = invalid("the request state was used before");
-                    inner.override_reply = Some(Box::new(Reply::Error(error)));
-                }
-                Err(refused) => {
-                    let denied = refused.into_denial();
-                    let what = "the request state cannot be checked now";
-                    let error = ErrorObject::new(code::INTERNAL_ERROR, what);
-                    inner.override_reply = Some(Box::new(match denied {
-                        Some(denial) => Reply::Denied(error, denial),
-                        None => Reply::Error(error),
-                    }));
-                }
+        let reply = match claimed {
+            Ok(StateUse::First) => None,
+            Ok(StateUse::Repeated) => Some(Reply::Error(invalid("the request state was used before"))),
+            Err(refused) => {
+                let error = ErrorObject::new(code::INTERNAL_ERROR, "the request state cannot be checked now");
+                Some(match refused.into_denial() {
+                    Some(denial) => Reply::Denied(error, denial),
+                    None => Reply::Error(error),
+                })
+            }
+        };
+        self.update(|inner, wakers| {
+            match (reply, &mut inner.phase) {
+                (Some(reply), _) => inner.override_reply = Some(Box::new(reply)),
+                (None, Phase::Checking(round)) => inner.phase = Phase::Open(core::mem::take(round)),
+                (None, _) => {}
             }
             wakers.wake_all(&mut inner.waiters);
-        }
-        wakers.release();
+        });
     }
 
     /// Replies with the pending input requests and the sealed answers, which the client returns.
@@ -492,9 +480,7 @@ impl<'a> RoundWaiter<'a> {
     ) -> Poll<Result<R, Error>> {
         self.rounds.open(self.request);
         let left = waker.clone();
-        let mut wakers = Wakers::default();
-        let (polled, outside) = {
-            let mut inner = lock(&self.rounds.inner);
+        let (polled, outside) = self.rounds.update(|inner, wakers| {
             let before = self.role;
             let found = match &mut inner.phase {
                 Phase::Open(round) => look(round, &mut self.role).map(Ok),
@@ -508,13 +494,12 @@ impl<'a> RoundWaiter<'a> {
                     Poll::Ready(found)
                 }
                 None => {
-                    inner.waiters.wait(&mut self.waiter_key, left, &mut wakers);
+                    inner.waiters.wait(&mut self.waiter_key, left, wakers);
                     Poll::Pending
                 }
             };
             (polled, changed && !inner.polled)
-        };
-        wakers.release();
+        });
         // Another task polls this waiter: the driver would not poll the handler on its own, so wake it.
         if outside {
             self.request.wake_handler();
@@ -525,10 +510,8 @@ impl<'a> RoundWaiter<'a> {
 
 impl Drop for RoundWaiter<'_> {
     fn drop(&mut self) {
-        let mut wakers = Wakers::default();
-        let outside = {
-            let mut inner = lock(&self.rounds.inner);
-            inner.waiters.leave(self.waiter_key, &mut wakers);
+        let outside = self.rounds.update(|inner, wakers| {
+            inner.waiters.leave(self.waiter_key, wakers);
             if let Phase::Open(round) = &mut inner.phase {
                 match self.role {
                     WaiterRole::None => {}
@@ -537,8 +520,7 @@ impl Drop for RoundWaiter<'_> {
                 }
             }
             self.role == WaiterRole::RunsOnce && !inner.polled
-        };
-        wakers.release();
+        });
         if outside {
             self.request.wake_handler();
         }
