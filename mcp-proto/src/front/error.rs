@@ -5,8 +5,6 @@ use alloc::string::{String, ToString};
 use core::fmt;
 use core::time::Duration;
 
-use super::close_reason::{self, CloseReason};
-use super::outputs::OutputError;
 use crate::HumanDuration;
 use crate::peer::{
     DecodeError, InputError, InvalidAnswerError, LostReason, Outcome, RequestError, TaskReport,
@@ -15,6 +13,18 @@ use crate::peer::{
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{CallToolResult, FormError, List};
 use crate::text::SafeText;
+
+#[cfg(feature = "client")]
+use crate::peer::client::CloseReason;
+#[cfg(all(feature = "client", feature = "schema-validate"))]
+use crate::validate::OutputError;
+
+/// Uninhabited, as there is no client.
+#[cfg(not(feature = "client"))]
+type CloseReason = core::convert::Infallible;
+/// Uninhabited, as nothing is checked.
+#[cfg(not(all(feature = "client", feature = "schema-validate")))]
+type OutputError = core::convert::Infallible;
 
 /// The error of a call.
 ///
@@ -115,7 +125,8 @@ impl Error {
     pub fn is_timeout(&self) -> bool {
         match self {
             Self::TimedOut { .. } => true,
-            Self::Closed(closed) => close_reason::is_timeout(closed),
+            #[cfg(feature = "client")]
+            Self::Closed(closed) => closed.is_timeout(),
             _ => false,
         }
     }
@@ -159,7 +170,8 @@ impl Error {
     pub fn unauthorized(&self) -> Option<&TransportError> {
         let error = match self {
             Self::Transport(error) => error,
-            Self::Closed(closed) => close_reason::transport_error(closed)?,
+            #[cfg(feature = "client")]
+            Self::Closed(closed) => closed.transport_error()?,
             _ => return None,
         };
         error.needs_authorization.then_some(error)

@@ -71,42 +71,22 @@ impl<E: ListenerEvent> Listeners<E> {
         self.last = Some(event);
     }
 
-    pub(crate) fn poll(
-        &mut self,
-        key: u64,
-        waker: Waker,
-        wakers: &mut Wakers,
-    ) -> Poll<Option<QueuedEvent<E>>> {
+    pub(crate) fn poll(&mut self, key: u64, waker: Waker, wakers: &mut Wakers) -> Poll<Option<E>> {
         let Some(listener) = self.listeners.get_mut(&key) else {
             wakers.discard(Some(waker));
             return Poll::Ready(None);
         };
-        let heard = match listener.queue.take_missed() {
-            Some(count) => Some(QueuedEvent::Missed(count)),
-            None => listener.queue.pop().map(QueuedEvent::Event),
-        };
-        match heard {
-            Some(heard) => {
-                wakers.discard(Some(waker));
-                Poll::Ready(Some(heard))
-            }
-            None => {
-                wakers.discard(listener.waker.replace(waker));
-                Poll::Pending
-            }
-        }
+        let next = listener.queue.take().map(|next| match next {
+            QueuedItem::Item(event) => Some(event),
+            QueuedItem::Missed(count) => Some(E::missed(count)),
+        });
+        wakers.found_or_wait(next, &mut listener.waker, waker)
     }
-}
-
-/// The next item of a listener's queue.
-pub(crate) enum QueuedEvent<E> {
-    Event(E),
-    Missed(u64),
 }
 
 /// A connection as the source of an event stream.
 pub(crate) trait EventSource<E>: Send + Sync {
-    fn poll_event(&self, key: u64, waker: Waker) -> Poll<Option<QueuedEvent<E>>>;
+    fn poll_event(&self, key: u64, waker: Waker) -> Poll<Option<E>>;
 
     fn leave(&self, key: u64);
 }
@@ -160,10 +140,7 @@ impl<E: ListenerEvent> Events<E> {
         if self.ended {
             return Poll::Ready(None);
         }
-        let polled = self.source.poll_event(self.key, cx.waker().clone()).map(|heard| match heard? {
-            QueuedEvent::Event(event) => Some(event),
-            QueuedEvent::Missed(count) => Some(E::missed(count)),
-        });
+        let polled = self.source.poll_event(self.key, cx.waker().clone());
         self.ended = match &polled {
             Poll::Ready(Some(event)) => event.is_last(),
             Poll::Ready(None) => true,
@@ -205,10 +182,18 @@ const MAX_SLICES: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     items: VecDeque<(T, usize)>,
+    /// The number of items that were taken or dropped.
+    gone: u64,
     bytes: usize,
     most_items: usize,
     most_bytes: usize,
     missed: u64,
+}
+
+/// The next item of a queue, or the number of items that were dropped before it.
+pub(crate) enum QueuedItem<T> {
+    Item(T),
+    Missed(u64),
 }
 
 impl<T> Queue<T> {
@@ -223,17 +208,38 @@ impl<T> Queue<T> {
 
     /// Creates a queue of at most `most_items` items and `most_bytes` bytes.
     pub(crate) fn with_limits(most_items: usize, most_bytes: usize) -> Self {
-        Self { items: VecDeque::new(), bytes: 0, most_items, most_bytes, missed: 0 }
+        Self { items: VecDeque::new(), gone: 0, bytes: 0, most_items, most_bytes, missed: 0 }
     }
 
     pub(crate) fn push(&mut self, item: T, bytes: usize) {
+        self.push_back(item, bytes);
+        while self.pop_excess().is_some() {}
+    }
+
+    /// Adds an item, whatever the limits. Returns its position.
+    pub(crate) fn push_back(&mut self, item: T, bytes: usize) -> u64 {
+        let position = self.gone.saturating_add(u64::try_from(self.items.len()).unwrap_or(u64::MAX));
         self.items.push_back((item, bytes));
         self.bytes = self.bytes.saturating_add(bytes);
-        // The newest item is kept, however long it is.
-        while self.items.len() > self.most_items || (self.bytes > self.most_bytes && self.items.len() > 1) {
-            self.pop();
-            self.missed = self.missed.saturating_add(1);
+        position
+    }
+
+    /// Replaces the item at a position that [`push_back`](Self::push_back) returned, whatever the limits.
+    pub(crate) fn replace(&mut self, position: u64, item: T, bytes: usize) {
+        let index = usize::try_from(position.saturating_sub(self.gone)).unwrap_or(usize::MAX);
+        if let Some(slot) = self.items.get_mut(index) {
+            self.bytes = self.bytes.saturating_sub(slot.1).saturating_add(bytes);
+            *slot = (item, bytes);
         }
+    }
+
+    /// Drops the oldest item if a limit is exceeded. The newest item is kept, however long it is.
+    pub(crate) fn pop_excess(&mut self) -> Option<T> {
+        let is_over =
+            self.items.len() > self.most_items || (self.bytes > self.most_bytes && self.items.len() > 1);
+        let dropped = if is_over { self.pop() } else { None };
+        self.missed = self.missed.saturating_add(u64::from(is_over));
+        dropped
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -242,6 +248,7 @@ impl<T> Queue<T> {
 
     pub(crate) fn pop(&mut self) -> Option<T> {
         let (item, bytes) = self.items.pop_front()?;
+        self.gone = self.gone.saturating_add(1);
         self.bytes = self.bytes.saturating_sub(bytes);
         Some(item)
     }
@@ -254,6 +261,12 @@ impl<T> Queue<T> {
     /// The number of items dropped since the last [`take_missed`](Self::take_missed).
     pub(crate) fn missed(&self) -> u64 {
         self.missed
+    }
+
+    /// Takes the next item, or the number of those that were dropped before it.
+    pub(crate) fn take(&mut self) -> Option<QueuedItem<T>> {
+        let missed = self.take_missed().map(QueuedItem::Missed);
+        missed.or_else(|| self.pop().map(QueuedItem::Item))
     }
 
     /// Returns and resets the number of dropped items, which preceded those in the queue; `None` if it is 0.

@@ -105,15 +105,11 @@
 pub(crate) mod client;
 
 pub(crate) mod clock;
-#[cfg_attr(not(feature = "client"), path = "no_close_reason.rs")]
-mod close_reason;
 mod error;
 mod events;
 mod handler_error;
 mod mode;
 mod notification;
-#[cfg_attr(not(all(feature = "client", feature = "schema-validate")), path = "no_outputs.rs")]
-mod outputs;
 mod params;
 mod reply;
 mod request;
@@ -153,13 +149,13 @@ pub use params::CustomRequest;
 pub use reply::Reply;
 pub use request::{Call, Request};
 
+#[cfg(all(feature = "client", feature = "schema-validate"))]
+pub use client::OutputChecks;
 #[cfg(feature = "client")]
 pub use client::{
     Client, ClientContext, ClientHandlers, Event, Pages, PaginatedMethod, Subscription, SubscriptionUpdate,
     TaskHandle, ToolCallOutcome, Watch, WatchRequest, WatchUpdate,
 };
-#[cfg(all(feature = "client", feature = "schema-validate"))]
-pub use outputs::OutputChecks;
 
 #[cfg(all(feature = "server", feature = "seal"))]
 pub use handler::input_rounds::{SingleUse, StateId, StateUse, UsedStates};

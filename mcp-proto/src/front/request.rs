@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use core::any::Any;
 use core::fmt;
 use core::future::{Future, poll_fn};
 use core::marker::PhantomData;
@@ -12,13 +13,12 @@ use core::time::Duration;
 use super::Error;
 #[cfg(feature = "client")]
 use super::client::DriverTimer;
-use super::outputs::{CalledTool, check_result};
 use super::request_slots::{FollowKind, RequestLink};
 use super::trace::{RequestSpan, SpanEnd};
 use crate::peer::{
     CacheMode, DecodeError, InputMode, Outcome, OutgoingRequest, ProgressOption, RequestId, RequestOptions,
 };
-use crate::schema::{Era, LoggingLevel, Meta, Method, ProgressParams, TraceContext};
+use crate::schema::{CallToolParams, LoggingLevel, Meta, Method, ProgressParams, TraceContext};
 
 /// A request that is sent when it is first polled, and cancelled on the wire when it is dropped before its answer.
 ///
@@ -65,7 +65,8 @@ impl<M: Method> Unpin for Request<M> {}
 
 impl<M: Method> Request<M> {
     pub(crate) fn new(link: Arc<dyn RequestLink>, params: Result<M::Params, Error>) -> Self {
-        Self::with_name(link, None, params)
+        let draft = Draft { link, name: None, params, options: RequestOptions::default() };
+        Self { state: State::Draft(draft), on_progress: None, received: 0 }
     }
 
     /// Creates a request of the method `name`, with the parameters and the result of `M`.
@@ -74,19 +75,11 @@ impl<M: Method> Request<M> {
         name: impl Into<Box<str>>,
         params: Result<M::Params, Error>,
     ) -> Self {
-        Self::with_name(link, Some(name.into()), params)
-    }
-
-    fn with_name(
-        link: Arc<dyn RequestLink>,
-        name: Option<Box<str>>,
-        params: Result<M::Params, Error>,
-    ) -> Self {
-        Self {
-            state: State::Draft(Draft { link, name, params, options: RequestOptions::default() }),
-            on_progress: None,
-            received: 0,
+        let mut request = Self::new(link, params);
+        if let State::Draft(draft) = &mut request.state {
+            draft.name = Some(name.into());
         }
+        request
     }
 
     /// Sets the timeout for the answer, which restarts with each progress notification.
@@ -177,16 +170,12 @@ impl<M: Method> Request<M> {
     /// # Errors
     /// If it cannot be sent. Before the connection is ready, the request waits instead.
     pub fn start(self) -> Result<Call<M>, Error> {
-        let request = self.with(|options| {
+        let always = |options: &mut RequestOptions| {
             if options.progress == ProgressOption::WhereLong {
                 options.progress = ProgressOption::Always;
             }
-        });
-        match request.state {
-            State::Draft(draft) => Call::start(draft, FollowKind::Progress),
-            State::Sent(call) => Ok(call),
-            State::Finished => Err(Error::Finished),
-        }
+        };
+        self.send(always, FollowKind::Progress)
     }
 
     /// The length of the result in bytes, once it has arrived.
@@ -195,9 +184,13 @@ impl<M: Method> Request<M> {
     }
 
     /// Sends the request, with its options overridden by `set`, and returns the call.
-    pub(super) fn send(self, set: impl FnOnce(&mut RequestOptions)) -> Result<Call<M>, Error> {
+    pub(super) fn send(
+        self,
+        set: impl FnOnce(&mut RequestOptions),
+        follow: FollowKind,
+    ) -> Result<Call<M>, Error> {
         match self.with(set).state {
-            State::Draft(draft) => Call::start(draft, FollowKind::Nothing),
+            State::Draft(draft) => Call::start(draft, follow),
             State::Sent(call) => Ok(call),
             State::Finished => Err(Error::Finished),
         }
@@ -242,6 +235,17 @@ impl<M: Method> fmt::Debug for Request<M> {
     }
 }
 
+/// The tool that a request calls, if its result may be checked.
+pub(super) type CalledTool = Option<Box<str>>;
+
+fn called_tool<M: Method>(params: &M::Params) -> CalledTool {
+    if !cfg!(all(feature = "client", feature = "schema-validate")) {
+        return None;
+    }
+    let call = (params as &dyn Any).downcast_ref::<CallToolParams>();
+    call.map(|call| call.name.as_str().into())
+}
+
 /// A sent request: the future of its answer, and the stream of its progress before that.
 ///
 /// Dropping it before the answer cancels it on the wire.
@@ -273,26 +277,13 @@ impl<M: Method> Call<M> {
         };
         let id = link.send(request, follow).inspect_err(|_| span.resolve_unsent())?;
         span.record_id(id);
-        #[cfg(feature = "client")]
-        let driver_timer = link.driver_timer().map(Box::new);
-        Ok(Self {
-            link,
-            id,
-            tool: CalledTool::of::<M>(&params),
-            by_name: name.is_some(),
-            finished: false,
-            received: 0,
-            span,
-            #[cfg(feature = "client")]
-            driver_timer,
-            method: PhantomData,
-        })
+        let mut call = Self::from_id(link, id, called_tool::<M>(&params));
+        (call.by_name, call.span) = (name.is_some(), span);
+        Ok(call)
     }
 
     /// Follows a request with this id, whose result is checked like that of `called`.
-    pub(super) fn from_id(link: Arc<dyn RequestLink>, id: RequestId, called: &CalledTool) -> Self {
-        let tool = called.clone();
-        let span = RequestSpan::none();
+    pub(super) fn from_id(link: Arc<dyn RequestLink>, id: RequestId, tool: CalledTool) -> Self {
         Self {
             #[cfg(feature = "client")]
             driver_timer: link.driver_timer().map(Box::new),
@@ -302,7 +293,7 @@ impl<M: Method> Call<M> {
             by_name: false,
             finished: false,
             received: 0,
-            span,
+            span: RequestSpan::none(),
             method: PhantomData,
         }
     }
@@ -335,13 +326,12 @@ impl<M: Method> Call<M> {
             Outcome::ExtensionResult { result, .. } if self.by_name => Outcome::Result(result),
             outcome => outcome,
         };
-        let is_legacy = || self.link.revision().is_some_and(|revision| revision.era() == Era::Legacy);
         let decoded = outcome.decode::<M>().map_err(|error| match error {
             DecodeError::Outcome(outcome) => self.error(outcome),
             error => error.into(),
         })?;
-        let tolerate_missing = |tool: &str| self.link.tolerate_missing_output(tool);
-        check_result::<M>(self.link.outputs(), is_legacy, tolerate_missing, &self.tool, decoded)
+        self.link.check_output(self.tool.as_deref(), &decoded)?;
+        Ok(decoded)
     }
 
     /// The error of an outcome that is not a result.

@@ -2,14 +2,14 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
+use core::any::Any;
 use core::task::{Poll, Waker};
 
 use super::Error;
 use super::Notification;
 #[cfg(feature = "client")]
 use super::client::DriverTimer;
-use super::events::Queue;
-use super::outputs::OutputChecker;
+use super::events::{Queue, QueuedItem};
 use super::signal::Wakers;
 use crate::inline_map::InlineMap;
 #[cfg(feature = "client")]
@@ -143,12 +143,9 @@ impl RequestSlots {
         request: RequestId,
         waker: Waker,
         wakers: &mut Wakers,
-    ) -> Poll<Option<SubscriptionItem>> {
+    ) -> Poll<Option<QueuedItem<Notification>>> {
         self.poll(request, waker, wakers, |slot| match &mut slot.stream {
-            FollowQueue::Subscription(queue) => match queue.take_missed() {
-                Some(count) => Some(SubscriptionItem::Missed(count)),
-                None => queue.pop().map(SubscriptionItem::Notification),
-            },
+            FollowQueue::Subscription(queue) => queue.take(),
             _ => None,
         })
     }
@@ -160,23 +157,15 @@ impl RequestSlots {
         wakers: &mut Wakers,
         take: impl FnOnce(&mut RequestSlot) -> Option<T>,
     ) -> Poll<Option<T>> {
-        let slot = match self.get_mut(request) {
-            Some(slot) => slot,
-            None => {
-                wakers.discard(Some(waker));
-                return Poll::Ready(None);
-            }
+        let Some(slot) = self.get_mut(request) else {
+            wakers.discard(Some(waker));
+            return Poll::Ready(None);
         };
-        let polled = match take(slot) {
-            Some(item) => Poll::Ready(Some(item)),
-            None if slot.outcome.is_some() => Poll::Ready(None),
-            None => {
-                wakers.discard(slot.waker.replace(waker));
-                return Poll::Pending;
-            }
+        let found = match take(slot) {
+            None if slot.outcome.is_some() => Some(None),
+            item => item.map(Some),
         };
-        wakers.discard(Some(waker));
-        polled
+        wakers.found_or_wait(found, &mut slot.waker, waker)
     }
 
     /// Polls for the outcome, which removes the slot.
@@ -190,17 +179,11 @@ impl RequestSlots {
             wakers.discard(Some(waker));
             return Poll::Ready(Outcome::Cancelled);
         };
-        match slot.outcome.take() {
-            Some(outcome) => {
-                self.close(request, wakers);
-                wakers.discard(Some(waker));
-                Poll::Ready(outcome)
-            }
-            None => {
-                wakers.discard(slot.waker.replace(waker));
-                Poll::Pending
-            }
+        let polled = wakers.found_or_wait(slot.outcome.take(), &mut slot.waker, waker);
+        if polled.is_ready() {
+            self.close(request, wakers);
         }
+        polled
     }
 }
 
@@ -209,12 +192,6 @@ fn bytes_of(params: &ProgressParams) -> usize {
     let message = params.message.as_ref().map_or(0, String::len);
     let meta = params.meta.iter().map(|(key, value)| key.len().saturating_add(value.as_str().len()));
     meta.fold(size_of::<ProgressParams>().saturating_add(message), usize::saturating_add)
-}
-
-/// The next item of a subscription.
-pub(crate) enum SubscriptionItem {
-    Notification(Notification),
-    Missed(u64),
 }
 
 /// A connection as the futures of requests see it.
@@ -248,15 +225,10 @@ pub(crate) trait RequestLink: Send + Sync {
     /// Gives up a request whose future was dropped: cancels it unless it has ended.
     fn abandon(&self, request: RequestId, reason: Option<&str>);
 
-    /// The known output schemas of the peer's tools, if results are checked.
-    fn outputs(&self) -> Option<&OutputChecker> {
-        None
-    }
-
-    /// Reports that the result of this tool lacks its structured content. Returns whether it is accepted nevertheless.
-    fn tolerate_missing_output(&self, tool: &str) -> bool {
-        let _ = tool;
-        false
+    /// Learns output schemas from a list of tools, and checks the structured result of `tool`, if results are checked.
+    fn check_output(&self, tool: Option<&str>, result: &dyn Any) -> Result<(), Error> {
+        let _ = (tool, result);
+        Ok(())
     }
 
     /// The revision in use, once it is known.

@@ -70,20 +70,6 @@ impl<F: Future + Unpin> RunningHandlers<F> {
         }
     }
 
-    /// Polls each ready handler once, and passes on the outputs and spans of finished ones. `stalled` may end a handler
-    /// that waits and has not woken itself.
-    pub(in crate::front) fn run(
-        &mut self,
-        mut stalled: impl FnMut(&mut F) -> Option<F::Output>,
-        mut done: impl FnMut(InboundId, Result<F::Output, HandlerPanic>, RequestSpan),
-    ) {
-        self.take_ready();
-        let poll = |_, future: &mut F, cx: &mut Context<'_>| core::pin::Pin::new(future).poll(cx);
-        while let Some((request, output, span)) = self.poll_next(poll, &mut stalled) {
-            done(request, output, span);
-        }
-    }
-
     /// Queues the handlers that have become ready. Handlers that become ready later are polled after the next call.
     pub(crate) fn take_ready(&mut self) {
         for request in self.signal.begin() {

@@ -7,9 +7,8 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::task::Wake;
-use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
-use core::task::Waker;
+use core::task::{Poll, Waker};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::inline_map::InlineQueue;
@@ -24,66 +23,57 @@ pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Default)]
 #[must_use = "wakers are for waking"]
 pub(crate) struct Wakers {
-    due: SmallList<Waker>,
-    discarded: SmallList<Waker>,
-}
-
-/// A list that usually has one element, so that the usual answer allocates nothing.
-struct SmallList<T> {
-    first: Option<T>,
-    rest: Vec<T>,
-}
-
-impl<T> Default for SmallList<T> {
-    fn default() -> Self {
-        Self { first: None, rest: Vec::new() }
-    }
-}
-
-impl<T> SmallList<T> {
-    fn push(&mut self, item: T) {
-        match &self.first {
-            None => self.first = Some(item),
-            Some(_) => self.rest.push(item),
-        }
-    }
+    due: InlineQueue<Waker>,
+    discarded: InlineQueue<Waker>,
 }
 
 impl Wakers {
     /// Adds a waker to call.
     pub(crate) fn wake(&mut self, waker: Option<Waker>) {
         if let Some(waker) = waker {
-            self.due.push(waker);
+            self.due.push_back(waker);
         }
     }
 
     /// Adds all of these wakers to call.
     pub(crate) fn wake_all(&mut self, waiters: &mut Waiters) {
         if let Some(waiting) = &mut waiters.0 {
-            self.due.rest.extend(core::mem::take(&mut waiting.wakers).into_values());
+            core::mem::take(&mut waiting.wakers).into_values().for_each(|waker| self.due.push_back(waker));
         }
     }
 
     /// Adds a replaced waker, which is only dropped.
     pub(crate) fn discard(&mut self, waker: Option<Waker>) {
         if let Some(waker) = waker {
-            self.discarded.push(waker);
+            self.discarded.push_back(waker);
         }
     }
 
     /// Takes one of the wakers to call.
     pub(crate) fn next(&mut self) -> Option<Waker> {
-        self.due.rest.pop().or_else(|| self.due.first.take())
+        self.due.pop_front()
     }
 
     /// Calls the wakers. No lock may be held.
-    pub(crate) fn release(self) {
-        if let Some(waker) = self.due.first {
+    pub(crate) fn release(mut self) {
+        while let Some(waker) = self.due.pop_front() {
             waker.wake();
         }
-        if !self.due.rest.is_empty() {
-            self.due.rest.into_iter().for_each(Waker::wake);
-        }
+    }
+
+    /// Returns what was found. Where that is nothing, `waker` waits in `slot`.
+    pub(crate) fn found_or_wait<T>(
+        &mut self,
+        found: Option<T>,
+        slot: &mut Option<Waker>,
+        waker: Waker,
+    ) -> Poll<T> {
+        let (unused, polled) = match found {
+            Some(found) => (Some(waker), Poll::Ready(found)),
+            None => (slot.replace(waker), Poll::Pending),
+        };
+        self.discard(unused);
+        polled
     }
 }
 

@@ -11,7 +11,7 @@ use core::task::{Context, Poll, ready};
 use core::time::Duration;
 
 use super::Connection;
-use super::watch::WatchQueues;
+use super::watch::{WatchQueues, WatchUpdate};
 use crate::Instant;
 use crate::front::events::{ListenerEvent, Listeners};
 use crate::front::notification::NotificationQueue;
@@ -167,14 +167,13 @@ impl ClientCore {
                     self.publish(&Event::Notification(notification), wakers);
                 }
             }
-            client::Event::Changed { watch, change, evidence: why } => {
-                self.watch_queues.change(watch, change, why, wakers);
+            client::Event::Changed { watch, change, evidence } => {
+                self.watch_queues.push(watch, WatchUpdate::Changed { change, evidence }, wakers);
             }
             client::Event::Watch { watch, state } => self.watch_queues.state(watch, state, wakers),
             client::Event::Request { id, method, params } => {
-                let of = client.on_behalf_of(id);
-                let method = Text::from_static(method.name);
-                self.work.push_back(ClientWork::Start { id, method, params, on_behalf_of: of });
+                let (method, on_behalf_of) = (Text::from_static(method.name), client.on_behalf_of(id));
+                self.work.push_back(ClientWork::Start { id, method, params, on_behalf_of });
             }
             client::Event::CustomRequest { id, method, params } => {
                 self.work.push_back(ClientWork::Start { id, method, params, on_behalf_of: None });

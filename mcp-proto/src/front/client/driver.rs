@@ -156,29 +156,27 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
         if self.handles_notifications {
             self.start_notification(server.clone());
         }
+        self.running.take_ready();
+        let poll = |_, handler: &mut H::HandlerFuture, cx: &mut Context<'_>| Pin::new(handler).poll(cx);
         let mut notified = false;
-        let (received, shared) = (&mut self.client_tasks, &self.shared);
-        self.running.run(
-            |_| None,
-            |id, output, mut span| {
-                if id == InboundId::NO_REQUEST {
-                    notified = true;
-                    return;
-                }
-                let reply = output.unwrap_or_else(Reply::from);
-                span.resolve_reply(&reply);
-                if received.is_empty() {
-                    return replies.push_back((id, reply));
-                }
-                let moment = Timestamps { now: shared.now(), unix: shared.unix_time() };
-                match received.finish(moment, id, reply) {
-                    Ok(waiting) => waiting.into_iter().for_each(|waiting| replies.push_back(waiting)),
-                    Err(reply) => replies.push_back((id, reply)),
-                }
-            },
-        );
+        while let Some((id, output, mut span)) = self.running.poll_next(poll, |_| None) {
+            if id == InboundId::NO_REQUEST {
+                notified = true;
+                continue;
+            }
+            let reply = output.unwrap_or_else(Reply::from);
+            span.resolve_reply(&reply);
+            if self.client_tasks.is_empty() {
+                replies.push_back((id, reply));
+                continue;
+            }
+            match self.client_tasks.finish(self.timestamps(), id, reply) {
+                Ok(waiting) => waiting.into_iter().for_each(|waiting| replies.push_back(waiting)),
+                Err(reply) => replies.push_back((id, reply)),
+            }
+        }
         if notified {
-            self.shared.with(|core, _, _, _| core.notifications.as_mut().map(|queue| queue.finish()));
+            self.end_notification();
             self.start_notification(server);
         }
         if replies.is_empty() {
@@ -205,10 +203,17 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
         // A handler that panics here is treated like one that panics later.
         match catch_panic(|| self.handlers.start_notification(notification, context)) {
             Ok(Some(handler)) => self.running.start(InboundId::NO_REQUEST, handler, RequestSpan::none()),
-            Ok(None) | Err(_) => {
-                self.shared.with(|core, _, _, _| core.notifications.as_mut().map(|queue| queue.finish()));
-            }
+            Ok(None) | Err(_) => self.end_notification(),
         }
+    }
+
+    /// Notes that the handler of a notification has finished.
+    fn end_notification(&self) {
+        self.shared.with(|core, _, _, _| core.notifications.as_mut().map(|queue| queue.finish()));
+    }
+
+    fn timestamps(&self) -> Timestamps {
+        Timestamps { now: self.shared.now(), unix: self.shared.unix_time() }
     }
 
     /// Answers a request of the server, or starts its handler.
@@ -222,10 +227,9 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
     ) {
         let received = match self.handlers.accepts_tasks(context.server()) {
             true => {
-                let moment = Timestamps { now: self.shared.now(), unix: self.shared.unix_time() };
-                let handlers = &self.handlers;
+                let (now, handlers) = (self.timestamps(), &self.handlers);
                 let offers = |method: &str| handlers.has_handler(method);
-                self.client_tasks.receive(moment, id, method, params.as_ref(), offers)
+                self.client_tasks.receive(now, id, method, params.as_ref(), offers)
             }
             false => ReceiveOutcome::Ordinary,
         };

@@ -5,6 +5,8 @@ mod connection;
 mod driver;
 mod handlers;
 mod method_rules;
+#[cfg(feature = "schema-validate")]
+mod outputs;
 mod pages;
 mod subscription;
 mod tasks;
@@ -12,19 +14,21 @@ mod watch;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+#[cfg(feature = "schema-validate")]
+use core::any::Any;
 use core::fmt;
 use core::future::poll_fn;
 use core::task::{Context, Poll, Waker};
 
 use super::error::Error;
-use super::events::{self as listening, EventSource, Events};
-use super::outputs::OutputChecker;
+use super::events::{EventSource, Events, QueuedItem};
 use super::request::Request;
-use super::request_slots::{FollowKind, RequestLink, SubscriptionItem};
+use super::request_slots::{FollowKind, RequestLink};
 use super::shared::Shared;
-use super::{Clock, HandlerMode};
+use super::{Clock, HandlerMode, Notification};
 use crate::peer::client::{
-    CacheContext, ClientTransport, CloseReason, ConnectProgress, KnownEra, ServerInfo, State, TaskCommand,
+    CacheContext, ClientCommands, ClientTransport, CloseReason, ConnectProgress, KnownEra, ServerInfo, State,
+    TaskCommand,
 };
 use crate::peer::{Leniency, LostReason, Outcome, OutgoingRequest, RequestId, RequestOptions};
 use crate::schema::{Method, Notification as Notifies, ProgressParams, Revision};
@@ -34,6 +38,8 @@ pub(super) use connection::DriverTimer;
 pub use connection::Event;
 pub use driver::{CacheContextEnder, ClientDriver};
 pub use handlers::{ClientContext, ClientHandlers};
+#[cfg(feature = "schema-validate")]
+pub use outputs::OutputChecks;
 pub use pages::{Pages, PaginatedMethod};
 pub use subscription::{Subscription, SubscriptionUpdate};
 pub use tasks::{TaskHandle, ToolCallOutcome};
@@ -59,8 +65,12 @@ where
     let mut core = ClientCore::default();
     core.notifications = handlers.notification_queue();
     let shared = Arc::new(Shared::new(core, machine, clock));
-    let first_poll = FirstPoll::default();
-    let handle = ClientInner { connection: shared.clone(), outputs: Default::default(), first_poll };
+    let handle = ClientInner {
+        connection: shared.clone(),
+        #[cfg(feature = "schema-validate")]
+        outputs: Default::default(),
+        first_poll: FirstPoll::default(),
+    };
     let client = Client { inner: Arc::new(handle) };
     (client, ClientDriver::new(shared, handlers))
 }
@@ -92,12 +102,13 @@ pub struct Client {
 /// The state that all clones of a client and its requests in flight share.
 struct ClientInner {
     connection: Arc<Connection>,
-    outputs: OutputChecker,
+    #[cfg(feature = "schema-validate")]
+    outputs: outputs::OutputChecker,
     first_poll: FirstPoll,
 }
 
 impl ClientInner {
-    fn poll_notification(&self, request: RequestId, waker: Waker) -> Poll<Option<SubscriptionItem>> {
+    fn poll_notification(&self, request: RequestId, waker: Waker) -> Poll<Option<QueuedItem<Notification>>> {
         self.connection.update(|core, _, wakers| core.slots.poll_notification(request, waker, wakers))
     }
 }
@@ -109,10 +120,6 @@ impl Drop for ClientInner {
 }
 
 impl Client {
-    pub(super) fn outputs(&self) -> &OutputChecker {
-        &self.inner.outputs
-    }
-
     /// Waits until the handshake has identified the server.
     ///
     /// # Errors
@@ -151,13 +158,13 @@ impl Client {
     /// which the steps of its shutdown bound in time; an HTTP session is deleted. If the driver is dropped, it returns
     /// at once.
     pub async fn close(&self) -> CloseReason {
-        self.inner.connection.command(|_, machine, now, _| machine.at(now).close());
+        self.command(|mut client| client.close());
         self.wait(ClientCore::link_released).await
     }
 
     /// Ends the connection at once: requests in flight are lost.
     pub fn abort(&self) {
-        self.inner.connection.command(|_, machine, now, _| machine.at(now).abort(LostReason::Closed));
+        self.command(|mut client| client.abort(LostReason::Closed));
     }
 
     /// The server's description, once the connection is ready.
@@ -222,7 +229,7 @@ impl Client {
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation>
     pub fn retry(&self, request: RequestId) {
-        self.inner.connection.command(|_, machine, now, _| machine.at(now).retry(request));
+        self.command(|mut client| client.retry(request));
     }
 
     /// Makes later requests on behalf of another context, such as another login.
@@ -231,23 +238,27 @@ impl Client {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#cache-scope-field>
     pub fn set_cache_context(&self, context: CacheContext) {
-        self.inner.connection.command(|_, machine, now, _| machine.at(now).set_cache_context(context));
+        self.command(|mut client| client.set_cache_context(context));
     }
 
     /// Ends the authorization context: deletes private cached answers, and caches none for requests made before.
     /// Adapters call it at login and logout; an application calls it when it changes its own credentials.
     pub fn end_cache_context(&self) {
-        self.inner.connection.command(|_, machine, now, _| machine.at(now).end_cache_context());
+        self.command(|mut client| client.end_cache_context());
     }
 
     /// Deletes all cached answers of the server.
     pub fn clear_cache(&self) {
-        self.inner.connection.command(|_, machine, now, _| machine.at(now).clear_cache());
+        self.command(|mut client| client.clear_cache());
     }
 
     /// Reports a deviation of the server. Returns whether this client tolerates it.
     pub(super) fn tolerate(&self, leniency: Leniency) -> bool {
-        self.inner.connection.command(|_, machine, now, _| machine.at(now).tolerate(leniency))
+        self.command(|mut client| client.tolerate(leniency))
+    }
+
+    fn command<R>(&self, act: impl FnOnce(ClientCommands<'_>) -> R) -> R {
+        self.inner.connection.command(|_, machine, now, _| act(machine.at(now)))
     }
 
     fn prepare<M: Method>(&self, params: Result<M::Params, Error>) -> Request<M> {
@@ -307,7 +318,7 @@ impl Drop for ConnectionWaiter<'_> {
 struct ConnectionEvents(Arc<Connection>);
 
 impl EventSource<Event> for ConnectionEvents {
-    fn poll_event(&self, key: u64, waker: Waker) -> Poll<Option<listening::QueuedEvent<Event>>> {
+    fn poll_event(&self, key: u64, waker: Waker) -> Poll<Option<Event>> {
         self.0.with(|core, _, _, wakers| core.listeners.poll(key, waker, wakers))
     }
 
@@ -362,12 +373,9 @@ impl RequestLink for ClientInner {
         });
     }
 
-    fn outputs(&self) -> Option<&OutputChecker> {
-        Some(&self.outputs)
-    }
-
-    fn tolerate_missing_output(&self, tool: &str) -> bool {
-        self.connection.command(|_, machine, now, _| machine.at(now).tolerate_missing_output(tool))
+    #[cfg(feature = "schema-validate")]
+    fn check_output(&self, tool: Option<&str>, result: &dyn Any) -> Result<(), Error> {
+        self.learn_or_check(tool, result)
     }
 
     fn revision(&self) -> Option<Revision> {

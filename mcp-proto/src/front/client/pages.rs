@@ -76,14 +76,8 @@ pub struct Pages<M: PaginatedMethod> {
     last_page: usize,
     page: Option<Request<M>>,
     pages: usize,
-    cursor_retry: CursorRetry,
-}
-
-/// Whether a list is read again if a cursor is invalid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CursorRetry {
-    Once,
-    No,
+    /// Whether the list was read once more, as a cursor was invalid.
+    is_restarted: bool,
 }
 
 /// Nothing in it is ever pinned.
@@ -102,7 +96,7 @@ impl<M: PaginatedMethod> Pages<M> {
             last_page: 0,
             page: None,
             pages: 0,
-            cursor_retry: CursorRetry::Once,
+            is_restarted: false,
         }
     }
 
@@ -151,10 +145,10 @@ impl<M: PaginatedMethod> Pages<M> {
     /// Restarts the list, if a page failed because of its cursor, and this is the first time.
     fn restart(&mut self, error: &Error) -> bool {
         let refused = matches!(error, Error::Peer(error) if error.code == code::INVALID_PARAMS);
-        if !refused || self.pages == 0 || self.cursor_retry == CursorRetry::No {
+        if !refused || self.pages == 0 || self.is_restarted {
             return false;
         }
-        self.cursor_retry = CursorRetry::No;
+        self.is_restarted = true;
         self.seen_cursors.clear();
         self.items = List::new();
         (self.last_page, self.pages, self.bytes) = (0, 0, 0);
@@ -202,16 +196,15 @@ impl<M: PaginatedMethod> Future for Pages<M> {
             let Some(cursor) = cursor.filter(|_| !ends) else {
                 return Poll::Ready(Ok(core::mem::take(&mut this.items)));
             };
-            if this.pages >= this.limit {
-                let error = Error::Pages(PagesError::TooMany { limit: this.limit });
-                return Poll::Ready(Err(this.fail(error)));
-            }
-            if this.bytes > this.byte_limit {
-                let error = Error::Pages(PagesError::TooLong { limit: this.byte_limit });
-                return Poll::Ready(Err(this.fail(error)));
-            }
-            if repeated {
-                return Poll::Ready(Err(this.fail(Error::Pages(PagesError::Repeated { cursor }))));
+            let limit = if this.pages >= this.limit {
+                Some(PagesError::TooMany { limit: this.limit })
+            } else if this.bytes > this.byte_limit {
+                Some(PagesError::TooLong { limit: this.byte_limit })
+            } else {
+                repeated.then(|| PagesError::Repeated { cursor: cursor.clone() })
+            };
+            if let Some(error) = limit {
+                return Poll::Ready(Err(this.fail(Error::Pages(error))));
             }
             this.seen_cursors.insert(cursor.clone());
             let next = this.request_page(Some(cursor));

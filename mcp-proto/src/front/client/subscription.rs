@@ -10,7 +10,8 @@ use futures_core::Stream;
 use super::Client;
 use crate::front::Notification;
 use crate::front::error::Error;
-use crate::front::request_slots::{FollowKind, RequestLink, SubscriptionItem};
+use crate::front::events::QueuedItem;
+use crate::front::request_slots::{FollowKind, RequestLink};
 use crate::peer::{Outcome, OutgoingRequest, RequestId, RequestOptions};
 use crate::schema::{
     SubscriptionFilter, SubscriptionsAcknowledged, SubscriptionsListen, SubscriptionsListenParams,
@@ -92,10 +93,10 @@ impl Subscription {
         let link = &*self.client.inner;
         match link.poll_notification(self.id, cx.waker().clone()) {
             Poll::Pending => Poll::Pending,
-            Poll::Ready(Some(SubscriptionItem::Missed(count))) => {
+            Poll::Ready(Some(QueuedItem::Missed(count))) => {
                 Poll::Ready(Some(SubscriptionUpdate::Missed { count }))
             }
-            Poll::Ready(Some(SubscriptionItem::Notification(notification))) => {
+            Poll::Ready(Some(QueuedItem::Item(notification))) => {
                 let update = match notification.decode::<SubscriptionsAcknowledged>() {
                     Some(Ok(acknowledged)) => SubscriptionUpdate::Acknowledged(acknowledged.notifications),
                     Some(Err(_)) | None => SubscriptionUpdate::Notification(notification),

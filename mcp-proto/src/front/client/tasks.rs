@@ -12,11 +12,10 @@ use std::time::SystemTime;
 
 use super::Client;
 use crate::front::error::Error;
-use crate::front::outputs::CalledTool;
 use crate::front::params::decode_params;
 use crate::front::reply::Reply;
-use crate::front::request::{Call, Request};
-use crate::front::request_slots::RequestLink;
+use crate::front::request::{Call, CalledTool, Request};
+use crate::front::request_slots::{FollowKind, RequestLink};
 use crate::peer::client::TaskCommand;
 use crate::peer::{InboundId, InvalidAnswerError, Outcome, RequestOptions, TaskMode, TaskReport, related};
 use crate::rpc::{ErrorObject, Raw, code, decode_member, read_members};
@@ -65,7 +64,7 @@ impl Request<CallTool> {
     /// # Errors
     /// If the call fails before a task exists.
     pub async fn start_task(self) -> Result<ToolCallOutcome, Error> {
-        let mut call = self.send(|options| options.task = Some(TaskMode::Handle))?;
+        let mut call = self.send(|options| options.task = Some(TaskMode::Handle), FollowKind::Nothing)?;
         match call.outcome().await {
             Outcome::Task(report) => {
                 let (link, called) = call.call_parts();
@@ -157,7 +156,7 @@ impl TaskHandle {
 
     fn send_command(&self, command: TaskCommand) -> Result<Call<CallTool>, Error> {
         let id = self.link.task(&self.id, command, RequestOptions::default())?;
-        Ok(Call::from_id(self.link.clone(), id, &self.called_tool))
+        Ok(Call::from_id(self.link.clone(), id, self.called_tool.clone()))
     }
 }
 
@@ -192,16 +191,17 @@ pub(super) enum ReceiveOutcome {
     Cancelled { reply: Reply, handler: InboundId, waiting: Vec<(InboundId, Reply)> },
 }
 
+impl From<Result<Self, ErrorObject>> for ReceiveOutcome {
+    fn from(received: Result<Self, ErrorObject>) -> Self {
+        received.unwrap_or_else(|error| Self::Answered(Reply::Error(error)))
+    }
+}
+
 /// The outcome of a task.
 type TaskOutcome = Result<EmptyResult, ErrorObject>;
 
 struct ClientTask {
-    id: String,
-    status: TaskStatus,
-    message: Option<String>,
-    created: UnixTime,
-    updated: UnixTime,
-    ttl: Duration,
+    task: Task,
     /// When it may be deleted.
     expires: Instant,
     end: Option<TaskOutcome>,
@@ -210,10 +210,7 @@ struct ClientTask {
 
 /// The tasks of one connection, by the requests that they were.
 #[derive(Default)]
-pub(super) struct ClientTasks {
-    entries: BTreeMap<InboundId, ClientTask>,
-    by_id: BTreeMap<String, InboundId>,
-}
+pub(super) struct ClientTasks(BTreeMap<InboundId, ClientTask>);
 
 /// The current time on both clocks.
 #[derive(Clone, Copy)]
@@ -224,7 +221,7 @@ pub(super) struct Timestamps {
 
 impl ClientTasks {
     pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.0.is_empty()
     }
 
     //= R7 "the client as receiver (sampling, elicitation)"
@@ -243,35 +240,32 @@ impl ClientTasks {
                 Some(wish) if offers(method) => self.create(at, request, &wish),
                 _ => ReceiveOutcome::Ordinary,
             },
-            GetTask::NAME => {
-                ReceiveOutcome::Answered(match self.find::<GetTask>(params, |params| &params.task_id) {
-                    Ok((_, entry)) => Reply::result(entry.info()),
-                    Err(error) => Reply::Error(error),
-                })
-            }
-            TaskResult::NAME => match self.find::<TaskResult>(params, |params| &params.task_id) {
-                Ok((_, entry)) => match entry.reply() {
+            GetTask::NAME => self
+                .find::<GetTask>(params, |params| &params.task_id)
+                .map(|(_, entry)| ReceiveOutcome::Answered(Reply::result(entry.info())))
+                .into(),
+            TaskResult::NAME => self
+                .find::<TaskResult>(params, |params| &params.task_id)
+                .map(|(_, entry)| match entry.reply() {
                     Some(reply) => ReceiveOutcome::Answered(reply),
                     None => {
                         entry.waiting.push(request);
                         ReceiveOutcome::Deferred
                     }
-                },
-                Err(error) => ReceiveOutcome::Answered(Reply::Error(error)),
-            },
-            ListTasks::NAME => ReceiveOutcome::Answered(match self.list(params) {
-                Ok(page) => Reply::result(page),
-                Err(error) => Reply::Error(error),
-            }),
+                })
+                .into(),
+            ListTasks::NAME => {
+                self.list(params).map(|page| ReceiveOutcome::Answered(Reply::result(page))).into()
+            }
             //= R7 "cancelled by `tasks/cancel` alone"
-            CancelTask::NAME => self.cancel(at, params),
+            CancelTask::NAME => self.cancel(at, params).into(),
             _ => ReceiveOutcome::Ordinary,
         }
     }
 
     /// Drops a request that was cancelled or lost. Returns whether its answer would have come from a task.
     pub(super) fn stop_waiting(&mut self, request: InboundId) -> bool {
-        for entry in self.entries.values_mut() {
+        for entry in self.0.values_mut() {
             if let Some(at) = entry.waiting.iter().position(|waiting| *waiting == request) {
                 entry.waiting.swap_remove(at);
                 return true;
@@ -288,9 +282,9 @@ impl ClientTasks {
         request: InboundId,
         reply: Reply,
     ) -> Result<Vec<(InboundId, Reply)>, Reply> {
-        let Some(entry) = self.entries.get_mut(&request) else { return Err(reply) };
+        let Some(entry) = self.0.get_mut(&request) else { return Err(reply) };
         let end = match reply {
-            Reply::Result(result) => related::with_task(&*result, Revision::V2025_11_25, &entry.id),
+            Reply::Result(result) => related::with_task(&*result, Revision::V2025_11_25, &entry.task.task_id),
             Reply::Error(error) | Reply::Denied(error, _) => Err(error),
             // Only the handlers of servers request input in their results, or continue after them.
             _ => Err(ErrorObject::new(code::INTERNAL_ERROR, "no result")),
@@ -301,7 +295,7 @@ impl ClientTasks {
 
     fn create(&mut self, at: Timestamps, request: InboundId, wish: &TaskMetadata) -> ReceiveOutcome {
         self.make_room(at.now);
-        if self.entries.len() >= MAX_TASKS {
+        if self.0.len() >= MAX_TASKS {
             return ReceiveOutcome::Answered(Reply::error(
                 code::INTERNAL_ERROR,
                 "too many tasks are running",
@@ -310,55 +304,41 @@ impl ClientTasks {
         let ttl = wish.ttl.map_or(MAX_TTL, Duration::from_millis).min(MAX_TTL);
         // Unique on this connection and across connections to the same server.
         let id = format!("{:x}-{}", at.unix.since_epoch().as_nanos(), request.number());
-        let entry = ClientTask {
-            id: id.clone(),
-            status: TaskStatus::Working,
-            message: None,
-            created: at.unix,
-            updated: at.unix,
-            ttl,
-            expires: at.now + ttl,
-            end: None,
-            waiting: Vec::new(),
-        };
-        let reply = Reply::result(CreateTaskResult::new(entry.task()));
-        self.entries.insert(request, entry);
-        self.by_id.insert(id, request);
+        let created = iso_8601(at.unix);
+        let mut task =
+            Task::new(id, TaskStatus::Working, created.as_str(), created.as_str(), Some(milliseconds(ttl)));
+        task.poll_interval = Some(milliseconds(POLL_INTERVAL));
+        let reply = Reply::result(CreateTaskResult::new(task.clone()));
+        let entry = ClientTask { task, expires: at.now + ttl, end: None, waiting: Vec::new() };
+        self.0.insert(request, entry);
         ReceiveOutcome::Task(reply)
     }
 
     /// Deletes the task of a request whose handler could not be started.
     pub(super) fn forget(&mut self, request: InboundId) {
-        if let Some(entry) = self.entries.remove(&request) {
-            self.by_id.remove(&entry.id);
-        }
+        self.0.remove(&request);
     }
 
     /// Deletes expired tasks, and the oldest ended task if there is still no room.
     fn make_room(&mut self, now: Instant) {
         let over = |entry: &ClientTask| entry.end.is_some();
-        self.entries.retain(|_, entry| !over(entry) || entry.expires > now);
-        if self.entries.len() >= MAX_TASKS
-            && let Some(oldest) = self.entries.iter().find(|(_, entry)| over(entry)).map(|(key, _)| *key)
+        self.0.retain(|_, entry| !over(entry) || entry.expires > now);
+        if self.0.len() >= MAX_TASKS
+            && let Some(oldest) = self.0.iter().find(|(_, entry)| over(entry)).map(|(key, _)| *key)
         {
-            self.entries.remove(&oldest);
+            self.0.remove(&oldest);
         }
-        let entries = &self.entries;
-        self.by_id.retain(|_, request| entries.contains_key(request));
     }
 
-    fn cancel(&mut self, at: Timestamps, params: Option<&Raw>) -> ReceiveOutcome {
-        let (request, entry) = match self.find::<CancelTask>(params, |params| &params.task_id) {
-            Ok(found) => found,
-            Err(error) => return ReceiveOutcome::Answered(Reply::Error(error)),
-        };
-        if entry.status.is_terminal() {
-            let what = format!("the task has already ended: {}", entry.status.as_str());
-            return ReceiveOutcome::Answered(Reply::error(code::INVALID_PARAMS, what));
+    fn cancel(&mut self, at: Timestamps, params: Option<&Raw>) -> Result<ReceiveOutcome, ErrorObject> {
+        let (request, entry) = self.find::<CancelTask>(params, |params| &params.task_id)?;
+        if entry.task.status.is_terminal() {
+            let what = format!("the task has already ended: {}", entry.task.status.as_str());
+            return Err(ErrorObject::new(code::INVALID_PARAMS, what));
         }
         let end = Err(ErrorObject::new(code::INTERNAL_ERROR, "the task was cancelled by the server"));
         let waiting = entry.resolve(at, TaskStatus::Cancelled, end);
-        ReceiveOutcome::Cancelled { reply: Reply::result(entry.info()), handler: request, waiting }
+        Ok(ReceiveOutcome::Cancelled { reply: Reply::result(entry.info()), handler: request, waiting })
     }
 
     fn list(&self, params: Option<&Raw>) -> Result<ListTasksResult, ErrorObject> {
@@ -369,8 +349,8 @@ impl ClientTasks {
                 cursor.parse::<u64>().map_err(|_| ErrorObject::new(code::INVALID_PARAMS, "unknown cursor"))?
             }
         };
-        let mut rest = self.entries.iter().filter(|(request, _)| request.number() >= from);
-        let tasks: Vec<Task> = rest.by_ref().take(PAGE_SIZE).map(|(_, entry)| entry.task()).collect();
+        let mut rest = self.0.iter().filter(|(request, _)| request.number() >= from);
+        let tasks: Vec<Task> = rest.by_ref().take(PAGE_SIZE).map(|(_, entry)| entry.task.clone()).collect();
         let mut page = ListTasksResult::new(tasks);
         page.next_cursor = rest.next().map(|(request, _)| request.number().to_string());
         Ok(page)
@@ -382,10 +362,12 @@ impl ClientTasks {
         id: impl FnOnce(&M::Params) -> &String,
     ) -> Result<(InboundId, &mut ClientTask), ErrorObject> {
         let params = decode_params::<M>(params.cloned())?;
-        let unknown = || ErrorObject::new(code::INVALID_PARAMS, "unknown task, or one that has expired");
-        let request = *self.by_id.get(id(&params)).ok_or_else(unknown)?;
-        let entry = self.entries.get_mut(&request).ok_or_else(unknown)?;
-        Ok((request, entry))
+        let id = id(&params);
+        // At most `MAX_TASKS`.
+        let found = self.0.iter_mut().find(|(_, entry)| entry.task.task_id == *id);
+        found
+            .map(|(request, entry)| (*request, entry))
+            .ok_or_else(|| ErrorObject::new(code::INVALID_PARAMS, "unknown task, or one that has expired"))
     }
 }
 
@@ -395,9 +377,9 @@ impl ClientTask {
         if self.end.is_some() {
             return Vec::new();
         }
-        self.status = status;
-        self.updated = at.unix;
-        self.message = end.as_ref().err().map(|error| error.message.clone());
+        self.task.status = status;
+        self.task.last_updated_at = iso_8601(at.unix);
+        self.task.status_message = end.as_ref().err().map(|error| error.message.clone());
         self.end = Some(end);
         let waiting = core::mem::take(&mut self.waiting);
         waiting.into_iter().filter_map(|request| Some((request, self.reply()?))).collect()
@@ -411,20 +393,11 @@ impl ClientTask {
         })
     }
 
-    fn task(&self) -> Task {
-        let (created, updated) = (iso_8601(self.created), iso_8601(self.updated));
-        let mut task = Task::new(&*self.id, self.status, created, updated, Some(milliseconds(self.ttl)));
-        task.status_message.clone_from(&self.message);
-        task.poll_interval = Some(milliseconds(POLL_INTERVAL));
-        task
-    }
-
     fn info(&self) -> TaskInfoResult {
-        let (created, updated) = (iso_8601(self.created), iso_8601(self.updated));
-        let ttl = Some(milliseconds(self.ttl));
-        let mut info = TaskInfoResult::new(&*self.id, self.status, created, updated, ttl);
-        info.status_message.clone_from(&self.message);
-        info.poll_interval = Some(milliseconds(POLL_INTERVAL));
+        let Task { task_id, status, created_at, last_updated_at, ttl, .. } = self.task.clone();
+        let mut info = TaskInfoResult::new(task_id, status, created_at, last_updated_at, ttl);
+        info.status_message.clone_from(&self.task.status_message);
+        info.poll_interval = self.task.poll_interval;
         info
     }
 }

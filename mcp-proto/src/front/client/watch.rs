@@ -11,7 +11,7 @@ use futures_core::Stream;
 use super::Client;
 use super::subscription::StreamState;
 use crate::front::Error;
-use crate::front::events::MAX_BYTES;
+use crate::front::events::{Queue, QueuedItem};
 use crate::front::signal::Wakers;
 use crate::inline_map::InlineMap;
 use crate::peer::client::{
@@ -254,70 +254,66 @@ const UPDATE_OVERHEAD: usize = 128;
 type WatchResult = Result<(), Error>;
 
 /// An item that a watch receives.
-pub(super) enum WatchItem {
+enum WatchItem {
     Update(WatchUpdate),
     End(WatchResult),
 }
 
-#[derive(Default)]
 struct WatchQueue {
-    /// The queued updates, in order.
-    updates: BTreeMap<u64, WatchUpdate>,
+    updates: Queue<WatchUpdate>,
     /// The position of each queued change.
     positions: BTreeMap<Topic, u64>,
-    bytes: usize,
-    next: u64,
-    missed: u64,
     end: Option<WatchResult>,
     waker: Option<Waker>,
 }
 
 impl WatchQueue {
+    fn new() -> Self {
+        Self { updates: Queue::with_items(MAX_UPDATES), positions: BTreeMap::new(), end: None, waker: None }
+    }
+
     fn push(&mut self, update: WatchUpdate) {
-        if let WatchUpdate::Changed { change, evidence: why } = &update {
-            let topic = change.topic();
-            if let Some(waiting) = self.positions.get(&topic).and_then(|place| self.updates.get_mut(place)) {
-                if *why == ChangeEvidence::MaybeMissed
-                    || matches!(change, Change::Task { update: Some(_), .. })
-                {
-                    self.bytes =
-                        self.bytes.saturating_sub(bytes_of(waiting)).saturating_add(bytes_of(&update));
-                    *waiting = update;
-                    self.drop_oldest();
-                }
-                return;
+        let bytes = bytes_of(&update);
+        let WatchUpdate::Changed { change, evidence } = &update else {
+            self.updates.push_back(update, bytes);
+            return self.drop_excess();
+        };
+        let topic = change.topic();
+        if let Some(position) = self.positions.get(&topic) {
+            let is_news = matches!(change, Change::Task { update: Some(_), .. });
+            if is_news || *evidence == ChangeEvidence::MaybeMissed {
+                self.updates.replace(*position, update, bytes);
+                self.drop_excess();
             }
-            self.positions.insert(topic, self.next);
+            return;
         }
-        self.bytes = self.bytes.saturating_add(bytes_of(&update));
-        self.updates.insert(self.next, update);
-        self.next = self.next.saturating_add(1);
-        self.drop_oldest();
+        let position = self.updates.push_back(update, bytes);
+        self.positions.insert(topic, position);
+        self.drop_excess();
     }
 
-    /// Drops the oldest updates while the limits are exceeded. The last one is kept, however long it is.
-    fn drop_oldest(&mut self) {
-        while self.updates.len() > MAX_UPDATES || (self.bytes > MAX_BYTES && self.updates.len() > 1) {
-            self.pop();
-            self.missed = self.missed.saturating_add(1);
+    fn drop_excess(&mut self) {
+        while let Some(dropped) = self.updates.pop_excess() {
+            self.forget(&dropped);
         }
     }
 
-    fn pop(&mut self) -> Option<WatchUpdate> {
-        let (_, update) = self.updates.pop_first()?;
-        self.bytes = self.bytes.saturating_sub(bytes_of(&update));
-        if let WatchUpdate::Changed { change, .. } = &update {
+    /// Forgets the position of an update that has left the queue.
+    fn forget(&mut self, update: &WatchUpdate) {
+        if let WatchUpdate::Changed { change, .. } = update {
             self.positions.remove(&change.topic());
         }
-        Some(update)
     }
 
     fn take(&mut self) -> Option<WatchItem> {
-        if self.missed > 0 {
-            let count = core::mem::take(&mut self.missed);
-            return Some(WatchItem::Update(WatchUpdate::Missed { count }));
+        match self.updates.take() {
+            Some(QueuedItem::Missed(count)) => Some(WatchItem::Update(WatchUpdate::Missed { count })),
+            Some(QueuedItem::Item(update)) => {
+                self.forget(&update);
+                Some(WatchItem::Update(update))
+            }
+            None => self.end.take().map(WatchItem::End),
         }
-        self.pop().map(WatchItem::Update).or_else(|| self.end.take().map(WatchItem::End))
     }
 }
 
@@ -340,24 +336,14 @@ fn bytes_of(update: &WatchUpdate) -> usize {
 pub(super) struct WatchQueues(InlineMap<WatchId, WatchQueue>);
 
 impl WatchQueues {
-    pub(super) fn open(&mut self, watch: WatchId) {
-        self.0.insert(watch, WatchQueue::default());
+    fn open(&mut self, watch: WatchId) {
+        self.0.insert(watch, WatchQueue::new());
     }
 
-    pub(super) fn close(&mut self, watch: WatchId, wakers: &mut Wakers) {
+    fn close(&mut self, watch: WatchId, wakers: &mut Wakers) {
         if let Some(slot) = self.0.remove(&watch) {
             wakers.discard(slot.waker);
         }
-    }
-
-    pub(super) fn change(
-        &mut self,
-        watch: WatchId,
-        change: Change,
-        why: ChangeEvidence,
-        wakers: &mut Wakers,
-    ) {
-        self.push(watch, WatchUpdate::Changed { change, evidence: why }, wakers);
     }
 
     pub(super) fn state(&mut self, watch: WatchId, state: WatchState, wakers: &mut Wakers) {
@@ -383,29 +369,15 @@ impl WatchQueues {
         }
     }
 
-    pub(super) fn poll(
-        &mut self,
-        watch: WatchId,
-        waker: Waker,
-        wakers: &mut Wakers,
-    ) -> Poll<Option<WatchItem>> {
+    fn poll(&mut self, watch: WatchId, waker: Waker, wakers: &mut Wakers) -> Poll<Option<WatchItem>> {
         let Some(slot) = self.0.get_mut(&watch) else {
             wakers.discard(Some(waker));
             return Poll::Ready(None);
         };
-        match slot.take() {
-            Some(heard) => {
-                wakers.discard(Some(waker));
-                Poll::Ready(Some(heard))
-            }
-            None => {
-                wakers.discard(slot.waker.replace(waker));
-                Poll::Pending
-            }
-        }
+        wakers.found_or_wait(slot.take().map(Some), &mut slot.waker, waker)
     }
 
-    fn push(&mut self, watch: WatchId, update: WatchUpdate, wakers: &mut Wakers) {
+    pub(super) fn push(&mut self, watch: WatchId, update: WatchUpdate, wakers: &mut Wakers) {
         if let Some(slot) = self.0.get_mut(&watch) {
             slot.push(update);
             wakers.wake(slot.waker.take());

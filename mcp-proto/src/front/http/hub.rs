@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::{HttpHandle, HttpServer, HttpServerEvent};
 use crate::Instant;
-use crate::front::events::{EventSource, Listeners, QueuedEvent};
+use crate::front::events::{EventSource, Listeners};
 use crate::front::handler::connection::HandlerReports;
 use crate::front::router::ChangeListener;
 use crate::front::signal::{Signal, Wakers, lock};
@@ -345,7 +345,7 @@ impl ChangeListener for Hub {
 }
 
 impl EventSource<HttpServerEvent> for Arc<Hub> {
-    fn poll_event(&self, key: u64, waker: Waker) -> Poll<Option<QueuedEvent<HttpServerEvent>>> {
+    fn poll_event(&self, key: u64, waker: Waker) -> Poll<Option<HttpServerEvent>> {
         let mut wakers = Wakers::default();
         let polled = lock(&self.0).listeners.poll(key, waker, &mut wakers);
         wakers.release();

@@ -21,7 +21,7 @@ use super::shared::Shared;
 use super::tasks::TaskService;
 use super::{BlockedHandler, Error, Notification as ReceivedNotification};
 use super::{Clock, HandlerMode};
-use crate::front::events::{EventSource, Events, ListenerEvent, QueuedEvent};
+use crate::front::events::{EventSource, Events, ListenerEvent};
 use crate::peer::server::{CloseReason, Diagnostic, ListKind, ServerCommands, ServerTransport, Session};
 use crate::peer::{AnyParams, InboundId};
 use crate::schema::tasks::TaskUpdatedParams;
@@ -165,7 +165,7 @@ impl Drop for CloseWaiter<'_> {
 struct ConnectionEvents(Arc<Connection>);
 
 impl EventSource<ServerEvent> for ConnectionEvents {
-    fn poll_event(&self, key: u64, waker: Waker) -> Poll<Option<QueuedEvent<ServerEvent>>> {
+    fn poll_event(&self, key: u64, waker: Waker) -> Poll<Option<ServerEvent>> {
         self.0.with(|core, _, _, wakers| match &mut core.listeners {
             Some(listeners) => listeners.poll(key, waker, wakers),
             None => {

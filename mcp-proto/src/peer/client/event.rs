@@ -354,6 +354,31 @@ pub enum CloseReason {
     Lost(LostReason),
 }
 
+#[cfg(feature = "std")]
+impl CloseReason {
+    /// Whether the connection was not ready in time.
+    pub(crate) fn is_timeout(&self) -> bool {
+        match self {
+            Self::Connect(error) => error.is_timeout(),
+            Self::Lost(lost) => *lost == LostReason::DriverNotPolled,
+            Self::Done => false,
+        }
+    }
+
+    /// The error of the transport that kept the client from connecting.
+    pub(crate) fn transport_error(&self) -> Option<&TransportError> {
+        let Self::Connect(error) = self else { return None };
+        let mut error = error;
+        while let ConnectError::AllFailed(tried) = error {
+            error = tried.last()?;
+        }
+        match error {
+            ConnectError::Transport { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for CloseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -6,11 +6,12 @@ use core::any::Any;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 
-use super::signal::lock;
-use super::{Client, Error};
-use crate::schema::{CallToolParams, CallToolResult, ListToolsResult, Method};
-pub(super) use crate::validate::OutputError;
-use crate::validate::{Lookup, OutputSchemas, check, compile};
+use super::{Client, ClientInner};
+use crate::front::Error;
+use crate::front::request_slots::RequestLink as _;
+use crate::front::signal::lock;
+use crate::schema::{CallToolResult, Era, ListToolsResult};
+use crate::validate::{Lookup, OutputError, OutputSchemas, check, compile};
 
 /// Whether a client checks the structured results of tools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -24,7 +25,7 @@ pub enum OutputChecks {
 
 /// The output schemas of a server's tools, as far as a client knows them.
 #[derive(Default)]
-pub(crate) struct OutputChecker {
+pub(super) struct OutputChecker {
     schemas: Mutex<OutputSchemas>,
     off: AtomicBool,
 }
@@ -68,44 +69,26 @@ impl Client {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#output-schema>
     pub fn check_outputs(&self, checks: OutputChecks) {
-        self.outputs().off.store(checks == OutputChecks::Off, Ordering::Relaxed);
+        self.inner.outputs.off.store(checks == OutputChecks::Off, Ordering::Relaxed);
     }
 }
 
-/// The tool that a request calls, for the check of its result.
-#[derive(Clone, Default)]
-pub(super) struct CalledTool(Option<Box<str>>);
-
-impl CalledTool {
-    pub(super) fn of<M: Method>(params: &M::Params) -> Self {
-        let call = (params as &dyn Any).downcast_ref::<CallToolParams>();
-        Self(call.map(|call| call.name.as_str().into()))
+impl ClientInner {
+    /// Learns output schemas from a list of tools, and checks the structured result of `tool`.
+    pub(super) fn learn_or_check(&self, tool: Option<&str>, result: &dyn Any) -> Result<(), Error> {
+        if let Some(listed) = result.downcast_ref::<ListToolsResult>() {
+            lock(&self.outputs.schemas).learn(&listed.tools);
+        }
+        let (Some(tool), Some(called)) = (tool, result.downcast_ref::<CallToolResult>()) else {
+            return Ok(());
+        };
+        let is_legacy = || self.revision().is_some_and(|revision| revision.era() == Era::Legacy);
+        let Err(error) = self.outputs.check(tool, called, is_legacy) else { return Ok(()) };
+        let tolerates =
+            || self.connection.command(|_, machine, now, _| machine.at(now).tolerate_missing_output(tool));
+        if error == OutputError::Missing && tolerates() {
+            return Ok(());
+        }
+        Err(Error::Output { tool: String::from(tool), error, result: Box::new(called.clone()) })
     }
-}
-
-/// Learns output schemas from a list of tools, and checks the structured result of a tool call. `is_legacy` says whether
-/// the server is of a legacy revision; `tolerate_missing` whether the tool may leave out its structured content.
-pub(super) fn check_result<M: Method>(
-    outputs: Option<&OutputChecker>,
-    is_legacy: impl FnOnce() -> bool,
-    tolerate_missing: impl FnOnce(&str) -> bool,
-    tool: &CalledTool,
-    result: M::Result,
-) -> Result<M::Result, Error> {
-    let Some(outputs) = outputs else { return Ok(result) };
-    let any = &result as &dyn Any;
-    if let Some(listed) = any.downcast_ref::<ListToolsResult>() {
-        lock(&outputs.schemas).learn(&listed.tools);
-    }
-    if let (Some(tool), Some(called)) = (&tool.0, any.downcast_ref::<CallToolResult>())
-        && let Err(fault) = outputs.check(tool, called, is_legacy)
-        && !(fault == OutputError::Missing && tolerate_missing(tool))
-    {
-        return Err(Error::Output {
-            tool: String::from(&**tool),
-            error: fault,
-            result: Box::new(called.clone()),
-        });
-    }
-    Ok(result)
 }
