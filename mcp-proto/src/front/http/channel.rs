@@ -159,9 +159,7 @@ impl<H: HandlerMode> HttpChannel<H> {
         let token = TokenWatch::new(service, &caller.access);
         let owner = caller.owner.clone();
         let account = service.account(&owner);
-        let mut core = ServerCore::default();
-        core.caller = caller;
-        core.reports = Some(service.hub.clone());
+        let core = ServerCore::over_http(caller, service.hub.clone());
         let shared = Arc::new(Shared::with_signal(signal, core, machine, service.clock.clone()));
         let driver = ServerDriver::new(shared, service.entropy.clone(), router, service.task_service.clone());
         Self {

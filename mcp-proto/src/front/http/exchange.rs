@@ -20,16 +20,14 @@ use crate::front::server::{ServerCore, ServerDriver};
 use crate::front::shared::{Core as _, Shared};
 use crate::front::signal::Signal;
 use crate::front::{Attachments, HandlerMode, Notification, SendHandlers};
-use crate::inline_map::InlineMap;
 use crate::peer::Principal;
-use crate::peer::server::Topic;
+use crate::peer::server::KnownMeta;
 use crate::quota::QuotaOwner;
-use crate::rpc::Raw;
 use crate::schema::{Method, SubscriptionsListen};
 use crate::transport::http::param_headers::ParamHeaders;
 use crate::transport::http::server::{
-    Chunk, ConnectionId, Exchange, HttpResponse, ModernRequest, PostOutcome, PostedNotification, RequestHead,
-    RequestIntake, RequestRoute, ResponseHead, Session, SessionId, StatelessPost,
+    AnswerBody, Chunk, ConnectionId, Exchange, HttpResponse, ModernRequest, PostOutcome, PostedNotification,
+    RequestHead, RequestIntake, RequestRoute, ResponseHead, Session, SessionId, StatelessPost,
 };
 use crate::{Bytes, Instant};
 
@@ -65,8 +63,8 @@ enum Stage<H: HandlerMode> {
     },
     /// A complete answer.
     Answer(HttpResponse),
-    /// The body of an answer whose head was taken.
-    Body(Bytes),
+    /// The body of an answer whose head was taken; empty once it was taken too.
+    Body(AnswerBody),
     Modern(ModernExchange<H>),
     Notification(PostedHandler<H>),
     Stream {
@@ -182,6 +180,9 @@ impl<H: HandlerMode> HttpExchange<H> {
                     self.set_stage(Stage::Answer(HttpResponse::unpolled_driver()));
                 }
             }
+            Stage::Body(AnswerBody { deadline: Some(deadline), .. }) if *deadline <= self.service.now() => {
+                self.set_stage(Stage::Over);
+            }
             _ => {}
         }
     }
@@ -191,10 +192,19 @@ impl<H: HandlerMode> HttpExchange<H> {
     /// Polls for the head of the answer.
     pub fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<ResponseHead> {
         match &mut self.stage {
-            Stage::Modern(running) => running.poll(cx, |exchange, _| match exchange.poll_head() {
-                Some(head) => Poll::Ready(head),
-                None => Poll::Pending,
-            }),
+            Stage::Modern(running) => {
+                let mut body = None;
+                let head = running.poll(cx, |exchange, _| {
+                    exchange.poll_head().map_or(Poll::Pending, |head| {
+                        body = exchange.take_body();
+                        Poll::Ready(head)
+                    })
+                });
+                if let Some(body) = body {
+                    self.stage = Stage::Body(body);
+                }
+                head
+            }
             Stage::Notification(running) => match running.poll(cx) {
                 Poll::Ready(answer) => {
                     self.stage = Stage::Answer(answer);
@@ -211,7 +221,7 @@ impl<H: HandlerMode> HttpExchange<H> {
             }
             Stage::Answer(answer) => {
                 let head = answer.head();
-                self.stage = Stage::Body(mem::take(&mut answer.body));
+                self.stage = Stage::Body(mem::take(&mut answer.body).into());
                 Poll::Ready(head)
             }
             Stage::Request { .. } => self.wait(cx),
@@ -232,8 +242,9 @@ impl<H: HandlerMode> HttpExchange<H> {
                 Poll::Ready(()) => Poll::Ready(None),
                 Poll::Pending => reader.poll_body(cx),
             },
-            Stage::Body(rest) => {
-                let rest = mem::take(rest);
+            Stage::Body(body) => {
+                body.deadline = None;
+                let rest = mem::take(&mut body.bytes);
                 Poll::Ready((!rest.is_empty()).then_some(rest))
             }
             Stage::Request { .. } | Stage::Answer(_) | Stage::Notification(_) => return self.wait(cx),
@@ -250,7 +261,7 @@ impl<H: HandlerMode> HttpExchange<H> {
     pub fn next_timeout(&self) -> Option<Instant> {
         match &self.stage {
             Stage::Modern(running) => running.next_timeout(),
-            Stage::Request { deadline, .. } => *deadline,
+            Stage::Request { deadline, .. } | Stage::Body(AnswerBody { deadline, .. }) => *deadline,
             // The driver handles the timeouts of sessions.
             Stage::Stream { token, driver_deadline, .. } => {
                 driver_deadline.iter().copied().chain(token.next_timeout()).min()
@@ -386,7 +397,9 @@ impl<H: HandlerMode> fmt::Debug for HttpExchange<H> {
     }
 }
 
-pub(super) struct ModernExchange<H: HandlerMode> {
+/// The exchange of a request without a session, which owns the request's handler. Dropping it cancels the request: the
+/// client has disconnected.
+struct ModernExchange<H: HandlerMode> {
     driver: ServerDriver<Exchange, H>,
     service: Arc<Service>,
     /// What only a request that listens for changes has.
@@ -406,77 +419,80 @@ struct Listening {
 }
 
 impl<H: HandlerMode> ModernExchange<H> {
-    pub(super) fn start(
+    fn start(
         service: &Arc<Service>,
         router: ServedRouter<H>,
         request: ModernRequest,
         caller: Caller,
     ) -> Self {
-        let listens = request.method() == SubscriptionsListen::NAME;
-        let now = service.now();
         let signal = Arc::default();
         let cached = service.find_meta(request.meta());
+        let listens = request.method() == SubscriptionsListen::NAME;
+        let token = listens.then(|| TokenWatch::new(service, &caller.access));
         let open = || {
-            let (exchange, known) = Exchange::open_cached(&service.setup, request, cached.clone(), now);
-            let topics: InlineMap<Topic, ()> =
-                exchange.peer().topics().cloned().map(|topic| (topic, ())).collect();
-            ((exchange, known), topics)
+            let exchange = Exchange::open_with_meta(&service.setup, request, cached.clone(), service.now());
+            connect(service, &signal, caller, exchange)
         };
-        let ((exchange, known), subscriber) =
-            if listens { service.hub.open(&signal, open) } else { (open().0, None) };
-        let meta = known.as_ref().and_then(|known| known.shared());
-        if let Some(known) = known
-            && !cached.is_some_and(|cached| Arc::ptr_eq(&cached, &known))
-        {
-            service.cache_meta(known);
-        }
-        let token = || TokenWatch::new(service, &caller.access);
-        let listening = listens.then(|| Box::new(Listening { subscriber, token: token() }));
-        Self::run(service, router, caller, signal, (exchange, meta), listening)
+        let (shared, listening) = match token {
+            None => (open(), None),
+            Some(token) => {
+                let (shared, subscriber) = service.hub.open(&signal, || {
+                    let shared = open();
+                    let topics = shared.read(|_, exchange| {
+                        exchange.peer().topics().map(|topic| (topic.clone(), ())).collect()
+                    });
+                    (shared, topics)
+                });
+                (shared, Some(Box::new(Listening { subscriber, token })))
+            }
+        };
+        Self::run(service, router, shared, listening, cached.as_ref())
     }
 
     /// Starts the exchange of a legacy client's requests without a session.
-    pub(super) fn start_stateless(
+    fn start_stateless(
         service: &Arc<Service>,
         router: ServedRouter<H>,
         post: StatelessPost,
         caller: Caller,
     ) -> Self {
         let exchange = Exchange::open_stateless(&service.setup, post, service.now());
-        Self::run(service, router, caller, Arc::default(), (exchange, None), None)
+        let shared = connect(service, &Arc::default(), caller, exchange);
+        Self::run(service, router, shared, None, None)
     }
 
     fn run(
         service: &Arc<Service>,
         router: ServedRouter<H>,
-        caller: Caller,
-        signal: Arc<Signal>,
-        (exchange, meta): (Exchange, Option<Raw>),
+        shared: Arc<Shared<ServerCore, Exchange>>,
         listening: Option<Box<Listening>>,
+        cached: Option<&Arc<KnownMeta>>,
     ) -> Self {
-        let attendance = service.register_exchange(signal.clone());
-        let mut core = ServerCore::default();
-        core.caller = caller;
-        core.reports = Some(service.hub.clone());
-        let shared = Arc::new(Shared::with_signal(signal, core, exchange, service.clock.clone()));
-        // Lets the first poll find the handler to start.
-        let attachments = shared.with(|core, exchange, _, wakers| {
+        let registration = service.register_exchange(shared.signal().clone());
+        let (known, attachments) = shared.update(|core, exchange, wakers| {
+            // Lets the first poll find the handler to start.
             core.drain(exchange, wakers);
-            if let Some(meta) = meta {
+            let known = exchange.take_meta();
+            if let Some(meta) = known.as_ref().and_then(|known| known.shared()) {
                 core.share_meta(&meta);
             }
-            core::mem::take(&mut core.caller.attachments)
+            (known, mem::take(&mut core.caller.attachments))
         });
         drop(attachments);
+        if let Some(known) = known
+            && !cached.is_some_and(|cached| Arc::ptr_eq(cached, &known))
+        {
+            service.cache_meta(known);
+        }
         let driver = ServerDriver::new(shared, service.entropy.clone(), router, service.task_service.clone());
         let driver_deadline =
             if service.task_service.is_some() { service.first_poll_deadline() } else { None };
         let service = service.clone();
-        Self { driver, service, listening, closing: false, driver_deadline, _registration: attendance }
+        Self { driver, service, listening, closing: false, driver_deadline, _registration: registration }
     }
 
     /// Runs the handler, passes changes to the machine, and polls the answer with `take`.
-    pub(super) fn poll<R>(
+    fn poll<R>(
         &mut self,
         cx: &mut Context<'_>,
         mut take: impl FnMut(&mut Exchange, Instant) -> Poll<R>,
@@ -506,7 +522,7 @@ impl<H: HandlerMode> ModernExchange<H> {
         }
     }
 
-    pub(super) fn handle_timeout(&mut self) {
+    fn handle_timeout(&mut self) {
         if self.driver_deadline.is_some_and(|deadline| deadline <= self.service.now()) {
             self.driver_deadline = None;
             self.service.report_unpolled_tasks();
@@ -514,23 +530,26 @@ impl<H: HandlerMode> ModernExchange<H> {
         self.driver.lock(Exchange::handle_timeout);
     }
 
-    pub(super) fn next_timeout(&self) -> Option<Instant> {
+    fn next_timeout(&self) -> Option<Instant> {
         let token = self.listening.as_ref().and_then(|listening| listening.token.next_timeout());
         [self.driver.next_timeout(), token, self.driver_deadline].into_iter().flatten().min()
     }
 }
 
-impl<H: HandlerMode> Drop for ModernExchange<H> {
-    /// Frees the unread output: a [`Context`](crate::front::Context) that the application keeps also keeps the machine.
-    fn drop(&mut self) {
-        //= S3.16 "Client disconnect = cancel"
-        self.driver.lock(Exchange::handle_disconnect);
-    }
+/// Joins the machine of an exchange to its driver and its handler.
+fn connect(
+    service: &Service,
+    signal: &Arc<Signal>,
+    caller: Caller,
+    exchange: Exchange,
+) -> Arc<Shared<ServerCore, Exchange>> {
+    let core = ServerCore::over_http(caller, service.hub.clone());
+    Arc::new(Shared::with_signal(signal.clone(), core, exchange, service.clock.clone()))
 }
 
 /// The handler of a notification, whose POST is answered once it has finished: a client's notifications take up no more
 /// handlers than it has exchanges.
-pub(super) struct PostedHandler<H: HandlerMode> {
+struct PostedHandler<H: HandlerMode> {
     handler: H::HandlerFuture,
     /// Kept for its place in the byte budget.
     posted: PostedNotification,
@@ -541,7 +560,7 @@ impl<H: HandlerMode> PostedHandler<H> {
     ///
     /// # Errors
     /// The answer, if the notification has no handler.
-    pub(super) fn start(
+    fn start(
         router: &Router<H>,
         posted: PostedNotification,
         context: NotificationContext,
@@ -554,7 +573,7 @@ impl<H: HandlerMode> PostedHandler<H> {
         }
     }
 
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<HttpResponse> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<HttpResponse> {
         match catch_panic(|| Pin::new(&mut self.handler).poll(cx)) {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(_)) | Err(_) => Poll::Ready(self.posted.answer()),

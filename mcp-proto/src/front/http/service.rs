@@ -114,8 +114,9 @@ impl Service {
     /// # Errors
     /// If it exceeds its rate: the time until it may send one.
     pub(super) fn count_request(&self, owner: &QuotaOwner) -> Result<(), Duration> {
+        let Some(limiter) = &self.request_rate else { return Ok(()) };
         let now = self.now();
-        self.request_rate.as_ref().map_or(Ok(()), |limiter| lock(limiter).try_take(owner, now))
+        lock(limiter).try_take(owner, now)
     }
 
     /// The account of an owner in the byte budget.

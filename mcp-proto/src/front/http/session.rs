@@ -165,8 +165,7 @@ fn activate(session: Session, subscriber: Subscriber, clock: Arc<dyn Clock>) -> 
         closing: false,
         deadline: None,
     };
-    let mut core = ServerCore::default();
-    core.reports = Some(machine.subscriber.hub().clone());
+    let core = ServerCore::over_http(Caller::default(), machine.subscriber.hub().clone());
     Arc::new(Shared::with_signal(signal, core, machine, clock))
 }
 

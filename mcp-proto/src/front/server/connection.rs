@@ -73,10 +73,17 @@ pub(crate) struct ServerCore {
     /// The caller of the requests that arrive now.
     pub(crate) caller: Caller,
     /// Takes the reports about handlers beside the listeners.
-    pub(in crate::front) reports: Option<Arc<dyn HandlerReports>>,
+    reports: Option<Arc<dyn HandlerReports>>,
 }
 
 impl ServerCore {
+    /// The core of a server over HTTP, whose requests arrive from `caller`, and which reports about its handlers to all its
+    /// listeners.
+    #[cfg(feature = "http")]
+    pub(in crate::front) fn over_http(caller: Caller, reports: Arc<dyn HandlerReports>) -> Self {
+        Self { caller, reports: Some(reports), ..Self::default() }
+    }
+
     /// Rejects commands once the driver is dropped.
     pub(crate) fn check_open(&self) -> Result<(), Error> {
         if self.driver_dropped { Err(Error::Lost(LostReason::DriverDropped)) } else { Ok(()) }

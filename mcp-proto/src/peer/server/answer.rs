@@ -31,7 +31,7 @@ pub enum Answer<'a> {
 impl Server {
     /// Answers a request.
     pub(crate) fn respond(&mut self, request: InboundId, answer: Answer<'_>, out: &mut dyn Outbox) {
-        if self.subscriptions.get(request).is_some() {
+        if self.subscriptions.is_listen(request) {
             return;
         }
         self.send_last_progress(request, out);

@@ -191,11 +191,10 @@ impl Server {
                 Some(session) => write_notification(method, None, params, session.revision, None, out),
                 None => return,
             },
-            Subscriber::Listen(subscription) => match self.subscriptions.get(subscription) {
-                Some(listen) => {
-                    //= S5.3 "Every listen notification has subscriptionId in `_meta`"
-                    let id = Some(&listen.id);
-                    write_notification(method, id, params, listen.revision, id, out)
+            Subscriber::Listen(subscription) => match self.inbound.get(subscription) {
+                //= S5.3 "Every listen notification has subscriptionId in `_meta`"
+                Some((id, served)) => {
+                    write_notification(method, Some(id), params, served.revision, Some(id), out)
                 }
                 None => return,
             },

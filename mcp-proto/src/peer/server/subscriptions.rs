@@ -28,24 +28,11 @@ pub(super) enum Subscriber {
     Listen(InboundId),
 }
 
-/// A `subscriptions/listen` request.
-#[derive(Debug)]
-pub(super) struct ListenRequest {
-    pub(super) id: Id,
-    pub(super) revision: Revision,
-    topics: Vec<Topic>,
-}
-
-impl ListenRequest {
-    pub(super) fn new(id: Id, revision: Revision, topics: Vec<Topic>) -> Self {
-        Self { id, revision, topics }
-    }
-}
-
 /// The subscriptions of one connection.
 #[derive(Debug)]
 pub(super) struct Subscriptions {
-    listens: InlineMap<InboundId, ListenRequest>,
+    /// The topics of each `subscriptions/listen` request.
+    listens: InlineMap<InboundId, Vec<Topic>>,
     subscribers: InlineMap<Topic, InlineMap<Subscriber, ()>>,
     /// The number of pairs of topic and subscriber, and the bytes of their topics.
     pairs: usize,
@@ -89,8 +76,9 @@ impl Subscriptions {
         self.bytes
     }
 
-    pub(super) fn get(&self, subscription: InboundId) -> Option<&ListenRequest> {
-        self.listens.get(&subscription)
+    /// Whether a request listens for changes.
+    pub(super) fn is_listen(&self, request: InboundId) -> bool {
+        self.listens.contains_key(&request)
     }
 
     pub(super) fn all(&self) -> Vec<InboundId> {
@@ -128,31 +116,35 @@ impl Subscriptions {
     }
 
     /// Adds a listen request; returns the resources that had no subscriber before.
-    pub(super) fn listen(&mut self, subscription: InboundId, listen: ListenRequest) -> Vec<String> {
+    pub(super) fn listen(&mut self, subscription: InboundId, topics: Vec<Topic>) -> Vec<String> {
         let mut fresh = Vec::new();
-        for topic in &listen.topics {
+        for topic in &topics {
             if self.add(topic.clone(), Subscriber::Listen(subscription))
                 && let Topic::Resource(uri) = topic
             {
                 fresh.push(String::from(&**uri));
             }
         }
-        self.listens.insert(subscription, listen);
+        self.listens.insert(subscription, topics);
         fresh
     }
 
-    /// Removes a listen request; returns it with the resources that have no subscriber left.
-    pub(super) fn unlisten(&mut self, subscription: InboundId) -> Option<(ListenRequest, Vec<String>)> {
-        let listen = self.listens.remove(&subscription)?;
+    /// Removes a listen request; returns the resources that have no subscriber left.
+    fn unlisten(&mut self, subscription: InboundId) -> Vec<String> {
+        let topics = self.listens.remove(&subscription).unwrap_or_default();
+        self.remove_all(topics, Subscriber::Listen(subscription))
+    }
+
+    fn remove_all(&mut self, topics: Vec<Topic>, subscriber: Subscriber) -> Vec<String> {
         let mut unused = Vec::new();
-        for topic in &listen.topics {
-            if self.remove(topic, Subscriber::Listen(subscription))
+        for topic in topics {
+            if self.remove(&topic, subscriber)
                 && let Topic::Resource(uri) = topic
             {
-                unused.push(String::from(&**uri));
+                unused.push(String::from(&*uri));
             }
         }
-        Some((listen, unused))
+        unused
     }
 
     /// Removes the session's subscriptions; returns the resources that have no subscriber left.
@@ -160,16 +152,8 @@ impl Subscriptions {
         let of_session = |(topic, subscribers): (&Topic, &InlineMap<Subscriber, ()>)| {
             subscribers.contains_key(&Subscriber::Session).then(|| topic.clone())
         };
-        let topics: Vec<Topic> = self.subscribers.iter().filter_map(of_session).collect();
-        let mut unused = Vec::new();
-        for topic in topics {
-            if self.remove(&topic, Subscriber::Session)
-                && let Topic::Resource(uri) = topic
-            {
-                unused.push(String::from(&*uri));
-            }
-        }
-        unused
+        let topics = self.subscribers.iter().filter_map(of_session).collect();
+        self.remove_all(topics, Subscriber::Session)
     }
 
     /// The topics that have subscribers.
@@ -304,17 +288,17 @@ impl Server {
             return Err(ErrorObject::new(code::INTERNAL_ERROR, "the client does not read its messages"));
         }
         served.stored_bytes = served.stored_bytes.saturating_add(bytes);
-        let listen = ListenRequest::new(id.clone(), served.revision, topics);
+        let revision = served.revision;
         //= S5.2 "`notifications/subscriptions/acknowledged` first, with granted filter"
         let acknowledged = SubscriptionsAcknowledgedParams::new(granted);
         let subscription = self.track_request(id.clone(), served)?;
         let name = SubscriptionsAcknowledged::NAME;
-        let written = write_notification(name, Some(&id), &acknowledged, listen.revision, Some(&id), out);
+        let written = write_notification(name, Some(&id), &acknowledged, revision, Some(&id), out);
         if written.is_err() {
             self.take(subscription);
             return Err(ErrorObject::new(code::INTERNAL_ERROR, "the acknowledgement cannot be encoded"));
         }
-        for uri in self.subscriptions.listen(subscription, listen) {
+        for uri in self.subscriptions.listen(subscription, topics) {
             let bytes = uri.len();
             self.events.push(Event::Subscribed { uri }, bytes);
         }
@@ -338,8 +322,8 @@ impl Server {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions#graceful-closure>
     pub(super) fn end_subscription(&mut self, subscription: InboundId, out: &mut dyn Outbox) {
-        let Some((id, _)) = self.take(subscription) else { return };
-        let Some(listen) = self.forget_subscription(subscription) else { return };
+        let Some((id, PendingRequest { revision, .. })) = self.take(subscription) else { return };
+        self.forget_subscription(subscription);
         let info = self.info.clone();
         let stamp = ResultDefaults {
             kind: Some(&ResultType::Complete),
@@ -349,24 +333,23 @@ impl Server {
         };
         let result = SubscriptionsListenResult::new();
         let written = self.reply(Some(&id), None, out, |buffer| {
-            write::result(buffer, &id, |buffer| result.write_result(buffer, listen.revision, Some(stamp)))
+            write::result(buffer, &id, |buffer| result.write_result(buffer, revision, Some(stamp)))
         });
         if written.is_ok() && !self.is_closed() {
             let params = CancelledParams::request(id.clone());
             //= S5.3 "Every listen notification has subscriptionId in `_meta`"
             // Its content always encodes.
             //= S5.5 "notifications/cancelled from a server only for a listen request"
-            let _ = write_notification(Cancelled::NAME, Some(&id), &params, listen.revision, Some(&id), out);
+            let _ = write_notification(Cancelled::NAME, Some(&id), &params, revision, Some(&id), out);
         }
     }
 
     /// Removes a subscription from the index, and reports the resources without subscribers to the application.
-    pub(super) fn forget_subscription(&mut self, subscription: InboundId) -> Option<ListenRequest> {
-        let (listen, unused) = self.subscriptions.used_mut()?.unlisten(subscription)?;
-        for uri in unused {
+    pub(super) fn forget_subscription(&mut self, subscription: InboundId) {
+        let unused = self.subscriptions.used_mut().map(|subscriptions| subscriptions.unlisten(subscription));
+        for uri in unused.into_iter().flatten() {
             self.report_unsubscribed(uri);
         }
-        Some(listen)
     }
 
     pub(super) fn report_unsubscribed(&mut self, uri: String) {

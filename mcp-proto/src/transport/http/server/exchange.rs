@@ -7,13 +7,15 @@ use alloc::sync::Arc;
 use core::fmt;
 
 use super::request_intake::{AcceptedTypes, VersionHeader};
+#[cfg(feature = "std")]
+use super::response::AnswerBody;
 use super::response::{Chunk, ExchangeOutput, ResponseHead, Stage};
 use super::route::{Post, PostContent, PostedNotification, RequestRoute};
 use super::{HttpResponse, ModernRequest, Setup};
 use crate::Instant;
 #[cfg(feature = "std")]
 use crate::peer::server::KnownMeta;
-use crate::peer::server::{Server, ServerCommands, ServerLoan, ServerTransport};
+use crate::peer::server::{PreparedConfig, Server, ServerCommands, ServerLoan, ServerTransport};
 use crate::peer::{Denial, InboundId, LostReason, Outbox, Principal, server as peer};
 use crate::quota::BytePermit;
 use crate::rpc::{ErrorObject, Frame, Malformed, Message, code};
@@ -43,6 +45,26 @@ pub struct Exchange {
 }
 
 impl Exchange {
+    fn new(
+        setup: &Setup,
+        prepared: &PreparedConfig,
+        accepts: AcceptedTypes,
+        principal: Option<Principal>,
+        permit: Option<BytePermit>,
+    ) -> Self {
+        let mut server = Server::from_prepared(prepared);
+        server.set_principal(principal);
+        Self {
+            setup: setup.clone(),
+            server,
+            output: ExchangeOutput::new(accepts, permit.as_ref().map(BytePermit::account)),
+            queued_before: 0,
+            waiting_since: None,
+            comment_at: None,
+            body: permit,
+        }
+    }
+
     /// Opens an exchange for a request.
     ///
     /// The server answers some requests itself; for any other it queues an event for the application.
@@ -51,18 +73,15 @@ impl Exchange {
         Self::open_prepared(setup, request, now, |_| ())
     }
 
-    /// Like [`open`](Self::open), with an entry of the server's cache for the request's `_meta`. Also returns the entry
-    /// of the request.
+    /// Like [`open`](Self::open), with an entry of the server's cache for the request's `_meta`.
     #[cfg(feature = "std")]
-    pub(crate) fn open_cached(
+    pub(crate) fn open_with_meta(
         setup: &Setup,
         request: ModernRequest,
         known: Option<Arc<KnownMeta>>,
         now: Instant,
-    ) -> (Self, Option<Arc<KnownMeta>>) {
-        let mut exchange = Self::open_prepared(setup, request, now, |server| server.compare_meta(known));
-        let known = exchange.server.take_meta();
-        (exchange, known)
+    ) -> Self {
+        Self::open_prepared(setup, request, now, |server| server.compare_meta(known))
     }
 
     fn open_prepared(
@@ -71,19 +90,10 @@ impl Exchange {
         now: Instant,
         prepare: impl FnOnce(&mut Server),
     ) -> Self {
-        let mut exchange = Self {
-            setup: setup.clone(),
-            //= S3.13 "SSE of a request carries only notifications for that request"
-            server: Server::from_prepared(setup.modern()),
-            output: ExchangeOutput::new(request.accepts, request.permit.as_ref().map(BytePermit::account)),
-            queued_before: 0,
-            waiting_since: None,
-            comment_at: None,
-            body: request.permit,
-        };
-        exchange.server.set_principal(request.principal);
+        let ModernRequest { request, meta, accepts, principal, permit, .. } = request;
+        //= S3.13 "SSE of a request carries only notifications for that request"
+        let mut exchange = Self::new(setup, setup.modern(), accepts, principal, permit);
         prepare(&mut exchange.server);
-        let (meta, request) = (request.meta, request.request);
         exchange.run(now, |server, out| server.handle_exchange(now, request, meta.as_ref(), out));
         exchange.output.stage = Stage::Handling;
         exchange.comment_at = exchange.next_comment(now);
@@ -96,16 +106,7 @@ impl Exchange {
     #[must_use]
     pub fn open_stateless(setup: &Setup, post: StatelessPost, now: Instant) -> Self {
         let StatelessPost { frame, revision, accepts, principal, permit } = post;
-        let mut exchange = Self {
-            setup: setup.clone(),
-            server: Server::from_prepared(setup.legacy()),
-            output: ExchangeOutput::new(accepts, permit.as_ref().map(BytePermit::account)),
-            queued_before: 0,
-            waiting_since: None,
-            comment_at: None,
-            body: permit,
-        };
-        exchange.server.set_principal(principal);
+        let mut exchange = Self::new(setup, setup.legacy(), accepts, principal, permit);
         if let Some(revision) = revision {
             exchange.server.set_stateless(revision);
         }
@@ -222,6 +223,20 @@ impl Exchange {
             .min()
     }
 
+    /// Takes the body of a JSON answer whose head was taken: nothing follows it, and the exchange can be dropped. `None` for
+    /// an event stream, and for several requests.
+    #[cfg(feature = "std")]
+    pub(crate) fn take_body(&mut self) -> Option<AnswerBody> {
+        let deadline = self.write_deadline();
+        if self.server.session().is_some() { None } else { self.output.take_body(deadline) }
+    }
+
+    /// Takes the `_meta` of the request for the server's cache, if the request was admitted.
+    #[cfg(feature = "std")]
+    pub(crate) fn take_meta(&mut self) -> Option<Arc<KnownMeta>> {
+        self.server.take_meta()
+    }
+
     // --- Getters ---
 
     /// Returns whether the exchange is over. Queued output may still be sent.
@@ -259,6 +274,14 @@ impl ServerTransport for Exchange {
 
     fn settle(&mut self, now: Instant) {
         Self::settle(self, now);
+    }
+
+    /// Without its driver the request is cancelled, as if the client had disconnected.
+    fn abort(&mut self, now: Instant, why: LostReason) {
+        match why {
+            LostReason::DriverDropped => self.handle_disconnect(now),
+            why => self.run(now, |server, _| server.abort(peer::CloseReason::Lost(why))),
+        }
     }
 
     fn deny(&mut self, now: Instant, request: InboundId, error: ErrorObject, denial: &Denial) {

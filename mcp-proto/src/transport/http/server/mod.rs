@@ -58,6 +58,8 @@ pub use origin::{Hosts, Origins};
 #[cfg(feature = "std")]
 pub(crate) use request_intake::check_upgrade;
 pub use request_intake::{RequestHead, RequestIntake};
+#[cfg(feature = "std")]
+pub(crate) use response::AnswerBody;
 pub use response::{BodyKind, Chunk, HttpResponse, ResponseHead, ResponseHeaders};
 pub use route::{ModernRequest, Post, PostedNotification, RequestRoute};
 #[cfg(feature = "std")]

@@ -11,6 +11,8 @@ use core::{fmt, mem};
 use bytes::Bytes;
 
 use super::request_intake::{AcceptedTypes, RequestHead};
+#[cfg(feature = "std")]
+use crate::Instant;
 use crate::peer::{Denial, MessageKind, Outbox};
 use crate::quota::{ByteAccount, BytePermit, BytePurpose, OverBudgetError};
 use crate::rpc::{EnvelopeKind, ErrorId, ErrorObject, Id, Malformed, code, write};
@@ -247,6 +249,23 @@ pub(super) fn session_header(id: super::SessionId) -> (&'static str, Cow<'static
     (header::SESSION_ID, Cow::Owned(id.to_hex()))
 }
 
+/// The body of a whole answer.
+#[cfg(feature = "std")]
+pub(crate) struct AnswerBody {
+    pub(crate) bytes: Bytes,
+    /// The time until which the client must take it, if it has one.
+    pub(crate) deadline: Option<Instant>,
+    /// The permit for its bytes, until they are written.
+    _permit: Option<BytePermit>,
+}
+
+#[cfg(feature = "std")]
+impl From<Bytes> for AnswerBody {
+    fn from(bytes: Bytes) -> Self {
+        Self { bytes, deadline: None, _permit: None }
+    }
+}
+
 /// Collects the peer's output for one exchange.
 ///
 /// The first output decides the form of the answer: the response makes it one JSON value with a status, any other
@@ -378,6 +397,18 @@ impl ExchangeOutput {
         };
         self.update_permit();
         chunk
+    }
+
+    /// Takes the body of a JSON answer, with the permit for its bytes. It must be written by `deadline`.
+    #[cfg(feature = "std")]
+    pub(super) fn take_body(&mut self, deadline: Option<Instant>) -> Option<AnswerBody> {
+        if !matches!(self.form, ResponseForm::Json { .. }) {
+            return None;
+        }
+        match self.next_chunk() {
+            Chunk::Bytes(bytes) => Some(AnswerBody { bytes, deadline, _permit: self.permit.take() }),
+            Chunk::Pending | Chunk::End => None,
+        }
     }
 
     fn next_chunk(&mut self) -> Chunk {
