@@ -6,7 +6,7 @@ use core::fmt;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
-use super::hub::{Subscriber, deliver};
+use super::hub::{ConnectionKind, Subscriber};
 use super::service::{ExchangeRegistration, Service};
 use super::token_watch::TokenWatch;
 use super::{HttpExchange, HttpServer};
@@ -154,7 +154,7 @@ impl<H: HandlerMode> HttpChannel<H> {
         let mut machine = ChannelServer::new(service.setup.config().server.clone());
         machine.at(now).set_principal(principal);
         let signal = Arc::default();
-        let subscriber = service.hub.add_channel(&signal);
+        let subscriber = service.hub.connect(&signal, ConnectionKind::Channel);
         let registration = service.register_exchange(Arc::clone(&signal));
         let token = TokenWatch::new(service, &caller.access);
         let owner = caller.owner.clone();
@@ -265,12 +265,10 @@ impl<H: HandlerMode> HttpChannel<H> {
             self.resumes = self.resumes.filter(|at| *at > now);
             let expires = self.token.poll(&self.service, cx).is_ready();
             self.expired |= expires;
-            let mailbox = self.subscriber.mailbox();
-            let (changes, broadcasts) = (mailbox.take(), mailbox.take_broadcasts());
+            let mail = self.subscriber.mailbox().take();
             let wants_read = &mut self.wants_read;
             let _: Poll<()> = self.driver.poll(cx, |machine, now| {
-                deliver(&changes, machine, now);
-                broadcasts.deliver(machine, now);
+                mail.deliver(machine, now);
                 if closes || expires {
                     machine.at(now).close();
                 }
@@ -279,8 +277,7 @@ impl<H: HandlerMode> HttpChannel<H> {
                 Poll::Pending
             });
             // Later changes call the stored waker. Changes before it was stored would be missed.
-            let missed =
-                self.subscriber.mailbox().has_changes() || (!self.closing && self.service.is_closing());
+            let missed = self.subscriber.mailbox().has_mail() || (!self.closing && self.service.is_closing());
             if !missed {
                 return;
             }

@@ -7,7 +7,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use core::{fmt, mem};
 
-use super::hub::{Subscriber, deliver};
+use super::hub::Subscriber;
 use super::service::{ExchangeRegistration, Service};
 use super::session::{SessionCell, StreamReader};
 use super::token_watch::TokenWatch;
@@ -503,10 +503,10 @@ impl<H: HandlerMode> ModernExchange<H> {
             let mut listening = self.listening.as_deref_mut();
             let ends = listening.as_mut().is_some_and(|it| it.token.poll(&self.service, cx).is_ready());
             let subscriber = listening.and_then(|listening| listening.subscriber.as_ref());
-            let changes = subscriber.map(|subscriber| subscriber.mailbox().take());
+            let mail = subscriber.map(|subscriber| subscriber.mailbox().take());
             let polled = self.driver.poll(cx, |exchange, now| {
-                if let Some(changes) = &changes {
-                    deliver(changes, exchange, now);
+                if let Some(mail) = &mail {
+                    mail.deliver(exchange, now);
                 }
                 if closes || ends {
                     exchange.at(now).close();
@@ -514,7 +514,7 @@ impl<H: HandlerMode> ModernExchange<H> {
                 take(exchange, now)
             });
             // Later changes call the stored waker. Changes before it was stored would be missed.
-            let missed = subscriber.is_some_and(|subscriber| subscriber.mailbox().has_changes())
+            let missed = subscriber.is_some_and(|subscriber| subscriber.mailbox().has_mail())
                 || (!self.closing && self.service.is_closing());
             if polled.is_ready() || !missed {
                 return polled;

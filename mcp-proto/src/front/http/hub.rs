@@ -28,38 +28,30 @@ use crate::rpc::Raw;
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{CustomParams, Json, LoggingLevel, LoggingMessageParams, Notification};
 
-/// The pending changes of a subscriber, with the signal that wakes it.
+/// The pending changes and messages of a subscriber, with the signal that wakes it.
 pub(super) struct Mailbox {
-    changes: Mutex<Changes>,
-    /// The messages for a legacy session or a channel.
-    broadcasts: Mutex<BroadcastQueue>,
+    mail: Mutex<Mail>,
     signal: Arc<Signal>,
 }
 
-/// The changed topics; for a task, with its latest status.
-pub(super) type Changes = InlineMap<Topic, Option<Arc<TaskUpdatedParams>>>;
+/// What a subscriber takes from its mailbox.
+#[derive(Default)]
+pub(super) struct Mail {
+    /// The changed topics; for a task, with its latest status.
+    changes: InlineMap<Topic, Option<Arc<TaskUpdatedParams>>>,
+    /// The messages for a legacy session or a channel.
+    broadcasts: BroadcastQueue,
+}
 
 impl Mailbox {
-    fn mark(&self, topic: Topic, task: Option<Arc<TaskUpdatedParams>>) {
-        let (first, replaced) = {
-            let mut changes = lock(&self.changes);
-            (changes.is_empty(), changes.insert(topic, task))
+    /// Adds mail, and wakes the owner; earlier mail has already woken it. What `add` returns is dropped outside of the lock.
+    fn add<R>(&self, add: impl FnOnce(&mut Mail) -> R) {
+        let (is_first, added) = {
+            let mut mail = lock(&self.mail);
+            (mail.is_empty(), add(&mut mail))
         };
-        drop(replaced);
-        // The first pending change has already woken the owner.
-        if first {
-            self.signal.notify();
-        }
-    }
-
-    fn push(&self, message: Arc<Broadcast>) {
-        let first = {
-            let mut broadcasts = lock(&self.broadcasts);
-            let first = broadcasts.is_empty();
-            broadcasts.push(message);
-            first
-        };
-        if first {
+        drop(added);
+        if is_first {
             self.signal.notify();
         }
     }
@@ -68,31 +60,35 @@ impl Mailbox {
         &self.signal
     }
 
-    /// Whether changes or messages are pending.
-    pub(super) fn has_changes(&self) -> bool {
-        !lock(&self.changes).is_empty() || !lock(&self.broadcasts).is_empty()
+    pub(super) fn has_mail(&self) -> bool {
+        !lock(&self.mail).is_empty()
     }
 
-    pub(super) fn take_broadcasts(&self) -> BroadcastQueue {
-        core::mem::take(&mut *lock(&self.broadcasts))
-    }
-
-    pub(super) fn take(&self) -> Changes {
-        core::mem::take(&mut *lock(&self.changes))
+    pub(super) fn take(&self) -> Mail {
+        core::mem::take(&mut *lock(&self.mail))
     }
 }
 
-/// Passes changes to a machine.
-pub(super) fn deliver<M: ServerTransport>(changes: &Changes, machine: &mut M, now: Instant) {
-    let mut commands = ServerCommands::new(machine, now);
-    for (topic, task) in changes.iter() {
-        match (topic, task) {
-            (Topic::List(list), _) => commands.list_changed(*list),
-            (Topic::Resource(uri), _) => commands.resource_updated(uri),
-            (Topic::Task(_), Some(task)) => {
-                commands.task_updated(task);
+impl Mail {
+    fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.broadcasts.messages.is_empty()
+    }
+
+    /// Passes changes and messages to a machine, which drops the messages that its client does not read.
+    pub(super) fn deliver<M: ServerTransport>(&self, machine: &mut M, now: Instant) {
+        let mut commands = ServerCommands::new(machine, now);
+        for (topic, task) in self.changes.iter() {
+            match (topic, task) {
+                (Topic::List(list), _) => commands.list_changed(*list),
+                (Topic::Resource(uri), _) => commands.resource_updated(uri),
+                (Topic::Task(_), Some(task)) => {
+                    commands.task_updated(task);
+                }
+                (Topic::Task(_), None) => {}
             }
-            (Topic::Task(_), None) => {}
+        }
+        for message in &self.broadcasts.messages {
+            message.deliver(machine, now);
         }
     }
 }
@@ -104,10 +100,7 @@ pub(super) struct Hub(Mutex<SubscriberIndex>);
 #[derive(Default)]
 struct SubscriberIndex {
     topics: BTreeMap<Topic, InlineMap<u64, Arc<Mailbox>>>,
-    /// The legacy sessions: they receive the changes of all lists without a subscription.
-    sessions: BTreeMap<u64, Arc<Mailbox>>,
-    /// The channels: they receive all changes, as their machines know what their clients subscribed to.
-    channels: BTreeMap<u64, Arc<Mailbox>>,
+    connections: BTreeMap<u64, (ConnectionKind, Arc<Mailbox>)>,
     next: u64,
     /// The listeners for changes in resource subscriptions.
     listeners: Listeners<HttpServerEvent>,
@@ -115,24 +108,22 @@ struct SubscriberIndex {
     has_reported_logging: bool,
 }
 
-impl Hub {
-    /// Adds a legacy session, which `signal` wakes.
-    pub(super) fn add_session(self: &Arc<Self>, signal: &Arc<Signal>) -> Subscriber {
-        let mut wakers = Wakers::default();
-        let mut index = lock(&self.0);
-        let subscriber = self.enter(&mut index, signal, InlineMap::new(), &mut wakers);
-        index.sessions.insert(subscriber.key, subscriber.mailbox.clone());
-        drop(index);
-        wakers.release();
-        subscriber
-    }
+/// A connection of several requests, which receives changes without a subscription.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum ConnectionKind {
+    /// A legacy session receives the changes of all lists.
+    Session,
+    /// A channel receives all changes, as its machine knows what its client subscribed to.
+    Channel,
+}
 
-    /// Adds a channel, which `signal` wakes.
-    pub(super) fn add_channel(self: &Arc<Self>, signal: &Arc<Signal>) -> Subscriber {
+impl Hub {
+    /// Adds a connection of several requests, which `signal` wakes.
+    pub(super) fn connect(self: &Arc<Self>, signal: &Arc<Signal>, kind: ConnectionKind) -> Subscriber {
         let mut wakers = Wakers::default();
         let mut index = lock(&self.0);
         let subscriber = self.enter(&mut index, signal, InlineMap::new(), &mut wakers);
-        index.channels.insert(subscriber.key, subscriber.mailbox.clone());
+        index.connections.insert(subscriber.key, (kind, subscriber.mailbox.clone()));
         drop(index);
         wakers.release();
         subscriber
@@ -163,8 +154,7 @@ impl Hub {
     ) -> Subscriber {
         let key = index.next;
         index.next = key.saturating_add(1);
-        let (changes, broadcasts) = (Mutex::default(), Mutex::default());
-        let mailbox = Arc::new(Mailbox { changes, broadcasts, signal: signal.clone() });
+        let mailbox = Arc::new(Mailbox { mail: Mutex::default(), signal: signal.clone() });
         for topic in topics.keys() {
             index.add(topic.clone(), key, &mailbox, wakers);
         }
@@ -177,14 +167,12 @@ impl Hub {
     }
 
     /// Queues a message for every legacy session and every channel.
-    pub(super) fn broadcast(&self, message: Broadcast) {
-        let mailboxes: Vec<Arc<Mailbox>> = {
-            let index = lock(&self.0);
-            index.sessions.values().chain(index.channels.values()).cloned().collect()
-        };
+    fn broadcast(&self, message: Broadcast) {
+        let mailboxes: Vec<Arc<Mailbox>> =
+            lock(&self.0).connections.values().map(|(_, mailbox)| mailbox.clone()).collect();
         let message = Arc::new(message);
         for mailbox in mailboxes {
-            mailbox.push(message.clone());
+            mailbox.add(|mail| mail.broadcasts.push(message.clone()));
         }
     }
 
@@ -222,12 +210,13 @@ impl Hub {
         let interested: Vec<Arc<Mailbox>> = {
             let index = lock(&self.0);
             let subscribers = index.topics.get(topic).into_iter().flat_map(InlineMap::values);
-            let sessions = matches!(topic, Topic::List(_)).then(|| index.sessions.values());
-            let all = subscribers.chain(sessions.into_iter().flatten()).chain(index.channels.values());
-            all.cloned().collect()
+            let is_list = matches!(topic, Topic::List(_));
+            let connections = index.connections.values();
+            let connections = connections.filter(|(kind, _)| is_list || *kind == ConnectionKind::Channel);
+            subscribers.chain(connections.map(|(_, mailbox)| mailbox)).cloned().collect()
         };
         for mailbox in interested {
-            mailbox.mark(topic.clone(), task.cloned());
+            mailbox.add(|mail| mail.changes.insert(topic.clone(), task.cloned()));
         }
     }
 }
@@ -324,8 +313,7 @@ impl Drop for Subscriber {
     fn drop(&mut self) {
         let mut wakers = Wakers::default();
         let mut index = lock(&self.hub.0);
-        index.sessions.remove(&self.key);
-        index.channels.remove(&self.key);
+        index.connections.remove(&self.key);
         for topic in self.topics.keys() {
             index.remove(topic, self.key, &mut wakers);
         }
@@ -365,12 +353,27 @@ const MAX_MESSAGES: usize = 256;
 const MAX_BYTES: usize = 1024 * 1024;
 
 /// A message to all sessions.
-pub(super) enum Broadcast {
+enum Broadcast {
     Log(LoggingMessageParams),
     Notification { method: String, params: CustomParams, bytes: usize },
 }
 
 impl Broadcast {
+    fn deliver<M: ServerTransport>(&self, machine: &mut M, now: Instant) {
+        match self {
+            Self::Log(params) => {
+                let asked = machine.peer().session().is_some_and(|session| session.log_level.is_some());
+                if asked && machine.lend(now).outbox.has_reader() {
+                    ServerCommands::new(machine, now).log(None, params);
+                }
+            }
+            Self::Notification { method, params, .. } => {
+                // A session that cannot have it yet, or any more, is left out.
+                let _ = ServerCommands::new(machine, now).notify_custom(None, method, params);
+            }
+        }
+    }
+
     /// The approximate size in bytes.
     fn bytes(&self) -> usize {
         match self {
@@ -384,40 +387,18 @@ impl Broadcast {
 
 /// The messages that wait for one session, until the driver polls it. All sessions share each message.
 #[derive(Default)]
-pub(super) struct BroadcastQueue {
+struct BroadcastQueue {
     messages: VecDeque<Arc<Broadcast>>,
     bytes: usize,
 }
 
 impl BroadcastQueue {
     /// Queues a message, or drops it if the queue is full.
-    pub(super) fn push(&mut self, message: Arc<Broadcast>) {
+    fn push(&mut self, message: Arc<Broadcast>) {
         let bytes = self.bytes.saturating_add(message.bytes());
         if self.messages.is_empty() || (self.messages.len() < MAX_MESSAGES && bytes <= MAX_BYTES) {
             self.bytes = bytes;
             self.messages.push_back(message);
-        }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.messages.is_empty()
-    }
-
-    /// Passes the messages to the session's machine, which drops what its client does not read.
-    pub(super) fn deliver<M: ServerTransport>(self, machine: &mut M, now: Instant) {
-        for message in self.messages {
-            match &*message {
-                Broadcast::Log(params) => {
-                    let asked = machine.peer().session().is_some_and(|session| session.log_level.is_some());
-                    if asked && machine.lend(now).outbox.has_reader() {
-                        ServerCommands::new(machine, now).log(None, params);
-                    }
-                }
-                Broadcast::Notification { method, params, .. } => {
-                    // A session that cannot have it yet, or any more, is left out.
-                    let _ = ServerCommands::new(machine, now).notify_custom(None, method, params);
-                }
-            }
         }
     }
 }

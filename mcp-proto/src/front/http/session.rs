@@ -9,7 +9,7 @@ use core::time::Duration;
 use core::{fmt, mem};
 use std::sync::Mutex;
 
-use super::hub::{Hub, Mailbox, Subscriber, deliver};
+use super::hub::{ConnectionKind, Hub, Mailbox, Subscriber};
 use super::service::Service;
 use crate::front::handler::inbound_request::Caller;
 use crate::front::router::ServedRouter;
@@ -67,7 +67,7 @@ impl SessionCell {
         principal: Option<Principal>,
     ) -> Arc<Self> {
         session.at(clock.now()).set_principal(principal.clone());
-        let subscriber = hub.add_session(&Arc::default());
+        let subscriber = hub.connect(&Arc::default(), ConnectionKind::Session);
         let mailbox = subscriber.mailbox().clone();
         let state = Mutex::new(CellState::Active(activate(session, subscriber, clock)));
         Arc::new(Self { id, owner, principal, mailbox, state })
@@ -123,7 +123,7 @@ impl SessionCell {
 
     /// Whether changes arrived after the session was last polled.
     pub(super) fn has_changes(&self) -> bool {
-        self.mailbox.has_changes()
+        self.mailbox.has_mail()
     }
 
     /// Schedules the session to be polled by the driver.
@@ -241,9 +241,8 @@ pub(super) struct SessionMachine {
 impl SessionMachine {
     /// Handles timeouts, published changes and the end of the server. Ready once the session has ended.
     pub(super) fn advance(&mut self, now: Instant, closing: bool) -> Poll<()> {
-        let changes = self.subscriber.mailbox().take();
-        deliver(&changes, self, now);
-        self.subscriber.mailbox().take_broadcasts().deliver(self, now);
+        let mail = self.subscriber.mailbox().take();
+        mail.deliver(self, now);
         if closing && !self.closing {
             self.closing = true;
             self.session.at(now).close();

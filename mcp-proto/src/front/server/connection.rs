@@ -269,19 +269,26 @@ impl RequestLink for ServerLink {
     }
 }
 
+impl<M: ServerTransport> Shared<ServerCore, M> {
+    /// Gives the machine a command, and wakes the driver to carry it out.
+    fn act<R>(&self, command: impl FnOnce(ServerCommands<'_>) -> R) -> R {
+        self.command(|_, machine, now, _| command(ServerCommands::new(machine, now)))
+    }
+}
+
 impl<M: ServerTransport + Send> ChangeListener for Shared<ServerCore, M> {
     fn list_changed(&self, list: ListKind) {
-        self.command(|_, machine, now, _| ServerCommands::new(machine, now).list_changed(list));
+        self.act(|mut server| server.list_changed(list));
     }
 
     fn resource_updated(&self, uri: &str) {
-        self.command(|_, machine, now, _| ServerCommands::new(machine, now).resource_updated(uri));
+        self.act(|mut server| server.resource_updated(uri));
     }
 }
 
 impl<M: ServerTransport + Send + 'static> HandlerConnection for Shared<ServerCore, M> {
     fn progress(&self, request: InboundId, params: &ProgressParams) {
-        self.command(|_, machine, now, _| ServerCommands::new(machine, now).progress(request, params));
+        self.act(|mut server| server.progress(request, params));
     }
 
     fn progress_out(&self) -> u32 {
@@ -304,7 +311,7 @@ impl<M: ServerTransport + Send + 'static> HandlerConnection for Shared<ServerCor
     }
 
     fn notify_session(&self, info: &'static NotificationInfo, params: &dyn AnyParams) {
-        self.command(|_, machine, now, _| ServerCommands::new(machine, now).notify_session(info, params));
+        self.act(|mut server| server.notify_session(info, params));
     }
 
     fn notify_custom(
@@ -313,13 +320,11 @@ impl<M: ServerTransport + Send + 'static> HandlerConnection for Shared<ServerCor
         method: &str,
         params: &dyn AnyParams,
     ) -> Result<(), RequestError> {
-        self.command(|_, machine, now, _| {
-            ServerCommands::new(machine, now).notify_custom(request, method, params)
-        })
+        self.act(|mut server| server.notify_custom(request, method, params))
     }
 
     fn elicitation_complete(&self, id: &str) -> bool {
-        self.command(|_, machine, now, _| ServerCommands::new(machine, now).elicitation_complete(id))
+        self.act(|mut server| server.elicitation_complete(id))
     }
 
     fn is_active(&self, request: InboundId) -> bool {
@@ -349,7 +354,7 @@ impl<M: ServerTransport + Send + 'static> HandlerConnection for Shared<ServerCor
     }
 
     fn close_sse_stream(&self, request: InboundId) {
-        self.command(|_, machine, now, _| ServerCommands::new(machine, now).close_sse_stream(request));
+        self.act(|mut server| server.close_sse_stream(request));
     }
 
     fn wake_handler(&self, request: InboundId) {
@@ -358,7 +363,7 @@ impl<M: ServerTransport + Send + 'static> HandlerConnection for Shared<ServerCor
     }
 
     fn check_texts(&self, input: &InputRequest) -> Result<(), RequestError> {
-        self.command(|_, machine, now, _| ServerCommands::new(machine, now).check_texts(input))
+        self.act(|mut server| server.check_texts(input))
     }
 
     fn request_link(self: Arc<Self>, on_behalf_of: Option<InboundId>) -> Arc<dyn RequestLink> {

@@ -23,7 +23,7 @@ use alloc::sync::Arc;
 use super::event::RequestContext;
 use super::known_meta::{FoundMeta, KnownMeta, find_meta};
 use super::session::Session;
-use super::{Eras, PendingRequest, ServerConfig};
+use super::{Eras, PendingRequest, ServerConfig, internal_error, invalid_request};
 use crate::peer::extensions::undeclared;
 use crate::peer::server::missing_capabilities;
 use crate::peer::{RequestError, extensions};
@@ -287,9 +287,7 @@ pub(super) fn admit(
                 Err(unsupported_version(config.eras, requested))
             }
             //= R1 "`initialize` never in one"
-            (_, BatchPosition::Batch) => {
-                Err(ErrorObject::new(code::INVALID_REQUEST, "initialize must not be part of a batch"))
-            }
+            (_, BatchPosition::Batch) => Err(invalid_request("initialize must not be part of a batch")),
             (Eras::Both | Eras::LegacyOnly, BatchPosition::Single) => Ok(AdmittedRequest::Initialize),
         };
     }
@@ -302,14 +300,14 @@ pub(super) fn admit(
         }
         None if config.eras == Eras::LegacyOnly => {
             find_method(config, method, Revision::LATEST_LEGACY, &ClientCapabilities::default())
-                .and(Err(ErrorObject::new(code::INVALID_REQUEST, "the first request must be initialize")))
+                .and(Err(invalid_request("the first request must be initialize")))
         }
         _ => Err(missing_key_error(keys)),
     }
 }
 
 fn modern_in_batch() -> ErrorObject {
-    ErrorObject::new(code::INVALID_REQUEST, "the revision of this request has no batches")
+    invalid_request("the revision of this request has no batches")
 }
 
 fn version_of(params: &Raw) -> Option<String> {
@@ -436,7 +434,7 @@ pub(super) fn admit_result_type(
         Some(extension) => require(extension, &served.capabilities),
         None => {
             let message = alloc::format!("no registered extension defines the result type {name:?}");
-            Err(ErrorObject::new(code::INTERNAL_ERROR, message))
+            Err(internal_error(message))
         }
     }
 }

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use memchr::memchr_iter;
 
 use super::outgoing_requests::{check_content, required_capabilities};
-use super::{CloseReason, Diagnostic, PendingRequest, Phase, Server, ServerConfig, admit};
+use super::{CloseReason, Diagnostic, PendingRequest, Phase, Server, ServerConfig, admit, internal_error};
 use crate::Instant;
 use crate::peer::{AnyResult, InboundId, LostReason, Outbox, RequestError, ResultDefaults};
 use crate::rpc::{ErrorObject, Id, Raw, code, decode_member, read_members, write};
@@ -95,9 +95,7 @@ impl Server {
                 Ok(())
             })
         })
-        .map_err(|error| {
-            ErrorObject::new(code::INTERNAL_ERROR, format!("the result cannot be encoded: {error}"))
-        })?;
+        .map_err(|error| internal_error(format!("the result cannot be encoded: {error}")))?;
         if embeds_undeclared_resource {
             self.diagnose(Diagnostic::UndeclaredResources);
         }
@@ -123,7 +121,7 @@ impl Server {
         }
         self.resolve_outbound(&LostReason::Closed);
         if !serves_held {
-            self.refuse_queued(&ErrorObject::new(code::INTERNAL_ERROR, "the server is closing"), out);
+            self.refuse_queued(&internal_error("the server is closing"), out);
         }
         self.advance_close();
     }
@@ -148,10 +146,7 @@ fn check_input_allowed(
     let asks = required.input_requests.as_ref().is_some_and(|requests| !requests.is_empty());
     //= S4.2 "≥1 of inputRequests, requestState"
     if !(asks || required.request_state.is_some()) {
-        return Err(ErrorObject::new(
-            code::INTERNAL_ERROR,
-            "the result requires input but has no input requests and no state",
-        ));
+        return Err(internal_error("the result requires input but has no input requests and no state"));
     }
     let mut missing: Option<ClientCapabilities> = None;
     let requests =
@@ -159,10 +154,7 @@ fn check_input_allowed(
     for request in requests() {
         //= S4.3 "values ElicitRequest, CreateMessageRequest or ListRootsRequest"
         if required_capability(request).is_none() {
-            return Err(ErrorObject::new(
-                code::INTERNAL_ERROR,
-                "an input request of the result has an unknown method",
-            ));
+            return Err(internal_error("an input request of the result has an unknown method"));
         }
         //= S1.6 "Undeclared client capability needed → -32021 with requiredCapabilities"
         //= S4.3 "only if that capability is declared"
@@ -177,7 +169,7 @@ fn check_input_allowed(
 }
 
 fn invalid_input(error: RequestError) -> ErrorObject {
-    ErrorObject::new(code::INTERNAL_ERROR, error.to_string())
+    internal_error(error.to_string())
 }
 
 /// The client capability that an input request needs; `None` if the protocol does not define its method.
@@ -221,7 +213,7 @@ fn check_result_kind(
             return admit::admit_result_type(config, served, name);
         }
     };
-    let refused = || ErrorObject::new(code::INTERNAL_ERROR, "the method cannot have a result of this type");
+    let refused = || internal_error("the method cannot have a result of this type");
     possible.then_some(()).ok_or_else(refused)
 }
 

@@ -14,10 +14,10 @@ use crate::peer::Outbox;
 use crate::peer::batch::BatchId;
 use crate::peer::event_queue::Pressure;
 use crate::quota::OverBudgetError;
-use crate::rpc::{ErrorObject, Id, Message, Notification, Raw, Request, code};
+use crate::rpc::{ErrorObject, Id, Message, Notification, Raw, Request};
 use crate::schema::{Method, Ping};
 
-use super::{Diagnostic, MessageCharge, Phase, Server};
+use super::{Diagnostic, MessageCharge, Phase, Server, internal_error};
 
 /// The size charged for a held message beside its own bytes: its entries in both maps.
 const OVERHEAD: usize = 256;
@@ -179,7 +179,7 @@ impl Server {
         what: String,
         out: &mut dyn Outbox,
     ) {
-        let error = ErrorObject::new(code::INTERNAL_ERROR, what);
+        let error = internal_error(what);
         self.reply_error(Some(&request.id), batch, &error, out);
         if !self.is_closed() {
             self.diagnose(Diagnostic::Refused { method: request.method, error });

@@ -9,7 +9,10 @@ use super::admit::{AdmittedRequest, BatchPosition, RequestDetails, admit};
 use super::event::RequestContext;
 use super::session::Session;
 use super::subscriptions::Subscriptions;
-use super::{Cancellation, CloseReason, Diagnostic, Event, PendingRequest, Phase, Server};
+use super::{
+    Cancellation, CloseReason, Diagnostic, Event, PendingRequest, Phase, Server, internal_error,
+    invalid_request,
+};
 use crate::Instant;
 use crate::peer::batch::BatchId;
 use crate::peer::event_queue::Pressure;
@@ -75,7 +78,7 @@ impl Server {
         let held = matches!(self.phase, Phase::Finishing { serves_backlog: true, .. })
             && request.method != *SubscriptionsListen::NAME;
         if !(matches!(self.phase, Phase::Open) || held) {
-            return Err(ErrorObject::new(code::INTERNAL_ERROR, "the server is closing"));
+            return Err(internal_error("the server is closing"));
         }
         let place = if batch.is_some() { BatchPosition::Batch } else { BatchPosition::Single };
         admit(
@@ -135,7 +138,7 @@ impl Server {
         self.reply(Some(id), batch, out, |buffer| {
             write::result(buffer, id, |buffer| result.write_result(buffer, revision, None))
         })
-        .map_err(|error| ErrorObject::new(code::INTERNAL_ERROR, error.to_string()))
+        .map_err(|error| internal_error(error.to_string()))
     }
 
     /// Answers requests that the protocol itself defines, and hands all others to the application.
@@ -198,7 +201,7 @@ impl Server {
                 let bytes = params.as_ref().map_or(0, |params| params.as_bytes().len());
                 self.check_event_room(bytes)?;
                 if self.unanswered() >= self.config.limits.requests_in {
-                    return Err(ErrorObject::new(code::INTERNAL_ERROR, "too many requests are unanswered"));
+                    return Err(internal_error("too many requests are unanswered"));
                 }
                 let id = self.track_request(id, served)?;
                 // A name of the protocol needs no slice of the message.
@@ -213,7 +216,7 @@ impl Server {
     /// Checks that the application takes its events, so that one more of `bytes` bytes may be queued.
     pub(super) fn check_event_room(&self, bytes: usize) -> Result<(), ErrorObject> {
         let busy = self.events.pressure(bytes) >= Pressure::Requests;
-        let refused = || ErrorObject::new(code::INTERNAL_ERROR, "the server is overloaded");
+        let refused = || internal_error("the server is overloaded");
         (!busy).then_some(()).ok_or_else(refused)
     }
 
@@ -221,13 +224,11 @@ impl Server {
     pub(super) fn track_request(&mut self, id: Id, served: PendingRequest) -> Result<InboundId, ErrorObject> {
         let kept = self.stored_bytes.saturating_add(served.stored_bytes);
         if kept > self.config.limits.event_bytes {
-            return Err(ErrorObject::new(code::INTERNAL_ERROR, "the unanswered requests are too large"));
+            return Err(internal_error("the unanswered requests are too large"));
         }
         let request = self.inbound.insert(id, served).map_err(|refused| match refused {
-            InsertError::Duplicate => {
-                ErrorObject::new(code::INVALID_REQUEST, "a request with this id is still unanswered")
-            }
-            InsertError::Full => ErrorObject::new(code::INTERNAL_ERROR, "too many requests are unanswered"),
+            InsertError::Duplicate => invalid_request("a request with this id is still unanswered"),
+            InsertError::Full => internal_error("too many requests are unanswered"),
         })?;
         self.stored_bytes = kept;
         Ok(request)
@@ -331,7 +332,7 @@ impl Server {
         //= R1 "-32600 for an empty array"
         if !allowed || batch.is_empty() {
             let what = if allowed { "an empty batch" } else { "batches are not part of this revision" };
-            return self.reply_error(None, None, &ErrorObject::new(code::INVALID_REQUEST, what), out);
+            return self.reply_error(None, None, &invalid_request(what), out);
         }
         let id = self.batches.open();
         //= R1 "Receive batches: requests and notifications mixed"

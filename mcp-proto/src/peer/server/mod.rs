@@ -22,6 +22,7 @@ mod session;
 mod subscriptions;
 mod view;
 
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -63,6 +64,14 @@ pub(crate) use known_meta::{KnownMeta, MetaCache};
 pub(crate) use outgoing_requests::{check_content, check_page_url, required_capabilities};
 pub(crate) use progress::exceeds;
 use subscriptions::Subscriptions;
+
+fn internal_error(message: impl Into<String>) -> ErrorObject {
+    ErrorObject::new(code::INTERNAL_ERROR, message)
+}
+
+fn invalid_request(message: impl Into<String>) -> ErrorObject {
+    ErrorObject::new(code::INVALID_REQUEST, message)
+}
 
 /// The phase of a connection.
 #[derive(Debug)]
@@ -366,16 +375,14 @@ impl Server {
 
     /// Answers the requests that the application has not answered in time.
     fn refuse_remaining(&mut self, out: &mut dyn Outbox) {
+        let error = internal_error("the server has closed before it could answer");
         self.stored_bytes = 0;
         self.send_all_progress(out);
         while let Some((request, id, served)) = self.inbound.pop() {
             let cancellation = self.closing_cancellation();
             self.abandon(request, &served, cancellation);
-            let error =
-                ErrorObject::new(code::INTERNAL_ERROR, "the server has closed before it could answer");
             self.reply_error(Some(&id), served.batch, &error, out);
         }
-        let error = ErrorObject::new(code::INTERNAL_ERROR, "the server has closed before it could answer");
         self.refuse_queued(&error, out);
     }
 

@@ -9,12 +9,12 @@ use alloc::vec::Vec;
 
 use super::answer::{missing_capabilities, resource_not_found};
 use super::notify::write_notification;
-use super::{Event, PendingRequest, Server};
+use super::{Event, PendingRequest, Server, internal_error};
 use crate::inline_map::InlineMap;
 use crate::lazy_box::Initial;
 use crate::peer::topic::{ListKind, Topic};
 use crate::peer::{AnyResult, InboundId, Outbox, ResultDefaults};
-use crate::rpc::{ErrorObject, Id, code, write};
+use crate::rpc::{ErrorObject, Id, write};
 use crate::schema::{
     Cancelled, CancelledParams, ClientCapabilities, ClientCapability, Notification, ResultType, Revision,
     ServerCapabilities, ServerCapability, SubscriptionFilter, SubscriptionsAcknowledged,
@@ -285,7 +285,7 @@ impl Server {
         self.check_subscription_room(topics.len().max(1), bytes)?;
         if !self.has_room(out) {
             // The acknowledgement must be sent first, so without room for it the subscription fails.
-            return Err(ErrorObject::new(code::INTERNAL_ERROR, "the client does not read its messages"));
+            return Err(internal_error("the client does not read its messages"));
         }
         served.stored_bytes = served.stored_bytes.saturating_add(bytes);
         let revision = served.revision;
@@ -296,7 +296,7 @@ impl Server {
         let written = write_notification(name, Some(&id), &acknowledged, revision, Some(&id), out);
         if written.is_err() {
             self.take(subscription);
-            return Err(ErrorObject::new(code::INTERNAL_ERROR, "the acknowledgement cannot be encoded"));
+            return Err(internal_error("the acknowledgement cannot be encoded"));
         }
         for uri in self.subscriptions.listen(subscription, topics) {
             let bytes = uri.len();
@@ -313,7 +313,7 @@ impl Server {
         let fits = self.subscriptions.len().saturating_add(count) <= limits.subscriptions
             && self.subscriptions.listen_count() < limits.subscriptions
             && self.subscriptions.bytes().saturating_add(bytes) <= limits.event_bytes;
-        let refused = || ErrorObject::new(code::INTERNAL_ERROR, "too many subscriptions");
+        let refused = || internal_error("too many subscriptions");
         fits.then_some(()).ok_or_else(refused)
     }
 

@@ -10,7 +10,7 @@ use super::request_intake::{AcceptedTypes, VersionHeader};
 #[cfg(feature = "std")]
 use super::response::AnswerBody;
 use super::response::{Chunk, ExchangeOutput, ResponseHead, Stage};
-use super::route::{Post, PostContent, PostedNotification, RequestRoute};
+use super::route::{Post, PostContent, PostedNotification, RequestRoute, is_answered};
 use super::{HttpResponse, ModernRequest, Setup};
 use crate::Instant;
 #[cfg(feature = "std")]
@@ -18,7 +18,7 @@ use crate::peer::server::KnownMeta;
 use crate::peer::server::{PreparedConfig, Server, ServerCommands, ServerLoan, ServerTransport};
 use crate::peer::{Denial, InboundId, LostReason, Outbox, Principal, server as peer};
 use crate::quota::BytePermit;
-use crate::rpc::{ErrorObject, Frame, Malformed, Message, code};
+use crate::rpc::{ErrorObject, Frame, Message};
 use crate::schema::{Initialize, Method as _, Revision};
 
 /// A request on the server that has no session, from its admission to the end of its answer: one of the modern era, or
@@ -328,8 +328,7 @@ impl StatelessPost {
 /// Routes a message whose version header is not that of the modern era.
 pub(super) fn route_stateless(version: VersionHeader, post: Post) -> Result<RequestRoute, HttpResponse> {
     let Post { content, accepts, .. } = post;
-    let refuse =
-        |what: &str| Err(HttpResponse::refusal(400, version.error_id(), code::INVALID_REQUEST, what));
+    let refuse = |what: &str| Err(version.refuse(400, what));
     let frame = match content {
         PostContent::Frame(frame) => frame,
         PostContent::Malformed(malformed) => {
@@ -353,11 +352,7 @@ pub(super) fn route_stateless(version: VersionHeader, post: Post) -> Result<Requ
             if messages.peek().is_none() {
                 return refuse("an empty batch");
             }
-            let is_answered = |message: Result<Message, Malformed>| match message {
-                Ok(message) => matches!(message, Message::Request(_)),
-                Err(malformed) => !malformed.is_silent(),
-            };
-            if !messages.any(is_answered) {
+            if !messages.any(|message| is_answered(&message)) {
                 return Ok(RequestRoute::Answer(HttpResponse::empty(202)));
             }
             Some(revision)

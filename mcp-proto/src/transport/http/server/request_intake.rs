@@ -93,9 +93,7 @@ impl RequestIntake {
         let config = setup.config();
         let version_header = SingleHeader::read_version(&version);
         let version = version_header.version();
-        let refuse = |status: u16, what: &str| {
-            HttpResponse::refusal(status, version.error_id(), code::INVALID_REQUEST, what)
-        };
+        let refuse = |status: u16, what: &str| version.refuse(status, what);
         let (place, query) = check_address(setup, head.path, &address, version)?;
         let sessions = setup.eras() != Eras::ModernOnly && !config.stateless;
         let old = sessions && version.era() != Some(Era::Modern);
@@ -221,11 +219,11 @@ impl RequestIntake {
         let grown = permit.map_or(Ok(()), |permit| permit.try_grow(bytes.len(), BytePurpose::Request));
         if is_too_long || grown.is_err() {
             (self.body, self.permit) = (RequestBody::Empty, None);
-            let id = self.head.version.version().error_id();
+            let version = self.head.version.version();
             return Err(if is_too_long {
-                HttpResponse::refusal(413, id, code::INVALID_REQUEST, too_long_message(limit))
+                version.refuse(413, too_long_message(limit))
             } else {
-                HttpResponse::over_budget(id)
+                HttpResponse::over_budget(version.error_id())
             });
         }
         self.body = match mem::replace(&mut self.body, RequestBody::Empty) {
@@ -246,10 +244,9 @@ impl RequestIntake {
     /// The caller measures the time.
     #[must_use]
     pub fn time_out(self) -> HttpResponse {
-        let id = self.head.version.version().error_id();
         let timeout = self.setup.config().body_timeout;
         let what = format!("the request body did not arrive within {timeout:?}");
-        HttpResponse::refusal(408, id, code::INVALID_REQUEST, what)
+        self.head.version.version().refuse(408, what)
     }
 
     /// Routes the request, whose body is complete.
@@ -305,8 +302,7 @@ pub(crate) fn check_upgrade(setup: &Setup, head: &RequestHead<'_>) -> Result<(),
         ("GET", EndpointKind::Endpoint | EndpointKind::EndpointAndEvents) => Ok(()),
         _ => {
             let what = "no connection is upgraded here";
-            let refusal = HttpResponse::refusal(405, version.error_id(), code::INVALID_REQUEST, what);
-            Err(refusal.with_header("allow", "GET"))
+            Err(version.refuse(405, what).with_header("allow", "GET"))
         }
     }
 }
@@ -319,9 +315,7 @@ fn check_address<'a>(
     version: VersionHeader,
 ) -> Result<(EndpointKind, &'a str), HttpResponse> {
     let config = setup.config();
-    let refuse = |status: u16, what: &str| {
-        Err(HttpResponse::refusal(status, version.error_id(), code::INVALID_REQUEST, what))
-    };
+    let refuse = |status: u16, what: &str| Err(version.refuse(status, what));
     //= S3.2 "Origin present and invalid → 403"
     //= R2 "Origin check"
     if !config.origins.allows(origin, fetch_site) {
@@ -492,6 +486,11 @@ impl SingleHeader {
 }
 
 impl VersionHeader {
+    /// Returns the refusal of a request that names no id, as this revision words it.
+    pub(super) fn refuse(self, status: u16, what: impl Into<String>) -> HttpResponse {
+        HttpResponse::refusal(status, self.error_id(), code::INVALID_REQUEST, what)
+    }
+
     pub(super) fn era(self) -> Option<Era> {
         match self {
             Self::Known(revision) => Some(revision.era()),
@@ -512,7 +511,7 @@ impl RetainedHead {
     /// Returns the session that the request names.
     pub(super) fn session(&self) -> Result<SessionId, HttpResponse> {
         let version = self.version.version();
-        let refuse = |what| Err(HttpResponse::refusal(400, version.error_id(), code::INVALID_REQUEST, what));
+        let refuse = |what: &str| Err(version.refuse(400, what));
         match (version, self.session) {
             (VersionHeader::Unknown, _) => {
                 refuse("mcp-protocol-version names no revision that is spoken here")

@@ -182,6 +182,11 @@ impl HttpResponse {
         Self::error(status, id, &ErrorObject::new(code, message))
     }
 
+    /// Returns the refusal of a request whose id is not known.
+    pub(super) fn bad_request(what: impl Into<String>) -> Self {
+        Self::refusal(400, ErrorId::Null, code::INVALID_REQUEST, what)
+    }
+
     pub(super) fn error(status: u16, id: ErrorId<'_>, error: &ErrorObject) -> Self {
         let mut body = Vec::new();
         // The error's only data was encoded here.

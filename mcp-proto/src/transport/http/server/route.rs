@@ -205,6 +205,14 @@ pub(super) enum PostContent {
     Malformed(Box<Malformed>),
 }
 
+/// Whether a message of a batch is answered.
+pub(super) fn is_answered(message: &Result<Message, Malformed>) -> bool {
+    match message {
+        Ok(message) => matches!(message, Message::Request(_)),
+        Err(malformed) => !malformed.is_silent(),
+    }
+}
+
 impl From<Frame> for PostContent {
     fn from(frame: Frame) -> Self {
         Self::Frame(frame)

@@ -15,7 +15,7 @@ use streams::{ResponseStreams, SessionTransport, UnknownEvent};
 
 use super::request_intake::{AcceptedTypes, SESSION_QUERY};
 use super::response::{Chunk, HttpResponse, ResponseHead, session_header};
-use super::route::PostContent;
+use super::route::{PostContent, is_answered};
 use super::{LegacyPaths, Post, Setup};
 use crate::Instant;
 use crate::peer::server::{Server, ServerCommands, ServerLoan, ServerTransport};
@@ -178,39 +178,33 @@ impl Session {
                 self.run(now, |server, streams| server.handle_malformed(*malformed, streams));
                 PostOutcome::Answer(answer)
             }
-            // On the single stream of HTTP+SSE, a refusal would be taken for the answer to the earlier request.
-            PostContent::Frame(Frame::Single(Message::Request(request)))
-                if self.transport == SessionTransport::HttpSse && self.server.is_unanswered(&request.id) =>
-            {
-                self.update_idle(now);
-                PostOutcome::Answer(HttpResponse::refusal(
-                    400,
-                    ErrorId::Null,
-                    code::INVALID_REQUEST,
-                    DUPLICATE_ID,
-                ))
-            }
-            PostContent::Frame(Frame::Single(Message::Request(request)))
-                if self.transport == SessionTransport::HttpSse =>
-            {
-                let id = request.id.clone();
-                self.handle_message(now, None, Message::Request(request));
-                if self.server.is_unanswered(&id) {
-                    self.streams.retain_request_permit(id, permit);
-                }
-                PostOutcome::Answer(HttpResponse::empty(202))
-            }
-            PostContent::Frame(Frame::Single(message)) if self.transport == SessionTransport::HttpSse => {
-                self.handle_message(now, None, message);
-                PostOutcome::Answer(HttpResponse::empty(202))
-            }
             PostContent::Frame(frame) if self.transport == SessionTransport::HttpSse => {
-                self.run(now, |server, streams| server.handle_frame(now, frame, streams));
-                PostOutcome::Answer(HttpResponse::empty(202))
+                self.handle_sse_post(now, frame, permit)
             }
             PostContent::Frame(Frame::Single(message)) => self.handle_single(now, message, accepts, permit),
             PostContent::Frame(Frame::Batch(batch)) => self.handle_batch(now, batch, accepts, permit),
         }
+    }
+
+    /// Handles what a client of 2024-11-05 posted, whose answers go to its only stream.
+    fn handle_sse_post(&mut self, now: Instant, frame: Frame, permit: Option<BytePermit>) -> PostOutcome {
+        let request = match &frame {
+            Frame::Single(Message::Request(request)) => Some(request.id.clone()),
+            _ => None,
+        };
+        // On that stream, a refusal would be taken for the answer to the earlier request.
+        if request.as_ref().is_some_and(|id| self.server.is_unanswered(id)) {
+            self.update_idle(now);
+            return PostOutcome::Answer(HttpResponse::bad_request(DUPLICATE_ID));
+        }
+        match frame {
+            Frame::Single(message) => self.handle_message(now, None, message),
+            frame => self.run(now, |server, streams| server.handle_frame(now, frame, streams)),
+        }
+        if let Some(id) = request.filter(|id| self.server.is_unanswered(id)) {
+            self.streams.retain_request_permit(id, permit);
+        }
+        PostOutcome::Answer(HttpResponse::empty(202))
     }
 
     fn handle_single(
@@ -249,19 +243,10 @@ impl Session {
         if !allowed || batch.is_empty() {
             self.update_idle(now);
             let what = if allowed { "an empty batch" } else { "batches are not part of this revision" };
-            return PostOutcome::Answer(HttpResponse::refusal(
-                400,
-                ErrorId::Null,
-                code::INVALID_REQUEST,
-                what,
-            ));
+            return PostOutcome::Answer(HttpResponse::bad_request(what));
         }
         let messages: Vec<Result<Message, Malformed>> = batch.collect();
-        let answered = |message: &&Result<Message, Malformed>| match message {
-            Ok(message) => matches!(message, Message::Request(_)),
-            Err(malformed) => !malformed.is_silent(),
-        };
-        let awaiting = messages.iter().filter(answered).count();
+        let awaiting = messages.iter().filter(|message| is_answered(message)).count();
         self.streams.now = now;
         let (stream, connection) = match awaiting {
             0 => (None, None),
@@ -346,7 +331,7 @@ impl Session {
                 None => Ok(streams.listen()),
                 Some(event) => streams.resume(event).map_err(|UnknownEvent| {
                     let what = "unknown event id, or the event is no longer stored";
-                    HttpResponse::refusal(400, ErrorId::Null, code::INVALID_REQUEST, what)
+                    HttpResponse::bad_request(what)
                 }),
             };
             // Sends the changes that happened meanwhile.
