@@ -35,7 +35,7 @@ impl Initial for Batches {
 }
 
 impl Batches {
-    const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { batches: BTreeMap::new(), next: 0, bytes: 0 }
     }
 

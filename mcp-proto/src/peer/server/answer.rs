@@ -116,7 +116,7 @@ impl Server {
         for subscription in self.subscriptions.all() {
             self.end_subscription(subscription, out);
         }
-        for number in self.outbound.numbers() {
+        for number in self.connection.outbound.numbers() {
             out.cancel(number, None);
         }
         self.resolve_outbound(&LostReason::Closed);

@@ -42,7 +42,7 @@ impl Server {
         let (id, method) = (request.id.clone(), request.method.clone());
         // The client would take its answer for the answer to the other request. Over HTTP the exchange distinguishes
         // them, and such a request does not arrive here.
-        if self.inbound.find(&id).is_some() || self.backlog.contains(&id) {
+        if self.inbound.find(&id).is_some() || self.connection.backlog.contains(&id) {
             if let Some(batch) = batch {
                 self.close_batch(batch, out);
             }
@@ -53,7 +53,9 @@ impl Server {
             Ok(AdmittedRequest::Ping) => self.answer_locally(&id, batch, &EmptyResult::new(), out),
             Ok(AdmittedRequest::Initialize) => self.open_session(&id, request.params.as_ref(), out),
             Ok(AdmittedRequest::Request(asked)) => {
-                if let (Era::Legacy, Some(session)) = (asked.context.era, &mut self.session) {
+                if asked.context.era == Era::Legacy
+                    && let Some(session) = self.session_mut()
+                {
                     session.has_requested = true;
                 }
                 self.serve(request, asked, batch, out)
@@ -83,7 +85,7 @@ impl Server {
         let place = if batch.is_some() { BatchPosition::Batch } else { BatchPosition::Single };
         admit(
             &self.config,
-            self.session.as_ref(),
+            self.connection.session.as_ref(),
             self.caches_sender.then_some(&mut self.last_meta),
             &request.method,
             request.params.as_ref(),
@@ -121,7 +123,7 @@ impl Server {
         for uri in unused.into_iter().flatten() {
             self.report_unsubscribed(uri);
         }
-        self.session = Some(session);
+        self.connection.session = Some(session);
         self.answer_locally(id, None, &result, out)
     }
 
@@ -133,8 +135,8 @@ impl Server {
         result: &dyn AnyResult,
         out: &mut dyn Outbox,
     ) -> Result<(), ErrorObject> {
-        let session = self.session.as_ref();
-        let revision = session.map_or(crate::schema::Revision::LATEST_LEGACY, |session| session.revision);
+        let revision =
+            self.session().map_or(crate::schema::Revision::LATEST_LEGACY, |session| session.revision);
         self.reply(Some(id), batch, out, |buffer| {
             write::result(buffer, id, |buffer| result.write_result(buffer, revision, None))
         })
@@ -156,7 +158,7 @@ impl Server {
         match name {
             Some(SetLoggingLevel::NAME) => {
                 let params: SetLoggingLevelParams = decode(&method, params.as_ref())?;
-                if let Some(session) = &mut self.session {
+                if let Some(session) = self.session_mut() {
                     session.log_level = Some(params.level);
                 }
                 self.events.push_or_drop(Event::LogLevelSet(params.level), 0);
@@ -186,7 +188,7 @@ impl Server {
             log_level: context.log_level,
             batch,
             stored_bytes: kept.saturating_add(id_bytes(&id)),
-            _charge: self.charge.clone(),
+            _charge: self.connection.charge.clone(),
         };
         match name {
             Some(Discover::NAME) => {
@@ -327,21 +329,20 @@ impl Server {
 
     /// <https://modelcontextprotocol.io/specification/2025-03-26/basic#batching>
     fn handle_batch(&mut self, now: Instant, batch: Batch, out: &mut dyn Outbox) {
-        let session = self.session.as_ref();
-        let allowed = session.is_some_and(|session| session.revision.differences().batches);
+        let allowed = self.session().is_some_and(|session| session.revision.differences().batches);
         //= R1 "-32600 for an empty array"
         if !allowed || batch.is_empty() {
             let what = if allowed { "an empty batch" } else { "batches are not part of this revision" };
             return self.reply_error(None, None, &invalid_request(what), out);
         }
-        let id = self.batches.open();
+        let id = self.connection.batches.open();
         //= R1 "Receive batches: requests and notifications mixed"
         for message in batch {
             match message {
                 Ok(message) => self.handle_message(now, message, Some(id), out),
                 Err(malformed) if self.resolve_unreadable(&malformed) => {}
                 Err(malformed) => {
-                    self.batches.expect(id);
+                    self.connection.batches.expect(id);
                     self.refuse_malformed(malformed, Some(id), out);
                 }
             }
@@ -368,7 +369,7 @@ impl Server {
         let recovered = &malformed.recovered;
         let number = recovered.id.as_ref().and_then(|id| self.config.strictness.number_of(id));
         let (Some(number), true) = (number, malformed.may_be_answer()) else { return false };
-        if self.outbound.used_mut().and_then(|outbound| outbound.remove(number)).is_none() {
+        if self.connection.used_mut().and_then(|connection| connection.outbound.remove(number)).is_none() {
             return false;
         }
         let invalid = match malformed.kind {
@@ -405,7 +406,9 @@ impl Server {
 
     /// Handles the timeouts that are due. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
     pub(crate) fn handle_timeout(&mut self, now: Instant, out: &mut dyn Outbox) {
-        while let Some(expired) = self.outbound.used_mut().and_then(|outbound| outbound.pop_expired(now)) {
+        while let Some(expired) =
+            self.connection.used_mut().and_then(|connection| connection.outbound.pop_expired(now))
+        {
             out.cancel(expired.number, Some("timed out"));
             self.resolve(expired.number, expired.outcome());
         }
@@ -430,7 +433,7 @@ impl Server {
         match message {
             Message::Request(request) => {
                 if let Some(batch) = batch {
-                    self.batches.expect(batch);
+                    self.connection.batches.expect(batch);
                 }
                 self.receive_request(request, batch, out);
             }
@@ -439,7 +442,7 @@ impl Server {
                 if let Some(deviation) = notification.deviation.take() {
                     if self.config.strictness == Strictness::Strict {
                         if let Some(batch) = batch {
-                            self.batches.expect(batch);
+                            self.connection.batches.expect(batch);
                         }
                         return self.refuse_malformed(*deviation, batch, out);
                     }
@@ -466,7 +469,7 @@ impl Server {
     ) {
         match &*method {
             Initialized::NAME => {
-                if let Some(session) = self.session.as_mut().filter(|session| !session.initialized) {
+                if let Some(session) = self.session_mut().filter(|session| !session.initialized) {
                     session.initialized = true;
                     self.events.push(Event::Initialized, 0);
                 }
@@ -514,10 +517,10 @@ impl Server {
         }
         let number = response.id.as_ref().and_then(|id| self.config.strictness.number_of(id));
         match (response.id, number, response.outcome) {
-            (Some(id), Some(number), outcome) if self.outbound.is_ours(number) => {
+            (Some(id), Some(number), outcome) if self.connection.outbound.is_ours(number) => {
                 self.note_number_as_string(id);
                 // The answer to a cancelled request is dropped.
-                let Some(entry) = self.outbound.remove(number) else { return };
+                let Some(entry) = self.connection.outbound.remove(number) else { return };
                 let outcome = match outcome {
                     Ok(result) => Outcome::Result(self.repair_empty_result(entry.info, result)),
                     Err(error) => Outcome::Error(error),
@@ -525,7 +528,7 @@ impl Server {
                 self.resolve(number, outcome);
             }
             (None, _, Err(error)) => {
-                self.outbound.note_error_without_id(now, &error);
+                self.connection.outbound.note_error_without_id(now, &error);
                 self.diagnose(Diagnostic::Error(error));
             }
             (id, ..) => self.diagnose(Diagnostic::UnknownAnswer(id)),

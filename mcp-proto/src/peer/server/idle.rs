@@ -1,5 +1,6 @@
 //! The state of a server whose client is silent: the results of the handshake, and the subscriptions.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 
 use serde::Serialize;
@@ -25,8 +26,8 @@ pub(crate) struct IdleServer {
     /// The number of the client's next request.
     next_request: u64,
     subscriptions: LazyBox<Subscriptions>,
-    /// The table of this side's requests, which is empty: it numbers them.
-    outbound: LazyBox<Outbound>,
+    /// The table of this side's requests, if there were any. It is empty, and numbers them.
+    outbound: Option<Box<Outbound>>,
 }
 
 /// A value as JSON text, if that stands for the same value.
@@ -58,17 +59,20 @@ impl Server {
     /// Moves the state of the session out of a server that has no requests, events or reports in progress; `None` if it
     /// has some. The server is of no use afterwards.
     pub(crate) fn take_idle(&mut self) -> Option<IdleServer> {
+        let connection = self.connection.used_mut()?;
         let is_idle = matches!(self.phase, Phase::Open)
             && self.inbound.is_empty()
-            && self.outbound.is_empty()
-            && self.batches.is_empty()
-            && self.backlog.is_empty()
+            && connection.outbound.is_empty()
+            && connection.batches.is_empty()
+            && connection.backlog.is_empty()
             && self.sent_progress.is_empty()
             && self.received_progress.is_empty()
             && self.events.is_idle()
             && self.unsent_notifications == 0
             && self.notify_again_at.is_none();
-        let session = self.session.take_if(|session| is_idle && !session.stateless)?;
+        let session = connection.session.take_if(|session| is_idle && !session.stateless)?;
+        let outbound = core::mem::replace(&mut connection.outbound, Outbound::new());
+        let outbound = outbound.is_ours(1).then(|| Box::new(outbound));
         Some(IdleServer {
             revision: session.revision,
             initialized: session.initialized,
@@ -79,14 +83,14 @@ impl Server {
             principal: self.principal.take(),
             next_request: self.inbound.next_number(),
             subscriptions: core::mem::take(&mut self.subscriptions),
-            outbound: core::mem::take(&mut self.outbound),
+            outbound,
         })
     }
 
     /// Creates a server that goes on with the state of an idle one, which is of no use afterwards.
     pub(crate) fn from_idle(prepared: &PreparedConfig, idle: &mut IdleServer) -> Self {
         let mut server = Self::from_prepared(prepared);
-        server.session = Some(Session {
+        server.connection.session = Some(Session {
             revision: idle.revision,
             info: idle.info.unpack(|| Implementation::new("unknown", "unknown")),
             capabilities: idle.capabilities.unpack(ClientCapabilities::default),
@@ -98,7 +102,9 @@ impl Server {
         server.principal = idle.principal.take();
         server.inbound.skip_to(idle.next_request);
         server.subscriptions = core::mem::take(&mut idle.subscriptions);
-        server.outbound = core::mem::take(&mut idle.outbound);
+        if let Some(outbound) = idle.outbound.take() {
+            server.connection.outbound = *outbound;
+        }
         server
     }
 }

@@ -104,6 +104,40 @@ struct PendingRequest {
     _charge: MessageCharge,
 }
 
+/// What only a connection has. A modern request over HTTP has no connection, and allocates none of it.
+#[derive(Debug)]
+struct Connection {
+    session: Option<Session>,
+    backlog: Backlog,
+    /// The charge for the message that is being handled.
+    charge: MessageCharge,
+    /// Whether the byte budget has no room for that message.
+    is_over_budget: bool,
+    outbound: Outbound,
+    batches: Batches,
+}
+
+impl Connection {
+    const fn new() -> Self {
+        Self {
+            session: None,
+            backlog: Backlog::new(None),
+            charge: None,
+            is_over_budget: false,
+            outbound: Outbound::new(),
+            batches: Batches::new(),
+        }
+    }
+}
+
+impl Initial for Connection {
+    const INITIAL: &'static Self = &Self::new();
+
+    fn initial() -> Self {
+        Self::new()
+    }
+}
+
 /// The byte budget's permit for a message, which its requests share. `None` where the transport charges for its requests
 /// by itself.
 type MessageCharge = Option<Arc<BytePermit>>;
@@ -117,7 +151,7 @@ pub struct Server {
     /// The server information in modern results, encoded once.
     info: Option<Arc<Json>>,
     phase: Phase,
-    session: Option<Session>,
+    connection: LazyBox<Connection>,
     /// The principal of all requests.
     principal: Option<Principal>,
     /// Whether the sender of a modern request is cached for the next one, which most likely has the same sender.
@@ -129,16 +163,9 @@ pub struct Server {
     inbound: Inbound<PendingRequest>,
     /// The sum of the `stored_bytes` of all pending requests.
     stored_bytes: usize,
-    backlog: Backlog,
-    /// The charge for the message that is being handled.
-    charge: MessageCharge,
-    /// Whether the byte budget has no room for that message.
-    is_over_budget: bool,
     subscriptions: LazyBox<Subscriptions>,
     /// When to retry change notifications that found no room.
     notify_again_at: Option<Instant>,
-    outbound: LazyBox<Outbound>,
-    batches: LazyBox<Batches>,
     /// The progress reports to the client, by its requests.
     sent_progress: ProgressPacer<InboundId, ProgressParams>,
     /// The client's progress reports, by the requests of this side.
@@ -148,20 +175,14 @@ pub struct Server {
     unsent_notifications: u64,
 }
 
-impl Initial for Outbound {
-    const INITIAL: &'static Self = &Self::new();
-
-    fn initial() -> Self {
-        Self::new()
-    }
-}
-
 impl Server {
     /// Creates a server that waits for its client's first message.
     pub(crate) fn new(config: impl Into<Arc<ServerConfig>>) -> Self {
         let config = config.into();
-        let backlog = Backlog::new(config.limits.message_bytes);
-        Self { caches_sender: true, backlog, ..Self::from_prepared(&PreparedConfig::new(config)) }
+        let window = config.limits.message_bytes;
+        let mut server = Self { caches_sender: true, ..Self::from_prepared(&PreparedConfig::new(config)) };
+        server.connection.backlog = Backlog::new(Some(window));
+        server
     }
 
     /// Creates a server from a prepared configuration, without allocating. It is for one modern request at most.
@@ -171,20 +192,15 @@ impl Server {
         Self {
             info,
             phase: Phase::Open,
-            session: None,
+            connection: LazyBox::new(),
             principal: None,
             caches_sender: false,
             reported_logging: false,
             last_meta: None,
             inbound: Inbound::new(limits.requests_in.saturating_add(limits.subscriptions)),
             stored_bytes: 0,
-            backlog: Backlog::default(),
-            charge: None,
-            is_over_budget: false,
             subscriptions: LazyBox::new(),
             notify_again_at: None,
-            outbound: LazyBox::new(),
-            batches: LazyBox::new(),
             sent_progress: ProgressPacer::new(ProgressRate::spaced(limits.progress_out)),
             received_progress: ProgressPacer::new(ProgressRate::per_second(limits.progress_in)),
             events: EventQueue::new(limits.events, limits.event_bytes),
@@ -202,7 +218,11 @@ impl Server {
 
     /// The legacy session, once a client has opened one.
     pub fn session(&self) -> Option<&Session> {
-        self.session.as_ref()
+        self.connection.session.as_ref()
+    }
+
+    fn session_mut(&mut self) -> Option<&mut Session> {
+        self.connection.used_mut()?.session.as_mut()
     }
 
     /// The principal of the client's requests, if the transport has verified one.
@@ -251,7 +271,7 @@ impl Server {
 
     /// The number of requests in flight from this side.
     pub fn in_flight(&self) -> usize {
-        self.outbound.len()
+        self.connection.outbound.len()
     }
 
     /// Whether the connection is over.
@@ -262,7 +282,7 @@ impl Server {
     /// Whether the server accepts more input: the application takes its events, and the window of held requests is not
     /// full.
     pub fn wants_read(&self) -> bool {
-        self.events.pressure(0) == Pressure::None && !self.backlog.is_full()
+        self.events.pressure(0) == Pressure::None && !self.connection.backlog.is_full()
     }
 
     // --- Commands ---
@@ -276,8 +296,8 @@ impl Server {
     /// no room for it, they are refused; pings, responses and notifications are handled all the same.
     #[cfg(all(feature = "std", feature = "http"))]
     pub(crate) fn charge_message(&mut self, charged: Option<Result<BytePermit, OverBudgetError>>) {
-        self.is_over_budget = matches!(charged, Some(Err(OverBudgetError)));
-        self.charge = charged.and_then(Result::ok).map(Arc::new);
+        self.connection.is_over_budget = matches!(charged, Some(Err(OverBudgetError)));
+        self.connection.charge = charged.and_then(Result::ok).map(Arc::new);
     }
 
     /// Compares the `_meta` of the next request with this one, and stores it for [`take_meta`](Self::take_meta).
@@ -296,7 +316,7 @@ impl Server {
     /// Serves the next message as one of a legacy client without a session.
     #[cfg(feature = "http")]
     pub(crate) fn set_stateless(&mut self, revision: Revision) {
-        self.session = Some(Session::stateless(revision));
+        self.connection.session = Some(Session::stateless(revision));
     }
 
     // --- Outputs ---
@@ -321,7 +341,7 @@ impl Server {
         };
         let release = self.is_release_due().then_some(Instant::ORIGIN);
         let progress = [self.sent_progress.deadline(), self.received_progress.deadline()];
-        [phase, self.notify_again_at, release, self.outbound.next_deadline()]
+        [phase, self.notify_again_at, release, self.connection.outbound.next_deadline()]
             .into_iter()
             .chain(progress)
             .flatten()
@@ -362,7 +382,9 @@ impl Server {
     }
 
     fn resolve_outbound(&mut self, lost: &LostReason) {
-        while let Some((number, _)) = self.outbound.used_mut().and_then(Outbound::pop) {
+        while let Some((number, _)) =
+            self.connection.used_mut().and_then(|connection| connection.outbound.pop())
+        {
             self.resolve(number, Outcome::Lost(lost.clone()));
         }
     }
@@ -370,7 +392,8 @@ impl Server {
     /// Whether closing waits for the client to take answers, so that every request before the end of its input is
     /// served. The transport's write timeout bounds it.
     fn is_waiting_for_client(&self) -> bool {
-        matches!(self.phase, Phase::Finishing { serves_backlog: true, .. }) && self.backlog.is_blocked()
+        matches!(self.phase, Phase::Finishing { serves_backlog: true, .. })
+            && self.connection.backlog.is_blocked()
     }
 
     /// Answers the requests that the application has not answered in time.
@@ -399,9 +422,9 @@ impl Server {
         self.stored_bytes = 0;
         self.sent_progress.clear();
         self.notify_again_at = None;
-        self.backlog.clear();
-        if let Some(batches) = self.batches.used_mut() {
-            batches.clear();
+        if let Some(connection) = self.connection.used_mut() {
+            connection.backlog.clear();
+            connection.batches.clear();
         }
         self.phase = Phase::Closed;
         self.report_dropped();
@@ -445,7 +468,7 @@ impl Server {
                 out.commit(MessageKind::Reply(id));
             }
             Some(batch) => {
-                self.batches.answer(batch, write)?;
+                self.connection.batches.answer(batch, write)?;
                 self.close_batch(batch, out);
             }
         }
@@ -456,7 +479,7 @@ impl Server {
     /// Closes the connection to a client that reads none of its answers.
     fn close_if_unread(&mut self, out: &dyn Outbox) {
         let limits = &self.config.limits;
-        let held = out.queued().saturating_add(self.batches.bytes());
+        let held = out.queued().saturating_add(self.connection.batches.bytes());
         if held > limits.queued_bytes.saturating_add(limits.reply_bytes) && !self.is_closed() {
             self.finish(CloseReason::Lost(LostReason::Failed(
                 "overloaded: the client does not read its answers".into(),
@@ -487,7 +510,7 @@ impl Server {
     }
 
     fn close_batch(&mut self, batch: BatchId, out: &mut dyn Outbox) {
-        if let Some(answers) = self.batches.close(batch) {
+        if let Some(answers) = self.connection.batches.close(batch) {
             out.buffer().extend_from_slice(&answers);
             out.commit(MessageKind::Reply(None));
         }
@@ -495,7 +518,9 @@ impl Server {
 
     /// Ends a closing connection once everything is answered.
     fn advance_close(&mut self) {
-        if matches!(self.phase, Phase::Finishing { .. }) && self.inbound.is_empty() && self.backlog.is_empty()
+        if matches!(self.phase, Phase::Finishing { .. })
+            && self.inbound.is_empty()
+            && self.connection.backlog.is_empty()
         {
             self.finish(CloseReason::Done);
         }

@@ -48,7 +48,7 @@ impl Server {
             //= S8.18 "No notifications/message without logLevel on that request"
             Some((_, Era::Modern, _, None)) => return false,
             Some((id, Era::Legacy, revision, _)) => (Some(id), revision, self.legacy_level()),
-            None => match &self.session {
+            None => match self.session() {
                 Some(session) => (None, session.revision, self.legacy_level()),
                 None => return false,
             },
@@ -57,7 +57,7 @@ impl Server {
     }
 
     fn legacy_level(&self) -> LoggingLevel {
-        self.session.as_ref().and_then(|session| session.log_level).unwrap_or(LoggingLevel::Info)
+        self.session().and_then(|session| session.log_level).unwrap_or(LoggingLevel::Info)
     }
 
     /// Notifies subscriptions that a list has changed.
@@ -95,14 +95,14 @@ impl Server {
         params: &dyn AnyParams,
         out: &mut dyn Outbox,
     ) -> bool {
-        let Some(session) = self.session.as_ref().filter(|session| session.initialized) else { return false };
+        let Some(session) = self.session().filter(|session| session.initialized) else { return false };
         let revision = session.revision;
         info.revisions.contains(revision) && self.notify(info.name, None, params, revision, out)
     }
 
     /// Notifies the client that the interaction with a page is complete.
     pub(crate) fn elicitation_complete(&mut self, id: &str, out: &mut dyn Outbox) -> bool {
-        let revision = match self.session.as_ref().filter(|session| session.initialized) {
+        let revision = match self.session().filter(|session| session.initialized) {
             //= S9.4 "no completion notification"
             Some(session) if session.revision.differences().url_elicitation_error => session.revision,
             _ => return false,
@@ -122,13 +122,13 @@ impl Server {
 
     /// Whether a legacy client is notified of the topic without a subscription.
     fn is_implied_for_session(&self, topic: &Topic) -> bool {
-        matches!(topic, Topic::List(_)) && self.session.is_some()
+        matches!(topic, Topic::List(_)) && self.session().is_some()
     }
 
     /// Whether change notifications may be sent. A legacy client gets none before it is ready or sends requests, and
     /// then those of all changes since the handshake.
     fn is_ready(&self) -> bool {
-        self.session.as_ref().is_none_or(Session::can_be_notified)
+        self.session().is_none_or(Session::can_be_notified)
     }
 
     /// Sends the change notifications that found no room, or no reader, before.
@@ -187,7 +187,7 @@ impl Server {
         out: &mut dyn Outbox,
     ) {
         let written = match subscriber {
-            Subscriber::Session => match self.session.as_ref().filter(|session| session.can_be_notified()) {
+            Subscriber::Session => match self.session().filter(|session| session.can_be_notified()) {
                 Some(session) => write_notification(method, None, params, session.revision, None, out),
                 None => return,
             },
@@ -303,7 +303,7 @@ impl Server {
                 return Err(RequestError::Revision { method: method.into(), revision: Revision::LATEST });
             }
             None => {
-                let session = self.session.as_ref().filter(|session| session.initialized);
+                let session = self.session().filter(|session| session.initialized);
                 let session = session.ok_or(RequestError::NotReady)?;
                 admit_notification(&self.config, method, session.revision, &session.capabilities)?;
                 (None, session.revision)

@@ -32,7 +32,7 @@ impl Server {
             return Err(RequestError::Closed);
         }
         let limits = &self.config.limits;
-        if self.outbound.len() >= limits.requests_out {
+        if self.connection.outbound.len() >= limits.requests_out {
             return Err(RequestError::InFlight { limit: limits.requests_out });
         }
         if out.is_full(limits.queued_bytes) {
@@ -43,7 +43,7 @@ impl Server {
         if self.config.eras == Eras::ModernOnly {
             return Err(RequestError::Revision { method: request.method.into(), revision: Revision::LATEST });
         }
-        let session = self.session.as_ref().ok_or(RequestError::NotReady)?;
+        let session = self.session().ok_or(RequestError::NotReady)?;
         if session.stateless {
             // Its client declares nothing, and there is no stream for a reply.
             admit(session, &request)?;
@@ -63,7 +63,7 @@ impl Server {
         }
         admission::admit_request(&self.config, request.method)?;
 
-        let number = self.outbound.mint();
+        let number = self.connection.outbound.mint();
         let mut entry = self.entry(now, &request);
         let entries = MetaEntries {
             progress: entry.progress.then_some(number),
@@ -84,13 +84,14 @@ impl Server {
             revision,
         });
         entry.stage = Stage::Sent;
-        self.outbound.insert(number, entry);
+        self.connection.outbound.insert(number, entry);
         Ok(RequestId::new(number))
     }
 
     /// Cancels a request of this side.
     pub(crate) fn cancel(&mut self, request: RequestId, reason: Option<&str>, out: &mut dyn Outbox) {
-        if self.outbound.remove(request.number()).is_some() {
+        let connection = self.connection.used_mut();
+        if connection.is_some_and(|connection| connection.outbound.remove(request.number()).is_some()) {
             out.cancel(request.number(), reason);
             self.resolve(request.number(), Outcome::Cancelled);
         }

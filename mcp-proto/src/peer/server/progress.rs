@@ -67,11 +67,11 @@ impl Server {
     pub(super) fn handle_progress(&mut self, now: Instant, method: &Text, params: ProgressParams) {
         let token = params.progress_token.clone();
         let Some(number) = self.config.strictness.number_of(&token) else { return };
-        if !self.outbound.get(number).is_some_and(|entry| entry.progress) {
+        if !self.connection.outbound.get(number).is_some_and(|entry| entry.progress) {
             return;
         }
         self.note_number_as_string(token);
-        self.outbound.extend_deadline(number, now);
+        self.connection.outbound.extend_deadline(number, now);
         let message = params.message.as_ref().map_or(0, |message| message.len());
         let bytes = message.saturating_add(method.len());
         if !self.events.has_room(self.received_progress.bytes().saturating_add(bytes)) {

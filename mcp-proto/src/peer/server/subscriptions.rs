@@ -243,7 +243,7 @@ impl Server {
             return Ok(());
         }
         if !self.may_watch(&uri) {
-            let revision = self.session.as_ref().map_or(Revision::LATEST_LEGACY, |session| session.revision);
+            let revision = self.session().map_or(Revision::LATEST_LEGACY, |session| session.revision);
             return Err(resource_not_found(&uri, revision));
         }
         self.check_subscription_room(1, uri.len())?;
