@@ -485,6 +485,8 @@ impl<H: HandlerMode> ModernExchange<H> {
             service.cache_meta(known);
         }
         let driver = ServerDriver::new(shared, service.entropy.clone(), router, service.task_service.clone());
+        //= S3.16 "Client disconnect = cancel"
+        let driver = driver.with_end(Exchange::handle_disconnect);
         let driver_deadline =
             if service.task_service.is_some() { service.first_poll_deadline() } else { None };
         let service = service.clone();

@@ -60,6 +60,8 @@ pub struct ServerDriver<M: ServerTransport, H: HandlerMode = SendHandlers> {
     /// The service for calls that become tasks, and the runner if this driver runs them.
     task_service: Option<Arc<TaskService>>,
     runner: Option<Box<TaskRunner<ServedRouter<H>>>>,
+    /// Ends the machine when the driver is dropped.
+    end: fn(&mut M, Instant),
     /// The registration with a live router.
     _listening: Option<ListenerGuard>,
 }
@@ -87,8 +89,16 @@ impl<M: ServerTransport + Send + 'static, H: HandlerMode> ServerDriver<M, H> {
             waiting: BTreeMap::new(),
             task_service,
             runner: None,
+            end: |machine, now| ServerCommands::new(machine, now).abort(LostReason::DriverDropped),
             _listening: None,
         }
+    }
+
+    /// Makes the drop of the driver end the machine by `end`. By default the driver is reported as dropped.
+    #[cfg(feature = "http")]
+    pub(in crate::front) fn with_end(mut self, end: fn(&mut M, Instant)) -> Self {
+        self.end = end;
+        self
     }
 
     /// Makes the driver run the tasks of its service.
@@ -348,7 +358,7 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
 impl<M: ServerTransport, H: HandlerMode> Drop for ServerDriver<M, H> {
     fn drop(&mut self) {
         let unstarted = self.shared.with(|core, machine, now, wakers| {
-            ServerCommands::new(machine, now).abort(LostReason::DriverDropped);
+            (self.end)(machine, now);
             core.drain(machine, wakers);
             core.handle_driver_dropped(wakers)
         });

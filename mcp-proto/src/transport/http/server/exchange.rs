@@ -276,14 +276,6 @@ impl ServerTransport for Exchange {
         Self::settle(self, now);
     }
 
-    /// Without its driver the request is cancelled, as if the client had disconnected.
-    fn abort(&mut self, now: Instant, why: LostReason) {
-        match why {
-            LostReason::DriverDropped => self.handle_disconnect(now),
-            why => self.run(now, |server, _| server.abort(peer::CloseReason::Lost(why))),
-        }
-    }
-
     fn deny(&mut self, now: Instant, request: InboundId, error: ErrorObject, denial: &Denial) {
         self.run(now, |server, out| {
             out.deny(denial);
