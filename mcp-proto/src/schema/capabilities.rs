@@ -318,26 +318,36 @@ impl ServerCapabilities {
         }
     }
 
-    /// Declares each capability that is written as an empty array, and returns their names.
+    /// Removes the capabilities that are written as empty arrays, and returns their names.
     #[cfg(feature = "client")]
-    pub(crate) fn declare_empty_arrays(&mut self) -> alloc::vec::Vec<&'static str> {
-        let mut is_empty_array = |name| {
-            let is_empty = self.extra.get(name).is_some_and(|value| value.as_str() == "[]");
-            is_empty.then(|| self.extra.remove(name)).is_some()
-        };
-        let found: alloc::vec::Vec<&'static str> = ["tools", "resources", "prompts", "tasks"]
-            .into_iter()
-            .filter(|name| is_empty_array(name))
-            .collect();
-        for name in &found {
-            match *name {
-                "tools" => self.tools = Some(ListChangedCapability::default()),
-                "resources" => self.resources = Some(ResourcesCapability::default()),
-                "prompts" => self.prompts = Some(ListChangedCapability::default()),
-                _ => self.tasks = Some(ServerTasksCapability::default()),
-            }
+    pub(crate) fn take_empty_arrays(&mut self) -> alloc::vec::Vec<&'static str> {
+        let is_empty = |value: &Json| value.as_str() == "[]";
+        let names = ["tools", "resources", "prompts", "tasks", "extensions", "experimental"];
+        let mut found = alloc::vec::Vec::from(names);
+        found.retain(|name| {
+            let is_found = self.extra.get(*name).is_some_and(is_empty);
+            is_found.then(|| self.extra.remove(*name)).is_some()
+        });
+        for (name, value) in [("completions", &mut self.completions), ("logging", &mut self.logging)] {
+            found.extend(value.take_if(|value| is_empty(value)).map(|_| name));
         }
         found
+    }
+
+    /// Declares the capability of this name, without settings.
+    #[cfg(feature = "client")]
+    pub(crate) fn declare_empty(&mut self, name: &str) {
+        match name {
+            "tools" => self.tools = Some(ListChangedCapability::default()),
+            "resources" => self.resources = Some(ResourcesCapability::default()),
+            "prompts" => self.prompts = Some(ListChangedCapability::default()),
+            "tasks" => self.tasks = Some(ServerTasksCapability::default()),
+            "extensions" => self.extensions = Some(Map::new()),
+            "experimental" => self.experimental = Some(Map::new()),
+            "completions" => self.completions = present(),
+            "logging" => self.logging = present(),
+            _ => {}
+        }
     }
 
     /// Whether a client may use `capability` at `revision`.

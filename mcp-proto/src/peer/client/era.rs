@@ -469,13 +469,17 @@ impl EraJudge {
     pub(crate) fn finish(
         &mut self,
         revision: Revision,
-        server: Option<Box<ServerDescription>>,
+        mut server: Option<Box<ServerDescription>>,
         known_era: KnownEra,
     ) -> DetectAction {
         if self.known.take().is_some_and(|known| known.era != known_era.era) {
             self.forget_known();
         }
         self.failed.clear();
+        if let Some(server) = server.as_mut().filter(|_| self.is_lenient) {
+            let tolerated = server.tolerate_empty_arrays().into_iter().map(|of| Leniency::EmptyArray { of });
+            self.diagnostics.extend(tolerated.map(Diagnostic::Tolerated));
+        }
         let server = ServerInfo::new(revision, server);
         DetectAction::Finish { server: Box::new(server), known_era }
     }

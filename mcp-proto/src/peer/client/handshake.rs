@@ -24,6 +24,8 @@ pub(crate) struct ServerDescription {
     pub(crate) implementation: Option<Implementation>,
     pub(crate) capabilities: Option<ServerCapabilities>,
     pub(crate) instructions: Option<String>,
+    /// The capabilities that are empty arrays instead of objects, or `capabilities` for all of them.
+    empty_arrays: Vec<&'static str>,
 }
 
 impl ServerDescription {
@@ -31,11 +33,27 @@ impl ServerDescription {
         let names = ["_meta", "serverInfo", "capabilities", "instructions"];
         let [meta, info, capabilities, instructions] = read_members(result.as_str(), names).ok()?;
         let nested = meta.and_then(|meta| read_members(meta, [meta::SERVER_INFO]).ok());
+        let mut declared: Option<ServerCapabilities> = decode_member(capabilities);
+        let mut empty_arrays =
+            declared.as_mut().map(ServerCapabilities::take_empty_arrays).unwrap_or_default();
+        if capabilities == Some("[]") {
+            empty_arrays.push("capabilities");
+        }
         Some(Box::new(Self {
             implementation: nested.and_then(|[info]| decode_member(info)).or_else(|| decode_member(info)),
-            capabilities: decode_member(capabilities),
+            capabilities: declared,
             instructions: decode_member(instructions),
+            empty_arrays,
         }))
+    }
+
+    /// Reads the empty arrays among its capabilities as empty objects, and returns their names.
+    pub(super) fn tolerate_empty_arrays(&mut self) -> Vec<&'static str> {
+        let empty_arrays = core::mem::take(&mut self.empty_arrays);
+        for name in &empty_arrays {
+            self.capabilities.get_or_insert_default().declare_empty(name);
+        }
+        empty_arrays
     }
 }
 
@@ -60,7 +78,7 @@ impl ServerInfo {
     /// The server as it describes itself, if it does.
     pub(super) fn new(revision: Revision, server: Option<Box<ServerDescription>>) -> Self {
         let server = server.map_or_else(ServerDescription::default, |server| *server);
-        let ServerDescription { implementation, capabilities, instructions } = server;
+        let ServerDescription { implementation, capabilities, instructions, .. } = server;
         Self { era: revision.era(), revision, implementation, capabilities, instructions }
     }
 

@@ -8,7 +8,7 @@ use crate::peer::batch::BatchId;
 use crate::peer::encode::MetaEntries;
 use crate::peer::{
     AnyParams, InvalidAnswerError, Leniency, LostReason, MessageKind, OutboundEntry, Outbox, Outcome,
-    RequestId, Strictness, TaskMode, TransportError,
+    RequestId, TaskMode, TransportError,
 };
 use crate::rpc::{
     Batch, EnvelopeKind, ErrorObject, Frame, Id, Malformed, MalformedKind, Message, Raw, Request, Response,
@@ -405,20 +405,7 @@ impl Client {
     }
 
     /// Makes the connection ready and sends the queued requests.
-    pub(super) fn start(
-        &mut self,
-        now: Instant,
-        mut info: ServerInfo,
-        verdict: KnownEra,
-        out: &mut dyn Outbox,
-    ) {
-        if self.config.strictness == Strictness::Lenient
-            && let Some(capabilities) = &mut info.capabilities
-        {
-            for of in capabilities.declare_empty_arrays() {
-                self.report(Diagnostic::Tolerated(Leniency::EmptyArray { of }));
-            }
-        }
+    pub(super) fn start(&mut self, now: Instant, info: ServerInfo, verdict: KnownEra, out: &mut dyn Outbox) {
         let (era, revision) = (info.era, info.revision);
         self.meta.set_server(&self.config, era, revision);
         self.tasks.support.note(revision, info.capabilities.as_ref());

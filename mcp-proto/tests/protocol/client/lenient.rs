@@ -13,8 +13,8 @@ use mcp_proto::rpc::{Id, InvalidMessageKind, MalformedKind};
 use mcp_proto::schema::{
     CallTool, CallToolParams, Complete, CompleteParams, CompletionArgument, ContentBlock, EmptyResult,
     GetPrompt, GetPromptParams, ListPrompts, ListResourceTemplates, ListResources, ListTools, Method, Ping,
-    PromptReference, ReadResource, ReadResourceParams, Revision, ServerCapability, SetLoggingLevel,
-    SetLoggingLevelParams, SubscribeResource, SubscribeResourceParams,
+    PromptReference, ReadResource, ReadResourceParams, Revision, ServerCapabilities, ServerCapability,
+    SetLoggingLevel, SetLoggingLevelParams, SubscribeResource, SubscribeResourceParams,
 };
 use serde_json::{Value, json};
 
@@ -223,27 +223,31 @@ fn client_takes_a_notification_with_the_id_null() {
 
 #[test]
 fn client_takes_an_empty_array_for_a_capability_and_the_result_of_ping() {
-    for (config, tools) in [(config(), true), (strict(), false)] {
-        let mut config = config;
-        config.era_policy = EraPolicy::LegacyOnly;
-        let mut s = ClientHarness::open(config);
-        let id = s.expect("initialize");
-        let mut result = initialize_result(LEGACY);
-        result["capabilities"] = json!({"tools": [], "logging": {}});
-        s.answer(&id, result);
-        assert_eq!(s.line()["method"], "notifications/initialized");
-        let capabilities = s.client.peer().server().unwrap().capabilities.clone().unwrap();
-        assert_eq!(capabilities.has(ServerCapability::Tools), tools);
-        let ping = ask::<Ping>(&mut s, &Default::default()).unwrap();
-        let id = s.expect("ping");
-        s.answer(&id, json!([]));
-        assert_eq!(s.outcome(ping).decode::<Ping>().is_ok(), tools);
-        let expected: &[Leniency] = if tools {
-            &[Leniency::EmptyArray { of: "tools" }, Leniency::EmptyArray { of: "ping" }]
-        } else {
-            &[]
-        };
-        assert_eq!(tolerated(&mut s), expected);
+    let names =
+        ["tools", "resources", "prompts", "tasks", "extensions", "experimental", "completions", "logging"];
+    for (config, is_lenient) in [(config(), true), (strict(), false)] {
+        for of in names.into_iter().chain(["capabilities"]) {
+            let mut config = config.clone();
+            config.era_policy = EraPolicy::LegacyOnly;
+            let mut s = ClientHarness::open(config);
+            let id = s.expect("initialize");
+            let mut result = initialize_result(LEGACY);
+            result["capabilities"] = if of == "capabilities" { json!([]) } else { json!({of: []}) };
+            s.answer(&id, result);
+            assert_eq!(s.line()["method"], "notifications/initialized");
+            let mut expected = ServerCapabilities::default();
+            if is_lenient && of != "capabilities" {
+                expected = serde_json::from_value(json!({of: {}})).unwrap();
+            }
+            let expected = (is_lenient || of != "capabilities").then_some(expected);
+            assert_eq!(s.client.peer().server().unwrap().capabilities, expected, "{of}");
+            let ping = ask::<Ping>(&mut s, &Default::default()).unwrap();
+            let id = s.expect("ping");
+            s.answer(&id, json!([]));
+            assert_eq!(s.outcome(ping).decode::<Ping>().is_ok(), is_lenient);
+            let expected = [Leniency::EmptyArray { of }, Leniency::EmptyArray { of: "ping" }];
+            assert_eq!(tolerated(&mut s), if is_lenient { &expected[..] } else { &[] });
+        }
     }
 }
 
