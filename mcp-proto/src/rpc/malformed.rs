@@ -161,7 +161,9 @@ impl fmt::Display for MalformedKind {
             Self::LoneSurrogate => f.write_str("half of a character (a lone surrogate)"),
             Self::Syntax { expected } => write!(f, "not JSON: expected {expected}"),
             Self::Truncated => f.write_str("the message ends within a value"),
-            Self::TooDeep { limit } => write!(f, "nested deeper than {limit} levels"),
+            Self::TooDeep { limit } => {
+                write!(f, "nested deeper than {limit} levels, the limit `Limits::depth`")
+            }
             Self::TooLong { bytes } => {
                 write!(f, "the message of {bytes} bytes is over the limit, `Limits::message_bytes`")
             }

@@ -226,7 +226,9 @@ impl Server {
     pub(super) fn track_request(&mut self, id: Id, served: PendingRequest) -> Result<InboundId, ErrorObject> {
         let kept = self.stored_bytes.saturating_add(served.stored_bytes);
         if kept > self.config.limits.event_bytes {
-            return Err(internal_error("the unanswered requests are too large"));
+            return Err(internal_error(
+                "the unanswered requests are too large: more than `Limits::event_bytes` allows",
+            ));
         }
         let request = self.inbound.insert(id, served).map_err(|refused| match refused {
             InsertError::Duplicate => invalid_request("a request with this id is still unanswered"),

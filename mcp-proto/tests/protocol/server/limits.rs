@@ -80,7 +80,10 @@ fn stored_requests_are_bounded_in_bytes() {
     assert!((3..=20).contains(&taken), "{taken} requests are held");
     let refused = s.lines();
     assert_eq!(refused.len(), 100 - taken);
-    assert!(refused.iter().all(|line| line["error"]["code"] == -32603));
+    let expected = "the unanswered requests are too large: more than `Limits::event_bytes` allows";
+    for line in &refused {
+        assert_eq!(line["error"], json!({"code": -32603, "message": expected}));
+    }
 }
 
 #[test]

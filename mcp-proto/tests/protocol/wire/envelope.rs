@@ -402,7 +402,9 @@ fn parser_limits_nesting_without_recursion() {
         assert_eq!(found.recovered.id, Some(Id::Number(9)), "{levels}");
     }
     assert_eq!(malformed("[".repeat(100_000)).kind, MalformedKind::TooDeep { limit: 128 });
-    assert_eq!(malformed("{\"a\":".repeat(100_000)).kind, MalformedKind::TooDeep { limit: 128 });
+    let members = malformed("{\"a\":".repeat(100_000));
+    assert_eq!(members.kind, MalformedKind::TooDeep { limit: 128 });
+    assert_eq!(members.kind.to_string(), "nested deeper than 128 levels, the limit `Limits::depth`");
 }
 
 #[test]
