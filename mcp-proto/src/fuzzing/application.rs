@@ -133,6 +133,7 @@ impl<T: ClientTransport> Application<T> {
 
     pub(super) fn check(&self, queued: usize) {
         let peer = self.client.peer();
+        peer.check();
         // The machine polls tasks by itself, and drops the polls of requests that have their outcome.
         check_limits(&peer.config().limits, queued, 4096, peer.in_flight());
         let (usage, most) = (peer.cache_usage(), &peer.config().cache);

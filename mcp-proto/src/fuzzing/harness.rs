@@ -129,6 +129,7 @@ fn execute<T: Target>(
     }
     target.end();
     target.drain_events();
+    target.check();
     target.check_end();
     assert_eq!(target.in_flight(), 0, "requests are in flight after the end");
     assert_eq!(target.poll_timeout(), None, "a timeout remains after the end");

@@ -14,7 +14,6 @@ pub(crate) mod extensions;
 mod inbound;
 mod input_error;
 mod options;
-mod outbound;
 mod outbox;
 mod outcome;
 mod principal;
@@ -22,6 +21,7 @@ mod principal;
 pub(crate) mod progress_pacer;
 #[cfg(feature = "client")]
 pub(crate) mod related;
+mod requests;
 pub(crate) mod reserved;
 #[cfg(feature = "server")]
 pub mod server;
@@ -37,15 +37,15 @@ pub use encode::{AnyResult, OutgoingRequest};
 pub use inbound::InboundId;
 pub use input_error::InputError;
 pub use options::{CacheMode, InputMode, ProgressOption, ReissuePolicy, RequestOptions, TaskMode};
-pub use outbound::RequestId;
 pub use outcome::{DecodeError, InvalidAnswerError, LostReason, Outcome, RequestError, RequiredCapability};
 pub use principal::Principal;
+pub use requests::RequestId;
 pub use strictness::{Leniency, Strictness};
 pub use task::TaskReport;
 pub use transport_error::{RetryAdvice, TransportError};
 
 pub(crate) use encode::{AnyParams, ResultDefaults};
 pub(crate) use inbound::{Inbound, InsertError};
-pub(crate) use outbound::{Outbound, OutboundEntry, Stage, StoredParams, TaskOptions};
 pub(crate) use outbox::{MessageKind, Outbox};
 pub(crate) use outcome::{UNPOLLED_DRIVER, quote_error_without_id};
+pub(crate) use requests::{RequestRecord, RequestTimes, Requests, WireId, asks_for_progress};

@@ -120,6 +120,13 @@ impl<T, K: Ord + Clone> Pending<T, K> {
         self.next
     }
 
+    /// The keys whose deadlines are not later than `now`, the earliest first; of several, the one with the least key.
+    pub fn due(&self, now: Instant) -> impl Iterator<Item = &K> {
+        let are_due = self.next.is_some_and(|next| next <= now);
+        let deadlines = are_due.then(|| self.deadlines.keys()).into_iter().flatten();
+        deadlines.take_while(move |(deadline, _)| *deadline <= now).map(|(_, key)| key)
+    }
+
     /// Removes the entry with the earliest deadline if that is not later than `now`; of several, the one with the least
     /// key.
     pub fn pop_expired(&mut self, now: Instant) -> Option<(K, T)> {

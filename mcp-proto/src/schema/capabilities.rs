@@ -325,8 +325,8 @@ impl ServerCapabilities {
         let names = ["tools", "resources", "prompts", "tasks", "extensions", "experimental"];
         let mut found = alloc::vec::Vec::from(names);
         found.retain(|name| {
-            let is_found = self.extra.get(*name).is_some_and(is_empty);
-            is_found.then(|| self.extra.remove(*name)).is_some()
+            let is_found = self.extra.get(name).is_some_and(is_empty);
+            is_found.then(|| self.extra.remove(name)).is_some()
         });
         for (name, value) in [("completions", &mut self.completions), ("logging", &mut self.logging)] {
             found.extend(value.take_if(|value| is_empty(value)).map(|_| name));

@@ -1,15 +1,16 @@
 //! Implementation of the client's commands. [`ClientCommands`](super::ClientCommands) has their documentation.
 
+use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec::Vec;
-use core::time::Duration;
+use core::mem;
 
 use crate::Instant;
 use crate::peer::encode::{MetaEntries, Template};
 use crate::peer::reserved;
 use crate::peer::{
-    AnyParams, MessageKind, OutboundEntry, Outbox, Outcome, OutgoingRequest, ProgressOption, RequestError,
-    RequestId, RequestOptions, RequiredCapability, Stage, StoredParams, TaskOptions,
+    AnyParams, MessageKind, Outbox, Outcome, OutgoingRequest, RequestError, RequestId, RequestOptions,
+    RequestTimes, RequiredCapability, asks_for_progress,
 };
 use crate::rpc::{Id, write};
 use crate::schema::{
@@ -17,7 +18,8 @@ use crate::schema::{
 };
 
 use super::cache::CacheLookup;
-use super::{Client, CloseReason, LinkAction, Phase};
+use super::request::{ClientRequest, QueuedRequest, Removed, RequestOwner, Stage, StoredParams, TaskOptions};
+use super::{Client, ClientConfig, CloseReason, LinkAction, Phase};
 
 impl Client {
     /// Sends a request, or queues it until the server is known.
@@ -34,30 +36,24 @@ impl Client {
             request.info = self.method_by_name(request.method);
         }
         self.note_time(now);
+        let mut record = self.record(now, request.info, &request.options);
         match self.connection.phase() {
             Phase::Ready => {
                 self.admit_application(request.method, request.info)?;
-                let fill = match self.look_up(now, &request) {
+                match self.look_up(now, &request) {
                     CacheLookup::Hit(result) => {
-                        let number = self.outbound.mint();
-                        self.resolve(number, Outcome::Result(result));
-                        return Ok(RequestId::new(number));
+                        let id = self.requests.mint();
+                        self.push_outcome(id, Outcome::Result(result));
+                        return Ok(id);
                     }
-                    CacheLookup::Miss(fill) => Some(fill),
-                    CacheLookup::Uncacheable => None,
-                };
-                let number = self.outbound.mint();
-                let entry = self.entry(now, request.info, &request.options);
-                self.transmit(
-                    number,
-                    entry,
-                    request.method,
-                    &write_of(request.params),
-                    &request.options,
-                    out,
-                )?;
-                self.cache.note_sent(number, fill);
-                Ok(RequestId::new(number))
+                    CacheLookup::Miss(fill) => record.fill = Some(fill),
+                    CacheLookup::Uncacheable => {}
+                }
+                let id = self.requests.mint();
+                let write = write_of(request.params);
+                self.transmit(id, &mut record, request.method, &write, &request.options, out)?;
+                self.requests.insert(id, record);
+                Ok(id)
             }
             Phase::Disconnected | Phase::Connecting | Phase::Detecting => {
                 let mut template =
@@ -65,17 +61,21 @@ impl Client {
                 if by_name {
                     template.info = None;
                 }
-                let number = self.outbound.mint();
-                let entry = self.entry(now, request.info, &request.options);
-                self.outbound.insert(number, entry);
-                self.parked.park(number, template);
                 if let CacheLookup::Miss(fill) = self.look_up(now, &request) {
-                    self.cache.note_sent(number, Some(fill));
+                    record.fill = Some(fill);
                 }
-                Ok(RequestId::new(number))
+                Ok(self.queue(record, QueuedRequest::Request(template)))
             }
             Phase::Finishing { .. } | Phase::Ending { .. } | Phase::Closed => Err(RequestError::Closed),
         }
+    }
+
+    /// Queues a request until the server is known.
+    pub(super) fn queue(&mut self, mut record: ClientRequest, queued: QueuedRequest) -> RequestId {
+        let id = self.requests.mint();
+        record.stage = Stage::Queued(Box::new(queued));
+        self.requests.insert(id, record);
+        id
     }
 
     /// Sends a notification that the revision in use has.
@@ -143,19 +143,22 @@ impl Client {
         reason: Option<&str>,
         out: &mut dyn Outbox,
     ) {
-        let number = request.number();
         //= C7.6 "Cancel only own, still running requests"
-        let Some(entry) = self.outbound.get(number).filter(|_| !self.tasks.is_own_request(number)) else {
+        let Some(record) = self.requests.get_mut(request).filter(|record| !record.owner.is_for_task()) else {
             return;
         };
-        if entry.stage == Stage::Sent && entry.task.requested {
-            self.make_orphan(number);
-            return self.push_outcome(number, Outcome::Cancelled);
+        // `notifications/cancelled` must not be used for it: the task is cancelled once its identifier is known.
+        // <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation>
+        if record.is_sent() && record.task.requested {
+            record.owner = RequestOwner::Orphan;
+            record.stored_params = None;
+            self.deliver_last_progress(request);
+            return self.push_outcome(request, Outcome::Cancelled);
         }
-        self.abandon_task(now, number, out);
-        let Some(entry) = self.take_outbound(number) else { return };
-        notify_cancelled(number, &entry, reason, out);
-        self.resolve(number, Outcome::Cancelled);
+        let Some(mut removed) = self.take(request) else { return };
+        self.abandon_task(now, &mut removed, out);
+        removed.notify_cancelled(reason, out);
+        self.resolve(removed, Outcome::Cancelled);
         self.advance_close(now);
     }
 
@@ -165,10 +168,10 @@ impl Client {
             Phase::Ready => {
                 self.connection.enter(Phase::Finishing { until: now + self.config.close_timeout });
                 self.pings.stop();
-                let subscriptions: Vec<i64> =
-                    self.outbound.numbers().filter(|&number| self.is_subscription(number)).collect();
-                for number in subscriptions {
-                    self.cancel(now, RequestId::new(number), None, out);
+                let requests = self.requests.iter().map(|(id, _)| id);
+                let subscriptions: Vec<RequestId> = requests.filter(|&id| self.is_subscription(id)).collect();
+                for subscription in subscriptions {
+                    self.cancel(now, subscription, None, out);
                 }
                 self.advance_close(now);
             }
@@ -190,18 +193,23 @@ impl Client {
     /// Checks that one more request may be made.
     pub(super) fn check_room(&self, out: &dyn Outbox) -> Result<(), RequestError> {
         let limits = &self.config.limits;
-        if self.outbound.len() >= limits.requests_out {
+        if self.requests.len() >= limits.requests_out {
             return Err(RequestError::InFlight { limit: limits.requests_out });
         }
-        if out.queued().saturating_add(self.parked.bytes()) > limits.queued_bytes {
+        if self.is_overloaded(out) {
             return Err(RequestError::Overloaded { limit: limits.queued_bytes });
         }
         Ok(())
     }
 
+    /// Whether too many bytes wait to be sent.
+    pub(super) fn is_overloaded(&self, out: &dyn Outbox) -> bool {
+        out.queued().saturating_add(self.requests.queued_bytes()) > self.config.limits.queued_bytes
+    }
+
     /// Advances a closing connection once nothing is in flight.
     pub(super) fn advance_close(&mut self, now: Instant) {
-        if matches!(self.connection.phase(), Phase::Finishing { .. }) && self.outbound.is_empty() {
+        if matches!(self.connection.phase(), Phase::Finishing { .. }) && self.requests.is_empty() {
             self.connection.enter(Phase::Ending { until: now + self.config.close_timeout });
             if let Some(batches) = self.batches.used_mut() {
                 batches.clear();
@@ -210,28 +218,51 @@ impl Client {
         }
     }
 
-    pub(super) fn is_subscription(&self, number: i64) -> bool {
-        let info = self.outbound.get(number).and_then(|entry| entry.info);
+    pub(super) fn is_subscription(&self, id: RequestId) -> bool {
+        let info = self.requests.get(id).and_then(|request| request.info);
         info.is_some_and(|info| info.name == SubscriptionsListen::NAME)
     }
 
-    /// Sends the requests that were queued until the server was known.
-    pub(super) fn flush_queued(&mut self, out: &mut dyn Outbox) {
-        while let Some((number, template)) = self.parked.pop() {
-            let Some(mut entry) = self.outbound.remove(number) else { continue };
-            let Template { method, info, options, .. } = &template;
-            let info = info.or_else(|| self.method_by_name(method));
-            entry.info = info;
-            let write = |buffer: &mut _, revision, entries: MetaEntries<'_>| {
-                template.write(buffer, revision, entries)
+    /// Sends the requests that were queued until the server was known, in the order in which they were made.
+    pub(super) fn flush_queued(&mut self, now: Instant, out: &mut dyn Outbox) {
+        let is_queued = |request: &ClientRequest| matches!(request.stage, Stage::Queued(_));
+        let requests = self.requests.iter();
+        let queued: Vec<RequestId> =
+            requests.filter(|(_, request)| is_queued(request)).map(|(id, _)| id).collect();
+        for id in queued {
+            let Some(mut removed) = self.take(id) else { continue };
+            let Stage::Queued(queued) = mem::replace(&mut removed.request.stage, Stage::Sent) else {
+                continue;
             };
-            let sent = self
-                .admit_application(method, info)
-                .and_then(|()| self.transmit(number, entry, method, &write, options, out));
-            if let Err(error) = sent {
-                self.resolve(number, Outcome::Refused(error));
+            let sent = match *queued {
+                QueuedRequest::Request(template) => self.send_queued(&mut removed, &template, out),
+                QueuedRequest::Task { id, command, options } => {
+                    self.send_command(&mut removed, &id, command, &options, out)
+                }
+            };
+            match sent {
+                Ok(()) => {
+                    self.restore(removed);
+                    self.perform_task(now, id, out);
+                }
+                Err(error) => self.resolve(removed, Outcome::Refused(error)),
             }
         }
+    }
+
+    fn send_queued(
+        &mut self,
+        removed: &mut Removed,
+        template: &Template,
+        out: &mut dyn Outbox,
+    ) -> Result<(), RequestError> {
+        let Template { method, info, options, .. } = template;
+        let info = info.or_else(|| self.method_by_name(method));
+        removed.request.info = info;
+        self.admit_application(method, info)?;
+        let write =
+            |buffer: &mut _, revision, entries: MetaEntries<'_>| template.write(buffer, revision, entries);
+        self.transmit(removed.id, &mut removed.request, method, &write, options, out)
     }
 
     /// The protocol's method of this name, in the revision in use or the newest.
@@ -260,74 +291,65 @@ impl Client {
         }
     }
 
-    pub(super) fn entry(
+    /// The record of a request that is not sent yet.
+    pub(super) fn record(
         &self,
         now: Instant,
         info: Option<&'static MethodInfo>,
         options: &RequestOptions,
-    ) -> OutboundEntry {
-        let progress = match options.progress {
-            ProgressOption::WhereLong => info.is_some_and(|info| info.long_running),
-            ProgressOption::Always => true,
-            ProgressOption::Never => false,
-        };
-        let lasting = info.is_some_and(|info| info.unbounded);
-        let default = |ordinary: Duration| if lasting { Duration::MAX } else { ordinary };
-        let timeout = options.timeout.unwrap_or(default(self.config.request_timeout));
-        let maximum = options.hard_timeout.unwrap_or(default(self.config.request_hard_timeout.max(timeout)));
-        let mut entry = OutboundEntry::new(info, now, timeout, maximum, progress);
-        entry.reissue = options.reissue;
-        let mode = options.task.unwrap_or(self.config.tasks);
-        entry.task =
-            TaskOptions { mode, requested: false, hard_timeout: options.hard_timeout, input: options.input };
-        entry
+    ) -> ClientRequest {
+        let ClientConfig { request_timeout, request_hard_timeout, tasks, .. } = self.config;
+        ClientRequest {
+            info,
+            owner: RequestOwner::Application,
+            stage: Stage::Sent,
+            times: RequestTimes::new(now, info, options, request_timeout, request_hard_timeout),
+            wire: None,
+            progress: asks_for_progress(info, options),
+            reissue: options.reissue,
+            task: TaskOptions {
+                mode: options.task.unwrap_or(tasks),
+                requested: false,
+                hard_timeout: options.hard_timeout,
+                input: options.input,
+            },
+            stored_params: None,
+            round: None,
+            fill: None,
+            #[cfg(feature = "http")]
+            carriage: None,
+        }
     }
 
     /// Sends a request, whose parameters `write_params` appends.
     pub(super) fn transmit(
         &mut self,
-        number: i64,
-        mut entry: OutboundEntry,
+        id: RequestId,
+        record: &mut ClientRequest,
         method: &str,
         write_params: WriteParams<'_>,
         options: &RequestOptions,
         out: &mut dyn Outbox,
     ) -> Result<(), RequestError> {
+        let number = id.number();
         //= C1.17 "Capabilities are declared fresh on each request"
         //= C7.8 "Progress token string/integer, unique over active requests"
-        let entries = self.meta.entries(entry.progress.then_some(number), options);
+        let entries = self.meta.entries(record.progress.then_some(number), options);
         let revision = self.revision().unwrap_or(Revision::LATEST);
-        let goes_round = self.has_rounds(entry.info, options.input, revision);
-        let mut asked = false;
+        let goes_round = self.has_rounds(record.info, options.input, revision);
         let params = write::request(out.buffer(), &Id::Number(number), method, |buffer| {
             let start = buffer.len();
             write_params(buffer, revision, entries)?;
-            asked = self.tasks.support.request_task(entry.info, revision, entry.task.mode, buffer, start)?;
-            entry.stored_params = goes_round.then(|| store_params(buffer, start, revision));
+            let (info, mode) = (record.info, record.task.mode);
+            record.task.requested = self.tasks.support.request_task(info, revision, mode, buffer, start)?;
+            record.stored_params = goes_round
+                .then(|| StoredParams { params: buffer.get(start..).unwrap_or_default().into(), revision });
             Ok(())
         })
         .map_err(|error| RequestError::Encode(error.to_string()))?;
         let name_param = self.extension_name_param(method);
         out.commit(MessageKind::Request { id: number, method, params, name_param, related: None, revision });
-        entry.task.requested = asked;
-        entry.stage = Stage::Sent;
-        self.outbound.insert(number, entry);
         Ok(())
-    }
-}
-
-/// Notifies the server that a request is cancelled, if the server has it.
-pub(super) fn notify_cancelled(
-    number: i64,
-    entry: &OutboundEntry,
-    reason: Option<&str>,
-    out: &mut dyn Outbox,
-) {
-    match entry.stage {
-        // The cancellation would have to name the task, which is not known.
-        Stage::Sent if entry.task.requested => out.forget(number),
-        Stage::Sent => out.cancel_retry(number, entry.wire_id(number), reason),
-        Stage::Queued | Stage::AwaitingInput | Stage::Task => {}
     }
 }
 
@@ -339,9 +361,4 @@ pub(super) fn write_of(
     params: &dyn AnyParams,
 ) -> impl Fn(&mut Vec<u8>, Revision, MetaEntries<'_>) -> Result<(), serde_json::Error> {
     |buffer, revision, entries| params.write_params(buffer, revision, entries)
-}
-
-/// Stores the encoded parameters that start at `start`.
-fn store_params(buffer: &[u8], start: usize, revision: Revision) -> StoredParams {
-    StoredParams { params: buffer.get(start..).unwrap_or_default().into(), revision }
 }

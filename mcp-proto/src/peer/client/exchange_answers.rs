@@ -5,33 +5,40 @@
 
 use crate::Instant;
 use crate::peer::encode::MetaEntries;
-use crate::peer::{AnyParams, LostReason, Outbox, Outcome, ReissuePolicy, RequestError, Stage};
+use crate::peer::{AnyParams, LostReason, Outbox, Outcome, ReissuePolicy, RequestError, RequestId, WireId};
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{MethodInfo, Revision};
 
+use super::request::{ClientRequest, Removed};
 use super::{Client, Event};
 
 impl Client {
     /// The method of a request in flight, and whether it may be sent again.
     pub(crate) fn sent_request(&self, number: i64) -> Option<(Option<&'static MethodInfo>, ReissuePolicy)> {
-        let entry = self.outbound.get(number).filter(|entry| entry.stage == Stage::Sent)?;
-        Some((entry.info, entry.reissue))
+        let request = self.requests.get(RequestId::new(number)).filter(|request| request.is_sent())?;
+        Some((request.info, request.reissue))
     }
 
     /// The id on the wire of a request in flight; it changes with each input round.
     pub(crate) fn wire_id(&self, number: i64) -> Option<i64> {
-        let entry = self.outbound.get(number).filter(|entry| entry.stage == Stage::Sent)?;
-        Some(entry.wire_id(number))
+        let id = RequestId::new(number);
+        let request = self.requests.get(id).filter(|request| request.is_sent())?;
+        Some(request.wire_id(id).0)
     }
 
     /// The number of the request that has this id on the wire.
     pub(crate) fn number_for_wire(&self, wire: i64) -> i64 {
-        self.outbound.number_for_wire(wire)
+        self.requests.find(WireId(wire)).number()
     }
 
     /// Assigns a new id on the wire to a request that is sent again, and returns it.
     pub(crate) fn renumber(&mut self, number: i64) -> i64 {
-        self.outbound.renumber(number)
+        let (id, wire) = (RequestId::new(number), self.requests.mint().number());
+        if let Some(mut request) = self.requests.remove(id) {
+            request.wire = Some(WireId(wire));
+            self.requests.insert(id, request);
+        }
+        wire
     }
 
     /// The outcome of a request whose last attempt could not be sent.
@@ -39,11 +46,19 @@ impl Client {
     /// It is unsent unless the server has received it before: an earlier attempt or input round has another id, and a poll
     /// of a task concerns a call that was sent.
     pub(crate) fn unsent_outcome(&self, number: i64, detail: &str) -> Outcome {
-        if self.wire_id(number) == Some(number) && !self.tasks.is_own_request(number) {
+        let request = self.requests.get(RequestId::new(number)).filter(|request| request.is_sent());
+        let is_first = |request: &ClientRequest| request.wire.is_none() && !request.owner.is_for_task();
+        if request.is_some_and(is_first) {
             Outcome::Refused(RequestError::Connect(detail.into()))
         } else {
             Outcome::Lost(LostReason::Disconnected(detail.into()))
         }
+    }
+
+    /// Takes a request that the transport has sent. One that has become a task was answered already.
+    fn take_sent(&mut self, number: i64) -> Option<Removed> {
+        self.sent_request(number)?;
+        self.take(RequestId::new(number))
     }
 
     /// Ends a request with its answer.
@@ -54,11 +69,8 @@ impl Client {
         answer: Result<Raw, ErrorObject>,
         out: &mut dyn Outbox,
     ) {
-        // The answer to a request that has become a task was processed already.
-        if self.sent_request(number).is_some()
-            && let Some(entry) = self.outbound.remove(number)
-        {
-            self.resolve_round(now, number, entry, answer, out);
+        if let Some(removed) = self.take_sent(number) {
+            self.answer(now, removed, answer, out);
             self.advance_tasks(now, out);
             self.advance_close(now);
         }
@@ -72,8 +84,8 @@ impl Client {
         outcome: Outcome,
         out: &mut dyn Outbox,
     ) {
-        if self.sent_request(number).is_some() && self.take_outbound(number).is_some() {
-            self.resolve(number, outcome);
+        if let Some(removed) = self.take_sent(number) {
+            self.resolve(removed, outcome);
             self.advance_tasks(now, out);
             self.advance_close(now);
         }
@@ -86,7 +98,7 @@ impl Client {
         params: &dyn AnyParams,
         out: &mut dyn Outbox,
     ) -> i64 {
-        let number = self.outbound.mint();
+        let number = self.requests.mint().number();
         let protocol = self.meta.protocol().cloned();
         let entries = MetaEntries { protocol: protocol.as_ref(), ..MetaEntries::default() };
         let revision = self.revision().unwrap_or(Revision::LATEST);

@@ -23,6 +23,7 @@ use crate::rpc::{ErrorObject, Raw, code, write};
 use crate::schema::{Direction, Era, MethodInfo, Revision};
 
 use super::params::bytes_of;
+use super::request::Stage;
 use super::{Client, Event};
 
 /// An input request, not decoded.
@@ -198,15 +199,6 @@ impl RawInputResponses {
     }
 }
 
-/// The owner of a set of input requests, which receives the answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum InputOwner {
-    /// The request of this number, which is sent again with the answers.
-    Round(i64),
-    /// The request of this number, which has become a task.
-    Task(i64),
-}
-
 /// The identifier of a set of input requests, never reused on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct InputSetId(u64);
@@ -214,7 +206,7 @@ pub(super) struct InputSetId(u64);
 /// A set of input requests with the answers so far.
 #[derive(Debug)]
 struct InputSet {
-    owner: InputOwner,
+    /// The request whose result contains them, which receives the answers.
     on_behalf_of: RequestId,
     slots: Vec<InputSlot>,
     /// The number of unanswered requests.
@@ -244,7 +236,6 @@ impl Client {
     /// If one of the inputs cannot be requested; then none was.
     pub(super) fn request_input(
         &mut self,
-        owner: InputOwner,
         of: RequestId,
         requests: RawInputRequests,
     ) -> Result<InputSetId, InputError> {
@@ -271,7 +262,7 @@ impl Client {
             slots.push(InputSlot { key: asked.key, request: id, answer: None });
             self.events.push(Event::Request { id, method, params: asked.params }, bytes);
         }
-        self.inputs.sets.insert(set, InputSet { owner, on_behalf_of: of, slots, unanswered: open });
+        self.inputs.sets.insert(set, InputSet { on_behalf_of: of, slots, unanswered: open });
         Ok(set)
     }
 
@@ -308,7 +299,7 @@ impl Client {
         };
         let Some(pending) = self.inputs.sets.get_mut(&set) else { return true };
         let Some(slot) = pending.slots.get_mut(index) else { return true };
-        let owner = pending.owner;
+        let owner = pending.on_behalf_of;
         match answer {
             Ok(answer) => {
                 slot.answer = Some(answer);
@@ -329,17 +320,18 @@ impl Client {
         true
     }
 
-    /// Delivers the answers to the owner.
+    /// Delivers the answers: the request is sent again with them, or passes them to the task that it follows.
     fn deliver_input(
         &mut self,
         now: Instant,
-        owner: InputOwner,
+        of: RequestId,
         answers: Result<RawInputResponses, InputError>,
         out: &mut dyn Outbox,
     ) {
-        match owner {
-            InputOwner::Round(number) => self.handle_input_answers(now, number, answers, out),
-            InputOwner::Task(number) => self.handle_task_input(now, number, answers, out),
+        match self.requests.get(of).map(|request| &request.stage) {
+            Some(Stage::AwaitingInput(_)) => self.handle_input_answers(now, of, answers, out),
+            Some(Stage::Following(_)) => self.handle_task_input(now, of, answers, out),
+            _ => {}
         }
     }
 

@@ -15,7 +15,7 @@
 mod wire;
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -23,14 +23,15 @@ use core::time::Duration;
 use crate::Instant;
 use crate::peer::event_queue::MakeOwned;
 use crate::peer::{
-    InputError, InputMode, InvalidAnswerError, LostReason, MessageKind, OutboundEntry, Outbox, Outcome,
-    RequestError, RequestId, Stage, StoredParams,
+    InputError, InputMode, InvalidAnswerError, LostReason, MessageKind, Outbox, Outcome, RequestError,
+    RequestId, WireId,
 };
 use crate::rpc::{ErrorObject, Id, Raw, code, write};
 use crate::schema::{ClientCapability, Era, MethodInfo, Revision};
 
 use super::Client;
-use super::input_requests::{InputOwner, InputSetId, RawInputRequests, RawInputResponses};
+use super::input_requests::{InputSetId, RawInputRequests, RawInputResponses};
+use super::request::{Removed, Stage, StoredParams};
 use wire::{InputRequirement, RoundParams, is_accepted, read_pages, write_params};
 
 /// The first pause before a request answered with only a state is sent again, if it happens twice in a row. Each
@@ -57,11 +58,9 @@ struct RequiredPages {
     open: BTreeSet<Box<str>>,
 }
 
-#[derive(Debug, Default)]
-enum RoundStep {
-    /// The request is with the server.
-    #[default]
-    Answer,
+/// The next step of a request that was answered by asking for input.
+#[derive(Debug)]
+pub(super) enum RoundStep {
     /// The application is asked for input.
     Input { set: InputSetId, state: Option<Raw> },
     /// The application is asked for consent to visit pages.
@@ -70,67 +69,32 @@ enum RoundStep {
     Pause { until: Instant, addition: Option<RoundParams> },
 }
 
-/// The round of a request that was answered by asking for input.
+impl RoundStep {
+    /// When the request is sent again, if it waits for that alone.
+    pub(super) fn due(&self) -> Option<Instant> {
+        match self {
+            Self::Pause { until, .. } => Some(*until),
+            Self::Input { .. } | Self::Consent { .. } => None,
+        }
+    }
+
+    /// The input requests to the application.
+    pub(super) fn input_set(&self) -> Option<InputSetId> {
+        match self {
+            Self::Input { set, .. } | Self::Consent { set } => Some(*set),
+            Self::Pause { .. } => None,
+        }
+    }
+}
+
+/// The input rounds of a request so far.
 #[derive(Debug, Default)]
-struct InputRound {
+pub(super) struct InputRound {
     /// The number of times that it was sent again.
     count: u32,
     /// The number of consecutive answers that asked for no new input.
     idle: u32,
-    next: RoundStep,
-    pages: Option<Box<RequiredPages>>,
-}
-
-/// The rounds of all requests.
-#[derive(Debug, Default)]
-pub(super) struct InputRounds {
-    rounds: BTreeMap<i64, InputRound>,
-    /// The requests that pause.
-    due: BTreeSet<(Instant, i64)>,
-    /// The open pages, each with a request that waits for it.
-    pages: BTreeSet<(Box<str>, i64)>,
-}
-
-impl InputRounds {
-    /// When the next paused request is sent.
-    pub(super) fn next_due(&self) -> Option<Instant> {
-        self.due.first().map(|&(due, _)| due)
-    }
-
-    fn is_due(&self, now: Instant) -> Option<i64> {
-        self.due.first().filter(|&&(due, _)| due <= now).map(|&(_, number)| number)
-    }
-
-    fn insert(&mut self, number: i64, round: InputRound) {
-        if let RoundStep::Pause { until, .. } = round.next {
-            self.due.insert((until, number));
-        }
-        let open = round.pages.iter().flat_map(|pages| &pages.open);
-        self.pages.extend(open.map(|page| (page.clone(), number)));
-        self.rounds.insert(number, round);
-    }
-
-    fn remove(&mut self, number: i64) -> Option<InputRound> {
-        let round = self.rounds.remove(&number)?;
-        if let RoundStep::Pause { until, .. } = round.next {
-            self.due.remove(&(until, number));
-        }
-        for page in round.pages.iter().flat_map(|pages| &pages.open) {
-            self.pages.remove(&(page.clone(), number));
-        }
-        Some(round)
-    }
-
-    fn is_paused(&self, number: i64) -> bool {
-        self.rounds.get(&number).is_some_and(|round| matches!(round.next, RoundStep::Pause { .. }))
-    }
-
-    /// The requests that wait for a page to be completed.
-    fn requests_for_page(&self, page: &str) -> Vec<i64> {
-        let from = (Box::from(page), i64::MIN);
-        let waiting = self.pages.range(from..).take_while(|(open, _)| **open == *page);
-        waiting.map(|&(_, number)| number).collect()
-    }
+    pages: Option<RequiredPages>,
 }
 
 impl Client {
@@ -151,45 +115,37 @@ impl Client {
         asks && input == InputMode::Automatic && info.is_some_and(|info| info.input_required)
     }
 
-    /// Processes the answer of a request that was removed from the table: resolves it, or starts another round.
-    pub(super) fn resolve_round(
+    /// Processes the answer to a request: resolves it, starts another round, or follows its task.
+    pub(super) fn answer(
         &mut self,
         now: Instant,
-        number: i64,
-        entry: OutboundEntry,
+        mut removed: Removed,
         answer: Result<Raw, ErrorObject>,
         out: &mut dyn Outbox,
     ) {
-        let outcome = match answer.map(|result| self.tolerate_result(&entry, result)) {
-            Ok(Ok(result)) => self.result_outcome(&entry, result),
+        let request = &mut removed.request;
+        let outcome = match answer.map(|result| self.tolerate_result(request.info, result)) {
+            Ok(Ok(result)) => self.result_outcome(request, result),
             Ok(Err(invalid)) => Outcome::Invalid(invalid),
             Err(error) => Outcome::Error(error),
         };
-        self.learn_task_tools(&entry, &outcome);
-        self.store_answer(now, number, entry.info, &outcome);
-        let ended = match outcome {
-            Outcome::Task(report) => self.become_task(now, number, entry, report, out),
-            Outcome::InputRequired(result) => self.require_input(now, number, entry, result, out),
+        self.learn_task_tools(request.info, &outcome);
+        self.store_answer(now, request, &outcome);
+        let step = match outcome {
+            Outcome::Task(report) if request.awaits_task() => return self.follow(now, removed, report, out),
+            Outcome::InputRequired(result) => self.require_input(now, &mut removed, result),
             Outcome::Error(error)
                 if error.code == code::URL_ELICITATION_REQUIRED
-                    && entry.stored_params.as_ref().is_some_and(StoredParams::can_require_pages) =>
+                    && request.stored_params.as_ref().is_some_and(StoredParams::can_require_pages) =>
             {
                 //= C10.9 "-32042 handled as "elicit then retry""
-                self.require_pages(now, number, entry, error)
+                self.require_pages(now, &mut removed, error)
             }
             outcome => Err(outcome),
         };
-        if let Err(outcome) = ended {
-            self.rounds.remove(number);
-            self.resolve(number, outcome);
-        }
-    }
-
-    /// Removes the round of a request that is over.
-    pub(super) fn forget_rounds(&mut self, number: i64) {
-        match self.rounds.remove(number).map(|round| round.next) {
-            Some(RoundStep::Input { set, .. } | RoundStep::Consent { set }) => self.withdraw_input(set),
-            Some(RoundStep::Answer | RoundStep::Pause { .. }) | None => {}
+        match step {
+            Ok(step) => self.suspend(now, removed, step, out),
+            Err(outcome) => self.resolve(removed, outcome),
         }
     }
 
@@ -200,47 +156,36 @@ impl Client {
     fn require_input(
         &mut self,
         now: Instant,
-        number: i64,
-        entry: OutboundEntry,
+        Removed { id, request }: &mut Removed,
         result: Raw,
-        out: &mut dyn Outbox,
-    ) -> Result<(), Outcome> {
+    ) -> Result<RoundStep, Outcome> {
         let malformed = |what| Outcome::Invalid(InvalidAnswerError::Malformed(what));
         let InputRequirement { requests, state } = InputRequirement::read(&result).map_err(malformed)?;
-        if entry.stored_params.is_none() {
+        if request.stored_params.is_none() {
             return Err(Outcome::InputRequired(result));
         }
         let most = self.config.limits.requests_in;
         let asked = requests.as_ref().map(|requests| RawInputRequests::read(requests, most)).transpose()?;
         // It may be stored for as long as a person thinks.
         let state = state.map(|state| state.detached());
-        let mut round = self.rounds.remove(number).unwrap_or_default();
+        let round = request.round.get_or_insert_default();
         let limit = self.config.limits.input_rounds;
         if round.count >= limit {
             return Err(Outcome::Input(InputError::TooManyRounds { limit }));
         }
         match asked {
             Some(asked) if !asked.0.is_empty() => {
-                let set = self
-                    .request_input(InputOwner::Round(number), RequestId::new(number), asked)
-                    .map_err(Outcome::Input)?;
+                let set = self.request_input(*id, asked).map_err(Outcome::Input)?;
                 round.idle = 0;
-                round.next = RoundStep::Input { set, state };
-                self.suspend(number, entry, round);
+                Ok(RoundStep::Input { set, state })
             }
             nothing => {
                 let pause = doubled(FIRST_PAUSE, round.idle.checked_sub(1), MAX_PAUSE);
                 let responses = nothing.map(|_| RawInputResponses::default());
                 round.idle = round.idle.saturating_add(1);
-                round.next =
-                    RoundStep::Pause { until: now + pause, addition: Some(RoundParams { responses, state }) };
-                self.suspend(number, entry, round);
-                if pause.is_zero() {
-                    self.send_round(now, number, out);
-                }
+                Ok(RoundStep::Pause { until: now + pause, addition: Some(RoundParams { responses, state }) })
             }
         }
-        Ok(())
     }
 
     /// Handles the error that the user must visit pages first.
@@ -252,19 +197,18 @@ impl Client {
     fn require_pages(
         &mut self,
         now: Instant,
-        number: i64,
-        entry: OutboundEntry,
+        Removed { id, request }: &mut Removed,
         mut error: ErrorObject,
-    ) -> Result<(), Outcome> {
+    ) -> Result<RoundStep, Outcome> {
         let most = self.config.limits.requests_in;
         let Some(asked) = read_pages(error.data.as_ref(), most) else { return Err(Outcome::Error(error)) };
         let mut asked = asked?;
-        let mut round = self.rounds.remove(number).unwrap_or_default();
+        let round = request.round.get_or_insert_default();
         if round.count >= self.config.limits.input_rounds {
             return Err(Outcome::Error(error));
         }
         error.make_owned();
-        let (mut known, open) = match round.pages {
+        let (mut known, open) = match round.pages.take() {
             Some(pages) => (pages.requested, pages.open),
             None => (BTreeSet::new(), BTreeSet::new()),
         };
@@ -273,149 +217,146 @@ impl Client {
         let open =
             pages.filter(|&page| !known.contains(page) || open.contains(page)).map(Box::from).collect();
         asked.retain(|page| known.insert(Box::from(&*page.key)));
-        round.pages = Some(Box::new(RequiredPages { error, requested: known, open }));
+        round.pages = Some(RequiredPages { error, requested: known, open });
         if asked.is_empty() {
-            round.pause_for_pages(now);
-        } else {
-            let asked = RawInputRequests(asked);
-            let set = self
-                .request_input(InputOwner::Round(number), RequestId::new(number), asked)
-                .map_err(Outcome::Input)?;
-            round.idle = 0;
-            round.next = RoundStep::Consent { set };
+            return Ok(round.pause_for_pages(now));
         }
-        self.suspend(number, entry, round);
-        Ok(())
+        let set = self.request_input(*id, RawInputRequests(asked)).map_err(Outcome::Input)?;
+        round.idle = 0;
+        Ok(RoundStep::Consent { set })
     }
 
-    /// Puts a request back into the table while it waits for something other than the server.
-    fn suspend(&mut self, number: i64, mut entry: OutboundEntry, round: InputRound) {
-        entry.stage = Stage::AwaitingInput;
-        self.outbound.insert(number, entry);
-        self.rounds.insert(number, round);
+    /// Puts a request back into the table while it waits for something other than the server; sends it again if that
+    /// is over.
+    fn suspend(&mut self, now: Instant, mut removed: Removed, step: RoundStep, out: &mut dyn Outbox) {
+        let (id, is_due) = (removed.id, step.due().is_some_and(|due| due <= now));
+        removed.request.stage = Stage::AwaitingInput(Box::new(step));
+        self.restore(removed);
+        if is_due {
+            self.send_round(now, id, out);
+        }
     }
 
     /// Handles the application's answers to the input requests, or its failure to give them.
     pub(super) fn handle_input_answers(
         &mut self,
         now: Instant,
-        number: i64,
+        id: RequestId,
         answers: Result<RawInputResponses, InputError>,
         out: &mut dyn Outbox,
     ) {
-        let Some(mut round) = self.rounds.remove(number) else { return };
+        let Some(mut removed) = self.take(id) else { return };
         let responses = match answers {
             Ok(responses) => responses,
-            Err(fault) => return self.resolve_waiting(number, Outcome::Input(fault)),
+            Err(fault) => return self.resolve(removed, Outcome::Input(fault)),
         };
-        match round.next {
+        let request = &mut removed.request;
+        let round = request.round.get_or_insert_default();
+        let step = match &mut request.stage {
+            Stage::AwaitingInput(step) => Some(&mut **step),
+            _ => None,
+        };
+        let step = if let Some(RoundStep::Input { state, .. }) = step {
             //= C5.5 "inputRequests/requestState used only for the retry of that request"
-            RoundStep::Input { state, .. } => {
-                let addition = RoundParams { responses: Some(responses), state };
-                round.next = RoundStep::Pause { until: now, addition: Some(addition) };
+            let addition = RoundParams { responses: Some(responses), state: state.take() };
+            RoundStep::Pause { until: now, addition: Some(addition) }
+        } else if responses.iter().all(|(_, answer)| is_accepted(answer)) {
+            round.pause_for_pages(now)
+        } else {
+            match round.pages.take() {
+                Some(pages) => return self.resolve(removed, Outcome::Error(pages.error)),
+                None => round.pause_for_pages(now),
             }
-            _ => {
-                if !responses.iter().all(|(_, answer)| is_accepted(answer))
-                    && let Some(pages) = round.pages
-                {
-                    return self.resolve_waiting(number, Outcome::Error(pages.error));
-                }
-                round.pause_for_pages(now);
-            }
-        }
-        let goes = round.is_due(now);
-        self.rounds.insert(number, round);
-        if goes {
-            self.send_round(now, number, out);
-        }
+        };
+        self.suspend(now, removed, step, out);
     }
 
     /// Handles the server's report that a page is complete. Ignores pages that no request waits for.
     pub(super) fn handle_page_done(&mut self, now: Instant, page: &str, out: &mut dyn Outbox) {
+        let from = (Box::from(page), RequestId::new(i64::MIN));
+        let waiting = self.open_pages.range(from..).take_while(|(open, _)| **open == *page);
+        let waiting: Vec<RequestId> = waiting.map(|&(_, id)| id).collect();
         //= C10.9 "notifications/elicitation/complete with unknown/finished id ignored"
-        for number in self.rounds.requests_for_page(page) {
-            let Some(mut round) = self.rounds.remove(number) else { continue };
+        for id in waiting {
+            self.open_pages.remove(&(Box::from(page), id));
+            let request = self.requests.get_mut(id);
+            let Some(round) = request.and_then(|request| request.round.as_mut()) else { continue };
             if let Some(pages) = &mut round.pages {
                 pages.open.remove(page);
             }
-            let pauses = matches!(round.next, RoundStep::Pause { .. });
-            let goes = pauses && round.pages.as_ref().is_some_and(|pages| pages.open.is_empty());
-            self.rounds.insert(number, round);
-            if goes {
-                self.send_round(now, number, out);
+            if round.open_pages().next().is_none() {
+                self.send_round(now, id, out);
             }
         }
     }
 
     /// Sends a paused request again at once.
     pub(crate) fn retry(&mut self, now: Instant, request: RequestId, out: &mut dyn Outbox) {
-        if self.rounds.is_paused(request.number()) {
-            self.send_round(now, request.number(), out);
-            self.advance_close(now);
-        }
+        self.send_round(now, request, out);
+        self.advance_close(now);
     }
 
-    /// Sends the next request whose pause is over. Returns whether there was one.
-    pub(super) fn send_due_round(&mut self, now: Instant, out: &mut dyn Outbox) -> bool {
-        let Some(number) = self.rounds.is_due(now) else { return false };
-        self.send_round(now, number, out);
-        true
-    }
-
-    /// Sends a request again.
-    fn send_round(&mut self, now: Instant, number: i64, out: &mut dyn Outbox) {
-        let Some(mut round) = self.rounds.remove(number) else { return };
-        let RoundStep::Pause { addition, .. } = round.next else { return };
-        let limit = self.config.limits.queued_bytes;
-        if out.queued().saturating_add(self.parked.bytes()) > limit {
-            round.next = RoundStep::Pause { until: now + OVERLOAD_PAUSE, addition };
-            return self.rounds.insert(number, round);
-        }
-        //= C5.4 "Retry uses a new JSON-RPC id"
-        let wire = self.outbound.renumber(number);
-        let Some(OutboundEntry { info: Some(info), stored_params: Some(kept), .. }) =
-            self.outbound.get(number)
-        else {
+    /// Sends a request again, if it pauses.
+    pub(super) fn send_round(&mut self, now: Instant, id: RequestId, out: &mut dyn Outbox) {
+        let is_overloaded = self.is_overloaded(out);
+        let Some(Some(())) = self.requests.update(id, |request| {
+            let Stage::AwaitingInput(step) = &mut request.stage else { return None };
+            let RoundStep::Pause { until, .. } = &mut **step else { return None };
+            if is_overloaded {
+                *until = now + OVERLOAD_PAUSE;
+            }
+            (!is_overloaded).then_some(())
+        }) else {
             return;
         };
-        let revision = kept.revision;
-        if self.era() != Some(revision.era()) {
-            let why = "the server speaks another era than before";
-            return self.resolve_waiting(number, Outcome::Lost(LostReason::Disconnected(why.into())));
-        }
-        let written = write::request(out.buffer(), &Id::Number(wire), info.name, |buffer| {
-            write_params(buffer, kept, addition.as_ref())
-        });
-        let params = match written {
-            Ok(params) => params,
-            Err(error) => {
-                let refused = Outcome::Refused(RequestError::Encode(error.to_string()));
-                return self.resolve_waiting(number, refused);
+        //= C5.4 "Retry uses a new JSON-RPC id"
+        let wire = WireId(self.requests.mint().number());
+        let Some(mut removed) = self.take(id) else { return };
+        removed.request.wire = Some(wire);
+        match self.write_round(&removed, wire, out) {
+            Ok(()) => {
+                let request = &mut removed.request;
+                request.stage = Stage::Sent;
+                request.times.restart(now);
+                let round = request.round.get_or_insert_default();
+                round.count = round.count.saturating_add(1);
+                self.restore(removed);
             }
-        };
-        out.commit_retry(
-            number,
-            MessageKind::Request {
-                id: wire,
-                method: info.name,
-                params,
-                name_param: None,
-                related: None,
-                revision,
-            },
-        );
-        self.outbound.resume(number, now);
-        round.count = round.count.saturating_add(1);
-        round.next = RoundStep::Answer;
-        self.rounds.insert(number, round);
+            Err(outcome) => self.resolve(removed, outcome),
+        }
     }
 
-    /// Resolves a request that waits for something other than the server.
-    fn resolve_waiting(&mut self, number: i64, outcome: Outcome) {
-        self.forget_rounds(number);
-        if self.outbound.remove(number).is_some() {
-            self.resolve(number, outcome);
+    /// Writes a request that is sent again.
+    ///
+    /// # Errors
+    /// The outcome of the request, if it ends.
+    fn write_round(
+        &self,
+        Removed { id, request }: &Removed,
+        WireId(wire): WireId,
+        out: &mut dyn Outbox,
+    ) -> Result<(), Outcome> {
+        let Stage::AwaitingInput(step) = &request.stage else { return Ok(()) };
+        let (RoundStep::Pause { addition, .. }, Some(info), Some(stored)) =
+            (&**step, request.info, &request.stored_params)
+        else {
+            return Ok(());
+        };
+        let revision = stored.revision;
+        if self.era() != Some(revision.era()) {
+            let why = "the server speaks another era than before";
+            return Err(Outcome::Lost(LostReason::Disconnected(why.into())));
         }
+        let params = write::request(out.buffer(), &Id::Number(wire), info.name, |buffer| {
+            write_params(buffer, stored, addition.as_ref())
+        });
+        let params = params.map_err(|error| Outcome::Refused(RequestError::Encode(error.to_string())))?;
+        let (method, name_param, related) = (info.name, None, None);
+        out.commit_retry(
+            id.number(),
+            MessageKind::Request { id: wire, method, params, name_param, related, revision },
+        );
+        Ok(())
     }
 }
 
@@ -426,19 +367,19 @@ impl StoredParams {
 }
 
 impl InputRound {
+    /// The pages that the server has not reported as complete.
+    pub(super) fn open_pages(&self) -> impl Iterator<Item = &Box<str>> {
+        self.pages.iter().flat_map(|pages| &pages.open)
+    }
+
     /// Pauses until the user has completed the pages, or a time has passed.
-    fn pause_for_pages(&mut self, now: Instant) {
-        let open = self.pages.as_ref().is_some_and(|pages| !pages.open.is_empty());
-        let pause = match open || self.idle > 0 {
+    fn pause_for_pages(&mut self, now: Instant) -> RoundStep {
+        let pause = match self.open_pages().next().is_some() || self.idle > 0 {
             true => doubled(FIRST_PAGE_WAIT, Some(self.idle), MAX_PAGE_WAIT),
             false => Duration::ZERO,
         };
         self.idle = self.idle.saturating_add(1);
-        self.next = RoundStep::Pause { until: now + pause, addition: None };
-    }
-
-    fn is_due(&self, now: Instant) -> bool {
-        matches!(self.next, RoundStep::Pause { until, .. } if until <= now)
+        RoundStep::Pause { until: now + pause, addition: None }
     }
 }
 

@@ -33,6 +33,7 @@ mod parked;
 mod progress;
 mod receive;
 mod received_progress;
+mod request;
 mod requests;
 mod state;
 mod suspended_deadlines;
@@ -42,12 +43,15 @@ mod tolerance;
 mod view;
 mod watch;
 
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+
 use crate::Instant;
 use crate::lazy_box::LazyBox;
 use crate::peer::batch::Batches;
 use crate::peer::event_queue::{EventQueue, Pressure};
 use crate::peer::progress_pacer::{ProgressPacer, ProgressRate};
-use crate::peer::{Inbound, LostReason, Outbound, OutboundEntry, Outcome, RequestError, RequestId, Stage};
+use crate::peer::{Inbound, LostReason, Outcome, RequestError, RequestId, Requests};
 use crate::schema::{Era, ProgressParams, Revision};
 
 pub use cache::{CacheConfig, CacheContext, CacheUsage};
@@ -68,10 +72,10 @@ use cache::Cache;
 use connection::{Connection, Phase};
 use detect::EraDetection;
 use input_requests::PendingInputs;
-use input_rounds::InputRounds;
 use keepalive::Pings;
 use meta::RequestMeta;
-use parked::ParkedRequests;
+use parked::EarlyRequests;
+use request::{ClientRequest, Removed, RequestOwner, Stage};
 use requests::PendingReply;
 use tasks::Tasks;
 use watch::Watches;
@@ -84,18 +88,19 @@ pub struct Client {
     config: ClientConfig,
     connection: Connection,
     detect: EraDetection,
-    outbound: Outbound,
-    /// Requests that wait until the server is known.
-    parked: ParkedRequests,
+    /// This side's requests.
+    requests: Requests<ClientRequest>,
+    /// The server's requests that wait until its era is known.
+    early: EarlyRequests,
     /// The server's requests that are not answered yet.
     inbound: Inbound<PendingReply>,
     /// The input requests from the server's results.
     inputs: PendingInputs,
-    /// The requests that the server has answered by asking for input.
-    rounds: InputRounds,
+    /// The pages that the user must visit, each with a request that waits for it.
+    open_pages: BTreeSet<(Box<str>, RequestId)>,
     batches: LazyBox<Batches>,
     /// The server's progress reports, paced for the application.
-    progress: ProgressPacer<i64, ProgressParams>,
+    progress: ProgressPacer<RequestId, ProgressParams>,
     events: EventQueue<Event>,
     server: Option<ServerInfo>,
     meta: RequestMeta,
@@ -114,11 +119,11 @@ impl Client {
         Self {
             detect: EraDetection::new(&config),
             connection: Connection::new(),
-            outbound: Outbound::new(),
-            parked: ParkedRequests::default(),
+            requests: Requests::new(),
+            early: EarlyRequests::default(),
             inbound: Inbound::new(limits.requests_in),
             inputs: PendingInputs::default(),
-            rounds: InputRounds::default(),
+            open_pages: BTreeSet::new(),
             batches: LazyBox::new(),
             progress: ProgressPacer::new(ProgressRate::per_second(limits.progress_in)),
             events: EventQueue::new(limits.events, limits.event_bytes),
@@ -162,7 +167,7 @@ impl Client {
 
     /// The number of requests in flight from this side.
     pub fn in_flight(&self) -> usize {
-        self.outbound.len()
+        self.requests.len()
     }
 
     /// Whether the client accepts more input: whether the application takes its events.
@@ -215,18 +220,15 @@ impl Client {
             return None;
         }
         let watches = self.watches.deadline().filter(|_| matches!(phase, Phase::Ready));
-        let own = [
+        let deadlines = [
+            phase.deadline(),
+            self.requests.next_deadline(),
             self.detect.deadline(),
-            self.rounds.next_due(),
-            self.tasks.deadline(),
+            self.pings.deadline(),
             self.progress.deadline(),
             watches,
         ];
-        [phase.deadline(), self.pings.deadline(), self.outbound.next_deadline()]
-            .into_iter()
-            .chain(own)
-            .flatten()
-            .min()
+        deadlines.into_iter().flatten().min()
     }
 
     // --- Shared with the other modules ---
@@ -251,35 +253,56 @@ impl Client {
         self.server.as_ref().map(|server| server.revision)
     }
 
-    /// Resolves a request that was removed from the table.
-    fn resolve(&mut self, number: i64, outcome: Outcome) {
-        self.deliver_last_progress(number);
-        if let Some(outcome) = self.watches.intercept(number, outcome)
-            && let Some(outcome) = self.tasks.intercept(number, outcome)
-        {
-            self.push_outcome(number, outcome);
+    // --- The end of requests ---
+
+    /// Takes a request from the table, and withdraws what it has asked of the application.
+    fn take(&mut self, id: RequestId) -> Option<Removed> {
+        let request = self.requests.remove(id)?;
+        for page in request.open_pages() {
+            self.open_pages.remove(&(page.clone(), id));
+        }
+        match &request.stage {
+            Stage::AwaitingInput(step) => step.input_set().map_or((), |set| self.withdraw_input(set)),
+            Stage::Following(followed) => self.tasks.unindex(id, followed),
+            Stage::Queued(_) | Stage::Sent => {}
+        }
+        Some(Removed { id, request })
+    }
+
+    /// Puts a request back into the table.
+    fn restore(&mut self, Removed { id, request }: Removed) {
+        self.open_pages.extend(request.open_pages().map(|page| (page.clone(), id)));
+        if let Stage::Following(followed) = &request.stage {
+            self.tasks.index(id, followed);
+        }
+        self.requests.insert(id, request);
+    }
+
+    /// Resolves a request: passes its outcome to its owner.
+    fn resolve(&mut self, Removed { id, request }: Removed, outcome: Outcome) {
+        self.deliver_last_progress(id);
+        match request.owner {
+            RequestOwner::Application => {
+                let outcome = self.stale_fallback(request.fill, outcome);
+                self.push_outcome(id, outcome);
+            }
+            RequestOwner::Watch => self.watches.queue_outcome(id, outcome),
+            RequestOwner::Orphan | RequestOwner::Task { .. } => {
+                self.tasks.queue_outcome(request.owner, outcome)
+            }
+            RequestOwner::Ignored => {}
         }
     }
 
     /// Queues the outcome of one of the application's requests.
-    fn push_outcome(&mut self, number: i64, outcome: Outcome) {
-        self.deliver_last_progress(number);
-        let outcome = self.stale_fallback(number, outcome);
-        let event = |outcome| Event::Outcome { request: RequestId::new(number), outcome };
+    fn push_outcome(&mut self, request: RequestId, outcome: Outcome) {
         let bytes = outcome.bytes();
         if bytes > 0 && self.events.pressure(bytes) == Pressure::Results {
-            self.events.push(event(Outcome::Lost(LostReason::LimitExceeded)), 0);
+            let outcome = Outcome::Lost(LostReason::LimitExceeded);
+            self.events.push(Event::Outcome { request, outcome }, 0);
         } else {
-            self.events.push(event(outcome), bytes);
+            self.events.push(Event::Outcome { request, outcome }, bytes);
         }
-    }
-
-    /// Removes a request from the table, with its stored parameters.
-    fn take_outbound(&mut self, number: i64) -> Option<OutboundEntry> {
-        self.parked.remove(number);
-        self.tasks.forget_queued(number);
-        self.forget_rounds(number);
-        self.outbound.remove(number)
     }
 
     /// Ends the connection: resolves each request, and reports `closed`.
@@ -292,17 +315,16 @@ impl Client {
             CloseReason::Lost(lost) => lost.clone(),
             CloseReason::Done | CloseReason::Connect(_) => LostReason::Closed,
         };
-        while let Some((number, entry)) = self.outbound.pop() {
-            let outcome = match entry.stage {
-                Stage::Queued => refused.clone(),
-                Stage::Sent | Stage::AwaitingInput | Stage::Task => Outcome::Lost(lost.clone()),
+        while let Some((id, request)) = self.requests.pop_first() {
+            let outcome = match request.stage {
+                Stage::Queued(_) => refused.clone(),
+                Stage::Sent | Stage::AwaitingInput(_) | Stage::Following(_) => Outcome::Lost(lost.clone()),
             };
-            self.resolve(number, outcome);
+            self.resolve(Removed { id, request }, outcome);
         }
-        self.rounds = InputRounds::default();
+        self.open_pages.clear();
         self.withdraw_all_input();
-        self.parked = ParkedRequests::default();
-        self.tasks.clear();
+        self.tasks = Tasks::default();
         self.withdraw_all();
         self.pings.stop();
         self.connection.clear_actions();
@@ -310,6 +332,22 @@ impl Client {
         self.connection.set_state(State::Disconnected, &mut self.events);
         self.report_dropped();
         self.events.push(Event::Closed(closed), 0);
+    }
+
+    /// Checks the indexes against the records of the requests.
+    #[cfg(feature = "fuzzing")]
+    pub(crate) fn check(&self) {
+        self.requests.check();
+        let mut pages = BTreeSet::new();
+        let mut tasks = Tasks::default();
+        for (id, request) in self.requests.iter() {
+            pages.extend(request.open_pages().map(|page| (page.clone(), id)));
+            if let Stage::Following(followed) = &request.stage {
+                tasks.index(id, followed);
+            }
+        }
+        assert_eq!(pages, self.open_pages, "the index of open pages");
+        assert!(self.tasks.has_followers_of(&tasks), "the index of tasks");
     }
 
     fn fail_connect(&mut self, error: ConnectError) {

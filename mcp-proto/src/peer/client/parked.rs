@@ -1,10 +1,9 @@
-//! Requests of either side that wait until the server's era is known.
+//! Requests of the server that wait until its era is known.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 
 use crate::Limits;
 use crate::peer::batch::BatchId;
-use crate::peer::encode::Template;
 use crate::rpc::{Id, Raw, Text};
 
 use super::event::id_bytes;
@@ -27,84 +26,45 @@ impl ServerRequest {
     }
 }
 
-/// The parked requests, with their sizes.
+/// The server's requests that wait until its era is known, in the order of arrival.
 #[derive(Debug, Default)]
-pub(super) struct ParkedRequests {
-    /// The application's requests, by number.
-    own: BTreeMap<i64, Template>,
-    own_bytes: usize,
-    /// The server's requests, in the order of arrival.
-    early: VecDeque<ServerRequest>,
-    early_bytes: usize,
+pub(super) struct EarlyRequests {
+    requests: VecDeque<ServerRequest>,
+    bytes: usize,
 }
 
-impl ParkedRequests {
-    // --- The application's requests ---
-
-    pub(super) fn park(&mut self, number: i64, request: Template) {
-        self.own_bytes = self.own_bytes.saturating_add(request.bytes());
-        self.own.insert(number, request);
-    }
-
-    pub(super) fn contains(&self, number: i64) -> bool {
-        self.own.contains_key(&number)
-    }
-
-    /// The size in bytes of the application's requests.
-    pub(super) fn bytes(&self) -> usize {
-        self.own_bytes
-    }
-
-    pub(super) fn remove(&mut self, number: i64) -> Option<Template> {
-        let request = self.own.remove(&number)?;
-        self.own_bytes = self.own_bytes.saturating_sub(request.bytes());
-        Some(request)
-    }
-
-    /// Removes and returns the oldest request of the application.
-    pub(super) fn pop(&mut self) -> Option<(i64, Template)> {
-        let (&number, _) = self.own.first_key_value()?;
-        Some((number, self.remove(number)?))
-    }
-
-    // --- The server's requests ---
-
-    /// Parks a request of the server.
+impl EarlyRequests {
+    /// Adds a request.
     ///
     /// # Errors
     /// Returns the request if there is no room for it.
-    pub(super) fn park_early(
-        &mut self,
-        request: ServerRequest,
-        limits: &Limits,
-    ) -> Result<(), ServerRequest> {
-        let bytes = self.early_bytes.saturating_add(request.bytes());
-        if self.early.len() >= limits.requests_in || bytes > limits.event_bytes / 2 {
+    pub(super) fn push(&mut self, request: ServerRequest, limits: &Limits) -> Result<(), ServerRequest> {
+        let bytes = self.bytes.saturating_add(request.bytes());
+        if self.requests.len() >= limits.requests_in || bytes > limits.event_bytes / 2 {
             return Err(request);
         }
-        self.early_bytes = bytes;
-        self.early.push_back(request);
+        self.bytes = bytes;
+        self.requests.push_back(request);
         Ok(())
     }
 
-    /// Removes the server's request with this id. Returns whether there is one.
-    pub(super) fn remove_early(&mut self, id: &Id) -> bool {
-        let Some(at) = self.early.iter().position(|request| request.id == *id) else { return false };
-        if let Some(request) = self.early.remove(at) {
-            self.early_bytes = self.early_bytes.saturating_sub(request.bytes());
+    /// Removes the request with this id. Returns whether there is one.
+    pub(super) fn remove(&mut self, id: &Id) -> bool {
+        let Some(at) = self.requests.iter().position(|request| request.id == *id) else { return false };
+        if let Some(request) = self.requests.remove(at) {
+            self.bytes = self.bytes.saturating_sub(request.bytes());
         }
         true
     }
 
-    /// Removes and returns the oldest request of the server.
-    pub(super) fn pop_early(&mut self) -> Option<ServerRequest> {
-        let request = self.early.pop_front()?;
-        self.early_bytes = self.early_bytes.saturating_sub(request.bytes());
+    /// Removes and returns the oldest request.
+    pub(super) fn pop(&mut self) -> Option<ServerRequest> {
+        let request = self.requests.pop_front()?;
+        self.bytes = self.bytes.saturating_sub(request.bytes());
         Some(request)
     }
 
-    pub(super) fn clear_early(&mut self) {
-        self.early.clear();
-        self.early_bytes = 0;
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
     }
 }

@@ -7,8 +7,8 @@ use crate::Instant;
 use crate::peer::batch::BatchId;
 use crate::peer::encode::MetaEntries;
 use crate::peer::{
-    AnyParams, InvalidAnswerError, Leniency, LostReason, MessageKind, OutboundEntry, Outbox, Outcome,
-    RequestId, TaskMode, TransportError,
+    AnyParams, InvalidAnswerError, Leniency, LostReason, MessageKind, Outbox, Outcome, RequestId, TaskMode,
+    TransportError, WireId,
 };
 use crate::rpc::{
     Batch, EnvelopeKind, ErrorObject, Frame, Id, Malformed, MalformedKind, Message, Raw, Request, Response,
@@ -24,6 +24,7 @@ use super::era::DetectAction;
 use super::meta::protocol_meta;
 use super::params::{bytes_of, decode};
 use super::parked::ServerRequest;
+use super::request::{ClientRequest, Removed, Stage};
 use super::watch::NotificationScope;
 use super::{
     Client, CloseReason, ConnectError, ConnectStep, Diagnostic, Event, KnownEra, LinkAction, Phase,
@@ -197,13 +198,12 @@ impl Client {
             self.perform_detect(now, act, out);
             return true;
         }
-        let Some(number) = self.outbound.number_awaiting(wire) else { return false };
-        self.take_outbound(number);
+        let Some(removed) = self.take_awaiting(WireId(wire)) else { return false };
         let invalid = match malformed.kind {
             MalformedKind::TooLong { bytes } => InvalidAnswerError::TooLong { bytes },
             _ => InvalidAnswerError::Malformed(malformed.to_string()),
         };
-        self.resolve(number, Outcome::Invalid(invalid));
+        self.resolve(removed, Outcome::Invalid(invalid));
         true
     }
 
@@ -217,7 +217,7 @@ impl Client {
         let Some(wire) = self.config.strictness.number_of(&id) else {
             return self.report(Diagnostic::UnknownAnswer(id));
         };
-        if self.outbound.is_ours(wire) {
+        if self.requests.is_ours(WireId(wire)) {
             self.note_number_as_string(&id);
         }
         if let Some(request) = self.detect.take_request(wire) {
@@ -226,23 +226,31 @@ impl Client {
         if self.pings.take_answer(wire) {
             return;
         }
-        if self.parked.contains(wire) {
+        let wire = WireId(wire);
+        let request = self.requests.get(self.requests.find(wire));
+        if request.is_some_and(|request| matches!(request.stage, Stage::Queued(_))) {
             return self.report(Diagnostic::UnknownAnswer(id));
         }
         //= C3.2 "demultiplex answers by id"
-        let answered = self.outbound.number_awaiting(wire);
-        match answered.and_then(|number| Some((number, self.outbound.remove(number)?))) {
-            Some((number, entry)) => self.resolve_round(now, number, entry, response.outcome, out),
+        match self.take_awaiting(wire) {
+            Some(removed) => self.answer(now, removed, response.outcome, out),
             // The answer to a cancelled request is dropped; it crossed the cancellation on the way. So is a second
             // answer to a request that was sent again in another input round.
             //= C7.6 "race handled gracefully"
-            None if self.outbound.is_ours(wire) => {
+            None if self.requests.is_ours(wire) => {
                 if let Ok(result) = &response.outcome {
                     self.abandon_late_task(now, result, out);
                 }
             }
             None => self.report(Diagnostic::UnknownAnswer(id)),
         }
+    }
+
+    /// Takes the request that currently has this id on the wire.
+    fn take_awaiting(&mut self, wire: WireId) -> Option<Removed> {
+        let id = self.requests.find(wire);
+        self.requests.get(id).filter(|request| request.is_sent() && request.wire_id(id) == wire)?;
+        self.take(id)
     }
 
     fn handle_handshake_answer(
@@ -278,21 +286,21 @@ impl Client {
         {
             return self.perform_detect(now, act, out);
         }
-        self.outbound.note_error_without_id(now, &error);
+        self.requests.note_error_without_id(now, &error);
         self.report(Diagnostic::Error(error));
     }
 
     /// Classifies a result by the request's method and the result's own `resultType`.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#resulttype>
-    pub(super) fn result_outcome(&self, entry: &OutboundEntry, result: Raw) -> Outcome {
-        if let Some(outcome) = self.created_task(entry, &result) {
+    pub(super) fn result_outcome(&self, request: &ClientRequest, result: Raw) -> Outcome {
+        if let Some(outcome) = self.created_task(request, &result) {
             return outcome;
         }
         if self.era() != Some(Era::Modern) {
             return Outcome::Result(result);
         }
-        let info = entry.info;
+        let info = request.info;
         match ResultType::from_result(&result) {
             //= C1.7 "A result without `resultType` is treated as `"complete"`"
             Ok(ResultType::Complete) => Outcome::Result(result),
@@ -342,11 +350,11 @@ impl Client {
             // A server cancels only to end a subscription; one that ended by its result is already removed.
             //= R4 "the client reads either, in any order"
             if let Some(wire) = self.config.strictness.number_of(&id)
-                && let number = self.outbound.number_for_wire(wire)
-                && self.is_subscription(number)
+                && let subscription = self.requests.find(WireId(wire))
+                && self.is_subscription(subscription)
+                && let Some(removed) = self.take(subscription)
             {
-                self.take_outbound(number);
-                self.resolve(number, Outcome::Lost(LostReason::Ended));
+                self.resolve(removed, Outcome::Lost(LostReason::Ended));
             }
         } else {
             self.withdraw(&id, params.reason, out);
@@ -370,8 +378,7 @@ impl Client {
         //= C3.2 "listen notifications by subscriptionId"
         //= C6.2 "Correlate on shared channels by `_meta["io.modelcontextprotocol/subscriptionId"]`"
         let wire = self.config.strictness.number_of(&params.meta.subscription_id()?)?;
-        let number = self.outbound.number_for_wire(wire);
-        self.is_subscription(number).then(|| RequestId::new(number))
+        Some(self.requests.find(WireId(wire))).filter(|&id| self.is_subscription(id))
     }
 
     // --- Detection ---
@@ -391,7 +398,7 @@ impl Client {
                 self.detect.note_sent(ConnectStep::Initialize, number);
             }
             DetectAction::Open => {
-                self.parked.clear_early();
+                self.early.clear();
                 self.connection.enter(Phase::Connecting);
                 self.connection.set_state(State::Disconnected, &mut self.events);
                 self.connection.request(LinkAction::Open);
@@ -425,11 +432,10 @@ impl Client {
         self.connection.enter(Phase::Ready);
         self.connection.set_state(State::Ready, &mut self.events);
         self.request_log_level(out);
-        while let Some(request) = self.parked.pop_early() {
+        while let Some(request) = self.early.pop() {
             self.handle_request(request, out);
         }
-        self.flush_queued(out);
-        self.flush_task_commands(now, out);
+        self.flush_queued(now, out);
         self.begin_watches(now, out);
     }
 
@@ -439,7 +445,7 @@ impl Client {
         //= C9.15 "logging/setLevel only if `logging` capability"
         if self.admit(SetLoggingLevel::NAME, Some(SetLoggingLevel::INFO)).is_ok() {
             let revision = self.revision().unwrap_or(Revision::LATEST_LEGACY);
-            let number = self.outbound.mint();
+            let number = self.requests.mint().number();
             let params = SetLoggingLevelParams::new(level);
             self.write_own_request(
                 number,
@@ -454,7 +460,7 @@ impl Client {
 
     /// Writes the era probe, and returns its id.
     pub(crate) fn probe(&mut self, version: Revision, out: &mut dyn Outbox) -> i64 {
-        let number = self.outbound.mint();
+        let number = self.requests.mint().number();
         let protocol = protocol_meta(&self.config, version, self.config.tasks != TaskMode::Never);
         let entries = MetaEntries { protocol: Some(&protocol), ..MetaEntries::default() };
         self.write_own_request(number, Discover::NAME, &EmptyParams::default(), version, entries, out);
@@ -463,7 +469,7 @@ impl Client {
 
     /// Writes the legacy handshake's request, and returns its id.
     pub(crate) fn initialize(&mut self, version: Revision, out: &mut dyn Outbox) -> i64 {
-        let number = self.outbound.mint();
+        let number = self.requests.mint().number();
         //= C2.10 "First interaction is `initialize` with a supported version (SHOULD be latest), capabilities, clientInfo"
         let params = InitializeParams::new(
             version.as_str(),

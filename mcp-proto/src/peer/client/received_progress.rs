@@ -3,12 +3,13 @@
 use alloc::string::String;
 
 use crate::Instant;
+use crate::peer::RequestId;
 use crate::peer::progress_pacer::RemainingProgress;
-use crate::peer::{RequestId, Stage};
 use crate::rpc::{Raw, Text};
 use crate::schema::ProgressParams;
 
 use super::params::{bytes_of, decode};
+use super::request::ClientRequest;
 use super::{Client, Diagnostic, Event};
 
 impl Client {
@@ -24,36 +25,32 @@ impl Client {
         // Progress of a request that is unknown or over is no error: it may have crossed the answer.
         //= C7.9 "Track active tokens; ignore progress of unknown/finished tokens"
         let Some(number) = self.config.strictness.number_of(&params.progress_token) else { return };
-        let is_active = self
-            .outbound
-            .get(number)
-            .is_some_and(|entry| entry.progress && matches!(entry.stage, Stage::Sent | Stage::Task));
-        if !is_active {
+        let request = RequestId::new(number);
+        if !self.requests.get(request).is_some_and(ClientRequest::reports_progress) {
             return;
         }
         self.note_number_as_string(&params.progress_token);
-        self.outbound.extend_deadline(number, now);
+        self.requests.restart_timeout(request, now);
         // Waiting reports count like queued ones.
         if !self.events.has_room(self.progress.bytes().saturating_add(bytes)) {
             return self.events.note_dropped();
         }
         //= C7.9 "rate limit"
-        if let Some(params) = self.progress.offer(now, number, params, bytes) {
-            self.events.push_or_drop(Event::Progress { request: RequestId::new(number), params }, bytes);
+        if let Some(params) = self.progress.offer(now, request, params, bytes) {
+            self.events.push_or_drop(Event::Progress { request, params }, bytes);
         }
     }
 
     /// Passes on the waiting reports whose time has come.
     pub(super) fn deliver_due_progress(&mut self, now: Instant) {
-        while let Some((number, params, bytes)) = self.progress.pop_due(now) {
-            self.events.push_or_drop(Event::Progress { request: RequestId::new(number), params }, bytes);
+        while let Some((request, params, bytes)) = self.progress.pop_due(now) {
+            self.events.push_or_drop(Event::Progress { request, params }, bytes);
         }
     }
 
     /// Passes on the last report on a request that is over, before its outcome.
-    pub(super) fn deliver_last_progress(&mut self, number: i64) {
-        let Some(RemainingProgress { last, replaced }) = self.progress.remove(number) else { return };
-        let request = RequestId::new(number);
+    pub(super) fn deliver_last_progress(&mut self, request: RequestId) {
+        let Some(RemainingProgress { last, replaced }) = self.progress.remove(request) else { return };
         if let Some((params, bytes)) = last {
             self.events.push_or_drop(Event::Progress { request, params }, bytes);
         }

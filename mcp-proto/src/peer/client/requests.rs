@@ -86,7 +86,7 @@ impl Client {
             }
             None => {
                 let request = ServerRequest { id, method, params, batch };
-                if let Err(request) = self.parked.park_early(request, &self.config.limits) {
+                if let Err(request) = self.early.push(request, &self.config.limits) {
                     let error =
                         ErrorObject::new(code::INTERNAL_ERROR, "too many requests before the handshake");
                     self.reply_error(Some(&request.id), request.batch, &error, out);
@@ -173,7 +173,7 @@ impl Client {
 
     /// Handles the server's cancellation of a request.
     pub(super) fn withdraw(&mut self, id: &Id, reason: Option<String>, out: &mut dyn Outbox) {
-        if self.parked.remove_early(id) {
+        if self.early.remove(id) {
             return;
         }
         let Some(request) = self.inbound.find(id) else { return };
@@ -190,7 +190,7 @@ impl Client {
 
     /// Withdraws all requests of the server, whose session is over.
     pub(super) fn withdraw_all(&mut self) {
-        self.parked.clear_early();
+        self.early.clear();
         if let Some(batches) = self.batches.used_mut() {
             batches.clear();
         }

@@ -2,11 +2,11 @@
 
 use crate::Instant;
 use crate::peer::encode::MetaEntries;
-use crate::peer::{LostReason, Outbox, Outcome, Stage};
+use crate::peer::{LostReason, Outbox, Outcome, RequestId, RequestRecord as _};
 use crate::schema::{EmptyParams, Method as _, Ping, Revision};
 
-use super::commands::notify_cancelled;
 use super::keepalive::PingAction;
+use super::tasks::Tasks;
 use super::{Client, CloseReason, Diagnostic, Phase};
 
 impl Client {
@@ -18,25 +18,18 @@ impl Client {
             let act = self.detect.handle_timeout(now);
             self.perform_detect(now, act, out);
         }
-        // A request that is sent here may expire at once, if its timeout is zero.
-        loop {
-            self.resolve_expired(now, out);
-            if !self.send_due_round(now, out) {
-                break;
-            }
-        }
+        self.handle_due_requests(now, out);
         self.deliver_due_progress(now);
         self.advance_tasks(now, out);
-        self.wake_tasks(now, out);
+        self.handle_due_requests(now, out);
         self.handle_pings(now, out);
         if matches!(self.connection.phase(), Phase::Finishing { until } if until <= now) {
-            while let Some((number, entry)) = self.outbound.pop() {
+            while let Some(removed) = self.requests.first().and_then(|id| self.take(id)) {
                 // The task continues on the server: the application can follow it again.
-                self.forget_rounds(number);
-                notify_cancelled(number, &entry, None, out);
-                self.resolve(number, Outcome::Lost(LostReason::Closed));
+                removed.notify_cancelled(None, out);
+                self.resolve(removed, Outcome::Lost(LostReason::Closed));
             }
-            self.tasks.clear();
+            self.tasks = Tasks::default();
         }
         self.advance_watches(now, out);
         self.advance_close(now);
@@ -52,17 +45,33 @@ impl Client {
         }
     }
 
-    fn resolve_expired(&mut self, now: Instant, out: &mut dyn Outbox) {
-        // The server may itself wait for an answer of this side, which may wait for a person.
-        if !self.inbound.is_empty() {
-            self.outbound.suspend_deadlines(now, |_, entry| (entry.stage == Stage::Sent).then_some(now));
+    fn handle_due_requests(&mut self, now: Instant, out: &mut dyn Outbox) {
+        // A request that is sent here may expire at once, if its timeout is zero.
+        while let Some(id) = self.requests.next_due(now) {
+            self.handle_due(now, id, out);
         }
-        while let Some(expired) = self.outbound.pop_expired(now) {
-            // The request may be queued, waiting for input, or a task.
-            self.abandon_task(now, expired.number, out);
-            self.take_outbound(expired.number);
-            notify_cancelled(expired.number, &expired.entry, Some("timed out"), out);
-            self.resolve(expired.number, expired.outcome());
+    }
+
+    fn handle_due(&mut self, now: Instant, id: RequestId, out: &mut dyn Outbox) {
+        // The server may itself wait for an answer of this side, which may wait for a person.
+        let may_wait = !self.inbound.is_empty();
+        let has_expired = self.requests.update(id, |request| {
+            if may_wait && request.is_sent() {
+                request.times.restart(now);
+            }
+            request.has_expired(now)
+        });
+        if has_expired == Some(true) {
+            let Some(mut removed) = self.take(id) else { return };
+            let outcome = self.requests.timeout_outcome(now, &removed.request);
+            self.abandon_task(now, &mut removed, out);
+            removed.notify_cancelled(Some("timed out"), out);
+            self.resolve(removed, outcome);
+        } else if let Some(followed) = self.followed_task(id) {
+            followed.follower.handle_timeout(now);
+            self.perform_task(now, id, out);
+        } else {
+            self.send_round(now, id, out);
         }
     }
 
@@ -75,7 +84,7 @@ impl Client {
                 }
             }
             Some(PingAction::Send) => {
-                let number = self.outbound.mint();
+                let number = self.requests.mint().number();
                 self.pings.note_sent(now, number);
                 self.write_own_request(
                     number,

@@ -6,9 +6,7 @@ use alloc::vec::Vec;
 
 use serde_json::value::RawValue;
 
-use crate::peer::{
-    InvalidAnswerError, Leniency, OutboundEntry, RequestError, RequiredCapability, Strictness,
-};
+use crate::peer::{InvalidAnswerError, Leniency, RequestError, RequiredCapability, Strictness};
 use crate::rpc::{Id, Raw, decode_member, read_members};
 use crate::schema::{
     CallTool, Era, GetPrompt, GetPromptResult, ListPrompts, ListResourceTemplates, ListResources, ListTools,
@@ -54,23 +52,23 @@ impl Client {
     /// Checks a result for the deviations that no decoder reports, and repairs the result of `ping`.
     pub(super) fn tolerate_result(
         &mut self,
-        entry: &OutboundEntry,
+        info: Option<&'static MethodInfo>,
         result: Raw,
     ) -> Result<Raw, InvalidAnswerError> {
         let strictness = self.config.strictness;
-        if let Some((empty, leniency)) = strictness.empty_result(entry.info, &result) {
+        if let Some((empty, leniency)) = strictness.empty_result(info, &result) {
             self.report(Diagnostic::Tolerated(leniency));
             return Ok(empty);
         }
         if strictness == Strictness::Strict
-            && entry.info.is_some_and(|info| info.name == GetPrompt::NAME)
+            && info.is_some_and(|info| info.name == GetPrompt::NAME)
             && let Ok(prompt) = result.decode::<GetPromptResult>()
             && let Some(item) = prompt.messages.invalid().first()
         {
             let what = format!("message {} of the prompt: {}", item.index, item.reason);
             return Err(InvalidAnswerError::Malformed(what));
         }
-        if entry.info.is_some_and(|info| info.name == ListTools::NAME) {
+        if info.is_some_and(|info| info.name == ListTools::NAME) {
             for tool in tools_without_schema(&result) {
                 let leniency = Leniency::MissingInputSchema { tool };
                 if !self.tolerate(leniency.clone()) {

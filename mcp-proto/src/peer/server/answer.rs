@@ -116,8 +116,8 @@ impl Server {
         for subscription in self.subscriptions.all() {
             self.end_subscription(subscription, out);
         }
-        for number in self.connection.outbound.numbers() {
-            out.cancel(number, None);
+        for (id, _) in self.connection.outbound.iter() {
+            out.cancel(id.number(), None);
         }
         self.resolve_outbound(&LostReason::Closed);
         if !serves_held {

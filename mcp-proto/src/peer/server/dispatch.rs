@@ -17,7 +17,8 @@ use crate::Instant;
 use crate::peer::batch::BatchId;
 use crate::peer::event_queue::Pressure;
 use crate::peer::{
-    AnyResult, InboundId, InsertError, InvalidAnswerError, Leniency, LostReason, Outbox, Outcome, Strictness,
+    AnyResult, InboundId, InsertError, InvalidAnswerError, Leniency, LostReason, Outbox, Outcome, RequestId,
+    Strictness, WireId,
 };
 use crate::rpc::{
     Batch, ErrorObject, Frame, Id, Malformed, MalformedKind, Message, Raw, Request, Response, Text, code,
@@ -371,14 +372,15 @@ impl Server {
         let recovered = &malformed.recovered;
         let number = recovered.id.as_ref().and_then(|id| self.config.strictness.number_of(id));
         let (Some(number), true) = (number, malformed.may_be_answer()) else { return false };
-        if self.connection.used_mut().and_then(|connection| connection.outbound.remove(number)).is_none() {
+        let request = RequestId::new(number);
+        if self.connection.used_mut().and_then(|connection| connection.outbound.remove(request)).is_none() {
             return false;
         }
         let invalid = match malformed.kind {
             MalformedKind::TooLong { bytes } => InvalidAnswerError::TooLong { bytes },
             _ => InvalidAnswerError::Malformed(malformed.to_string()),
         };
-        self.resolve(number, Outcome::Invalid(invalid));
+        self.resolve(request, Outcome::Invalid(invalid));
         true
     }
 
@@ -408,11 +410,13 @@ impl Server {
 
     /// Handles the timeouts that are due. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
     pub(crate) fn handle_timeout(&mut self, now: Instant, out: &mut dyn Outbox) {
-        while let Some(expired) =
-            self.connection.used_mut().and_then(|connection| connection.outbound.pop_expired(now))
+        while let Some(connection) = self.connection.used_mut()
+            && let Some(id) = connection.outbound.next_due(now)
+            && let Some(expired) = connection.outbound.remove(id)
         {
-            out.cancel(expired.number, Some("timed out"));
-            self.resolve(expired.number, expired.outcome());
+            let outcome = connection.outbound.timeout_outcome(now, &expired);
+            out.cancel(id.number(), Some("timed out"));
+            self.resolve(id, outcome);
         }
         self.send_due_progress(now, out);
         self.deliver_due_progress(now);
@@ -519,15 +523,16 @@ impl Server {
         }
         let number = response.id.as_ref().and_then(|id| self.config.strictness.number_of(id));
         match (response.id, number, response.outcome) {
-            (Some(id), Some(number), outcome) if self.connection.outbound.is_ours(number) => {
+            (Some(id), Some(number), outcome) if self.connection.outbound.is_ours(WireId(number)) => {
                 self.note_number_as_string(id);
                 // The answer to a cancelled request is dropped.
-                let Some(entry) = self.connection.outbound.remove(number) else { return };
+                let request = RequestId::new(number);
+                let Some(record) = self.connection.outbound.remove(request) else { return };
                 let outcome = match outcome {
-                    Ok(result) => Outcome::Result(self.repair_empty_result(entry.info, result)),
+                    Ok(result) => Outcome::Result(self.repair_empty_result(record.info, result)),
                     Err(error) => Outcome::Error(error),
                 };
-                self.resolve(number, outcome);
+                self.resolve(request, outcome);
             }
             (None, _, Err(error)) => {
                 self.connection.outbound.note_error_without_id(now, &error);

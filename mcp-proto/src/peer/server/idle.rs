@@ -7,9 +7,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::lazy_box::LazyBox;
-use crate::peer::{Outbound, Principal};
+use crate::peer::{Principal, Requests, WireId};
 use crate::schema::{ClientCapabilities, Implementation, Json, LoggingLevel, Revision};
 
+use super::outgoing_requests::ServerRequest;
 use super::subscriptions::Subscriptions;
 use super::{Phase, PreparedConfig, Server, Session};
 
@@ -27,7 +28,7 @@ pub(crate) struct IdleServer {
     next_request: u64,
     subscriptions: LazyBox<Subscriptions>,
     /// The table of this side's requests, if there were any. It is empty, and numbers them.
-    outbound: Option<Box<Outbound>>,
+    outbound: Option<Box<Requests<ServerRequest>>>,
 }
 
 /// A value as JSON text, if that stands for the same value.
@@ -71,8 +72,8 @@ impl Server {
             && self.unsent_notifications == 0
             && self.notify_again_at.is_none();
         let session = connection.session.take_if(|session| is_idle && !session.stateless)?;
-        let outbound = core::mem::replace(&mut connection.outbound, Outbound::new());
-        let outbound = outbound.is_ours(1).then(|| Box::new(outbound));
+        let outbound = core::mem::replace(&mut connection.outbound, Requests::new());
+        let outbound = outbound.is_ours(WireId(1)).then(|| Box::new(outbound));
         Some(IdleServer {
             revision: session.revision,
             initialized: session.initialized,

@@ -32,7 +32,7 @@ use crate::peer::batch::{BatchId, Batches};
 use crate::peer::event_queue::{EventQueue, Pressure};
 use crate::peer::progress_pacer::{ProgressPacer, ProgressRate};
 use crate::peer::{
-    Inbound, InboundId, LostReason, MessageKind, Outbound, Outbox, Outcome, Principal, RequestId,
+    Inbound, InboundId, LostReason, MessageKind, Outbox, Outcome, Principal, RequestId, Requests,
 };
 use crate::quota::BytePermit;
 #[cfg(all(feature = "std", feature = "http"))]
@@ -113,7 +113,7 @@ struct Connection {
     charge: MessageCharge,
     /// Whether the byte budget has no room for that message.
     is_over_budget: bool,
-    outbound: Outbound,
+    outbound: Requests<outgoing_requests::ServerRequest>,
     batches: Batches,
 }
 
@@ -124,7 +124,7 @@ impl Connection {
             backlog: Backlog::new(None),
             charge: None,
             is_over_budget: false,
-            outbound: Outbound::new(),
+            outbound: Requests::new(),
             batches: Batches::new(),
         }
     }
@@ -169,7 +169,7 @@ pub struct Server {
     /// The progress reports to the client, by its requests.
     sent_progress: ProgressPacer<InboundId, ProgressParams>,
     /// The client's progress reports, by the requests of this side.
-    received_progress: ProgressPacer<i64, ProgressParams>,
+    received_progress: ProgressPacer<RequestId, ProgressParams>,
     events: EventQueue<Event>,
     /// Notifications to the client that were not sent because it does not read.
     unsent_notifications: u64,
@@ -372,20 +372,20 @@ impl Server {
     }
 
     /// Resolves a request of this side that was removed from the table.
-    fn resolve(&mut self, number: i64, outcome: Outcome) {
-        self.deliver_last_progress(number);
+    fn resolve(&mut self, request: RequestId, outcome: Outcome) {
+        self.deliver_last_progress(request);
         let bytes = outcome.bytes();
         let too_much = bytes > 0 && self.events.pressure(bytes) == Pressure::Results;
         let (outcome, bytes) =
             if too_much { (Outcome::Lost(LostReason::LimitExceeded), 0) } else { (outcome, bytes) };
-        self.events.push(Event::Outcome { request: RequestId::new(number), outcome }, bytes);
+        self.events.push(Event::Outcome { request, outcome }, bytes);
     }
 
     fn resolve_outbound(&mut self, lost: &LostReason) {
-        while let Some((number, _)) =
-            self.connection.used_mut().and_then(|connection| connection.outbound.pop())
+        while let Some((request, _)) =
+            self.connection.used_mut().and_then(|connection| connection.outbound.pop_first())
         {
-            self.resolve(number, Outcome::Lost(lost.clone()));
+            self.resolve(request, Outcome::Lost(lost.clone()));
         }
     }
 

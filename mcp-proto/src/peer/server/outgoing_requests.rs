@@ -2,7 +2,6 @@
 
 use alloc::format;
 use alloc::string::{String, ToString};
-use core::time::Duration;
 
 use super::{Diagnostic, Eras, Phase, Server, Session, admit as admission};
 use crate::Instant;
@@ -10,14 +9,34 @@ use crate::consent::{UrlConsent, UrlWarning};
 use crate::peer::declared::undeclared;
 use crate::peer::encode::MetaEntries;
 use crate::peer::{
-    InboundId, MessageKind, OutboundEntry, Outbox, Outcome, OutgoingRequest, ProgressOption, RequestError,
-    RequestId, RequiredCapability, Stage, Strictness, reserved,
+    InboundId, MessageKind, Outbox, Outcome, OutgoingRequest, RequestError, RequestId, RequestRecord,
+    RequestTimes, RequiredCapability, Strictness, asks_for_progress, reserved,
 };
 use crate::rpc::{Id, Raw, decode_member, read_members, write};
 use crate::schema::{
     ClientCapability, CreateMessage, CreateMessageParams, Direction, Elicit, ElicitParams, IncludeContext,
     InputRequest, Method, MethodInfo, Ping, Revision,
 };
+
+/// A request of the server in flight.
+#[derive(Debug)]
+pub(super) struct ServerRequest {
+    /// The method, where it is one of the protocol's.
+    pub(super) info: Option<&'static MethodInfo>,
+    times: RequestTimes,
+    /// Whether the request asks for progress.
+    pub(super) progress: bool,
+}
+
+impl RequestRecord for ServerRequest {
+    fn times(&self) -> &RequestTimes {
+        &self.times
+    }
+
+    fn times_mut(&mut self) -> &mut RequestTimes {
+        &mut self.times
+    }
+}
 
 impl Server {
     /// Sends a request to the client of a legacy session, on the stream of `related` where that is unanswered.
@@ -63,10 +82,14 @@ impl Server {
         }
         admission::admit_request(&self.config, request.method)?;
 
-        let number = self.connection.outbound.mint();
-        let mut entry = self.entry(now, &request);
+        let OutgoingRequest { info, options, .. } = &request;
+        let (timeout, hard_timeout) = (self.config.request_timeout, self.config.request_hard_timeout);
+        let times = RequestTimes::new(now, *info, options, timeout, hard_timeout);
+        let record = ServerRequest { info: *info, times, progress: asks_for_progress(*info, options) };
+        let id = self.connection.outbound.mint();
+        let number = id.number();
         let entries = MetaEntries {
-            progress: entry.progress.then_some(number),
+            progress: record.progress.then_some(number),
             options: Some(&request.options.meta),
             ..MetaEntries::default()
         };
@@ -83,32 +106,17 @@ impl Server {
             related,
             revision,
         });
-        entry.stage = Stage::Sent;
-        self.connection.outbound.insert(number, entry);
-        Ok(RequestId::new(number))
+        self.connection.outbound.insert(id, record);
+        Ok(id)
     }
 
     /// Cancels a request of this side.
     pub(crate) fn cancel(&mut self, request: RequestId, reason: Option<&str>, out: &mut dyn Outbox) {
         let connection = self.connection.used_mut();
-        if connection.is_some_and(|connection| connection.outbound.remove(request.number()).is_some()) {
+        if connection.is_some_and(|connection| connection.outbound.remove(request).is_some()) {
             out.cancel(request.number(), reason);
-            self.resolve(request.number(), Outcome::Cancelled);
+            self.resolve(request, Outcome::Cancelled);
         }
-    }
-
-    fn entry(&self, now: Instant, request: &OutgoingRequest<'_>) -> OutboundEntry {
-        let options = &request.options;
-        let progress = match options.progress {
-            ProgressOption::WhereLong => request.info.is_some_and(|info| info.long_running),
-            ProgressOption::Always => true,
-            ProgressOption::Never => false,
-        };
-        let lasting = request.info.is_some_and(|info| info.unbounded);
-        let default = |ordinary: Duration| if lasting { Duration::MAX } else { ordinary };
-        let timeout = options.timeout.unwrap_or(default(self.config.request_timeout));
-        let maximum = options.hard_timeout.unwrap_or(default(self.config.request_hard_timeout.max(timeout)));
-        OutboundEntry::new(request.info, now, timeout, maximum, progress)
     }
 }
 

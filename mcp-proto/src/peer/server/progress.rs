@@ -67,34 +67,34 @@ impl Server {
     pub(super) fn handle_progress(&mut self, now: Instant, method: &Text, params: ProgressParams) {
         let token = params.progress_token.clone();
         let Some(number) = self.config.strictness.number_of(&token) else { return };
-        if !self.connection.outbound.get(number).is_some_and(|entry| entry.progress) {
+        let request = RequestId::new(number);
+        if !self.connection.outbound.get(request).is_some_and(|request| request.progress) {
             return;
         }
         self.note_number_as_string(token);
-        self.connection.outbound.extend_deadline(number, now);
+        self.connection.outbound.restart_timeout(request, now);
         let message = params.message.as_ref().map_or(0, |message| message.len());
         let bytes = message.saturating_add(method.len());
         if !self.events.has_room(self.received_progress.bytes().saturating_add(bytes)) {
             return self.events.note_dropped();
         }
-        if let Some(params) = self.received_progress.offer(now, number, params, bytes) {
-            self.events.push_or_drop(Event::Progress { request: RequestId::new(number), params }, bytes);
+        if let Some(params) = self.received_progress.offer(now, request, params, bytes) {
+            self.events.push_or_drop(Event::Progress { request, params }, bytes);
         }
     }
 
     /// Passes on the client's waiting reports whose time has come.
     pub(super) fn deliver_due_progress(&mut self, now: Instant) {
-        while let Some((number, params, bytes)) = self.received_progress.pop_due(now) {
-            self.events.push_or_drop(Event::Progress { request: RequestId::new(number), params }, bytes);
+        while let Some((request, params, bytes)) = self.received_progress.pop_due(now) {
+            self.events.push_or_drop(Event::Progress { request, params }, bytes);
         }
     }
 
     /// Passes on the client's last report on a request that is over, before its outcome.
-    pub(super) fn deliver_last_progress(&mut self, number: i64) {
-        let Some(RemainingProgress { last, replaced }) = self.received_progress.remove(number) else {
+    pub(super) fn deliver_last_progress(&mut self, request: RequestId) {
+        let Some(RemainingProgress { last, replaced }) = self.received_progress.remove(request) else {
             return;
         };
-        let request = RequestId::new(number);
         if let Some((params, bytes)) = last {
             self.events.push_or_drop(Event::Progress { request, params }, bytes);
         }

@@ -11,7 +11,6 @@ mod key;
 mod store;
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -27,19 +26,19 @@ use crate::schema::{
     MethodInfo, NotificationInfo, ReadResource, Revision, peek,
 };
 
+use super::request::ClientRequest;
 use super::{Client, Diagnostic, EraPolicy, Phase, WatchFilter, WatchId};
 
 pub use config::{CacheConfig, CacheContext};
 
 use key::CacheRequest;
-use store::{CacheFill, CacheStore, Fallback, Freshness};
+pub(super) use store::CacheFill;
+use store::{CacheStore, Fallback, Freshness};
 
 /// The cache of one client.
 #[derive(Debug)]
 pub(super) struct Cache {
     store: CacheStore,
-    /// The cache keys of the requests in flight whose answers may be cached.
-    pending_fills: BTreeMap<i64, Box<CacheFill>>,
 }
 
 /// The fill level of a cache.
@@ -64,14 +63,7 @@ pub(super) enum CacheLookup {
 
 impl Cache {
     pub(super) fn new(config: CacheConfig) -> Self {
-        Self { store: CacheStore::new(config), pending_fills: BTreeMap::new() }
-    }
-
-    /// Notes that a request was sent, with the cache key for its answer.
-    pub(super) fn note_sent(&mut self, number: i64, fill: Option<Box<CacheFill>>) {
-        if let Some(fill) = fill {
-            self.pending_fills.insert(number, fill);
-        }
+        Self { store: CacheStore::new(config) }
     }
 }
 
@@ -127,36 +119,28 @@ impl Client {
     }
 
     /// Updates the cache after an answer: stores it, or invalidates entries that it makes obsolete.
-    pub(super) fn store_answer(
-        &mut self,
-        now: Instant,
-        number: i64,
-        info: Option<&'static MethodInfo>,
-        outcome: &Outcome,
-    ) {
+    pub(super) fn store_answer(&mut self, now: Instant, request: &mut ClientRequest, outcome: &Outcome) {
         match outcome {
             Outcome::Result(result) => {
-                if let Some(fill) = self.cache.pending_fills.remove(&number) {
+                if let Some(fill) = request.fill.take() {
                     let lease = if self.era() == Some(Era::Modern) { read_freshness(result) } else { None };
                     self.cache.store.insert(now, *fill, result, lease);
                 }
             }
             // The final answer will depend on the input.
             //= C5.8 "Retries carrying inputResponses/requestState are not cached"
-            Outcome::InputRequired(_) => {
-                self.cache.pending_fills.remove(&number);
-            }
+            Outcome::InputRequired(_) => request.fill = None,
             Outcome::Error(error) => {
-                let fill = self.cache.pending_fills.remove(&number);
+                let fill = request.fill.take();
                 if error.code == code::INVALID_PARAMS
-                    && let Some(request) = fill.as_ref().map(|fill| fill.request())
-                    && request.has_cursor()
+                    && let Some(cached) = fill.as_ref().map(|fill| fill.request())
+                    && cached.has_cursor()
                 {
-                    self.invalidate(request.method);
+                    self.invalidate(cached.method);
                 }
                 let unknown = [code::METHOD_NOT_FOUND, code::INVALID_PARAMS, code::RESOURCE_NOT_FOUND]
                     .contains(&error.code);
-                if let Some(list) = info.and_then(|info| info.list_method).filter(|_| unknown) {
+                if let Some(list) = request.info.and_then(|info| info.list_method).filter(|_| unknown) {
                     self.invalidate(list);
                 }
             }
@@ -165,8 +149,8 @@ impl Client {
     }
 
     /// Replaces the outcome of a request by an expired answer, if the request failed in a way that permits it.
-    pub(super) fn stale_fallback(&mut self, number: i64, outcome: Outcome) -> Outcome {
-        let Some(fill) = self.cache.pending_fills.remove(&number) else { return outcome };
+    pub(super) fn stale_fallback(&mut self, fill: Option<Box<CacheFill>>, outcome: Outcome) -> Outcome {
+        let Some(fill) = fill else { return outcome };
         if !is_transport_failure(&outcome) {
             return outcome;
         }

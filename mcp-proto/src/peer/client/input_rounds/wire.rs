@@ -6,10 +6,10 @@ use alloc::vec::Vec;
 
 use serde_json::value::RawValue;
 
-use crate::peer::StoredParams;
 use crate::peer::client::input_requests::{
     InputRequestsError, RawInputRequest, RawInputResponses, RawMembers,
 };
+use crate::peer::client::request::StoredParams;
 use crate::rpc::{Raw, decode_member, read_members, write};
 use crate::schema::{Elicit, Method};
 
@@ -45,7 +45,7 @@ impl InputRequirement {
 
 /// The parameters that the next round adds to those of the first.
 #[derive(Debug)]
-pub(super) struct RoundParams {
+pub(in crate::peer::client) struct RoundParams {
     pub(super) responses: Option<RawInputResponses>,
     pub(super) state: Option<Raw>,
 }

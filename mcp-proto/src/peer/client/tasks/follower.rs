@@ -91,7 +91,7 @@ struct InputUpdate {
 
 /// The state machine that follows a task.
 #[derive(Debug)]
-pub(super) struct Follower {
+pub(in crate::peer::client) struct Follower {
     era: Era,
     id: String,
     /// The last report to the application.
@@ -183,7 +183,7 @@ impl Follower {
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is due.
-    pub(super) fn deadline(&self) -> Option<Instant> {
+    pub(in crate::peer::client) fn deadline(&self) -> Option<Instant> {
         self.due.filter(|_| !self.is_over)
     }
 
@@ -292,7 +292,7 @@ impl Follower {
     }
 
     /// Polls the task if that is due.
-    pub(super) fn handle_timeout(&mut self, now: Instant) {
+    pub(in crate::peer::client) fn handle_timeout(&mut self, now: Instant) {
         if self.deadline().is_none_or(|due| due > now) {
             return;
         }

@@ -8,7 +8,7 @@ mod follower;
 mod support;
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -16,8 +16,8 @@ use core::time::Duration;
 use crate::Instant;
 use crate::peer::task::TaskSnapshot;
 use crate::peer::{
-    AnyParams, InputError, InputMode, InvalidAnswerError, OutboundEntry, Outbox, Outcome, ProgressOption,
-    RequestError, RequestId, RequestOptions, Stage, TaskMode, TaskOptions, TaskReport,
+    AnyParams, InputError, InputMode, InvalidAnswerError, Outbox, Outcome, ProgressOption, RequestError,
+    RequestId, RequestOptions, TaskMode, TaskReport,
 };
 use crate::rpc::Raw;
 use crate::schema::tasks::{CancelTask, GetTask, TaskIdParams, TaskUpdated, UpdateTask, legacy};
@@ -27,9 +27,11 @@ use crate::schema::{
 };
 
 use super::commands::write_of;
-use super::input_requests::{InputOwner, RawInputRequest, RawInputRequests, RawInputResponses};
+use super::input_requests::{RawInputRequest, RawInputRequests, RawInputResponses};
+use super::request::{ClientRequest, QueuedRequest, Removed, RequestOwner, Stage, TaskPart};
 use super::{Client, Event, Phase};
-use followed_tasks::{FollowedTasks, TaskOrigin};
+pub(super) use followed_tasks::FollowedTask;
+use followed_tasks::TaskOrigin;
 use follower::{FollowAction, Follower, ResultWait, TaskInputMode};
 use support::ToolTaskSupport;
 
@@ -45,63 +47,36 @@ pub enum TaskCommand {
     Cancel,
 }
 
-/// The purpose of one of the machine's own requests.
-#[derive(Clone, Copy, Debug)]
-enum OwnRequest {
-    /// To get the task status of this request.
-    Get(i64),
-    /// To get the task result of this request.
-    Result(i64),
-    /// To send input to the task of this request.
-    Update(i64),
-    /// A request whose outcome is ignored.
-    Ignored,
-    /// A request that was cancelled before the task that it becomes was known (2025-11-25).
-    Orphan,
-}
-
 /// The state of all tasks of a client.
 #[derive(Debug, Default)]
 pub(super) struct Tasks {
-    followed: FollowedTasks,
-    /// The machine's own requests.
-    own_requests: BTreeMap<i64, OwnRequest>,
-    /// The machine's own requests that have ended and are not processed yet.
-    completed: VecDeque<(OwnRequest, Outcome)>,
-    /// Commands queued until the server is known.
-    queued: BTreeMap<i64, (String, TaskCommand, RequestOptions)>,
+    /// The followed tasks, each with a request that follows it.
+    followed: BTreeSet<(String, RequestId)>,
+    /// The outcomes of the machine's own requests that are not processed yet.
+    completed: VecDeque<(RequestOwner, Outcome)>,
     pub(super) support: ToolTaskSupport,
 }
 
 impl Tasks {
-    /// When the next task is due.
-    pub(super) fn deadline(&self) -> Option<Instant> {
-        self.followed.deadline()
+    /// Adds a request that follows a task.
+    pub(super) fn index(&mut self, request: RequestId, followed: &FollowedTask) {
+        self.followed.insert((followed.follower.id().to_string(), request));
     }
 
-    /// Takes the outcome of one of the machine's own requests; returns that of any other request.
-    pub(super) fn intercept(&mut self, number: i64, outcome: Outcome) -> Option<Outcome> {
-        match self.own_requests.remove(&number) {
-            Some(part) => {
-                self.completed.push_back((part, outcome));
-                None
-            }
-            None => Some(outcome),
-        }
+    /// Removes a request that follows a task.
+    pub(super) fn unindex(&mut self, request: RequestId, followed: &FollowedTask) {
+        self.followed.remove(&(followed.follower.id().to_string(), request));
     }
 
-    pub(super) fn forget_queued(&mut self, number: i64) {
-        self.queued.remove(&number);
+    /// Whether the same requests follow the same tasks in both.
+    #[cfg(feature = "fuzzing")]
+    pub(super) fn has_followers_of(&self, other: &Self) -> bool {
+        self.followed == other.followed
     }
 
-    /// Clears all state, because the connection is over.
-    pub(super) fn clear(&mut self) {
-        *self = Self::default();
-    }
-
-    /// Whether a request is one of the machine's own.
-    pub(super) fn is_own_request(&self, number: i64) -> bool {
-        self.own_requests.contains_key(&number)
+    /// Queues the outcome of one of the machine's own requests.
+    pub(super) fn queue_outcome(&mut self, owner: RequestOwner, outcome: Outcome) {
+        self.completed.push_back((owner, outcome));
     }
 }
 
@@ -118,49 +93,33 @@ impl Client {
         out: &mut dyn Outbox,
     ) -> Result<RequestId, RequestError> {
         self.check_room(out)?;
+        let mut request = self.record(now, Some(GetTask::INFO), &options);
+        if command == TaskCommand::Follow {
+            request.info = None;
+            request.progress = false;
+            request.times.keep_only(options.hard_timeout);
+        }
+        request.task.mode = TaskMode::Await;
         match self.connection.phase() {
             Phase::Ready => {
-                let number = self.outbound.mint();
-                self.begin_command(now, number, id, command, &options, out)?;
-                Ok(RequestId::new(number))
+                let request_id = self.requests.mint();
+                let mut removed = Removed { id: request_id, request };
+                self.send_command(&mut removed, id, command, &options, out)?;
+                self.restore(removed);
+                self.perform_task(now, request_id, out);
+                Ok(request_id)
             }
             Phase::Disconnected | Phase::Connecting | Phase::Detecting => {
-                let number = self.outbound.mint();
-                let mut entry = match command {
-                    TaskCommand::Follow => follow_entry(now, &options),
-                    TaskCommand::Status | TaskCommand::Cancel => {
-                        self.entry(now, Some(GetTask::INFO), &options)
-                    }
-                };
-                entry.stage = Stage::Queued;
-                self.outbound.insert(number, entry);
-                self.tasks.queued.insert(number, (id.to_string(), command, options));
-                Ok(RequestId::new(number))
+                Ok(self.queue(request, QueuedRequest::Task { id: id.to_string(), command, options }))
             }
             Phase::Finishing { .. } | Phase::Ending { .. } | Phase::Closed => Err(RequestError::Closed),
         }
     }
 
-    /// Sends the commands that were queued until the server was known.
-    pub(super) fn flush_task_commands(&mut self, now: Instant, out: &mut dyn Outbox) {
-        while let Some((number, (id, command, options))) = self.tasks.queued.pop_first() {
-            let before = self.outbound.remove(number);
-            match self.begin_command(now, number, &id, command, &options, out) {
-                // The command's timeout has run since it was given.
-                Ok(()) => {
-                    if let (Some(before), Some(entry)) = (before, self.outbound.remove(number)) {
-                        self.outbound.insert(number, entry.with_times_of(&before));
-                    }
-                }
-                Err(refusal) => self.resolve(number, Outcome::Refused(refusal)),
-            }
-        }
-    }
-
-    fn begin_command(
+    /// Sends a command, or makes its request follow the task.
+    pub(super) fn send_command(
         &mut self,
-        now: Instant,
-        number: i64,
+        removed: &mut Removed,
         id: &str,
         command: TaskCommand,
         options: &RequestOptions,
@@ -175,55 +134,53 @@ impl Client {
         };
         self.admit(info.name, Some(info))?;
         if command == TaskCommand::Follow {
-            let entry = follow_entry(now, options);
-            self.outbound.insert(number, entry);
-            let follower = Follower::resumed(
-                era,
-                id.to_string(),
-                task_input_mode(options.input),
-                self.config.limits.task_inputs,
-            );
-            self.tasks.followed.insert(number, follower, TaskOrigin::Existing);
-            self.perform_task(now, number, out);
+            let (mode, limit) = (task_input_mode(options.input), self.config.limits.task_inputs);
+            let follower = Follower::resumed(era, id.to_string(), mode, limit);
+            let followed = FollowedTask::new(follower, TaskOrigin::Existing);
+            removed.request.stage = Stage::Following(Box::new(followed));
             return Ok(());
         }
         // Even where calls may not become tasks: the server refuses a command of a client that does not declare them.
         //= C14.1 "Declare `io.modelcontextprotocol/tasks` on each request"
         let options = &RequestOptions { task: Some(TaskMode::Await), ..options.clone() };
-        let entry = self.entry(now, Some(info), options);
-        self.transmit(number, entry, info.name, &write_of(&TaskIdParams::new(id)), options, out)
+        let Removed { id: request_id, request } = removed;
+        request.info = Some(info);
+        self.transmit(*request_id, request, info.name, &write_of(&TaskIdParams::new(id)), options, out)
     }
 
     // --- Shared with the other modules ---
 
-    /// Follows the task that the server has created for a request, if the request's options allow that.
-    ///
-    /// # Errors
-    /// The outcome of the request, if it ends.
-    pub(super) fn become_task(
+    /// Follows the task that the server has created for a request. Only a hard timeout of its own ends it earlier.
+    pub(super) fn follow(
         &mut self,
         now: Instant,
-        number: i64,
-        mut entry: OutboundEntry,
+        mut removed: Removed,
         report: Box<TaskReport>,
         out: &mut dyn Outbox,
-    ) -> Result<(), Outcome> {
-        if entry.task.mode != TaskMode::Await || self.tasks.is_own_request(number) {
-            return Err(Outcome::Task(report));
+    ) {
+        let Removed { id, request } = &mut removed;
+        let (id, era) = (*id, self.era().unwrap_or(Era::Modern));
+        let (mode, limit) = (task_input_mode(request.task.input), self.config.limits.task_inputs);
+        let follower = Follower::created(now, era, report, mode, limit);
+        let followed = FollowedTask::new(follower, TaskOrigin::ByRequest);
+        request.stage = Stage::Following(Box::new(followed));
+        request.times.keep_only(request.task.hard_timeout);
+        (request.stored_params, request.round) = (None, None);
+        self.restore(removed);
+        self.perform_task(now, id, out);
+    }
+
+    /// The task that a request follows; its [schedule](crate::peer::Requests::update) is the caller's to update.
+    pub(super) fn followed_task(&mut self, id: RequestId) -> Option<&mut FollowedTask> {
+        match &mut self.requests.get_mut(id)?.stage {
+            Stage::Following(followed) => Some(followed),
+            _ => None,
         }
-        self.forget_rounds(number);
-        entry.become_task();
-        let (era, asks) = (self.era().unwrap_or(Era::Modern), task_input_mode(entry.task.input));
-        let follower = Follower::created(now, era, report, asks, self.config.limits.task_inputs);
-        self.outbound.insert(number, entry);
-        self.tasks.followed.insert(number, follower, TaskOrigin::ByRequest);
-        self.perform_task(now, number, out);
-        Ok(())
     }
 
     /// Learns from the outcome of a tool list which tools may run as tasks.
-    pub(super) fn learn_task_tools(&mut self, entry: &OutboundEntry, outcome: &Outcome) {
-        if let (Some(ListTools::NAME), Outcome::Result(page)) = (entry.info.map(|info| info.name), outcome) {
+    pub(super) fn learn_task_tools(&mut self, info: Option<&'static MethodInfo>, outcome: &Outcome) {
+        if let (Some(ListTools::NAME), Outcome::Result(page)) = (info.map(|info| info.name), outcome) {
             self.tasks.support.learn(page, self.config.limits.task_tools);
         }
     }
@@ -232,22 +189,22 @@ impl Client {
     pub(super) fn handle_task_input(
         &mut self,
         now: Instant,
-        number: i64,
+        id: RequestId,
         answers: Result<RawInputResponses, InputError>,
         out: &mut dyn Outbox,
     ) {
-        let Some(followed) = self.tasks.followed.get_mut(number) else { return };
+        let Some(followed) = self.followed_task(id) else { return };
         followed.follower.handle_input(match answers {
             Ok(answers) => {
                 Ok(answers.iter().map(|(key, answer)| (key.to_string(), answer.clone())).collect())
             }
             Err(fault) => Err(Outcome::Input(fault)),
         });
-        self.perform_task(now, number, out);
+        self.perform_task(now, id, out);
     }
 
     /// The task that a result creates, as an outcome, if it creates one.
-    pub(super) fn created_task(&self, entry: &OutboundEntry, result: &Raw) -> Option<Outcome> {
+    pub(super) fn created_task(&self, request: &ClientRequest, result: &Raw) -> Option<Outcome> {
         let invalid = |what: String| Outcome::Invalid(InvalidAnswerError::Malformed(what));
         let of = |read: Result<TaskSnapshot, String>| match read {
             Ok(snapshot) => Outcome::Task(snapshot.report),
@@ -257,14 +214,14 @@ impl Client {
             Some(Era::Modern) => {
                 //= C14.14 "CreateTaskResult in answer to a request that cannot become a task is an invalid result"
                 // The tasks extension is negotiated like any other; requests that may become tasks declare it.
-                let may = entry.info.is_some_and(|info| info.can_be_task)
-                    && entry.task.mode != TaskMode::Never
+                let may = request.info.is_some_and(|info| info.can_be_task)
+                    && request.task.mode != TaskMode::Never
                     && self.server_declares_tasks();
                 let is = may && matches!(result_type(result.as_str()), Ok(ResultType::Task));
                 //= C14.1 "be ready for CallToolResult or CreateTaskResult for any tools/call"
                 is.then(|| of(TaskSnapshot::read(result)))
             }
-            _ if entry.task.requested => TaskSnapshot::read_created(result).map(of),
+            _ if request.task.requested => TaskSnapshot::read_created(result).map(of),
             _ => None,
         }
     }
@@ -283,28 +240,25 @@ impl Client {
         }
     }
 
-    /// Abandons the task of a request that has become one, or is about to.
-    pub(super) fn abandon_task(&mut self, now: Instant, number: i64, out: &mut dyn Outbox) {
-        let Some(followed) = self.tasks.followed.get_mut(number) else { return };
+    /// Stops following the task of a request that ends, if it follows one. A task that the request has become is
+    /// cancelled.
+    pub(super) fn abandon_task(&mut self, now: Instant, removed: &mut Removed, out: &mut dyn Outbox) {
+        let Stage::Following(followed) = &mut removed.request.stage else { return };
         match followed.origin {
             //= C14.5 "Cancel by tasks/cancel, never notifications/cancelled"
             TaskOrigin::ByRequest => followed.follower.cancel(),
             TaskOrigin::Existing => followed.follower.stop_following(),
         }
-        self.perform_task(now, number, out);
-        self.drop_task(number, out);
-    }
-
-    /// Notes that a request for a task was cancelled before the task existed. `notifications/cancelled` must not be
-    /// used for it: the task is cancelled once its identifier is known.
-    ///
-    /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation>
-    pub(super) fn make_orphan(&mut self, number: i64) {
-        self.forget_rounds(number);
-        if let Some(entry) = self.outbound.get_mut(number) {
-            entry.stored_params = None;
+        while let Some(act) = followed.follower.poll_action() {
+            match act {
+                FollowAction::Cancel => self.cancel_task(now, followed.follower.id(), out),
+                FollowAction::WithdrawInput => {
+                    followed.input_sets.drain(..).for_each(|set| self.withdraw_input(set));
+                }
+                _ => {}
+            }
         }
-        self.tasks.own_requests.insert(number, OwnRequest::Orphan);
+        self.cancel_result(followed, out);
     }
 
     /// Handles a notification that may be about a followed task.
@@ -323,72 +277,69 @@ impl Client {
             return;
         }
         let Some(Ok(snapshot)) = params.map(TaskSnapshot::read) else { return };
-        for number in self.tasks.followed.requests_of(&snapshot.report.id) {
-            if let Some(followed) = self.tasks.followed.get_mut(number) {
+        let task = &snapshot.report.id;
+        let first = (task.clone(), RequestId::new(i64::MIN));
+        let followers = self.tasks.followed.range(first..).take_while(|(id, _)| id == task);
+        let followers: Vec<RequestId> = followers.map(|&(_, request)| request).collect();
+        for id in followers {
+            if let Some(followed) = self.followed_task(id) {
                 followed.follower.handle_notification(now, snapshot.clone());
-                self.perform_task(now, number, out);
-            }
-        }
-    }
-
-    /// Handles the timeouts of tasks.
-    pub(super) fn wake_tasks(&mut self, now: Instant, out: &mut dyn Outbox) {
-        while let Some(number) = self.tasks.followed.pop_due(now) {
-            if let Some(followed) = self.tasks.followed.get_mut(number) {
-                followed.follower.handle_timeout(now);
-                self.perform_task(now, number, out);
+                self.perform_task(now, id, out);
             }
         }
     }
 
     /// Processes the outcomes of the machine's own requests.
     pub(super) fn advance_tasks(&mut self, now: Instant, out: &mut dyn Outbox) {
-        while let Some((part, outcome)) = self.tasks.completed.pop_front() {
-            let (OwnRequest::Get(number) | OwnRequest::Result(number) | OwnRequest::Update(number)) = part
-            else {
-                if let (OwnRequest::Orphan, Outcome::Task(report)) = (part, outcome) {
+        while let Some((owner, outcome)) = self.tasks.completed.pop_front() {
+            let RequestOwner::Task { of, part } = owner else {
+                if let Outcome::Task(report) = outcome {
                     self.cancel_task(now, &report.id, out);
                 }
                 continue;
             };
-            let Some(followed) = self.tasks.followed.get_mut(number) else { continue };
+            let Some(followed) = self.followed_task(of) else { continue };
             match part {
-                OwnRequest::Get(_) => followed.follower.handle_get(now, outcome),
-                OwnRequest::Update(_) => followed.follower.handle_update(now, outcome),
-                _ => {
+                TaskPart::Get => followed.follower.handle_get(now, outcome),
+                TaskPart::Update => followed.follower.handle_update(now, outcome),
+                TaskPart::Result => {
                     followed.result = None;
                     followed.follower.handle_result(now, outcome);
                 }
             }
-            self.perform_task(now, number, out);
+            self.perform_task(now, of, out);
         }
     }
 
     // --- Actions ---
 
     /// Performs the actions of a task's follower.
-    fn perform_task(&mut self, now: Instant, number: i64, out: &mut dyn Outbox) {
-        while let Some(followed) = self.tasks.followed.get_mut(number)
+    pub(super) fn perform_task(&mut self, now: Instant, id: RequestId, out: &mut dyn Outbox) {
+        while let Some(followed) = self.followed_task(id)
             && let Some(act) = followed.follower.poll_action()
         {
-            let id = followed.follower.id().to_string();
+            let task = followed.follower.id().to_string();
             match act {
                 FollowAction::Report(report) => {
                     let bytes = report.bytes();
-                    let request = RequestId::new(number);
-                    self.events.push_or_drop(Event::TaskStatus { request, report }, bytes);
+                    self.events.push_or_drop(Event::TaskStatus { request: id, report }, bytes);
                 }
-                FollowAction::Cancel => self.cancel_task(now, &id, out),
+                FollowAction::Cancel => self.cancel_task(now, &task, out),
                 FollowAction::Resolve(outcome) => {
-                    self.drop_task(number, out);
-                    self.take_outbound(number);
-                    return self.resolve(number, outcome);
+                    let Some(mut removed) = self.take(id) else { return };
+                    if let Stage::Following(followed) = &mut removed.request.stage {
+                        self.cancel_result(followed, out);
+                    }
+                    return self.resolve(removed, outcome);
                 }
-                FollowAction::RequestInput(requests) => self.ask_application(number, requests),
-                FollowAction::WithdrawInput => self.withdraw_task_input(number),
+                FollowAction::RequestInput(requests) => self.ask_application(id, requests),
+                FollowAction::WithdrawInput => {
+                    let sets = core::mem::take(&mut followed.input_sets);
+                    sets.into_iter().for_each(|set| self.withdraw_input(set));
+                }
                 act => {
-                    if !self.send_task_request(now, number, &id, &act, out)
-                        && let Some(followed) = self.tasks.followed.get_mut(number)
+                    if !self.send_task_request(now, id, &task, &act, out)
+                        && let Some(followed) = self.followed_task(id)
                     {
                         followed.follower.postpone(now, &act);
                         // The follower retries later.
@@ -397,30 +348,21 @@ impl Client {
                 }
             }
         }
-        self.tasks.followed.schedule(number);
+        self.requests.update(id, |_| ());
     }
 
     /// Asks the application for the input that a task needs.
-    fn ask_application(&mut self, number: i64, requests: BTreeMap<String, Raw>) {
+    fn ask_application(&mut self, id: RequestId, requests: BTreeMap<String, Raw>) {
         let asked: Result<Vec<_>, _> =
             requests.into_iter().map(|(key, request)| RawInputRequest::read(key, &request)).collect();
         let set = match asked {
-            Ok(asked) => self
-                .request_input(InputOwner::Task(number), RequestId::new(number), RawInputRequests(asked))
-                .map_err(Outcome::Input),
+            Ok(asked) => self.request_input(id, RawInputRequests(asked)).map_err(Outcome::Input),
             Err(what) => Err(Outcome::Invalid(InvalidAnswerError::Malformed(what))),
         };
-        let Some(followed) = self.tasks.followed.get_mut(number) else { return };
+        let Some(followed) = self.followed_task(id) else { return };
         match set {
             Ok(set) => followed.input_sets.push(set),
             Err(outcome) => followed.follower.handle_input(Err(outcome)),
-        }
-    }
-
-    fn withdraw_task_input(&mut self, number: i64) {
-        let Some(followed) = self.tasks.followed.get_mut(number) else { return };
-        for set in core::mem::take(&mut followed.input_sets) {
-            self.withdraw_input(set);
         }
     }
 
@@ -428,49 +370,42 @@ impl Client {
     fn send_task_request(
         &mut self,
         now: Instant,
-        number: i64,
-        id: &str,
+        of: RequestId,
+        task: &str,
         act: &FollowAction,
         out: &mut dyn Outbox,
     ) -> bool {
-        let Some(followed) = self.tasks.followed.get(number) else { return false };
+        let Some(followed) = self.followed_task(of) else { return false };
         let era = followed.follower.era();
-        let own = TaskIdParams::new(id);
         let (part, info, params): (_, &'static MethodInfo, Box<dyn AnyParams>) = match (act, era) {
             (FollowAction::Update(answers), _) => {
                 let mut params = CustomParams::new();
-                params.extra.insert("taskId", id);
+                params.extra.insert("taskId", task);
                 let answers = Json::encode(answers).unwrap_or_else(|_| Json::empty_object());
                 params.extra.insert("inputResponses", answers);
-                (OwnRequest::Update(number), UpdateTask::INFO, Box::new(params))
+                (TaskPart::Update, UpdateTask::INFO, Box::new(params))
             }
             (FollowAction::Result(_), _) => {
-                (OwnRequest::Result(number), legacy::TaskResult::INFO, Box::new(own))
+                (TaskPart::Result, legacy::TaskResult::INFO, Box::new(TaskIdParams::new(task)))
             }
-            (_, Era::Modern) => (OwnRequest::Get(number), GetTask::INFO, Box::new(own)),
-            (_, Era::Legacy) => (OwnRequest::Get(number), legacy::GetTask::INFO, Box::new(own)),
+            (_, Era::Modern) => (TaskPart::Get, GetTask::INFO, Box::new(TaskIdParams::new(task))),
+            (_, Era::Legacy) => (TaskPart::Get, legacy::GetTask::INFO, Box::new(TaskIdParams::new(task))),
         };
-        if let FollowAction::Result(_) = act
-            && let Some(before) = followed.result
+        if part == TaskPart::Result
+            && let Some(before) = followed.result.take()
         {
             // The server has held it back for too long.
-            self.tasks.own_requests.remove(&before);
-            if self.take_outbound(before).is_some() {
-                out.cancel(before, None);
-            }
+            self.cancel_own(before, out);
         }
         let timeout = match act {
             FollowAction::Result(ResultWait::UntilEnd) => Duration::MAX,
             _ => self.config.request_timeout,
         };
-        let question = self.own_request(now, info, &*params, timeout, out);
-        if let Some(question) = question {
-            self.tasks.own_requests.insert(question, part);
-            if let (FollowAction::Result(_), Some(followed)) = (act, self.tasks.followed.get_mut(number)) {
-                followed.result = Some(question);
-            }
+        let sent = self.own_request(now, RequestOwner::Task { of, part }, info, &*params, timeout, out);
+        if let (TaskPart::Result, Some(followed)) = (part, self.followed_task(of)) {
+            followed.result = sent;
         }
-        question.is_some()
+        sent.is_some()
     }
 
     /// Asks the server to cancel a task. The answer is ignored.
@@ -482,9 +417,7 @@ impl Client {
         // A modern server that creates tasks supports the extension, whether or not it declares so.
         if self.server.as_ref().is_some_and(|server| server.era == Era::Modern || server.allows(needed)) {
             let timeout = self.config.request_timeout;
-            if let Some(number) = self.own_request(now, info, &TaskIdParams::new(id), timeout, out) {
-                self.tasks.own_requests.insert(number, OwnRequest::Ignored);
-            }
+            self.own_request(now, RequestOwner::Ignored, info, &TaskIdParams::new(id), timeout, out);
         }
     }
 
@@ -492,11 +425,12 @@ impl Client {
     fn own_request(
         &mut self,
         now: Instant,
+        owner: RequestOwner,
         info: &'static MethodInfo,
         params: &dyn AnyParams,
         timeout: Duration,
         out: &mut dyn Outbox,
-    ) -> Option<i64> {
+    ) -> Option<RequestId> {
         let ready = matches!(self.connection.phase(), Phase::Ready | Phase::Finishing { .. });
         let exists = self.revision().is_some_and(|revision| info.exists_in(revision));
         if !ready || !exists || self.check_room(out).is_err() {
@@ -509,20 +443,27 @@ impl Client {
             task: Some(TaskMode::Await),
             ..RequestOptions::default()
         };
-        let number = self.outbound.mint();
-        let entry = self.entry(now, Some(info), &options);
-        self.transmit(number, entry, info.name, &write_of(params), &options, out).ok().map(|()| number)
+        let id = self.requests.mint();
+        let mut request = self.record(now, Some(info), &options);
+        request.owner = owner;
+        self.transmit(id, &mut request, info.name, &write_of(params), &options, out).ok()?;
+        self.requests.insert(id, request);
+        Some(id)
     }
 
-    /// Stops following a task. A pending `tasks/result` is cancelled; answers to other requests are ignored as they
-    /// arrive.
-    fn drop_task(&mut self, number: i64, out: &mut dyn Outbox) {
-        let Some(followed) = self.tasks.followed.remove(number) else { return };
-        if let Some(result) = followed.result {
-            self.tasks.own_requests.remove(&result);
-            if self.take_outbound(result).is_some() {
-                out.cancel(result, None);
-            }
+    /// Cancels the pending `tasks/result` of a task that is no longer followed. Answers to its other requests are
+    /// ignored as they arrive.
+    fn cancel_result(&mut self, followed: &mut FollowedTask, out: &mut dyn Outbox) {
+        if let Some(result) = followed.result.take() {
+            self.cancel_own(result, out);
+        }
+    }
+
+    /// Cancels one of the machine's own requests, whose outcome is no longer wanted.
+    pub(super) fn cancel_own(&mut self, id: RequestId, out: &mut dyn Outbox) {
+        if let Some(removed) = self.take(id) {
+            removed.discard();
+            out.cancel(id.number(), None);
         }
     }
 }
@@ -533,13 +474,4 @@ fn task_input_mode(input: InputMode) -> TaskInputMode {
         InputMode::Automatic => TaskInputMode::Automatic,
         InputMode::Manual => TaskInputMode::Manual,
     }
-}
-
-/// The entry of a request that follows an existing task.
-fn follow_entry(now: Instant, options: &RequestOptions) -> OutboundEntry {
-    let mut entry = OutboundEntry::new(None, now, Duration::MAX, Duration::MAX, false);
-    let RequestOptions { hard_timeout: maximum, input, .. } = *options;
-    entry.task = TaskOptions { mode: TaskMode::Await, requested: false, hard_timeout: maximum, input };
-    entry.become_task();
-    entry
 }

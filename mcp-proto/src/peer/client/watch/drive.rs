@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 
 use crate::Instant;
 use crate::peer::client::params::decode;
+use crate::peer::client::request::{ClientRequest, RequestOwner};
 use crate::peer::client::{Client, Diagnostic, Event, Phase};
 use crate::peer::event_queue::EventQueue;
 use crate::peer::topic::{ListKind, Topic};
@@ -40,7 +41,7 @@ enum WatchAction {
     Listen(WatchFilter),
     Subscribe(Arc<str>),
     Unsubscribe(Arc<str>),
-    End(i64),
+    End(RequestId),
 }
 
 impl Client {
@@ -127,15 +128,16 @@ impl Client {
     ) -> NotificationScope {
         let modern = self.era() == Some(Era::Modern);
         let Some(watching) = &mut self.watches.registry else { return NotificationScope::Everyone };
-        let number = subscription.map(RequestId::number).filter(|&number| watching.owns_request(number));
-        if modern && number.is_none() {
+        let is_own = |request: &ClientRequest| request.owner == RequestOwner::Watch;
+        let request = subscription.filter(|&id| self.requests.get(id).is_some_and(is_own));
+        if modern && request.is_none() {
             return NotificationScope::Everyone;
         }
-        let scope = match number {
-            Some(number) if &**method == SubscriptionsAcknowledged::NAME => {
-                watching.handle_acknowledged(now, number, params, &mut self.events)
+        let scope = match request {
+            Some(request) if &**method == SubscriptionsAcknowledged::NAME => {
+                watching.handle_acknowledged(now, request, params, &mut self.events)
             }
-            number => watching.handle_notification(now, number, method, params, modern, &mut self.events),
+            request => watching.handle_notification(now, request, method, params, modern, &mut self.events),
         };
         match scope {
             Ok(scope) => scope,
@@ -157,19 +159,15 @@ impl Client {
         watching.dirty = false;
         while let Some(ask) = watching.next_request(now, &mut self.events) {
             match ask {
-                WatchAction::End(number) => {
-                    if self.take_outbound(number).is_some() {
-                        //= C6.6 "Stop: close the stream (HTTP) or notifications/cancelled (stdio)"
-                        out.cancel(number, None);
-                    }
-                }
+                //= C6.6 "Stop: close the stream (HTTP) or notifications/cancelled (stdio)"
+                WatchAction::End(request) => self.cancel_own(request, out),
                 WatchAction::Listen(interest) => {
                     let params = SubscriptionsListenParams::new(interest.to_subscription_filter());
                     let sent = self.send_watch_request::<SubscriptionsListen>(now, &params, out);
                     let until = now + self.config.request_timeout;
                     if let WatchMechanism::Modern(listening) = &mut watching.mechanism {
                         match sent {
-                            Ok(number) => listening.note_sent(number, interest, until),
+                            Ok(request) => listening.note_sent(request, interest, until),
                             Err(_) => listening.note_not_sent(now),
                         }
                     }
@@ -195,11 +193,15 @@ impl Client {
         now: Instant,
         params: &M::Params,
         out: &mut dyn Outbox,
-    ) -> Result<i64, RequestError> {
+    ) -> Result<RequestId, RequestError> {
         let listens = M::NAME == SubscriptionsListen::NAME;
         let reissue = if listens { ReissuePolicy::Never } else { ReissuePolicy::WhereSafe };
         let options = RequestOptions::default().reissue(reissue);
-        self.send(now, OutgoingRequest::new::<M>(params, options), out).map(RequestId::number)
+        let id = self.send(now, OutgoingRequest::new::<M>(params, options), out)?;
+        if let Some(request) = self.requests.get_mut(id) {
+            request.owner = RequestOwner::Watch;
+        }
+        Ok(id)
     }
 }
 
@@ -259,11 +261,11 @@ impl Client {
 impl WatchRegistry {
     /// The next request to send, after the outcomes of earlier ones are processed.
     fn next_request(&mut self, now: Instant, events: &mut EventQueue<Event>) -> Option<WatchAction> {
-        for (number, outcome) in core::mem::take(&mut self.ended) {
-            self.resolve_watch_request(now, number, outcome, events);
+        for (request, outcome) in core::mem::take(&mut self.ended) {
+            self.resolve_watch_request(now, request, outcome, events);
         }
-        if let Some(number) = self.abandoned.pop_last() {
-            return Some(WatchAction::End(number));
+        if let Some(request) = self.abandoned.pop_last() {
+            return Some(WatchAction::End(request));
         }
         let wanted = matches!(self.mechanism, WatchMechanism::Modern(_))
             .then(|| self.combined_filter())
@@ -273,7 +275,7 @@ impl WatchRegistry {
             WatchMechanism::Modern(listening) => match listening.next(now, &wanted) {
                 ListenAction::Idle => None,
                 ListenAction::Listen => Some(WatchAction::Listen(wanted)),
-                ListenAction::End(number) => Some(WatchAction::End(number)),
+                ListenAction::End(request) => Some(WatchAction::End(request)),
             },
             WatchMechanism::Legacy(legacy) => Some(match legacy.subscriptions.next(now)? {
                 SubscribeAction::Subscribe(uri) => WatchAction::Subscribe(uri),
@@ -286,20 +288,20 @@ impl WatchRegistry {
     fn resolve_watch_request(
         &mut self,
         now: Instant,
-        number: i64,
+        request: RequestId,
         outcome: Outcome,
         events: &mut EventQueue<Event>,
     ) {
-        self.abandoned.remove(&number);
+        self.abandoned.remove(&request);
         let class = RetryClass::from(outcome);
         match &mut self.mechanism {
             WatchMechanism::Unknown => {}
             WatchMechanism::Modern(listening) => {
-                let change = listening.handle_ended(now, number, class);
+                let change = listening.handle_ended(now, request, class);
                 self.apply_listen_update(change, events);
             }
             WatchMechanism::Legacy(legacy) => {
-                if let Some(uri) = legacy.subscriptions.handle_ended(now, number, class) {
+                if let Some(uri) = legacy.subscriptions.handle_ended(now, request, class) {
                     self.confirm_topic(&Topic::Resource(uri), events);
                 }
             }
@@ -311,12 +313,12 @@ impl WatchRegistry {
         &mut self,
         now: Instant,
         uri: Arc<str>,
-        sent: Result<i64, RequestError>,
+        sent: Result<RequestId, RequestError>,
         events: &mut EventQueue<Event>,
     ) {
         let WatchMechanism::Legacy(legacy) = &mut self.mechanism else { return };
         match sent {
-            Ok(number) => legacy.subscriptions.note_sent(number, uri),
+            Ok(request) => legacy.subscriptions.note_sent(request, uri),
             Err(refusal) => {
                 let class = RetryClass::from(Outcome::Refused(refusal));
                 if let Some(uri) = legacy.subscriptions.resolve(now, uri, class) {
@@ -329,7 +331,7 @@ impl WatchRegistry {
     fn handle_acknowledged(
         &mut self,
         now: Instant,
-        number: i64,
+        request: RequestId,
         params: Option<&Raw>,
         events: &mut EventQueue<Event>,
     ) -> Result<NotificationScope, String> {
@@ -337,28 +339,28 @@ impl WatchRegistry {
             return Ok(NotificationScope::WatchesOnly);
         };
         let params: SubscriptionsAcknowledgedParams = decode(params)?;
-        if let Some(asked) = listening.opening(number) {
+        if let Some(asked) = listening.opening(request) {
             let granted = asked.granted(&params.notifications);
-            let change = listening.handle_acknowledged(now, number, granted);
+            let change = listening.handle_acknowledged(now, request, granted);
             self.dirty = true;
             self.apply_listen_update(change, events);
         }
         Ok(NotificationScope::WatchesOnly)
     }
 
-    /// Handles a notification, on the subscription `number` if it is a modern one.
+    /// Handles a notification, on the subscription `request` if it is a modern one.
     fn handle_notification(
         &mut self,
         now: Instant,
-        number: Option<i64>,
+        request: Option<RequestId>,
         method: &str,
         params: Option<&Raw>,
         modern: bool,
         events: &mut EventQueue<Event>,
     ) -> Result<NotificationScope, String> {
-        let owned = number.is_some();
-        if let (Some(number), WatchMechanism::Modern(listening)) = (number, &mut self.mechanism)
-            && let change = listening.handle_notification(now, number)
+        let owned = request.is_some();
+        if let (Some(request), WatchMechanism::Modern(listening)) = (request, &mut self.mechanism)
+            && let change = listening.handle_notification(now, request)
             && !matches!(change, ListenUpdate::None)
         {
             self.dirty = true;

@@ -17,6 +17,7 @@ use core::time::Duration;
 
 use crate::Instant;
 use crate::backoff::BackoffTimer;
+use crate::peer::RequestId;
 
 use super::config::WatchConfig;
 use super::retry_class::{RefusalKind, RetryClass};
@@ -49,7 +50,7 @@ pub(super) enum SubscribeAction {
 pub(super) struct LegacySubscriptions {
     subscriptions: BTreeMap<Arc<str>, ResourceSubscription>,
     /// The resources of the requests in flight.
-    in_flight: BTreeMap<i64, Arc<str>>,
+    in_flight: BTreeMap<RequestId, Arc<str>>,
     /// Resources that may need a request.
     due: BTreeSet<Arc<str>>,
     /// Resources whose requests failed, to be retried later.
@@ -131,13 +132,18 @@ impl LegacySubscriptions {
     }
 
     /// Notes that a request about this resource was sent.
-    pub(super) fn note_sent(&mut self, number: i64, uri: Arc<str>) {
-        self.in_flight.insert(number, uri);
+    pub(super) fn note_sent(&mut self, request: RequestId, uri: Arc<str>) {
+        self.in_flight.insert(request, uri);
     }
 
     /// Handles the end of a request, or the failure to send it. Returns the resource whose coverage is now known.
-    pub(super) fn handle_ended(&mut self, now: Instant, number: i64, class: RetryClass) -> Option<Arc<str>> {
-        let uri = self.in_flight.remove(&number)?;
+    pub(super) fn handle_ended(
+        &mut self,
+        now: Instant,
+        request: RequestId,
+        class: RetryClass,
+    ) -> Option<Arc<str>> {
+        let uri = self.in_flight.remove(&request)?;
         self.resolve(now, uri, class)
     }
 
@@ -182,8 +188,8 @@ impl LegacySubscriptions {
         self.failed.insert(uri.clone());
     }
 
-    /// Abandons the requests in flight, and returns their numbers.
-    pub(super) fn abandon(&mut self) -> impl Iterator<Item = i64> {
+    /// Abandons the requests in flight, and returns them.
+    pub(super) fn abandon(&mut self) -> impl Iterator<Item = RequestId> {
         core::mem::take(&mut self.in_flight).into_keys()
     }
 
@@ -192,11 +198,6 @@ impl LegacySubscriptions {
     }
 
     // --- Getters ---
-
-    /// Whether this request is one of them.
-    pub(super) fn owns_request(&self, number: i64) -> bool {
-        self.in_flight.contains_key(&number)
-    }
 
     /// Whether the server reports changes of this resource, once that is known.
     pub(super) fn is_covered(&self, uri: &str) -> Option<bool> {

@@ -19,9 +19,9 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::Instant;
-use crate::peer::Outcome;
 use crate::peer::event_queue::EventQueue;
 use crate::peer::topic::Topic;
+use crate::peer::{Outcome, RequestId};
 use crate::schema::ClientCapability;
 
 use super::{ClientConfig, Event, ServerInfo};
@@ -80,14 +80,11 @@ impl Watches {
         self.registry.as_ref()?.deadline()
     }
 
-    /// Takes the outcome of a request that a watch has made; returns that of any other request.
-    pub(super) fn intercept(&mut self, number: i64, outcome: Outcome) -> Option<Outcome> {
-        match self.registry.as_mut().filter(|registry| registry.owns_request(number)) {
-            Some(registry) => {
-                registry.queue_outcome(number, outcome);
-                None
-            }
-            None => Some(outcome),
+    /// Queues the outcome of a request that a watch has made.
+    pub(super) fn queue_outcome(&mut self, request: RequestId, outcome: Outcome) {
+        if let Some(registry) = &mut self.registry {
+            registry.ended.push((request, outcome));
+            registry.dirty = true;
         }
     }
 

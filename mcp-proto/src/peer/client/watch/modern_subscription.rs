@@ -19,7 +19,7 @@ use core::time::Duration;
 
 use crate::Instant;
 use crate::backoff::BackoffTimer;
-use crate::peer::Outcome;
+use crate::peer::{Outcome, RequestId};
 
 use super::config::{ChannelKind, OnServerEnd, WatchConfig};
 use super::filter::WatchFilter;
@@ -34,7 +34,7 @@ const REPLACED_GRACE: Duration = Duration::from_secs(2);
 /// A listen request that was sent and is not acknowledged yet.
 #[derive(Debug)]
 struct PendingListen {
-    number: i64,
+    request: RequestId,
     requested: WatchFilter,
     /// The deadline for its acknowledgement.
     until: Instant,
@@ -43,7 +43,7 @@ struct PendingListen {
 /// A listen request that was acknowledged.
 #[derive(Debug)]
 struct OpenListen {
-    number: i64,
+    request: RequestId,
     requested: WatchFilter,
     granted: WatchFilter,
     since: Instant,
@@ -58,7 +58,7 @@ pub(super) enum ListenAction {
     /// Send a listen request for the current filter.
     Listen,
     /// End this listen request.
-    End(i64),
+    End(RequestId),
 }
 
 /// A change in the state of the subscription.
@@ -85,7 +85,7 @@ pub(super) struct ModernSubscription {
     opening: Option<PendingListen>,
     open: Option<OpenListen>,
     /// Replaced listen requests, with the time at which they are ended.
-    replaced: BTreeMap<i64, Instant>,
+    replaced: BTreeMap<RequestId, Instant>,
     backoff: BackoffTimer,
 }
 
@@ -103,16 +103,16 @@ impl ModernSubscription {
 
     /// The next action for the filter `wanted`. Call until it returns `Idle`.
     pub(super) fn next(&mut self, now: Instant, wanted: &WatchFilter) -> ListenAction {
-        if let Some((&number, _)) = self.replaced.iter().find(|&(_, &until)| until <= now) {
-            self.replaced.remove(&number);
-            return ListenAction::End(number);
+        if let Some((&request, _)) = self.replaced.iter().find(|&(_, &until)| until <= now) {
+            self.replaced.remove(&request);
+            return ListenAction::End(request);
         }
         if wanted.is_empty() {
             return self.end_all();
         }
         if let Some(late) = self.opening.take_if(|opening| opening.until <= now) {
             self.backoff.fail(now, Duration::ZERO);
-            return ListenAction::End(late.number);
+            return ListenAction::End(late.request);
         }
         if self.opening.is_some() || self.open.as_ref().is_some_and(|open| open.requested == *wanted) {
             self.backoff.clear();
@@ -124,16 +124,16 @@ impl ModernSubscription {
     /// Ends all listen requests, one per call.
     pub(super) fn end_all(&mut self) -> ListenAction {
         self.backoff.clear();
-        let number = (self.opening.take().map(|opening| opening.number))
-            .or_else(|| self.open.take().map(|open| open.number))
-            .or_else(|| self.replaced.pop_first().map(|(number, _)| number));
-        number.map_or(ListenAction::Idle, ListenAction::End)
+        let request = (self.opening.take().map(|opening| opening.request))
+            .or_else(|| self.open.take().map(|open| open.request))
+            .or_else(|| self.replaced.pop_first().map(|(request, _)| request));
+        request.map_or(ListenAction::Idle, ListenAction::End)
     }
 
     /// Notes that a listen request was sent, with the deadline for its acknowledgement.
-    pub(super) fn note_sent(&mut self, number: i64, asked: WatchFilter, until: Instant) {
+    pub(super) fn note_sent(&mut self, request: RequestId, asked: WatchFilter, until: Instant) {
         self.backoff.clear();
-        self.opening = Some(PendingListen { number, requested: asked, until });
+        self.opening = Some(PendingListen { request, requested: asked, until });
     }
 
     /// Notes that a listen request could not be sent.
@@ -145,10 +145,10 @@ impl ModernSubscription {
     pub(super) fn handle_acknowledged(
         &mut self,
         now: Instant,
-        number: i64,
+        request: RequestId,
         granted: WatchFilter,
     ) -> ListenUpdate {
-        let Some(opening) = self.opening.take_if(|opening| opening.number == number) else {
+        let Some(opening) = self.opening.take_if(|opening| opening.request == request) else {
             return ListenUpdate::None;
         };
         if let Some(before) = self.open.take() {
@@ -156,37 +156,42 @@ impl ModernSubscription {
                 ChannelKind::Shared => Duration::ZERO,
                 ChannelKind::Separate => REPLACED_GRACE,
             };
-            self.replaced.insert(before.number, now + linger);
+            self.replaced.insert(before.request, now + linger);
         }
-        let PendingListen { number, requested: asked, .. } = opening;
+        let PendingListen { request, requested: asked, .. } = opening;
         self.open =
-            Some(OpenListen { number, requested: asked, granted, since: now, had_notification: false });
+            Some(OpenListen { request, requested: asked, granted, since: now, had_notification: false });
         ListenUpdate::Resumed
     }
 
     /// Handles a notification on this request. It counts as an acknowledgement if the server has sent none.
-    pub(super) fn handle_notification(&mut self, now: Instant, number: i64) -> ListenUpdate {
-        if let Some(open) = self.open.as_mut().filter(|open| open.number == number) {
+    pub(super) fn handle_notification(&mut self, now: Instant, request: RequestId) -> ListenUpdate {
+        if let Some(open) = self.open.as_mut().filter(|open| open.request == request) {
             open.had_notification = true;
         }
         match &self.opening {
-            Some(opening) if opening.number == number => {
+            Some(opening) if opening.request == request => {
                 let granted = opening.requested.clone();
-                self.handle_acknowledged(now, number, granted)
+                self.handle_acknowledged(now, request, granted)
             }
             _ => ListenUpdate::None,
         }
     }
 
     /// Handles the end of this request.
-    pub(super) fn handle_ended(&mut self, now: Instant, number: i64, class: RetryClass) -> ListenUpdate {
-        if self.replaced.remove(&number).is_some() {
+    pub(super) fn handle_ended(
+        &mut self,
+        now: Instant,
+        request: RequestId,
+        class: RetryClass,
+    ) -> ListenUpdate {
+        if self.replaced.remove(&request).is_some() {
             return if matches!(class, RetryClass::Done) { ListenUpdate::None } else { ListenUpdate::Missed };
         }
-        if self.opening.take_if(|opening| opening.number == number).is_some() {
+        if self.opening.take_if(|opening| opening.request == request).is_some() {
             return self.handle_open_failed(now, class);
         }
-        let Some(open) = self.open.take_if(|open| open.number == number) else { return ListenUpdate::None };
+        let Some(open) = self.open.take_if(|open| open.request == request) else { return ListenUpdate::None };
         if open.had_notification || now.saturating_since(open.since) >= STEADY_AFTER {
             self.backoff.reset();
         }
@@ -236,16 +241,9 @@ impl ModernSubscription {
 
     // --- Getters ---
 
-    /// Whether this is one of the listen requests.
-    pub(super) fn owns_request(&self, number: i64) -> bool {
-        self.opening.as_ref().is_some_and(|opening| opening.number == number)
-            || self.open.as_ref().is_some_and(|open| open.number == number)
-            || self.replaced.contains_key(&number)
-    }
-
-    /// The filter of the last listen request, if that is `number` and unacknowledged.
-    pub(super) fn opening(&self, number: i64) -> Option<&WatchFilter> {
-        self.opening.as_ref().filter(|opening| opening.number == number).map(|opening| &opening.requested)
+    /// The filter of the last listen request, if that is `request` and unacknowledged.
+    pub(super) fn opening(&self, request: RequestId) -> Option<&WatchFilter> {
+        self.opening.as_ref().filter(|opening| opening.request == request).map(|opening| &opening.requested)
     }
 
     /// The requested filter and the granted one, if the subscription is open.

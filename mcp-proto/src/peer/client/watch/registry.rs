@@ -5,10 +5,10 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use crate::Instant;
-use crate::peer::Outcome;
 use crate::peer::client::{Event, ServerInfo};
 use crate::peer::event_queue::EventQueue;
 use crate::peer::topic::{ListKind, Topic};
+use crate::peer::{Outcome, RequestId};
 use crate::schema::{Era, ServerCapability};
 
 use super::config::{ChannelKind, WatchConfig, WatchStart};
@@ -76,9 +76,9 @@ pub(super) struct WatchRegistry {
     pub(super) lacks_event_stream: bool,
     pub(super) pending: PendingEvents,
     /// Requests that have ended and are not processed yet.
-    pub(super) ended: Vec<(i64, Outcome)>,
+    pub(super) ended: Vec<(RequestId, Outcome)>,
     /// Requests whose outcomes are ignored.
-    pub(super) abandoned: BTreeSet<i64>,
+    pub(super) abandoned: BTreeSet<RequestId>,
     /// Whether `drive` may have work to do.
     pub(super) dirty: bool,
 }
@@ -245,22 +245,6 @@ impl WatchRegistry {
             WatchMechanism::Legacy(legacy) => self.abandoned.extend(legacy.subscriptions.abandon()),
         }
         self.mechanism = WatchMechanism::Unknown;
-    }
-
-    /// Whether a watch has made this request.
-    pub(super) fn owns_request(&self, number: i64) -> bool {
-        let current = match &self.mechanism {
-            WatchMechanism::Unknown => false,
-            WatchMechanism::Modern(listening) => listening.owns_request(number),
-            WatchMechanism::Legacy(legacy) => legacy.subscriptions.owns_request(number),
-        };
-        current || self.abandoned.contains(&number)
-    }
-
-    /// Queues the outcome of a request that a watch has made.
-    pub(super) fn queue_outcome(&mut self, number: i64, outcome: Outcome) {
-        self.ended.push((number, outcome));
-        self.dirty = true;
     }
 
     /// When the watches next have work to do, if nothing else happens first.

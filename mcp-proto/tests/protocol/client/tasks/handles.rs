@@ -2,8 +2,9 @@
 
 use core::time::Duration;
 
-use mcp_proto::peer::client::TaskCommand;
+use mcp_proto::peer::client::{Diagnostic, Event, TaskCommand};
 use mcp_proto::peer::{Outcome, RequestError, RequestOptions, TaskMode, TaskReport};
+use mcp_proto::schema::ListTools;
 use mcp_proto::schema::tasks::TaskStatus;
 use serde_json::{Value, json};
 
@@ -78,6 +79,27 @@ fn client_queries_and_cancels_a_task_by_its_identifier() {
     let id = s.expect("tasks/cancel");
     s.answer(&id, json!({"resultType": "complete"}));
     assert!(matches!(s.outcome(cancel), Outcome::Result(_)));
+}
+
+#[test]
+fn client_sends_queued_requests_and_commands_in_the_order_they_were_made() {
+    let mut s = ClientHarness::open(config());
+    let probe = s.expect("server/discover");
+    for _ in 0..2 {
+        s.client.at(s.now).task("task-1", TaskCommand::Status, RequestOptions::default()).unwrap();
+        s.client.at(s.now).request::<ListTools>(&Default::default(), RequestOptions::default()).unwrap();
+    }
+    // An answer to a command that is not sent yet is reported.
+    s.answer(&json!(2), task("working"));
+    let reported = |event: &Event| matches!(event, Event::Diagnostic(Diagnostic::UnknownAnswer(_)));
+    assert!(s.take_events().iter().any(reported));
+    let mut discovered = crate::common::messages::discover_result();
+    discovered["capabilities"]["extensions"] = json!({EXTENSION: {}});
+    s.answer(&probe, discovered);
+    for (id, method) in [(2, "tasks/get"), (3, "tools/list"), (4, "tasks/get"), (5, "tools/list")] {
+        let line = s.line();
+        assert_eq!((&line["id"], &line["method"]), (&json!(id), &json!(method)));
+    }
 }
 
 /// C14.1: a request about a task declares the extension, even where calls may not become tasks.

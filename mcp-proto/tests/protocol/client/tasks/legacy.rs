@@ -175,6 +175,18 @@ fn legacy_call_cancelled_before_its_task_exists_cancels_the_task_later() {
     assert!(s.take_events().iter().all(|event| !matches!(event, Event::Outcome { .. })));
 }
 
+#[test]
+fn client_reports_no_progress_of_a_legacy_call_that_was_cancelled_before_its_task_exists() {
+    let mut s = legacy();
+    let (request, line) = call(&mut s, "required", RequestOptions::default());
+    s.client.at(s.now).cancel(request, None);
+    assert!(matches!(s.outcome(request), Outcome::Cancelled));
+    let params = json!({"progressToken": line["params"]["_meta"]["progressToken"], "progress": 1});
+    s.send(&json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}));
+    let events = s.take_events();
+    assert!(events.is_empty(), "{events:?}");
+}
+
 /// C14.5
 #[test]
 fn legacy_call_that_times_out_before_its_task_exists_sends_no_cancellation() {

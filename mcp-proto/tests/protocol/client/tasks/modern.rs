@@ -205,6 +205,18 @@ fn client_cancels_a_task_by_a_cancel_request() {
     assert_eq!(s.client.peer().in_flight(), 0);
 }
 
+/// C14.5: its place among the requests in flight is free by then.
+#[test]
+fn client_at_its_limit_of_requests_still_cancels_the_task_of_a_request() {
+    let mut config = config();
+    config.limits.requests_out = 1;
+    let mut s = ClientHarness::modern(config);
+    let request = started_task(&mut s);
+    s.client.at(s.now).cancel(request, None);
+    assert!(matches!(s.outcome(request), Outcome::Cancelled));
+    assert_eq!(s.line()["method"], "tasks/cancel");
+}
+
 /// C14.5: before a task exists, a request is cancelled like any other; a task created nevertheless is cancelled.
 #[test]
 fn client_cancels_a_task_that_crosses_the_cancellation() {

@@ -1,0 +1,229 @@
+//! The record of one request: it owns its stage, and all that is stored for it until it ends.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use core::time::Duration;
+
+use crate::Instant;
+use crate::peer::encode::Template;
+use crate::peer::{
+    InputMode, Outbox, ReissuePolicy, RequestId, RequestOptions, RequestRecord, RequestTimes, TaskMode,
+    WireId,
+};
+use crate::schema::{MethodInfo, Revision};
+
+use super::Client;
+use super::cache::CacheFill;
+use super::input_rounds::{InputRound, RoundStep};
+use super::tasks::{FollowedTask, TaskCommand};
+
+/// The stage of a request.
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// Waiting for the connection to be ready.
+    Queued(Box<QueuedRequest>),
+    /// Handed to the transport.
+    Sent,
+    /// The server has asked for input; the request is sent again with it.
+    AwaitingInput(Box<RoundStep>),
+    /// The request has become a task that the client follows, or follows an existing one.
+    Following(Box<FollowedTask>),
+}
+
+/// A request that is sent once the server is known.
+#[derive(Debug)]
+pub(super) enum QueuedRequest {
+    Request(Template),
+    Task { id: String, command: TaskCommand, options: RequestOptions },
+}
+
+/// The part of the client that made a request, and takes its outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RequestOwner {
+    Application,
+    /// No part: the outcome is ignored.
+    Ignored,
+    /// No part any more: the request was cancelled before the task that it becomes was known (2025-11-25).
+    Orphan,
+    /// The watches.
+    Watch,
+    /// The task that the request `of` follows.
+    Task {
+        of: RequestId,
+        part: TaskPart,
+    },
+}
+
+impl RequestOwner {
+    /// Whether the request is about a task, or is to become one that is cancelled.
+    pub(super) fn is_for_task(self) -> bool {
+        matches!(self, Self::Ignored | Self::Orphan | Self::Task { .. })
+    }
+}
+
+/// The purpose of a request about a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TaskPart {
+    /// To get its status.
+    Get,
+    /// To get its result.
+    Result,
+    /// To send input to it.
+    Update,
+}
+
+/// The stored parameters of a request, for sending it again with the input that the server has asked for.
+#[derive(Debug)]
+pub(super) struct StoredParams {
+    /// The parameters, as they were sent.
+    pub(super) params: Box<[u8]>,
+    /// The revision that they are encoded for.
+    pub(super) revision: Revision,
+}
+
+/// The task options of one request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TaskOptions {
+    pub(super) mode: TaskMode,
+    /// Whether its parameters ask for a task (2025-11-25).
+    pub(super) requested: bool,
+    /// The hard timeout as a task, if one was set.
+    pub(super) hard_timeout: Option<Duration>,
+    /// How the client proceeds when the task asks for input.
+    pub(super) input: InputMode,
+}
+
+/// One request in flight.
+#[derive(Debug)]
+pub(super) struct ClientRequest {
+    /// The method, where it is one of the protocol's.
+    pub(super) info: Option<&'static MethodInfo>,
+    pub(super) owner: RequestOwner,
+    pub(super) stage: Stage,
+    pub(super) times: RequestTimes,
+    /// The id on the wire, if it differs from the number.
+    pub(super) wire: Option<WireId>,
+    /// Whether the request asks for progress.
+    pub(super) progress: bool,
+    /// Whether the request may be sent again if its answer is lost on the way.
+    pub(super) reissue: ReissuePolicy,
+    pub(super) task: TaskOptions,
+    /// The parameters of a request that the server may answer by asking for input, in automatic mode.
+    pub(super) stored_params: Option<StoredParams>,
+    /// The input rounds so far.
+    pub(super) round: Option<Box<InputRound>>,
+    /// The place of the answer in the cache.
+    pub(super) fill: Option<Box<CacheFill>>,
+    /// The transport's knowledge of the request.
+    #[cfg(feature = "http")]
+    pub(super) carriage: Option<Box<Carriage>>,
+}
+
+/// What a transport with exchanges of its own knows of a request: plain data, which ends with the request's record.
+#[cfg(feature = "http")]
+#[derive(Debug, Default)]
+pub(crate) struct Carriage {}
+
+#[cfg(feature = "http")]
+#[expect(dead_code, reason = "the transport keeps a table of its own so far")]
+impl Client {
+    /// The transport's knowledge of a request that it was handed, if it has stored any.
+    pub(crate) fn carriage_mut(&mut self, request: RequestId) -> Option<&mut Carriage> {
+        self.requests.get_mut(request)?.carriage.as_deref_mut()
+    }
+
+    /// Stores the transport's knowledge of a request; does nothing for a request that has ended.
+    pub(crate) fn set_carriage(&mut self, request: RequestId, carriage: Option<Box<Carriage>>) {
+        if let Some(record) = self.requests.get_mut(request) {
+            record.carriage = carriage;
+        }
+    }
+}
+
+impl ClientRequest {
+    pub(super) fn is_sent(&self) -> bool {
+        matches!(self.stage, Stage::Sent)
+    }
+
+    /// Whether the client follows a task that the server makes of it.
+    pub(super) fn awaits_task(&self) -> bool {
+        self.task.mode == TaskMode::Await && !self.owner.is_for_task()
+    }
+
+    /// Whether the application receives reports on its progress.
+    pub(super) fn reports_progress(&self) -> bool {
+        self.progress
+            && self.owner != RequestOwner::Orphan
+            && matches!(self.stage, Stage::Sent | Stage::Following(_))
+    }
+
+    /// The pages that its user must visit first.
+    pub(super) fn open_pages(&self) -> impl Iterator<Item = &Box<str>> {
+        self.round.iter().flat_map(|round| round.open_pages())
+    }
+
+    /// The id on the wire of this request, whose handle is `id`.
+    pub(super) fn wire_id(&self, id: RequestId) -> WireId {
+        self.wire.unwrap_or(WireId(id.number()))
+    }
+}
+
+impl RequestRecord for ClientRequest {
+    fn times(&self) -> &RequestTimes {
+        &self.times
+    }
+
+    fn times_mut(&mut self) -> &mut RequestTimes {
+        &mut self.times
+    }
+
+    fn is_paused(&self) -> bool {
+        matches!(self.stage, Stage::AwaitingInput(_))
+    }
+
+    fn due(&self) -> Option<Instant> {
+        match &self.stage {
+            Stage::Queued(_) | Stage::Sent => None,
+            Stage::AwaitingInput(step) => step.due(),
+            Stage::Following(followed) => followed.follower.deadline(),
+        }
+    }
+
+    fn queued_bytes(&self) -> usize {
+        match &self.stage {
+            Stage::Queued(queued) => match &**queued {
+                QueuedRequest::Request(template) => template.bytes(),
+                QueuedRequest::Task { .. } => 0,
+            },
+            _ => 0,
+        }
+    }
+
+    fn wire(&self) -> Option<WireId> {
+        self.wire
+    }
+}
+
+/// A request that was taken from the table: it is resolved, put back in another stage, or discarded.
+#[derive(Debug)]
+#[must_use]
+pub(super) struct Removed {
+    pub(super) id: RequestId,
+    pub(super) request: ClientRequest,
+}
+
+impl Removed {
+    /// Ends the request without an outcome: its owner no longer wants one.
+    pub(super) fn discard(self) {}
+
+    /// Notifies the server that the request is cancelled, if the server has it.
+    pub(super) fn notify_cancelled(&self, reason: Option<&str>, out: &mut dyn Outbox) {
+        let Self { id, request } = self;
+        match request.stage {
+            // The cancellation would have to name the task, which is not known.
+            Stage::Sent if request.task.requested => out.forget(id.number()),
+            Stage::Sent => out.cancel_retry(id.number(), request.wire_id(*id).0, reason),
+            Stage::Queued(_) | Stage::AwaitingInput(_) | Stage::Following(_) => {}
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! The table of this side's requests in flight.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use core::fmt;
+use core::time::Duration;
+
+use crate::Instant;
+use crate::peer::{Outcome, ProgressOption, RequestOptions};
+use crate::rpc::{ErrorObject, Pending};
+use crate::schema::MethodInfo;
+
+/// A request that this side has made: a local handle that stays the same if the request has to be sent again.
+///
+/// Handles are numbered in the order in which requests are made. The number is also the first id on the wire.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(i64);
+
+impl RequestId {
+    pub(crate) const fn new(number: i64) -> Self {
+        Self(number)
+    }
+
+    pub(crate) const fn number(self) -> i64 {
+        self.0
+    }
+}
+
+impl fmt::Debug for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "request {}", self.0)
+    }
+}
+
+/// An id of this side's request on the wire. A request that is sent again has another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct WireId(pub(crate) i64);
+
+/// The timeouts of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestTimes {
+    /// The time without progress after which the request ends; `Duration::MAX` for no limit.
+    timeout: Duration,
+    started: Instant,
+    /// When the current wait without progress began.
+    waiting_since: Instant,
+    /// The deadline that progress does not extend.
+    hard_deadline: Option<Instant>,
+}
+
+impl RequestTimes {
+    /// The times of a request of the method `info` made at `now`; `timeout` and `hard_timeout` are the defaults of its
+    /// role.
+    pub(crate) fn new(
+        now: Instant,
+        info: Option<&MethodInfo>,
+        options: &RequestOptions,
+        timeout: Duration,
+        hard_timeout: Duration,
+    ) -> Self {
+        let lasting = info.is_some_and(|info| info.unbounded);
+        let default = |ordinary: Duration| if lasting { Duration::MAX } else { ordinary };
+        let timeout = options.timeout.unwrap_or(default(timeout));
+        let hard_timeout = options.hard_timeout.unwrap_or(default(hard_timeout.max(timeout)));
+        Self { timeout, started: now, waiting_since: now, hard_deadline: now.after(hard_timeout) }
+    }
+
+    /// Restarts the wait without progress, unless it began later.
+    pub(crate) fn restart(&mut self, now: Instant) {
+        self.waiting_since = self.waiting_since.max(now);
+    }
+
+    /// Leaves only this hard timeout, if any.
+    pub(crate) fn keep_only(&mut self, hard_timeout: Option<Duration>) {
+        self.timeout = Duration::MAX;
+        self.hard_deadline = hard_timeout.and_then(|timeout| self.started.after(timeout));
+    }
+
+    fn deadline(&self, is_paused: bool) -> Option<Instant> {
+        let waits = self.timeout != Duration::MAX && !is_paused;
+        let soft = waits.then(|| self.waiting_since + self.timeout);
+        soft.into_iter().chain(self.hard_deadline).min()
+    }
+}
+
+/// Whether a request with these options asks for progress.
+pub(crate) fn asks_for_progress(info: Option<&MethodInfo>, options: &RequestOptions) -> bool {
+    match options.progress {
+        ProgressOption::WhereLong => info.is_some_and(|info| info.long_running),
+        ProgressOption::Always => true,
+        ProgressOption::Never => false,
+    }
+}
+
+/// The knowledge of one role about one of its requests.
+pub(crate) trait RequestRecord {
+    fn times(&self) -> &RequestTimes;
+
+    fn times_mut(&mut self) -> &mut RequestTimes;
+
+    /// Whether the timeout without progress is paused: the request does not wait for the peer.
+    fn is_paused(&self) -> bool {
+        false
+    }
+
+    /// When the request needs attention, other than by its timeouts.
+    fn due(&self) -> Option<Instant> {
+        None
+    }
+
+    /// The size in bytes of a request that is not sent yet.
+    fn queued_bytes(&self) -> usize {
+        0
+    }
+
+    /// The id on the wire, if it differs from the number.
+    fn wire(&self) -> Option<WireId> {
+        None
+    }
+
+    /// Whether one of its timeouts has expired.
+    fn has_expired(&self, now: Instant) -> bool {
+        self.times().deadline(self.is_paused()).is_some_and(|deadline| deadline <= now)
+    }
+}
+
+/// The table of requests in flight. Each has one entry in the order of deadlines: the earliest of its own.
+#[derive(Debug)]
+pub(crate) struct Requests<R> {
+    records: Pending<R, RequestId>,
+    /// The requests that were sent again, by their ids on the wire.
+    by_wire: BTreeMap<WireId, RequestId>,
+    next: i64,
+    queued_bytes: usize,
+    /// The peer's last error without an id, and when it arrived.
+    error_without_id: Option<(Instant, Box<ErrorObject>)>,
+}
+
+impl<R: RequestRecord> Requests<R> {
+    pub(crate) const fn new() -> Self {
+        Self {
+            records: Pending::new(),
+            by_wire: BTreeMap::new(),
+            next: 1,
+            queued_bytes: 0,
+            error_without_id: None,
+        }
+    }
+
+    /// An id that this side has never used before.
+    pub(crate) fn mint(&mut self) -> RequestId {
+        //= C1.2 "Id not equal to any other id this sender has in flight"
+        let number = self.next;
+        //= C1.3 "Id never reused by this requestor within the same session"
+        self.next = self.next.saturating_add(1);
+        RequestId(number)
+    }
+
+    /// Whether `wire` was ever minted here.
+    pub(crate) fn is_ours(&self, wire: WireId) -> bool {
+        (1..self.next).contains(&wire.0)
+    }
+
+    // --- Records ---
+
+    pub(crate) fn insert(&mut self, id: RequestId, record: R) {
+        self.queued_bytes = self.queued_bytes.saturating_add(record.queued_bytes());
+        self.by_wire.extend(record.wire().map(|wire| (wire, id)));
+        self.records.insert(id, earliest(&record), record);
+    }
+
+    pub(crate) fn get(&self, id: RequestId) -> Option<&R> {
+        self.records.get(id)
+    }
+
+    /// A record, whose deadlines, size and wire id the caller does not change.
+    pub(crate) fn get_mut(&mut self, id: RequestId) -> Option<&mut R> {
+        self.records.get_mut(id)
+    }
+
+    /// Changes a record, and its place in the order of deadlines. Its size and wire id stay the same.
+    pub(crate) fn update<T>(&mut self, id: RequestId, act: impl FnOnce(&mut R) -> T) -> Option<T> {
+        let record = self.records.get_mut(id)?;
+        let result = act(record);
+        let deadline = earliest(record);
+        self.records.set_deadline(id, deadline);
+        Some(result)
+    }
+
+    /// Restarts the timeout of a request without progress, because the peer is working on it.
+    pub(crate) fn restart_timeout(&mut self, id: RequestId, now: Instant) {
+        self.update(id, |record| record.times_mut().restart(now));
+    }
+
+    pub(crate) fn remove(&mut self, id: RequestId) -> Option<R> {
+        let record = self.records.remove(id)?;
+        self.queued_bytes = self.queued_bytes.saturating_sub(record.queued_bytes());
+        if let Some(wire) = record.wire() {
+            self.by_wire.remove(&wire);
+        }
+        Some(record)
+    }
+
+    /// Removes the oldest request.
+    pub(crate) fn pop_first(&mut self) -> Option<(RequestId, R)> {
+        let id = self.first()?;
+        Some((id, self.remove(id)?))
+    }
+
+    /// The request that has this id on the wire, or had it first.
+    pub(crate) fn find(&self, wire: WireId) -> RequestId {
+        self.by_wire.get(&wire).copied().unwrap_or(RequestId(wire.0))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// The size in bytes of the requests that are not sent yet.
+    pub(crate) fn queued_bytes(&self) -> usize {
+        self.queued_bytes
+    }
+
+    /// All requests, the oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (RequestId, &R)> {
+        self.records.iter().map(|(&id, record)| (id, record))
+    }
+
+    pub(crate) fn first(&self) -> Option<RequestId> {
+        self.iter().next().map(|(id, _)| id)
+    }
+
+    // --- Deadlines ---
+
+    /// The earliest deadline of a request.
+    #[cfg(feature = "client")]
+    pub(crate) fn deadline(&self, id: RequestId) -> Option<Instant> {
+        self.records.deadline(id)
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.records.next_deadline()
+    }
+
+    /// The request with the earliest deadline, if that is not later than `now`.
+    pub(crate) fn next_due(&self, now: Instant) -> Option<RequestId> {
+        self.due(now).next()
+    }
+
+    /// The requests with a deadline that is not later than `now`, the earliest first.
+    pub(crate) fn due(&self, now: Instant) -> impl Iterator<Item = RequestId> {
+        self.records.due(now).copied()
+    }
+
+    /// Stores an error without an id, and without its data: it may answer any request in flight.
+    pub(crate) fn note_error_without_id(&mut self, now: Instant, error: &ErrorObject) {
+        /// Enough characters for the sentences of an error.
+        const MOST: usize = 512;
+        let message: String = error.message.chars().take(MOST).collect();
+        self.error_without_id = Some((now, Box::new(ErrorObject::new(error.code, message))));
+    }
+
+    /// The outcome of a request that has expired.
+    pub(crate) fn timeout_outcome(&self, now: Instant, record: &R) -> Outcome {
+        let times = record.times();
+        let hard = times.hard_deadline.is_some_and(|last| last <= now);
+        let since = if hard { times.started } else { times.waiting_since };
+        // The last error without an id since the request was made.
+        let error = self.error_without_id.as_ref().filter(|(came, _)| *came >= times.started);
+        let error_without_id = error.map(|(_, error)| error.clone());
+        Outcome::TimedOut { after: now.saturating_since(since), hard, error_without_id }
+    }
+
+    /// Checks the indexes against the records.
+    #[cfg(feature = "fuzzing")]
+    pub(crate) fn check(&self) {
+        let queued: usize = self.iter().map(|(_, record)| record.queued_bytes()).sum();
+        assert_eq!(queued, self.queued_bytes, "the size of queued requests");
+        let wires = self.iter().filter_map(|(id, record)| Some((record.wire()?, id)));
+        assert_eq!(wires.collect::<BTreeMap<_, _>>(), self.by_wire, "the index of ids on the wire");
+        for (id, record) in self.iter() {
+            assert_eq!(self.records.deadline(id), earliest(record), "the deadline of {id:?}");
+        }
+    }
+}
+
+/// The earliest deadline of a request.
+fn earliest<R: RequestRecord>(record: &R) -> Option<Instant> {
+    record.times().deadline(record.is_paused()).into_iter().chain(record.due()).min()
+}
