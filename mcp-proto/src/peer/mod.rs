@@ -7,7 +7,6 @@ mod batch;
 #[cfg(feature = "client")]
 pub mod client;
 mod declared;
-mod denial;
 mod encode;
 mod event_queue;
 pub(crate) mod extensions;
@@ -29,23 +28,22 @@ mod strictness;
 mod task;
 #[cfg(any(feature = "client", feature = "server"))]
 pub(crate) mod topic;
-mod transport_error;
 
 pub use crate::schema::CacheHint;
-pub use denial::Denial;
+pub(crate) use encode::{AnyParams, ResultDefaults};
 pub use encode::{AnyResult, OutgoingRequest};
 pub use inbound::InboundId;
+pub(crate) use inbound::{Inbound, InsertError};
 pub use input_error::InputError;
 pub use options::{CacheMode, InputMode, ProgressOption, ReissuePolicy, RequestOptions, TaskMode};
-pub use outcome::{DecodeError, InvalidAnswerError, LostReason, Outcome, RequestError, RequiredCapability};
-pub use principal::Principal;
+pub(crate) use outbox::{MessageKind, Outbox};
+pub use outcome::{
+    DecodeError, InvalidAnswerError, LostReason, Outcome, RequestError, RequiredCapability, RetryAdvice,
+    TransportError,
+};
+pub(crate) use outcome::{UNPOLLED_DRIVER, quote_error_without_id};
+pub use principal::{Denial, Principal};
 pub use requests::RequestId;
+pub(crate) use requests::{RequestRecord, RequestTimes, Requests, WireId, asks_for_progress};
 pub use strictness::{Leniency, Strictness};
 pub use task::TaskReport;
-pub use transport_error::{RetryAdvice, TransportError};
-
-pub(crate) use encode::{AnyParams, ResultDefaults};
-pub(crate) use inbound::{Inbound, InsertError};
-pub(crate) use outbox::{MessageKind, Outbox};
-pub(crate) use outcome::{UNPOLLED_DRIVER, quote_error_without_id};
-pub(crate) use requests::{RequestRecord, RequestTimes, Requests, WireId, asks_for_progress};

@@ -3,9 +3,14 @@
 //! Where each request has an exchange of its own, an answer belongs to the request of its exchange, whatever its id.
 //! Requests are identified by their number here; their id on the wire changes when they are sent again.
 
+use alloc::vec::Vec;
+
 use crate::Instant;
 use crate::peer::encode::MetaEntries;
-use crate::peer::{AnyParams, LostReason, Outbox, Outcome, ReissuePolicy, RequestError, RequestId, WireId};
+use crate::peer::{
+    AnyParams, LostReason, Outbox, Outcome, ReissuePolicy, RequestError, RequestId, RequestRecord as _,
+    WireId,
+};
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{MethodInfo, Revision};
 
@@ -109,5 +114,33 @@ impl Client {
     /// Queues an event of the transport with `bytes` of server-supplied content; drops it if the queue is full.
     pub(crate) fn push_event(&mut self, event: Event, bytes: usize) {
         self.events.push_or_drop(event, bytes);
+    }
+}
+
+impl Client {
+    /// The deadline of a request, if it has one.
+    pub(crate) fn deadline_of(&self, number: i64) -> Option<Instant> {
+        self.requests.deadline(RequestId::new(number))
+    }
+
+    /// Counts the timeout of a request, or of a ping, from `since`: the time before does not count.
+    pub(crate) fn suspend_deadline_until(&mut self, number: i64, since: Instant) {
+        self.requests.restart_timeout(RequestId::new(number), since);
+        self.pings.suspend_deadline(|ping| (ping == number).then_some(since));
+    }
+
+    /// Counts expired timeouts of requests, and of a ping, from the time that `since` returns for them, if any.
+    pub(crate) fn suspend_deadlines(&mut self, now: Instant, since: impl Fn(i64) -> Option<Instant>) {
+        let due: Vec<RequestId> = self.requests.due(now).collect();
+        for id in due {
+            if let Some(since) = since(id.number()) {
+                self.requests.update(id, |request| {
+                    if request.has_expired(now) {
+                        request.times.restart(since);
+                    }
+                });
+            }
+        }
+        self.pings.suspend_deadline(since);
     }
 }

@@ -22,8 +22,8 @@ use crate::peer::{AnyResult, InboundId, InputError, InvalidAnswerError, Outbox, 
 use crate::rpc::{ErrorObject, Raw, code, write};
 use crate::schema::{Direction, Era, MethodInfo, Revision};
 
-use super::params::bytes_of;
 use super::request::Stage;
+use super::requests::bytes_of;
 use super::{Client, Event};
 
 /// An input request, not decoded.

@@ -26,17 +26,11 @@ mod extensions;
 pub(crate) mod handshake;
 mod input_requests;
 mod input_rounds;
-mod keepalive;
 mod meta;
-mod params;
-mod parked;
-mod progress;
 mod receive;
 mod received_progress;
 mod request;
 mod requests;
-mod state;
-mod suspended_deadlines;
 mod tasks;
 mod timers;
 mod tolerance;
@@ -54,31 +48,28 @@ use crate::peer::progress_pacer::{ProgressPacer, ProgressRate};
 use crate::peer::{Inbound, LostReason, Outcome, RequestError, RequestId, Requests};
 use crate::schema::{Era, ProgressParams, Revision};
 
+use cache::Cache;
 pub use cache::{CacheConfig, CacheContext, CacheUsage};
 pub use completer::{Completer, CompleterConfig, Suggestions};
 pub use config::{ClientConfig, ConnectTimeouts, EraPolicy, Keepalive, KnownEra};
 pub use connect_error::ConnectError;
+pub use connection::{ConnectProgress, ConnectStep, LinkAction, State};
+use connection::{Connection, Phase};
+use detect::EraDetection;
 pub use event::{CloseReason, Diagnostic, Event};
 pub use handshake::ServerInfo;
-pub use progress::{ConnectProgress, ConnectStep};
-pub use state::{LinkAction, State};
+use input_requests::PendingInputs;
+use meta::RequestMeta;
+use request::{ClientRequest, Removed, RequestOwner, Stage};
+use requests::{EarlyRequests, PendingReply};
 pub use tasks::TaskCommand;
+use tasks::Tasks;
+use timers::Pings;
 pub use view::{ClientCommands, ClientLoan, ClientTransport};
+use watch::Watches;
 pub use watch::{
     Change, ChangeEvidence, OnServerEnd, WatchConfig, WatchEnd, WatchFilter, WatchId, WatchStart, WatchState,
 };
-
-use cache::Cache;
-use connection::{Connection, Phase};
-use detect::EraDetection;
-use input_requests::PendingInputs;
-use keepalive::Pings;
-use meta::RequestMeta;
-use parked::EarlyRequests;
-use request::{ClientRequest, Removed, RequestOwner, Stage};
-use requests::PendingReply;
-use tasks::Tasks;
-use watch::Watches;
 
 /// The client role of one connection, without its transport.
 ///

@@ -14,17 +14,17 @@ use crate::rpc::{
     Batch, EnvelopeKind, ErrorObject, Frame, Id, Malformed, MalformedKind, Message, Raw, Request, Response,
     Text, code, write,
 };
+use crate::schema::tasks::GetTask;
 use crate::schema::{
     Cancelled, CancelledParams, Discover, ElicitationComplete, ElicitationCompleteParams, EmptyParams, Era,
     Initialize, InitializeParams, Initialized, Method, Notification, Progress, ResultType, Revision,
-    SetLoggingLevel, SetLoggingLevelParams, tasks::GetTask,
+    SetLoggingLevel, SetLoggingLevelParams,
 };
 
 use super::era::DetectAction;
 use super::meta::protocol_meta;
-use super::params::{bytes_of, decode};
-use super::parked::ServerRequest;
 use super::request::{ClientRequest, Removed, Stage};
+use super::requests::{ServerRequest, bytes_of, decode};
 use super::watch::NotificationScope;
 use super::{
     Client, CloseReason, ConnectError, ConnectStep, Diagnostic, Event, KnownEra, LinkAction, Phase,

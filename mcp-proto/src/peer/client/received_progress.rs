@@ -8,8 +8,8 @@ use crate::peer::progress_pacer::RemainingProgress;
 use crate::rpc::{Raw, Text};
 use crate::schema::ProgressParams;
 
-use super::params::{bytes_of, decode};
 use super::request::ClientRequest;
+use super::requests::{bytes_of, decode};
 use super::{Client, Diagnostic, Event};
 
 impl Client {

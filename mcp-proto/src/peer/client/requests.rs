@@ -1,20 +1,20 @@
 //! Requests of a legacy server, and their answers.
 
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::Instant;
 use crate::peer::batch::BatchId;
 use crate::peer::declared::undeclared;
 use crate::peer::event_queue::Pressure;
-use crate::peer::related;
-use crate::peer::{AnyResult, InboundId, InsertError, LostReason, MessageKind, Outbox};
+use crate::peer::{AnyResult, InboundId, InsertError, LostReason, MessageKind, Outbox, related};
 use crate::rpc::{ErrorId, ErrorObject, Id, Raw, Text, code, write};
-use crate::schema::{Direction, EmptyResult, Era, Method, MethodInfo, Ping, Revision};
+use crate::schema::{Direction, EmptyResult, Era, Method, MethodInfo, Params, Ping, Revision};
+use crate::{Instant, Limits};
 
-use super::parked::ServerRequest;
+use super::event::id_bytes;
 use super::{Client, CloseReason, Diagnostic, Event, Phase};
 
 /// The state of a server's request until it is answered.
@@ -271,5 +271,78 @@ impl Client {
             out.buffer().extend_from_slice(&answers);
             out.commit(MessageKind::Reply(None));
         }
+    }
+}
+
+/// A request of the server.
+#[derive(Debug)]
+pub(super) struct ServerRequest {
+    pub(super) id: Id,
+    pub(super) method: Text,
+    pub(super) params: Option<Raw>,
+    /// The batch that contained it.
+    pub(super) batch: Option<BatchId>,
+}
+
+impl ServerRequest {
+    /// The size in bytes of its server-supplied content.
+    pub(super) fn bytes(&self) -> usize {
+        bytes_of(self.params.as_ref()).saturating_add(self.method.len()).saturating_add(id_bytes(&self.id))
+    }
+}
+
+/// The server's requests that wait until its era is known, in the order of arrival.
+#[derive(Debug, Default)]
+pub(super) struct EarlyRequests {
+    requests: VecDeque<ServerRequest>,
+    bytes: usize,
+}
+
+impl EarlyRequests {
+    /// Adds a request.
+    ///
+    /// # Errors
+    /// Returns the request if there is no room for it.
+    pub(super) fn push(&mut self, request: ServerRequest, limits: &Limits) -> Result<(), ServerRequest> {
+        let bytes = self.bytes.saturating_add(request.bytes());
+        if self.requests.len() >= limits.requests_in || bytes > limits.event_bytes / 2 {
+            return Err(request);
+        }
+        self.bytes = bytes;
+        self.requests.push_back(request);
+        Ok(())
+    }
+
+    /// Removes the request with this id. Returns whether there is one.
+    pub(super) fn remove(&mut self, id: &Id) -> bool {
+        let Some(at) = self.requests.iter().position(|request| request.id == *id) else { return false };
+        if let Some(request) = self.requests.remove(at) {
+            self.bytes = self.bytes.saturating_sub(request.bytes());
+        }
+        true
+    }
+
+    /// Removes and returns the oldest request.
+    pub(super) fn pop(&mut self) -> Option<ServerRequest> {
+        let request = self.requests.pop_front()?;
+        self.bytes = self.bytes.saturating_sub(request.bytes());
+        Some(request)
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// The size in bytes of parameters.
+pub(super) fn bytes_of(params: Option<&Raw>) -> usize {
+    params.map_or(0, |params| params.as_bytes().len())
+}
+
+/// Decodes a notification's parameters, or returns why they are invalid.
+pub(super) fn decode<P: Params>(params: Option<&Raw>) -> Result<P, String> {
+    match params {
+        Some(params) => P::from_json(params.as_str()).map_err(|error| error.to_string()),
+        None => Err("it has no parameters".into()),
     }
 }

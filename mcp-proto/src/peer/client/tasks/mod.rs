@@ -3,7 +3,6 @@
 //! A task belongs to the request that has become it or that follows it. Its [`Follower`] decides which requests about
 //! the task to send; these are the machine's own requests, whose outcomes are handled here instead of becoming events.
 
-mod followed_tasks;
 mod follower;
 mod support;
 
@@ -27,11 +26,10 @@ use crate::schema::{
 };
 
 use super::commands::write_of;
-use super::input_requests::{RawInputRequest, RawInputRequests, RawInputResponses};
+use super::input_requests::{InputSetId, RawInputRequest, RawInputRequests, RawInputResponses};
 use super::request::{ClientRequest, QueuedRequest, Removed, RequestOwner, Stage, TaskPart};
 use super::{Client, Event, Phase};
-pub(super) use followed_tasks::FollowedTask;
-use followed_tasks::TaskOrigin;
+
 use follower::{FollowAction, Follower, ResultWait, TaskInputMode};
 use support::ToolTaskSupport;
 
@@ -473,5 +471,31 @@ fn task_input_mode(input: InputMode) -> TaskInputMode {
     match input {
         InputMode::Automatic => TaskInputMode::Automatic,
         InputMode::Manual => TaskInputMode::Manual,
+    }
+}
+
+/// How a request is related to the task that it follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TaskOrigin {
+    /// The request has become the task; cancelling the request cancels the task.
+    ByRequest,
+    /// The task existed before the request.
+    Existing,
+}
+
+/// The task that a request follows.
+#[derive(Debug)]
+pub(in crate::peer::client) struct FollowedTask {
+    pub(in crate::peer::client) follower: Follower,
+    pub(super) origin: TaskOrigin,
+    /// The `tasks/result` request in flight.
+    pub(super) result: Option<RequestId>,
+    /// The input sets that the application was asked for on behalf of the task.
+    pub(super) input_sets: Vec<InputSetId>,
+}
+
+impl FollowedTask {
+    pub(super) fn new(follower: Follower, origin: TaskOrigin) -> Self {
+        Self { follower, origin, result: None, input_sets: Vec::new() }
     }
 }

@@ -4,8 +4,8 @@ use alloc::string::String;
 use alloc::sync::Arc;
 
 use crate::Instant;
-use crate::peer::client::params::decode;
 use crate::peer::client::request::{ClientRequest, RequestOwner};
+use crate::peer::client::requests::decode;
 use crate::peer::client::{Client, Diagnostic, Event, Phase};
 use crate::peer::event_queue::EventQueue;
 use crate::peer::topic::{ListKind, Topic};
@@ -19,13 +19,11 @@ use crate::schema::{
     SubscriptionsListenParams, UnsubscribeResource, UnsubscribeResourceParams,
 };
 
-use super::config::{ChannelKind, WatchStart};
 use super::filter::WatchFilter;
 use super::legacy_subscriptions::SubscribeAction;
 use super::modern_subscription::{ListenAction, ListenUpdate};
 use super::registry::{WatchMechanism, WatchRegistry};
-use super::retry_class::RetryClass;
-use super::state::WatchId;
+use super::{ChannelKind, RetryClass, WatchId, WatchStart};
 
 /// The recipients of a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,8 +19,7 @@ use crate::Instant;
 use crate::backoff::BackoffTimer;
 use crate::peer::RequestId;
 
-use super::config::WatchConfig;
-use super::retry_class::{RefusalKind, RetryClass};
+use super::{RefusalKind, RetryClass, WatchConfig};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SubscriptionState {

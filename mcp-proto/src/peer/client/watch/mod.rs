@@ -4,34 +4,30 @@
 //! one with one request that [listens](modern_subscription), a legacy one with a [subscription](legacy_subscriptions)
 //! for each resource.
 
-mod config;
 mod drive;
 mod filter;
 mod legacy_subscriptions;
 mod modern_subscription;
 mod notify;
-mod pending_events;
 mod registry;
-mod retry_class;
-mod state;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
 
 use crate::Instant;
+use crate::backoff::{Backoff, BackoffTimer};
 use crate::peer::event_queue::EventQueue;
 use crate::peer::topic::Topic;
-use crate::peer::{Outcome, RequestId};
+use crate::peer::{LostReason, Outcome, RequestError, RequestId, RetryAdvice, TransportError};
+use crate::rpc::code;
 use crate::schema::ClientCapability;
 
 use super::{ClientConfig, Event, ServerInfo};
 
-pub use config::{OnServerEnd, WatchConfig, WatchStart};
 pub(super) use drive::NotificationScope;
 pub use filter::{Change, ChangeEvidence, WatchFilter};
-pub use state::{WatchEnd, WatchId, WatchState};
-
-use config::ChannelKind;
 use registry::WatchRegistry;
 
 /// The application's watches, and the channel that carries their notifications.
@@ -96,5 +92,155 @@ impl Watches {
     /// The covered part of a watch's filter: without what is `missing`.
     pub(super) fn covered_topics(&self, watch: WatchId, missing: &WatchFilter) -> Vec<Topic> {
         self.registry.as_ref().map_or_else(Vec::new, |registry| registry.covered_topics(watch, missing))
+    }
+}
+
+/// Configuration of watches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WatchConfig {
+    /// How a watch reacts when the server ends it in an orderly way. Default: the watch ends.
+    pub on_server_end: OnServerEnd,
+    /// The seed of the random part of the pauses; it should differ between clients. Over HTTP the
+    /// [seed](crate::transport) of the transport is used instead. Default 0.
+    pub seed: u64,
+}
+
+impl WatchConfig {
+    /// The pauses between attempts to listen again: each twice as long as the one before, half of it random, so that not
+    /// all clients reconnect to a restarted server at once. Changes are missed for no longer than the longest pause.
+    pub(super) fn backoff_timer(&self) -> BackoffTimer {
+        let (first, longest) = (Duration::from_millis(500), Duration::from_secs(30));
+        // How often a reachable server may refuse before its refusal is final.
+        BackoffTimer::new(Backoff { first, longest, attempts: 5 }, self.seed)
+    }
+}
+
+/// How a watch reacts when a server ends its subscription in an orderly way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnServerEnd {
+    /// The watches end.
+    #[default]
+    Stop,
+    /// The client subscribes again after a pause, as if the server had been lost: for deployments where another
+    /// instance takes over from one that shuts down.
+    Listen,
+}
+
+/// Whether the application has older copies of the topics that it starts to watch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WatchStart {
+    /// It has none: it fetches the data once the watch is [on](WatchState::On).
+    #[default]
+    Now,
+    /// It has fetched copies earlier, perhaps on another connection: every topic is reported as possibly changed.
+    Before,
+}
+
+/// The kind of channel that carries the messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum ChannelKind {
+    /// All on one channel, in order.
+    #[default]
+    Shared,
+    /// Each exchange on its own.
+    Separate,
+}
+
+/// The identifier of a watch; the events about its changes carry it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WatchId(pub(super) u64);
+
+impl fmt::Debug for WatchId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "watch {}", self.0)
+    }
+}
+
+/// The state of a watch.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum WatchState {
+    /// Changes are reported from now on. Data fetched after this event is kept up to date.
+    On {
+        /// The part of the filter that the server does not report.
+        missing: WatchFilter,
+    },
+    /// No notifications arrive for now. The client subscribes again, unless the server is a legacy one over HTTP that
+    /// offers no stream of its own. Once notifications arrive again, every topic is reported as possibly changed.
+    Interrupted,
+    /// The watch has ended; no event about it follows.
+    Ended(WatchEnd),
+}
+
+/// Why a watch ended, other than by the client or with the connection.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum WatchEnd {
+    /// The server ended it in an orderly way. The application may watch again.
+    ByServer,
+    /// The server does not report changes, or not these; with its answer.
+    Refused(Box<Outcome>),
+}
+
+impl fmt::Display for WatchEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ByServer => f.write_str("the server has ended the subscription"),
+            Self::Refused(outcome) => write!(f, "the server does not notify of changes: {outcome}"),
+        }
+    }
+}
+
+/// The retry class of an outcome.
+#[derive(Debug)]
+pub(super) enum RetryClass {
+    /// The server has ended the request in an orderly way, or has fulfilled it.
+    Done,
+    /// A retry may succeed, after at least this long.
+    Lost(Duration),
+    /// The server has refused; with whether that is permanent.
+    Refused(Outcome, RefusalKind),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RefusalKind {
+    Permanent,
+    Transient,
+}
+
+impl From<Outcome> for RetryClass {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            // Both are the server's own decision: one page of the specification demands the result, another the
+            // notification.
+            Outcome::Result(_) | Outcome::Lost(LostReason::Ended) => Self::Done,
+            Outcome::Transport(TransportError { retry: RetryAdvice::Later, retry_after, .. }) => {
+                Self::Lost(retry_after.unwrap_or_default())
+            }
+            Outcome::Lost(_)
+            | Outcome::TimedOut { .. }
+            | Outcome::Cancelled
+            | Outcome::Refused(
+                RequestError::Connect(_) | RequestError::Overloaded { .. } | RequestError::InFlight { .. },
+            ) => Self::Lost(Duration::ZERO),
+            Outcome::Error(error) => {
+                let made = matches!(
+                    error.code,
+                    code::METHOD_NOT_FOUND
+                        | code::INVALID_PARAMS
+                        | code::INVALID_REQUEST
+                        | code::MISSING_REQUIRED_CLIENT_CAPABILITY
+                        | code::UNSUPPORTED_PROTOCOL_VERSION
+                        | code::HEADER_MISMATCH
+                );
+                Self::Refused(
+                    Outcome::Error(error),
+                    if made { RefusalKind::Permanent } else { RefusalKind::Transient },
+                )
+            }
+            outcome @ Outcome::Invalid(_) => Self::Refused(outcome, RefusalKind::Transient),
+            outcome => Self::Refused(outcome, RefusalKind::Permanent),
+        }
     }
 }

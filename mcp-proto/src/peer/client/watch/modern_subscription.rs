@@ -21,9 +21,8 @@ use crate::Instant;
 use crate::backoff::BackoffTimer;
 use crate::peer::{Outcome, RequestId};
 
-use super::config::{ChannelKind, OnServerEnd, WatchConfig};
 use super::filter::WatchFilter;
-use super::retry_class::{RefusalKind, RetryClass};
+use super::{ChannelKind, OnServerEnd, RefusalKind, RetryClass, WatchConfig};
 
 /// The time that a listen request must last to count as working, with or without notifications.
 const STEADY_AFTER: Duration = Duration::from_secs(10);

@@ -11,12 +11,11 @@ use crate::peer::topic::{ListKind, Topic};
 use crate::peer::{Outcome, RequestId};
 use crate::schema::{Era, ServerCapability};
 
-use super::config::{ChannelKind, WatchConfig, WatchStart};
 use super::filter::WatchFilter;
 use super::legacy_subscriptions::LegacySubscriptions;
 use super::modern_subscription::{ListenAction, ModernSubscription};
-use super::pending_events::PendingEvents;
-use super::state::WatchId;
+use super::notify::PendingEvents;
+use super::{ChannelKind, WatchConfig, WatchId, WatchStart};
 
 #[derive(Debug)]
 pub(super) struct Watch {
