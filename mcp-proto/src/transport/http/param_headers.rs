@@ -23,7 +23,6 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#custom-headers-from-tool-parameters>
 
-mod error;
 mod schema;
 
 use alloc::borrow::Cow;
@@ -32,16 +31,17 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::fmt;
 
 use serde_json::value::RawValue;
 
-use crate::codec::header;
+use crate::codec::header::{self, HeaderValueError};
 use crate::rpc::reader::{NotJson, Reader};
 use crate::rpc::{JsonStr, Raw};
 
 use super::Fields;
 
-pub use error::{HeaderArgumentError, HeaderMismatchError, ParamHeaderError};
+pub use schema::ParamHeaderError;
 
 /// The parameters of a tool that are mirrored in headers, and the names of these headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -292,6 +292,101 @@ impl<'a, 'p> ArgumentReader<'a, 'p> {
         display_path(self.path.iter().copied())
     }
 }
+
+/// Why an argument cannot be mirrored in a header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HeaderArgumentError {
+    /// The arguments are not JSON.
+    Json(String),
+    /// The argument is an object, an array or a number with a fraction.
+    Kind {
+        /// The argument's path, names joined by dots.
+        at: String,
+    },
+    /// The argument is an integer that a double-precision number cannot represent exactly.
+    Range {
+        /// The argument's path, names joined by dots.
+        at: String,
+    },
+    /// The argument occurs twice: one reader would use the first value and another the last.
+    Duplicate {
+        /// The argument's path, names joined by dots.
+        at: String,
+    },
+}
+
+impl fmt::Display for HeaderArgumentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Json(error) => write!(f, "the arguments cannot be read: {error}"),
+            Self::Kind { at } => {
+                write!(f, "the argument {at} is a header too, and neither text nor an integer nor a boolean")
+            }
+            Self::Range { at } => {
+                write!(
+                    f,
+                    "the argument {at} is a header too, and beyond the integers that every side can read"
+                )
+            }
+            Self::Duplicate { at } => write!(f, "the argument {at} is a header too, and is given twice"),
+        }
+    }
+}
+
+impl core::error::Error for HeaderArgumentError {}
+
+/// How the headers of a call differ from its arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HeaderMismatchError {
+    /// The argument is present, but its header is missing.
+    Missing {
+        /// The name of the header, in lower case.
+        header: String,
+    },
+    /// The header is present, but its argument is absent or null.
+    Unexpected {
+        /// The name of the header, in lower case.
+        header: String,
+    },
+    /// The header occurs more than once.
+    Repeated {
+        /// The name of the header, in lower case.
+        header: String,
+    },
+    /// The value of the header cannot be decoded.
+    Undecodable {
+        /// The name of the header, in lower case.
+        header: String,
+        /// The decoding error.
+        error: HeaderValueError,
+    },
+    /// The header and its argument have different values.
+    Different {
+        /// The name of the header, in lower case.
+        header: String,
+    },
+    /// The argument cannot be mirrored in a header.
+    Argument(HeaderArgumentError),
+}
+
+impl fmt::Display for HeaderMismatchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing { header } => write!(f, "the header {header} is missing"),
+            Self::Unexpected { header } => write!(f, "the header {header} has no argument to repeat"),
+            Self::Repeated { header } => write!(f, "the header {header} is given more than once"),
+            Self::Undecodable { header, error } => {
+                write!(f, "the header {header} cannot be read: {error}")
+            }
+            Self::Different { header } => write!(f, "the header {header} differs from its argument"),
+            Self::Argument(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for HeaderMismatchError {}
 
 /// Joins the names of a path with dots for an error message, shortened to one line.
 fn display_path<'a>(path: impl IntoIterator<Item = &'a str>) -> String {

@@ -31,8 +31,6 @@
 //! open: a late answer counts as long as the same step is in progress.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#backward-compatibility>
-//!
-//! Runs [`HttpEraDetection`](super::detect::HttpEraDetection): sends its requests and passes it their outcomes.
 
 use alloc::boxed::Box;
 use alloc::format;

@@ -6,10 +6,11 @@ use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::fmt;
 
 use memchr::memmem;
 
-use super::{Param, ParamHeaderError, ParamHeaders, Properties, display_path};
+use super::{Param, ParamHeaders, Properties, display_path};
 use crate::rpc::JsonStr;
 use crate::rpc::reader::{NotJson, Reader};
 use crate::transport::http::header::PARAM_PREFIX;
@@ -17,6 +18,72 @@ use crate::transport::http::header::PARAM_PREFIX;
 const MARK: &str = "x-mcp-header";
 /// The nesting of a schema that is refused, as serde_json refuses it.
 const MAX_DEPTH: usize = 128;
+
+/// Why a tool cannot be called over HTTP: a parameter has an invalid `x-mcp-header` mark.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ParamHeaderError {
+    /// The input schema is not JSON.
+    Schema(String),
+    /// The mark is not a string.
+    NotText {
+        /// The mark's path in the schema.
+        at: String,
+    },
+    /// The mark is empty, or contains characters that header names do not allow.
+    Name {
+        /// The mark's path in the schema.
+        at: String,
+        /// The mark.
+        name: String,
+    },
+    /// Another parameter has the same mark, ignoring case.
+    Duplicate {
+        /// The mark's path in the schema.
+        at: String,
+        /// The mark.
+        name: String,
+    },
+    /// The parameter's declared type is not string, integer or boolean.
+    Type {
+        /// The mark's path in the schema.
+        at: String,
+    },
+    /// The mark is not on a parameter, or keywords other than `properties` lead to that parameter.
+    Unreachable {
+        /// The mark's path in the schema.
+        at: String,
+    },
+    /// More parameters are marked than [`ParamHeaders::MAX_HEADERS`](super::ParamHeaders::MAX_HEADERS).
+    TooMany,
+}
+
+impl fmt::Display for ParamHeaderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Schema(error) => write!(f, "its input schema cannot be read: {error}"),
+            Self::NotText { at } => write!(f, "the x-mcp-header of {at} is not text"),
+            Self::Name { at, name } => {
+                write!(f, "the x-mcp-header of {at} cannot be the name of a header: {name:?}")
+            }
+            Self::Duplicate { at, name } => {
+                write!(f, "the x-mcp-header of {at} is that of another parameter: {name:?}")
+            }
+            Self::Type { at } => write!(
+                f,
+                "{at} has an x-mcp-header, and is declared neither as a string nor as an integer nor as a boolean"
+            ),
+            Self::Unreachable { at } => {
+                write!(f, "{at} has an x-mcp-header, and is not reached through properties alone")
+            }
+            Self::TooMany => {
+                write!(f, "more than {} parameters have an x-mcp-header", super::ParamHeaders::MAX_HEADERS)
+            }
+        }
+    }
+}
+
+impl core::error::Error for ParamHeaderError {}
 
 pub(super) fn read(schema: &str) -> Result<Option<ParamHeaders>, ParamHeaderError> {
     // With an escape in it, the name is still the same.
