@@ -412,6 +412,8 @@ impl HttpClient {
         session: Option<String>,
         ended: ExchangeOutcome,
     ) {
+        // Whether the exchange belongs to this session, not to one that was lost.
+        let is_current = generation == self.session.generation;
         match kind {
             ExchangeKind::Handshake { wire, probe: Some(_), .. } => {
                 self.resolve_handshake(now, wire, ConnectStep::Probe, ended);
@@ -429,15 +431,15 @@ impl HttpClient {
                 self.session.id = session.filter(|_| found && self.legacy_sse.is_none()).map(Arc::from);
                 self.resolve_handshake(now, wire, ConnectStep::Initialize, ended);
             }
-            ExchangeKind::Call(number) => self.resolve_call(now, number, generation, ended),
+            ExchangeKind::Call(number) => self.resolve_call(now, number, is_current, ended),
             ExchangeKind::Resume { number, .. } => {
-                self.resolve_resumed(now, number, generation, ended.into_get_outcome())
+                self.resolve_resumed(now, number, is_current, ended.into_get_outcome())
             }
             ExchangeKind::Listen { .. } => {
-                self.handle_listener_end(now, generation, ended.into_get_outcome())
+                self.handle_listener_end(now, is_current, ended.into_get_outcome())
             }
             ExchangeKind::Events => self.handle_events_end(now, ended),
-            ExchangeKind::Post(post) => self.handle_post_end(now, post, generation, ended),
+            ExchangeKind::Post(post) => self.handle_post_end(now, post, is_current, ended),
             // The session has ended, or the server does not let clients end sessions.
             ExchangeKind::Delete => self.end_closing(now),
         }

@@ -170,8 +170,8 @@ impl HttpClient {
     }
 
     /// Handles the end or refusal of the stream of the server's own messages.
-    pub(super) fn handle_listener_end(&mut self, now: Instant, generation: u32, ended: ExchangeOutcome) {
-        if generation != self.session.generation {
+    pub(super) fn handle_listener_end(&mut self, now: Instant, is_current: bool, ended: ExchangeOutcome) {
+        if !is_current {
             return;
         }
         self.listener.exchange = None;
@@ -271,7 +271,7 @@ impl HttpClient {
         &mut self,
         now: Instant,
         number: i64,
-        generation: u32,
+        is_current: bool,
         ended: ExchangeOutcome,
     ) {
         let Some(call) = self.calls.get_mut(number) else { return };
@@ -294,8 +294,7 @@ impl HttpClient {
             ExchangeOutcome::NoAnswer(error) => {
                 call.streams.forget_position();
                 // If the server has opened streams for GET before, its 404 means that the session is lost.
-                if error.status == 404 && self.session.offers_stream && generation == self.session.generation
-                {
+                if error.status == 404 && self.session.offers_stream && is_current {
                     self.renew_session(now);
                 }
                 format!("the rest of the answer cannot be fetched: {error}")
@@ -306,7 +305,7 @@ impl HttpClient {
                 call.streams.forget_position();
                 "the stream of the answer keeps ending".into()
             }
-            ended => return self.resolve_call(now, number, generation, ended),
+            ended => return self.resolve_call(now, number, is_current, ended),
         };
         self.handle_broken_call(now, number, &detail, ResumePoint::default());
     }

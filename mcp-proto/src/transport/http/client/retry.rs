@@ -34,7 +34,7 @@ impl HttpClient {
         &mut self,
         now: Instant,
         number: i64,
-        generation: u32,
+        is_current: bool,
         mut ended: ExchangeOutcome,
     ) {
         if self.calls.get(number).is_none() {
@@ -48,17 +48,17 @@ impl HttpClient {
         match ended {
             // The JSON-RPC error lacks the challenge, which says how to log in.
             ExchangeOutcome::Answer { http, answer: Err(_), .. } if http.needs_authorization => {
-                self.resolve_refused(now, number, generation, http);
+                self.resolve_refused(now, number, is_current, http);
             }
             // Refused before the request was read: the error of the exchange says when to try again.
             ExchangeOutcome::Answer { http, answer: Err(error), has_request_id: false }
                 if http.status == 429 =>
             {
                 let detail = TransportError::excerpt(&error.message);
-                self.resolve_refused(now, number, generation, TransportError { detail, ..http });
+                self.resolve_refused(now, number, is_current, TransportError { detail, ..http });
             }
             ExchangeOutcome::Answer { http, answer: Err(error), has_request_id: own }
-                if self.handle_protocol_error(now, number, generation, http.status, &error, own) => {}
+                if self.handle_protocol_error(now, number, is_current, http.status, &error, own) => {}
             ExchangeOutcome::Answer { http, answer, .. } => {
                 if answer.is_ok() || is_success(http.status) {
                     self.note_answered();
@@ -67,23 +67,21 @@ impl HttpClient {
             }
             // The stream of a later session cannot bring the answer.
             ExchangeOutcome::NoAnswer(http)
-                if http.status == 202
-                    && generation == self.session.generation
-                    && self.await_on_listener(number) => {}
+                if http.status == 202 && is_current && self.await_on_listener(number) => {}
             ExchangeOutcome::NoAnswer(http) | ExchangeOutcome::Broken { refused: Some(http), .. } => {
-                self.resolve_refused(now, number, generation, http);
+                self.resolve_refused(now, number, is_current, http);
             }
             ExchangeOutcome::Invalid(invalid, _) => self.fail_call(now, number, Outcome::Invalid(invalid)),
             ExchangeOutcome::Unanswered(_, trail) => {
                 let detail = "the stream ended before the answer";
-                self.handle_broken_stream(now, number, generation, detail, trail);
+                self.handle_broken_stream(now, number, is_current, detail, trail);
             }
             ExchangeOutcome::Broken { sent: SentState::NotSent, detail, .. }
             | ExchangeOutcome::Unreachable { detail } => {
                 self.retry_unsent(now, number, &detail);
             }
             ExchangeOutcome::Broken { detail, trail, .. } => {
-                self.handle_broken_stream(now, number, generation, &detail, trail);
+                self.handle_broken_stream(now, number, is_current, &detail, trail);
             }
         }
     }
@@ -93,7 +91,7 @@ impl HttpClient {
         &mut self,
         now: Instant,
         number: i64,
-        generation: u32,
+        is_current: bool,
         status: u16,
         error: &ErrorObject,
         own: bool,
@@ -110,7 +108,7 @@ impl HttpClient {
                 }
                 _ => false,
             };
-            return lost && self.resend_in_new_session(now, number, generation);
+            return lost && self.resend_in_new_session(now, number, is_current);
         }
         match error.code {
             code::HEADER_MISMATCH
@@ -148,7 +146,7 @@ impl HttpClient {
         }
     }
 
-    fn resolve_refused(&mut self, now: Instant, number: i64, generation: u32, http: TransportError) {
+    fn resolve_refused(&mut self, now: Instant, number: i64, is_current: bool, http: TransportError) {
         let Some(call) = self.calls.get(number) else { return };
         if request::is_modern(call.revision) {
             if matches!(http.status, 400 | 404 | 405) {
@@ -160,7 +158,7 @@ impl HttpClient {
                 400 => call.renewals == 0 && mentions_session(&http.detail),
                 _ => false,
             };
-            if lost && self.resend_in_new_session(now, number, generation) {
+            if lost && self.resend_in_new_session(now, number, is_current) {
                 return;
             }
         }
@@ -168,14 +166,14 @@ impl HttpClient {
     }
 
     /// Resends a request in a new session: the server lost the session and so did not accept the request.
-    fn resend_in_new_session(&mut self, now: Instant, number: i64, generation: u32) -> bool {
+    fn resend_in_new_session(&mut self, now: Instant, number: i64, is_current: bool) -> bool {
         /// The maximum of lost sessions per request; a server that loses more is not going to answer it.
         const MAX_RENEWALS: u32 = 3;
         let Some(call) = self.calls.get_mut(number) else { return false };
         if call.encoded.is_none() || call.renewals >= MAX_RENEWALS {
             return false;
         }
-        if generation == self.session.generation && !self.renew_session(now) {
+        if is_current && !self.renew_session(now) {
             return false;
         }
         if let Some(call) = self.calls.get_mut(number) {
@@ -256,12 +254,12 @@ impl HttpClient {
         &mut self,
         now: Instant,
         number: i64,
-        generation: u32,
+        is_current: bool,
         detail: &str,
         mut trail: ResumePoint,
     ) {
         // Event ids are valid only within the session that sent them.
-        trail.last_event = trail.last_event.filter(|_| generation == self.session.generation);
+        trail.last_event = trail.last_event.filter(|_| is_current);
         self.handle_broken_call(now, number, detail, trail);
     }
 

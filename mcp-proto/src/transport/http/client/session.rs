@@ -239,10 +239,10 @@ impl HttpClient {
         &mut self,
         now: Instant,
         post: OneWayMessage,
-        generation: u32,
+        is_current: bool,
         ended: ExchangeOutcome,
     ) {
-        if generation != self.session.generation {
+        if !is_current {
             return;
         }
         let opens = self.session.is_opened_by(&post);
