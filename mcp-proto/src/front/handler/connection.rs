@@ -140,7 +140,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// that driver waited. The feature `tracing` also emits it as an event of the target `mcp_proto::server`.
 ///
 /// Work that blocks belongs on another thread: with `unblock` of the crate `blocking`, or `spawn_blocking` of Tokio.
-/// [`Router::spawn_handlers`](super::Router::spawn_handlers) makes each handler a task apart from the driver.
+/// [`Router::spawn_handlers`](crate::front::Router::spawn_handlers) makes each handler a task apart from the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockedHandler {

@@ -145,9 +145,9 @@ pub(crate) struct Caller {
 
 /// Values that the adapter, or the code around it, attaches to a request for its handler: at most one of each type.
 ///
-/// Handlers read them with [`Context::attachments`](super::Context::attachments). Examples are the headers of the
+/// Handlers read them with [`Context::attachments`](crate::front::Context::attachments). Examples are the headers of the
 /// HTTP request and the address of the client. Extensions of the protocol are something else:
-/// [`Context::extension`](super::Context::extension).
+/// [`Context::extension`](crate::front::Context::extension).
 ///
 /// Clones share the values. An empty collection takes no memory.
 ///

@@ -296,7 +296,7 @@ impl<M: Method> fmt::Debug for InputFuture<M> {
 
 /// Notifies a client that the user is done with a web page (2025-11-25).
 ///
-/// See [`InputFuture::completion`](super::InputFuture::completion).
+/// See [`InputFuture::completion`](InputFuture::completion).
 ///
 /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation>
 #[derive(Clone)]
