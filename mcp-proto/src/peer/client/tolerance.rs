@@ -38,6 +38,7 @@ impl Client {
 
     /// Reports that the result of this tool lacks its structured content, if the configuration tolerates that. Returns
     /// whether it does.
+    #[cfg(feature = "schema-validate")]
     pub(crate) fn tolerate_missing_output(&mut self, tool: &str) -> bool {
         self.config.tolerate_missing_output && self.tolerate(Leniency::MissingOutput { tool: tool.into() })
     }

@@ -202,6 +202,7 @@ impl<'a> ClientCommands<'a> {
 
     /// Reports that the result of this tool lacks its structured content, if the configuration tolerates that. Returns
     /// whether it does.
+    #[cfg(feature = "schema-validate")]
     pub(crate) fn tolerate_missing_output(&mut self, tool: &str) -> bool {
         self.client().tolerate_missing_output(tool)
     }
