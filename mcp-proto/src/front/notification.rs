@@ -69,7 +69,7 @@ impl Notification {
 
     /// Copies slices of the input into separate memory.
     pub(crate) fn make_owned(&mut self) {
-        self.method = self.method.detached();
+        self.method = Text::from(&*self.method);
         self.params = self.params.as_ref().map(Raw::detached);
     }
 }

@@ -5,14 +5,12 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::fmt;
 
-use serde::Serializer;
-use serde::ser::{Serialize, SerializeMap};
-
 use crate::peer::RequestOptions;
-use crate::rpc::{Id, Raw, write};
+use crate::rpc::{Id, Raw, Text};
+use crate::schema::write::{entry, known_name};
 use crate::schema::{
     At, CacheHint, ClientCapabilities, CustomMethod, CustomParams, Implementation, Json, LoggingLevel, Meta,
-    Method, MethodInfo, Params, ResultFields, ResultType, Revision, meta, trace,
+    Method, MethodInfo, Params, Projection, ResultFields, ResultType, Revision, meta, trace,
 };
 
 /// The protocol's own `_meta` entries of modern requests, encoded once per connection.
@@ -50,16 +48,6 @@ impl ProtocolMeta {
     }
 }
 
-/// Appends a member to an open object.
-fn entry<T: Serialize + ?Sized>(out: &mut Vec<u8>, name: &str, value: &T) -> Result<(), serde_json::Error> {
-    if out.last() != Some(&b'{') {
-        out.push(b',');
-    }
-    write::text(out, name)?;
-    out.push(b':');
-    write::json(out, value)
-}
-
 /// Appends an entry of `_meta` that the application has set.
 fn chosen_entry(out: &mut Vec<u8>, key: &str, value: &Json) -> Result<(), serde_json::Error> {
     //= C1.19 "`_meta` key grammar: optional dotted prefix + `/` + name that starts and ends alphanumeric"
@@ -69,7 +57,8 @@ fn chosen_entry(out: &mut Vec<u8>, key: &str, value: &Json) -> Result<(), serde_
     }
     //= C1.21 "`traceparent`/`tracestate`/`baggage`, when set in `_meta`, follow W3C Trace Context / Baggage"
     trace::check(key, value).map_err(serde::ser::Error::custom)?;
-    entry(out, key, value)
+    entry(out, key, value);
+    Ok(())
 }
 
 /// The `_meta` of one message.
@@ -118,15 +107,15 @@ impl MergedMeta<'_> {
             Some(protocol) => {
                 out.extend_from_slice(&protocol.open);
                 if let Some(level) = entries.log_level {
-                    entry(out, meta::LOG_LEVEL, level.as_str())?;
+                    entry(out, meta::LOG_LEVEL, level.as_str());
                 }
             }
         }
         if let Some(token) = entries.progress {
-            entry(out, meta::PROGRESS_TOKEN, &token)?;
+            entry(out, meta::PROGRESS_TOKEN, &token);
         }
         if let Some(id) = entries.subscription {
-            entry(out, meta::SUBSCRIPTION_ID, id)?;
+            entry(out, meta::SUBSCRIPTION_ID, id);
         }
         let chosen = entries.options.into_iter().flat_map(Meta::iter);
         for (key, value) in chosen.clone().filter(|(key, _)| !is_reserved(key)) {
@@ -177,20 +166,11 @@ pub trait AnyParams {
     fn write_key(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error>;
 }
 
-/// The fields of the parameters without `_meta`.
-struct Fields<'a, P>(&'a P, Revision);
-
-impl<P: Params> Serialize for Fields<'_, P> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        self.0.serialize_fields_at(self.1, &mut map)?;
-        map.end()
-    }
-}
-
 impl<P: Params> AnyParams for P {
     fn to_raw(&self) -> Result<Raw, serde_json::Error> {
-        Raw::encode(self)
+        let mut out = Vec::new();
+        self.write(Projection::Full, &mut out);
+        Text::try_from(out).map(Raw::from_scan).map_err(serde::ser::Error::custom)
     }
 
     fn to_boxed(&self) -> Box<dyn AnyParams + Send + Sync> {
@@ -203,24 +183,22 @@ impl<P: Params> AnyParams for P {
         revision: Revision,
         entries: MetaEntries<'_>,
     ) -> Result<(), serde_json::Error> {
-        write::json(out, &Fields(self, revision))?;
+        out.push(b'{');
+        self.write_fields(revision.into(), out);
         let merged = MergedMeta { entries, own: self.meta() };
-        if merged.is_empty() {
-            return Ok(());
+        if !merged.is_empty() {
+            known_name(out, "\"_meta\":");
+            merged.write(out)?;
         }
-        // Reopens the object: most of `_meta` is encoded already.
-        out.pop();
-        if out.last() != Some(&b'{') {
-            out.push(b',');
-        }
-        out.extend_from_slice(b"\"_meta\":");
-        merged.write(out)?;
         out.push(b'}');
         Ok(())
     }
 
     fn write_key(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
-        write::json(out, &Fields(self, Revision::LATEST))
+        out.push(b'{');
+        self.write_fields(Revision::LATEST.into(), out);
+        out.push(b'}');
+        Ok(())
     }
 }
 
@@ -270,12 +248,15 @@ impl<R: ResultFields> AnyResult for R {
         stamp: Option<ResultDefaults<'_>>,
     ) -> Result<(), serde_json::Error> {
         match stamp {
-            None => write::json(out, &At(self, revision)),
+            None => self.write(revision.into(), out),
             Some(stamp) => {
-                write::json(out, &ResultWithDefaults { result: self, revision, stamp })?;
-                MetaWithDefaults { own: self.meta(), stamp }.append(out)
+                out.push(b'{');
+                write_stamped(self, out, revision, stamp);
+                write_result_meta(self.meta(), out, stamp);
+                out.push(b'}');
             }
         }
+        Ok(())
     }
 
     fn result_type(&self) -> Option<&ResultType> {
@@ -288,74 +269,53 @@ impl<R: ResultFields> AnyResult for R {
     }
 }
 
-/// A result without its `_meta`.
-struct ResultWithDefaults<'a, R> {
-    result: &'a R,
+/// Appends a modern result without its `_meta` to an open object.
+fn write_stamped<R: ResultFields>(
+    result: &R,
+    out: &mut Vec<u8>,
     revision: Revision,
-    stamp: ResultDefaults<'a>,
-}
-
-impl<R: ResultFields> Serialize for ResultWithDefaults<'_, R> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let stamp = self.stamp;
-        let kind = stamp.kind.or(self.result.result_type()).unwrap_or(&ResultType::Complete);
-        let mut map = serializer.serialize_map(None)?;
-        //= S1.2 "Every result has `resultType`"
-        //= R8 "on results of get, update and cancel"
-        map.serialize_entry("resultType", kind.as_str())?;
-        self.result.serialize_fields_at(self.revision, &mut map)?;
-        //= S4.10 "`input_required` results have no cache hints"
-        // A result that is passed on undecoded may contain its author's cache hints among its own fields.
-        let hint = stamp.hint.filter(|_| *kind == ResultType::Complete);
-        //= S7.1 "carry ttlMs ≥ 0 and cacheScope"
-        let (ttl_ms, scope) = self.result.cache_hint();
-        let ttl_ms = ttl_ms.or(hint.map(|hint| hint.ttl_ms)).filter(|_| !self.result.has_field("ttlMs"));
-        let scope = scope.or(hint.map(|hint| hint.scope)).filter(|_| !self.result.has_field("cacheScope"));
-        if let Some(ttl_ms) = ttl_ms {
-            map.serialize_entry("ttlMs", &ttl_ms)?;
-        }
-        if let Some(scope) = scope {
-            map.serialize_entry("cacheScope", scope.as_str())?;
-        }
-        map.end()
+    stamp: ResultDefaults<'_>,
+) {
+    let kind = stamp.kind.or(result.result_type()).unwrap_or(&ResultType::Complete);
+    //= S1.2 "Every result has `resultType`"
+    //= R8 "on results of get, update and cancel"
+    entry(out, "resultType", kind);
+    result.write_fields(revision.into(), out);
+    //= S4.10 "`input_required` results have no cache hints"
+    // A result that is passed on undecoded may contain its author's cache hints among its own fields.
+    let hint = stamp.hint.filter(|_| *kind == ResultType::Complete);
+    //= S7.1 "carry ttlMs ≥ 0 and cacheScope"
+    let (ttl_ms, scope) = result.cache_hint();
+    let ttl_ms = ttl_ms.or(hint.map(|hint| hint.ttl_ms)).filter(|_| !result.has_field("ttlMs"));
+    let scope = scope.or(hint.map(|hint| hint.scope)).filter(|_| !result.has_field("cacheScope"));
+    if let Some(ttl_ms) = ttl_ms {
+        entry(out, "ttlMs", &ttl_ms);
+    }
+    if let Some(scope) = scope {
+        entry(out, "cacheScope", &scope);
     }
 }
 
-/// The `_meta` of a result.
-struct MetaWithDefaults<'a> {
-    own: &'a Meta,
-    stamp: ResultDefaults<'a>,
-}
-
-impl MetaWithDefaults<'_> {
-    fn is_empty(&self) -> bool {
-        self.own.is_empty() && self.stamp.server_info.is_none() && self.stamp.subscription.is_none()
+/// Appends the `_meta` of a modern result, if it has entries, to an open object.
+fn write_result_meta(own: &Meta, out: &mut Vec<u8>, stamp: ResultDefaults<'_>) {
+    if own.is_empty() && stamp.server_info.is_none() && stamp.subscription.is_none() {
+        return;
     }
-
-    /// Appends the entries, if there are any, to the result that ends `out`.
-    fn append(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
-        if self.is_empty() {
-            return Ok(());
-        }
-        // Reopens the object, which has a `resultType`.
-        out.pop();
-        out.extend_from_slice(b",\"_meta\":{");
-        if let Some(info) = self.stamp.server_info {
-            entry(out, meta::SERVER_INFO, info)?;
-        }
-        if let Some(subscription) = self.stamp.subscription {
-            entry(out, meta::SUBSCRIPTION_ID, subscription)?;
-        }
-        let stamped = |key: &str| {
-            (key == meta::SERVER_INFO && self.stamp.server_info.is_some())
-                || (key == meta::SUBSCRIPTION_ID && self.stamp.subscription.is_some())
-        };
-        for (key, value) in self.own.iter().filter(|(key, _)| !stamped(key)) {
-            entry(out, key, value)?;
-        }
-        out.extend_from_slice(b"}}");
-        Ok(())
+    known_name(out, "\"_meta\":{");
+    if let Some(info) = stamp.server_info {
+        entry(out, meta::SERVER_INFO, info);
     }
+    if let Some(subscription) = stamp.subscription {
+        entry(out, meta::SUBSCRIPTION_ID, subscription);
+    }
+    let stamped = |key: &str| {
+        (key == meta::SERVER_INFO && stamp.server_info.is_some())
+            || (key == meta::SUBSCRIPTION_ID && stamp.subscription.is_some())
+    };
+    for (key, value) in own.iter().filter(|(key, _)| !stamped(key)) {
+        entry(out, key, value);
+    }
+    out.push(b'}');
 }
 
 /// A request that waits until the revision is known, to be encoded for it then.

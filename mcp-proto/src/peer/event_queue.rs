@@ -37,7 +37,7 @@ impl MakeOwned for ErrorObject {
 
 impl MakeOwned for Malformed {
     fn make_owned(&mut self) {
-        self.recovered.method = self.recovered.method.as_ref().map(Text::detached);
+        self.recovered.method = self.recovered.method.as_deref().map(Text::from);
     }
 }
 

@@ -2,8 +2,6 @@
 
 use alloc::boxed::Box;
 
-use bytes::Bytes;
-
 use super::read::element;
 use super::scan::{Cursor, ScanMode};
 use super::{EnvelopeKind, ErrorObject, Id, Malformed, Raw, Text};
@@ -81,7 +79,7 @@ pub enum Frame {
 /// <https://modelcontextprotocol.io/specification/2025-03-26/basic#batching>
 #[derive(Clone, Debug)]
 pub struct Batch {
-    frame: Bytes,
+    frame: Text,
     /// The offset behind the opening bracket or behind the last element returned.
     at: usize,
     left: usize,
@@ -95,7 +93,7 @@ impl Batch {
     pub const MAX: usize = 1024;
 
     /// A batch over an array of `left` elements that has been scanned; `at` is the offset behind its opening bracket.
-    pub(super) fn new(frame: Bytes, at: usize, left: usize, max_depth: usize) -> Self {
+    pub(super) fn new(frame: Text, at: usize, left: usize, max_depth: usize) -> Self {
         Self { frame, at, left, first: true, max_depth }
     }
 
@@ -119,7 +117,7 @@ impl Iterator for Batch {
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
         let max_depth = self.max_depth;
-        let mut cursor = Cursor::new(&self.frame, self.at, ScanMode::Strict { max_depth });
+        let mut cursor = Cursor::new(self.frame.as_bytes(), self.at, ScanMode::Strict { max_depth });
         // The array was scanned as a whole: each element is complete.
         cursor.item(self.first, b']', "a comma").ok()?;
         let value = cursor.value().ok()?;

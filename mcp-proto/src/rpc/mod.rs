@@ -19,7 +19,6 @@ pub(crate) mod reader;
 mod recover;
 mod repair;
 mod scan;
-mod text;
 pub mod write;
 
 pub use error::{ErrorObject, code};
@@ -36,5 +35,10 @@ pub(crate) use reader::unescape;
 pub use recover::{recover, recover_ends};
 #[cfg(all(feature = "client", feature = "http"))]
 pub(crate) use repair::repair_outcome;
-pub use text::Text;
 pub use write::ErrorId;
+
+/// An immutable string that shares the memory of the message it came in.
+///
+/// Reading a message's string to a `Text` allocates only if the JSON string has escapes. A copy `Text::from(&*text)` has
+/// memory of its own, so that keeping it does not keep the message alive.
+pub type Text = bytestring::ByteString;

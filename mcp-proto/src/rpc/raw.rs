@@ -5,6 +5,7 @@ use alloc::string::String;
 use core::fmt;
 
 use bytes::Bytes;
+use bytestring::ByteString;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, ser};
 use serde_json::value::RawValue;
 
@@ -13,13 +14,12 @@ use serde_json::value::RawValue;
 /// It shares the memory of the input. Only [`decode`](Self::decode) and [`validate`](Self::validate) check that it is
 /// valid JSON throughout.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Raw(Bytes);
+pub struct Raw(ByteString);
 
 impl Raw {
     /// A `Raw` of a slice that the structural scan has delimited.
-    pub(crate) fn from_scan(bytes: Bytes) -> Self {
-        debug_assert!(core::str::from_utf8(&bytes).is_ok());
-        Self(bytes)
+    pub(crate) fn from_scan(text: ByteString) -> Self {
+        Self(text)
     }
 
     /// Checks that `text` is one JSON value, and wraps it.
@@ -29,7 +29,7 @@ impl Raw {
     pub fn new(text: impl Into<String>) -> Result<Self, serde_json::Error> {
         let text: String = text.into();
         serde_json::from_str::<&RawValue>(&text)?;
-        Ok(Self(Bytes::from(text.into_bytes())))
+        Ok(Self(text.into()))
     }
 
     /// Encodes a value as JSON.
@@ -37,7 +37,7 @@ impl Raw {
     /// # Errors
     /// If the value's `Serialize` fails.
     pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
-        serde_json::to_vec(value).map(|text| Self(Bytes::from(text)))
+        serde_json::to_string(value).map(|text| Self(text.into()))
     }
 
     /// Decodes the value, borrowing from it where `T` borrows.
@@ -58,24 +58,23 @@ impl Raw {
 
     /// A value within this one: `part` must have been borrowed from it.
     pub(crate) fn part(&self, part: &str) -> Self {
-        Self(self.0.slice_ref(part.as_bytes()))
+        Self(self.0.slice_ref(part))
     }
 
     /// Copies the value into memory of its own, so that keeping it does not keep the message alive.
     #[must_use]
     pub fn detached(&self) -> Self {
-        Self(Bytes::copy_from_slice(&self.0))
+        Self(self.as_str().into())
     }
 
     /// The JSON text.
     pub fn as_str(&self) -> &str {
-        // Every constructor has checked that the bytes are UTF-8: the default is never used.
-        core::str::from_utf8(&self.0).unwrap_or_default()
+        &self.0
     }
 
     /// The JSON text as shared bytes.
     pub fn as_bytes(&self) -> &Bytes {
-        &self.0
+        self.0.as_bytes()
     }
 }
 
@@ -90,7 +89,7 @@ impl Serialize for Raw {
 impl<'de> Deserialize<'de> for Raw {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Box::<RawValue>::deserialize(deserializer)?;
-        Ok(Self(Bytes::from(Box::<str>::from(value).into_string().into_bytes())))
+        Ok(Self(Box::<str>::from(value).into()))
     }
 }
 

@@ -4,6 +4,7 @@ use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
+use core::ops::{Deref, Range};
 
 use bytes::Bytes;
 
@@ -58,16 +59,17 @@ fn not_a_message(offset: usize, kind: InvalidMessageKind) -> ScanError {
 #[inline]
 fn scan(frame: &Bytes, max_depth: usize) -> Result<Frame, ScanError> {
     //= C1.22 "JSON-RPC text is UTF-8"
-    if let Err(error) = core::str::from_utf8(frame) {
-        return scan_not_utf8(frame, max_depth, error.valid_up_to());
-    }
+    let text = match Text::try_from(frame.clone()) {
+        Ok(text) => text,
+        Err(error) => return scan_not_utf8(frame, max_depth, error.valid_up_to()),
+    };
     let mut cursor = Cursor::new(frame, 0, ScanMode::Strict { max_depth });
     cursor.space();
     match cursor.peek() {
         Some(b'{') => {
             let parts = Parts::read(&mut cursor, frame)?;
             cursor.finish()?;
-            parts.message(frame, max_depth).map(Frame::Single)
+            parts.message(&Source::Text(&text), max_depth).map(Frame::Single)
         }
         Some(b'[') => {
             cursor.enter()?;
@@ -81,7 +83,7 @@ fn scan(frame: &Bytes, max_depth: usize) -> Result<Frame, ScanError> {
                 count = count.saturating_add(1);
             }
             cursor.finish()?;
-            Ok(Frame::Batch(Batch::new(frame.clone(), start, count, max_depth)))
+            Ok(Frame::Batch(Batch::new(text, start, count, max_depth)))
         }
         _ => {
             let value = cursor.value()?;
@@ -107,7 +109,7 @@ fn scan_not_utf8(frame: &Bytes, max_depth: usize, offset: usize) -> Result<Frame
             return Err(not_utf8());
         }
         parts.not_utf8 = Some(offset);
-        parts.message(frame, max_depth)
+        parts.message(&Source::NotUtf8(frame), max_depth)
     };
     match response() {
         Ok(message @ Message::Response(_)) => Ok(Frame::Single(message)),
@@ -116,15 +118,44 @@ fn scan_not_utf8(frame: &Bytes, max_depth: usize, offset: usize) -> Result<Frame
 }
 
 /// Parses one element of a batch that has been scanned.
-pub(super) fn element(frame: &Bytes, value: Value, max_depth: usize) -> Result<Message, Malformed> {
+pub(super) fn element(frame: &Text, value: Value, max_depth: usize) -> Result<Message, Malformed> {
     let message = || {
         if value.shape != Shape::Object {
             return Err(not_a_message(value.start, InvalidMessageKind::NotAnObject));
         }
-        let mut cursor = Cursor::new(frame, value.start, ScanMode::Strict { max_depth });
-        Parts::read(&mut cursor, frame)?.message(frame, max_depth)
+        let mut cursor = Cursor::new(frame.as_bytes(), value.start, ScanMode::Strict { max_depth });
+        Parts::read(&mut cursor, frame.as_bytes())?.message(&Source::Text(frame), max_depth)
     };
-    message().map_err(|stop| malformed(stop, value.of(frame)))
+    message().map_err(|stop| malformed(stop, value.of(frame.as_bytes())))
+}
+
+/// What a message is read from.
+enum Source<'a> {
+    Text(&'a Text),
+    /// A frame that is not UTF-8 everywhere.
+    NotUtf8(&'a Bytes),
+}
+
+impl Deref for Source<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Text(text) => text.as_bytes(),
+            Self::NotUtf8(frame) => frame,
+        }
+    }
+}
+
+impl Source<'_> {
+    /// A part of it that is UTF-8, or else nothing.
+    #[inline]
+    fn part(&self, range: Range<usize>) -> Text {
+        match self {
+            Self::Text(text) => text.get(range).map(|part| text.slice_ref(part)).unwrap_or_default(),
+            Self::NotUtf8(frame) => Text::try_from(frame.slice(range)).unwrap_or_default(),
+        }
+    }
 }
 
 /// The members of a message, delimited.
@@ -173,7 +204,7 @@ impl Parts {
         Ok(parts)
     }
 
-    fn message(&self, frame: &Bytes, max_depth: usize) -> Result<Message, ScanError> {
+    fn message(&self, frame: &Source<'_>, max_depth: usize) -> Result<Message, ScanError> {
         if let Some((name, offset)) = self.duplicate {
             return Err(not_a_message(offset, InvalidMessageKind::Duplicate(name)));
         }
@@ -216,7 +247,7 @@ impl Parts {
     }
 
     #[inline]
-    fn response(&self, frame: &Bytes, max_depth: usize) -> Result<Response, ScanError> {
+    fn response(&self, frame: &Source<'_>, max_depth: usize) -> Result<Response, ScanError> {
         let null = |value: &Value| value.shape == Shape::Null;
         let mut deviation = self.not_utf8.map(|offset| ScanError { offset, kind: MalformedKind::NotUtf8 });
         let mut exact = true;
@@ -241,7 +272,7 @@ impl Parts {
                 Err(match self.repair(&error, frame, &mut deviation) {
                     Some(repaired) => {
                         let value = Value { start: 0, end: repaired.len(), shape: error.shape };
-                        read_error(&value, &repaired, max_depth, &mut deviation)
+                        read_error(&value, &Source::Text(&repaired), max_depth, &mut deviation)
                             .map_err(|stop| ScanError { offset: error.start, ..stop })?
                     }
                     None => read_error(&error, frame, max_depth, &mut deviation)?,
@@ -271,7 +302,7 @@ impl Parts {
     /// The text of a value in which U+FFFD replaces all text that is not Unicode; `None` if it is valid. Sets `deviation`,
     /// unless that is set already.
     #[inline]
-    fn repair(&self, value: &Value, frame: &[u8], deviation: &mut Option<ScanError>) -> Option<Bytes> {
+    fn repair(&self, value: &Value, frame: &[u8], deviation: &mut Option<ScanError>) -> Option<Text> {
         if !self.has_unicode_escapes && self.not_utf8.is_none() {
             return None;
         }
@@ -279,7 +310,7 @@ impl Parts {
             replace_non_unicode(value.of(frame), self.not_utf8.is_none())?;
         let offset = value.start.saturating_add(offset);
         _ = deviation.get_or_insert(ScanError { offset, kind });
-        Some(Bytes::from(text))
+        Text::try_from(text).ok()
     }
 }
 
@@ -307,20 +338,20 @@ fn not_a_string(value: &Value) -> ScanError {
     }
 }
 
-fn raw(value: &Value, frame: &Bytes) -> Raw {
-    Raw::from_scan(frame.slice(value.start..value.end))
+fn raw(value: &Value, frame: &Source<'_>) -> Raw {
+    Raw::from_scan(frame.part(value.start..value.end))
 }
 
-fn text(value: &Value, frame: &Bytes, otherwise: InvalidMessageKind) -> Result<Text, ScanError> {
+fn text(value: &Value, frame: &Source<'_>, otherwise: InvalidMessageKind) -> Result<Text, ScanError> {
     let Shape::String { escaped } = value.shape else { return Err(not_a_message(value.start, otherwise)) };
     if escaped {
         return value.unescaped(frame).map(|text| Text::from(&*text)).ok_or_else(|| not_a_string(value));
     }
-    let text = frame.slice(value.inside());
-    if text.iter().any(|byte| *byte < b' ') {
+    let text = frame.part(value.inside());
+    if text.bytes().any(|byte| byte < b' ') {
         return Err(not_a_string(value));
     }
-    Ok(Text::from_scan(text))
+    Ok(text)
 }
 
 /// Converts a value to an id.
@@ -346,7 +377,7 @@ pub(super) fn read_id(value: &Value, text: &[u8]) -> Result<Id, ScanError> {
 /// and sets `deviation`, unless that is set already.
 fn read_error(
     error: &Value,
-    frame: &Bytes,
+    frame: &Source<'_>,
     max_depth: usize,
     deviation: &mut Option<ScanError>,
 ) -> Result<ErrorObject, ScanError> {

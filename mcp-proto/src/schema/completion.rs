@@ -4,8 +4,6 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use serde::ser::Serializer;
-
 use super::content::tagged;
 use super::json::Json;
 use super::map::Map;
@@ -67,11 +65,11 @@ tagged! {
 }
 
 impl WriteAt for Reference {
-    fn write<S: Serializer>(&self, view: Projection, serializer: S) -> Result<S::Ok, S::Error> {
+    fn write(&self, view: Projection, out: &mut Vec<u8>) {
         match self {
-            Self::Prompt(prompt) => prompt.write(view, serializer),
-            Self::Resource(resource) => resource.write(view, serializer),
-            Self::Unknown(json) => json.write(view, serializer),
+            Self::Prompt(prompt) => prompt.write(view, out),
+            Self::Resource(resource) => resource.write(view, out),
+            Self::Unknown(json) => json.write(view, out),
         }
     }
 }

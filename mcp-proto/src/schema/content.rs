@@ -7,8 +7,6 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use serde::ser::Serializer;
-
 use super::json::{Json, Number};
 use super::meta::Meta;
 use super::object::{Object as _, names, object};
@@ -291,19 +289,19 @@ impl AudioContent {
 }
 
 impl WriteAt for ContentBlock {
-    fn write<S: Serializer>(&self, view: Projection, serializer: S) -> Result<S::Ok, S::Error> {
+    fn write(&self, view: Projection, out: &mut Vec<u8>) {
         match self {
-            Self::Text(content) => content.write(view, serializer),
-            Self::Image(content) => content.write(view, serializer),
-            Self::Audio(content) if view.since(AudioContent::SINCE) => content.write(view, serializer),
-            Self::Audio(content) => content.stand_in().write(view, serializer),
-            Self::ResourceLink(link) if view.since(Revision::V2025_06_18) => link.write(view, serializer),
+            Self::Text(content) => content.write(view, out),
+            Self::Image(content) => content.write(view, out),
+            Self::Audio(content) if view.since(AudioContent::SINCE) => content.write(view, out),
+            Self::Audio(content) => content.stand_in().write(view, out),
+            Self::ResourceLink(link) if view.since(Revision::V2025_06_18) => link.write(view, out),
             Self::ResourceLink(link) => {
                 let text = format!("[resource {}]", link.uri);
-                stand_in(text, link.annotations.as_deref()).write(view, serializer)
+                stand_in(text, link.annotations.as_deref()).write(view, out)
             }
-            Self::Resource(content) => content.write(view, serializer),
-            Self::Unknown(json) => json.write(view, serializer),
+            Self::Resource(content) => content.write(view, out),
+            Self::Unknown(json) => json.write(view, out),
         }
     }
 }

@@ -2,8 +2,7 @@
 
 use alloc::borrow::Cow;
 use alloc::string::String;
-
-use serde::ser::{SerializeMap, Serializer};
+use alloc::vec::Vec;
 
 use super::json::{Json, Number};
 use super::list::List;
@@ -92,7 +91,7 @@ object! {
             /// The JSON Schema dialect.
             dialect: Option<String> = "$schema" since V2025_11_25;
             /// The names of the required fields.
-            required: Option<alloc::vec::Vec<String>> = "required";
+            required: Option<Vec<String>> = "required";
         }
     }
 }
@@ -161,10 +160,10 @@ impl Read for ElicitParams {
 }
 
 impl WriteAt for ElicitParams {
-    fn write<S: Serializer>(&self, view: Projection, serializer: S) -> Result<S::Ok, S::Error> {
+    fn write(&self, view: Projection, out: &mut Vec<u8>) {
         match self {
-            Self::Form(params) => params.write(view, serializer),
-            Self::Url(params) => params.write(view, serializer),
+            Self::Form(params) => params.write(view, out),
+            Self::Url(params) => params.write(view, out),
         }
     }
 }
@@ -190,10 +189,10 @@ impl Params for ElicitParams {
         }
     }
 
-    fn write_fields<M: SerializeMap>(&self, view: Projection, map: &mut M) -> Result<(), M::Error> {
+    fn write_fields(&self, view: Projection, out: &mut Vec<u8>) {
         match self {
-            Self::Form(params) => params.write_own(view, map),
-            Self::Url(params) => params.write_own(view, map),
+            Self::Form(params) => params.write_own(view, out),
+            Self::Url(params) => params.write_own(view, out),
         }
     }
 }
@@ -251,7 +250,7 @@ pub enum ElicitValue {
     /// A boolean.
     Bool(bool),
     /// The chosen options (since 2025-11-25; before that they are written as one string, separated by commas).
-    Strings(alloc::vec::Vec<String>),
+    Strings(Vec<String>),
     /// A value of unknown kind, written back verbatim.
     Unknown(Json),
 }
@@ -308,19 +307,19 @@ impl Read for ElicitValue {
     }
 
     fn from_list(list: Items<'_, '_>) -> Result<Fit<Self>, NotJson> {
-        alloc::vec::Vec::from_list(list).map(|read| read.map(Self::Strings))
+        Vec::from_list(list).map(|read| read.map(Self::Strings))
     }
 }
 
 impl WriteAt for ElicitValue {
-    fn write<S: Serializer>(&self, view: Projection, serializer: S) -> Result<S::Ok, S::Error> {
+    fn write(&self, view: Projection, out: &mut Vec<u8>) {
         match self {
-            Self::String(value) => value.write(view, serializer),
-            Self::Number(value) => value.write(view, serializer),
-            Self::Bool(value) => value.write(view, serializer),
-            Self::Strings(values) if view.since(Revision::V2025_11_25) => values.write(view, serializer),
-            Self::Strings(values) => values.join(", ").write(view, serializer),
-            Self::Unknown(json) => json.write(view, serializer),
+            Self::String(value) => value.write(view, out),
+            Self::Number(value) => value.write(view, out),
+            Self::Bool(value) => value.write(view, out),
+            Self::Strings(values) if view.since(Revision::V2025_11_25) => values.write(view, out),
+            Self::Strings(values) => values.join(", ").write(view, out),
+            Self::Unknown(json) => json.write(view, out),
         }
     }
 }

@@ -1,8 +1,7 @@
 //! Input requests: a server asks for input in its result, and the client sends the request again with the answers.
 
 use alloc::string::String;
-
-use serde::ser::{SerializeMap, Serializer};
+use alloc::vec::Vec;
 
 use super::elicitation::{ElicitParams, ElicitResult};
 use super::json::Json;
@@ -12,7 +11,7 @@ use super::object::{Object as _, from_variants, object};
 use super::read::{Fields, Fit, Read, ReadResult, UnexpectedJson};
 use super::roots::ListRootsResult;
 use super::sampling::{CreateMessageParams, CreateMessageResult};
-use super::write::{Projection, Viewed, WriteAt, serde_impls};
+use super::write::{Projection, WriteAt, member, serde_impls};
 use crate::rpc::reader::{NotJson, Reader};
 use crate::schema::{ListRootsParams, ResultType};
 
@@ -119,20 +118,20 @@ impl Read for InputRequest {
 }
 
 impl WriteAt for InputRequest {
-    fn write<S: Serializer>(&self, view: Projection, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = match self {
-            Self::Unknown(json) => return json.write(view, serializer),
-            _ => serializer.serialize_map(None)?,
+    fn write(&self, view: Projection, out: &mut Vec<u8>) {
+        let params: Option<&dyn WriteAt> = match self {
+            Self::Elicit(params) => Some(params),
+            Self::CreateMessage(params) => Some(params),
+            Self::ListRoots(params) if *params == ListRootsParams::new() => None,
+            Self::ListRoots(params) => Some(params),
+            Self::Unknown(json) => return json.write(view, out),
         };
-        map.serialize_entry("method", &self.method())?;
-        match self {
-            Self::Elicit(params) => map.serialize_entry("params", &Viewed(params, view))?,
-            Self::CreateMessage(params) => map.serialize_entry("params", &Viewed(params, view))?,
-            Self::ListRoots(params) if *params == ListRootsParams::new() => {}
-            Self::ListRoots(params) => map.serialize_entry("params", &Viewed(params, view))?,
-            Self::Unknown(_) => {}
+        out.push(b'{');
+        member(out, "method", &self.method(), view);
+        if let Some(params) = params {
+            member(out, "params", params, view);
         }
-        map.end()
+        out.push(b'}');
     }
 }
 
@@ -185,12 +184,12 @@ impl Read for InputResponse {
 }
 
 impl WriteAt for InputResponse {
-    fn write<S: Serializer>(&self, view: Projection, serializer: S) -> Result<S::Ok, S::Error> {
+    fn write(&self, view: Projection, out: &mut Vec<u8>) {
         match self {
-            Self::Elicit(result) => result.write(view, serializer),
-            Self::CreateMessage(result) => result.write(view, serializer),
-            Self::ListRoots(result) => result.write(view, serializer),
-            Self::Unknown(json) => json.write(view, serializer),
+            Self::Elicit(result) => result.write(view, out),
+            Self::CreateMessage(result) => result.write(view, out),
+            Self::ListRoots(result) => result.write(view, out),
+            Self::Unknown(json) => json.write(view, out),
         }
     }
 }

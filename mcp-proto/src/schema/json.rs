@@ -3,16 +3,16 @@
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 
-use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::read::{Fit, Read, ReadResult, expected};
 use super::write::{Projection, WriteAt};
-use crate::rpc::Raw;
 use crate::rpc::reader::{NotJson, Reader};
+use crate::rpc::{Raw, write};
 
 /// A JSON value kept as text: valid, owned, and written as it was read.
 ///
@@ -140,8 +140,7 @@ impl TryFrom<&Raw> for Json {
 
 impl From<Json> for Raw {
     fn from(json: Json) -> Self {
-        let text: Box<str> = json.0.into();
-        Self::from_scan(Bytes::from(text.into_string()))
+        Self::from_scan(Box::<str>::from(json.0).into())
     }
 }
 
@@ -158,8 +157,8 @@ impl<'de> Deserialize<'de> for Json {
 }
 
 impl WriteAt for Json {
-    fn write<S: Serializer>(&self, _: Projection, serializer: S) -> Result<S::Ok, S::Error> {
-        self.serialize(serializer)
+    fn write(&self, _: Projection, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.as_str().as_bytes());
     }
 }
 
@@ -227,8 +226,8 @@ macro_rules! number_from {
 number_from!(i32 i64 u32 u64);
 
 impl WriteAt for Number {
-    fn write<S: Serializer>(&self, _: Projection, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
+    fn write(&self, _: Projection, out: &mut Vec<u8>) {
+        _ = write::json(out, &self.0);
     }
 }
 

@@ -5,11 +5,9 @@ use alloc::vec::{self, Vec};
 use core::ops::{Deref, DerefMut};
 use core::slice;
 
-use serde::ser::{SerializeSeq, Serializer};
-
 use super::json::Json;
 use super::read::{Fit, Items, Read};
-use super::write::{Projection, Viewed, WriteAt};
+use super::write::{Projection, WriteAt};
 use crate::rpc::reader::NotJson;
 
 /// A list sent by a peer: the items that could be read, and those that could not.
@@ -123,22 +121,24 @@ impl<'a, T> IntoIterator for &'a List<T> {
 }
 
 impl<T: WriteAt> WriteAt for List<T> {
-    fn write<S: Serializer>(&self, view: Projection, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut seq = serializer.serialize_seq(None)?;
+    fn write(&self, view: Projection, out: &mut Vec<u8>) {
+        out.push(b'[');
         let mut invalid = self.invalid.iter().peekable();
-        let mut index = 0_usize;
-        for item in &self.items {
-            while let Some(item) = invalid.next_if(|item| item.index <= index) {
-                seq.serialize_element(&item.json)?;
-                index = index.saturating_add(1);
+        let mut items = self.items.iter();
+        for index in 0_usize.. {
+            let next = match invalid.next_if(|item| item.index <= index) {
+                Some(item) => Some(&item.json as &dyn WriteAt),
+                None => items.next().map(|item| item as &dyn WriteAt),
+            };
+            let Some(item) = next.or_else(|| invalid.next().map(|item| &item.json as &dyn WriteAt)) else {
+                break;
+            };
+            if index > 0 {
+                out.push(b',');
             }
-            seq.serialize_element(&Viewed(item, view))?;
-            index = index.saturating_add(1);
+            item.write(view, out);
         }
-        for item in invalid {
-            seq.serialize_element(&item.json)?;
-        }
-        seq.end()
+        out.push(b']');
     }
 }
 

@@ -10,11 +10,11 @@ use core::fmt;
 use core::iter;
 use core::slice;
 
-use serde::ser::{SerializeMap, Serializer};
+use serde::ser::Serializer;
 
 use super::json::Json;
 use super::read::{Fields, Fit, Read};
-use super::write::{Projection, Viewed, WriteAt};
+use super::write::{Projection, WriteAt, member, serialize};
 use crate::rpc::reader::NotJson;
 
 /// A name: borrowed from the program if it is a known one, which saves an allocation.
@@ -211,12 +211,12 @@ impl<K: Into<String>, V, const N: usize> From<[(K, V); N]> for Map<V> {
 }
 
 impl<V: WriteAt> WriteAt for Map<V> {
-    fn write<S: Serializer>(&self, view: Projection, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
+    fn write(&self, view: Projection, out: &mut Vec<u8>) {
+        out.push(b'{');
         for (name, value) in self {
-            map.serialize_entry(name, &Viewed(value, view))?;
+            member(out, name, value, view);
         }
-        map.end()
+        out.push(b'}');
     }
 }
 
@@ -252,6 +252,6 @@ pub type Extra = Map<Json>;
 
 impl<V: WriteAt> serde::Serialize for Map<V> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.write(Projection::Full, serializer)
+        serialize(self, Projection::Full, serializer)
     }
 }

@@ -1,6 +1,6 @@
 //! `_meta`: metadata attached to a message or an object.
 
-use serde::ser::{SerializeMap, Serializer};
+use alloc::vec::Vec;
 
 use super::capabilities::ClientCapabilities;
 use super::json::Json;
@@ -11,7 +11,7 @@ use super::map::{Iter, Map, read_knowing};
 use super::object::Optional;
 use super::read::{Fields, Fit, Read, ReadResult, peek};
 use super::revision::{Revision, Revisions};
-use super::write::{Projection, WriteAt, serde_impls};
+use super::write::{Projection, WriteAt, member, serde_impls};
 use crate::rpc::reader::{NotJson, Reader};
 use crate::rpc::{Id, Raw};
 
@@ -246,12 +246,12 @@ impl Read for Entries {
 }
 
 impl WriteAt for Meta {
-    fn write<S: Serializer>(&self, view: Projection, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
+    fn write(&self, view: Projection, out: &mut Vec<u8>) {
+        out.push(b'{');
         for (key, value) in self.iter_at(view) {
-            map.serialize_entry(key, value)?;
+            member(out, key, value, view);
         }
-        map.end()
+        out.push(b'}');
     }
 }
 

@@ -1,10 +1,10 @@
 //! The table of all methods and notifications of the protocol.
 
+use alloc::vec::Vec;
 use core::fmt::Debug;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::ser::SerializeMap;
 
 use super::caching::IntoResult;
 use super::capabilities::{ClientCapabilities, ClientCapability, ServerCapabilities, ServerCapability};
@@ -52,19 +52,8 @@ pub trait Params:
     /// Mutable access to `_meta`.
     fn meta_mut(&mut self) -> &mut Meta;
 
-    /// Writes every field except `_meta` into an open object.
-    ///
-    /// # Errors
-    /// If the serializer fails.
-    fn write_fields<M: SerializeMap>(&self, view: Projection, map: &mut M) -> Result<(), M::Error>;
-
-    /// Writes every field of `revision` except `_meta` into an open object.
-    ///
-    /// # Errors
-    /// If the serializer fails.
-    fn serialize_fields_at<M: SerializeMap>(&self, revision: Revision, map: &mut M) -> Result<(), M::Error> {
-        self.write_fields(Projection::At(revision), map)
-    }
+    /// Appends every field except `_meta` to an open object.
+    fn write_fields(&self, view: Projection, out: &mut Vec<u8>);
 }
 
 /// The result of a request.
@@ -98,19 +87,8 @@ pub trait ResultFields: WriteAt + Serialize + DeserializeOwned + Clone + Debug +
     /// Whether [`write_fields`](Self::write_fields) writes a field of this name.
     fn has_field(&self, name: &str) -> bool;
 
-    /// Writes every field except `_meta`, `resultType`, `ttlMs` and `cacheScope` into an open object.
-    ///
-    /// # Errors
-    /// If the serializer fails.
-    fn write_fields<M: SerializeMap>(&self, view: Projection, map: &mut M) -> Result<(), M::Error>;
-
-    /// Writes every field of `revision` except `_meta`, `resultType`, `ttlMs` and `cacheScope` into an open object.
-    ///
-    /// # Errors
-    /// If the serializer fails.
-    fn serialize_fields_at<M: SerializeMap>(&self, revision: Revision, map: &mut M) -> Result<(), M::Error> {
-        self.write_fields(Projection::At(revision), map)
-    }
+    /// Appends every field except `_meta`, `resultType`, `ttlMs` and `cacheScope` to an open object.
+    fn write_fields(&self, view: Projection, out: &mut Vec<u8>);
 }
 
 /// A method: a type without values that ties the parameters of a request to its result.

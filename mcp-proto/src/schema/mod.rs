@@ -67,7 +67,7 @@ mod subscriptions;
 pub mod tasks;
 mod tools;
 pub(crate) mod trace;
-mod write;
+pub(crate) mod write;
 
 pub use bytes::Base64Error;
 pub use caching::{CacheHint, Cacheable, Cached, CachedPage, IntoResult};

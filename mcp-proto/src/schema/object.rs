@@ -36,8 +36,6 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::fmt;
 
-use serde::ser::SerializeMap;
-
 use super::map::Extra;
 use super::read::{Fields, Fit, Read, ReadResult, Reason};
 use super::write::{Projection, WriteAt};
@@ -49,10 +47,10 @@ pub(crate) trait Object: Sized {
     fn read_fields(fields: Fields<'_, '_>) -> Result<Fit<Self>, NotJson>;
 
     /// Writes the type's own fields and unknown ones.
-    fn write_own<M: SerializeMap>(&self, view: Projection, map: &mut M) -> Result<(), M::Error>;
+    fn write_own(&self, view: Projection, out: &mut Vec<u8>);
 
     /// Writes the fields that all params, or all results, have in common.
-    fn write_envelope<M: SerializeMap>(&self, view: Projection, map: &mut M) -> Result<(), M::Error>;
+    fn write_envelope(&self, view: Projection, out: &mut Vec<u8>);
 }
 
 impl<T: Object> Object for Box<T> {
@@ -60,12 +58,12 @@ impl<T: Object> Object for Box<T> {
         Ok(T::read_fields(fields)?.map(Self::new))
     }
 
-    fn write_own<M: SerializeMap>(&self, view: Projection, map: &mut M) -> Result<(), M::Error> {
-        (**self).write_own(view, map)
+    fn write_own(&self, view: Projection, out: &mut Vec<u8>) {
+        (**self).write_own(view, out);
     }
 
-    fn write_envelope<M: SerializeMap>(&self, view: Projection, map: &mut M) -> Result<(), M::Error> {
-        (**self).write_envelope(view, map)
+    fn write_envelope(&self, view: Projection, out: &mut Vec<u8>) {
+        (**self).write_envelope(view, out);
     }
 }
 
@@ -250,12 +248,8 @@ macro_rules! object {
                 &mut self.meta
             }
 
-            fn write_fields<M: serde::ser::SerializeMap>(
-                &self,
-                view: $crate::schema::Projection,
-                map: &mut M,
-            ) -> Result<(), M::Error> {
-                $crate::schema::object::Object::write_own(self, view, map)
+            fn write_fields(&self, view: $crate::schema::Projection, out: &mut alloc::vec::Vec<u8>) {
+                $crate::schema::object::Object::write_own(self, view, out);
             }
 
             $($item)*
@@ -358,51 +352,47 @@ macro_rules! object {
             }
 
             #[allow(unused_imports, unused_variables)]
-            fn write_own<M: serde::ser::SerializeMap>(
-                &self,
-                view: $crate::schema::Projection,
-                map: &mut M,
-            ) -> Result<(), M::Error> {
+            fn write_own(&self, view: $crate::schema::Projection, out: &mut alloc::vec::Vec<u8>) {
                 use $crate::schema::object::Optional as _;
-                use $crate::schema::write::Viewed;
+                use $crate::schema::write::{known_name, member};
+                use $crate::schema::WriteAt as _;
 
-                $( map.serialize_entry($tag, $value)?; )?
-                $( map.serialize_entry($rwire, &Viewed(&self.$rname, view))?; )*
+                $( known_name(out, concat!("\"", $tag, "\":\"", $value, "\"")); )?
+                $(
+                    known_name(out, concat!("\"", $rwire, "\":"));
+                    self.$rname.write(view, out);
+                )*
                 $(
                     if !self.$oname.is_absent()
                         && view.has(object!(@revisions $(since $osince)? $(until $ountil)?))
                         $( && $oif(&self.$oname, view) )?
                     {
-                        map.serialize_entry($owire, &Viewed(&self.$oname, view))?;
+                        known_name(out, concat!("\"", $owire, "\":"));
+                        self.$oname.write(view, out);
                     }
                 )*
                 for (name, value) in &self.extra {
                     if !self.holds(name) && !Self::is_envelope(name) {
-                        map.serialize_entry(name, value)?;
+                        member(out, name, value, view);
                     }
                 }
-                Ok(())
             }
 
             #[allow(unused_variables)]
-            fn write_envelope<M: serde::ser::SerializeMap>(
-                &self,
-                view: $crate::schema::Projection,
-                map: &mut M,
-            ) -> Result<(), M::Error> {
+            fn write_envelope(&self, view: $crate::schema::Projection, out: &mut alloc::vec::Vec<u8>) {
                 $(
                     if !$crate::schema::object::Optional::is_absent(&self.$ename)
                         && view.has(object!(@revisions $(since $esince)?))
                     {
-                        map.serialize_entry($ewire, &$crate::schema::write::Viewed(&self.$ename, view))?;
+                        $crate::schema::write::known_name(out, concat!("\"", $ewire, "\":"));
+                        $crate::schema::WriteAt::write(&self.$ename, view, out);
                     }
                 )*
                 for (name, value) in &self.extra {
                     if Self::is_envelope(name) && !self.holds(name) {
-                        map.serialize_entry(name, value)?;
+                        $crate::schema::write::member(out, name, value, view);
                     }
                 }
-                Ok(())
             }
         }
 
@@ -417,18 +407,13 @@ macro_rules! object {
         }
 
         impl $crate::schema::WriteAt for $name {
-            fn write<S: serde::Serializer>(
-                &self,
-                view: $crate::schema::Projection,
-                serializer: S,
-            ) -> Result<S::Ok, S::Error> {
+            fn write(&self, view: $crate::schema::Projection, out: &mut alloc::vec::Vec<u8>) {
                 use $crate::schema::object::Object as _;
-                use serde::ser::SerializeMap as _;
 
-                let mut map = serializer.serialize_map(None)?;
-                self.write_own(view, &mut map)?;
-                self.write_envelope(view, &mut map)?;
-                map.end()
+                out.push(b'{');
+                self.write_own(view, out);
+                self.write_envelope(view, out);
+                out.push(b'}');
             }
         }
 
@@ -532,16 +517,6 @@ macro_rules! names {
         impl core::fmt::Display for $name {
             fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
                 f.write_str(self.as_str())
-            }
-        }
-
-        impl $crate::schema::WriteAt for $name {
-            fn write<S: serde::Serializer>(
-                &self,
-                _: $crate::schema::Projection,
-                serializer: S,
-            ) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(self.as_str())
             }
         }
 

@@ -3,8 +3,6 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use serde::ser::Serializer;
-
 use super::json::{Json, Number};
 use super::object::{Object as _, from_variants, names, object};
 use super::read::{Fields, Fit, Read, ReadResult, UnexpectedJson};
@@ -214,10 +212,10 @@ impl Read for MultiSelectItems {
 }
 
 impl WriteAt for MultiSelectItems {
-    fn write<S: Serializer>(&self, view: Projection, serializer: S) -> Result<S::Ok, S::Error> {
+    fn write(&self, view: Projection, out: &mut Vec<u8>) {
         match self {
-            Self::Untitled(items) => items.write(view, serializer),
-            Self::Titled(items) => items.write(view, serializer),
+            Self::Untitled(items) => items.write(view, out),
+            Self::Titled(items) => items.write(view, out),
         }
     }
 }
@@ -325,18 +323,18 @@ impl MultiSelectSchema {
 }
 
 impl WriteAt for PrimitiveSchema {
-    fn write<S: Serializer>(&self, view: Projection, serializer: S) -> Result<S::Ok, S::Error> {
+    fn write(&self, view: Projection, out: &mut Vec<u8>) {
         let choices = view.since(Revision::V2025_11_25);
         match self {
-            Self::String(schema) => schema.write(view, serializer),
-            Self::Number(schema) => schema.write(view, serializer),
-            Self::Boolean(schema) => schema.write(view, serializer),
-            Self::Enum(schema) => schema.write(view, serializer),
-            Self::TitledEnum(schema) if choices => schema.write(view, serializer),
-            Self::TitledEnum(schema) => schema.without_titles().write(view, serializer),
-            Self::MultiSelect(schema) if choices => schema.write(view, serializer),
-            Self::MultiSelect(schema) => schema.single().write(view, serializer),
-            Self::Unknown(json) => json.write(view, serializer),
+            Self::String(schema) => schema.write(view, out),
+            Self::Number(schema) => schema.write(view, out),
+            Self::Boolean(schema) => schema.write(view, out),
+            Self::Enum(schema) => schema.write(view, out),
+            Self::TitledEnum(schema) if choices => schema.write(view, out),
+            Self::TitledEnum(schema) => schema.without_titles().write(view, out),
+            Self::MultiSelect(schema) if choices => schema.write(view, out),
+            Self::MultiSelect(schema) => schema.single().write(view, out),
+            Self::Unknown(json) => json.write(view, out),
         }
     }
 }

@@ -4,8 +4,6 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use serde::ser::Serializer;
-
 use super::content::Annotations;
 use super::input::InputResponses;
 use super::json::Json;
@@ -291,11 +289,11 @@ impl Read for ResourceContents {
 }
 
 impl WriteAt for ResourceContents {
-    fn write<S: Serializer>(&self, view: Projection, serializer: S) -> Result<S::Ok, S::Error> {
+    fn write(&self, view: Projection, out: &mut Vec<u8>) {
         match self {
-            Self::Text(contents) => contents.write(view, serializer),
-            Self::Blob(contents) => contents.write(view, serializer),
-            Self::Unknown(json) => json.write(view, serializer),
+            Self::Text(contents) => contents.write(view, out),
+            Self::Blob(contents) => contents.write(view, out),
+            Self::Unknown(json) => json.write(view, out),
         }
     }
 }

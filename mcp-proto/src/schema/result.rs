@@ -4,10 +4,8 @@ use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use core::fmt;
 
-use serde::ser::Serializer;
-
 use super::read::{Fit, Read, read_text};
-use super::write::{Projection, WriteAt, text_impls};
+use super::write::text_impls;
 use crate::rpc::{Raw, first_member};
 
 /// Kind of a result: its `resultType`.
@@ -53,12 +51,6 @@ impl Read for ResultType {
             "task" => Self::Task,
             _ => Self::Other(name.into()),
         })
-    }
-}
-
-impl WriteAt for ResultType {
-    fn write<S: Serializer>(&self, _: Projection, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
     }
 }
 

@@ -6,8 +6,6 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::slice;
 
-use serde::ser::Serializer;
-
 use super::content::{AudioContent, ContentBlock, ImageContent, Role, TextContent, stand_in, tagged};
 use super::json::{Json, Number};
 use super::list::List;
@@ -265,21 +263,21 @@ impl SamplingBlock {
 }
 
 impl WriteAt for SamplingBlock {
-    fn write<S: Serializer>(&self, view: Projection, serializer: S) -> Result<S::Ok, S::Error> {
+    fn write(&self, view: Projection, out: &mut Vec<u8>) {
         match self {
-            Self::Text(content) => content.write(view, serializer),
-            Self::Image(content) => content.write(view, serializer),
-            Self::Audio(content) if self.exists(view) => content.write(view, serializer),
-            Self::Audio(content) => content.stand_in().write(view, serializer),
-            Self::ToolUse(content) if self.exists(view) => content.write(view, serializer),
+            Self::Text(content) => content.write(view, out),
+            Self::Image(content) => content.write(view, out),
+            Self::Audio(content) if self.exists(view) => content.write(view, out),
+            Self::Audio(content) => content.stand_in().write(view, out),
+            Self::ToolUse(content) if self.exists(view) => content.write(view, out),
             Self::ToolUse(content) => {
-                stand_in(format!("[call of tool {}]", content.name), None).write(view, serializer)
+                stand_in(format!("[call of tool {}]", content.name), None).write(view, out)
             }
-            Self::ToolResult(content) if self.exists(view) => content.write(view, serializer),
+            Self::ToolResult(content) if self.exists(view) => content.write(view, out),
             Self::ToolResult(content) => {
-                stand_in(format!("[result of call {}]", content.tool_use_id), None).write(view, serializer)
+                stand_in(format!("[result of call {}]", content.tool_use_id), None).write(view, out)
             }
-            Self::Unknown(json) => json.write(view, serializer),
+            Self::Unknown(json) => json.write(view, out),
         }
     }
 }
@@ -358,16 +356,16 @@ impl Read for SamplingContent {
 }
 
 impl WriteAt for SamplingContent {
-    fn write<S: Serializer>(&self, view: Projection, serializer: S) -> Result<S::Ok, S::Error> {
+    fn write(&self, view: Projection, out: &mut Vec<u8>) {
         match self {
-            Self::One(block) => block.write(view, serializer),
-            Self::Many(blocks) if view.since(Self::MANY_SINCE) => blocks.write(view, serializer),
+            Self::One(block) => block.write(view, out),
+            Self::Many(blocks) if view.since(Self::MANY_SINCE) => blocks.write(view, out),
             Self::Many(blocks) => {
                 let text = self.text_content();
                 let first = blocks.iter().find(|block| block.exists(view)).or(blocks.first());
                 match first {
-                    Some(block) if text.is_empty() => block.write(view, serializer),
-                    _ => TextContent::new(text).write(view, serializer),
+                    Some(block) if text.is_empty() => block.write(view, out),
+                    _ => TextContent::new(text).write(view, out),
                 }
             }
         }

@@ -4,10 +4,11 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use serde::ser::{Serialize, SerializeSeq, Serializer};
+use serde::ser::{Error as _, Serialize, Serializer};
+use serde_json::value::RawValue;
 
 use super::revision::{Revision, Revisions};
-use crate::rpc::Id;
+use crate::rpc::{Id, write};
 
 /// The part of a value that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,21 +43,10 @@ impl From<Revision> for Projection {
 /// A value whose JSON depends on the revision.
 ///
 /// Fields that a revision does not have are left out; values that it does not have become the nearest value that it
-/// has. [`Serialize`] of the same types writes everything.
+/// has. [`Serialize`] of the same types writes everything; like `Deserialize`, it is for the formats of serde_json.
 pub trait WriteAt {
-    /// Writes the part of the value that `view` selects.
-    ///
-    /// # Errors
-    /// If the serializer fails.
-    fn write<S: Serializer>(&self, view: Projection, serializer: S) -> Result<S::Ok, S::Error>;
-
-    /// Writes the value with the fields of `revision`.
-    ///
-    /// # Errors
-    /// If the serializer fails.
-    fn serialize_at<S: Serializer>(&self, revision: Revision, serializer: S) -> Result<S::Ok, S::Error> {
-        self.write(Projection::At(revision), serializer)
-    }
+    /// Appends the part of the value that `view` selects, as JSON.
+    fn write(&self, view: Projection, out: &mut Vec<u8>);
 }
 
 /// Serializes a value with the fields of a revision.
@@ -75,68 +65,107 @@ pub struct At<'a, T: ?Sized>(pub &'a T, pub Revision);
 
 impl<T: WriteAt + ?Sized> Serialize for At<'_, T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize_at(self.1, serializer)
+        serialize(self.0, Projection::At(self.1), serializer)
     }
 }
 
-/// Like [`At`], for any [`Projection`].
-pub(crate) struct Viewed<'a, T: ?Sized>(pub(crate) &'a T, pub(crate) Projection);
+/// Serializes the part of a value that `view` selects.
+pub(crate) fn serialize<T: WriteAt + ?Sized, S: Serializer>(
+    value: &T,
+    view: Projection,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let mut out = Vec::new();
+    value.write(view, &mut out);
+    let json: &RawValue = serde_json::from_slice(&out).map_err(S::Error::custom)?;
+    json.serialize(serializer)
+}
 
-impl<T: WriteAt + ?Sized> Serialize for Viewed<'_, T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.write(self.1, serializer)
+/// Appends the name of a member to an open object: a name with its quotes and the colon.
+pub(crate) fn known_name(out: &mut Vec<u8>, name: &'static str) {
+    if out.last() != Some(&b'{') {
+        out.push(b',');
     }
+    out.extend_from_slice(name.as_bytes());
+}
+
+/// Appends a member to an open object.
+pub(crate) fn member<T: WriteAt + ?Sized>(out: &mut Vec<u8>, name: &str, value: &T, view: Projection) {
+    known_name(out, "");
+    name.write(view, out);
+    out.push(b':');
+    value.write(view, out);
+}
+
+/// Appends a member that is the same at every revision to an open object.
+pub(crate) fn entry<T: WriteAt + ?Sized>(out: &mut Vec<u8>, name: &str, value: &T) {
+    member(out, name, value, Projection::Full);
 }
 
 impl<T: WriteAt + ?Sized> WriteAt for &T {
-    fn write<S: Serializer>(&self, view: Projection, serializer: S) -> Result<S::Ok, S::Error> {
-        (**self).write(view, serializer)
+    fn write(&self, view: Projection, out: &mut Vec<u8>) {
+        (**self).write(view, out);
     }
 }
 
 impl<T: WriteAt + ?Sized> WriteAt for Box<T> {
-    fn write<S: Serializer>(&self, view: Projection, serializer: S) -> Result<S::Ok, S::Error> {
-        (**self).write(view, serializer)
+    fn write(&self, view: Projection, out: &mut Vec<u8>) {
+        (**self).write(view, out);
     }
 }
 
 impl<T: WriteAt> WriteAt for Option<T> {
-    fn write<S: Serializer>(&self, view: Projection, serializer: S) -> Result<S::Ok, S::Error> {
+    fn write(&self, view: Projection, out: &mut Vec<u8>) {
         match self {
-            Some(value) => value.write(view, serializer),
-            None => serializer.serialize_unit(),
+            Some(value) => value.write(view, out),
+            None => out.extend_from_slice(b"null"),
         }
     }
 }
 
 impl<T: WriteAt> WriteAt for [T] {
-    fn write<S: Serializer>(&self, view: Projection, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut seq = serializer.serialize_seq(None)?;
-        for item in self {
-            seq.serialize_element(&Viewed(item, view))?;
+    fn write(&self, view: Projection, out: &mut Vec<u8>) {
+        out.push(b'[');
+        for (index, item) in self.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            item.write(view, out);
         }
-        seq.end()
+        out.push(b']');
     }
 }
 
 impl<T: WriteAt> WriteAt for Vec<T> {
-    fn write<S: Serializer>(&self, view: Projection, serializer: S) -> Result<S::Ok, S::Error> {
-        self.as_slice().write(view, serializer)
+    fn write(&self, view: Projection, out: &mut Vec<u8>) {
+        self.as_slice().write(view, out);
     }
 }
 
-/// Implements [`WriteAt`] for types that are the same at every revision.
+impl WriteAt for str {
+    fn write(&self, _: Projection, out: &mut Vec<u8>) {
+        write::text(out, self);
+    }
+}
+
+impl WriteAt for String {
+    fn write(&self, _: Projection, out: &mut Vec<u8>) {
+        write::text(out, self);
+    }
+}
+
+/// Implements [`WriteAt`] for types that are the same at every revision, whose `Serialize` does not fail.
 macro_rules! plain {
     ($($type:ty)*) => { $(
         impl WriteAt for $type {
-            fn write<S: Serializer>(&self, _: Projection, serializer: S) -> Result<S::Ok, S::Error> {
-                self.serialize(serializer)
+            fn write(&self, _: Projection, out: &mut Vec<u8>) {
+                _ = write::json(out, self);
             }
         }
     )* };
 }
 
-plain!(str String bool i64 u64 Id);
+plain!(bool i64 u64 Id);
 
 /// Implements `Serialize`, which writes everything, and `Deserialize`, which fails for an unexpected value, for types that
 /// are objects or lists. `Deserialize` needs a deserializer that keeps JSON text: one of serde_json.
@@ -154,10 +183,20 @@ macro_rules! serde_impls {
 }
 pub(crate) use serde_impls;
 
-/// Implements `Serialize` and `Deserialize` for a type that is a string in every format.
+/// Implements what writes and reads a type that is a string in every format, by its `as_str`.
 macro_rules! text_impls {
     ($type:ty) => {
-        $crate::schema::write::serialize_impl!($type);
+        impl $crate::schema::WriteAt for $type {
+            fn write(&self, view: $crate::schema::Projection, out: &mut alloc::vec::Vec<u8>) {
+                self.as_str().write(view, out);
+            }
+        }
+
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
 
         impl<'de> serde::Deserialize<'de> for $type {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -173,8 +212,7 @@ macro_rules! serialize_impl {
     ($type:ty) => {
         impl serde::Serialize for $type {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                let full = $crate::schema::write::Projection::Full;
-                $crate::schema::write::WriteAt::write(self, full, serializer)
+                $crate::schema::write::serialize(self, $crate::schema::Projection::Full, serializer)
             }
         }
     };

@@ -120,7 +120,7 @@ impl MakeOwned for Event {
     fn make_owned(&mut self) {
         match self {
             Self::Notification { method, params, .. } | Self::CustomRequest { method, params, .. } => {
-                *method = method.detached();
+                *method = Text::from(&**method);
                 *params = params.as_ref().map(Raw::detached);
             }
             Self::Request { params, .. } => *params = params.as_ref().map(Raw::detached),
@@ -240,7 +240,7 @@ impl Diagnostic {
         match self {
             Self::ForbiddenRequest { method, .. }
             | Self::DuplicateRequest { method, .. }
-            | Self::InvalidNotification { method, .. } => *method = method.detached(),
+            | Self::InvalidNotification { method, .. } => *method = Text::from(&**method),
             Self::Tolerated(leniency) => leniency.make_owned(),
             Self::Malformed(malformed) => malformed.make_owned(),
             Self::Error(error) => error.make_owned(),

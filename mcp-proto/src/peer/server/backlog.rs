@@ -13,7 +13,7 @@ use crate::peer::Outbox;
 use crate::peer::batch::BatchId;
 use crate::peer::event_queue::Pressure;
 use crate::quota::OverBudgetError;
-use crate::rpc::{ErrorObject, Id, Message, Notification, Raw, Request};
+use crate::rpc::{ErrorObject, Id, Message, Notification, Raw, Request, Text};
 use crate::schema::{Method, Ping};
 
 use super::{Connection, Diagnostic, MessageCharge, Phase, Server, internal_error};
@@ -109,12 +109,12 @@ impl Backlog {
                 let bytes = id_bytes.saturating_add(method.len()).saturating_add(params(&given));
                 self.ids.insert(id.clone(), self.next);
                 let params = given.as_ref().map(Raw::detached);
-                (Message::Request(Request { id, method: method.detached(), params }), bytes)
+                (Message::Request(Request { id, method: Text::from(&*method), params }), bytes)
             }
             Message::Notification(Notification { method, params: given, deviation }) => {
                 let bytes = method.len().saturating_add(params(&given));
                 let params = given.as_ref().map(Raw::detached);
-                let method = method.detached();
+                let method = Text::from(&*method);
                 (Message::Notification(Notification { method, params, deviation }), bytes)
             }
             // Responses are never held.

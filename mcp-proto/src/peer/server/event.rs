@@ -78,7 +78,7 @@ impl MakeOwned for Event {
     fn make_owned(&mut self) {
         match self {
             Self::Request { method, params, .. } | Self::Notification { method, params } => {
-                *method = method.detached();
+                *method = Text::from(&**method);
                 *params = params.as_ref().map(Raw::detached);
             }
             Self::Outcome { outcome, .. } => outcome.make_owned(),
@@ -206,11 +206,11 @@ impl Diagnostic {
     pub(crate) fn make_owned(&mut self) {
         match self {
             Self::Refused { method, error } => {
-                *method = method.detached();
+                *method = Text::from(&**method);
                 error.make_owned();
             }
             Self::InvalidNotification { method, .. } | Self::DuplicateRequest { method, .. } => {
-                *method = method.detached();
+                *method = Text::from(&**method);
             }
             Self::Tolerated(leniency) => leniency.make_owned(),
             Self::Malformed(malformed) => malformed.make_owned(),

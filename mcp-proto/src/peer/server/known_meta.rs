@@ -8,10 +8,8 @@ use alloc::vec::Vec;
 use core::fmt::Display;
 use core::ops::Range;
 
-use bytes::Bytes;
-
 use crate::rpc::reader::{NotJson, Reader};
-use crate::rpc::{ErrorObject, Id, Raw, code};
+use crate::rpc::{ErrorObject, Id, Raw, Text, code};
 use crate::schema::meta;
 
 use super::admit::SenderInfo;
@@ -20,7 +18,7 @@ use super::admit::SenderInfo;
 #[derive(Debug)]
 pub(crate) struct KnownMeta {
     /// Its text without the value of its progress token.
-    text: Bytes,
+    text: Text,
     /// Where that value lay in the text.
     token_at: Option<usize>,
     /// The length of the values of the protocol's keys, without the progress token.
@@ -55,7 +53,7 @@ impl KnownMeta {
             None => (None, ""),
         };
         let head = text.get(..token_at.unwrap_or(text.len()))?;
-        let text = Bytes::from([head, rest].concat().into_bytes());
+        let text = Text::from([head, rest].concat());
         Some(Self { text, token_at, bytes, sender })
     }
 
@@ -74,7 +72,7 @@ impl KnownMeta {
     /// The length and the progress token of the `_meta` at the beginning of `text`, if it is this one. Only the value
     /// of the progress token may differ, so it is as valid as the known one.
     fn match_start(&self, text: &str) -> Option<(usize, Option<(Id, usize)>)> {
-        let known = &*self.text;
+        let known = self.text.as_bytes();
         let (head, tail) = known.split_at_checked(self.token_at.unwrap_or(known.len()))?;
         let rest = text.as_bytes().strip_prefix(head)?;
         let token = match self.token_at {

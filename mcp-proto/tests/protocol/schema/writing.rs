@@ -9,8 +9,6 @@ use mcp_proto::schema::{
     meta,
 };
 use mcp_proto::schema::{AudioContent, CallToolParams, SamplingContent};
-use serde::Serializer as _;
-use serde::ser::SerializeMap;
 use serde_json::{Value, json};
 
 fn at<T: WriteAt>(value: &T, revision: Revision) -> Value {
@@ -114,20 +112,17 @@ fn reserved_keys_of_other_revisions_are_not_written() {
 
 /// The peer layer writes `_meta`, `resultType` and the cache hint itself.
 #[test]
-fn serialize_fields_at_omits_the_envelope() {
-    let mut buffer = Vec::new();
-    let mut serializer = serde_json::Serializer::new(&mut buffer);
-    let mut map = serializer.serialize_map(None).unwrap();
+fn written_fields_omit_the_envelope() {
+    let mut written = b"{".to_vec();
     let mut params = CallToolParams::new("a").with_arguments(json!({"b": 1}));
     params.meta_mut().insert("k", 1);
-    params.serialize_fields_at(Revision::LATEST, &mut map).unwrap();
+    params.write_fields(Revision::LATEST.into(), &mut written);
     let text =
         r#"{"resources":[],"ttlMs":5,"cacheScope":"odd","resultType":"complete","_meta":{"k":1},"x":1}"#;
     let result: mcp_proto::schema::ListResourcesResult = serde_json::from_str(text).unwrap();
-    result.serialize_fields_at(Revision::LATEST, &mut map).unwrap();
-    SerializeMap::end(map).unwrap();
-    let written = String::from_utf8(buffer).unwrap();
-    assert_eq!(written, r#"{"name":"a","arguments":{"b":1},"resources":[],"x":1}"#);
+    result.write_fields(Revision::LATEST.into(), &mut written);
+    let written = String::from_utf8(written).unwrap();
+    assert_eq!(written, r#"{"name":"a","arguments":{"b":1},"resources":[],"x":1"#);
 }
 
 #[test]

@@ -215,7 +215,10 @@ async fn approve_changes(
                 .map(|change| {
                     let is_changed = |tool: &&mcp_proto::schema::Tool| tool.name == change.item;
                     let tool = tools.iter().find(is_changed).filter(|_| change.kind == ItemKind::Tool);
-                    (change.to_string(), tool.and_then(|tool| serde_json::to_string_pretty(tool).ok()))
+                    (
+                        change.to_string(),
+                        tool.and_then(|tool| serde_json::to_value(tool).ok()).map(|tool| format!("{tool:#}")),
+                    )
                 })
                 .collect();
             (changes, described)

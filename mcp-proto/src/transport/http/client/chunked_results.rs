@@ -65,7 +65,7 @@ impl ResultChunks {
                     self.content.extend_from_slice(elements.as_bytes());
                 }
                 None => {
-                    self.members.insert(name, Raw::from_scan(Bytes::copy_from_slice(value.get().as_bytes())));
+                    self.members.insert(name, Raw::from_scan(value.get().into()));
                 }
             }
         }
@@ -122,7 +122,7 @@ fn parse_error(data: &[u8]) -> Option<ErrorObject> {
     Some(ErrorObject {
         code: decode_member(code)?,
         message: decode_member(message)?,
-        data: data.map(|data| Raw::from_scan(Bytes::copy_from_slice(data.as_bytes()))),
+        data: data.map(|data| Raw::from_scan(data.into())),
     })
 }
 

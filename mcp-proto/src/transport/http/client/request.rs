@@ -12,7 +12,7 @@ use bytes::Bytes;
 use crate::codec::header::encode;
 use crate::peer::RequestError;
 use crate::rpc::reader::{NotJson, Reader};
-use crate::rpc::{Id, Raw, unescape, write};
+use crate::rpc::{Id, Raw, Text, unescape, write};
 use crate::schema::{Era, Revision};
 use crate::transport::http::header;
 use crate::transport::http::param_headers::ParamHeaders;
@@ -68,7 +68,7 @@ impl EncodedRequest {
     /// Returns the arguments.
     pub(super) fn arguments(&self) -> Option<Raw> {
         let arguments = self.params().get(self.arguments.clone()?)?;
-        Some(Raw::from_scan(self.body.slice_ref(arguments.as_bytes())))
+        Text::try_from(self.body.slice_ref(arguments.as_bytes())).map(Raw::from_scan).ok()
     }
 
     /// Copies the request with another id.

@@ -247,7 +247,7 @@ fn rewrite(result: &str, listed: &str, kept: &[&str]) -> Option<Raw> {
     }
     text.push(']');
     text.push_str(result.get(end..)?);
-    Some(Raw::from_scan(text.into_bytes().into()))
+    Some(Raw::from_scan(text.into()))
 }
 
 /// Reads an entry; `None` if it is no tool that a call could name.

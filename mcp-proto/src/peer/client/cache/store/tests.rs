@@ -184,7 +184,7 @@ fn store_reads_ttl_and_scope_from_the_result() {
     for (text, expected) in cases {
         assert_eq!(read_freshness(&Raw::new(text).unwrap()), expected, "{text}");
     }
-    let broken = Raw::from_scan(bytes::Bytes::from_static(br#"{"tools":[nonsense],"ttlMs":5}"#));
+    let broken = Raw::from_scan(crate::rpc::Text::from_static(r#"{"tools":[nonsense],"ttlMs":5}"#));
     assert_eq!(read_freshness(&broken), None);
 }
 
@@ -300,10 +300,10 @@ fn store_is_bounded_in_bytes_and_a_result_has_at_most_a_quarter() {
 #[test]
 fn store_copies_a_result_into_its_own_memory() {
     let mut store = store();
-    let input = bytes::Bytes::from(String::from(r#"xxxx{"a":1}xxxx"#));
+    let input = crate::rpc::Text::from(r#"xxxx{"a":1}xxxx"#);
     let fill = store.begin_fill(at(0), tools(None), Fallback::None);
-    store.insert(at(0), fill, &Raw::from_scan(input.slice(4..11)), public(MINUTE));
-    assert!(input.is_unique(), "no other owner is left");
+    store.insert(at(0), fill, &Raw::from_scan(input.slice_ref(&input[4..11])), public(MINUTE));
+    assert!(input.as_bytes().is_unique(), "no other owner is left");
 }
 
 #[test]
