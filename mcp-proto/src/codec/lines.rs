@@ -6,7 +6,7 @@ use bytes::{Buf, Bytes};
 use memchr::{memchr, memrchr};
 
 use super::BYTE_ORDER_MARK;
-use super::chunks::Chunks;
+use super::partial::Chunks;
 use super::partial::Partial;
 
 /// Splits a byte stream into lines; the stream may arrive in pieces of any size.

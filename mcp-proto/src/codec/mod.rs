@@ -1,6 +1,5 @@
 //! Framing: where one message ends and the next begins; header values and media types that describe a message.
 
-mod chunks;
 pub mod header;
 mod lines;
 pub mod media;

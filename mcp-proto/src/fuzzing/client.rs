@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use arbitrary::Arbitrary;
 use bytes::Bytes;
 
-use super::application::{self, Application};
+use super::harness::{self, Application};
 use super::harness::{RunState, Target, read_messages, timeout};
 use super::server_messages;
 use crate::Instant;
@@ -92,7 +92,7 @@ impl Target for Client {
     type Event = Event;
 
     fn new(config: &Config, run: RunState) -> Self {
-        let mut client = application::config(config.mode, config.keepalive, config.tight);
+        let mut client = harness::config(config.mode, config.keepalive, config.tight);
         client.can_reopen = config.reopen;
         client.capabilities.roots = Some(Default::default());
         client.capabilities = client.capabilities.with(ClientCapability::ElicitationUrl);

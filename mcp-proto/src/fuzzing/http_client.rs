@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use arbitrary::Arbitrary;
 use serde::Deserialize;
 
-use super::application::{self, Application};
+use super::harness::{self, Application};
 use super::harness::{RunState, Target, pick_key, timeout};
 use super::server_messages;
 use crate::Instant;
@@ -167,7 +167,7 @@ impl Target for Client {
     type Event = Event;
 
     fn new(config: &Config, run: RunState) -> Self {
-        let mut client = application::config(config.mode, config.keepalive, config.tight);
+        let mut client = harness::config(config.mode, config.keepalive, config.tight);
         client.capabilities = client.capabilities.with(ClientCapability::RootsListChanged);
         if config.tight {
             client.limits.exchanges = 1;

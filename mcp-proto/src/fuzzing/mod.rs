@@ -10,40 +10,30 @@
     reason = "a panic is how a fuzz target reports"
 )]
 
-mod application;
-mod challenge;
+mod auth;
 mod client;
-mod envelope;
-mod fetch_policy;
 mod harness;
-mod header;
-mod host_config;
-mod host_control;
-mod host_names;
-mod host_results;
+mod host;
 mod http_client;
 mod http_server;
-mod lines;
-mod metadata;
-mod schema;
 mod server;
 mod server_messages;
 mod sse;
-mod token_answer;
+mod wire;
 
-pub use challenge::challenge;
-pub use envelope::envelope;
-pub use fetch_policy::fetch_policy;
-pub use header::header;
-pub use host_config::host_config;
-pub use host_control::host_control;
-pub use host_names::host_names;
-pub use host_results::host_results;
-pub use lines::lines;
-pub use metadata::metadata;
-pub use schema::schema;
+pub use auth::challenge;
+pub use auth::fetch_policy;
+pub use auth::metadata;
+pub use auth::token_answer;
+pub use host::host_config;
+pub use host::host_control;
+pub use host::host_names;
+pub use host::host_results;
 pub use sse::sse;
-pub use token_answer::token_answer;
+pub use wire::envelope;
+pub use wire::header;
+pub use wire::lines;
+pub use wire::schema;
 
 /// Fuzzes a client with arbitrary operations.
 pub fn client(data: &[u8]) {

@@ -1,10 +1,18 @@
-//! JSON-RPC envelopes: requests, notifications, responses and batches.
+//! JSON-RPC messages: requests, notifications, responses and batches, their ids, errors and undecoded values.
 
 use alloc::boxed::Box;
+use alloc::string::String;
+use core::fmt;
+
+use bytes::Bytes;
+use bytestring::ByteString;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
+use serde_json::value::RawValue;
 
 use super::read::element;
 use super::scan::{Cursor, ScanMode};
-use super::{EnvelopeKind, ErrorObject, Id, Malformed, Raw, Text};
+use super::{EnvelopeKind, Malformed, Text, read_members};
+use crate::text::SafeText;
 
 /// One JSON-RPC message.
 ///
@@ -132,3 +140,286 @@ impl Iterator for Batch {
 }
 
 impl ExactSizeIterator for Batch {}
+
+/// The id of a request on the wire, or a progress token: an integer or a string.
+///
+/// `0` and `""` are valid ids. Fractions, `null` and integers beyond 64 bits are not.
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/basic#requests>
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Id {
+    /// An integer.
+    Number(i64),
+    /// A string, unescaped.
+    String(Box<str>),
+}
+
+impl From<i64> for Id {
+    fn from(number: i64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<&str> for Id {
+    fn from(text: &str) -> Self {
+        Self::String(text.into())
+    }
+}
+
+impl fmt::Debug for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Id {
+    /// As JSON: a string in quotes, so that `1` and `"1"` differ.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "{number}"),
+            Self::String(text) => write!(f, "{text:?}"),
+        }
+    }
+}
+
+impl Serialize for Id {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Number(number) => serializer.serialize_i64(*number),
+            Self::String(text) => serializer.serialize_str(text),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Id {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+
+        impl de::Visitor<'_> for Visitor {
+            type Value = Id;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an integer or a string")
+            }
+
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Id, E> {
+                Ok(Id::Number(number))
+            }
+
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Id, E> {
+                i64::try_from(number).map(Id::Number).map_err(|_| E::custom("id beyond 64 bits"))
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Id, E> {
+                Ok(Id::String(text.into()))
+            }
+        }
+
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+/// A JSON-RPC error object, received from a peer or sent to one.
+///
+/// Errors that occur on this side have types of their own, so that they are never mistaken for a peer's answer.
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/basic#error-responses>
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErrorObject {
+    /// The kind of error: see [`code`].
+    pub code: i64,
+    /// A sentence that describes the error.
+    pub message: String,
+    /// Further information, as raw JSON.
+    pub data: Option<Raw>,
+}
+
+impl ErrorObject {
+    /// An error without data.
+    pub fn new(code: i64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+
+    /// Sets [`data`](Self::data).
+    #[must_use]
+    pub fn with_data(mut self, data: Raw) -> Self {
+        self.data = Some(data);
+        self
+    }
+
+    /// Whether this answer to `resources/read` means that the resource does not exist: the code is
+    /// [`RESOURCE_NOT_FOUND`](code::RESOURCE_NOT_FOUND), or [`INVALID_PARAMS`](code::INVALID_PARAMS) with a `uri` in the
+    /// data. Invalid parameters without a `uri` may have another reason.
+    ///
+    /// ```
+    /// use mcp_proto::rpc::{ErrorObject, Raw, code};
+    ///
+    /// assert!(ErrorObject::new(code::RESOURCE_NOT_FOUND, "2025-11-25").is_resource_not_found());
+    /// let data = Raw::new(r#"{"uri":"file:///missing.txt"}"#)?;
+    /// assert!(ErrorObject::new(code::INVALID_PARAMS, "2026-07-28").with_data(data).is_resource_not_found());
+    /// assert!(!ErrorObject::new(code::INVALID_PARAMS, "`uri` is missing").is_resource_not_found());
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#error-handling>
+    pub fn is_resource_not_found(&self) -> bool {
+        let names_uri = || {
+            let members = self.data.as_ref().and_then(|data| read_members(data.as_str(), ["uri"]).ok());
+            matches!(members, Some([Some(_)]))
+        };
+        //= C1.13 "Still accept -32002 as "resource not found" from older servers"
+        self.code == code::RESOURCE_NOT_FOUND || (self.code == code::INVALID_PARAMS && names_uri())
+    }
+}
+
+impl fmt::Display for ErrorObject {
+    /// Writes the message as [`SafeText`](crate::consent::SafeText), and the code.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let message = SafeText::block(&self.message);
+        match self.code {
+            code::UNREADABLE => message.fmt(f),
+            code => write!(f, "{message} ({code})"),
+        }
+    }
+}
+
+impl core::error::Error for ErrorObject {}
+
+/// The error codes of JSON-RPC and of all MCP revisions.
+///
+/// <https://modelcontextprotocol.io/specification/2026-07-28/basic#error-codes>
+pub mod code {
+    /// Placeholder for a code that the peer left out or that is not an integer. It is not a code of JSON-RPC, and
+    /// [`ErrorObject`](super::ErrorObject) does not display it.
+    pub const UNREADABLE: i64 = 0;
+    /// The text is not JSON.
+    pub const PARSE_ERROR: i64 = -32700;
+    /// The JSON is not a request.
+    pub const INVALID_REQUEST: i64 = -32600;
+    /// The receiver has no such method.
+    pub const METHOD_NOT_FOUND: i64 = -32601;
+    /// The parameters do not fit the method.
+    pub const INVALID_PARAMS: i64 = -32602;
+    /// The receiver failed to process the request.
+    pub const INTERNAL_ERROR: i64 = -32603;
+    /// The resource does not exist: 2025-11-25 and earlier; since then [`INVALID_PARAMS`].
+    pub const RESOURCE_NOT_FOUND: i64 = -32002;
+    /// The user must visit a URL first: 2025-11-25 only.
+    pub const URL_ELICITATION_REQUIRED: i64 = -32042;
+    /// A header is missing or contradicts the body: since 2026-07-28.
+    pub const HEADER_MISMATCH: i64 = -32020;
+    /// The request needs a capability that the client did not declare with it: since 2026-07-28.
+    pub const MISSING_REQUIRED_CLIENT_CAPABILITY: i64 = -32021;
+    /// The server does not speak the requested version: since 2026-07-28.
+    pub const UNSUPPORTED_PROTOCOL_VERSION: i64 = -32022;
+    /// The user rejected a sampling request.
+    pub const USER_REJECTED: i64 = -1;
+
+    /// Whether a code is in the range that JSON-RPC reserves, and neither JSON-RPC nor MCP defines it.
+    pub(crate) const fn is_undefined(code: i64) -> bool {
+        let defined = matches!(
+            code,
+            PARSE_ERROR
+                | INVALID_REQUEST
+                | METHOD_NOT_FOUND
+                | INVALID_PARAMS
+                | INTERNAL_ERROR
+                | RESOURCE_NOT_FOUND
+                | URL_ELICITATION_REQUIRED
+                | HEADER_MISMATCH
+                | MISSING_REQUIRED_CLIENT_CAPABILITY
+                | UNSUPPORTED_PROTOCOL_VERSION
+        );
+        matches!(code, -32_768..=-32_000) && !defined
+    }
+}
+
+/// An undecoded JSON value: a slice of the input that is delimited by its structure and valid UTF-8.
+///
+/// It shares the memory of the input. Only [`decode`](Self::decode) and [`validate`](Self::validate) check that it is
+/// valid JSON throughout.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Raw(ByteString);
+
+impl Raw {
+    /// A `Raw` of a slice that the structural scan has delimited.
+    pub(crate) fn from_scan(text: ByteString) -> Self {
+        Self(text)
+    }
+
+    /// Checks that `text` is one JSON value, and wraps it.
+    ///
+    /// # Errors
+    /// If `text` is not exactly one JSON value.
+    pub fn new(text: impl Into<String>) -> Result<Self, serde_json::Error> {
+        let text: String = text.into();
+        serde_json::from_str::<&RawValue>(&text)?;
+        Ok(Self(text.into()))
+    }
+
+    /// Encodes a value as JSON.
+    ///
+    /// # Errors
+    /// If the value's `Serialize` fails.
+    pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
+        serde_json::to_string(value).map(|text| Self(text.into()))
+    }
+
+    /// Decodes the value, borrowing from it where `T` borrows.
+    ///
+    /// # Errors
+    /// If it is not JSON, or not a `T`.
+    pub fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
+        serde_json::from_str(self.as_str())
+    }
+
+    /// Checks that the value is valid JSON throughout.
+    ///
+    /// # Errors
+    /// If it is not; the error tells the position.
+    pub fn validate(&self) -> Result<(), serde_json::Error> {
+        self.decode::<serde::de::IgnoredAny>().map(drop)
+    }
+
+    /// A value within this one: `part` must have been borrowed from it.
+    pub(crate) fn part(&self, part: &str) -> Self {
+        Self(self.0.slice_ref(part))
+    }
+
+    /// Copies the value into memory of its own, so that keeping it does not keep the message alive.
+    #[must_use]
+    pub fn detached(&self) -> Self {
+        Self(self.as_str().into())
+    }
+
+    /// The JSON text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The JSON text as shared bytes.
+    pub fn as_bytes(&self) -> &Bytes {
+        self.0.as_bytes()
+    }
+}
+
+impl Serialize for Raw {
+    /// Fails if the value is not valid JSON throughout.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let value: &RawValue = self.decode().map_err(ser::Error::custom)?;
+        value.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Raw {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Box::<RawValue>::deserialize(deserializer)?;
+        Ok(Self(Box::<str>::from(value).into()))
+    }
+}
+
+impl fmt::Debug for Raw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

@@ -5,36 +5,29 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic>
 
-mod block;
-mod error;
-mod id;
 mod malformed;
 pub(crate) mod members;
 mod message;
 mod pending;
-mod plain;
-mod raw;
 mod read;
 pub(crate) mod reader;
-mod recover;
-mod repair;
 mod scan;
 pub mod write;
 
-pub use error::{ErrorObject, code};
-pub use id::Id;
 pub use malformed::{EnvelopeKind, InvalidMessageKind, Malformed, MalformedKind, Recovered};
+pub use malformed::{recover, recover_ends};
 #[cfg(feature = "client")]
 pub(crate) use members::may_have_member;
 pub(crate) use members::{JsonStr, decode_member, first_member, read_members};
+pub use message::Id;
+pub use message::Raw;
 pub use message::{Batch, Frame, Message, Notification, Request, Response};
+pub use message::{ErrorObject, code};
 pub use pending::Pending;
-pub use raw::Raw;
 pub use read::read;
-pub(crate) use reader::unescape;
-pub use recover::{recover, recover_ends};
 #[cfg(all(feature = "client", feature = "http"))]
-pub(crate) use repair::repair_outcome;
+pub(crate) use read::repair_outcome;
+pub(crate) use reader::unescape;
 pub use write::ErrorId;
 
 /// An immutable string that shares the memory of the message it came in.

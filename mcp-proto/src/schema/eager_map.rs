@@ -1,7 +1,7 @@
 //! The entries of `_meta` without `std`, which has the lock that [`LazyMap`] needs to be parsed later.
 
+use super::containers::Map;
 use super::json::Json;
-use super::map::Map;
 use super::meta::Entries;
 use super::read::{Read as _, ReadResult};
 use crate::rpc::reader::{NotJson, Reader};

@@ -4,9 +4,9 @@ use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::containers::List;
+use super::containers::Map;
 use super::json::{Json, Number};
-use super::list::List;
-use super::map::Map;
 use super::meta::Meta;
 use super::method::Params;
 use super::object::{Object, from_variants, names, object};

@@ -1,4 +1,4 @@
-//! Extensions as values: what an extension adds to the protocol.
+//! What the protocol does not define: extensions as values, and methods by their names.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -9,11 +9,12 @@ use super::ClientCapabilities;
 use super::Meta;
 #[cfg(feature = "server")]
 use super::ServerCapabilities;
-use super::extensions::InvalidExtensionError;
-use super::json::Json;
+use super::capabilities::InvalidExtensionError;
 #[cfg(any(feature = "client", feature = "server"))]
-use super::map::Map;
-use super::method::Direction;
+use super::containers::Map;
+use super::json::Json;
+use super::lifecycle::{CustomParams, CustomResult};
+use super::method::{Direction, Method, MethodInfo, NotificationInfo};
 
 /// An extension of the protocol: its identifier, settings, methods, notifications and result types.
 ///
@@ -189,5 +190,55 @@ impl ServerCapabilities {
     /// Declares extensions with their settings.
     pub(crate) fn declare_extensions<'a>(&mut self, extensions: impl IntoIterator<Item = &'a Extension>) {
         extensions.into_iter().for_each(|extension| extension.declare(&mut self.extensions));
+    }
+}
+
+/// A method whose name is known only at run time: the type of the front's requests by name.
+///
+/// Its parameters and its result are objects of any members, which are passed on unchanged.
+#[derive(Clone, Copy, Debug)]
+pub enum CustomMethod {}
+
+impl Method for CustomMethod {
+    const INFO: &'static MethodInfo = &MethodInfo::custom("a custom method").in_direction(Direction::Both);
+    type Params = CustomParams;
+    type Result = CustomResult;
+}
+
+impl MethodInfo {
+    /// Sets the direction of the requests. A request of a server to its client reaches clients of 2025-11-25 and
+    /// earlier only.
+    ///
+    /// ```
+    /// use mcp_proto::schema::{Direction, MethodInfo};
+    ///
+    /// const CONFIRM: &MethodInfo = &MethodInfo::custom("com.example/confirm").in_direction(Direction::ServerToClient);
+    /// assert_eq!(CONFIRM.direction, Direction::ServerToClient);
+    /// ```
+    #[must_use]
+    pub const fn in_direction(mut self, direction: Direction) -> Self {
+        self.direction = direction;
+        self
+    }
+}
+
+impl NotificationInfo {
+    /// Creates a notification that the protocol does not define, such as an extension's, in both directions and at all
+    /// revisions.
+    ///
+    /// ```
+    /// use mcp_proto::schema::{CustomParams, Notification, NotificationInfo};
+    ///
+    /// /// The paper of a printer runs low.
+    /// enum PaperLow {}
+    ///
+    /// impl Notification for PaperLow {
+    ///     const INFO: &'static NotificationInfo = &NotificationInfo::custom("com.example/paperLow");
+    ///     type Params = CustomParams;
+    /// }
+    /// assert_eq!(PaperLow::NAME, "com.example/paperLow");
+    /// ```
+    pub const fn custom(name: &'static str) -> Self {
+        Self { name, direction: Direction::Both, ..Self::BASE }
     }
 }

@@ -3,9 +3,9 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::containers::Map;
 use super::elicitation::{ElicitParams, ElicitResult};
 use super::json::Json;
-use super::map::Map;
 use super::method::{CreateMessage, Elicit, ListRoots, Method};
 use super::object::{Object as _, from_variants, object};
 use super::read::{Fields, Fit, Read, ReadResult, UnexpectedJson};

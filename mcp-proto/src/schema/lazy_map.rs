@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 
 use memchr::memchr;
 
+use super::containers::Map;
 use super::json::Json;
-use super::map::Map;
 use super::meta::Entries;
 use super::read::{Read as _, ReadResult, read_text};
 use crate::rpc::reader::{NotJson, Reader};

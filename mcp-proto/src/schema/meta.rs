@@ -3,11 +3,11 @@
 use alloc::vec::Vec;
 
 use super::capabilities::ClientCapabilities;
+use super::containers::{Iter, Map, read_knowing};
 use super::json::Json;
 use super::lazy_map::LazyMap;
 use super::lifecycle::Implementation;
-use super::logging::LoggingLevel;
-use super::map::{Iter, Map, read_knowing};
+use super::notifications::LoggingLevel;
 use super::object::Optional;
 use super::read::{Fields, Fit, Read, ReadResult, peek};
 use super::revision::{Revision, Revisions};

@@ -6,30 +6,30 @@ use core::fmt::Debug;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::caching::IntoResult;
 use super::capabilities::{ClientCapabilities, ClientCapability, ServerCapabilities, ServerCapability};
-use super::completion::{CompleteParams, CompleteResult};
 use super::elicitation::{ElicitParams, ElicitResult, ElicitationCompleteParams};
 use super::lifecycle::{
     CacheScope, DiscoverParams, DiscoverResult, EmptyParams, EmptyResult, InitializeParams, InitializeResult,
     ListRootsParams, PingParams,
 };
-use super::logging::{LoggingMessageParams, SetLoggingLevelParams};
 use super::meta::Meta;
-use super::progress::{CancelledParams, ProgressParams};
+use super::notifications::{CancelledParams, ProgressParams};
+use super::notifications::{LoggingMessageParams, SetLoggingLevelParams};
+use super::notifications::{
+    SubscriptionsAcknowledgedParams, SubscriptionsListenParams, SubscriptionsListenResult,
+};
+use super::prompts::{CompleteParams, CompleteResult};
 use super::prompts::{GetPromptParams, GetPromptResult, ListPromptsParams, ListPromptsResult};
 use super::resources::{
     ListResourceTemplatesParams, ListResourceTemplatesResult, ListResourcesParams, ListResourcesResult,
     ReadResourceParams, ReadResourceResult, ResourceUpdatedParams, SubscribeResourceParams,
     UnsubscribeResourceParams,
 };
+use super::result::IntoResult;
 use super::result::ResultType;
 use super::revision::{Revision, Revisions};
 use super::roots::ListRootsResult;
 use super::sampling::{CreateMessageParams, CreateMessageResult};
-use super::subscriptions::{
-    SubscriptionsAcknowledgedParams, SubscriptionsListenParams, SubscriptionsListenResult,
-};
 use super::tasks::{self, legacy};
 use super::tools::{CallToolParams, CallToolResult, ListToolsParams, ListToolsResult};
 use super::write::{Projection, WriteAt};

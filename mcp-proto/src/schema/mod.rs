@@ -28,32 +28,23 @@
 //! ```
 
 pub mod apps;
-mod bytes;
-mod caching;
 mod capabilities;
-mod completion;
+mod containers;
 mod content;
-mod custom;
 mod elicitation;
-mod experimental;
 mod extension;
-mod extensions;
 mod form;
-mod form_rules;
 mod format;
 mod input;
 mod json;
 #[cfg_attr(not(feature = "std"), path = "eager_map.rs")]
 mod lazy_map;
 mod lifecycle;
-mod list;
-mod logging;
-mod map;
 pub mod meta;
 mod method;
+mod notifications;
 mod object;
 mod primitive;
-mod progress;
 mod prompts;
 mod read;
 mod resources;
@@ -61,34 +52,28 @@ mod result;
 mod revision;
 mod roots;
 mod sampling;
-mod sampling_rules;
-mod secret_fields;
-mod subscriptions;
 pub mod tasks;
 mod tools;
 pub(crate) mod trace;
 pub(crate) mod write;
 
-pub use bytes::Base64Error;
-pub use caching::{CacheHint, Cacheable, Cached, CachedPage, IntoResult};
+pub use capabilities::InvalidExtensionError;
 pub use capabilities::{
     ClientCapabilities, ClientCapability, ElicitationCapability, ListChangedCapability, ResourcesCapability,
     RootsCapability, SamplingCapability, ServerCapabilities, ServerCapability,
 };
-pub use completion::{
-    CompleteParams, CompleteResult, Completion, CompletionArgument, CompletionContext, PromptReference,
-    Reference, ResourceReference,
-};
+pub use containers::{Extra, Iter, Map};
+pub use containers::{InvalidItem, List};
+pub use content::Base64Error;
 pub use content::{
     Annotations, AudioContent, ContentBlock, EmbeddedResource, ImageContent, ResourceLink, Role, TextContent,
 };
-pub use custom::CustomMethod;
 pub use elicitation::{
     ElicitAction, ElicitFormParams, ElicitMode, ElicitParams, ElicitResult, ElicitSchema, ElicitUrlParams,
     ElicitValue, ElicitationCompleteParams, UrlElicitationData,
 };
+pub use extension::CustomMethod;
 pub use extension::{Extension, ExtensionMethod};
-pub use extensions::InvalidExtensionError;
 pub use form::{FieldError, FormError};
 pub use input::{InputRequest, InputRequests, InputRequiredResult, InputResponse, InputResponses};
 pub use json::{Json, Number};
@@ -97,9 +82,6 @@ pub use lifecycle::{
     Implementation, InitializeParams, InitializeResult, ListRootsParams, MissingCapabilityData,
     PaginatedParams, PingParams, Theme, UnsupportedVersionData,
 };
-pub use list::{InvalidItem, List};
-pub use logging::{LoggingLevel, LoggingMessageParams, SetLoggingLevelParams};
-pub use map::{Extra, Iter, Map};
 pub use meta::Meta;
 pub use method::{
     CallTool, Cancelled, ClientProgress, Complete, CreateMessage, Direction, Discover, Elicit,
@@ -109,11 +91,19 @@ pub use method::{
     ResultFields, RootsListChanged, SetLoggingLevel, SubscribeResource, SubscriptionsAcknowledged,
     SubscriptionsListen, ToolListChanged, UnsubscribeResource,
 };
+pub use notifications::{CancelledParams, ProgressParams};
+pub use notifications::{LoggingLevel, LoggingMessageParams, SetLoggingLevelParams};
+pub use notifications::{
+    SubscriptionFilter, SubscriptionsAcknowledgedParams, SubscriptionsListenParams, SubscriptionsListenResult,
+};
 pub use primitive::{
     BooleanSchema, EnumOption, EnumSchema, MultiSelectItems, MultiSelectSchema, NumberKind, NumberSchema,
     PrimitiveSchema, StringFormat, StringSchema, TitledEnumSchema, TitledItems, UntitledItems,
 };
-pub use progress::{CancelledParams, ProgressParams};
+pub use prompts::{
+    CompleteParams, CompleteResult, Completion, CompletionArgument, CompletionContext, PromptReference,
+    Reference, ResourceReference,
+};
 pub use prompts::{
     GetPromptParams, GetPromptResult, ListPromptsParams, ListPromptsResult, Prompt, PromptArgument,
     PromptMessage,
@@ -126,6 +116,7 @@ pub use resources::{
     ResourceTemplate, ResourceUpdatedParams, SubscribeResourceParams, TextResourceContents,
     UnsubscribeResourceParams,
 };
+pub use result::{CacheHint, Cacheable, Cached, CachedPage, IntoResult};
 pub use result::{ResultType, result_type};
 pub use revision::{Differences, Era, Revision, Revisions, UnknownRevisionError};
 pub use roots::{ListRootsResult, Root, RootError};
@@ -133,10 +124,7 @@ pub use sampling::{
     CreateMessageParams, CreateMessageResult, IncludeContext, ModelHint, ModelPreferences, SamplingBlock,
     SamplingContent, SamplingMessage, ToolChoice, ToolChoiceMode, ToolResultContent, ToolUseContent,
 };
-pub use sampling_rules::{SamplingError, ToolRule};
-pub use subscriptions::{
-    SubscriptionFilter, SubscriptionsAcknowledgedParams, SubscriptionsListenParams, SubscriptionsListenResult,
-};
+pub use sampling::{SamplingError, ToolRule};
 pub use tools::{
     CallToolParams, CallToolResult, ListToolsParams, ListToolsResult, TaskSupport, Tool, ToolAnnotations,
     ToolExecution,

@@ -36,7 +36,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::map::Extra;
+use super::containers::Extra;
 use super::read::{Fields, Fit, Read, ReadResult, Reason};
 use super::write::{Projection, WriteAt};
 use crate::rpc::reader::NotJson;

@@ -4,10 +4,10 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::containers::List;
 use super::content::Annotations;
 use super::input::InputResponses;
 use super::json::Json;
-use super::list::List;
 use super::meta::Meta;
 use super::object::{Object as _, from_variants, object};
 use super::read::{Fields, Fit, Read, ReadResult, UnexpectedJson};

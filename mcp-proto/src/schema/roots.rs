@@ -6,7 +6,7 @@ use core::fmt::{self, Write as _};
 
 use iri_string::percent_encode::PercentEncodedForUri;
 
-use super::list::List;
+use super::containers::List;
 use super::meta::Meta;
 use super::object::object;
 use crate::codec::percent;

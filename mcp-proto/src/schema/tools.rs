@@ -5,10 +5,10 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::containers::List;
 use super::content::ContentBlock;
 use super::input::InputResponses;
 use super::json::Json;
-use super::list::List;
 use super::meta::Meta;
 use super::object::{names, object};
 use super::revision::Revision;

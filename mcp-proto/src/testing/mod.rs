@@ -43,8 +43,6 @@ pub mod http;
 mod network;
 #[cfg(feature = "std")]
 mod router_pair;
-#[cfg(feature = "std")]
-mod simulated_task;
 
 use alloc::string::String;
 use alloc::vec::Vec;

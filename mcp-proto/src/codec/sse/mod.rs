@@ -12,7 +12,7 @@ use bytes::Bytes;
 use memchr::memchr2;
 
 use super::Line;
-use super::chunks::Chunks;
+use super::partial::Chunks;
 use super::partial::Partial;
 use line::{ByteStep, Field, LineEnd, PartialLine};
 

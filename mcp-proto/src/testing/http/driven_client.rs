@@ -11,7 +11,7 @@ use crate::Instant;
 use crate::adapter::ClientDriver;
 use crate::front::HandlerMode;
 use crate::testing::SimulatedClock;
-use crate::testing::simulated_task::SimulatedTask;
+use crate::testing::clock::SimulatedTask;
 use crate::transport::http::client::{Action, HttpClient};
 use crate::transport::http::{ExchangeEnd, ExchangeId, Fields};
 

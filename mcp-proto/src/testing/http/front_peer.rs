@@ -14,7 +14,7 @@ use crate::Instant;
 use crate::front::http::{HttpExchange, HttpServer, HttpServerDriver, http_server};
 use crate::front::{HandlerMode, SendHandlers, ServedRouter};
 use crate::peer::Principal;
-use crate::testing::simulated_task::SimulatedTask;
+use crate::testing::clock::SimulatedTask;
 use crate::testing::{CountingEntropy, SimulatedClock};
 use crate::transport::http::client::HttpRequest;
 use crate::transport::http::server::{HttpServerConfig, RequestHead};

@@ -16,7 +16,7 @@ use core::time::Duration;
 #[cfg(feature = "http")]
 use self::http_link::HttpLink;
 use self::stream_link::StreamLink;
-use super::simulated_task::SimulatedTask;
+use super::clock::SimulatedTask;
 use super::{CountingEntropy, Network, SimulatedClock};
 use crate::front::{Client, ClientHandlers, Clock as _, HandlerMode, SendHandlers, ServedRouter};
 use crate::peer::client::{ClientConfig, EraPolicy};

@@ -11,8 +11,8 @@ use crate::Instant;
 use crate::adapter::{self, ClientDriver, ServerDriver};
 use crate::front::{Client, ClientHandlers, Clock as _, HandlerMode, ServedRouter};
 use crate::peer::client::LinkAction;
+use crate::testing::clock::SimulatedTask;
 use crate::testing::network::Pipe;
-use crate::testing::simulated_task::SimulatedTask;
 use crate::testing::{CountingEntropy, Network, SimulatedClock};
 use crate::transport::{StreamClient, StreamServer};
 

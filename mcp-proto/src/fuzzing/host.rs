@@ -1,18 +1,28 @@
-//! Fuzzing of the control plane of a host, with a driver that keeps its side of the contract.
+//! Fuzzing of the host: its control plane, its configuration, names of tools and their results.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use arbitrary::{Arbitrary, Unstructured};
 
-use crate::Instant;
-use crate::host::config::{ServerEntry, ServerId, ServerSpec, TimeoutOverrides};
+use crate::consent::SafeText;
+use crate::host::config::{
+    Answers, Config, ConfigFile, MAX_SERVERS, ServerEntry, ServerId, ServerSpec, Source, Template,
+    TimeoutOverrides, parse_dotenv,
+};
+use crate::host::consent::Approvals;
 use crate::host::control::{
     Action, CallId, CallOptions, ControlConfig, ControlPlane, Delivery, Event, Failure, FailureKind,
     Generation, Repeat, ServerPolicy,
 };
+use crate::host::tools::{
+    Author, Catalogue, Conversion, ModelContent, ModelPart, NameScheme, ResultLimits, ServerSettings,
+};
+use crate::schema::{CallToolResult, GetPromptResult, Json, ReadResourceResult, Tool};
+use crate::{Instant, Secret};
 
 #[derive(Arbitrary, Debug)]
 enum Operation {
@@ -263,4 +273,175 @@ fn outputs(operations: &[Operation]) -> (Vec<Action>, Vec<Event>) {
     }
     driver.finish();
     (driver.actions, driver.events)
+}
+
+/// Reads the input as a file of each kind.
+pub fn host_config(data: &[u8]) {
+    for path in [
+        "/work/.mcp.json",
+        "/work/.vscode/mcp.json",
+        "/work/.gemini/settings.json",
+        "/work/zed/settings.json",
+        "/work/.codex/config.toml",
+    ] {
+        let of_project = ConfigFile::parse(Source::project(path), data);
+        assert!(of_project.servers.len() <= MAX_SERVERS && of_project.diagnostics.len() <= MAX_SERVERS);
+        let texts = of_project.errors.iter().map(|error| alloc::format!("{error}"));
+        texts
+            .chain(of_project.diagnostics.iter().map(|told| alloc::format!("{told}")))
+            .for_each(|text| line(&text));
+        let of_user = ConfigFile::parse(Source::user(path), data);
+        for theirs in &of_project.servers {
+            // Entries that are errors for a project may be the user's own.
+            let own = of_user.servers.iter().find(|own| own.name() == theirs.name());
+            let own = own.expect("only a project has the server");
+            assert_eq!(theirs.meaning(), own.meaning(), "one text has two meanings");
+            assert_ne!(theirs.id(), own.id(), "a project has the id of a user's server");
+            project_server(theirs);
+            resolve(own);
+        }
+        merge(of_user, of_project);
+    }
+    let text = String::from_utf8_lossy(data);
+    let _ = parse_dotenv(&text);
+    if let Ok(template) = Template::parse(&text) {
+        assert_eq!(template.text(), text, "another text is read");
+    }
+    if let Ok(approvals) = Approvals::from_json(data) {
+        let stored = approvals.to_json();
+        assert_eq!(
+            Approvals::from_json(stored.as_bytes()).as_ref(),
+            Ok(&approvals),
+            "other approvals are read again"
+        );
+    }
+}
+
+/// Checks that the text is one line that a terminal shows as it is.
+fn line(text: &str) {
+    assert_eq!(alloc::format!("{}", SafeText::line(text)), text, "a text of the file reaches the terminal");
+}
+
+/// Checks that a server starts only with its approval.
+fn project_server(server: &ServerEntry) {
+    let mut approvals = Approvals::new();
+    let request = server.permit(&approvals).expect_err("it has no approval");
+    alloc::format!("{request}").split('\n').for_each(line);
+    approvals.insert(request.approve());
+    server.permit(&approvals).expect("it is approved");
+}
+
+/// Answers a server's lookups until it has no more, and resolves it.
+fn resolve(server: &ServerEntry) {
+    let approvals = Approvals::new();
+    let permit = server.permit(&approvals).expect("a user's server needs no approval");
+    let mut answers = Answers::new();
+    for _ in 0..3 {
+        for lookup in permit.unanswered(&answers) {
+            answers.insert(lookup, Some(Secret::new("https://value.example")));
+        }
+    }
+    assert!(permit.unanswered(&answers).is_empty(), "the lookups have no end");
+    if let Err(error) = permit.resolve(&answers) {
+        line(&alloc::format!("{error}"));
+    }
+}
+
+/// Checks that a project's copy of the user's file adds nothing.
+fn merge(of_user: ConfigFile, of_project: ConfigFile) {
+    let alone = Config::merge([of_user.clone()]);
+    let both = Config::merge([of_project, of_user]);
+    let changes = alone.changes_to(&both);
+    assert!(changes.is_empty(), "a project has changed the user's servers");
+    assert_eq!(changes.unchanged.len(), alone.servers().len());
+}
+
+/// Names pairs of servers and tools: different pairs have different names, which a catalogue finds again.
+pub fn host_names(data: &[u8]) {
+    let Ok(pairs) = Vec::<(String, String)>::arbitrary_take_rest(Unstructured::new(data)) else { return };
+    let scheme = NameScheme::default();
+    let mut owners: BTreeMap<String, (String, String)> = BTreeMap::new();
+    let mut lists: BTreeMap<String, Vec<Tool>> = BTreeMap::new();
+    for (server, tool) in pairs {
+        // A server may call its tool by the name that another pair has.
+        let imitation = scheme.name(&server, &tool).replacen("mcp__", "", 1);
+        for tool in [tool, imitation.rsplit("__").next().unwrap_or_default().into(), imitation.clone()] {
+            let name = scheme.name(&server, &tool);
+            assert!(name.len() <= NameScheme::MAX_BYTES && name != scheme.search_name());
+            assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte)), "{name}");
+            let pair = (server.clone(), tool.clone());
+            assert_eq!(*owners.entry(name).or_insert_with(|| pair.clone()), pair, "two pairs have one name");
+            let list = lists.entry(server.clone()).or_default();
+            list.push(Tool::new(tool, "", Json::empty_object()));
+        }
+    }
+    let mut catalogue = Catalogue::default();
+    for (server, tools) in lists {
+        catalogue.add_server(&server, ServerSettings::default());
+        let report = catalogue.update(&server, tools).expect("the server was added");
+        assert!(report.collisions.is_empty() && report.changes.is_empty());
+    }
+    for tool in catalogue.tools() {
+        assert_eq!(owners.get(tool.name), Some(&(tool.server.into(), tool.item.name.clone())));
+        assert!(catalogue.tool(tool.name).is_ok_and(|found| found.item.name == tool.item.name));
+    }
+}
+
+/// Converts the input as a result of a tool, a resource and a prompt, within limits from its first six bytes.
+pub fn host_results(data: &[u8]) {
+    let Some((&[text, head, tail, media, files, messages], json)) = data.split_first_chunk() else { return };
+    let limits = ResultLimits {
+        text_bytes: text.into(),
+        head_bytes: head.into(),
+        tail_bytes: tail.into(),
+        media: usize::from(media) % 4,
+        media_bytes: media.into(),
+        files: usize::from(files) % 4,
+        messages: usize::from(messages) % 4,
+    };
+    if let Ok(result) = serde_json::from_slice::<CallToolResult>(json) {
+        let failed = result.failed();
+        let content = check([Conversion::of_tool_result("tool", result, &limits)], &limits);
+        assert_eq!(content[0].is_error, failed);
+    }
+    if let Ok(result) = serde_json::from_slice::<ReadResourceResult>(json) {
+        check([Conversion::of_resource("resource", result, &limits)], &limits);
+    }
+    if let Ok(result) = serde_json::from_slice::<GetPromptResult>(json) {
+        let messages = Conversion::of_prompt("prompt", result, &limits);
+        assert!(messages.len() <= limits.messages);
+        check(messages.into_iter().map(|message| message.content), &limits);
+    }
+}
+
+/// Checks that the conversions of one result are within the limits together.
+fn check(conversions: impl IntoIterator<Item = Conversion>, limits: &ResultLimits) -> Vec<ModelContent> {
+    let (mut text, mut media, mut media_bytes, mut files) = (0, 0, 0, 0);
+    let mut contents = Vec::new();
+    for mut conversion in conversions {
+        let spills = conversion.take_spills();
+        files += spills.len();
+        for spill in &spills {
+            assert!(
+                spill.file_name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
+            );
+        }
+        let content = conversion.finish(spills.into_iter().map(|spill| Ok(spill.file_name)));
+        assert!(!content.parts.is_empty(), "no result is empty");
+        for part in &content.parts {
+            match part {
+                ModelPart::Text { text: own, author: Author::Server } => text += own.len(),
+                ModelPart::Text { .. } => {}
+                ModelPart::Image { data, .. } | ModelPart::Audio { data, .. } => {
+                    media += 1;
+                    media_bytes += data.len();
+                }
+            }
+        }
+        assert!(!content.is_error || content.to_text().starts_with("Tool error: "));
+        contents.push(content);
+    }
+    assert!(text <= limits.text_bytes && files <= limits.files);
+    assert!(media <= limits.media && media_bytes <= limits.media_bytes);
+    contents
 }
