@@ -316,8 +316,6 @@ impl Client {
             stored_params: None,
             round: None,
             fill: None,
-            #[cfg(feature = "http")]
-            carriage: None,
         }
     }
 

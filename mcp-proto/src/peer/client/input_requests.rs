@@ -23,7 +23,7 @@ use crate::rpc::{ErrorObject, Raw, code, write};
 use crate::schema::{Direction, Era, MethodInfo, Revision};
 
 use super::request::Stage;
-use super::requests::bytes_of;
+use super::server_requests::bytes_of;
 use super::{Client, Event};
 
 /// An input request, not decoded.

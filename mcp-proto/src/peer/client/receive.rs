@@ -24,7 +24,7 @@ use crate::schema::{
 use super::era::DetectAction;
 use super::meta::protocol_meta;
 use super::request::{ClientRequest, Removed, Stage};
-use super::requests::{ServerRequest, bytes_of, decode};
+use super::server_requests::{ServerRequest, bytes_of, decode};
 use super::watch::NotificationScope;
 use super::{
     Client, CloseReason, ConnectError, ConnectStep, Diagnostic, Event, KnownEra, LinkAction, Phase,

@@ -9,7 +9,7 @@ use crate::rpc::{Raw, Text};
 use crate::schema::ProgressParams;
 
 use super::request::ClientRequest;
-use super::requests::{bytes_of, decode};
+use super::server_requests::{bytes_of, decode};
 use super::{Client, Diagnostic, Event};
 
 impl Client {

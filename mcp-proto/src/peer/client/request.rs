@@ -12,7 +12,6 @@ use crate::peer::{
 };
 use crate::schema::{MethodInfo, Revision};
 
-use super::Client;
 use super::cache::CacheFill;
 use super::input_rounds::{InputRound, RoundStep};
 use super::tasks::{FollowedTask, TaskCommand};
@@ -114,30 +113,6 @@ pub(super) struct ClientRequest {
     pub(super) round: Option<Box<InputRound>>,
     /// The place of the answer in the cache.
     pub(super) fill: Option<Box<CacheFill>>,
-    /// The transport's knowledge of the request.
-    #[cfg(feature = "http")]
-    pub(super) carriage: Option<Box<Carriage>>,
-}
-
-/// What a transport with exchanges of its own knows of a request: plain data, which ends with the request's record.
-#[cfg(feature = "http")]
-#[derive(Debug, Default)]
-pub(crate) struct Carriage {}
-
-#[cfg(feature = "http")]
-#[expect(dead_code, reason = "the transport keeps a table of its own so far")]
-impl Client {
-    /// The transport's knowledge of a request that it was handed, if it has stored any.
-    pub(crate) fn carriage_mut(&mut self, request: RequestId) -> Option<&mut Carriage> {
-        self.requests.get_mut(request)?.carriage.as_deref_mut()
-    }
-
-    /// Stores the transport's knowledge of a request; does nothing for a request that has ended.
-    pub(crate) fn set_carriage(&mut self, request: RequestId, carriage: Option<Box<Carriage>>) {
-        if let Some(record) = self.requests.get_mut(request) {
-            record.carriage = carriage;
-        }
-    }
 }
 
 impl ClientRequest {

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 
 use crate::Instant;
 use crate::peer::client::request::{ClientRequest, RequestOwner};
-use crate::peer::client::requests::decode;
+use crate::peer::client::server_requests::decode;
 use crate::peer::client::{Client, Diagnostic, Event, Phase};
 use crate::peer::event_queue::EventQueue;
 use crate::peer::topic::{ListKind, Topic};
