@@ -10,7 +10,7 @@ use core::task::{Context, Poll, Waker};
 
 use futures_core::Stream;
 
-use super::signal::Wakers;
+use super::wakers::Wakers;
 
 /// The listeners of a connection, each with its own queue.
 pub(crate) struct Listeners<E> {

@@ -71,7 +71,7 @@
 //!
 //! Each module imports only those above it; within a module, no two files import each other.
 //!
-//! - what both roles share: `error`, `handler_error`, `clock`, `signal`, `events`, `shared`, `trace`, `request`,
+//! - what both roles share: `error`, `handler_error`, `clock`, `wakers`, `events`, `shared`, `trace`, `request`,
 //!   `request_slots`, `running_handlers`
 //! - `handler`: what handlers take, request of the client and return
 //! - `params`, `reply`, `mode`, `notification`: parameters, and type-erased handlers and answers, of both roles
@@ -116,7 +116,6 @@ mod request;
 mod request_slots;
 mod running_handlers;
 mod shared;
-mod signal;
 #[cfg(feature = "server")]
 mod spawned_handler;
 #[cfg(feature = "tracing")]
@@ -124,6 +123,7 @@ pub mod trace;
 #[cfg(not(feature = "tracing"))]
 #[path = "no_trace.rs"]
 mod trace;
+mod wakers;
 
 #[cfg(all(feature = "auth", feature = "server"))]
 pub mod guard;

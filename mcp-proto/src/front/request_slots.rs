@@ -10,7 +10,7 @@ use super::Notification;
 #[cfg(feature = "client")]
 use super::client::DriverTimer;
 use super::events::{Queue, QueuedItem};
-use super::signal::Wakers;
+use super::wakers::Wakers;
 use crate::inline_map::InlineMap;
 #[cfg(feature = "client")]
 use crate::peer::client::TaskCommand;

@@ -6,8 +6,8 @@ use core::future::Future;
 use core::task::{Context, Poll, Waker};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::signal::{Signal, TaskWaker};
 use super::trace::RequestSpan;
+use super::wakers::{Signal, TaskWaker};
 use crate::inline_map::{InlineMap, InlineQueue};
 use crate::peer::InboundId;
 

@@ -5,7 +5,7 @@ use core::task::{Poll, Waker};
 use std::sync::Mutex;
 
 use super::Clock;
-use super::signal::{Signal, Wakers, lock};
+use super::wakers::{Signal, Wakers, lock};
 use crate::Instant;
 use crate::UnixTime;
 

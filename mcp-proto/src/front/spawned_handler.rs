@@ -13,8 +13,8 @@ use std::sync::Mutex;
 use super::handler::context::Context;
 use super::reply::Reply;
 use super::running_handlers::{SendFuture, catch_panic};
-use super::signal::lock;
 use super::trace::HandlerSpan;
+use super::wakers::lock;
 use crate::rpc::code;
 
 /// The application's function that starts the task of a handler.

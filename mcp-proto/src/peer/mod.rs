@@ -6,7 +6,6 @@
 mod batch;
 #[cfg(feature = "client")]
 pub mod client;
-mod declared;
 mod encode;
 mod event_queue;
 pub(crate) mod extensions;
@@ -19,15 +18,16 @@ mod principal;
 #[cfg(any(feature = "client", feature = "server"))]
 pub(crate) mod progress_pacer;
 #[cfg(feature = "client")]
-pub(crate) mod related;
+pub(crate) mod related_task;
 mod requests;
-pub(crate) mod reserved;
+pub(crate) mod reserved_methods;
 #[cfg(feature = "server")]
 pub mod server;
 mod strictness;
 mod task;
 #[cfg(any(feature = "client", feature = "server"))]
 pub(crate) mod topic;
+mod undeclared_capability;
 
 pub use crate::schema::CacheHint;
 pub(crate) use encode::{AnyParams, ResultDefaults};

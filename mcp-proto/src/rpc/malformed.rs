@@ -5,7 +5,7 @@ use core::fmt;
 
 use memchr::memrchr;
 
-use super::read::{is_notification, member_name, read_id};
+use super::envelope::{is_notification, member_name, read_id};
 use super::scan::{Cursor, ScanMode, Shape, Value};
 use super::{Id, Text, code};
 

@@ -7,7 +7,7 @@ use alloc::format;
 use memchr::memchr_iter;
 use serde::{Deserialize, de};
 
-use super::reader::{NotJson, Reader};
+use super::json_reader::{NotJson, Reader};
 
 /// Reads the members `names` of the object `text`. A member that is missing or null is `None`.
 ///

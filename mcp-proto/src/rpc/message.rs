@@ -9,7 +9,7 @@ use bytestring::ByteString;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 use serde_json::value::RawValue;
 
-use super::read::element;
+use super::envelope::element;
 use super::scan::{Cursor, ScanMode};
 use super::{EnvelopeKind, Malformed, Text, read_members};
 use crate::text::SafeText;

@@ -5,15 +5,19 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic>
 
+mod envelope;
+pub(crate) mod json_reader;
 mod malformed;
 pub(crate) mod members;
 mod message;
 mod pending;
-mod read;
-pub(crate) mod reader;
 mod scan;
 pub mod write;
 
+pub use envelope::read;
+#[cfg(all(feature = "client", feature = "http"))]
+pub(crate) use envelope::repair_outcome;
+pub(crate) use json_reader::unescape;
 pub use malformed::{EnvelopeKind, InvalidMessageKind, Malformed, MalformedKind, Recovered};
 pub use malformed::{recover, recover_ends};
 #[cfg(feature = "client")]
@@ -24,10 +28,6 @@ pub use message::Raw;
 pub use message::{Batch, Frame, Message, Notification, Request, Response};
 pub use message::{ErrorObject, code};
 pub use pending::Pending;
-pub use read::read;
-#[cfg(all(feature = "client", feature = "http"))]
-pub(crate) use read::repair_outcome;
-pub(crate) use reader::unescape;
 pub use write::ErrorId;
 
 /// An immutable string that shares the memory of the message it came in.

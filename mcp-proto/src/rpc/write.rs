@@ -6,7 +6,7 @@ use core::ops::Range;
 use memchr::memchr2;
 use serde::Serialize;
 
-use super::reader::is_plain;
+use super::json_reader::is_plain;
 use super::{ErrorObject, Id, Raw};
 
 /// The id of an error response.

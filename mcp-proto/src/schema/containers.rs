@@ -14,7 +14,7 @@ use serde::ser::Serializer;
 use super::json::Json;
 use super::read::{Fields, Fit, Items, Read};
 use super::write::{Projection, WriteAt, member, serialize};
-use crate::rpc::reader::NotJson;
+use crate::rpc::json_reader::NotJson;
 
 /// A name: borrowed from the program if it is a known one, which saves an allocation.
 type Name = Cow<'static, str>;

@@ -20,7 +20,7 @@ use super::read::{Fields, Fit, Read, ReadResult, UnexpectedJson};
 use super::resources::{BlobResourceContents, ResourceContents};
 use super::revision::Revision;
 use super::write::{Projection, WriteAt, serde_impls};
-use crate::rpc::reader::NotJson;
+use crate::rpc::json_reader::NotJson;
 use crate::schema::Icon;
 
 names! {

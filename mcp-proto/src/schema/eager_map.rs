@@ -4,7 +4,7 @@ use super::containers::Map;
 use super::json::Json;
 use super::meta::Entries;
 use super::read::{Read as _, ReadResult};
-use crate::rpc::reader::{NotJson, Reader};
+use crate::rpc::json_reader::{NotJson, Reader};
 
 /// The entries of `_meta`.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -15,7 +15,7 @@ use super::read::{Fields, Fit, Items, Read, ReadResult, UnexpectedJson, read_tex
 use super::revision::Revision;
 use super::tasks::legacy::TaskMetadata;
 use super::write::{Projection, WriteAt, serde_impls};
-use crate::rpc::reader::NotJson;
+use crate::rpc::json_reader::NotJson;
 
 /// The parameters of `elicitation/create`.
 ///

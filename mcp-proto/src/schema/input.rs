@@ -12,7 +12,7 @@ use super::read::{Fields, Fit, Read, ReadResult, UnexpectedJson};
 use super::roots::ListRootsResult;
 use super::sampling::{CreateMessageParams, CreateMessageResult};
 use super::write::{Projection, WriteAt, member, serde_impls};
-use crate::rpc::reader::{NotJson, Reader};
+use crate::rpc::json_reader::{NotJson, Reader};
 use crate::schema::{ListRootsParams, ResultType};
 
 /// Requests for input from the server, each under a key that the server chooses.

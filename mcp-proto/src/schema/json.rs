@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::read::{Fit, Read, ReadResult, expected};
 use super::write::{Projection, WriteAt};
-use crate::rpc::reader::{NotJson, Reader};
+use crate::rpc::json_reader::{NotJson, Reader};
 use crate::rpc::{Raw, write};
 
 /// A JSON value kept as text: valid, owned, and written as it was read.

@@ -10,7 +10,7 @@ use super::containers::Map;
 use super::json::Json;
 use super::meta::Entries;
 use super::read::{Read as _, ReadResult, read_text};
-use crate::rpc::reader::{NotJson, Reader};
+use crate::rpc::json_reader::{NotJson, Reader};
 
 /// The entries of `_meta`: those of the map, or of the text while there is one.
 #[derive(Clone, Default)]

@@ -12,7 +12,7 @@ use super::object::Optional;
 use super::read::{Fields, Fit, Read, ReadResult, peek};
 use super::revision::{Revision, Revisions};
 use super::write::{Projection, WriteAt, member, serde_impls};
-use crate::rpc::reader::{NotJson, Reader};
+use crate::rpc::json_reader::{NotJson, Reader};
 use crate::rpc::{Id, Raw};
 
 /// Key: the revision of a request.

@@ -39,7 +39,7 @@ use core::fmt;
 use super::containers::Extra;
 use super::read::{Fields, Fit, Read, ReadResult, Reason};
 use super::write::{Projection, WriteAt};
-use crate::rpc::reader::NotJson;
+use crate::rpc::json_reader::NotJson;
 
 /// A type made by [`object!`].
 pub(crate) trait Object: Sized {
@@ -311,7 +311,7 @@ macro_rules! object {
             #[allow(unused_imports, unused_mut, unused_variables)]
             fn read_fields(
                 mut fields: $crate::schema::read::Fields<'_, '_>,
-            ) -> Result<$crate::schema::read::Fit<Self>, $crate::rpc::reader::NotJson> {
+            ) -> Result<$crate::schema::read::Fit<Self>, $crate::rpc::json_reader::NotJson> {
                 $( let mut $rname: Option<$rty> = None; )*
                 $( let mut $oname: $oty = Default::default(); )*
                 $( let mut $ename: $ety = Default::default(); )*
@@ -401,7 +401,7 @@ macro_rules! object {
 
             fn from_object(
                 fields: $crate::schema::read::Fields<'_, '_>,
-            ) -> Result<$crate::schema::read::Fit<Self>, $crate::rpc::reader::NotJson> {
+            ) -> Result<$crate::schema::read::Fit<Self>, $crate::rpc::json_reader::NotJson> {
                 $crate::schema::object::Object::read_fields(fields)
             }
         }

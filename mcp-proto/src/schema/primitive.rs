@@ -8,7 +8,7 @@ use super::object::{Object as _, from_variants, names, object};
 use super::read::{Fields, Fit, Read, ReadResult, UnexpectedJson};
 use super::revision::Revision;
 use super::write::{Projection, WriteAt, serde_impls};
-use crate::rpc::reader::NotJson;
+use crate::rpc::json_reader::NotJson;
 
 object! {
     /// A text field.

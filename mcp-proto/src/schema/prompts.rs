@@ -13,7 +13,7 @@ use super::meta::Meta;
 use super::object::{Object as _, names, object};
 use super::read::{Fields, Fit, Read, ReadResult, UnexpectedJson};
 use super::write::{Projection, WriteAt, serde_impls};
-use crate::rpc::reader::NotJson;
+use crate::rpc::json_reader::NotJson;
 use crate::schema::{Icon, PaginatedParams};
 
 /// The parameters of `prompts/list`.

@@ -13,7 +13,7 @@ use core::fmt;
 use serde::de;
 
 use super::json::Json;
-use crate::rpc::reader::{NotJson, ReadNumber, Reader};
+use crate::rpc::json_reader::{NotJson, ReadNumber, Reader};
 use crate::rpc::{Id, first_member};
 
 /// A valid JSON value that does not fit where it occurs.

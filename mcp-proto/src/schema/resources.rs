@@ -12,7 +12,7 @@ use super::meta::Meta;
 use super::object::{Object as _, from_variants, object};
 use super::read::{Fields, Fit, Read, ReadResult, UnexpectedJson};
 use super::write::{Projection, WriteAt, serde_impls};
-use crate::rpc::reader::NotJson;
+use crate::rpc::json_reader::NotJson;
 use crate::schema::{Icon, PaginatedParams};
 
 /// The parameters of `resources/list`.

@@ -17,7 +17,7 @@ use super::revision::Revision;
 use super::tasks::legacy::TaskMetadata;
 use super::tools::{Tool, may_be_structured};
 use super::write::{Projection, WriteAt, serde_impls};
-use crate::rpc::reader::{NotJson, Reader};
+use crate::rpc::json_reader::{NotJson, Reader};
 
 object! {
     /// The parameters of `sampling/createMessage`.

@@ -17,7 +17,7 @@ use crate::front::events::{ListenerEvent, Listeners};
 use crate::front::notification::NotificationQueue;
 use crate::front::request_slots::RequestSlots;
 use crate::front::shared::Core;
-use crate::front::signal::{Waiters, Wakers};
+use crate::front::wakers::{Waiters, Wakers};
 use crate::front::{Error, Notification};
 use crate::peer::client::{ClientTransport, CloseReason, ConnectProgress, Diagnostic, ServerInfo, State};
 use crate::peer::{InboundId, LostReason, Outcome, RequestError, RequestId, TaskReport, client};

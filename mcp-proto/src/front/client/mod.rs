@@ -6,7 +6,7 @@ mod driver;
 mod handlers;
 mod method_rules;
 #[cfg(feature = "schema-validate")]
-mod outputs;
+mod output_checks;
 mod pages;
 mod subscription;
 mod tasks;
@@ -39,7 +39,7 @@ pub use connection::Event;
 pub use driver::{CacheContextEnder, ClientDriver};
 pub use handlers::{ClientContext, ClientHandlers};
 #[cfg(feature = "schema-validate")]
-pub use outputs::OutputChecks;
+pub use output_checks::OutputChecks;
 pub use pages::{Pages, PaginatedMethod};
 pub use subscription::{Subscription, SubscriptionUpdate};
 pub use tasks::{TaskHandle, ToolCallOutcome};
@@ -103,7 +103,7 @@ pub struct Client {
 struct ClientInner {
     connection: Arc<Connection>,
     #[cfg(feature = "schema-validate")]
-    outputs: outputs::OutputChecker,
+    outputs: output_checks::OutputChecker,
     first_poll: FirstPoll,
 }
 

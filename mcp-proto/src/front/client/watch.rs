@@ -12,7 +12,7 @@ use super::Client;
 use super::subscription::StreamState;
 use crate::front::Error;
 use crate::front::events::{Queue, QueuedItem};
-use crate::front::signal::Wakers;
+use crate::front::wakers::Wakers;
 use crate::inline_map::InlineMap;
 use crate::peer::client::{
     Change, ChangeEvidence, CloseReason, WatchEnd, WatchFilter, WatchId, WatchStart, WatchState,

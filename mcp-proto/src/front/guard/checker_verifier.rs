@@ -17,7 +17,7 @@ use crate::auth::server::{
     UnverifiedToken, VerifyError,
 };
 use crate::auth::{Fetch, FetchId, FetchPolicy, FetchPolicyError, Now};
-use crate::front::signal::{Waiters, Wakers, lock};
+use crate::front::wakers::{Waiters, Wakers, lock};
 use crate::quota::{QuotaOwner, Shares};
 
 /// The maximum number of requests that wait for exchanges. Each costs some KiB. A sender with more than its share of

@@ -11,7 +11,7 @@ use super::access::CallerAccess;
 use super::connection::HandlerConnection;
 use crate::UnixTime;
 use crate::front::clock::Entropy;
-use crate::front::signal::lock;
+use crate::front::wakers::lock;
 use crate::peer::server::{Cancellation, RequestContext};
 use crate::peer::{InboundId, Principal};
 use crate::quota::QuotaOwner;

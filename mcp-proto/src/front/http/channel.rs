@@ -6,7 +6,7 @@ use core::fmt;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
-use super::hub::{ConnectionKind, Subscriber};
+use super::change_hub::{ConnectionKind, Subscriber};
 use super::service::{ExchangeRegistration, Service};
 use super::token_watch::TokenWatch;
 use super::{HttpExchange, HttpServer};

@@ -7,7 +7,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use core::{fmt, mem};
 
-use super::hub::Subscriber;
+use super::change_hub::Subscriber;
 use super::service::{ExchangeRegistration, Service};
 use super::session::{SessionCell, StreamReader};
 use super::token_watch::TokenWatch;
@@ -18,7 +18,7 @@ use crate::front::router::{Router, ServedRouter};
 use crate::front::running_handlers::catch_panic;
 use crate::front::server::{ServerCore, ServerDriver};
 use crate::front::shared::{Core as _, Shared};
-use crate::front::signal::Signal;
+use crate::front::wakers::Signal;
 use crate::front::{Attachments, HandlerMode, Notification, SendHandlers};
 use crate::peer::Principal;
 use crate::peer::server::KnownMeta;

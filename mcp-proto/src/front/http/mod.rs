@@ -67,11 +67,12 @@
 //! assert!(body.windows(5).any(|part| part == b"Hello"));
 //! ```
 
+mod change_hub;
 mod channel;
 mod exchange;
-mod hub;
 mod service;
 mod session;
+mod session_table;
 #[cfg_attr(not(feature = "auth"), path = "no_token_watch.rs")]
 mod token_watch;
 

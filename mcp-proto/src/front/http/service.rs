@@ -8,22 +8,19 @@ use core::time::Duration;
 use std::sync::Mutex;
 
 use super::HttpServerEvent;
-use super::hub::Hub;
-use super::session::SessionCell;
+use super::change_hub::Hub;
+use super::session_table::SessionTable;
 use crate::Instant;
 use crate::front::clock::Entropy;
 use crate::front::router::{ListenerGuard, ServedRouter};
-use crate::front::signal::{Signal, lock};
 use crate::front::tasks::TaskService;
+use crate::front::wakers::{Signal, lock};
 use crate::front::{Clock, HandlerMode};
-use crate::peer::Principal;
 use crate::peer::server::{KnownMeta, MetaCache};
-use crate::quota::{ByteAccount, ByteBudget, QuotaError, QuotaOwner, RateLimiter};
+use crate::quota::{ByteAccount, ByteBudget, QuotaOwner, RateLimiter};
 use crate::rpc::Raw;
 use crate::schema::tasks::TaskUpdatedParams;
-use crate::transport::http::server::{
-    ConnectionId, HttpResponse, HttpServerConfig, Post, Session, SessionId, Sessions, Setup,
-};
+use crate::transport::http::server::{HttpServerConfig, SessionId, Setup};
 
 /// How long a request waits for the first poll of the driver.
 const FIRST_POLL: Duration = Duration::from_secs(1);
@@ -42,7 +39,7 @@ pub(super) struct Service {
     /// Whether the application was told that the driver is not polled.
     unpolled_reported: AtomicBool,
     exchanges: Mutex<Exchanges>,
-    table: Mutex<SessionTable>,
+    pub(super) table: Mutex<SessionTable>,
     bytes: Mutex<ByteBudget>,
     metas: Mutex<MetaCache>,
     /// The registration with a live router.
@@ -57,17 +54,6 @@ struct Exchanges {
     free: Vec<usize>,
 }
 
-struct SessionTable {
-    sessions: Sessions<Arc<SessionCell>>,
-    /// The sessions that the driver has not taken yet.
-    new_sessions: Vec<Arc<SessionCell>>,
-    /// Whether no session can be opened any more.
-    closed_to_new: bool,
-}
-
-/// The error for a session that exceeds the limits.
-struct SessionLimitReached;
-
 impl Service {
     pub(super) fn new(
         config: HttpServerConfig,
@@ -75,7 +61,7 @@ impl Service {
         entropy: Arc<dyn Entropy>,
         router: &ServedRouter<impl HandlerMode>,
     ) -> Self {
-        let sessions = Sessions::new(config.max_sessions);
+        let table = Mutex::new(SessionTable::new(config.max_sessions));
         let bytes = Mutex::new(ByteBudget::new(config.byte_limits));
         let request_rate = config.request_rate.map(|limit| Mutex::new(RateLimiter::new(limit)));
         let hub = Arc::<Hub>::default();
@@ -97,7 +83,7 @@ impl Service {
             driver_polled: AtomicBool::new(false),
             unpolled_reported: AtomicBool::new(false),
             exchanges: Mutex::default(),
-            table: Mutex::new(SessionTable { sessions, new_sessions: Vec::new(), closed_to_new: false }),
+            table,
             bytes,
             metas: Mutex::default(),
             _listening: listening,
@@ -182,8 +168,7 @@ impl Service {
     pub(super) fn close(&self) {
         self.closing.store(true, Ordering::Release);
         let signals: Vec<Arc<Signal>> = lock(&self.exchanges).signals.iter().flatten().cloned().collect();
-        let cells: Vec<Arc<SessionCell>> =
-            lock(&self.table).sessions.iter().map(|(_, cell)| cell.clone()).collect();
+        let cells = lock(&self.table).cells();
         for signal in signals {
             signal.notify();
         }
@@ -211,125 +196,6 @@ impl Service {
             *slot = kept;
         }
         ExchangeRegistration { service: self.clone(), slot: place, _signal: signal }
-    }
-
-    // --- Sessions ---
-
-    /// Returns a session for use by `principal`. To other principals it is unknown.
-    pub(super) fn session(&self, id: SessionId, principal: Option<&Principal>) -> Option<Arc<SessionCell>> {
-        let mut table = lock(&self.table);
-        //= S9.3 "not session id alone"
-        //= S10.9 "handles/session ids are not authentication"
-        let cell = table.sessions.get(id).filter(|cell| cell.principal() == principal)?.clone();
-        table.sessions.set_idle(id, None);
-        Some(cell)
-    }
-
-    /// Opens a session with the handshake that was posted; returns its answer.
-    pub(super) fn open_session(
-        self: &Arc<Self>,
-        post: Post,
-        owner: QuotaOwner,
-        principal: Option<Principal>,
-    ) -> HttpResponse {
-        if !self.has_room(&owner) {
-            return HttpResponse::too_many_sessions(post.request_id());
-        }
-        let id = self.fresh_id();
-        match Session::open(&self.setup, id, post, self.now()) {
-            Ok((session, answer)) => {
-                match self.admit(SessionCell::new(
-                    &self.hub,
-                    self.clock.clone(),
-                    id,
-                    session,
-                    owner,
-                    principal,
-                )) {
-                    Ok(_) => answer,
-                    Err(SessionLimitReached) => HttpResponse::too_many_sessions(None),
-                }
-            }
-            Err(answer) => answer,
-        }
-    }
-
-    /// Opens a session for a client of 2024-11-05, which has one stream.
-    pub(super) fn open_legacy_session(
-        self: &Arc<Self>,
-        owner: QuotaOwner,
-        principal: Option<Principal>,
-    ) -> Result<(Arc<SessionCell>, ConnectionId), HttpResponse> {
-        if !self.has_room(&owner) {
-            return Err(HttpResponse::too_many_sessions(None));
-        }
-        let id = self.fresh_id();
-        let (mut session, connection) = Session::open_legacy(&self.setup, id, self.now());
-        session.charge(&self.account(&owner));
-        match self.admit(SessionCell::new(&self.hub, self.clock.clone(), id, session, owner, principal)) {
-            Ok(cell) => Ok((cell, connection)),
-            Err(SessionLimitReached) => Err(HttpResponse::too_many_sessions(None)),
-        }
-    }
-
-    //= S10.9 "handles random and bound to user"
-    fn fresh_id(&self) -> SessionId {
-        let mut bytes = [0; 16];
-        self.entropy.fill(&mut bytes);
-        SessionId::from_entropy(bytes)
-    }
-
-    /// Whether an owner can open a session now; checked before the work of opening it.
-    fn has_room(&self, owner: &QuotaOwner) -> bool {
-        let table = lock(&self.table);
-        !table.closed_to_new && table.sessions.has_room(owner)
-    }
-
-    /// Adds a session and wakes the driver. Beyond the limit, it ends a session that the owners' shares select.
-    fn admit(&self, cell: Arc<SessionCell>) -> Result<Arc<SessionCell>, SessionLimitReached> {
-        let gone = {
-            let mut table = lock(&self.table);
-            if table.closed_to_new {
-                return Err(SessionLimitReached);
-            }
-            let gone = table
-                .sessions
-                .insert(cell.id(), cell.owner(), cell.clone())
-                .map_err(|QuotaError| SessionLimitReached)?;
-            table.new_sessions.push(cell.clone());
-            gone
-        };
-        if let Some((_, gone)) = gone {
-            gone.end();
-        }
-        self.session_signal.notify();
-        Ok(cell)
-    }
-
-    pub(super) fn take_new_sessions(&self) -> Vec<Arc<SessionCell>> {
-        core::mem::take(&mut lock(&self.table).new_sessions)
-    }
-
-    pub(super) fn has_new_sessions(&self) -> bool {
-        !lock(&self.table).new_sessions.is_empty()
-    }
-
-    /// Stops accepting sessions. Returns those that the driver has not taken yet.
-    pub(super) fn refuse_sessions(&self) -> Vec<Arc<SessionCell>> {
-        let mut table = lock(&self.table);
-        table.closed_to_new = true;
-        core::mem::take(&mut table.new_sessions)
-    }
-
-    /// Records since when a session is idle; `None` if it is active.
-    pub(super) fn set_idle(&self, id: SessionId, since: Option<Instant>) {
-        lock(&self.table).sessions.set_idle(id, since);
-    }
-
-    /// Removes a session that has ended: its id is unknown from now on.
-    pub(super) fn forget(&self, id: SessionId) {
-        let gone = lock(&self.table).sessions.remove(id);
-        drop(gone);
     }
 }
 

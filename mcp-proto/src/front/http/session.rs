@@ -9,14 +9,14 @@ use core::time::Duration;
 use core::{fmt, mem};
 use std::sync::Mutex;
 
-use super::hub::{ConnectionKind, Hub, Mailbox, Subscriber};
+use super::change_hub::{ConnectionKind, Hub, Mailbox, Subscriber};
 use super::service::Service;
 use crate::front::handler::inbound_request::Caller;
 use crate::front::router::ServedRouter;
 use crate::front::server::{ServerCore, ServerDriver};
 use crate::front::shared::{Core as _, Shared};
-use crate::front::signal::{TaskWaker, Wakers, lock};
 use crate::front::tasks::TaskRunner;
+use crate::front::wakers::{TaskWaker, Wakers, lock};
 use crate::front::{Clock, HandlerMode, SendHandlers};
 use crate::inline_map::InlineMap;
 use crate::peer::server::{Server, ServerLoan, ServerTransport};

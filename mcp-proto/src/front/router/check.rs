@@ -4,7 +4,7 @@ use alloc::string::String;
 use core::fmt;
 
 use super::{HandlerMode, Router, TemplateError};
-use crate::peer::reserved::is_reserved_for_tasks;
+use crate::peer::reserved_methods::is_reserved_for_tasks;
 use crate::schema::tasks::{CancelTask, GetTask, UpdateTask, legacy};
 use crate::schema::{
     CallTool, Complete, GetPrompt, ListPrompts, ListResourceTemplates, ListResources, ListTools, Method,

@@ -10,7 +10,7 @@ use std::thread;
 use std::thread::ThreadId;
 
 use super::{HandlerMode, Router, RouterError, SendHandlers};
-use crate::front::signal::lock;
+use crate::front::wakers::lock;
 use crate::peer::server::ListKind;
 use crate::schema::{ServerCapabilities, ServerCapability};
 

@@ -14,7 +14,7 @@ use crate::front::notification::{NotificationHandlers, NotificationQueue, decode
 use crate::front::params::{decode_as, decode_params};
 use crate::front::reply::Reply;
 use crate::front::{CustomRequest, Notification};
-use crate::peer::reserved::is_reserved_for_tasks;
+use crate::peer::reserved_methods::is_reserved_for_tasks;
 use crate::rpc::Raw;
 use crate::schema::{
     self, CacheHint, Cancelled, CustomParams, CustomResult, Discover, EmptyResult, Extension, Initialize,

@@ -18,7 +18,7 @@ mod resources;
 mod scopes;
 #[cfg(feature = "seal")]
 mod sealing;
-mod strings;
+mod string_arguments;
 mod tasks;
 mod uri;
 

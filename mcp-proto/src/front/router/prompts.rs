@@ -4,7 +4,7 @@ use alloc::format;
 use core::future::Future;
 
 use super::dispatch::{prompt_reply, reply, unknown_prompt};
-use super::strings::from_strings;
+use super::string_arguments::from_strings;
 use super::{Context, Router, RouterError};
 use crate::front::handler::arguments::Arguments;
 use crate::front::handler::output::{CompletionOutput, PromptOutput, ResultOrInput};

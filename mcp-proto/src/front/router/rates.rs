@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use super::{Context, HandlerMode, Router};
 use crate::front::params::decode_params;
 use crate::front::reply::Reply;
-use crate::front::signal::lock;
+use crate::front::wakers::lock;
 use crate::peer::Principal;
 use crate::quota::{QuotaOwner, RateLimit, RateLimiter};
 use crate::rpc::{Raw, code};

@@ -6,7 +6,7 @@ use core::future::Future;
 
 use super::TemplateMatch;
 use super::dispatch::reply;
-use super::strings::from_strings;
+use super::string_arguments::from_strings;
 use super::uri::UriTemplate;
 use super::{Context, Router, RouterError, uri};
 use crate::front::handler::arguments::Arguments;

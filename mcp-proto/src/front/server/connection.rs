@@ -15,7 +15,7 @@ use crate::front::notification::NotificationQueue;
 use crate::front::request_slots::{FollowKind, RequestLink, RequestSlots};
 use crate::front::router::ChangeListener;
 use crate::front::shared::{Core, Shared};
-use crate::front::signal::{Waiters, Wakers};
+use crate::front::wakers::{Waiters, Wakers};
 use crate::front::{BlockedHandler, Error, Notification, trace};
 use crate::inline_map::{InlineMap, InlineQueue};
 use crate::peer::server::{

@@ -11,7 +11,7 @@ use crate::Instant;
 use crate::front::handler::connection::{HandlerTask, SendReport, TaskFuture, related_task_meta};
 use crate::front::handler::inbound_request::InboundRequest;
 use crate::front::request_slots::RequestLink;
-use crate::front::signal::lock;
+use crate::front::wakers::lock;
 use crate::front::{Error, Request};
 use crate::peer::progress_pacer::{ProgressPacer, ProgressRate};
 use crate::peer::server::{Cancellation, check_content, exceeds, required_capabilities};

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use super::running::RunningTask;
 use super::{MemoryStore, TaskRecord, TaskStore};
 use crate::UnixTime;
-use crate::front::signal::lock;
+use crate::front::wakers::lock;
 use crate::peer::Principal;
 use crate::quota::{QuotaError, QuotaOwner, Shares};
 use crate::rpc::{ErrorObject, code};

@@ -21,7 +21,7 @@ use crate::front::handler::connection::report_if_blocked;
 use crate::front::handler::context::Context;
 use crate::front::reply::Reply;
 use crate::front::running_handlers::catch_panic;
-use crate::front::signal::{TaskWaker, Wakers};
+use crate::front::wakers::{TaskWaker, Wakers};
 use crate::peer::server::adapt_error;
 use crate::rpc::{ErrorObject, code};
 use crate::schema::tasks::TaskStatus;

@@ -16,7 +16,7 @@ use super::record::tool_error;
 use super::{StoreError, StoredTaskState, TaskRecord};
 use crate::UnixTime;
 use crate::front::Clock;
-use crate::front::signal::{TaskWaker, Waiters, Wakers, lock};
+use crate::front::wakers::{TaskWaker, Waiters, Wakers, lock};
 use crate::peer::server::Cancellation;
 use crate::peer::{InboundId, Principal};
 use crate::quota::QuotaOwner;

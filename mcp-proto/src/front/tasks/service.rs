@@ -18,7 +18,7 @@ use crate::front::handler::context::Context;
 use crate::front::handler::output::DetachedWork;
 use crate::front::reply::Reply;
 use crate::front::running_handlers::SendFuture;
-use crate::front::signal::{Signal, TaskWaker, Wakers, lock};
+use crate::front::wakers::{Signal, TaskWaker, Wakers, lock};
 use crate::peer::Denial;
 use crate::quota::QuotaError;
 use crate::rpc::{ErrorObject, code};

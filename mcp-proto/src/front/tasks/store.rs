@@ -12,7 +12,7 @@ use std::sync::Mutex;
 
 use super::TaskRecord;
 use crate::UnixTime;
-use crate::front::signal::lock;
+use crate::front::wakers::lock;
 use crate::peer::Principal;
 use crate::quota::Shares;
 use crate::rpc::{ErrorObject, code};

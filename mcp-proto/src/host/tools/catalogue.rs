@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::content::{QuotedText, prefix_of};
 use super::filter::ToolFilter;
-use super::items::{CatalogueItem, Collision, Entry, LookupError, Sections};
 use super::name::NameScheme;
+use super::named_items::{CatalogueItem, Collision, Entry, LookupError, Sections};
 use super::pin::{ItemKind, Pin, PinChange, PinPolicy, Pins};
 use crate::consent::SafeText;
 use crate::schema::{Json, List, Prompt, Resource, ResourceTemplate, Tool};

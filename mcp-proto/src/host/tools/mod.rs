@@ -46,8 +46,8 @@ mod catalogue;
 mod content;
 mod conversation;
 mod filter;
-mod items;
 mod name;
+mod named_items;
 mod pin;
 mod result;
 mod search;
@@ -62,8 +62,8 @@ pub use conversation::{
     Conversation, ConversationSettings, InvalidSearchError, SearchRequest, SearchResults, Selection,
 };
 pub use filter::{Glob, InvalidGlobError, ToolFilter, ToolPattern};
-pub use items::{CatalogueItem, Collision, Entry, LookupError, ToolDefinition};
 pub use name::{InvalidSchemeError, NameScheme};
+pub use named_items::{CatalogueItem, Collision, Entry, LookupError, ToolDefinition};
 pub use pin::{Change, ItemKind, Member, Pin, PinChange, PinPolicy, Pins};
 pub use result::{Conversion, MessageConversion, ResultLimits, Spill};
 pub use search::{Hit, ToolIndex};

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::catalogue::Catalogue;
-use super::items::Entry;
+use super::named_items::Entry;
 use crate::schema::Tool;
 
 /// How many words of one server are indexed beside the names of its tools: a hundred tools of two hundred words.

@@ -1,362 +1,266 @@
-//! Implementation of the client's commands. [`ClientCommands`](super::ClientCommands) has their documentation.
+//! Commands from the application to a client, the same for every transport, and the transport that carries them.
 
-use alloc::boxed::Box;
-use alloc::string::ToString;
-use alloc::vec::Vec;
-use core::mem;
+use core::fmt;
 
 use crate::Instant;
-use crate::peer::encode::{MetaEntries, Template};
-use crate::peer::reserved;
 use crate::peer::{
-    AnyParams, MessageKind, Outbox, Outcome, OutgoingRequest, RequestError, RequestId, RequestOptions,
-    RequestTimes, RequiredCapability, asks_for_progress,
+    AnyParams, AnyResult, InboundId, LostReason, Outbox, OutgoingRequest, RequestError, RequestId,
+    RequestOptions,
 };
-use crate::rpc::{Id, write};
-use crate::schema::{
-    Direction, Method, MethodInfo, Notification, NotificationInfo, Revision, SubscriptionsListen,
-};
+use crate::rpc::ErrorObject;
+use crate::schema::{Method, Notification};
 
-use super::cache::CacheLookup;
-use super::request::{ClientRequest, QueuedRequest, Removed, RequestOwner, Stage, StoredParams, TaskOptions};
-use super::{Client, ClientConfig, CloseReason, LinkAction, Phase};
+use super::{CacheContext, Client, CloseReason, Event, TaskCommand, WatchFilter, WatchId, WatchStart};
 
-impl Client {
-    /// Sends a request, or queues it until the server is known.
-    pub(crate) fn send(
+/// The commands of a client, given at one point in time.
+///
+/// Every client type returns them from its method `at`:
+///
+/// ```
+/// use mcp_proto::Instant;
+/// use mcp_proto::peer::RequestOptions;
+/// use mcp_proto::peer::client::ClientConfig;
+/// use mcp_proto::schema::{Implementation, ListTools, PaginatedParams};
+/// use mcp_proto::transport::StreamClient;
+///
+/// let now = Instant::ORIGIN;
+/// let mut client = StreamClient::new(ClientConfig::new(Implementation::new("host", "1.0")));
+/// let tools = client.at(now).request::<ListTools>(&PaginatedParams::new(), RequestOptions::default())?;
+/// client.at(now).cancel(tools, None);
+/// # Ok::<(), mcp_proto::peer::RequestError>(())
+/// ```
+pub struct ClientCommands<'a> {
+    transport: &'a mut dyn ClientTransport,
+    now: Instant,
+}
+
+impl<'a> ClientCommands<'a> {
+    /// Creates the commands of the client on this transport, given at `now`.
+    pub fn new(transport: &'a mut dyn ClientTransport, now: Instant) -> Self {
+        Self { transport, now }
+    }
+
+    /// Runs a command that may write, and lets the transport act on it.
+    fn run<R>(&mut self, act: impl FnOnce(&mut Client, Instant, &mut dyn Outbox) -> R) -> R {
+        let ClientLoan { client, outbox } = self.transport.lend(self.now);
+        let result = act(client, self.now, outbox);
+        self.transport.settle(self.now);
+        result
+    }
+
+    /// The client, for a command that writes nothing and so needs no action of the transport.
+    fn client(&mut self) -> &mut Client {
+        self.transport.lend(self.now).client
+    }
+
+    // --- Requests ---
+
+    /// Sends a request. Before the connection is ready the request is queued; its timeout runs.
+    ///
+    /// # Errors
+    /// If it cannot be sent; nothing has changed then.
+    pub fn request<M: Method>(
         &mut self,
-        now: Instant,
-        mut request: OutgoingRequest<'_>,
-        out: &mut dyn Outbox,
+        params: &M::Params,
+        options: RequestOptions,
     ) -> Result<RequestId, RequestError> {
-        self.check_room(out)?;
-        let by_name = request.info.is_none();
-        if by_name {
-            reserved::check_request(request.method)?;
-            request.info = self.method_by_name(request.method);
-        }
-        self.note_time(now);
-        let mut record = self.record(now, request.info, &request.options);
-        match self.connection.phase() {
-            Phase::Ready => {
-                self.admit_application(request.method, request.info)?;
-                match self.look_up(now, &request) {
-                    CacheLookup::Hit(result) => {
-                        let id = self.requests.mint();
-                        self.push_outcome(id, Outcome::Result(result));
-                        return Ok(id);
-                    }
-                    CacheLookup::Miss(fill) => record.fill = Some(fill),
-                    CacheLookup::Uncacheable => {}
-                }
-                let id = self.requests.mint();
-                let write = write_of(request.params);
-                self.transmit(id, &mut record, request.method, &write, &request.options, out)?;
-                self.requests.insert(id, record);
-                Ok(id)
-            }
-            Phase::Disconnected | Phase::Connecting | Phase::Detecting => {
-                let mut template =
-                    request.template().map_err(|error| RequestError::Encode(error.to_string()))?;
-                if by_name {
-                    template.info = None;
-                }
-                if let CacheLookup::Miss(fill) = self.look_up(now, &request) {
-                    record.fill = Some(fill);
-                }
-                Ok(self.queue(record, QueuedRequest::Request(template)))
-            }
-            Phase::Finishing { .. } | Phase::Ending { .. } | Phase::Closed => Err(RequestError::Closed),
-        }
+        self.send(OutgoingRequest::new::<M>(params, options))
     }
 
-    /// Queues a request until the server is known.
-    pub(super) fn queue(&mut self, mut record: ClientRequest, queued: QueuedRequest) -> RequestId {
-        let id = self.requests.mint();
-        record.stage = Stage::Queued(Box::new(queued));
-        self.requests.insert(id, record);
-        id
+    /// Sends a request whose method is not known at compile time. As [`request`](Self::request) otherwise.
+    ///
+    /// # Errors
+    /// If it cannot be sent; nothing has changed then. [`RequestError::Reserved`] for the handshake and subscriptions
+    /// by name, which other commands send.
+    pub fn send(&mut self, request: OutgoingRequest<'_>) -> Result<RequestId, RequestError> {
+        self.run(|client, now, out| client.send(now, request, out))
     }
 
-    /// Sends a notification that the revision in use has.
-    pub(crate) fn notify<N: Notification>(
+    /// Follows, queries or cancels a task by its identifier alone: after a restart, or for
+    /// [`TaskMode::Handle`](crate::peer::TaskMode::Handle). Before the connection is ready this waits.
+    ///
+    /// # Errors
+    /// If it cannot be sent; nothing has changed then.
+    pub fn task(
         &mut self,
-        params: &N::Params,
-        out: &mut dyn Outbox,
-    ) -> Result<(), RequestError> {
-        let revision = self
-            .revision()
-            .filter(|_| matches!(self.connection.phase(), Phase::Ready))
-            .ok_or(RequestError::NotReady)?;
-        if !N::INFO.revisions.contains(revision) {
-            return Err(RequestError::Revision { method: N::NAME.to_string(), revision });
-        }
-        self.write_notification(N::NAME, params, out)
+        id: &str,
+        command: TaskCommand,
+        options: RequestOptions,
+    ) -> Result<RequestId, RequestError> {
+        self.run(|client, now, out| client.task(now, id, command, options, out))
     }
 
-    /// Sends a notification of any name that no other command sends.
-    pub(crate) fn notify_custom(
-        &mut self,
-        method: &str,
-        params: &dyn AnyParams,
-        out: &mut dyn Outbox,
-    ) -> Result<(), RequestError> {
-        reserved::check_client_notification(method)?;
-        self.write_notification(method, params, out)
+    /// Cancels a request, and tells the server if the request was sent: a stream and a legacy server get a
+    /// notification; over modern HTTP the exchange is aborted. The request resolves as
+    /// [`Outcome::Cancelled`](crate::peer::Outcome::Cancelled); one that has ended already is left alone.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation>
+    pub fn cancel(&mut self, request: RequestId, reason: Option<&str>) {
+        self.run(|client, now, out| client.cancel(now, request, reason, out));
     }
 
-    fn write_notification(
-        &mut self,
-        method: &str,
-        params: &dyn AnyParams,
-        out: &mut dyn Outbox,
-    ) -> Result<(), RequestError> {
-        let revision = self
-            .revision()
-            .filter(|_| matches!(self.connection.phase(), Phase::Ready))
-            .ok_or(RequestError::NotReady)?;
-        self.admit_extension_notification(method)?;
-        let needed =
-            NotificationInfo::all().find(|info| info.name == method).and_then(|info| info.client_capability);
-        if let Some(needed) = needed.filter(|needed| !self.config.capabilities.has(*needed)) {
-            return Err(RequestError::Capability {
-                method: method.to_string(),
-                needed: RequiredCapability::Client(needed),
-            });
-        }
-        if out.queued() > self.config.limits.queued_bytes {
-            return Err(RequestError::Overloaded { limit: self.config.limits.queued_bytes });
-        }
-        write::notification(out.buffer(), method, |buffer| {
-            params.write_params(buffer, revision, MetaEntries::default())
-        })
-        .map_err(|error| RequestError::Encode(error.to_string()))?;
-        out.commit(MessageKind::Notification { method, request: None, revision });
-        Ok(())
+    /// Sends a paused request again at once: the user has finished with the page that the server required, and the
+    /// server has not confirmed it yet. Has no effect on any other request.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation>
+    pub fn retry(&mut self, request: RequestId) {
+        self.run(|client, now, out| client.retry(now, request, out));
     }
 
-    /// Cancels a request of this side.
-    pub(crate) fn cancel(
-        &mut self,
-        now: Instant,
-        request: RequestId,
-        reason: Option<&str>,
-        out: &mut dyn Outbox,
-    ) {
-        //= C7.6 "Cancel only own, still running requests"
-        let Some(record) = self.requests.get_mut(request).filter(|record| !record.owner.is_for_task()) else {
-            return;
-        };
-        // `notifications/cancelled` must not be used for it: the task is cancelled once its identifier is known.
-        // <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation>
-        if record.is_sent() && record.task.requested {
-            record.owner = RequestOwner::Orphan;
-            record.stored_params = None;
-            self.deliver_last_progress(request);
-            return self.push_outcome(request, Outcome::Cancelled);
-        }
-        let Some(mut removed) = self.take(request) else { return };
-        self.abandon_task(now, &mut removed, out);
-        removed.notify_cancelled(reason, out);
-        self.resolve(removed, Outcome::Cancelled);
-        self.advance_close(now);
+    /// Answers a request of the server (legacy revisions), or an input request from a result. Has no effect if the
+    /// request was answered, cancelled or lost already.
+    pub fn respond(&mut self, request: InboundId, answer: Result<&dyn AnyResult, ErrorObject>) {
+        self.run(|client, now, out| client.respond(now, request, answer, out));
     }
 
-    /// Starts an orderly close.
-    pub(crate) fn close(&mut self, now: Instant, out: &mut dyn Outbox) {
-        match self.connection.phase() {
-            Phase::Ready => {
-                self.connection.enter(Phase::Finishing { until: now + self.config.close_timeout });
-                self.pings.stop();
-                let requests = self.requests.iter().map(|(id, _)| id);
-                let subscriptions: Vec<RequestId> = requests.filter(|&id| self.is_subscription(id)).collect();
-                for subscription in subscriptions {
-                    self.cancel(now, subscription, None, out);
-                }
-                self.advance_close(now);
-            }
-            Phase::Disconnected | Phase::Connecting | Phase::Detecting => self.abort(CloseReason::Done),
-            Phase::Finishing { .. } | Phase::Ending { .. } | Phase::Closed => {}
-        }
+    // --- Notifications ---
+
+    /// Sends a notification.
+    ///
+    /// # Errors
+    /// If it cannot be sent now: the connection must be ready, and its revision must have the notification.
+    pub fn notify<N: Notification>(&mut self, params: &N::Params) -> Result<(), RequestError> {
+        self.run(|client, _, out| client.notify::<N>(params, out))
     }
 
-    /// Ends the connection at once.
-    pub(crate) fn abort(&mut self, closed: CloseReason) {
-        if !self.is_closed() {
-            self.finish(closed);
-            self.connection.request(LinkAction::Abort);
-        }
+    /// Sends a notification that is not known at compile time.
+    ///
+    /// # Errors
+    /// If it cannot be sent now, or needs a capability that the client has not declared; [`RequestError::Reserved`] for
+    /// names of the protocol that other commands send.
+    pub fn notify_custom(&mut self, method: &str, params: &dyn AnyParams) -> Result<(), RequestError> {
+        self.run(|client, _, out| client.notify_custom(method, params, out))
     }
 
-    // --- Shared with the other modules ---
+    // --- Watches ---
 
-    /// Checks that one more request may be made.
-    pub(super) fn check_room(&self, out: &dyn Outbox) -> Result<(), RequestError> {
-        let limits = &self.config.limits;
-        if self.requests.len() >= limits.requests_out {
-            return Err(RequestError::InFlight { limit: limits.requests_out });
-        }
-        if self.is_overloaded(out) {
-            return Err(RequestError::Overloaded { limit: limits.queued_bytes });
-        }
-        Ok(())
+    /// Watches for changes, on servers of every era. The watch lasts until [`unwatch`](Self::unwatch), until it has
+    /// [ended](super::WatchState::Ended), or until the connection is over.
+    ///
+    /// Watch first, and fetch once the watch is [on](super::WatchState::On): this way no change in between is missed. A
+    /// change may be reported more than once.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions>
+    ///
+    /// # Errors
+    /// If the connection is closed, or closing.
+    pub fn watch(&mut self, filter: WatchFilter, start: WatchStart) -> Result<WatchId, RequestError> {
+        self.run(|client, now, out| client.watch(now, filter, start, out))
     }
 
-    /// Whether too many bytes wait to be sent.
-    pub(super) fn is_overloaded(&self, out: &dyn Outbox) -> bool {
-        out.queued().saturating_add(self.requests.queued_bytes()) > self.config.limits.queued_bytes
+    /// Replaces the filter of a watch. Changes that match both filters are reported without a gap. The watch is
+    /// [on](super::WatchState::On) again, with an event, once the server has acknowledged the new filter.
+    pub fn set_watch_filter(&mut self, watch: WatchId, filter: WatchFilter) {
+        self.run(|client, now, out| client.set_watch_filter(now, watch, filter, out));
     }
 
-    /// Advances a closing connection once nothing is in flight.
-    pub(super) fn advance_close(&mut self, now: Instant) {
-        if matches!(self.connection.phase(), Phase::Finishing { .. }) && self.requests.is_empty() {
-            self.connection.enter(Phase::Ending { until: now + self.config.close_timeout });
-            if let Some(batches) = self.batches.used_mut() {
-                batches.clear();
-            }
-            self.connection.request(LinkAction::CloseWrite);
-        }
+    /// Ends a watch: it has no further events, not even those that are queued.
+    pub fn unwatch(&mut self, watch: WatchId) {
+        self.run(|client, now, out| client.unwatch(now, watch, out));
     }
 
-    pub(super) fn is_subscription(&self, id: RequestId) -> bool {
-        let info = self.requests.get(id).and_then(|request| request.info);
-        info.is_some_and(|info| info.name == SubscriptionsListen::NAME)
+    // --- Cache ---
+
+    /// Sets the authorization context of later requests, as after a new login. Private answers cached under another
+    /// context are hidden, and found again once that context is back.
+    pub fn set_cache_context(&mut self, context: CacheContext) {
+        self.client().set_cache_context(context);
     }
 
-    /// Sends the requests that were queued until the server was known, in the order in which they were made.
-    pub(super) fn flush_queued(&mut self, now: Instant, out: &mut dyn Outbox) {
-        let is_queued = |request: &ClientRequest| matches!(request.stage, Stage::Queued(_));
-        let requests = self.requests.iter();
-        let queued: Vec<RequestId> =
-            requests.filter(|(_, request)| is_queued(request)).map(|(id, _)| id).collect();
-        for id in queued {
-            let Some(mut removed) = self.take(id) else { continue };
-            let Stage::Queued(queued) = mem::replace(&mut removed.request.stage, Stage::Sent) else {
-                continue;
-            };
-            let sent = match *queued {
-                QueuedRequest::Request(template) => self.send_queued(&mut removed, &template, out),
-                QueuedRequest::Task { id, command, options } => {
-                    self.send_command(&mut removed, &id, command, &options, out)
-                }
-            };
-            match sent {
-                Ok(()) => {
-                    self.restore(removed);
-                    self.perform_task(now, id, out);
-                }
-                Err(error) => self.resolve(removed, Outcome::Refused(error)),
-            }
-        }
+    /// Ends the authorization context: clears private answers, and does not cache the answers to requests made before.
+    /// For adapters that change the credentials of requests: call this before the first request with new credentials is
+    /// sent, and send no request with the old ones afterwards.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#cache-scope-field>
+    pub fn end_cache_context(&mut self) {
+        self.client().end_cache_context();
     }
 
-    fn send_queued(
-        &mut self,
-        removed: &mut Removed,
-        template: &Template,
-        out: &mut dyn Outbox,
-    ) -> Result<(), RequestError> {
-        let Template { method, info, options, .. } = template;
-        let info = info.or_else(|| self.method_by_name(method));
-        removed.request.info = info;
-        self.admit_application(method, info)?;
-        let write =
-            |buffer: &mut _, revision, entries: MetaEntries<'_>| template.write(buffer, revision, entries);
-        self.transmit(removed.id, &mut removed.request, method, &write, options, out)
+    /// Clears the cache of answers.
+    pub fn clear_cache(&mut self) {
+        self.client().clear_cache();
     }
 
-    /// The protocol's method of this name, in the revision in use or the newest.
-    fn method_by_name(&self, method: &str) -> Option<&'static MethodInfo> {
-        let revision = self.revision().unwrap_or(Revision::LATEST);
-        MethodInfo::find(method, Direction::ClientToServer, revision)
+    // --- The end ---
+
+    /// Closes the connection in an orderly way: takes no more requests, lets those in flight finish within
+    /// [`ClientConfig::close_timeout`](super::ClientConfig::close_timeout), then ends the link. A stream's sending half
+    /// is closed, and the server has as long again to end; over HTTP a legacy session is deleted.
+    pub fn close(&mut self) {
+        self.run(|client, now, out| client.close(now, out));
     }
 
-    /// Checks that the server, as far as it is known, supports a method.
-    pub(super) fn admit(&self, method: &str, info: Option<&'static MethodInfo>) -> Result<(), RequestError> {
-        self.admit_extension_method(method)?;
-        let (Some(info), Some(server)) = (info, &self.server) else { return Ok(()) };
-        //= C2.14 "keep to the negotiated version"
-        if !info.revisions.contains(server.revision) || !info.direction.includes(Direction::ClientToServer) {
-            return Err(RequestError::Revision { method: method.to_string(), revision: server.revision });
-        }
-        //= C2.9 "only use an extension that both sides declare"
-        //= C2.14 "Use only capabilities that were negotiated"
-        //= C9.12 "Call only what the server's capabilities declare (tools/resources/prompts/completions/…)"
-        match info.server_capability.filter(|&needed| !server.allows(needed)) {
-            Some(needed) => Err(RequestError::Capability {
-                method: method.to_string(),
-                needed: RequiredCapability::Server(needed),
-            }),
-            None => Ok(()),
-        }
+    /// Ends the connection at once: requests in flight are lost, and queued output is discarded.
+    pub fn abort(&mut self, why: LostReason) {
+        self.transport.abort(self.now, why);
     }
 
-    /// The record of a request that is not sent yet.
-    pub(super) fn record(
-        &self,
-        now: Instant,
-        info: Option<&'static MethodInfo>,
-        options: &RequestOptions,
-    ) -> ClientRequest {
-        let ClientConfig { request_timeout, request_hard_timeout, tasks, .. } = self.config;
-        ClientRequest {
-            info,
-            owner: RequestOwner::Application,
-            stage: Stage::Sent,
-            times: RequestTimes::new(now, info, options, request_timeout, request_hard_timeout),
-            wire: None,
-            progress: asks_for_progress(info, options),
-            reissue: options.reissue,
-            task: TaskOptions {
-                mode: options.task.unwrap_or(tasks),
-                requested: false,
-                hard_timeout: options.hard_timeout,
-                input: options.input,
-            },
-            stored_params: None,
-            round: None,
-            fill: None,
-        }
+    /// Reports a deviation of the server, if the configuration tolerates deviations. Returns whether it does.
+    pub(crate) fn tolerate(&mut self, leniency: crate::peer::Leniency) -> bool {
+        self.client().tolerate(leniency)
     }
 
-    /// Sends a request, whose parameters `write_params` appends.
-    pub(super) fn transmit(
-        &mut self,
-        id: RequestId,
-        record: &mut ClientRequest,
-        method: &str,
-        write_params: WriteParams<'_>,
-        options: &RequestOptions,
-        out: &mut dyn Outbox,
-    ) -> Result<(), RequestError> {
-        let number = id.number();
-        //= C1.17 "Capabilities are declared fresh on each request"
-        //= C7.8 "Progress token string/integer, unique over active requests"
-        let entries = self.meta.entries(record.progress.then_some(number), options);
-        let revision = self.revision().unwrap_or(Revision::LATEST);
-        let goes_round = self.has_rounds(record.info, options.input, revision);
-        let params = write::request(out.buffer(), &Id::Number(number), method, |buffer| {
-            let start = buffer.len();
-            write_params(buffer, revision, entries)?;
-            let (info, mode) = (record.info, record.task.mode);
-            record.task.requested = self.tasks.support.request_task(info, revision, mode, buffer, start)?;
-            record.stored_params = goes_round
-                .then(|| StoredParams { params: buffer.get(start..).unwrap_or_default().into(), revision });
-            Ok(())
-        })
-        .map_err(|error| RequestError::Encode(error.to_string()))?;
-        let name_param = self.extension_name_param(method);
-        out.commit(MessageKind::Request { id: number, method, params, name_param, related: None, revision });
-        Ok(())
+    /// Reports that the result of this tool lacks its structured content, if the configuration tolerates that. Returns
+    /// whether it does.
+    #[cfg(feature = "schema-validate")]
+    pub(crate) fn tolerate_missing_output(&mut self, tool: &str) -> bool {
+        self.client().tolerate_missing_output(tool)
     }
 }
 
-/// Appends parameters for a revision, with the entries merged into their `_meta`.
-type WriteParams<'a> = &'a dyn Fn(&mut Vec<u8>, Revision, MetaEntries<'_>) -> Result<(), serde_json::Error>;
+impl fmt::Debug for ClientCommands<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientCommands").field("now", &self.now).finish_non_exhaustive()
+    }
+}
 
-/// The function that writes these parameters.
-pub(super) fn write_of(
-    params: &dyn AnyParams,
-) -> impl Fn(&mut Vec<u8>, Revision, MetaEntries<'_>) -> Result<(), serde_json::Error> {
-    |buffer, revision, entries| params.write_params(buffer, revision, entries)
+/// A client on its transport: a byte stream, a message channel or HTTP.
+///
+/// [`ClientCommands::new`] returns the commands, which are the same for every transport. Inputs and outputs of a single
+/// kind of transport are methods of its own type.
+pub trait ClientTransport {
+    /// The client, for its getters.
+    fn peer(&self) -> &Client;
+
+    /// Handles the timeouts that are due. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
+    fn handle_timeout(&mut self, now: Instant);
+
+    /// The next event, in the order of the wire.
+    #[must_use]
+    fn poll_event(&mut self) -> Option<Event>;
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing else happens first.
+    #[must_use]
+    fn poll_timeout(&self) -> Option<Instant>;
+
+    /// Lends the client and its outbox to a command. A command that writes ends with [`settle`](Self::settle).
+    #[doc(hidden)]
+    fn lend(&mut self, now: Instant) -> ClientLoan<'_>;
+
+    /// Acts on the output of a command: begins exchanges, starts the write timeout.
+    #[doc(hidden)]
+    fn settle(&mut self, now: Instant);
+
+    /// Carries out [`ClientCommands::abort`].
+    #[doc(hidden)]
+    fn abort(&mut self, now: Instant, why: LostReason) {
+        self.lend(now).client.abort(CloseReason::Lost(why));
+        self.settle(now);
+    }
+}
+
+#[cfg(feature = "std")]
+impl dyn ClientTransport + Send {
+    /// The commands of the peer, given at `now`.
+    pub(crate) fn at(&mut self, now: Instant) -> ClientCommands<'_> {
+        ClientCommands::new(self, now)
+    }
+}
+
+/// The client and the outbox, as lent to a command by a [`ClientTransport`]. Other crates can pass it on, but not open
+/// it.
+#[doc(hidden)]
+pub struct ClientLoan<'a> {
+    pub(crate) client: &'a mut Client,
+    pub(crate) outbox: &'a mut dyn Outbox,
 }

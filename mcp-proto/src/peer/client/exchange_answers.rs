@@ -14,7 +14,7 @@ use crate::peer::{
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{MethodInfo, Revision};
 
-use super::request::{ClientRequest, Removed};
+use super::request_record::{ClientRequest, Removed};
 use super::{Client, Event};
 
 impl Client {

@@ -16,14 +16,14 @@ use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::Instant;
-use crate::peer::declared::undeclared;
 use crate::peer::event_queue::Pressure;
+use crate::peer::undeclared_capability::undeclared;
 use crate::peer::{AnyResult, InboundId, InputError, InvalidAnswerError, Outbox, Outcome, RequestId};
 use crate::rpc::{ErrorObject, Raw, code, write};
 use crate::schema::{Direction, Era, MethodInfo, Revision};
 
-use super::request::Stage;
-use super::server_requests::bytes_of;
+use super::incoming_requests::bytes_of;
+use super::request_record::Stage;
 use super::{Client, Event};
 
 /// An input request, not decoded.

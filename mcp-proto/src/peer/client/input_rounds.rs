@@ -33,7 +33,7 @@ use super::Client;
 use super::input_requests::{
     InputRequestsError, InputSetId, RawInputRequest, RawInputRequests, RawInputResponses, RawMembers,
 };
-use super::request::{Removed, Stage, StoredParams};
+use super::request_record::{Removed, Stage, StoredParams};
 
 /// The first pause before a request answered with only a state is sent again, if it happens twice in a row. Each
 /// further pause is twice as long.

@@ -24,17 +24,17 @@ mod event;
 mod exchange_answers;
 mod extensions;
 pub(crate) mod handshake;
+mod incoming_requests;
 mod input_requests;
 mod input_rounds;
 mod meta;
+mod outgoing_messages;
 mod receive;
 mod received_progress;
-mod request;
-mod server_requests;
+mod request_record;
 mod tasks;
 mod timers;
 mod tolerance;
-mod view;
 mod watch;
 
 use alloc::boxed::Box;
@@ -50,6 +50,7 @@ use crate::schema::{Era, ProgressParams, Revision};
 
 use cache::Cache;
 pub use cache::{CacheConfig, CacheContext, CacheUsage};
+pub use commands::{ClientCommands, ClientLoan, ClientTransport};
 pub use completer::{Completer, CompleterConfig, Suggestions};
 pub use config::{ClientConfig, ConnectTimeouts, EraPolicy, Keepalive, KnownEra};
 pub use connect_error::ConnectError;
@@ -58,14 +59,13 @@ use connection::{Connection, Phase};
 use detect::EraDetection;
 pub use event::{CloseReason, Diagnostic, Event};
 pub use handshake::ServerInfo;
+use incoming_requests::{EarlyRequests, PendingReply};
 use input_requests::PendingInputs;
 use meta::RequestMeta;
-use request::{ClientRequest, Removed, RequestOwner, Stage};
-use server_requests::{EarlyRequests, PendingReply};
+use request_record::{ClientRequest, Removed, RequestOwner, Stage};
 pub use tasks::TaskCommand;
 use tasks::Tasks;
 use timers::Pings;
-pub use view::{ClientCommands, ClientLoan, ClientTransport};
 use watch::Watches;
 pub use watch::{
     Change, ChangeEvidence, OnServerEnd, WatchConfig, WatchEnd, WatchFilter, WatchId, WatchStart, WatchState,

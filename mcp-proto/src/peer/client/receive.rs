@@ -22,9 +22,9 @@ use crate::schema::{
 };
 
 use super::era::DetectAction;
+use super::incoming_requests::{ServerRequest, bytes_of, decode};
 use super::meta::protocol_meta;
-use super::request::{ClientRequest, Removed, Stage};
-use super::server_requests::{ServerRequest, bytes_of, decode};
+use super::request_record::{ClientRequest, Removed, Stage};
 use super::watch::NotificationScope;
 use super::{
     Client, CloseReason, ConnectError, ConnectStep, Diagnostic, Event, KnownEra, LinkAction, Phase,

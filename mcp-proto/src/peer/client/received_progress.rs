@@ -8,8 +8,8 @@ use crate::peer::progress_pacer::RemainingProgress;
 use crate::rpc::{Raw, Text};
 use crate::schema::ProgressParams;
 
-use super::request::ClientRequest;
-use super::server_requests::{bytes_of, decode};
+use super::incoming_requests::{bytes_of, decode};
+use super::request_record::ClientRequest;
 use super::{Client, Diagnostic, Event};
 
 impl Client {

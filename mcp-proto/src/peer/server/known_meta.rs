@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::fmt::Display;
 use core::ops::Range;
 
-use crate::rpc::reader::{NotJson, Reader};
+use crate::rpc::json_reader::{NotJson, Reader};
 use crate::rpc::{ErrorObject, Id, Raw, Text, code};
 use crate::schema::meta;
 

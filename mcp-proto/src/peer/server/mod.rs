@@ -7,6 +7,7 @@
 mod admit;
 mod answer;
 mod backlog;
+mod commands;
 mod config;
 mod dispatch;
 mod event;
@@ -20,7 +21,6 @@ mod progress;
 mod seal;
 mod session;
 mod subscriptions;
-mod view;
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -47,12 +47,12 @@ pub use crate::peer::topic::{ListKind, Topic};
 
 pub use answer::{Answer, missing_capabilities, resource_not_found};
 use backlog::Backlog;
+pub use commands::{ServerCommands, ServerLoan, ServerTransport};
 pub use config::{Eras, ServerConfig, SubscriptionAccess, TaskAccess};
 pub use event::{Cancellation, CloseReason, Diagnostic, Event, RequestContext};
 #[cfg(feature = "seal")]
 pub use seal::{NONCE_BYTES, OpenedState, SealError, SealKey, Sealer};
 pub use session::Session;
-pub use view::{ServerCommands, ServerLoan, ServerTransport};
 
 pub(crate) use admit::unsupported_version;
 pub(crate) use answer::adapt_error;

@@ -8,7 +8,7 @@ use super::subscriptions::Subscriber;
 use super::{Diagnostic, Eras, ListKind, Phase, Server, ServerCommands, Session, Topic};
 use crate::Instant;
 use crate::peer::encode::MetaEntries;
-use crate::peer::{AnyParams, InboundId, MessageKind, Outbox, RequestError, reserved};
+use crate::peer::{AnyParams, InboundId, MessageKind, Outbox, RequestError, reserved_methods};
 use crate::rpc::{Id, write};
 use crate::schema::tasks::{TaskUpdated, TaskUpdatedParams};
 use crate::schema::{
@@ -289,7 +289,7 @@ impl Server {
         params: &dyn AnyParams,
         out: &mut dyn Outbox,
     ) -> Result<(), RequestError> {
-        reserved::check_server_notification(method)?;
+        reserved_methods::check_server_notification(method)?;
         if matches!(self.phase, Phase::Closed) {
             return Err(RequestError::Closed);
         }

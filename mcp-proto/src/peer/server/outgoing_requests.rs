@@ -6,11 +6,11 @@ use alloc::string::{String, ToString};
 use super::{Diagnostic, Eras, Phase, Server, Session, admit as admission};
 use crate::Instant;
 use crate::consent::{UrlConsent, UrlWarning};
-use crate::peer::declared::undeclared;
 use crate::peer::encode::MetaEntries;
+use crate::peer::undeclared_capability::undeclared;
 use crate::peer::{
     InboundId, MessageKind, Outbox, Outcome, OutgoingRequest, RequestError, RequestId, RequestRecord,
-    RequestTimes, RequiredCapability, Strictness, asks_for_progress, reserved,
+    RequestTimes, RequiredCapability, Strictness, asks_for_progress, reserved_methods,
 };
 use crate::rpc::{Id, Raw, decode_member, read_members, write};
 use crate::schema::{
@@ -74,7 +74,7 @@ impl Server {
         }
         let revision = session.revision;
         if request.info.is_none() {
-            reserved::check_server_request(request.method)?;
+            reserved_methods::check_server_request(request.method)?;
             request.info = MethodInfo::find(request.method, Direction::ServerToClient, revision);
         }
         if let Some(input) = admit(session, &request)? {

@@ -36,7 +36,7 @@ use core::fmt;
 use serde_json::value::RawValue;
 
 use crate::codec::header::{self, HeaderValueError};
-use crate::rpc::reader::{NotJson, Reader};
+use crate::rpc::json_reader::{NotJson, Reader};
 use crate::rpc::{JsonStr, Raw};
 
 use super::Fields;

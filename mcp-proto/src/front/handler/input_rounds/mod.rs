@@ -39,7 +39,7 @@ use crate::front::clock::Entropy;
 use crate::front::handler_error::HandlerError;
 use crate::front::reply::Reply;
 use crate::front::running_handlers::SendFuture;
-use crate::front::signal::{Waiters, Wakers, lock};
+use crate::front::wakers::{Waiters, Wakers, lock};
 use crate::peer::server::{NONCE_BYTES, check_content, missing_capabilities, required_capabilities};
 use crate::peer::{Outcome, Principal, RequestError};
 use crate::rpc::{ErrorObject, Raw, Text, code};

@@ -16,7 +16,7 @@ use serde_json::Number;
 use crate::front::clock::Entropy;
 use crate::front::handler_error::HandlerError;
 use crate::front::running_handlers::SendFuture;
-use crate::front::signal::lock;
+use crate::front::wakers::lock;
 use crate::peer::Principal;
 use crate::peer::server::{NONCE_BYTES, SealKey, Sealer};
 use crate::quota::{FairTable, QuotaError, QuotaOwner};

@@ -26,7 +26,7 @@ use crate::schema::{
     MethodInfo, NotificationInfo, ReadResource, Revision, peek,
 };
 
-use super::request::ClientRequest;
+use super::request_record::ClientRequest;
 use super::{Client, Diagnostic, EraPolicy, Phase, WatchFilter, WatchId};
 
 pub(super) use store::CacheFill;

@@ -25,9 +25,9 @@ use crate::schema::{
     result_type,
 };
 
-use super::commands::write_of;
 use super::input_requests::{InputSetId, RawInputRequest, RawInputRequests, RawInputResponses};
-use super::request::{ClientRequest, QueuedRequest, Removed, RequestOwner, Stage, TaskPart};
+use super::outgoing_messages::write_of;
+use super::request_record::{ClientRequest, QueuedRequest, Removed, RequestOwner, Stage, TaskPart};
 use super::{Client, Event, Phase};
 
 use follower::{FollowAction, Follower, ResultWait, TaskInputMode};

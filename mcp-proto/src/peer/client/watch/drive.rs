@@ -4,8 +4,8 @@ use alloc::string::String;
 use alloc::sync::Arc;
 
 use crate::Instant;
-use crate::peer::client::request::{ClientRequest, RequestOwner};
-use crate::peer::client::server_requests::decode;
+use crate::peer::client::incoming_requests::decode;
+use crate::peer::client::request_record::{ClientRequest, RequestOwner};
 use crate::peer::client::{Client, Diagnostic, Event, Phase};
 use crate::peer::event_queue::EventQueue;
 use crate::peer::topic::{ListKind, Topic};

@@ -16,11 +16,11 @@ use crate::schema::{Cancelled, ListTools, Method, Notification, Revision};
 use crate::transport::http::ExchangeId;
 
 use super::chunked_results::ResultChunks;
+use super::encoded_request::{EncodedRequest, RequestHeaders};
 use super::exchange::ExchangeKind;
 use super::listen::ResumedStreams;
 use super::outbox::OneWayMessage;
-use super::request::{EncodedRequest, RequestHeaders};
-use super::{HttpClient, Timer, request};
+use super::{HttpClient, Timer, encoded_request};
 
 /// The part of the client that receives the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -232,11 +232,11 @@ impl HttpClient {
         call: &Call,
         encoded: &EncodedRequest,
     ) -> Result<RequestHeaders, RequestError> {
-        let headers = if request::is_modern(call.revision) {
+        let headers = if encoded_request::is_modern(call.revision) {
             let params = self.tools.param_headers(&call.method, encoded);
-            request::modern_request_headers(call.method.clone(), call.revision, encoded, params)?
+            encoded_request::modern_request_headers(call.method.clone(), call.revision, encoded, params)?
         } else {
-            self.with_session_headers(request::sessionless_headers())
+            self.with_session_headers(encoded_request::sessionless_headers())
         };
         let longest = headers.iter().map(|(name, value)| name.len().saturating_add(value.len())).max();
         let (longest, limit) = (longest.unwrap_or(0), self.limits().header_bytes);
@@ -353,7 +353,7 @@ impl HttpClient {
             CallState::InExchange(exchange) => self.abort_exchange(exchange) || call.streams.has_position(),
             _ => call.is_with_server(),
         };
-        if sent && !request::is_modern(call.revision) {
+        if sent && !encoded_request::is_modern(call.revision) {
             self.post_cancelled(call.wire_id, reason, call.revision);
         }
     }

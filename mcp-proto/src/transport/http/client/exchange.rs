@@ -19,8 +19,8 @@ use crate::transport::http::{ExchangeId, Verb, header};
 use super::address::Address;
 use super::call::CallState;
 use super::detect::Handshake;
+use super::encoded_request::{RequestHeaders, is_modern, modern_headers, sessionless_headers};
 use super::outbox::{HttpRequest, OneWayMessage};
-use super::request::{RequestHeaders, is_modern, modern_headers, sessionless_headers};
 use super::response::{AnswerHead, BufferedBody, EventBody, ExchangeOutcome};
 use super::{HttpClient, Timer};
 

@@ -29,20 +29,20 @@
 // | `listen`, `legacy_sse` | the streams requested by GET |
 // | `tool_catalog` | the headers of tools, whether they may be called twice, and listing them again |
 // | `chunked_results` | results in parts |
-// | `request`, `outbox` | requests and their headers; messages and actions to send |
+// | `encoded_request`, `outbox` | requests and their headers; messages and actions to send |
 
 mod address;
 mod call;
 mod chunked_results;
 mod config;
 mod detect;
+mod encoded_request;
 mod exchange;
 mod legacy_sse;
 mod listen;
 mod outbox;
 mod parked;
 mod read;
-mod request;
 mod response;
 mod retry;
 mod session;

@@ -15,8 +15,8 @@ use crate::transport::http::{ExchangeId, Verb};
 
 use super::address::RedactedUrl;
 use super::call::Call;
+use super::encoded_request::EncodedRequest;
 use super::parked::AuthorizationRequired;
-use super::request::EncodedRequest;
 
 /// An action for the driver.
 #[derive(Clone, Debug)]

@@ -24,7 +24,7 @@ use super::call::CallState;
 use super::listen::MIN_PAUSE;
 use super::response::{ExchangeOutcome, ResumePoint, is_success};
 use super::session::SendGate;
-use super::{HttpClient, Timer, request};
+use super::{HttpClient, Timer, encoded_request};
 
 impl HttpClient {
     // --- Outcomes of exchanges ---
@@ -97,7 +97,7 @@ impl HttpClient {
         own: bool,
     ) -> bool {
         let Some(call) = self.calls.get_mut(number) else { return false };
-        if !request::is_modern(call.revision) {
+        if !encoded_request::is_modern(call.revision) {
             let unknown_method = own && error.code == code::METHOD_NOT_FOUND;
             let lost = match status {
                 404 => !unknown_method,
@@ -148,7 +148,7 @@ impl HttpClient {
 
     fn resolve_refused(&mut self, now: Instant, number: i64, is_current: bool, http: TransportError) {
         let Some(call) = self.calls.get(number) else { return };
-        if request::is_modern(call.revision) {
+        if encoded_request::is_modern(call.revision) {
             if matches!(http.status, 400 | 404 | 405) {
                 self.redetect_era(now);
             }
@@ -235,7 +235,7 @@ impl HttpClient {
     pub(super) fn handle_broken_call(&mut self, now: Instant, number: i64, detail: &str, trail: ResumePoint) {
         let resumable = self.is_resumable();
         let Some(call) = self.calls.get_mut(number) else { return };
-        if !request::is_modern(call.revision) && resumable && trail.last_event.is_some() {
+        if !encoded_request::is_modern(call.revision) && resumable && trail.last_event.is_some() {
             return self.resume_later(now, number, trail);
         }
         if self.may_reissue(number, trail.has_events) {

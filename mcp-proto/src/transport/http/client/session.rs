@@ -15,9 +15,9 @@ use crate::peer::client::{CloseReason, Diagnostic};
 use crate::schema::{Era, Initialized, Notification, Revision};
 use crate::transport::http::{ExchangeId, SentState, header};
 
+use super::encoded_request::RequestHeaders;
 use super::exchange::ExchangeKind;
 use super::outbox::OneWayMessage;
-use super::request::RequestHeaders;
 use super::response::{ExchangeOutcome, ResumePoint, is_success};
 use super::{HttpClient, Timer};
 

@@ -19,7 +19,7 @@ use crate::schema::{CallTool, ListTools, ListToolsParams, Method};
 use crate::transport::http::param_headers::{ParamHeaderError, ParamHeaders};
 
 use super::call::{Call, CallOwner};
-use super::request::{EncodedRequest, is_modern};
+use super::encoded_request::{EncodedRequest, is_modern};
 use super::{HttpClient, Timer};
 
 /// The most pages of tools that the client lists itself; no server has more.

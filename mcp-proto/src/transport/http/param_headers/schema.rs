@@ -12,7 +12,7 @@ use memchr::memmem;
 
 use super::{Param, ParamHeaders, Properties, display_path};
 use crate::rpc::JsonStr;
-use crate::rpc::reader::{NotJson, Reader};
+use crate::rpc::json_reader::{NotJson, Reader};
 use crate::transport::http::header::PARAM_PREFIX;
 
 const MARK: &str = "x-mcp-header";

@@ -10,7 +10,7 @@ use crate::codec::header as value;
 use crate::peer::server::{Eras, unsupported_version};
 use crate::peer::{Principal, Strictness};
 use crate::quota::BytePermit;
-use crate::rpc::reader::{NotJson, Reader};
+use crate::rpc::json_reader::{NotJson, Reader};
 use crate::rpc::{
     self, EnvelopeKind, ErrorId, ErrorObject, Frame, Id, Malformed, Message, Notification, Raw, Request,
     code, first_member, read_members, unescape,

@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use crate::codec::header::encode;
 use crate::peer::RequestError;
-use crate::rpc::reader::{NotJson, Reader};
+use crate::rpc::json_reader::{NotJson, Reader};
 use crate::rpc::{Id, Raw, Text, unescape, write};
 use crate::schema::{Era, Revision};
 use crate::transport::http::header;

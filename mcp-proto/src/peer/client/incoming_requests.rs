@@ -7,9 +7,9 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use crate::peer::batch::BatchId;
-use crate::peer::declared::undeclared;
 use crate::peer::event_queue::Pressure;
-use crate::peer::{AnyResult, InboundId, InsertError, LostReason, MessageKind, Outbox, related};
+use crate::peer::undeclared_capability::undeclared;
+use crate::peer::{AnyResult, InboundId, InsertError, LostReason, MessageKind, Outbox, related_task};
 use crate::rpc::{ErrorId, ErrorObject, Id, Raw, Text, code, write};
 use crate::schema::{Direction, EmptyResult, Era, Method, MethodInfo, Params, Ping, Revision};
 use crate::{Instant, Limits};
@@ -48,7 +48,7 @@ impl Client {
         //= C1.6 "Client answers server→client requests (ping, roots/list, sampling, elicitation) with a response"
         let written = match (answer, task) {
             (Ok(result), None) => self.reply_result(&id, batch, result, revision, out),
-            (Ok(result), Some(task)) => related::with_task(result, revision, &task)
+            (Ok(result), Some(task)) => related_task::with_task(result, revision, &task)
                 .and_then(|result| self.reply_result(&id, batch, &result, revision, out)),
             (Err(error), _) => Err(error),
         };
@@ -119,7 +119,7 @@ impl Client {
         let method = info.map_or_else(|| method.clone(), |info| Text::from_static(info.name));
         let held = ServerRequest { id: id.clone(), method, params, batch };
         let bytes = held.bytes();
-        let task = held.params.as_ref().and_then(related::task_of).map(Box::from);
+        let task = held.params.as_ref().and_then(related_task::task_of).map(Box::from);
         let refused = if self.events.pressure(bytes) >= Pressure::Requests {
             InsertError::Full
         } else {

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use super::{Client, ClientInner};
 use crate::front::Error;
 use crate::front::request_slots::RequestLink as _;
-use crate::front::signal::lock;
+use crate::front::wakers::lock;
 use crate::schema::{CallToolResult, Era, ListToolsResult};
 use crate::validate::{Lookup, OutputError, OutputSchemas, check, compile};
 

@@ -1,0 +1,364 @@
+//! Implementation of the client's commands. [`ClientCommands`](super::ClientCommands) has their documentation.
+
+use alloc::boxed::Box;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use core::mem;
+
+use crate::Instant;
+use crate::peer::encode::{MetaEntries, Template};
+use crate::peer::reserved_methods;
+use crate::peer::{
+    AnyParams, MessageKind, Outbox, Outcome, OutgoingRequest, RequestError, RequestId, RequestOptions,
+    RequestTimes, RequiredCapability, asks_for_progress,
+};
+use crate::rpc::{Id, write};
+use crate::schema::{
+    Direction, Method, MethodInfo, Notification, NotificationInfo, Revision, SubscriptionsListen,
+};
+
+use super::cache::CacheLookup;
+use super::request_record::{
+    ClientRequest, QueuedRequest, Removed, RequestOwner, Stage, StoredParams, TaskOptions,
+};
+use super::{Client, ClientConfig, CloseReason, LinkAction, Phase};
+
+impl Client {
+    /// Sends a request, or queues it until the server is known.
+    pub(crate) fn send(
+        &mut self,
+        now: Instant,
+        mut request: OutgoingRequest<'_>,
+        out: &mut dyn Outbox,
+    ) -> Result<RequestId, RequestError> {
+        self.check_room(out)?;
+        let by_name = request.info.is_none();
+        if by_name {
+            reserved_methods::check_request(request.method)?;
+            request.info = self.method_by_name(request.method);
+        }
+        self.note_time(now);
+        let mut record = self.record(now, request.info, &request.options);
+        match self.connection.phase() {
+            Phase::Ready => {
+                self.admit_application(request.method, request.info)?;
+                match self.look_up(now, &request) {
+                    CacheLookup::Hit(result) => {
+                        let id = self.requests.mint();
+                        self.push_outcome(id, Outcome::Result(result));
+                        return Ok(id);
+                    }
+                    CacheLookup::Miss(fill) => record.fill = Some(fill),
+                    CacheLookup::Uncacheable => {}
+                }
+                let id = self.requests.mint();
+                let write = write_of(request.params);
+                self.transmit(id, &mut record, request.method, &write, &request.options, out)?;
+                self.requests.insert(id, record);
+                Ok(id)
+            }
+            Phase::Disconnected | Phase::Connecting | Phase::Detecting => {
+                let mut template =
+                    request.template().map_err(|error| RequestError::Encode(error.to_string()))?;
+                if by_name {
+                    template.info = None;
+                }
+                if let CacheLookup::Miss(fill) = self.look_up(now, &request) {
+                    record.fill = Some(fill);
+                }
+                Ok(self.queue(record, QueuedRequest::Request(template)))
+            }
+            Phase::Finishing { .. } | Phase::Ending { .. } | Phase::Closed => Err(RequestError::Closed),
+        }
+    }
+
+    /// Queues a request until the server is known.
+    pub(super) fn queue(&mut self, mut record: ClientRequest, queued: QueuedRequest) -> RequestId {
+        let id = self.requests.mint();
+        record.stage = Stage::Queued(Box::new(queued));
+        self.requests.insert(id, record);
+        id
+    }
+
+    /// Sends a notification that the revision in use has.
+    pub(crate) fn notify<N: Notification>(
+        &mut self,
+        params: &N::Params,
+        out: &mut dyn Outbox,
+    ) -> Result<(), RequestError> {
+        let revision = self
+            .revision()
+            .filter(|_| matches!(self.connection.phase(), Phase::Ready))
+            .ok_or(RequestError::NotReady)?;
+        if !N::INFO.revisions.contains(revision) {
+            return Err(RequestError::Revision { method: N::NAME.to_string(), revision });
+        }
+        self.write_notification(N::NAME, params, out)
+    }
+
+    /// Sends a notification of any name that no other command sends.
+    pub(crate) fn notify_custom(
+        &mut self,
+        method: &str,
+        params: &dyn AnyParams,
+        out: &mut dyn Outbox,
+    ) -> Result<(), RequestError> {
+        reserved_methods::check_client_notification(method)?;
+        self.write_notification(method, params, out)
+    }
+
+    fn write_notification(
+        &mut self,
+        method: &str,
+        params: &dyn AnyParams,
+        out: &mut dyn Outbox,
+    ) -> Result<(), RequestError> {
+        let revision = self
+            .revision()
+            .filter(|_| matches!(self.connection.phase(), Phase::Ready))
+            .ok_or(RequestError::NotReady)?;
+        self.admit_extension_notification(method)?;
+        let needed =
+            NotificationInfo::all().find(|info| info.name == method).and_then(|info| info.client_capability);
+        if let Some(needed) = needed.filter(|needed| !self.config.capabilities.has(*needed)) {
+            return Err(RequestError::Capability {
+                method: method.to_string(),
+                needed: RequiredCapability::Client(needed),
+            });
+        }
+        if out.queued() > self.config.limits.queued_bytes {
+            return Err(RequestError::Overloaded { limit: self.config.limits.queued_bytes });
+        }
+        write::notification(out.buffer(), method, |buffer| {
+            params.write_params(buffer, revision, MetaEntries::default())
+        })
+        .map_err(|error| RequestError::Encode(error.to_string()))?;
+        out.commit(MessageKind::Notification { method, request: None, revision });
+        Ok(())
+    }
+
+    /// Cancels a request of this side.
+    pub(crate) fn cancel(
+        &mut self,
+        now: Instant,
+        request: RequestId,
+        reason: Option<&str>,
+        out: &mut dyn Outbox,
+    ) {
+        //= C7.6 "Cancel only own, still running requests"
+        let Some(record) = self.requests.get_mut(request).filter(|record| !record.owner.is_for_task()) else {
+            return;
+        };
+        // `notifications/cancelled` must not be used for it: the task is cancelled once its identifier is known.
+        // <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation>
+        if record.is_sent() && record.task.requested {
+            record.owner = RequestOwner::Orphan;
+            record.stored_params = None;
+            self.deliver_last_progress(request);
+            return self.push_outcome(request, Outcome::Cancelled);
+        }
+        let Some(mut removed) = self.take(request) else { return };
+        self.abandon_task(now, &mut removed, out);
+        removed.notify_cancelled(reason, out);
+        self.resolve(removed, Outcome::Cancelled);
+        self.advance_close(now);
+    }
+
+    /// Starts an orderly close.
+    pub(crate) fn close(&mut self, now: Instant, out: &mut dyn Outbox) {
+        match self.connection.phase() {
+            Phase::Ready => {
+                self.connection.enter(Phase::Finishing { until: now + self.config.close_timeout });
+                self.pings.stop();
+                let requests = self.requests.iter().map(|(id, _)| id);
+                let subscriptions: Vec<RequestId> = requests.filter(|&id| self.is_subscription(id)).collect();
+                for subscription in subscriptions {
+                    self.cancel(now, subscription, None, out);
+                }
+                self.advance_close(now);
+            }
+            Phase::Disconnected | Phase::Connecting | Phase::Detecting => self.abort(CloseReason::Done),
+            Phase::Finishing { .. } | Phase::Ending { .. } | Phase::Closed => {}
+        }
+    }
+
+    /// Ends the connection at once.
+    pub(crate) fn abort(&mut self, closed: CloseReason) {
+        if !self.is_closed() {
+            self.finish(closed);
+            self.connection.request(LinkAction::Abort);
+        }
+    }
+
+    // --- Shared with the other modules ---
+
+    /// Checks that one more request may be made.
+    pub(super) fn check_room(&self, out: &dyn Outbox) -> Result<(), RequestError> {
+        let limits = &self.config.limits;
+        if self.requests.len() >= limits.requests_out {
+            return Err(RequestError::InFlight { limit: limits.requests_out });
+        }
+        if self.is_overloaded(out) {
+            return Err(RequestError::Overloaded { limit: limits.queued_bytes });
+        }
+        Ok(())
+    }
+
+    /// Whether too many bytes wait to be sent.
+    pub(super) fn is_overloaded(&self, out: &dyn Outbox) -> bool {
+        out.queued().saturating_add(self.requests.queued_bytes()) > self.config.limits.queued_bytes
+    }
+
+    /// Advances a closing connection once nothing is in flight.
+    pub(super) fn advance_close(&mut self, now: Instant) {
+        if matches!(self.connection.phase(), Phase::Finishing { .. }) && self.requests.is_empty() {
+            self.connection.enter(Phase::Ending { until: now + self.config.close_timeout });
+            if let Some(batches) = self.batches.used_mut() {
+                batches.clear();
+            }
+            self.connection.request(LinkAction::CloseWrite);
+        }
+    }
+
+    pub(super) fn is_subscription(&self, id: RequestId) -> bool {
+        let info = self.requests.get(id).and_then(|request| request.info);
+        info.is_some_and(|info| info.name == SubscriptionsListen::NAME)
+    }
+
+    /// Sends the requests that were queued until the server was known, in the order in which they were made.
+    pub(super) fn flush_queued(&mut self, now: Instant, out: &mut dyn Outbox) {
+        let is_queued = |request: &ClientRequest| matches!(request.stage, Stage::Queued(_));
+        let requests = self.requests.iter();
+        let queued: Vec<RequestId> =
+            requests.filter(|(_, request)| is_queued(request)).map(|(id, _)| id).collect();
+        for id in queued {
+            let Some(mut removed) = self.take(id) else { continue };
+            let Stage::Queued(queued) = mem::replace(&mut removed.request.stage, Stage::Sent) else {
+                continue;
+            };
+            let sent = match *queued {
+                QueuedRequest::Request(template) => self.send_queued(&mut removed, &template, out),
+                QueuedRequest::Task { id, command, options } => {
+                    self.send_command(&mut removed, &id, command, &options, out)
+                }
+            };
+            match sent {
+                Ok(()) => {
+                    self.restore(removed);
+                    self.perform_task(now, id, out);
+                }
+                Err(error) => self.resolve(removed, Outcome::Refused(error)),
+            }
+        }
+    }
+
+    fn send_queued(
+        &mut self,
+        removed: &mut Removed,
+        template: &Template,
+        out: &mut dyn Outbox,
+    ) -> Result<(), RequestError> {
+        let Template { method, info, options, .. } = template;
+        let info = info.or_else(|| self.method_by_name(method));
+        removed.request.info = info;
+        self.admit_application(method, info)?;
+        let write =
+            |buffer: &mut _, revision, entries: MetaEntries<'_>| template.write(buffer, revision, entries);
+        self.transmit(removed.id, &mut removed.request, method, &write, options, out)
+    }
+
+    /// The protocol's method of this name, in the revision in use or the newest.
+    fn method_by_name(&self, method: &str) -> Option<&'static MethodInfo> {
+        let revision = self.revision().unwrap_or(Revision::LATEST);
+        MethodInfo::find(method, Direction::ClientToServer, revision)
+    }
+
+    /// Checks that the server, as far as it is known, supports a method.
+    pub(super) fn admit(&self, method: &str, info: Option<&'static MethodInfo>) -> Result<(), RequestError> {
+        self.admit_extension_method(method)?;
+        let (Some(info), Some(server)) = (info, &self.server) else { return Ok(()) };
+        //= C2.14 "keep to the negotiated version"
+        if !info.revisions.contains(server.revision) || !info.direction.includes(Direction::ClientToServer) {
+            return Err(RequestError::Revision { method: method.to_string(), revision: server.revision });
+        }
+        //= C2.9 "only use an extension that both sides declare"
+        //= C2.14 "Use only capabilities that were negotiated"
+        //= C9.12 "Call only what the server's capabilities declare (tools/resources/prompts/completions/…)"
+        match info.server_capability.filter(|&needed| !server.allows(needed)) {
+            Some(needed) => Err(RequestError::Capability {
+                method: method.to_string(),
+                needed: RequiredCapability::Server(needed),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// The record of a request that is not sent yet.
+    pub(super) fn record(
+        &self,
+        now: Instant,
+        info: Option<&'static MethodInfo>,
+        options: &RequestOptions,
+    ) -> ClientRequest {
+        let ClientConfig { request_timeout, request_hard_timeout, tasks, .. } = self.config;
+        ClientRequest {
+            info,
+            owner: RequestOwner::Application,
+            stage: Stage::Sent,
+            times: RequestTimes::new(now, info, options, request_timeout, request_hard_timeout),
+            wire: None,
+            progress: asks_for_progress(info, options),
+            reissue: options.reissue,
+            task: TaskOptions {
+                mode: options.task.unwrap_or(tasks),
+                requested: false,
+                hard_timeout: options.hard_timeout,
+                input: options.input,
+            },
+            stored_params: None,
+            round: None,
+            fill: None,
+        }
+    }
+
+    /// Sends a request, whose parameters `write_params` appends.
+    pub(super) fn transmit(
+        &mut self,
+        id: RequestId,
+        record: &mut ClientRequest,
+        method: &str,
+        write_params: WriteParams<'_>,
+        options: &RequestOptions,
+        out: &mut dyn Outbox,
+    ) -> Result<(), RequestError> {
+        let number = id.number();
+        //= C1.17 "Capabilities are declared fresh on each request"
+        //= C7.8 "Progress token string/integer, unique over active requests"
+        let entries = self.meta.entries(record.progress.then_some(number), options);
+        let revision = self.revision().unwrap_or(Revision::LATEST);
+        let goes_round = self.has_rounds(record.info, options.input, revision);
+        let params = write::request(out.buffer(), &Id::Number(number), method, |buffer| {
+            let start = buffer.len();
+            write_params(buffer, revision, entries)?;
+            let (info, mode) = (record.info, record.task.mode);
+            record.task.requested = self.tasks.support.request_task(info, revision, mode, buffer, start)?;
+            record.stored_params = goes_round
+                .then(|| StoredParams { params: buffer.get(start..).unwrap_or_default().into(), revision });
+            Ok(())
+        })
+        .map_err(|error| RequestError::Encode(error.to_string()))?;
+        let name_param = self.extension_name_param(method);
+        out.commit(MessageKind::Request { id: number, method, params, name_param, related: None, revision });
+        Ok(())
+    }
+}
+
+/// Appends parameters for a revision, with the entries merged into their `_meta`.
+type WriteParams<'a> = &'a dyn Fn(&mut Vec<u8>, Revision, MetaEntries<'_>) -> Result<(), serde_json::Error>;
+
+/// The function that writes these parameters.
+pub(super) fn write_of(
+    params: &dyn AnyParams,
+) -> impl Fn(&mut Vec<u8>, Revision, MetaEntries<'_>) -> Result<(), serde_json::Error> {
+    |buffer, revision, entries| params.write_params(buffer, revision, entries)
+}
