@@ -36,6 +36,38 @@
 //! transport's buffer. The answer is delimited in one pass, matched by its id, and decoded by the requested method's
 //! result type.
 //!
+//! # The life of a request
+//!
+//! ```text
+//! on the client's side
+//!   Client::call_tool, options, await       front/client/calls · front/request
+//!   the command, on any transport           peer/client/commands
+//!   checks, encoding                        peer/client/outgoing_messages
+//!   the record: stage, times, owner         peer/client/request_record · peer/requests
+//!   a line, or an exchange                  transport/framing · transport/http/client
+//!     the adapter writes and reads
+//!   a line, or a response                   codec · transport/http/client/response
+//!   the members of the message              rpc/envelope
+//!   progress, or the answer                 peer/client/received_progress · receive
+//!   the record ends: its owner takes it     peer/client (resolve)
+//!     or is sent again with input           peer/client/input_rounds
+//!     or follows a task                     peer/client/tasks
+//!     or its time is up, or it is cancelled peer/client/timers · outgoing_messages
+//!   the future is ready                     front/request_slots · front/request
+//!
+//! on the server's side
+//!     the adapter reads
+//!   a line, or a request                    codec/lines · transport/http/server/request_intake
+//!   the members of the message              rpc/envelope
+//!   checks: era, `_meta`, capabilities      peer/server/admit
+//!   the record: held, running, listening    peer/server/backlog · dispatch · subscriptions
+//!   the handler and its context             front/router/dispatch · front/handler
+//!   progress, requests to the client        peer/server/notify · outgoing_requests
+//!   the answer                              peer/server/answer
+//!   a line, or a response                   transport/framing · transport/http/server/response
+//!     the adapter writes
+//! ```
+//!
 //! # The loop
 //!
 //! Every machine is driven in the same way. Its methods come in four kinds: **commands** (`request`, `cancel`,
