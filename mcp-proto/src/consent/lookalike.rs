@@ -29,6 +29,7 @@ pub(crate) fn prototype(character: char) -> impl Iterator<Item = char> {
     } else if character.is_ascii() {
         ("", Some(character))
     } else {
+        let character = greek_of_mathematics(character).unwrap_or(character);
         let lower = character.to_lowercase().next().unwrap_or(character);
         match look_alike(character).or_else(|| look_alike(lower)) {
             Some(letters) => (letters, None),
@@ -64,6 +65,9 @@ pub(crate) const fn is_opening_bracket(character: char) -> bool {
             | '︻'
             | '︗'
             | '﹁'
+            | '⦋'
+            | '⦍'
+            | '⦏'
     )
 }
 
@@ -88,6 +92,9 @@ fn without_style(character: char) -> Option<char> {
         // Styles of mathematics, each of 26 upper-case and 26 lower-case letters, and of digits.
         0x1d400..=0x1d6a3 => letter(0x1d400, 52),
         0x1d7ce..=0x1d7ff => char::from_digit(code.saturating_sub(0x1d7ce) % 10, 10),
+        // Outlined capital letters and digits.
+        0x1ccd6..=0x1ccef => letter(0x1ccd6, 26),
+        0x1ccf0..=0x1ccf9 => char::from_digit(code.saturating_sub(0x1ccf0), 10),
         // Letters in parentheses, circles and squares.
         0x249c..=0x24e9 => letter(0x249c, 26),
         0x1f110..=0x1f129 | 0x1f130..=0x1f149 | 0x1f150..=0x1f169 | 0x1f170..=0x1f189 => letter(0x1f110, 32),
@@ -95,9 +102,26 @@ fn without_style(character: char) -> Option<char> {
     }
 }
 
-/// The text of ASCII that the character looks like.
+/// The Greek letter of which this one is a style of mathematics, each of 25 upper-case and 25 lower-case letters with
+/// further signs after them.
+fn greek_of_mathematics(character: char) -> Option<char> {
+    let offset = match u32::from(character) {
+        code @ 0x1d6a8..=0x1d7c9 => code.saturating_sub(0x1d6a8) % 58,
+        _ => return None,
+    };
+    match offset {
+        0..=24 => char::from_u32(offset.saturating_add(0x391)),
+        26..=50 => char::from_u32(offset.saturating_add(0x3b1 - 26)),
+        52 => Some('ϵ'),
+        54 => Some('ϰ'),
+        56 => Some('ϱ'),
+        _ => None,
+    }
+}
+
+/// The text of ASCII that the character looks like; `None` for one of ASCII, which the rows begin with.
 fn look_alike(character: char) -> Option<&'static str> {
-    let (before, _) = LOOK_ALIKES.split_once(character)?;
+    let (before, _) = LOOK_ALIKES.split_once(character).filter(|_| !character.is_ascii())?;
     let row = before.rsplit(' ').next()?;
     Some(row.trim_end_matches(|c: char| !c.is_ascii()))
 }
@@ -107,16 +131,16 @@ fn look_alike(character: char) -> Option<&'static str> {
 /// letter are there in both cases.
 const LOOK_ALIKES: &str = "\
     aàáâãäåāăąǎǟǡǻȁȃȧạảấầẩẫậắằẳẵặɑᴀαаӑӓꭺꓮªᴬᵃḁₐ \
-    bƀƃɓḃḅḇʙвьβꮟᏼꓐᴮᵇℬ cçćĉċčƈȼḉᴄⅽсϲҫꮯꓚᶜℂℭꟲ🄫 dďđɖɗḋḍḏḑḓᴅⅾԁꭰꮷꓓᴰᵈⅅⅆ \
-    eèéêëēĕėęěȅȇȩɇḕḗḙḛḝẹẻẽếềểễệᴇ℮εеѐёєԑҽꭼꓰᴱᵉₑℯℰⅇ \
+    bƀƃɓḃḅḇʙвьβϐꮟᏼꓐᴮᵇℬ cçćĉċčƈȼḉᴄⅽсϲҫꮯꓚᶜℂℭꟲ🄫 dďđɖɗḋḍḏḑḓᴅⅾԁꭰꮷꓓᴰᵈⅅⅆ \
+    eèéêëēĕėęěȅȇȩɇḕḗḙḛḝẹẻẽếềểễệᴇ℮εϵеѐёєԑҽꭼꓰᴱᵉₑℯℰⅇ \
     fƒḟꜰϝꓝᶠℱꟳ gĝğġģǥǧǵɠɡḡԍցꮐᏻꓖᴳᵍℊ hĥħȟɦḣḥḧḩḫẖʜℎΗһнћհꮋꮒꓧʰᴴₕℋℌℍ \
-    lìíîïĩīĭįıǐȉȋɨḭḯỉịɩɪⅰιіїӏĺļľŀłƚɫḷḹḻḽⅼℓʟǀ∣ꭵꮮꓡꓲ¹₁①🯱ˡᴸₗℒᴵᵢⁱℐℑℹⅈ \
-    jĵǰɉϳјյꭻꓙʲᴶⅉⱼ kķƙǩḱḳḵᴋκкқҝꮶꓗᴷᵏₖ mḿṁṃᴍⅿΜмꮇꓟᴹᵐₘℳ nñńņňŉǹɲṅṇṉṋηΝпոɴꓠᴺⁿₙℕ \
+    lìíîïĩīĭįı𝚤ǐȉȋɨḭḯỉịɩɪⅰιіїӏĺļľŀłƚɫḷḹḻḽⅼℓʟǀ∣ꭵꮮꓡꓲ¹₁①🯱ˡᴸₗℒᴵᵢⁱℐℑℹⅈ \
+    jĵǰɉϳ𝚥јյꭻꓙʲᴶⅉⱼ kķƙǩḱḳḵᴋκϰкқҝꮶꓗᴷᵏₖ mḿṁṃᴍⅿΜмꮇꓟᴹᵐₘℳ nñńņňŉǹɲṅṇṉṋηΝпոɴꓠᴺⁿₙℕ \
     oòóôõöøōŏőơǒǫǭǿȍȏȫȭȯȱọỏốồổỗộớờởỡợᴏοσςоӧօ੦๐ꓳºᴼᵒṍṏṑṓₒℴ⁰₀⓪🯰 \
-    pƥṕṗᴘρрꮲꓑᴾᵖₚℙ qɋԛգℚꟴ𐞥 rŕŗřȑȓɍṙṛṝṟʀᴦгꭱꮢꓣʳᴿᵣℛℜℝ🄬 sśŝşšșṡṣṥṧṩꜱʂѕſꮥꮪꓢˢẛₛ tţťŧƭțṫṭṯṱẗᴛτтꭲꓔᵀᵗₜ \
+    pƥṕṗᴘρϱрꮲꓑᴾᵖₚℙ qɋԛգℚꟴ𐞥 rŕŗřȑȓɍṙṛṝṟʀᴦгꭱꮢꓣʳᴿᵣℛℜℝ🄬 sśŝşšșṡṣṥṧṩꜱʂѕſꮥꮪꓢˢẛₛ tţťŧƭțṫṭṯṱẗᴛτтꭲꓔᵀᵗₜ \
     uùúûüũūŭůűųưǔǖǘǚǜȕȗṳṵṷṹṻụủứừửữựᴜυμµսꓴᵁᵘᵤ vṽṿᴠⅴνѵꮩꓦᵛᵥⱽ wŵẁẃẅẇẉẘᴡωшԝաꮃꮤꓪʷᵂ xẋẍⅹ×χхҳꓫˣₓ \
-    yýÿŷȳẏẙỳỵỷỹʏγΥуүұꭹꮍꓬʸ zźżžƶȥẑẓẕᴢζꮓꓜᶻℤℨ 3зӡ³₃③🯳 -‐‑‒–—―−⁃﹘﹣ー・·• [【〔〖〘〚⁅⟦❲｢「﹇﹝︹︻︗﹁ \
-    ]】〕〗〙〛⁆⟧❳｣」﹈﹞︺︼︘﹂ .․。｡ꓸ﹒ _ˍ‗﹍﹎﹏︳︴ 2²₂②🯲 4ꮞ⁴₄④🯴 5⁵₅⑤🯵 6ꮾ⁶₆⑥🯶 7⁷₇⑦🯷 8⁸₈⑧🯸 9⁹₉⑨🯹 ijĳ dzǆǳ ljǉ \
+    yýÿŷȳẏẙỳỵỷỹʏγΥϒуүұꭹꮍꓬʸ zźżžƶȥẑẓẕᴢζꮓꓜᶻℤℨ 3зӡ³₃③🯳 -‐‑‒–—―−⁃﹘﹣ー・·• [【〔〖〘〚⁅⟦❲｢「﹇﹝︹︻︗﹁⦋⦍⦏ \
+    ]】〕〗〙〛⁆⟧❳｣」﹈﹞︺︼︘﹂⦌⦎⦐ .․。｡ꓸ﹒ _ˍ‗﹍﹎﹏︳︴ 2²₂②🯲 4ꮞ⁴₄④🯴 5⁵₅⑤🯵 6ꮾ⁶₆⑥🯶 7⁷₇⑦🯷 8⁸₈⑧🯸 9⁹₉⑨🯹 ijĳ dzǆǳ ljǉ \
     njǌ rs₨ no№ sm℠ tel℡ tm™ fax℻ iiⅱ iiiⅲ ivⅳ viⅵ viiⅶ viiiⅷ ixⅸ xiⅺ xiiⅻ 10⑩ 11⑪ 12⑫ 13⑬ 14⑭ \
     15⑮ 16⑯ 17⑰ 18⑱ 19⑲ 20⑳ pte㉐ 21㉑ 22㉒ 23㉓ 24㉔ 25㉕ 26㉖ 27㉗ 28㉘ 29㉙ 30㉚ 31㉛ 32㉜ 33㉝ 34㉞ 35㉟ 36㊱ \
     37㊲ 38㊳ 39㊴ 40㊵ 41㊶ 42㊷ 43㊸ 44㊹ 45㊺ 46㊻ 47㊼ 48㊽ 49㊾ 50㊿ hg㋌ erg㋍ ev㋎ ltd㋏ hpa㍱ da㍲ au㍳ bar㍴ \
@@ -160,6 +184,12 @@ mod tests {
             ("s3", "ₛ₃"),
             ("level9", "ℓⓔ⒱ᴱl⑨"),
             ("xii", "Ⅻ"),
+            ("github", "gİthub"),
+            ("slack", "slac\u{212a}"),
+            ("github", "gi𝛕hub"),
+            ("github", "g𝚤thub"),
+            ("okey", "𝜊𝛞𝛜ϒ"),
+            ("ab1", "\u{1ccd6}\u{1ccd7}\u{1ccf1}"),
         ] {
             assert_eq!(skeleton(name), skeleton(alike), "{name} {alike}");
         }
