@@ -15,6 +15,7 @@ use zeroize::Zeroizing;
 use super::PresentedToken;
 use super::access::{AccessError, unix_time};
 use super::caches::{ProofUse, ReplayCache};
+use super::checker::FETCH_TIMEOUT;
 use super::jws::{Jws, JwtAlgorithm, PublicKey};
 use crate::UnixTime;
 use crate::auth::dpop::{thumbprint, token_hash};
@@ -140,8 +141,9 @@ impl DpopConfig {
         if off > self.window {
             return invalid("the proof is not of this time");
         }
-        // From the first to the last moment at which the proof is valid.
-        let until = now.instant + self.window.saturating_mul(2);
+        // From the first to the last moment at which the proof is valid, and as long as the verification of a request
+        // that arrived before may take.
+        let until = now.instant + self.window.saturating_mul(2) + FETCH_TIMEOUT;
         match proofs.record(now.instant, owner, key, &claims.jti, until) {
             ProofUse::First => Ok(()),
             ProofUse::Replayed => invalid("the proof was used before"),
