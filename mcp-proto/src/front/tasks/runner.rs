@@ -470,6 +470,8 @@ impl<H: TaskHandlers> TaskRun<H> {
             return self.task.fail_unsaved(ErrorObject::new(code::INTERNAL_ERROR, message));
         }
         self.handle_saved(service);
+        // The next save reads the record again if others have changed it.
+        self.conflicts = 0;
         self.save_failed = !is_over;
         self.retains_result = is_over && self.deadline.is_some();
     }
