@@ -10,7 +10,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use futures_lite::future::Boxed;
-use mcp_proto::auth::client::{AssertionRequest, RedirectPaths};
+use mcp_proto::auth::client::{AssertionRequest, Grant, RedirectPaths};
 
 pub use authorizer::AuthDriver;
 pub(crate) use authorizer::{Authorizer, ExchangeAction};
@@ -99,12 +99,17 @@ impl Authorization {
         self
     }
 
-    /// Whether the store has tokens for the server at this URL.
+    /// Whether the server at this URL gets tokens without a page for the user: `None` if the store cannot tell, or the
+    /// grant has no page.
     #[cfg(feature = "host")]
-    pub(crate) async fn has_tokens(self, server: &str) -> bool {
-        let Ok(resource) = mcp_proto::auth::canonical_resource(server) else { return false };
+    pub(crate) async fn has_tokens(self, server: &str) -> Option<bool> {
+        let Ok(resource) = mcp_proto::auth::canonical_resource(server) else { return Some(false) };
         let key = store_key(&resource, self.account.as_deref());
-        self.store.load(&key).await.is_ok_and(|stored| stored.is_some())
+        match self.store.load(&key).await {
+            Ok(Some(_)) => Some(true),
+            Ok(None) if matches!(self.config.grant, Grant::AuthorizationCode) => Some(false),
+            Ok(None) | Err(_) => None,
+        }
     }
 
     /// Sets the function that receives every event, above all the [page](Event::NeedsAuthorization) for the user's

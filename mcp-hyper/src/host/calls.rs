@@ -283,7 +283,7 @@ where
             };
             let mut found = look_up();
             // A connected server has listed its tools, but may not have listed its prompts and resources.
-            if found.is_err() && M::NAME != CallTool::NAME {
+            if found == Err(LookupError::Unknown) && M::NAME != CallTool::NAME {
                 shared.wait(|state| state.is_listed(self.server)).await;
                 found = look_up();
             }

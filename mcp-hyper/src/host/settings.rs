@@ -53,6 +53,10 @@ type Authorize = Arc<
         + Sync,
 >;
 
+/// How long an approval waits for the answer whether the user has a login.
+#[cfg(feature = "auth")]
+const LOGIN_LOOKUP: Duration = Duration::from_secs(5);
+
 /// What connections are made with.
 pub(super) struct Settings {
     pub(super) info: Implementation,
@@ -145,9 +149,18 @@ impl Settings {
         request: ApprovalRequest,
     ) -> ApprovalRequest {
         #[cfg(feature = "auth")]
-        let request = match self.has_login(entry).await {
-            true => request.with_login(),
-            false => request,
+        let request = {
+            let timer = self.runtime.timer();
+            // A store that does not answer must not hide the request.
+            let unknown = async {
+                timer.sleep(LOGIN_LOOKUP).await;
+                None
+            };
+            match futures_lite::future::or(self.has_login(entry), unknown).await {
+                Some(true) => request.with_login(),
+                Some(false) => request,
+                None => request.with_possible_login(),
+            }
         };
         let Some(file) = request.env_file().cloned() else { return request };
         let Some(content) = self.look_up(entry.clone(), file).await else { return request };
@@ -400,11 +413,13 @@ impl Settings {
 
 #[cfg(feature = "auth")]
 impl Settings {
-    /// Whether the user has a login at the server, which may not be approved: no reference of its entry is replaced.
-    async fn has_login(&self, entry: &ServerEntry) -> bool {
-        let TransportSpec::Http(http) = &entry.spec().transport else { return false };
+    /// Whether the user has a login at the server, which may not be approved: no reference of its entry is replaced. `None`
+    /// if that is not known.
+    async fn has_login(&self, entry: &ServerEntry) -> Option<bool> {
+        let TransportSpec::Http(http) = &entry.spec().transport else { return Some(false) };
+        // The request warns by itself of a URL with references.
         if !http.url.is_literal() {
-            return false;
+            return Some(false);
         }
         let written = |value: &Template| Secret::new(value.text());
         let server = ResolvedHttp {
@@ -414,7 +429,7 @@ impl Settings {
             oauth: http.oauth.clone(),
             client_secret: None,
         };
-        let Some(authorization) = self.authorization(entry, &server) else { return false };
+        let Some(authorization) = self.authorization(entry, &server) else { return Some(false) };
         authorization.has_tokens(&http.http_url()).await
     }
 

@@ -118,6 +118,14 @@ impl ApprovalRequest {
         self
     }
 
+    /// Says that the server may get tokens of the user at once: a login does not need the user, or the stored tokens cannot
+    /// be read.
+    #[must_use]
+    pub fn with_possible_login(mut self) -> Self {
+        self.warnings.push(ApprovalWarning::MayHaveLogin);
+        self
+    }
+
     /// The approval. Call it only if the user has seen the lines and agreed.
     pub fn approve(&self) -> Approval {
         self.approval.clone()
@@ -284,7 +292,8 @@ pub enum ApprovalWarning {
     ChoosesLogin(&'static str),
     /// The user has logged in at the server's URL before.
     HasLogin,
-    /// The URL has references, so that it is not known before they are resolved whether the user has a login there.
+    /// It is not known whether the server gets tokens of the user: the URL has references, the stored tokens cannot be
+    /// read, or the login does not need the user.
     MayHaveLogin,
     /// The server gets tokens for this resource, which is neither its URL nor a parent of it.
     ForeignResource(String),
@@ -326,7 +335,7 @@ impl fmt::Display for ApprovalWarning {
                 f.write_str("you have logged in at this URL: the server is used in your name from the first connection on")
             }
             Self::MayHaveLogin => {
-                f.write_str("if you have logged in at the URL that results, the server is used in your name from the first connection on")
+                f.write_str("if you have logged in at its URL, or a login there does not need you, the server is used in your name from the first connection on")
             }
             Self::ForeignResource(resource) => write!(
                 f,
