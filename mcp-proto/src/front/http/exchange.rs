@@ -189,7 +189,7 @@ impl<H: HandlerMode> HttpExchange<H> {
 
     // --- Outputs ---
 
-    /// Polls for the head of the answer.
+    /// Polls for the head of the answer, which comes once.
     pub fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<ResponseHead> {
         match &mut self.stage {
             Stage::Modern(running) => {

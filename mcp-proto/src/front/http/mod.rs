@@ -283,7 +283,7 @@ impl fmt::Debug for HttpHandle {
 #[non_exhaustive]
 pub enum HttpServerEvent {
     /// A client subscribed to a resource that no other client was subscribed to. The application reports its changes
-    /// with [`HttpHandle::resource_updated`](super::HttpHandle::resource_updated).
+    /// with [`HttpHandle::resource_updated`](HttpHandle::resource_updated).
     Subscribed {
         /// The resource.
         uri: String,
@@ -302,12 +302,12 @@ pub enum HttpServerEvent {
     UndeclaredLogging,
     /// This listener lost events, because it did not take them in time.
     ///
-    /// [`HttpHandle::subscribed_resources`](super::HttpHandle::subscribed_resources) returns the current subscriptions.
+    /// [`HttpHandle::subscribed_resources`](HttpHandle::subscribed_resources) returns the current subscriptions.
     Missed {
         /// The number of lost events.
         count: u64,
     },
-    /// Nothing has polled the [driver](super::HttpServerDriver): a request of a legacy session, or a call that becomes a
+    /// Nothing has polled the [driver](HttpServerDriver): a request of a legacy session, or a call that becomes a
     /// task, has waited for a second, or a WebSocket was requested that the driver would serve. Such a request of a
     /// session or for a WebSocket is answered with 503; the task does not begin.
     DriverNotPolled,

@@ -57,13 +57,6 @@ impl<M: HandlerMode, S> Router<M, S> {
         self.contents.instructions = Some(instructions.into());
         self
     }
-
-    /// Sets the number of items on one page of a list. Default 1,000.
-    #[must_use]
-    pub fn page_size(mut self, items: usize) -> Self {
-        self.contents.page_size = items;
-        self
-    }
 }
 
 /// State.

@@ -142,6 +142,13 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         self
     }
 
+    /// Sets the number of items on one page of a list. Default 1,000.
+    #[must_use]
+    pub fn page_size(mut self, items: usize) -> Self {
+        self.contents.page_size = items;
+        self
+    }
+
     /// Declares a capability that does not follow from the registrations.
     ///
     /// Examples: lists change, resources can be subscribed to, the server logs.
