@@ -309,7 +309,10 @@ impl EarlyRequests {
             return Err(request);
         }
         self.bytes = bytes;
-        self.requests.push_back(request);
+        // Held requests must not keep the whole read in memory.
+        let ServerRequest { id, method, params, batch } = request;
+        let (method, params) = (Text::from(&*method), params.as_ref().map(Raw::detached));
+        self.requests.push_back(ServerRequest { id, method, params, batch });
         Ok(())
     }
 

@@ -519,6 +519,10 @@ impl Follower {
         }
         self.is_over = true;
         self.due = None;
+        // Nothing is sent for the sake of a request that is over, and nothing must wait behind it.
+        self.actions.retain(|action| {
+            matches!(action, FollowAction::Cancel | FollowAction::Report(_) | FollowAction::WithdrawInput)
+        });
         if self.open_inputs > 0 {
             self.actions.push_back(FollowAction::WithdrawInput);
         }

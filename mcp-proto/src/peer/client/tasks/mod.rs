@@ -66,6 +66,12 @@ impl Tasks {
         self.followed.remove(&(followed.follower.id().to_string(), request));
     }
 
+    /// Whether a request follows this task.
+    fn is_followed(&self, task: &str) -> bool {
+        let first = (task.to_string(), RequestId::new(0));
+        self.followed.range(first..).next().is_some_and(|(id, _)| id == task)
+    }
+
     /// Whether the same requests follow the same tasks in both.
     #[cfg(feature = "fuzzing")]
     pub(super) fn has_followers_of(&self, other: &Self) -> bool {
@@ -233,7 +239,10 @@ impl Client {
             _ if self.tasks.support.is_offered() => TaskSnapshot::read_created(result),
             _ => None,
         };
-        if let Some(Ok(snapshot)) = created {
+        // A server may answer twice: the task that a request has become is not cancelled.
+        if let Some(Ok(snapshot)) = created
+            && !self.tasks.is_followed(&snapshot.report.id)
+        {
             self.cancel_task(now, &snapshot.report.id, out);
         }
     }
@@ -431,7 +440,8 @@ impl Client {
     ) -> Option<RequestId> {
         let ready = matches!(self.connection.phase(), Phase::Ready | Phase::Finishing { .. });
         let exists = self.revision().is_some_and(|revision| info.exists_in(revision));
-        if !ready || !exists || self.check_room(out).is_err() {
+        // The requests about a task are few for each request that follows one, which the limit of requests counts.
+        if !ready || !exists || self.is_overloaded(out) {
             return None;
         }
         let options = RequestOptions {

@@ -7,6 +7,7 @@ use mcp_proto::peer::{
     InputError, InputMode, InvalidAnswerError, LostReason, Outcome, RequestOptions, TaskMode,
 };
 use mcp_proto::rpc::{ErrorObject, code};
+use mcp_proto::schema::Notification as _;
 use mcp_proto::schema::tasks::TaskStatus;
 use mcp_proto::schema::{ElicitResult, ListTools, PaginatedParams, ReadResource, ReadResourceParams};
 use serde_json::{Value, json};
@@ -379,4 +380,60 @@ fn closing_client_waits_for_the_response_to_its_cancellation() {
     assert_eq!(s.client.poll_link(), None);
     s.answer(&id, json!({"resultType": "complete"}));
     assert_eq!(s.client.poll_link(), Some(mcp_proto::peer::client::LinkAction::CloseWrite));
+}
+
+#[test]
+fn follower_with_a_poll_that_was_refused_resolves_its_request() {
+    let mut config = config();
+    config.capabilities = config.capabilities.with(mcp_proto::schema::ClientCapability::ElicitationForm);
+    config.limits.queued_bytes = 0;
+    let mut s = ClientHarness::modern(config);
+    let request = started_task(&mut s);
+    let id = answer_poll(&mut s);
+    s.answer(&id, asking(&["name"]));
+    let ids = input_requests(&mut s);
+    // The server reads nothing: the answer to the task is refused, and later again, with the poll behind it.
+    s.client.at(s.now).request::<ListTools>(&PaginatedParams::new(), RequestOptions::default()).unwrap();
+    s.client.at(s.now).respond(ids[0], Ok(&ElicitResult::decline()));
+    s.advance(Duration::from_secs(5));
+    s.notify(mcp_proto::schema::tasks::TaskUpdated::NAME, completed());
+    assert_eq!(result(s.outcome(request))["content"][0]["text"], "done");
+}
+
+#[test]
+fn followed_task_is_polled_at_the_limit_of_requests() {
+    let mut config = config();
+    config.limits.requests_out = 1;
+    let mut s = ClientHarness::modern(config);
+    let request = started_task(&mut s);
+    s.advance(Duration::from_secs(10));
+    let id = s.expect("tasks/get");
+    s.answer(&id, completed());
+    assert_eq!(result(s.outcome(request))["content"][0]["text"], "done");
+}
+
+#[test]
+fn second_answer_that_names_a_followed_task_does_not_cancel_it() {
+    let mut s = ClientHarness::modern(config());
+    let (_request, line) = call(&mut s, "slow", RequestOptions::default());
+    s.answer(&line["id"], created());
+    s.answer(&line["id"], created());
+    s.expect_silence();
+}
+
+#[test]
+fn task_is_cancelled_at_the_limit_of_requests() {
+    let mut config = config();
+    config.capabilities = config.capabilities.with(mcp_proto::schema::ClientCapability::ElicitationForm);
+    config.limits.requests_out = 2;
+    let mut s = ClientHarness::modern(config);
+    let request = started_task(&mut s);
+    let id = answer_poll(&mut s);
+    s.answer(&id, asking(&["name"]));
+    let ids = input_requests(&mut s);
+    let (_other, _) = call(&mut s, "other", RequestOptions::default().timeout(Duration::from_secs(6000)));
+    s.client.at(s.now).respond(ids[0], Err(ErrorObject::new(-1, "no")));
+    assert!(matches!(s.outcome(request), Outcome::Input(_)));
+    let lines: Vec<Value> = core::iter::from_fn(|| s.try_line()).collect();
+    assert!(lines.iter().any(|line| line["method"] == "tasks/cancel"), "{lines:?}");
 }
