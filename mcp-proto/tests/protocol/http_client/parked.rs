@@ -256,3 +256,23 @@ fn redirect_does_not_reset_the_count_of_attempts() {
         assert_eq!(&*wire.expect("tools/call").request.url, "http://localhost:3000/elsewhere");
     });
 }
+
+#[test]
+fn parked_request_that_cannot_be_sent_again_is_refused() {
+    modern(parking_config(config()), |wire| {
+        let params = CallToolParams::new("query").with_arguments(json!({"limit": 1.5}));
+        let options = RequestOptions::default().timeout(Duration::MAX).hard_timeout(Duration::MAX);
+        let request = wire.client.at(wire.now).request::<CallTool>(&params, options).unwrap();
+        let first = wire.expect("tools/call");
+        let challenge = reject_unauthorized(wire, &first);
+        list_tools(wire);
+        let list = wire.expect("tools/list");
+        let schema =
+            json!({"type": "object", "properties": {"limit": {"type": "integer", "x-mcp-header": "Limit"}}});
+        let tools = json!([{"name": "query", "inputSchema": schema}]);
+        wire.answer(&list, json!({"resultType": "complete", "tools": tools}));
+        wire.resume(&challenge);
+        wire.expect_silence();
+        assert!(matches!(wire.outcome(request), Outcome::Refused(_)));
+    });
+}

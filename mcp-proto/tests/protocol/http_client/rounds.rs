@@ -380,3 +380,19 @@ fn client_accepts_an_input_required_result_in_a_batch() {
         });
     }
 }
+
+#[test]
+fn client_does_not_follow_the_redirect_of_an_answered_exchange() {
+    modern(open_config(), |wire| {
+        let (_, first) = call(wire, RequestOptions::default());
+        let (_, other) = call(wire, RequestOptions::default());
+        wire.stream(&other);
+        wire.event_answer(&other, &first.id(), state_only_result());
+        let second = wire.expect("tools/call");
+        assert_ne!(second.id(), first.id());
+        wire.reply(&first, 307, &[("location", "/mcp2")], "");
+        if let Some(third) = wire.next() {
+            panic!("sent twice: {} and {}", second.body, third.body);
+        }
+    });
+}

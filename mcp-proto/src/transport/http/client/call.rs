@@ -222,9 +222,14 @@ impl HttpClient {
                     self.calls.used_slots = self.calls.used_slots.saturating_add(1);
                 }
             }
-            Err(Some(refusal)) => self.fail_call(now, number, Outcome::Refused(refusal)),
-            Err(None) => {}
+            Err(refusal) => self.refuse_call(now, number, refusal),
         }
+    }
+
+    /// Ends a request of which no exchange can be made: with the reason, or because its message is not stored any more.
+    pub(super) fn refuse_call(&mut self, now: Instant, number: i64, refusal: Option<RequestError>) {
+        let lost = || Outcome::Lost(LostReason::Disconnected("the request cannot be sent again".into()));
+        self.fail_call(now, number, refusal.map_or_else(lost, Outcome::Refused));
     }
 
     pub(super) fn call_headers(

@@ -319,7 +319,9 @@ impl HttpClient {
         if !matches!(head.status, 307 | 308) {
             return false;
         }
-        let Some(exchange) = self.exchanges.get(id) else { return false };
+        // The response to a request that was answered elsewhere is of no use.
+        let exchange = self.exchanges.get(id).filter(|exchange| !exchange.is_answered());
+        let Some(exchange) = exchange else { return false };
         if exchange.generation != self.session.generation {
             // The session is lost. The server did not accept the request, which waits for the next session.
             let ExchangeKind::Call(number) = exchange.kind else { return false };

@@ -150,7 +150,14 @@ impl HttpClient {
         {
             return self.requeue(now, number);
         }
-        let (false, Ok(request)) = (outdated, self.build_request(&kind)) else { return };
+        if outdated {
+            return;
+        }
+        let request = match (self.build_request(&kind), &kind) {
+            (Ok(request), _) => request,
+            (Err(refusal), ExchangeKind::Call(number)) => return self.refuse_call(now, *number, refusal),
+            (Err(_), _) => return,
+        };
         self.replace_exchange(now, id, kind.clone(), url, (redirects, attempts.saturating_add(1)), request);
         match &kind {
             ExchangeKind::Handshake { .. } => self.resume_detection(now),

@@ -157,6 +157,7 @@ impl HttpClient {
             exchange.new_session = head.session.take().filter(|_| success);
             exchange.dpop_nonce = head.dpop_nonce.take();
         }
+        let answered = exchange.is_answered();
         exchange.response = if streams {
             ResponseState::Events(Box::new(EventBody::new(status, message_bytes)))
         } else {
@@ -173,7 +174,7 @@ impl HttpClient {
             return self.handle_exchange_end(now, id, ExchangeEnd::Complete);
         }
         match kind {
-            ExchangeKind::Call(number) if success => self.note_success(number),
+            ExchangeKind::Call(number) if success && !answered => self.note_success(number),
             ExchangeKind::Post(post) => {
                 // The response to a one-way message is not needed.
                 self.timers.set(Timer::Drain(id), now + POST_RESPONSE_TIMEOUT);

@@ -18,7 +18,7 @@ use crate::rpc::{ErrorObject, Raw, read_members};
 use crate::schema::{CallTool, ListTools, ListToolsParams, Method};
 use crate::transport::http::param_headers::{ParamHeaderError, ParamHeaders};
 
-use super::call::{Call, CallOwner};
+use super::call::{Call, CallOwner, CallState};
 use super::encoded_request::{EncodedRequest, is_modern};
 use super::{HttpClient, Timer};
 
@@ -173,6 +173,9 @@ impl HttpClient {
         self.timers.clear(Timer::Relist);
         self.cancel_call(relisting.number, None);
         for (number, error) in relisting.waiting_calls {
+            if self.calls.state(number) != Some(CallState::AwaitingTools) {
+                continue;
+            }
             if listed {
                 self.requeue_with_new_id(now, number);
             } else if self.take_call(number).is_some() {
