@@ -10,7 +10,9 @@ use std::future::Future;
 use std::sync::Arc;
 
 use futures_lite::future::Boxed;
-use mcp_proto::auth::client::{AssertionRequest, Grant, RedirectPaths};
+#[cfg(feature = "host")]
+use mcp_proto::auth::client::Grant;
+use mcp_proto::auth::client::{AssertionRequest, RedirectPaths};
 
 pub use authorizer::AuthDriver;
 pub(crate) use authorizer::{Authorizer, ExchangeAction};
