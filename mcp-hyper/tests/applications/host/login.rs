@@ -1,7 +1,11 @@
 //! Logins at the servers of a running host.
 
-use mcp_hyper::auth::{AuthConfig, Authorization, MemoryStore};
+use std::future::pending;
+use std::io;
+
+use mcp_hyper::auth::{AuthConfig, Authorization, MemoryStore, StoreFuture, TokenStore};
 use mcp_hyper::host::{Host, HostEvent, HostLoginError, HostOptions, LoginPage};
+use mcp_hyper::mcp_proto::auth::client::{Record, RecordVersion, SaveOutcome, StoredRecord};
 use mcp_hyper::mcp_proto::host::consent::ApprovalWarning;
 use mcp_hyper::mcp_proto::host::control::Status;
 use serde_json::{Value, json};
@@ -215,5 +219,46 @@ fn approval_of_a_projects_server_says_that_the_user_has_a_login_there() {
         assert_eq!(agree(&pages.recv().await.unwrap().page.url).await.status, 200);
         login.await.unwrap();
         assert!(asked().await);
+    });
+}
+
+/// A store that cannot be read, or never answers.
+struct UnreadableStore {
+    answers: bool,
+}
+
+impl TokenStore for UnreadableStore {
+    fn load<'a>(&'a self, _: &'a str) -> StoreFuture<'a, Option<StoredRecord>> {
+        let answers = self.answers;
+        Box::pin(async move { if answers { Err(io::Error::other("locked")) } else { pending().await } })
+    }
+
+    fn swap<'a>(
+        &'a self,
+        _: &'a str,
+        _: Option<RecordVersion>,
+        _: Option<Record>,
+    ) -> StoreFuture<'a, SaveOutcome> {
+        Box::pin(pending())
+    }
+}
+
+#[test]
+fn approval_warns_of_a_possible_login_where_the_store_cannot_tell() {
+    bounded(async {
+        for answers in [true, false] {
+            let servers = json!({ "web": { "url": "http://127.0.0.1:1/mcp" } });
+            let options = options(project(servers)).authorization(move |_, _| {
+                let config = AuthConfig::new("test", "http://127.0.0.1/callback");
+                Some(Authorization::new(config).store(UnreadableStore { answers }))
+            });
+            let (_host, mut events, _driver) = start_watched(options);
+            let request = loop {
+                if let HostEvent::ApprovalNeeded { request, .. } = events.next().await.unwrap() {
+                    break request;
+                }
+            };
+            assert!(request.warnings().contains(&ApprovalWarning::MayHaveLogin), "{answers}");
+        }
     });
 }
