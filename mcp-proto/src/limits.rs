@@ -21,7 +21,8 @@ pub struct Limits {
     /// Default 120, a little below the depth limit of the typed decoder; real messages stay below 30.
     pub depth: usize,
 
-    /// How many requests of this side may be in flight, queued ones included. Further ones are refused.
+    /// How many requests of this side may be in flight, queued ones included. Further ones are refused. A client's own
+    /// requests about the tasks that it follows or cancels may be as many again.
     ///
     /// Default 100,000: far above the needs of an application, which alone decides how much memory its requests take.
     pub requests_out: usize,

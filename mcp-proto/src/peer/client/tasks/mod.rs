@@ -440,8 +440,9 @@ impl Client {
     ) -> Option<RequestId> {
         let ready = matches!(self.connection.phase(), Phase::Ready | Phase::Finishing { .. });
         let exists = self.revision().is_some_and(|revision| info.exists_in(revision));
-        // The requests about a task are few for each request that follows one, which the limit of requests counts.
-        if !ready || !exists || self.is_overloaded(out) {
+        // At the limit of requests, those that follow tasks must not stop their own polls: as many again are allowed.
+        let most = self.config.limits.requests_out.saturating_mul(2);
+        if !ready || !exists || self.requests.len() >= most || self.is_overloaded(out) {
             return None;
         }
         let options = RequestOptions {
