@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use axum::extract::{ConnectInfo, Request};
 use axum::routing::{any, get};
-use mcp_hyper::mcp_proto::front::NoArguments;
-use mcp_hyper::{Context, HandlerError, PeerAddress, Router, ServerOptions, Tokio};
+use mcp_hyper::{Context, HandlerError, NoArguments, PeerAddress, Router, ServerOptions, Tokio};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::net::TcpListener;
