@@ -318,7 +318,7 @@ impl Target for Server {
     fn check(&self) {
         let peer = self.server.peer();
         let limits = &peer.config().limits;
-        check_limits(limits, self.server.queued(), 8192, peer.in_flight());
+        check_limits(limits, self.server.queued(), 8192, (peer.in_flight(), limits.requests_out));
         assert!(peer.unanswered() <= limits.requests_in, "contract 8: too many requests are unanswered");
         assert!(peer.backlog_len() == 0 || !self.server.is_closed(), "a backlog outlives its connection");
     }
