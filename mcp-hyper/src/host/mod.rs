@@ -103,6 +103,6 @@ pub use handle::{Host, HostTool, ServerHold};
 #[cfg(feature = "auth")]
 pub use login::{HostLoginError, LoginPage};
 pub use options::HostOptions;
-pub use settings::read_file;
+pub use settings::{look_up, read_file};
 pub use shared::HostEvents;
 pub use storage::{FileStorage, SpillFolder, Storage, StorageFuture};

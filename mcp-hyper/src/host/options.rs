@@ -20,7 +20,7 @@ use mcp_proto::schema::Implementation;
 use super::Host;
 use super::driver::HostDriver;
 use super::records::Memory;
-use super::settings::{EnvironmentLookups, Settings};
+use super::settings::Settings;
 use super::shared::Shared;
 use super::storage::{SpillFolder, Storage};
 use crate::Proxy;
@@ -51,7 +51,6 @@ pub struct HostOptions {
     control: ControlConfig,
     scheme: NameScheme,
     settings: Settings,
-    folder: Option<PathBuf>,
 }
 
 impl HostOptions {
@@ -77,13 +76,12 @@ impl HostOptions {
                 #[cfg(feature = "auth")]
                 authorize: None,
                 look_up: None,
-                environment: EnvironmentLookups::default(),
+                folder: None,
                 ask: None,
                 memory: None,
                 spills: None,
                 result_limits: ResultLimits::default(),
             },
-            folder: None,
         }
     }
 
@@ -163,7 +161,7 @@ impl HostOptions {
     /// Sets the project's folder for the user's servers: `${workspaceFolder}`, and where relative paths of files of
     /// variables begin. A project's servers have the [folder of its file](mcp_proto::host::config::Source::folder).
     pub fn project_folder(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.folder = Some(folder.into());
+        self.settings.folder = Some(folder.into());
         self
     }
 
@@ -268,8 +266,7 @@ impl HostOptions {
 
     /// Makes the host and its driver. The servers start when the driver is first polled.
     pub fn start(self) -> (Host, HostDriver) {
-        let Self { config, approvals, control, scheme, mut settings, folder } = self;
-        settings.environment = EnvironmentLookups { runtime: settings.runtime.clone(), folder };
+        let Self { config, approvals, control, scheme, settings } = self;
         let clock = RuntimeClock::new(&Arc::new(settings.runtime.clone()));
         let catalogue = Catalogue::new(scheme, CatalogueLimits::default());
         let shared = Arc::new(Shared::new(clock, ControlPlane::new(control), approvals, catalogue));
@@ -282,12 +279,12 @@ impl HostOptions {
 
 impl fmt::Debug for HostOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { control, scheme, folder, .. } = self;
+        let Self { control, scheme, settings, .. } = self;
         f.debug_struct("HostOptions")
             .field("servers", &self.config.servers().len())
             .field("control", control)
             .field("scheme", scheme)
-            .field("folder", folder)
+            .field("folder", &settings.folder)
             .finish_non_exhaustive()
     }
 }

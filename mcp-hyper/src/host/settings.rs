@@ -71,7 +71,8 @@ pub(super) struct Settings {
     pub(super) authorize: Option<Authorize>,
     /// The application's lookups, if it has any.
     pub(super) look_up: Option<LookUp>,
-    pub(super) environment: EnvironmentLookups,
+    /// The project's folder.
+    pub(super) folder: Option<PathBuf>,
     pub(super) ask: Option<Ask>,
     pub(super) memory: Option<Memory>,
     pub(super) spills: Option<SpillFolder>,
@@ -81,13 +82,19 @@ pub(super) struct Settings {
 impl Settings {
     /// Looks a value up: by the application, then in the environment.
     pub(super) async fn look_up(&self, entry: Arc<ServerEntry>, lookup: Lookup) -> Option<Secret> {
-        let scope = entry.source().scope;
+        let (scope, folder) = (entry.source().scope, self.folder.clone());
         if let Some(look_up) = &self.look_up
             && let Some(value) = look_up(entry, lookup.clone()).await
         {
             return Some(value);
         }
-        self.environment.clone().find(scope, lookup).await
+        match lookup {
+            Lookup::EnvFile(_) => {
+                let read = self.runtime.blocking(move || look_up(&lookup, scope, folder.as_deref()));
+                read.await.ok().flatten()
+            }
+            _ => look_up(&lookup, scope, folder.as_deref()),
+        }
     }
 
     /// Asks the user, if anybody can be asked.
@@ -177,47 +184,28 @@ fn random_key() -> Result<[u8; 16], Failure> {
     Ok(key)
 }
 
-/// Looks values up in the environment of this process and in files.
-#[derive(Clone, Debug, Default)]
-pub(super) struct EnvironmentLookups {
-    pub(super) runtime: AnyRuntime,
-    /// The project's folder.
-    pub(super) folder: Option<PathBuf>,
-}
-
-impl EnvironmentLookups {
-    /// The value; `None` if it does not exist, or only the user knows it.
-    pub(super) async fn find(self, scope: Scope, lookup: Lookup) -> Option<Secret> {
-        match lookup {
-            Lookup::Variable(name) => env::var(name).ok().map(Secret::new),
-            Lookup::Predefined(variable) => self.predefined(variable).map(Secret::new),
-            Lookup::EnvFile(path) => {
-                let path = self.folder.unwrap_or_default().join(path);
-                self.runtime.blocking(move || read_bounded(&path, scope)).await.ok()?.map(Secret::new)
-            }
-            _ => None,
+/// Looks a value up as a host does by default: variables in the environment of this process, files of variables on disk.
+/// `None` if it does not exist, or only the user knows it. `project_folder` is that of
+/// [`HostOptions::project_folder`](super::HostOptions::project_folder).
+pub fn look_up(lookup: &Lookup, scope: Scope, project_folder: Option<&Path>) -> Option<Secret> {
+    use PredefinedVariable::{
+        PathSeparator, UserHome, WorkingDirectory, WorkspaceFolder, WorkspaceFolderBasename,
+    };
+    let path = match lookup {
+        Lookup::Variable(name) => return env::var(name).ok().map(Secret::new),
+        Lookup::EnvFile(path) => {
+            let path = project_folder.unwrap_or(Path::new("")).join(path);
+            let content = String::from_utf8(read_file(&path, scope, ENV_FILE_BYTES).ok()?).ok();
+            return content.filter(|text| text.len() <= ENV_FILE_BYTES).map(Secret::new);
         }
-    }
-
-    fn predefined(&self, variable: PredefinedVariable) -> Option<String> {
-        let path = |path: PathBuf| path.into_os_string().into_string().ok();
-        match variable {
-            PredefinedVariable::WorkspaceFolder => self.folder.clone().and_then(path),
-            PredefinedVariable::WorkspaceFolderBasename => {
-                self.folder.as_deref().and_then(Path::file_name)?.to_str().map(str::to_owned)
-            }
-            PredefinedVariable::UserHome => env::home_dir().and_then(path),
-            PredefinedVariable::WorkingDirectory => env::current_dir().ok().and_then(path),
-            PredefinedVariable::PathSeparator => Some(std::path::MAIN_SEPARATOR.to_string()),
-            _ => None,
-        }
-    }
-}
-
-/// The content of a file that is not too long.
-fn read_bounded(path: &Path, scope: Scope) -> Option<String> {
-    let content = read_file(path, scope, ENV_FILE_BYTES).ok()?;
-    String::from_utf8(content).ok().filter(|text| text.len() <= ENV_FILE_BYTES)
+        Lookup::Predefined(WorkspaceFolder) => project_folder?.into(),
+        Lookup::Predefined(WorkspaceFolderBasename) => project_folder?.file_name()?.into(),
+        Lookup::Predefined(UserHome) => env::home_dir()?,
+        Lookup::Predefined(WorkingDirectory) => env::current_dir().ok()?,
+        Lookup::Predefined(PathSeparator) => std::path::MAIN_SEPARATOR_STR.into(),
+        _ => return None,
+    };
+    path.to_str().map(Secret::new)
 }
 
 /// Reads at most `limit` bytes of a configuration file or a file of variables, and one byte more if it is longer.

@@ -12,18 +12,14 @@ use serde_json::{Map, Value, json};
 
 use crate::arguments;
 use crate::connect::Connection;
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::options::ServerCommand;
 use crate::show::{self, Table};
 use crate::terminal::Screen;
 use crate::text::{GOOD, QUIET, Text, styled, styled_block};
 
 /// Runs a command for the server of this connection.
-pub(crate) async fn run(
-    command: &ServerCommand,
-    connection: &Connection,
-    screen: &mut Screen,
-) -> Result<(), CommandError> {
+pub(crate) async fn run(command: &ServerCommand, connection: &Connection, screen: &mut Screen) -> Result {
     match command {
         ServerCommand::Resources { .. } => resources(connection, screen).await,
         ServerCommand::Read { uri, raw, .. } => read(connection, uri, *raw, screen).await,
@@ -38,7 +34,7 @@ pub(crate) async fn run(
     }
 }
 
-fn info(connection: &Connection, screen: &mut Screen) -> Result<(), CommandError> {
+fn info(connection: &Connection, screen: &mut Screen) -> Result {
     let server = &connection.server;
     let json = json!({
         "era": era(server),
@@ -94,7 +90,7 @@ fn offers(capabilities: &ServerCapabilities) -> String {
 }
 
 /// Measures the time of one request: `ping`, or `server/discover` in revisions without ping.
-async fn ping(connection: &Connection, screen: &mut Screen) -> Result<(), CommandError> {
+async fn ping(connection: &Connection, screen: &mut Screen) -> Result {
     let start = Instant::now();
     let (method, result) = match connection.server.era {
         Era::Legacy => ("ping", serde_json::to_value(connection.client.ping().await?)?),
@@ -110,7 +106,7 @@ async fn ping(connection: &Connection, screen: &mut Screen) -> Result<(), Comman
 }
 
 /// Lists the tools, all pages in one result.
-async fn list(connection: &Connection) -> Result<ListToolsResult, CommandError> {
+async fn list(connection: &Connection) -> Result<ListToolsResult> {
     let mut result = connection.client.list_tools_page(None).await?;
     if result.next_cursor.take().is_some() {
         result.tools = connection.client.list_tools().await?;
@@ -118,11 +114,7 @@ async fn list(connection: &Connection) -> Result<ListToolsResult, CommandError> 
     Ok(result)
 }
 
-pub(crate) async fn tools(
-    connection: &Connection,
-    name: Option<&str>,
-    screen: &mut Screen,
-) -> Result<(), CommandError> {
+pub(crate) async fn tools(connection: &Connection, name: Option<&str>, screen: &mut Screen) -> Result {
     let result = list(connection).await?;
     if let Some(name) = name {
         let tool = find(&result, name)?;
@@ -134,10 +126,13 @@ pub(crate) async fn tools(
     })
 }
 
-fn find<'a>(result: &'a ListToolsResult, name: &str) -> Result<&'a Tool, CommandError> {
+fn find<'a>(result: &'a ListToolsResult, name: &str) -> Result<&'a Tool> {
     result.tools.iter().find(|tool| tool.name == name).ok_or_else(|| {
         let known = result.tools.iter().map(|tool| tool.name.as_str());
-        CommandError::Usage(format!("the server has no tool {name:?}{}", arguments::suggest(name, known)))
+        CommandError::usage(format_args!(
+            "the server has no tool {name:?}{}",
+            arguments::suggest(name, known)
+        ))
     })
 }
 
@@ -146,10 +141,10 @@ pub(crate) async fn call(
     name: &str,
     typed: &[String],
     screen: &mut Screen,
-) -> Result<(), CommandError> {
+) -> Result {
     let listed = list(connection).await?;
     let schema: Value = find(&listed, name)?.input_schema.decode().unwrap_or_default();
-    let arguments = arguments::for_tool(typed, &schema).map_err(CommandError::Usage)?;
+    let arguments = arguments::for_tool(typed, &schema).map_err(CommandError::usage)?;
     let mut request = connection.client.call_tool(name, arguments).on_progress(connection.reports.progress());
     if let Some(level) = connection.log {
         request = request.log_level(level);
@@ -157,7 +152,7 @@ pub(crate) async fn call(
     show::tool_result(screen, &connection.reports.until(request).await?)
 }
 
-async fn prompts(connection: &Connection, screen: &mut Screen) -> Result<(), CommandError> {
+async fn prompts(connection: &Connection, screen: &mut Screen) -> Result {
     let mut result = connection.client.list_prompts_page(None).await?;
     if result.next_cursor.take().is_some() {
         result.prompts = connection.client.list_prompts().await?;
@@ -182,13 +177,8 @@ pub(crate) fn table(prompts: &[Prompt]) -> Table {
     table
 }
 
-async fn get(
-    connection: &Connection,
-    name: &str,
-    typed: &[String],
-    screen: &mut Screen,
-) -> Result<(), CommandError> {
-    let arguments = arguments::for_prompt(typed).map_err(CommandError::Usage)?;
+async fn get(connection: &Connection, name: &str, typed: &[String], screen: &mut Screen) -> Result {
+    let arguments = arguments::for_prompt(typed).map_err(CommandError::usage)?;
     let arguments = arguments.into_iter().filter_map(|(key, value)| Some((key, value.as_str()?.to_owned())));
     let request = connection.client.get_prompt(name, arguments).on_progress(connection.reports.progress());
     let result = connection.reports.until(request).await?;
@@ -206,7 +196,7 @@ async fn complete(
     argument: &str,
     typed: &str,
     screen: &mut Screen,
-) -> Result<(), CommandError> {
+) -> Result {
     let result = connection.client.complete(self::reference(reference), argument, typed).await?;
     show::result(screen, &result, |screen| {
         result.completion.values.iter().try_for_each(|value| screen.line(value))
@@ -226,7 +216,7 @@ fn reference(text: &str) -> Reference {
 }
 
 /// Lists resources and resource templates in one object: both can be read.
-async fn resources(connection: &Connection, screen: &mut Screen) -> Result<(), CommandError> {
+async fn resources(connection: &Connection, screen: &mut Screen) -> Result {
     let client = &connection.client;
     let mut resources = client.list_resources_page(None).await?;
     if resources.next_cursor.take().is_some() {
@@ -242,7 +232,7 @@ async fn resources(connection: &Connection, screen: &mut Screen) -> Result<(), C
 }
 
 /// Lists the templates; empty if the server has resources but does not know the method.
-async fn templates(connection: &Connection) -> Result<ListResourceTemplatesResult, CommandError> {
+async fn templates(connection: &Connection) -> Result<ListResourceTemplatesResult> {
     let unknown = i64::from(-32601);
     let mut templates = match connection.client.list_resource_templates_page(None).await {
         Err(error) if error.code() == Some(unknown) => ListResourceTemplatesResult::new([]),
@@ -280,12 +270,7 @@ fn print(screen: &mut Screen, resources: &[Resource], templates: &[ResourceTempl
     Ok(())
 }
 
-async fn read(
-    connection: &Connection,
-    uri: &str,
-    raw: bool,
-    screen: &mut Screen,
-) -> Result<(), CommandError> {
+async fn read(connection: &Connection, uri: &str, raw: bool, screen: &mut Screen) -> Result {
     let request = connection.client.read_resource(uri).on_progress(connection.reports.progress());
     let result = connection.reports.until(request).await?;
     show::result(screen, &result, |screen| match raw {
@@ -295,12 +280,7 @@ async fn read(
 }
 
 /// Prints changes until the server ends the watch, or after the given number of changes.
-async fn watch(
-    connection: &Connection,
-    uris: &[String],
-    most: Option<u64>,
-    screen: &mut Screen,
-) -> Result<(), CommandError> {
+async fn watch(connection: &Connection, uris: &[String], most: Option<u64>, screen: &mut Screen) -> Result {
     let lists = WatchFilter::new().tools().prompts().resources();
     let interest = uris.iter().fold(lists, WatchFilter::resource);
     let mut watch = connection.client.watch().filter(interest).open()?;

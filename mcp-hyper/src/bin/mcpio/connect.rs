@@ -19,7 +19,7 @@ use mcp_proto::schema::{Era, LoggingLevel};
 use mcp_smol::{ClientOptions, Command, Environment, Killer, WireDirection};
 use smol::future::or;
 
-use crate::error::{self, CommandError};
+use crate::error::{self, CommandError, Result};
 use crate::options::{CommonOptions, EraOption, header, is_url};
 use crate::reports::{self, NonMessageCounter, Reports, Trace};
 use crate::terminal::Screen;
@@ -34,52 +34,38 @@ pub(crate) struct Connection {
     pub(crate) log: Option<LoggingLevel>,
 }
 
-/// The future that moves a connection's messages.
-type Driver = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
-
-/// A connection that is not ready yet.
-struct PendingConnection {
-    client: Client,
-    driver: Driver,
-    /// Kills the server, if it is a child process.
-    killer: Option<Killer>,
-    non_messages: NonMessageCounter,
-}
+/// A client, the future that moves its messages, and what kills its server if that is a child process.
+type PendingConnection = (Client, Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>, Option<Killer>);
 
 /// Starts a server or connects to one, runs `work` with it, and closes the connection, also after a signal.
 pub(crate) async fn with_server<T>(
     command: &[OsString],
     common: &CommonOptions,
-    work: impl AsyncFnOnce(&Connection) -> Result<T, CommandError>,
-) -> Result<T, CommandError> {
-    let PendingConnection { client, driver, killer, non_messages } = match url(command) {
+    work: impl AsyncFnOnce(&Connection) -> Result<T>,
+) -> Result<T> {
+    let non_messages = NonMessageCounter::new();
+    let (client, driver, killer) = match url(command) {
         Some(url) => over_http(url, common).await?,
-        None => over_stdio(command, common)?,
+        None => over_stdio(command, common, non_messages.clone())?,
     };
     let driver = smol::spawn(async {
         // Requests report the same error; nothing else depends on it.
         let _ = driver.await;
     });
-    let reports = Reports::follow(&client, common.trace);
-    let progress = reports.clone();
+    let (reports, listener) = Reports::follow(&client, common.trace);
     let working = async {
-        let connection =
-            connected(&client, progress, common).await.map_err(|failure| match non_messages.summary() {
-                Some(summary) => failure.with_sentence(&summary),
-                None => failure,
-            })?;
+        let connection = connected(&client, reports, common).await;
+        let connection = connection.map_err(|failure| failure.with_sentence(non_messages.summary()))?;
         non_messages.ignore();
         work(&connection).await
     };
-    let result = error::run_until_signal(&client, driver, killer.as_ref(), working).await;
-    reports.finish().await;
-    match (result, url(command)) {
-        (Err(CommandError::Unauthorized { report, scopes }), Some(url)) => {
-            let hint = login_hint(url, scopes.map(|scopes| scopes.to_string()).as_deref());
-            Err(CommandError::Unauthorized { report: report.with_hint(hint), scopes: None })
-        }
-        (result, _) => result,
-    }
+    let result = error::run_until_signal(working, client.close(), driver, killer.as_ref()).await;
+    // It prints the remaining messages.
+    listener.await;
+    result.map_err(|failure| match url(command) {
+        Some(url) => failure.with_login_hint(url),
+        None => failure,
+    })
 }
 
 /// A command to log in, ready to paste; `None` if the URL or the scopes cannot be shown on one line.
@@ -96,11 +82,7 @@ pub(crate) fn quoted_word(text: &str) -> Option<String> {
     shell_word(text).filter(|word| !cfg!(windows) || word == text)
 }
 
-async fn connected(
-    client: &Client,
-    reports: Reports,
-    common: &CommonOptions,
-) -> Result<Connection, CommandError> {
+async fn connected(client: &Client, reports: Reports, common: &CommonOptions) -> Result<Connection> {
     let ready = or(client.ready(), reports.show_connecting(client)).await;
     reports.clear();
     let server = ready?;
@@ -117,22 +99,17 @@ fn url(command: &[OsString]) -> Option<&str> {
     word.to_str().filter(|_| is_url(word))
 }
 
-async fn over_http(url: &str, common: &CommonOptions) -> Result<PendingConnection, CommandError> {
+async fn over_http(url: &str, common: &CommonOptions) -> Result<PendingConnection> {
     let mut options = options(common)?;
     if let Some(authorization) = tokens::stored_authorization(url, common).await? {
         options = options.authorization(authorization);
     }
-    let (client, driver) = options.connect(url).map_err(|error| CommandError::Usage(error.to_string()))?;
-    Ok(PendingConnection {
-        client,
-        driver: Box::pin(driver),
-        killer: None,
-        non_messages: NonMessageCounter::new(),
-    })
+    let (client, driver) = options.connect(url).map_err(CommandError::usage)?;
+    Ok((client, Box::pin(driver), None))
 }
 
 /// HTTP client options from the command line, without authorization.
-pub(crate) fn options(common: &CommonOptions) -> Result<mcp_hyper::ClientOptions, CommandError> {
+pub(crate) fn options(common: &CommonOptions) -> Result<mcp_hyper::ClientOptions> {
     let mut options = mcp_hyper::ClientOptions::new("mcpio", env!("CARGO_PKG_VERSION"))
         .era_policy(mode(common))
         .handlers(server_requests::handlers())
@@ -150,17 +127,19 @@ pub(crate) fn options(common: &CommonOptions) -> Result<mcp_hyper::ClientOptions
     Ok(options)
 }
 
-fn over_stdio(command: &[OsString], common: &CommonOptions) -> Result<PendingConnection, CommandError> {
+fn over_stdio(
+    command: &[OsString],
+    common: &CommonOptions,
+    non_messages: NonMessageCounter,
+) -> Result<PendingConnection> {
     let mut options = ClientOptions::new("mcpio", env!("CARGO_PKG_VERSION"))
         .era_policy(mode(common))
         .handlers(server_requests::handlers())
         .configure(|config| configure(config, common));
-    let non_messages = NonMessageCounter::new();
-    let observed = non_messages.clone();
     let mut trace = common.trace.then(|| Trace::new(Screen::messages()));
     options = options.on_wire(move |direction, bytes| {
         if direction == WireDirection::Received {
-            observed.handle_input(bytes);
+            non_messages.handle_input(bytes);
         }
         if let Some(trace) = &mut trace {
             trace.show(direction, bytes);
@@ -172,12 +151,12 @@ fn over_stdio(command: &[OsString], common: &CommonOptions) -> Result<PendingCon
     }
     let (client, driver) = options.connect(program(command, common)?);
     let killer = Some(driver.killer());
-    Ok(PendingConnection { client, driver: Box::pin(driver), killer, non_messages })
+    Ok((client, Box::pin(driver), killer))
 }
 
-fn program(command: &[OsString], common: &CommonOptions) -> Result<Command, CommandError> {
+fn program(command: &[OsString], common: &CommonOptions) -> Result<Command> {
     let Some((program, args)) = command.split_first() else {
-        return Err(CommandError::Usage("no server command: put it after `--`".to_owned()));
+        return Err(CommandError::usage("no server command: put it after `--`"));
     };
     let mut command = Command::new(program).args(args);
     if common.whole_env {
@@ -206,7 +185,7 @@ fn configure(config: &mut ClientConfig, common: &CommonOptions) {
 }
 
 /// The headers for a server at a URL. Those of the command line come last.
-pub(crate) fn headers(common: &CommonOptions) -> Result<Vec<(String, String)>, CommandError> {
+pub(crate) fn headers(common: &CommonOptions) -> Result<Vec<(String, String)>> {
     let mut headers = Vec::new();
     for file in &common.header_files {
         let text = read("--header-file", file)?;
@@ -216,14 +195,14 @@ pub(crate) fn headers(common: &CommonOptions) -> Result<Vec<(String, String)>, C
             }
             headers.push(header(line).map_err(|_| {
                 let (file, number) = (file.display(), number + 1);
-                let why = format!("--header-file {file}: line {number} is not of the form NAME: VALUE");
-                CommandError::Usage(why)
+                let why = format_args!("--header-file {file}: line {number} is not of the form NAME: VALUE");
+                CommandError::usage(why)
             })?);
         }
     }
     for (name, variable) in &common.header_variables {
         let value = env::var(variable).map_err(|error| {
-            CommandError::Usage(format!("--header-env {name}={variable}: {}", why_unreadable(&error)))
+            CommandError::usage(format_args!("--header-env {name}={variable}: {}", why_unreadable(&error)))
         })?;
         headers.push((name.clone(), value));
     }
@@ -232,28 +211,28 @@ pub(crate) fn headers(common: &CommonOptions) -> Result<Vec<(String, String)>, C
 }
 
 /// The variables for a server that is started. Those of the command line come last.
-pub(crate) fn variables(common: &CommonOptions) -> Result<Vec<(String, OsString)>, CommandError> {
+pub(crate) fn variables(common: &CommonOptions) -> Result<Vec<(String, OsString)>> {
     let mut variables = Vec::new();
     for file in &common.env_files {
-        let read = parse_dotenv(&read("--env-file", file)?);
-        let read =
-            read.map_err(|error| CommandError::Usage(format!("--env-file {}: {error}", file.display())))?;
+        let what = format_args!("--env-file {}", file.display());
+        let read = parse_dotenv(&read("--env-file", file)?).map_err(CommandError::usage_of(what))?;
         variables.extend(read.into_iter().map(|(name, value)| (name, value.expose().into())));
     }
     for (name, value) in &common.variables {
         let value = match value {
             Some(value) => value.into(),
-            None => env::var_os(name)
-                .ok_or_else(|| CommandError::Usage(format!("--env {name}: the variable is not set")))?,
+            None => env::var_os(name).ok_or_else(|| {
+                CommandError::usage_of(format_args!("--env {name}"))("the variable is not set")
+            })?,
         };
         variables.push((name.clone(), value));
     }
     Ok(variables)
 }
 
-fn read(option: &str, file: &Path) -> Result<String, CommandError> {
-    fs::read_to_string(file)
-        .map_err(|error| CommandError::Usage(format!("{option} {}: {error}", file.display())))
+fn read(option: &str, file: &Path) -> Result<String> {
+    let what = format_args!("{option} {}", file.display());
+    fs::read_to_string(file).map_err(CommandError::usage_of(what))
 }
 
 /// The error of the library shows the value.
@@ -265,19 +244,19 @@ fn why_unreadable(error: &env::VarError) -> &'static str {
 }
 
 /// A TLS configuration that trusts only the certificates of a PEM file.
-pub(crate) fn tls_config(file: &Path) -> Result<rustls::ClientConfig, CommandError> {
-    let failed =
-        |why: &dyn std::fmt::Display| CommandError::Usage(format!("--cacert {}: {why}", file.display()));
+pub(crate) fn tls_config(file: &Path) -> Result<rustls::ClientConfig> {
+    let what = || format!("--cacert {}", file.display());
     let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_file_iter(file).map_err(|error| failed(&error))? {
-        roots.add(certificate.map_err(|error| failed(&error))?).map_err(|error| failed(&error))?;
+    for certificate in CertificateDer::pem_file_iter(file).map_err(CommandError::usage_of(what()))? {
+        let certificate = certificate.map_err(CommandError::usage_of(what()))?;
+        roots.add(certificate).map_err(CommandError::usage_of(what()))?;
     }
     if roots.is_empty() {
-        return Err(failed(&"the file contains no certificate in PEM format"));
+        return Err(CommandError::usage_of(what())("the file contains no certificate in PEM format"));
     }
     let provider = Arc::new(futures_rustls::rustls::crypto::ring::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let config = config.map_err(|error| failed(&error))?;
+    let config = config.map_err(CommandError::usage_of(what()))?;
     Ok(config.with_root_certificates(roots).with_no_client_auth())
 }
 
@@ -306,11 +285,8 @@ mod tests {
         Options::try_parse_from([&["mcpio", "demo"], line].concat()).unwrap().common
     }
 
-    fn usage<T: std::fmt::Debug>(result: Result<T, CommandError>) -> String {
-        match result {
-            Err(CommandError::Usage(why)) => why,
-            other => panic!("{other:?}"),
-        }
+    fn usage<T: std::fmt::Debug>(result: Result<T>) -> String {
+        result.unwrap_err().usage_message().to_owned()
     }
 
     #[test]
@@ -380,7 +356,7 @@ mod tests {
         std::fs::write(&bad, "no certificate").unwrap();
         assert!(tls_config(&good).is_ok());
         for file in [&bad, &folder.join("none")] {
-            assert!(matches!(tls_config(file), Err(CommandError::Usage(why)) if why.contains("--cacert")));
+            assert!(usage(tls_config(file)).contains("--cacert"));
         }
         std::fs::remove_dir_all(&folder).unwrap();
     }

@@ -24,24 +24,24 @@ use smol::Timer;
 use smol::net::TcpListener;
 
 use crate::connect::{Connection, with_server};
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::options::{CommonOptions, ProtectionOptions};
 use crate::terminal::Screen;
 use crate::text::{GOOD, QUIET, Text, styled};
 use crate::{commands, show};
 
 /// Starts a second process of this program as the server.
-pub(crate) async fn demo(common: &CommonOptions, screen: &mut Screen) -> Result<(), CommandError> {
-    let program = std::env::current_exe()
-        .map_err(|error| CommandError::server(format!("the path of this program is unknown: {error}")))?;
+pub(crate) async fn demo(common: &CommonOptions, screen: &mut Screen) -> Result {
+    let program =
+        std::env::current_exe().map_err(CommandError::server_of("the path of this program is unknown"))?;
     let server = [program.into_os_string(), OsString::from("serve")];
     with_server(&server, common, async |connection| tour(connection, screen).await).await
 }
 
 /// Serves the demo on a free port and connects to it.
-pub(crate) async fn demo_over_http(common: &CommonOptions, screen: &mut Screen) -> Result<(), CommandError> {
-    let failed = |error: std::io::Error| CommandError::server(format!("serving over HTTP: {error}"));
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(failed)?;
+pub(crate) async fn demo_over_http(common: &CommonOptions, screen: &mut Screen) -> Result {
+    let failed = CommandError::server_of("serving over HTTP");
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(&failed)?;
     let url = format!("http://{}/mcp", listener.local_addr().map_err(failed)?);
     let serving = smol::spawn(mcp_hyper::serve(listener, router()));
     let server = [OsString::from(url)];
@@ -50,7 +50,7 @@ pub(crate) async fn demo_over_http(common: &CommonOptions, screen: &mut Screen) 
     toured
 }
 
-async fn tour(connection: &Connection, screen: &mut Screen) -> Result<(), CommandError> {
+async fn tour(connection: &Connection, screen: &mut Screen) -> Result {
     let client = &connection.client;
 
     step(screen, "The server, as it describes itself", "mcpio info")?;
@@ -102,14 +102,14 @@ async fn tour(connection: &Connection, screen: &mut Screen) -> Result<(), Comman
     Ok(())
 }
 
-fn step(screen: &mut Screen, title: &str, command: &str) -> Result<(), CommandError> {
+fn step(screen: &mut Screen, title: &str, command: &str) -> Result {
     screen.line("")?;
     show::heading(screen, title)?;
     screen.line(styled(QUIET, format_args!("$ {command} -- mcpio serve")))?;
     Ok(())
 }
 
-fn result(screen: &mut Screen, result: &CallToolResult) -> Result<(), CommandError> {
+fn result(screen: &mut Screen, result: &CallToolResult) -> Result {
     let mark = if result.failed() { styled(QUIET, "failed:") } else { styled(GOOD, "→") };
     screen.labelled(mark, Text::block(&result.text_content()))?;
     Ok(())
@@ -320,14 +320,14 @@ fn complete(params: &CompleteParams) -> Vec<String> {
     known.iter().filter(begins).map(|value| (*value).to_owned()).collect()
 }
 
-pub(crate) async fn serve_stdio() -> Result<(), CommandError> {
+pub(crate) async fn serve_stdio() -> Result {
     if std::io::stdin().is_terminal() {
         let hint =
             "This is a server: it expects a client's messages, one JSON object to a line. Ctrl-D ends it.";
         let _ = Screen::messages().line(hint);
     }
     let served = mcp_smol::serve_stdio(router()).await;
-    served.map_err(|error| CommandError::server(format!("serving standard input and output: {error}")))
+    served.map_err(CommandError::server_of("serving standard input and output"))
 }
 
 pub(crate) async fn serve_http(
@@ -335,10 +335,10 @@ pub(crate) async fn serve_http(
     legacy_sse: bool,
     websocket: bool,
     demands: &ProtectionOptions,
-) -> Result<(), CommandError> {
-    let failed = |error: std::io::Error| CommandError::server(format!("serving {address}: {error}"));
-    let listener = TcpListener::bind(address).await.map_err(failed)?;
-    let at = listener.local_addr().map_err(failed)?;
+) -> Result {
+    let failed = CommandError::server_of(format!("serving {address}"));
+    let listener = TcpListener::bind(address).await.map_err(&failed)?;
+    let at = listener.local_addr().map_err(&failed)?;
     let url = format!("http://{at}/mcp");
     let protected = protection(&url, demands)?;
     let _ = Screen::messages().line(format!("Serving {url}. Ctrl-C ends it."));
@@ -372,13 +372,12 @@ pub(crate) struct ProtectionSetup {
 }
 
 /// The protection of a server at `url`, if the options require access tokens.
-fn protection(url: &str, demands: &ProtectionOptions) -> Result<Option<ProtectionSetup>, CommandError> {
+fn protection(url: &str, demands: &ProtectionOptions) -> Result<Option<ProtectionSetup>> {
     let Some(issuer) = &demands.issuer else { return Ok(None) };
-    let failed = |error| CommandError::Usage(format!("access tokens: {error}"));
     let resource = demands.resource.as_deref().unwrap_or(url);
     let mut protection = Protection::new(resource, issuer)
         .and_then(|protection| protection.required(demands.scope.iter().map(String::as_str)))
-        .map_err(failed)?
+        .map_err(CommandError::usage_of("access tokens"))?
         .name("mcpio demo");
     for audience in &demands.audience {
         protection = protection.audience(audience);

@@ -1,16 +1,16 @@
 //! Failures of a command: a message for the user, JSON for programs, the exit code for scripts, and the signals that
 //! end it.
 
+use std::fmt::Display;
 use std::future;
 use std::io;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use async_signal::{Signal, Signals};
-use mcp_hyper::host::Host;
 use mcp_proto::auth::{Requirement, Scopes};
 use mcp_proto::consent::SafeText;
-use mcp_proto::front::{self, Client};
+use mcp_proto::front;
 use mcp_proto::peer::TransportError;
 use mcp_proto::peer::client::{CloseReason, ConnectError};
 use mcp_proto::rpc::ErrorObject;
@@ -20,35 +20,23 @@ use smol::future::or;
 use smol::stream::StreamExt as _;
 use smol::{Task, Timer};
 
+use crate::connect::login_hint;
 use crate::terminal::Screen;
 use crate::text::{BAD, Text, styled};
 
-#[derive(Debug)]
-pub(crate) enum CommandError {
-    /// The tool reported a failure, which is already printed.
-    Tool,
-    /// `doctor` found something wrong, which is already printed.
-    Unhealthy,
-    /// The command line is invalid.
-    Usage(String),
-    /// The connection or the protocol failed, or the server returned an error.
-    Server(ErrorReport),
-    /// The server requires authorization, or more than was granted: these scopes, if it names them.
-    Unauthorized { report: ErrorReport, scopes: Option<Scopes> },
-    /// A signal ended the command.
-    Interrupted(Interrupt),
-    /// Standard output failed.
-    Output(io::Error),
-}
+/// The result of a command, or of a part of one.
+pub(crate) type Result<T = (), E = CommandError> = std::result::Result<T, E>;
 
-/// A report of an error of the server or of the connection.
+/// A failure of a command.
 #[derive(Debug)]
-pub(crate) struct ErrorReport(Box<ErrorDetails>);
+pub(crate) struct CommandError(Box<ErrorDetails>);
 
 #[derive(Debug)]
 struct ErrorDetails {
-    /// One of the error kinds that the help lists.
-    kind: &'static str,
+    /// One of the error kinds that the help lists; `None` if programs get no object, because the result shows the failure
+    /// or cannot be written.
+    kind: Option<&'static str>,
+    exit_code: u8,
     /// The message, which may quote the server.
     message: String,
     /// The server's error code: a JSON-RPC code or an HTTP status.
@@ -57,17 +45,60 @@ struct ErrorDetails {
     data: Option<Value>,
     /// This program's hints how to continue, each safe to paste.
     hints: Vec<String>,
+    /// The scopes that the server requires, if it names them.
+    scopes: Option<Scopes>,
 }
 
-impl ErrorReport {
-    pub(crate) fn new(message: impl Into<String>) -> Self {
-        let message = message.into();
-        Self(Box::new(ErrorDetails { kind: "failed", message, code: None, data: None, hints: Vec::new() }))
+impl CommandError {
+    fn new(kind: Option<&'static str>, exit_code: u8, message: impl ToString) -> Self {
+        let message = message.to_string();
+        let details = ErrorDetails {
+            kind,
+            exit_code,
+            message,
+            code: None,
+            data: None,
+            hints: Vec::new(),
+            scopes: None,
+        };
+        Self(Box::new(details))
+    }
+
+    /// The command line is invalid.
+    pub(crate) fn usage(message: impl ToString) -> Self {
+        Self::new(Some("usage"), 2, message)
+    }
+
+    /// The connection or the protocol failed, or the server returned an error.
+    pub(crate) fn server(message: impl ToString) -> Self {
+        Self::new(Some("failed"), 3, message)
+    }
+
+    /// A [usage](Self::usage) error about `what`.
+    pub(crate) fn usage_of<E: Display>(what: impl Display) -> impl Fn(E) -> Self {
+        move |error| Self::usage(format_args!("{what}: {error}"))
+    }
+
+    /// An error of the [server](Self::server) about `what`.
+    pub(crate) fn server_of<E: Display>(what: impl Display) -> impl Fn(E) -> Self {
+        move |error| Self::server(format_args!("{what}: {error}"))
+    }
+
+    /// The message of a usage error.
+    #[cfg(test)]
+    pub(crate) fn usage_message(&self) -> &str {
+        assert_eq!(self.0.kind, Some("usage"));
+        &self.0.message
+    }
+
+    /// The result, which is already printed, shows the failure.
+    pub(crate) fn in_result(message: &str) -> Self {
+        Self::new(None, 1, message)
     }
 
     /// Sets the kind, one that the help lists.
     pub(crate) fn with_kind(mut self, kind: &'static str) -> Self {
-        self.0.kind = kind;
+        self.0.kind = Some(kind);
         self
     }
 
@@ -77,21 +108,36 @@ impl ErrorReport {
         self
     }
 
-    fn with_sentence(mut self, sentence: &str) -> Self {
-        self.0.message.push('\n');
-        self.0.message.push_str(sentence);
+    /// Adds a sentence, if there is one.
+    pub(crate) fn with_sentence(mut self, sentence: Option<String>) -> Self {
+        self.0.message.extend(sentence.iter().flat_map(|sentence| ["\n", sentence]));
         self
     }
 
+    /// The server, or a call, took too long.
+    pub(crate) fn timed_out(self) -> Self {
+        self.with_kind("timeout").with_hint("To wait longer: --timeout SECONDS".to_owned())
+    }
+
+    /// Adds a hint how to log in at this URL, if that is missing.
+    pub(crate) fn with_login_hint(self, url: &str) -> Self {
+        if self.0.kind != Some("unauthorized") {
+            return self;
+        }
+        let scopes = self.0.scopes.as_ref().map(ToString::to_string);
+        self.with_hint(login_hint(url, scopes.as_deref()))
+    }
+
     fn with_peer_error(mut self, error: &ErrorObject) -> Self {
-        self.0.code = Some(error.code);
-        self.0.data = error.data.as_ref().and_then(|data| data.decode().ok());
+        let ErrorDetails { message, code, data, .. } = &mut *self.0;
+        *code = Some(error.code);
+        *data = error.data.as_ref().and_then(|data| data.decode().ok());
         // As the server wrote it: each output escapes it, JSON so that programs read the same text.
         let safe = SafeText::block(&error.message).to_string();
         if !safe.is_empty()
-            && let Some(at) = self.0.message.rfind(&safe)
+            && let Some(at) = message.rfind(&safe)
         {
-            self.0.message.replace_range(at..at + safe.len(), &error.message);
+            message.replace_range(at..at + safe.len(), &error.message);
         }
         self.with_kind("refused")
     }
@@ -100,80 +146,30 @@ impl ErrorReport {
         self.0.code = Some(error.status.into());
         self.with_kind("http")
     }
-}
-
-impl CommandError {
-    /// An error of the server or of the connection with this message.
-    pub(crate) fn server(message: impl Into<String>) -> Self {
-        Self::Server(ErrorReport::new(message))
-    }
-
-    /// Adds a sentence to an error of the server; leaves other errors unchanged.
-    pub(crate) fn with_sentence(self, sentence: &str) -> Self {
-        match self {
-            Self::Server(report) => Self::Server(report.with_sentence(sentence)),
-            other => other,
-        }
-    }
 
     pub(crate) fn exit_code(&self) -> ExitCode {
-        ExitCode::from(self.exit_number())
+        ExitCode::from(self.0.exit_code)
     }
 
-    fn exit_number(&self) -> u8 {
-        match self {
-            Self::Tool | Self::Unhealthy => 1,
-            Self::Usage(_) => 2,
-            Self::Server(_) | Self::Unauthorized { .. } => 3,
-            Self::Interrupted(interrupt) => interrupt.exit_code(),
-            // The reader has closed the pipe on purpose.
-            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
-            Self::Output(_) => 3,
-        }
-    }
-
-    /// Writes the message to `messages`, and with `json` the object to `output`. A tool failure is in its result.
-    pub(crate) fn print(&self, output: &mut Screen, messages: &mut Screen, json: bool) {
-        if self.exit_number() == 0 {
+    /// Writes the message to `messages`, and with JSON an object to `output`.
+    pub(crate) fn print(&self, output: &mut Screen, messages: &mut Screen) {
+        if self.0.exit_code == 0 {
             return;
         }
-        let hints = match self {
-            Self::Server(report) | Self::Unauthorized { report, .. } => report.0.hints.as_slice(),
-            _ => &[],
-        };
         // If this fails, nothing can be done about it.
-        let _ = messages.labelled(styled(BAD, "mcpio:"), Text::block(self.message().trim_end()));
-        for hint in hints {
+        let _ = messages.labelled(styled(BAD, "mcpio:"), Text::block(self.0.message.trim_end()));
+        for hint in &self.0.hints {
             let _ = messages.line(hint);
         }
-        if json && !matches!(self, Self::Tool | Self::Unhealthy | Self::Output(_)) {
+        if output.is_json() && self.0.kind.is_some() {
             let _ = output.line(self.as_json());
-        }
-    }
-
-    fn message(&self) -> String {
-        match self {
-            Self::Tool => "the tool reports a failure".to_owned(),
-            Self::Unhealthy => "something is wrong".to_owned(),
-            Self::Usage(message) => message.clone(),
-            Self::Server(report) | Self::Unauthorized { report, .. } => report.0.message.clone(),
-            Self::Interrupted(interrupt) => format!("ended by {}", interrupt.name()),
-            Self::Output(error) => format!("standard output: {error}"),
         }
     }
 
     /// The JSON object that the help describes, for programs.
     pub(crate) fn as_json(&self) -> Text {
-        let (kind, report) = match self {
-            Self::Usage(_) => ("usage", None),
-            Self::Server(report) => (report.0.kind, Some(report)),
-            Self::Unauthorized { report, .. } => ("unauthorized", Some(report)),
-            Self::Interrupted(_) => ("interrupted", None),
-            Self::Tool | Self::Unhealthy | Self::Output(_) => ("failed", None),
-        };
-        let code = report.and_then(|report| report.0.code);
-        let data = report.and_then(|report| report.0.data.as_ref());
-        let error = json!({ "kind": kind, "message": self.message(), "code": code, "data": data });
+        let ErrorDetails { kind, message, code, data, .. } = &*self.0;
+        let error = json!({ "kind": kind, "message": message, "code": code, "data": data });
         Text::json(&json!({ "error": error }).to_string())
     }
 }
@@ -189,42 +185,41 @@ impl From<front::Error> for CommandError {
                 ),
                 _ => ("the server requires authorization", None),
             };
-            let report = ErrorReport::new(format!("{summary}: {http}")).with_transport_error(http);
-            return Self::Unauthorized { report, scopes };
+            let mut failure = Self::server(format_args!("{summary}: {http}")).with_transport_error(http);
+            failure.0.scopes = scopes;
+            return failure.with_kind("unauthorized");
         }
-        let report = ErrorReport::new(error.to_string());
-        Self::Server(match &error {
-            front::Error::Peer(object) => report.with_peer_error(object),
-            front::Error::Transport(http) => report.with_transport_error(http),
-            front::Error::TimedOut { .. } => timeout(report),
-            front::Error::Closed(CloseReason::Connect(error)) => connecting(report, error),
-            error if error.is_disconnect() => report.with_kind("connection"),
+        let failure = Self::server(&error);
+        match &error {
+            front::Error::Peer(object) => failure.with_peer_error(object),
+            front::Error::Transport(http) => failure.with_transport_error(http),
+            front::Error::TimedOut { .. } => failure.timed_out(),
+            front::Error::Closed(CloseReason::Connect(error)) => failure.connecting(error),
+            error if error.is_disconnect() => failure.with_kind("connection"),
             front::Error::Invalid(_) | front::Error::Decode { .. } | front::Error::Pages(_) => {
-                report.with_kind("invalid")
+                failure.with_kind("invalid")
             }
-            _ => report,
-        })
-    }
-}
-
-/// The report for a server that did not become ready.
-fn connecting(report: ErrorReport, error: &ConnectError) -> ErrorReport {
-    match error {
-        ConnectError::Refused { error, .. } | ConnectError::HeadersChanged { error } => {
-            report.with_peer_error(error)
+            _ => failure,
         }
-        ConnectError::Transport { error, .. } => report.with_transport_error(error),
-        error if error.is_timeout() => timeout(report),
-        ConnectError::AllFailed(tried) => match tried.last() {
-            Some(last) => connecting(report, last),
-            None => report,
-        },
-        _ => report.with_kind("connection"),
     }
 }
 
-fn timeout(report: ErrorReport) -> ErrorReport {
-    report.with_kind("timeout").with_hint("To wait longer: --timeout SECONDS".to_owned())
+impl CommandError {
+    /// The server did not become ready.
+    fn connecting(self, error: &ConnectError) -> Self {
+        match error {
+            ConnectError::Refused { error, .. } | ConnectError::HeadersChanged { error } => {
+                self.with_peer_error(error)
+            }
+            ConnectError::Transport { error, .. } => self.with_transport_error(error),
+            error if error.is_timeout() => self.timed_out(),
+            ConnectError::AllFailed(tried) => match tried.last() {
+                Some(last) => self.connecting(last),
+                None => self,
+            },
+            _ => self.with_kind("connection"),
+        }
+    }
 }
 
 impl<T> From<front::ListError<T>> for CommandError {
@@ -234,16 +229,17 @@ impl<T> From<front::ListError<T>> for CommandError {
 }
 
 impl From<io::Error> for CommandError {
+    /// Standard output failed.
     fn from(error: io::Error) -> Self {
-        Self::Output(error)
+        // A reader may close the pipe on purpose.
+        let exit_code = if error.kind() == io::ErrorKind::BrokenPipe { 0 } else { 3 };
+        Self::new(None, exit_code, format_args!("standard output: {error}"))
     }
 }
 
 impl From<serde_json::Error> for CommandError {
     fn from(error: serde_json::Error) -> Self {
-        Self::Server(
-            ErrorReport::new(format!("could not convert the result to JSON: {error}")).with_kind("invalid"),
-        )
+        Self::server(format_args!("could not convert the result to JSON: {error}")).with_kind("invalid")
     }
 }
 
@@ -253,32 +249,17 @@ const DUPLICATE_WINDOW: Duration = Duration::from_millis(200);
 /// How long to wait for a killed server, which exits within milliseconds unless the kernel is stuck.
 const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A signal that ends the command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Interrupt(Signal);
-
-impl Interrupt {
-    /// The exit code of a program ended by the signal: 130 for SIGINT, 143 for SIGTERM.
-    pub(crate) fn exit_code(self) -> u8 {
-        match self.0 {
-            #[cfg(unix)]
-            Signal::Term => 143,
-            #[cfg(unix)]
-            Signal::Hup => 129,
-            _ => 130,
-        }
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self.0 {
-            Signal::Int => "an interrupt",
-            #[cfg(unix)]
-            Signal::Term => "a request to terminate",
-            #[cfg(unix)]
-            Signal::Hup => "the end of its terminal",
-            _ => "a signal",
-        }
-    }
+/// The failure of a command that a signal has ended. Its exit code is that of a program which the signal ends.
+fn interrupted(signal: Signal) -> CommandError {
+    let (exit_code, name) = match signal {
+        Signal::Int => (130, "an interrupt"),
+        #[cfg(unix)]
+        Signal::Term => (143, "a request to terminate"),
+        #[cfg(unix)]
+        Signal::Hup => (129, "the end of its terminal"),
+        _ => (130, "a signal"),
+    };
+    CommandError::new(Some("interrupted"), exit_code, format_args!("ended by {name}"))
 }
 
 /// The signals that this process handles instead of ending.
@@ -297,14 +278,14 @@ impl Interrupts {
         Self { signals: Signals::new(signals).ok(), last: None }
     }
 
-    async fn next(&mut self) -> Interrupt {
+    async fn next(&mut self) -> CommandError {
         while let Some(signals) = &mut self.signals
             && let Some(Ok(signal)) = signals.next().await
         {
             let now = Instant::now();
             if self.last.is_none_or(|last| now.duration_since(last) >= DUPLICATE_WINDOW) {
                 self.last = Some(now);
-                return Interrupt(signal);
+                return interrupted(signal);
             }
         }
         future::pending().await
@@ -312,55 +293,23 @@ impl Interrupts {
 }
 
 /// Runs `work` until a signal.
-pub(crate) async fn until_signal<T>(
-    work: impl Future<Output = Result<T, CommandError>>,
-) -> Result<T, CommandError> {
+pub(crate) async fn until_signal<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     let mut interrupts = Interrupts::listen();
-    or(work, async { Err(CommandError::Interrupted(interrupts.next().await)) }).await
+    or(work, async { Err(interrupts.next().await) }).await
 }
 
-/// Runs `work` with a connection and closes it, which runs the shutdown steps of its server.
+/// Runs `work` with a client or a host and closes it, which runs the shutdown steps of its servers.
 ///
-/// A signal cancels the work; the shutdown steps still run. A signal during the steps kills the server instead.
+/// A signal cancels the work; the shutdown steps still run. A signal during the steps kills the servers instead: by the
+/// killer, or by dropping the driver.
 pub(crate) async fn run_until_signal<T>(
-    client: &Client,
-    driver: Task<()>,
-    killer: Option<&Killer>,
-    work: impl Future<Output = Result<T, CommandError>>,
-) -> Result<T, CommandError> {
-    let close = async {
-        client.close().await;
-    };
-    run_and_close(work, close, driver, async |driver| {
-        if let Some(killer) = killer {
-            killer.kill();
-            let late = async {
-                Timer::after(KILL_TIMEOUT).await;
-            };
-            or(driver, late).await;
-        }
-    })
-    .await
-}
-
-/// Runs `work` with many servers and closes them, as [`run_until_signal`] does with one.
-pub(crate) async fn run_host_until_signal<T>(
-    host: &Host,
-    driver: Task<()>,
-    work: impl Future<Output = Result<T, CommandError>>,
-) -> Result<T, CommandError> {
-    // A driver that is dropped kills its servers.
-    run_and_close(work, host.close(), driver, async |driver| _ = driver.cancel().await).await
-}
-
-async fn run_and_close<T>(
-    work: impl Future<Output = Result<T, CommandError>>,
-    close: impl Future<Output = ()>,
+    work: impl Future<Output = Result<T>>,
+    close: impl Future,
     mut driver: Task<()>,
-    kill: impl AsyncFnOnce(Task<()>),
-) -> Result<T, CommandError> {
+    killer: Option<&Killer>,
+) -> Result<T> {
     let mut interrupts = Interrupts::listen();
-    let result = or(work, async { Err(CommandError::Interrupted(interrupts.next().await)) }).await;
+    let result = or(work, async { Err(interrupts.next().await) }).await;
     let ended = async {
         close.await;
         (&mut driver).await;
@@ -368,10 +317,19 @@ async fn run_and_close<T>(
     };
     let second = or(ended, async { Some(interrupts.next().await) }).await;
     let Some(interrupt) = second else { return result };
-    kill(driver).await;
+    match killer {
+        Some(killer) => {
+            killer.kill();
+            let late = async {
+                Timer::after(KILL_TIMEOUT).await;
+            };
+            or(driver, late).await;
+        }
+        None => _ = driver.cancel().await,
+    }
     match result {
-        Err(failure @ CommandError::Interrupted(_)) => Err(failure),
-        _ => Err(CommandError::Interrupted(interrupt)),
+        Err(failure) if failure.0.kind == Some("interrupted") => Err(failure),
+        _ => Err(interrupt),
     }
 }
 
@@ -381,7 +339,10 @@ mod tests {
 
     fn rendered(failure: &CommandError, json: bool) -> (String, String) {
         let ((mut output, out), (mut messages, err)) = (Screen::recorded(None), Screen::recorded(None));
-        failure.print(&mut output, &mut messages, json);
+        if json {
+            output.use_json();
+        }
+        failure.print(&mut output, &mut messages);
         (out.plain(), err.plain())
     }
 
@@ -404,9 +365,9 @@ mod tests {
         assert_eq!((&error["kind"], &error["code"]), (&json!("refused"), &json!(-32602)));
         assert_eq!(error["data"], json!({ "hint": "\u{9b}" }));
         assert!(error["message"].as_str().unwrap().contains("wrong\u{202e}"), "{error}");
-        let (out, err) = rendered(&CommandError::Usage("which?".to_owned()), true);
+        let (out, err) = rendered(&CommandError::usage("which?"), true);
         assert_eq!(serde_json::from_str::<Value>(&out).unwrap()["error"]["kind"], "usage");
         assert_eq!(err, "mcpio: which?\n");
-        assert_eq!(rendered(&CommandError::Tool, true).0, "");
+        assert_eq!(rendered(&CommandError::in_result("the tool reports a failure"), true).0, "");
     }
 }

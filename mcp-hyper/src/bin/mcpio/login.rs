@@ -11,7 +11,7 @@ use mcp_proto::auth::client::{AuthorizationPage, Event, FinishError, Redirect, T
 use mcp_proto::auth::{Scopes, TokenKind};
 use serde_json::json;
 
-use crate::error::{self, CommandError, ErrorReport};
+use crate::error::{self, CommandError, Result};
 use crate::options::{CommonOptions, LoginOptions};
 use crate::server_requests::{TerminalPrompt, is_person_present};
 use crate::terminal::Screen;
@@ -25,8 +25,8 @@ pub(crate) async fn login(
     login: &LoginOptions,
     common: &CommonOptions,
     screen: &mut Screen,
-) -> Result<(), CommandError> {
-    let listening = |error| CommandError::server(format!("could not listen for the redirect: {error}"));
+) -> Result {
+    let listening = CommandError::server_of("could not listen for the redirect");
     let redirects = LoopbackRedirects::bind_port(login.port).map_err(listening)?;
     let mut config = config(common, redirects.uri())?;
     let wanted = login.scope.as_deref().map(Scopes::parse);
@@ -44,7 +44,7 @@ pub(crate) async fn login(
             print_event(event, browser, Box::new(finish));
         });
     let options = connect::options(common)?.authorization(authorization);
-    let (client, driver) = options.connect(url).map_err(|error| CommandError::Usage(error.to_string()))?;
+    let (client, driver) = options.connect(url).map_err(CommandError::usage)?;
     let handle = driver.auth();
     if let Some(handle) = &handle {
         cell.get_or_init(|| handle.clone());
@@ -56,20 +56,16 @@ pub(crate) async fn login(
     let logging_in = async {
         client.ready().await?;
         match handle {
-            Some(handle) => handle.ensure_token(wanted.as_ref()).await.map_err(failed),
+            Some(handle) => handle.ensure_token(wanted.as_ref()).await.map_err(CommandError::server),
             None => Ok(None),
         }
     };
-    let status = error::run_until_signal(&client, driver, None, logging_in).await;
+    let status = error::run_until_signal(logging_in, client.close(), driver, None).await;
     print_status(&without_query(url), status?.as_ref(), screen)
 }
 
 /// Prints the end of a login at a server.
-pub(crate) fn print_status(
-    server: &str,
-    status: Option<&TokenStatus>,
-    screen: &mut Screen,
-) -> Result<(), CommandError> {
+pub(crate) fn print_status(server: &str, status: Option<&TokenStatus>, screen: &mut Screen) -> Result {
     match status {
         Some(status) => {
             screen.line(styled(GOOD, "Logged in").and(" ").and(styled(QUIET, server)))?;
@@ -82,35 +78,22 @@ pub(crate) fn print_status(
     Ok(())
 }
 
-fn failed(error: LoginError) -> CommandError {
-    CommandError::server(error.to_string())
-}
-
 /// Revokes the tokens and deletes them from the store.
-pub(crate) async fn logout(
-    url: &str,
-    common: &CommonOptions,
-    screen: &mut Screen,
-) -> Result<(), CommandError> {
+pub(crate) async fn logout(url: &str, common: &CommonOptions, screen: &mut Screen) -> Result {
     let (handle, driver) = tokens(url, common)?;
     let logged_out = smol::future::or(handle.logout(), drive_until_done(driver)).await;
-    logged_out.map_err(failed)?;
+    logged_out.map_err(CommandError::server)?;
     screen.line(styled(GOOD, "Logged out").and(" ").and(styled(QUIET, without_query(url))))?;
     Ok(())
 }
 
 /// Prints the stored token's properties.
-pub(crate) async fn whoami(
-    url: &str,
-    common: &CommonOptions,
-    screen: &mut Screen,
-) -> Result<(), CommandError> {
+pub(crate) async fn whoami(url: &str, common: &CommonOptions, screen: &mut Screen) -> Result {
     let (handle, driver) = tokens(url, common)?;
     let token = smol::future::or(handle.token_status(), drive_until_done(driver)).await;
     let Some(status) = token.ok().or_else(|| handle.status()) else {
-        let report =
-            ErrorReport::new(format!("not logged in at {}", without_query(url))).with_kind("unauthorized");
-        return Err(CommandError::Server(report.with_hint(connect::login_hint(url, None))));
+        let failure = CommandError::server(format_args!("not logged in at {}", without_query(url)));
+        return Err(failure.with_kind("unauthorized").with_login_hint(url));
     };
     let json = json!({
         "issuer": status.issuer,
@@ -155,10 +138,10 @@ fn rounded(time: Duration) -> String {
     }
 }
 
-fn tokens(url: &str, common: &CommonOptions) -> Result<(AuthHandle, AuthDriver), CommandError> {
+fn tokens(url: &str, common: &CommonOptions) -> Result<(AuthHandle, AuthDriver)> {
     let authorization = Authorization::new(config(common, UNUSED_REDIRECT.to_owned())?).store(store(common)?);
     let options: ClientOptions = connect::options(common)?.authorization(authorization);
-    options.authorize(url).map_err(|error| CommandError::Usage(error.to_string()))
+    options.authorize(url).map_err(CommandError::usage)
 }
 
 /// Polls the driver until the other future is done.
@@ -195,7 +178,7 @@ pub(crate) fn show_page(page: &AuthorizationPage, browser: bool, finish: Finish)
 }
 
 /// Reads URLs until one completes the login.
-fn read_redirect(person: &mut TerminalPrompt<impl std::io::BufRead>, finish: Finish) {
+fn read_redirect(person: &mut TerminalPrompt, finish: Finish) {
     person.print("If the browser is on another machine, it shows an error at the end: paste the URL of that page here.");
     while let Ok(redirect) = person.ask("") {
         match finish(&redirect) {

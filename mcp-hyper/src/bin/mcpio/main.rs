@@ -29,7 +29,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 
 use connect::with_server;
-use error::CommandError;
+use error::{CommandError, Result};
 use options::{Command, CommonOptions, Options};
 use terminal::Screen;
 use text::Text;
@@ -46,11 +46,11 @@ fn main() -> ExitCode {
     }
     let command = options.command.unwrap_or(Command::Demo { http: false });
     // If the reactor cannot start here, a helper thread would panic later.
-    let started = mcp_smol::start_reactor().map_err(|error| CommandError::server(error.to_string()));
+    let started = mcp_smol::start_reactor().map_err(CommandError::server);
     match started.and_then(|()| smol::block_on(run(command, &options.common, &mut output))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            failure.print(&mut output, &mut messages, options.common.json);
+            failure.print(&mut output, &mut messages);
             failure.exit_code()
         }
     }
@@ -78,12 +78,12 @@ fn usage(error: &clap::Error, line: &[OsString], output: &mut Screen, messages: 
     if ours.into_iter().any(|word| word == "--json") {
         let message = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
         let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
-        let _ = output.line(CommandError::Usage(message).as_json());
+        let _ = output.line(CommandError::usage(message).as_json());
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
-async fn run(command: Command, common: &CommonOptions, screen: &mut Screen) -> Result<(), CommandError> {
+async fn run(command: Command, common: &CommonOptions, screen: &mut Screen) -> Result {
     match command {
         Command::Demo { http: false } => demo::demo(common, screen).await,
         Command::Demo { http: true } => demo::demo_over_http(common, screen).await,

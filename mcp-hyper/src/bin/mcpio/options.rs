@@ -61,7 +61,7 @@ pub(crate) struct Options {
 }
 
 /// Options of all subcommands.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Options of all commands")]
 pub(crate) struct CommonOptions {
     /// Print results as JSON: the result object as the server sent it, or an object with `error`

@@ -26,21 +26,14 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Prints log messages as they arrive and the progress of calls, without one overwriting the other.
 pub(crate) struct Reports {
     bar: Arc<Mutex<ProgressBar>>,
-    /// Listens until the connection is over, or this is dropped. One of the clones holds it.
-    listener: Option<Task<()>>,
-}
-
-impl Clone for Reports {
-    fn clone(&self) -> Self {
-        Self { bar: self.bar.clone(), listener: None }
-    }
 }
 
 impl Reports {
-    pub(crate) fn follow(client: &Client, trace: bool) -> Self {
+    /// Also returns the task that listens until the connection is over.
+    pub(crate) fn follow(client: &Client, trace: bool) -> (Self, Task<()>) {
         let mut events = client.events();
-        let bar = Arc::new(Mutex::new(ProgressBar::new(Screen::messages())));
-        let shared = bar.clone();
+        let reports = Self::without_messages();
+        let shared = reports.bar.clone();
         let listener = smol::spawn(async move {
             while let Some(event) = events.next().await {
                 with(&shared, |bar| match event {
@@ -57,12 +50,12 @@ impl Reports {
                 });
             }
         });
-        Self { bar, listener: Some(listener) }
+        (reports, listener)
     }
 
     /// The progress of calls alone, without messages of servers.
     pub(crate) fn without_messages() -> Self {
-        Self { bar: Arc::new(Mutex::new(ProgressBar::new(Screen::messages()))), listener: None }
+        Self { bar: Arc::new(Mutex::new(ProgressBar::new(Screen::messages()))) }
     }
 
     /// Shows the step of a connection that is not ready after two seconds, and each change of it. Never ready.
@@ -89,14 +82,6 @@ impl Reports {
         }
     }
 
-    /// Prints the remaining messages, once the connection is over.
-    pub(crate) async fn finish(self) {
-        if let Some(listener) = self.listener {
-            listener.await;
-        }
-    }
-
-    /// Clears the progress line to make room for results.
     /// Waits for a request whose progress is shown, and clears that.
     pub(crate) async fn until<T>(&self, request: impl IntoFuture<Output = T>) -> T {
         let result = request.await;
@@ -104,6 +89,7 @@ impl Reports {
         result
     }
 
+    /// Clears the progress line to make room for results.
     pub(crate) fn clear(&self) {
         with(&self.bar, ProgressBar::finish);
     }

@@ -8,12 +8,12 @@ use base64::prelude::BASE64_STANDARD;
 use mcp_proto::schema::{CallToolResult, ContentBlock, Json, PromptMessage, ResourceContents, Role, Tool};
 use serde_json::Value;
 
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::terminal::Screen;
 use crate::text::{HEADING, NAME, QUIET, Text, styled, styled_block, width, wrap};
 
 /// Any result as JSON: one line for programs, indented on a terminal.
-pub(crate) fn json(screen: &mut Screen, result: &impl serde::Serialize) -> Result<(), CommandError> {
+pub(crate) fn json(screen: &mut Screen, result: &impl serde::Serialize) -> Result {
     let value = serde_json::to_value(result)?;
     let text = if screen.is_terminal() { serde_json::to_string_pretty(&value)? } else { value.to_string() };
     screen.line(Text::json(&text))?;
@@ -25,14 +25,14 @@ pub(crate) fn result(
     screen: &mut Screen,
     result: &impl serde::Serialize,
     in_words: impl FnOnce(&mut Screen) -> io::Result<()>,
-) -> Result<(), CommandError> {
+) -> Result {
     if screen.is_json() { json(screen, result) } else { Ok(in_words(screen)?) }
 }
 
 /// Writes the result of a tool.
-pub(crate) fn tool_result(screen: &mut Screen, tool: &CallToolResult) -> Result<(), CommandError> {
+pub(crate) fn tool_result(screen: &mut Screen, tool: &CallToolResult) -> Result {
     result(screen, tool, |screen| content(screen, &tool.content, tool.structured_content.as_ref()))?;
-    if tool.failed() { Err(CommandError::Tool) } else { Ok(()) }
+    if tool.failed() { Err(CommandError::in_result("the tool reports a failure")) } else { Ok(()) }
 }
 
 pub(crate) fn heading(screen: &mut Screen, text: &str) -> io::Result<()> {

@@ -8,7 +8,7 @@ use std::io::{self, IsTerminal as _, Write};
 use mcp_proto::consent::SafeText;
 use terminal_size::{Height, Width, terminal_size_of};
 
-use crate::text::{Text, width};
+use crate::text::{BAD, Text, styled, width};
 
 /// The width to assume if the terminal does not report it.
 pub(crate) const DEFAULT_WIDTH: usize = 80;
@@ -29,14 +29,14 @@ impl Screen {
     /// Standard output, for results.
     pub(crate) fn output() -> Self {
         let out = io::stdout();
-        let columns = out.is_terminal().then(|| columns(terminal_size_of(&out)));
+        let columns = out.is_terminal().then(|| size(terminal_size_of(&out)).0);
         Self { out: Box::new(anstream::AutoStream::auto(out)), columns, is_json: false }
     }
 
     /// Standard error, for everything else.
     pub(crate) fn messages() -> Self {
         let out = io::stderr();
-        let columns = out.is_terminal().then(|| columns(terminal_size_of(&out)));
+        let columns = out.is_terminal().then(|| size(terminal_size_of(&out)).0);
         Self { out: Box::new(anstream::AutoStream::auto(out)), columns, is_json: false }
     }
 
@@ -47,7 +47,6 @@ impl Screen {
         (Self { out: Box::new(record.clone()), columns, is_json: false }, record)
     }
 
-    /// The terminal's width, if it is a terminal.
     /// Writes results as JSON from now on.
     pub(crate) fn use_json(&mut self) {
         self.is_json = true;
@@ -57,6 +56,7 @@ impl Screen {
         self.is_json
     }
 
+    /// The terminal's width, if it is a terminal.
     pub(crate) fn columns(&self) -> Option<usize> {
         self.columns
     }
@@ -69,6 +69,11 @@ impl Screen {
     pub(crate) fn line(&mut self, text: impl Into<Text>) -> io::Result<()> {
         self.spans(&text.into())?;
         self.out.write_all(b"\n")
+    }
+
+    /// A line that names this program: something that the user should know.
+    pub(crate) fn warning(&mut self, text: impl Into<Text>) -> io::Result<()> {
+        self.line(styled(BAD, "mcpio:").and(" ").and(text))
     }
 
     /// Prints text and leaves the cursor behind it, as for a question.
@@ -119,11 +124,7 @@ pub(crate) struct LiveArea {
 impl LiveArea {
     /// Shows these lines in the place of the last ones. Those that do not fit on the terminal are left out.
     pub(crate) fn show(&mut self, screen: &mut Screen, lines: &[Text]) -> io::Result<()> {
-        let size = terminal_size_of(io::stdout());
-        let (columns, rows) = size
-            .map_or((DEFAULT_WIDTH, DEFAULT_HEIGHT), |(Width(columns), Height(rows))| {
-                (columns.into(), rows.into())
-            });
+        let (columns, rows) = size(terminal_size_of(io::stdout()));
         screen.columns = screen.columns.map(|_| columns);
         if self.filled > 0 {
             write!(screen.out, "\x1b[{}A", self.filled)?;
@@ -143,8 +144,11 @@ impl LiveArea {
     }
 }
 
-fn columns(size: Option<(Width, Height)>) -> usize {
-    size.map_or(DEFAULT_WIDTH, |(Width(columns), _)| columns.into())
+/// The columns and rows of a terminal.
+fn size(reported: Option<(Width, Height)>) -> (usize, usize) {
+    reported.map_or((DEFAULT_WIDTH, DEFAULT_HEIGHT), |(Width(columns), Height(rows))| {
+        (columns.into(), rows.into())
+    })
 }
 
 /// The output of a recorded screen.
@@ -215,7 +219,6 @@ impl Drop for EchoOff {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::{BAD, styled};
     use std::fs;
     use std::path::Path;
 

@@ -9,7 +9,7 @@ use mcp_proto::auth::client::{AuthConfig, ClientCredentials, DpopKey, Preregistr
 use mcp_proto::auth::{PrivateNetworks, Scopes, Secret, canonical_resource};
 use mcp_proto::host::config::ResolvedHttp;
 
-use crate::error::CommandError;
+use crate::error::{CommandError, Result};
 use crate::options::{CommonOptions, LoginOptions};
 
 /// Redirect URI of commands that open no page, so nothing listens there.
@@ -18,13 +18,10 @@ pub(crate) const UNUSED_REDIRECT: &str = "http://127.0.0.1/callback";
 const SECRET: &str = "MCP_CLIENT_SECRET";
 
 /// Authorization of commands other than `login`: the stored tokens, if any. It opens no page.
-pub(crate) async fn stored_authorization(
-    url: &str,
-    common: &CommonOptions,
-) -> Result<Option<Authorization>, CommandError> {
+pub(crate) async fn stored_authorization(url: &str, common: &CommonOptions) -> Result<Option<Authorization>> {
     let store = store(common)?;
     let Ok(key) = canonical_resource(&upgrade_url(url)) else { return Ok(None) };
-    let kept = store.load(&key).await.map_err(|error| CommandError::server(error.to_string()))?;
+    let kept = store.load(&key).await.map_err(CommandError::server)?;
     match kept {
         Some(_) => Ok(Some(Authorization::new(config(common, UNUSED_REDIRECT.to_owned())?).store(store))),
         None => Ok(None),
@@ -44,7 +41,7 @@ fn upgrade_url(url: &str) -> Cow<'_, str> {
 pub(crate) fn authorizations(
     common: &CommonOptions,
     login: Option<&LoginOptions>,
-) -> Result<impl Fn(&ResolvedHttp) -> Option<Authorization> + Send + Sync + 'static, CommandError> {
+) -> Result<impl Fn(&ResolvedHttp) -> Option<Authorization> + Send + Sync + 'static> {
     let redirect = match login {
         Some(login) if login.port != 0 => format!("http://127.0.0.1:{}/callback", login.port),
         _ => UNUSED_REDIRECT.to_owned(),
@@ -66,7 +63,7 @@ pub(crate) fn authorizations(
     })
 }
 
-pub(crate) fn config(common: &CommonOptions, redirect_uri: String) -> Result<AuthConfig, CommandError> {
+pub(crate) fn config(common: &CommonOptions, redirect_uri: String) -> Result<AuthConfig> {
     let mut config = AuthConfig::new("mcpio", redirect_uri);
     // Binds the token to a key, so that a stolen token alone is useless.
     config.dpop = Some(DpopKey::Generated);
@@ -84,28 +81,27 @@ fn registered(
     id: &str,
     issuer: Option<&str>,
     secret: Result<String, env::VarError>,
-) -> Result<Preregistration, CommandError> {
+) -> Result<Preregistration> {
     match (secret, issuer) {
         (Ok(secret), Some(issuer)) => {
             Ok(Preregistration::for_issuer(issuer, ClientCredentials::with_secret(id, Secret::new(secret))))
         }
         (Ok(_), None) => {
             let wanted =
-                format!("{SECRET} is sent to one authorization server only: name it by --issuer URL");
-            Err(CommandError::Usage(wanted))
+                format_args!("{SECRET} is sent to one authorization server only: name it by --issuer URL");
+            Err(CommandError::usage(wanted))
         }
         (Err(env::VarError::NotPresent), Some(issuer)) => {
             Ok(Preregistration::for_issuer(issuer, ClientCredentials::new(id)))
         }
         (Err(env::VarError::NotPresent), None) => Ok(Preregistration::public(id)),
-        (Err(error), _) => Err(CommandError::Usage(format!("{SECRET}: {error}"))),
+        (Err(error), _) => Err(CommandError::usage_of(SECRET)(error)),
     }
 }
 
 /// The token store: `--tokens`, or a folder below the system's folder for application state.
-pub(crate) fn store(common: &CommonOptions) -> Result<FileStore, CommandError> {
-    let none =
-        || CommandError::Usage("no home folder for the token store: name a folder by --tokens".to_owned());
+pub(crate) fn store(common: &CommonOptions) -> Result<FileStore> {
+    let none = || CommandError::usage("no home folder for the token store: name a folder by --tokens");
     common.tokens.clone().or_else(|| state_folder("tokens")).map(FileStore::new).ok_or_else(none)
 }
 
@@ -126,7 +122,7 @@ mod tests {
     fn client_secret_requires_its_issuer() {
         let secret = || Ok("hidden".to_owned());
         let refused = registered("me", None, secret());
-        assert!(matches!(refused, Err(CommandError::Usage(why)) if why.contains("--issuer")));
+        assert!(refused.unwrap_err().usage_message().contains("--issuer"));
         let issuer = "https://login.example";
         assert_eq!(registered("me", Some(issuer), secret()).unwrap().issuer(), Some(issuer));
         assert_eq!(registered("me", None, Err(env::VarError::NotPresent)).unwrap().issuer(), None);

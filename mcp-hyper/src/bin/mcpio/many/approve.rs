@@ -10,78 +10,74 @@ use mcp_proto::host::consent::ApprovalRequest;
 use mcp_proto::host::tools::{ItemKind, PinChange};
 use serde_json::json;
 
-use super::config::{Configuration, pending_request};
-use super::{Session, wake_idle};
-use crate::error::{self, CommandError};
+use super::config::Session;
+use super::wake_idle;
+use crate::error::{self, CommandError, Result};
 use crate::many;
 use crate::options::{ApproveOptions, CommonOptions};
-use crate::server_requests::{NoAnswerError, TerminalPrompt, is_person_present};
+use crate::server_requests::{NoAnswerError, TerminalPrompt, choose, is_person_present};
 use crate::terminal::Screen;
 use crate::text::{BAD, GOOD, HEADING, QUIET, Text, styled, width};
 use crate::{arguments, show, tokens};
 
 /// Shows the whole request of each server, and asks the user. Nothing starts.
-pub(crate) async fn approve(
-    options: &ApproveOptions,
-    common: &CommonOptions,
-    screen: &mut Screen,
-) -> Result<(), CommandError> {
+pub(crate) async fn approve(options: &ApproveOptions, common: &CommonOptions, screen: &mut Screen) -> Result {
     if !options.revoke && !is_person_present() {
-        let why = "only a person can approve: run this on a terminal";
-        return Err(CommandError::Usage(why.to_owned()));
+        return Err(CommandError::usage("only a person can approve: run this on a terminal"));
     }
-    let configuration = Configuration::read(&options.config.options)?;
-    let config = configuration.merged_with_messages()?;
-    let entries = chosen(&config, &options.servers)?;
-    if entries.is_empty() && !common.json {
+    let session = Session::open(&options.config.options, common)?;
+    let entries = chosen(&session.config, &options.servers)?;
+    if entries.is_empty() && !screen.is_json() {
         screen.line("The files have no server of a project: there is nothing to approve.")?;
     }
-    let storage = many::storage(&options.config.options)?;
+    let storage = session.storage()?;
     if options.revoke {
-        return revoke(&entries, &storage, common, screen).await;
+        return revoke(&entries, &storage, screen).await;
     }
     if options.changes {
         let names: Vec<&str> = entries.iter().map(|entry| entry.name()).collect();
-        let session = Session::new(&options.config.options, common, &configuration);
-        let started = configuration.only(&names);
+        let started = session.only(&names);
         return session.run(started, async |host| approve_changes(host, &entries, screen).await).await;
     }
     let (mut approved, mut declined) = (Vec::new(), Vec::new());
-    for entry in entries {
-        let mut is_asked = false;
-        // A file of variables outside of the project is asked about once its server is approved.
-        while let Some(request) = pending_request(&entry, &many::approvals(&storage).await?, &configuration)?
-        {
-            is_asked = true;
-            let request = note_login(request, &entry, common).await?;
-            let shown = request.clone();
-            let is_agreed = ask(move |person| {
-                show_request(person, &shown);
-                agree(person, "Approve exactly this? [y]es, [n]o: ")
-            });
-            if !is_agreed.await? {
-                declined.push(entry.name().to_owned());
-                break;
-            }
-            let approval = request.approve();
-            many::change_approvals(&storage, move |approvals| approvals.insert(approval.clone())).await?;
-        }
-        if !is_asked && !common.json {
-            screen.line(Text::from(entry.name()).and(": it is approved already"))?;
-        } else if is_asked && declined.last().is_none_or(|name| name != entry.name()) {
-            approved.push(entry.name().to_owned());
+    for entry in &entries {
+        match ask_about(&session, entry, &storage).await? {
+            Some(true) => approved.push(entry.name()),
+            Some(false) => declined.push(entry.name()),
+            None if screen.is_json() => {}
+            None => screen.line(Text::from(entry.name()).and(": it is approved already"))?,
         }
     }
-    if common.json {
-        return show::json(screen, &json!({ "approved": approved, "declined": declined }));
+    show::result(screen, &json!({ "approved": approved, "declined": declined }), |screen| {
+        for name in &approved {
+            screen.line(styled(GOOD, "Approved").and(" ").and(*name))?;
+        }
+        declined.iter().try_for_each(|name| screen.line(Text::from("Not approved ").and(*name)))
+    })
+}
+
+/// Asks about a server until all of it is approved; returns whether it is. `None` if it was before.
+async fn ask_about(
+    session: &Session<'_>,
+    entry: &ServerEntry,
+    storage: &FileStorage,
+) -> Result<Option<bool>> {
+    let mut answer = None;
+    // A file of variables outside of the project is asked about once its server is approved.
+    while let Some(request) = session.pending_request(entry, &many::approvals(storage).await?)? {
+        let request = note_login(request, entry, session.common).await?;
+        let approval = request.approve();
+        let is_agreed = ask(move |person| {
+            show_request(person, &request);
+            agree(person, "Approve exactly this? [y]es, [n]o: ")
+        });
+        answer = Some(is_agreed.await?);
+        if answer == Some(false) {
+            break;
+        }
+        many::change_approvals(storage, move |approvals| approvals.insert(approval)).await?;
     }
-    for name in approved {
-        screen.line(styled(GOOD, "Approved").and(" ").and(name))?;
-    }
-    for name in declined {
-        screen.line(Text::from("Not approved ").and(name))?;
-    }
-    Ok(())
+    Ok(answer)
 }
 
 /// Says it if the server gets a login that the user has: the tokens in the store of `mcpio login`.
@@ -89,7 +85,7 @@ async fn note_login(
     request: ApprovalRequest,
     entry: &ServerEntry,
     common: &CommonOptions,
-) -> Result<ApprovalRequest, CommandError> {
+) -> Result<ApprovalRequest> {
     let TransportSpec::Http(http) = &entry.spec().transport else { return Ok(request) };
     if !http.url.is_literal() {
         return Ok(request);
@@ -99,20 +95,20 @@ async fn note_login(
 }
 
 /// The project's servers of these names; all of them if none is named.
-fn chosen(config: &Config, names: &[String]) -> Result<Vec<Arc<ServerEntry>>, CommandError> {
+fn chosen(config: &Config, names: &[String]) -> Result<Vec<Arc<ServerEntry>>> {
     let is_project = |entry: &Arc<ServerEntry>| entry.source().scope == Scope::Project;
     let of_project = || config.servers().iter().filter(|entry| is_project(entry));
     for name in names {
         match config.find(name) {
             Some(entry) if is_project(entry) => {}
             Some(_) => {
-                let why = format!("{name:?} is your own server, not a project's: it needs no approval");
-                return Err(CommandError::Usage(why));
+                let why = format_args!("{name:?} is your own server, not a project's: it needs no approval");
+                return Err(CommandError::usage(why));
             }
             None => {
                 let known = of_project().map(|entry| entry.name());
                 let suggested = arguments::suggest(name, known);
-                return Err(CommandError::Usage(format!("no server is named {name:?}{suggested}")));
+                return Err(CommandError::usage(format_args!("no server is named {name:?}{suggested}")));
             }
         }
     }
@@ -120,12 +116,7 @@ fn chosen(config: &Config, names: &[String]) -> Result<Vec<Arc<ServerEntry>>, Co
     Ok(of_project().filter(|entry| names.is_empty() || names.contains(entry.name())).cloned().collect())
 }
 
-async fn revoke(
-    entries: &[Arc<ServerEntry>],
-    storage: &FileStorage,
-    common: &CommonOptions,
-    screen: &mut Screen,
-) -> Result<(), CommandError> {
+async fn revoke(entries: &[Arc<ServerEntry>], storage: &FileStorage, screen: &mut Screen) -> Result {
     let mut revoked = Vec::new();
     for entry in entries {
         let (path, name) = (entry.source().path.clone(), entry.name().to_owned());
@@ -133,27 +124,21 @@ async fn revoke(
             revoked.push(entry.name());
         }
     }
-    if common.json {
-        return show::json(screen, &json!({ "revoked": revoked }));
-    }
-    for name in revoked {
-        screen.line(Text::from("No longer approved: ").and(name))?;
-    }
-    Ok(())
+    show::result(screen, &json!({ "revoked": revoked }), |screen| {
+        revoked.iter().try_for_each(|name| screen.line(Text::from("No longer approved: ").and(*name)))
+    })
 }
 
 /// Runs a dialog on the terminal, until a signal.
 async fn ask(
-    dialog: impl FnOnce(&mut TerminalPrompt<std::io::BufReader<std::io::Stdin>>) -> Result<bool, NoAnswerError>
-    + Send
-    + 'static,
-) -> Result<bool, CommandError> {
+    dialog: impl FnOnce(&mut TerminalPrompt) -> Result<bool, NoAnswerError> + Send + 'static,
+) -> Result<bool> {
     let answered = smol::unblock(move || dialog(&mut TerminalPrompt::from_terminal()));
     // The end of the input is no consent.
     error::until_signal(async { Ok(answered.await.unwrap_or(false)) }).await
 }
 
-fn show_request(person: &mut TerminalPrompt<impl std::io::BufRead>, request: &ApprovalRequest) {
+fn show_request(person: &mut TerminalPrompt, request: &ApprovalRequest) {
     person.print("");
     person.print(styled(HEADING, "A project asks to use a server:"));
     for line in request.lines() {
@@ -167,11 +152,7 @@ fn show_request(person: &mut TerminalPrompt<impl std::io::BufRead>, request: &Ap
 }
 
 /// Prints lines of others behind a start of ours. Every further row has a mark, so that none passes for a line of ours.
-fn print_marked<'a>(
-    person: &mut TerminalPrompt<impl std::io::BufRead>,
-    mut start: Text,
-    lines: impl IntoIterator<Item = &'a str>,
-) {
+fn print_marked<'a>(person: &mut TerminalPrompt, mut start: Text, lines: impl IntoIterator<Item = &'a str>) {
     const MARK: &str = "    | ";
     let columns = person.columns();
     let room = |start: &Text| columns.saturating_sub(width(&start.plain()));
@@ -184,26 +165,12 @@ fn print_marked<'a>(
 }
 
 /// Asks until the answer is yes or no. An empty line is neither.
-fn agree(
-    person: &mut TerminalPrompt<impl std::io::BufRead>,
-    question: &'static str,
-) -> Result<bool, NoAnswerError> {
-    loop {
-        match person.ask(question)?.to_lowercase().as_str() {
-            "y" | "yes" => return Ok(true),
-            "n" | "no" => return Ok(false),
-            _ => person.print("Please answer with one of these letters."),
-        }
-    }
+fn agree(person: &mut TerminalPrompt, question: &str) -> Result<bool, NoAnswerError> {
+    Ok(choose(person, question, &["yes", "no"], true)? == "yes")
 }
 
 /// Shows what servers have changed since their approval, and asks about it.
-async fn approve_changes(
-    host: &Host,
-    entries: &[Arc<ServerEntry>],
-    screen: &mut Screen,
-) -> Result<(), CommandError> {
-    host.ready().await;
+async fn approve_changes(host: &Host, entries: &[Arc<ServerEntry>], screen: &mut Screen) -> Result {
     wake_idle(host).await;
     for entry in entries {
         let name = entry.name();
@@ -269,7 +236,7 @@ mod tests {
         }));
         let request = entry.permit(&Approvals::new()).unwrap_err();
         let (screen, record) = Screen::recorded(Some(80));
-        show_request(&mut TerminalPrompt::new(&b""[..], screen), &request);
+        show_request(&mut TerminalPrompt::new("", screen), &request);
         let shown = record.plain();
         for part in [
             "file: /srv/project/.mcp.json",
@@ -293,7 +260,7 @@ mod tests {
             let entry = entry(json!({ "command": "x", "args": [argument, "緑".repeat(300)] }));
             let request = entry.permit(&Approvals::new()).unwrap_err();
             let (screen, record) = Screen::recorded(Some(columns));
-            show_request(&mut TerminalPrompt::new(&b""[..], screen), &request);
+            show_request(&mut TerminalPrompt::new("", screen), &request);
             for line in record.plain().lines().filter(|line| line.contains('緑') || line.contains("/safe")) {
                 let is_ours = line.starts_with("  with the argument: ") || line.starts_with("    | ");
                 assert!(is_ours && width(line) <= columns, "{line:?}");
@@ -311,7 +278,7 @@ mod tests {
             ("\n", Err(NoAnswerError)),
         ] {
             let (screen, _) = Screen::recorded(Some(80));
-            let mut person = TerminalPrompt::new(typed.as_bytes(), screen);
+            let mut person = TerminalPrompt::new(typed, screen);
             assert_eq!(agree(&mut person, "Approve? "), expected, "{typed:?}");
         }
     }
@@ -332,7 +299,7 @@ mod tests {
         assert_eq!(names(&[]).unwrap(), ["theirs"]);
         assert_eq!(names(&["theirs"]).unwrap(), ["theirs"]);
         for name in ["own", "thiers"] {
-            assert!(matches!(names(&[name]), Err(CommandError::Usage(_))), "{name}");
+            assert!(names(&[name]).is_err(), "{name}");
         }
     }
 }

@@ -10,10 +10,9 @@ use mcp_proto::host::tools::{NameScheme, ToolIndex};
 use mcp_proto::schema::Tool;
 use serde_json::{Value, json};
 
-use super::config::{self, Configuration};
-use super::servers::rows;
-use super::{Session, unavailable, wake_idle};
-use crate::error::{CommandError, ErrorReport};
+use super::config::Session;
+use super::wake_idle;
+use crate::error::{CommandError, Result};
 use crate::options::{CommonOptions, ConfigOptions};
 use crate::reports::Reports;
 use crate::server_requests::is_person_present;
@@ -27,7 +26,7 @@ pub(crate) async fn tools(
     common: &CommonOptions,
     name: Option<&str>,
     screen: &mut Screen,
-) -> Result<(), CommandError> {
+) -> Result {
     with_tools(options, common, async |host, config| {
         let tools = host.tools();
         let Some(name) = name else { return list(&tools, screen) };
@@ -40,7 +39,7 @@ pub(crate) async fn tools(
         }
         let known = tools.iter().map(|tool| tool.name.as_str());
         let suggested = arguments::suggest(name, known);
-        Err(CommandError::Usage(format!("no server and no tool is named {name:?}{suggested}")))
+        Err(CommandError::usage(format!("no server and no tool is named {name:?}{suggested}")))
     })
     .await
 }
@@ -52,7 +51,7 @@ pub(crate) async fn search(
     words: &[String],
     limit: usize,
     screen: &mut Screen,
-) -> Result<(), CommandError> {
+) -> Result {
     with_tools(options, common, async |host, _| {
         let tools = host.tools();
         let hits = host.catalogue(|catalogue| {
@@ -75,41 +74,39 @@ pub(crate) async fn search(
 async fn with_tools(
     options: &ConfigOptions,
     common: &CommonOptions,
-    work: impl AsyncFnOnce(&Host, &Config) -> Result<(), CommandError>,
-) -> Result<(), CommandError> {
-    let configuration = Configuration::read(options)?;
-    let config = configuration.merged_with_messages()?;
-    let session = Session::new(options, common, &configuration);
+    work: impl AsyncFnOnce(&Host, &Config) -> Result,
+) -> Result {
+    let session = Session::open(options, common)?;
     session
-        .run(config.clone(), async |host| {
-            host.ready().await;
+        .run(session.config.clone(), async |host| {
             wake_idle(host).await;
-            print_missing(host, &config, options)?;
-            work(host, &config).await
+            session.print_missing(host)?;
+            work(host, &session.config).await
         })
         .await
 }
 
-/// Names the servers whose tools are missing or as of an earlier run.
-fn print_missing(host: &Host, config: &Config, options: &ConfigOptions) -> io::Result<()> {
-    let mut messages = Screen::messages();
-    for row in rows(host, config) {
-        let (name, status) = (&*row.report.name, row.report.status);
-        if matches!(status, Status::Connected | Status::Disabled) {
-            continue;
+impl Session<'_> {
+    /// Names the servers whose tools are missing or as of an earlier run.
+    fn print_missing(&self, host: &Host) -> io::Result<()> {
+        let mut messages = Screen::messages();
+        for row in self.rows(host) {
+            let (name, status) = (&*row.report.name, row.report.status);
+            if matches!(status, Status::Connected | Status::Disabled) {
+                continue;
+            }
+            let reason = row.failure().map(|failure| format!(": {}", failure.reason)).unwrap_or_default();
+            let line = format!("the server \"{name}\" is not connected{reason}");
+            messages.labelled(styled(BAD, "mcpio:"), Text::block(&line))?;
+            if let Some(hint) = self.hint(name, status) {
+                messages.line(format!("To mend it: {hint}"))?;
+            }
         }
-        let reason = row.failure().map(|failure| format!(": {}", failure.reason)).unwrap_or_default();
-        let line = format!("the server \"{name}\" is not connected{reason}");
-        messages.labelled(styled(BAD, "mcpio:"), Text::block(&line))?;
-        let entry = config.find(name);
-        if let Some(hint) = entry.and_then(|entry| config::for_status(options, entry, status)) {
-            messages.line(format!("To mend it: {hint}"))?;
-        }
+        Ok(())
     }
-    Ok(())
 }
 
-fn list(tools: &[HostTool], screen: &mut Screen) -> Result<(), CommandError> {
+fn list(tools: &[HostTool], screen: &mut Screen) -> Result {
     let json: Vec<Value> = tools.iter().map(as_json).collect::<Result<_, _>>()?;
     show::result(screen, &json!({ "tools": json }), |screen| {
         if tools.is_empty() {
@@ -120,7 +117,7 @@ fn list(tools: &[HostTool], screen: &mut Screen) -> Result<(), CommandError> {
     })
 }
 
-fn describe(tool: &HostTool, screen: &mut Screen) -> Result<(), CommandError> {
+fn describe(tool: &HostTool, screen: &mut Screen) -> Result {
     show::result(screen, &as_json(tool)?, |screen| {
         screen.line(styled(QUIET, format_args!("server {}", tool.server)))?;
         show::tool(screen, &tool.tool)
@@ -128,7 +125,7 @@ fn describe(tool: &HostTool, screen: &mut Screen) -> Result<(), CommandError> {
 }
 
 /// The tool, its name for a model and its server.
-fn as_json(tool: &HostTool) -> Result<Value, CommandError> {
+fn as_json(tool: &HostTool) -> Result<Value> {
     Ok(json!({ "name": tool.name, "server": tool.server, "tool": serde_json::to_value(&tool.tool)? }))
 }
 
@@ -139,26 +136,23 @@ pub(crate) async fn call(
     name: &str,
     typed: &[String],
     screen: &mut Screen,
-) -> Result<(), CommandError> {
-    let configuration = Configuration::read(options)?;
-    let config = configuration.merged_with_messages()?;
-    let target = Target::read(&config, name, typed)?;
+) -> Result {
+    let session = Session { answers_requests: true, ..Session::open(options, common)? };
+    let target = Target::read(&session.config, name, typed)?;
     // The other servers need not start.
     let started = match target.server {
-        Some(server) => configuration.only(&[server]),
-        None => config.clone(),
+        Some(server) => session.only(&[server]),
+        None => session.config.clone(),
     };
-    let session = Session { answers_requests: true, ..Session::new(options, common, &configuration) };
     session
         .run(started, async |host| {
-            host.ready().await;
             wake_idle(host).await;
             if target.server.is_none() {
-                print_missing(host, &config, options)?;
+                session.print_missing(host)?;
             }
-            let tool = target.find(host, &config, options)?;
+            let tool = target.find(host, &session)?;
             let schema: Value = tool.tool.input_schema.decode().unwrap_or_default();
-            let arguments = arguments::for_tool(target.typed, &schema).map_err(CommandError::Usage)?;
+            let arguments = arguments::for_tool(target.typed, &schema).map_err(CommandError::usage)?;
             let reports = Reports::without_messages();
             let mut request = host.call_tool(&tool.name, arguments).on_progress(reports.progress());
             if common.timeout.is_none() && is_person_present() {
@@ -187,41 +181,38 @@ enum ToolName<'a> {
 }
 
 impl<'a> Target<'a> {
-    fn read(config: &'a Config, name: &'a str, typed: &'a [String]) -> Result<Self, CommandError> {
+    fn read(config: &'a Config, name: &'a str, typed: &'a [String]) -> Result<Self> {
         if let Some(entry) = config.find(name) {
             let Some((tool, typed)) = typed.split_first() else {
-                return Err(CommandError::Usage(format!(
-                    "{name:?} is a server: name one of its tools after it"
-                )));
+                let why = format_args!("{name:?} is a server: name one of its tools after it");
+                return Err(CommandError::usage(why));
             };
             return Ok(Self { server: Some(entry.name()), tool: ToolName::Own(tool), typed });
         }
         Ok(Self { server: server_of(config, name), tool: ToolName::ForModel(name), typed })
     }
 
-    fn find(&self, host: &Host, config: &Config, options: &ConfigOptions) -> Result<HostTool, CommandError> {
-        let tools = host.tools();
-        let (name, found) = match self.tool {
-            ToolName::Own(name) => (name, tools.iter().find(|tool| tool.tool.name == name)),
-            ToolName::ForModel(name) => (name, tools.iter().find(|tool| tool.name == name)),
+    fn find(&self, host: &Host, session: &Session<'_>) -> Result<HostTool> {
+        let mut tools = host.tools();
+        let (name, name_of): (_, fn(&HostTool) -> &str) = match self.tool {
+            ToolName::Own(name) => (name, |tool| &tool.tool.name),
+            ToolName::ForModel(name) => (name, |tool| &tool.name),
         };
+        let found = tools.iter().position(|tool| name_of(tool) == name);
         // Without its server, a tool is known at most from an earlier run.
-        let server = found.map(|tool| tool.server.as_str()).or(self.server);
+        let server = found.and_then(|at| tools.get(at)).map(|tool| tool.server.as_str()).or(self.server);
         if let Some(server) = server.and_then(|server| host.server(server))
             && server.status != Status::Connected
         {
-            return Err(unavailable(server, config, options));
+            return Err(session.unavailable(server));
         }
         if let Some(found) = found {
-            return Ok(found.clone());
+            return Ok(tools.swap_remove(found));
         }
-        let known = tools.iter().map(|tool| match self.tool {
-            ToolName::Own(_) => tool.tool.name.as_str(),
-            ToolName::ForModel(_) => tool.name.as_str(),
-        });
         let of =
             self.server.map(|server| format!("the server {server:?} has")).unwrap_or("there is".to_owned());
-        Err(CommandError::Usage(format!("{of} no tool {name:?}{}", arguments::suggest(name, known))))
+        let suggested = arguments::suggest(name, tools.iter().map(name_of));
+        Err(CommandError::usage(format_args!("{of} no tool {name:?}{suggested}")))
     }
 }
 
@@ -239,12 +230,9 @@ impl From<CallError> for CommandError {
     fn from(error: CallError) -> Self {
         match error {
             CallError::Call(error) => error.into(),
-            CallError::Name(_) | CallError::UnknownServer => Self::Usage(error.to_string()),
-            CallError::TimedOut => {
-                let report = ErrorReport::new(error.to_string()).with_kind("timeout");
-                Self::Server(report.with_hint("To wait longer: --timeout SECONDS".to_owned()))
-            }
-            _ => Self::Server(ErrorReport::new(error.to_string()).with_kind("connection")),
+            CallError::Name(_) | CallError::UnknownServer => Self::usage(error),
+            CallError::TimedOut => Self::server(error).timed_out(),
+            _ => Self::server(error).with_kind("connection"),
         }
     }
 }

@@ -6,119 +6,102 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use mcp_hyper::host::read_file;
+use mcp_hyper::host::{look_up, read_file};
 use mcp_proto::Secret;
 use mcp_proto::host::config::{
-    Answers, Application, Config, ConfigErrorKind, ConfigFile, ENV_FILE_BYTES, Folders, HttpSpec, Lookup,
-    PROJECT_FILE_BYTES, PredefinedVariable, ResolveErrorKind, Scope, ServerEntry, Source, TransportSpec,
-    USER_FILE_BYTES,
+    Answers, Application, Config, ConfigErrorKind, ConfigFile, Folders, HttpSpec, Lookup, PROJECT_FILE_BYTES,
+    ResolveErrorKind, Scope, ServerEntry, Source, TransportSpec, USER_FILE_BYTES,
 };
 use mcp_proto::host::consent::{ApprovalRequest, ApprovalWarning, Approvals, Permit};
 use mcp_proto::host::control::Status;
 
 use crate::connect::quoted_word;
-use crate::error::CommandError;
-use crate::options::ConfigOptions;
+use crate::error::{CommandError, Result};
+use crate::options::{CommonOptions, ConfigOptions, LoginOptions};
 use crate::server_requests::is_person_present;
 use crate::terminal::Screen;
-use crate::text::{BAD, QUIET, styled};
+use crate::text::{QUIET, styled};
 
-/// Configuration files that were read.
-#[derive(Clone)]
-pub(super) struct Configuration {
+/// The options, files and servers of one command.
+pub(crate) struct Session<'a> {
+    pub(super) options: &'a ConfigOptions,
+    pub(super) common: &'a CommonOptions,
     pub(super) files: Vec<ConfigFile>,
     /// The project's folder; without a project's file, the working directory.
     pub(super) folder: PathBuf,
+    /// The files merged.
+    pub(super) config: Config,
+    /// Whether the user answers requests of the servers.
+    pub(super) answers_requests: bool,
+    /// The options of `mcpio login`.
+    pub(super) login: Option<&'a LoginOptions>,
 }
 
-impl Configuration {
+impl<'a> Session<'a> {
+    fn of_files(
+        options: &'a ConfigOptions,
+        common: &'a CommonOptions,
+        files: Vec<ConfigFile>,
+        folder: PathBuf,
+    ) -> Self {
+        let config = Config::merge(files.clone());
+        Self { options, common, files, folder, config, answers_requests: false, login: None }
+    }
+
     /// Reads the files that the command line names. One that cannot be read has an error instead of servers.
     ///
     /// # Errors
     /// If a path is not UTF-8, or the files belong to several projects.
-    pub(super) fn read(options: &ConfigOptions) -> Result<Self, CommandError> {
+    pub(super) fn read(options: &'a ConfigOptions, common: &'a CommonOptions) -> Result<Self> {
         let known = known_user_files();
-        let mut sources = Vec::new();
-        let mut folder: Option<PathBuf> = None;
-        for path in &options.user_files {
-            sources.push((Source::user(absolute(path)?), path));
-        }
-        for path in &options.files {
-            let source = match known_source(&known, path) {
-                Some(source) => source,
-                None => Source::project(absolute(path)?),
-            };
-            if let Some(project) = source.folder().map(PathBuf::from) {
-                match &folder {
-                    Some(other) if *other != project => return Err(two_projects(other, &project)),
-                    _ => folder = Some(project),
+        let own = options.user_files.iter().map(|path| Ok((Source::user(absolute(path)?), path)));
+        let named = options.files.iter().map(|path| match known_source(&known, path) {
+            Some(source) => Ok((source, path)),
+            None => Ok((Source::project(absolute(path)?), path)),
+        });
+        let sources = own.chain(named).collect::<Result<Vec<_>>>()?;
+        let mut folders = sources.iter().filter_map(|(source, _)| source.folder());
+        let folder = match folders.next() {
+            Some(one) => {
+                if let Some(other) = folders.find(|other| *other != one) {
+                    return Err(CommandError::usage(format_args!(
+                        "the files belong to two projects, {one} and {other}: name those of one project, and your own \
+                         by --user-config"
+                    )));
                 }
+                PathBuf::from(one)
             }
-            sources.push((source, path));
-        }
-        let folder = folder.map_or_else(env::current_dir, Ok);
-        let folder =
-            folder.map_err(|error| CommandError::Usage(format!("the working directory: {error}")))?;
-        let files =
-            sources.into_iter().flat_map(|(source, path)| parse_file(source, path, &folder)).collect();
-        Ok(Self { files, folder })
+            None => env::current_dir().map_err(CommandError::usage_of("the working directory"))?,
+        };
+        let files = sources.iter().flat_map(|(source, path)| parse_file(source, path, &folder)).collect();
+        Ok(Self::of_files(options, common, files, folder))
     }
 
-    /// The files merged.
-    pub(super) fn merged(&self) -> Config {
-        Config::merge(self.files.clone())
+    /// Reads the files. Errors are printed, and so are servers that are left out.
+    ///
+    /// # Errors
+    /// If there is no server.
+    pub(super) fn open(options: &'a ConfigOptions, common: &'a CommonOptions) -> Result<Self> {
+        let session = Self::read(options, common)?;
+        let config = &session.config;
+        let mut messages = Screen::messages();
+        let errors = config.errors().iter().map(ToString::to_string);
+        for error in errors.chain(config.servers().iter().filter_map(|entry| relative_files(entry))) {
+            messages.warning(error)?;
+        }
+        for omitted in config.omitted() {
+            messages.line(styled(QUIET, format_args!("left out: {omitted}")))?;
+        }
+        match config.servers() {
+            [] => Err(CommandError::usage("the configuration has no server that can be used")),
+            _ => Ok(session),
+        }
     }
 
     /// The files merged, with only the servers of these names.
     pub(super) fn only(&self, names: &[&str]) -> Config {
         Config::merge_filtered(self.files.clone(), |server| names.contains(&server.name()))
     }
-
-    /// The files merged. Errors are printed, and so are servers that are left out.
-    ///
-    /// # Errors
-    /// If there is no server.
-    pub(super) fn merged_with_messages(&self) -> Result<Config, CommandError> {
-        let config = self.merged();
-        let mut messages = Screen::messages();
-        for error in config.errors() {
-            messages.line(styled(BAD, "mcpio:").and(" ").and(error.to_string()))?;
-        }
-        for entry in config.servers() {
-            if let Some(warning) = relative_files(entry) {
-                messages.line(styled(BAD, "mcpio:").and(" ").and(warning))?;
-            }
-        }
-        for omitted in config.omitted() {
-            messages.line(styled(QUIET, format_args!("left out: {omitted}")))?;
-        }
-        match config.servers() {
-            [] => Err(CommandError::Usage("the configuration has no server that can be used".to_owned())),
-            _ => Ok(config),
-        }
-    }
-}
-
-fn two_projects(one: &Path, other: &Path) -> CommandError {
-    CommandError::Usage(format!(
-        "the files belong to two projects, {} and {}: name those of one project, and your own by --user-config",
-        one.display(),
-        other.display()
-    ))
-}
-
-/// The options that name the same files, to be pasted; `None` if they cannot be shown on one line.
-fn quoted_options(options: &ConfigOptions) -> Option<String> {
-    let words = |option: &str, paths: &[PathBuf]| {
-        let words = paths.iter().map(|path| Some(format!("{option} {}", quoted_word(path.to_str()?)?)));
-        words.collect::<Option<Vec<_>>>()
-    };
-    let mut all = words("--config", &options.files)?;
-    all.extend(words("--user-config", &options.user_files)?);
-    if let Some(folder) = &options.state {
-        all.push(format!("--state {}", quoted_word(folder.to_str()?)?));
-    }
-    Some(all.join(" "))
 }
 
 /// The files in which known applications keep the user's configuration. Most do not exist.
@@ -145,27 +128,27 @@ fn known_source(known: &[Source], path: &Path) -> Option<Source> {
 }
 
 /// The path of a file, its folder without links: approvals are bound to it.
-fn absolute(path: &Path) -> Result<String, CommandError> {
-    let failed = |why: &dyn std::fmt::Display| CommandError::Usage(format!("{}: {why}", path.display()));
-    let name = path.file_name().ok_or_else(|| failed(&"this is not the name of a file"))?;
+fn absolute(path: &Path) -> Result<String> {
+    let wrong = |why| CommandError::usage_of(path.display())(why);
+    let name = path.file_name().ok_or_else(|| wrong("this is not the name of a file"))?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = fs::canonicalize(parent).or_else(|_| std::path::absolute(parent));
-    let file = folder.map_err(|error| failed(&error))?.join(name);
-    file.into_os_string().into_string().map_err(|_| failed(&"the path is not UTF-8"))
+    let file = folder.map_err(CommandError::usage_of(path.display()))?.join(name);
+    file.into_os_string().into_string().map_err(|_| wrong("the path is not UTF-8"))
 }
 
 /// Reads a file. The user's file of Claude Code counts as two: its servers for the project in this folder, then the others.
-fn parse_file(source: Source, path: &Path, folder: &Path) -> Vec<ConfigFile> {
-    let text = match content(&source, path) {
+fn parse_file(source: &Source, path: &Path, folder: &Path) -> Vec<ConfigFile> {
+    let text = match content(source, path) {
         Ok(text) => text,
-        Err(error) => return vec![ConfigFile::unreadable(source, error.to_string())],
+        Err(error) => return vec![ConfigFile::unreadable(source.clone(), error.to_string())],
     };
     let file = ConfigFile::parse(source.clone(), &text);
     // The error of a file that is no JSON is not repeated.
     let is_read = file.errors.iter().all(|error| error.server.is_some());
     let is_of_claude = source.scope == Scope::User && source.application == Application::ClaudeCode;
     match folder.to_str().filter(|_| is_of_claude && is_read) {
-        Some(folder) => vec![ConfigFile::parse_of_project(source, &text, folder), file],
+        Some(folder) => vec![ConfigFile::parse_of_project(source.clone(), &text, folder), file],
         None => vec![file],
     }
 }
@@ -233,31 +216,6 @@ pub(super) fn check_files(config: &Config) -> Vec<Finding> {
     errors.chain(omitted).chain(ignored).collect()
 }
 
-/// What keeps a server from being started: its approval, and values that are missing. Without the approval no value is
-/// looked up.
-pub(super) fn check_entry(
-    entry: &ServerEntry,
-    approvals: &Approvals,
-    options: &ConfigOptions,
-    configuration: &Configuration,
-) -> Vec<Finding> {
-    let name = Some(entry.name());
-    if !entry.spec().enabled {
-        return vec![Finding::new(name, FindingKind::Note, "it is switched off")];
-    }
-    match entry.permit(approvals) {
-        Ok(permit) => missing(permit, options, configuration)
-            .into_iter()
-            .map(|(what, next)| Finding::new(name, FindingKind::Wrong, what).with_next(next))
-            .collect(),
-        Err(_) => {
-            let what = "a project's file names it, and you have not approved it";
-            let next = approve(options, entry.name());
-            vec![Finding::new(name, FindingKind::Wrong, what).with_next([next])]
-        }
-    }
-}
-
 /// What deserves a second look in the user's own entry, which no approval shows. It does not keep the server from being
 /// started.
 pub(super) fn check_own_entry(entry: &ServerEntry) -> Vec<Finding> {
@@ -291,111 +249,151 @@ fn relative_files(entry: &ServerEntry) -> Option<String> {
     })
 }
 
-/// The request to approve a server that is not approved as it is now, its file of variables included.
-pub(super) fn pending_request(
-    entry: &ServerEntry,
-    approvals: &Approvals,
-    configuration: &Configuration,
-) -> Result<Option<ApprovalRequest>, CommandError> {
-    let mut key = [0; 16];
-    getrandom::fill(&mut key).map_err(|error| CommandError::server(error.to_string()))?;
-    let permit = match entry.permit(approvals) {
-        Ok(permit) => permit,
-        Err(request) => {
-            let content =
-                request.env_file().and_then(|file| look_up(file, entry.source().scope, configuration));
-            let shown = content.map(|content| request.clone().with_env_file(&content, key));
-            // A mistake in the file is an error of the start.
-            return Ok(Some(shown.and_then(Result::ok).unwrap_or(*request)));
+impl Session<'_> {
+    /// What keeps a server from being started: its approval, and values that are missing. Without the approval no value is
+    /// looked up.
+    pub(super) fn check_entry(&self, entry: &ServerEntry, approvals: &Approvals) -> Vec<Finding> {
+        let finding = |kind, what: &str| Finding::new(Some(entry.name()), kind, what);
+        if !entry.spec().enabled {
+            return vec![finding(FindingKind::Note, "it is switched off")];
         }
-    };
-    let mut answers = Answers::new();
-    loop {
-        let lookups = permit.unanswered(&answers);
-        if lookups.is_empty() {
-            break;
-        }
-        for lookup in lookups {
-            let value = look_up(&lookup, entry.source().scope, configuration);
-            answers.insert(lookup, value);
+        match entry.permit(approvals) {
+            Ok(permit) => self.missing(permit),
+            Err(_) => {
+                let what = "a project's file names it, and you have not approved it";
+                vec![finding(FindingKind::Wrong, what).with_next([self.approval_hint(entry.name())])]
+            }
         }
     }
-    let resolved = permit.resolve(&answers).map_err(|error| error.kind);
-    let is_changed = matches!(resolved, Err(ResolveErrorKind::UnapprovedEnvFile));
-    Ok(is_changed.then(|| permit.env_file_request(&answers, key).ok()).flatten())
-}
 
-/// The values that a start lacks, each with what to do about it.
-fn missing(
-    permit: Permit<'_>,
-    options: &ConfigOptions,
-    configuration: &Configuration,
-) -> Vec<(String, Option<String>)> {
-    let entry = permit.entry();
-    let mut answers = Answers::new();
-    let mut missing = Vec::new();
-    let mut stand_ins = BTreeSet::new();
-    loop {
-        for lookup in permit.unanswered(&answers) {
-            let value = look_up(&lookup, entry.source().scope, configuration);
-            answers.insert(lookup, value);
-        }
-        match permit.resolve(&answers).map_err(|error| (error.kind.clone(), error)) {
-            Ok(_) => return missing,
-            Err((ResolveErrorKind::Missing(lookup), error)) if stand_ins.insert(lookup.clone()) => {
-                missing.push((error.to_string(), Some(for_missing(&lookup))));
-                // It goes on with any value, to find the next one that is missing.
-                let stand_in = if let Lookup::EnvFile(_) = lookup { "" } else { "http://localhost" };
-                answers.insert(lookup, Some(Secret::new(stand_in)));
+    /// The request to approve a server that is not approved as it is now, its file of variables included.
+    pub(super) fn pending_request(
+        &self,
+        entry: &ServerEntry,
+        approvals: &Approvals,
+    ) -> Result<Option<ApprovalRequest>> {
+        let mut key = [0; 16];
+        getrandom::fill(&mut key).map_err(CommandError::server)?;
+        let permit = match entry.permit(approvals) {
+            Ok(permit) => permit,
+            Err(request) => {
+                let content = request.env_file().and_then(|file| self.find(file, entry));
+                let shown = content.map(|content| request.clone().with_env_file(&content, key));
+                // A mistake in the file is an error of the start.
+                return Ok(Some(shown.and_then(std::result::Result::ok).unwrap_or(*request)));
             }
-            Err((kind, error)) => {
-                // An error that a stand-in causes is no finding.
-                if stand_ins.is_empty() {
-                    let is_unapproved = kind == ResolveErrorKind::UnapprovedEnvFile;
-                    let next = is_unapproved.then(|| approve(options, entry.name()));
-                    missing.push((error.to_string(), next));
+        };
+        let mut answers = Answers::new();
+        self.answer(permit, &mut answers);
+        let resolved = permit.resolve(&answers).map_err(|error| error.kind);
+        let is_changed = matches!(resolved, Err(ResolveErrorKind::UnapprovedEnvFile));
+        Ok(is_changed.then(|| permit.env_file_request(&answers, key).ok()).flatten())
+    }
+
+    /// The values that a start lacks, each with what to do about it.
+    fn missing(&self, permit: Permit<'_>) -> Vec<Finding> {
+        let server = permit.entry().name();
+        let (mut answers, mut missing, mut stand_ins) = (Answers::new(), Vec::new(), BTreeSet::new());
+        let finding = |what, next| Finding::new(Some(server), FindingKind::Wrong, what).with_next(next);
+        loop {
+            self.answer(permit, &mut answers);
+            let Err(error) = permit.resolve(&answers) else { return missing };
+            let what = error.to_string();
+            match error.kind {
+                ResolveErrorKind::Missing(lookup) if stand_ins.insert(lookup.clone()) => {
+                    missing.push(finding(what, Some(for_missing(&lookup))));
+                    // It goes on with any value, to find the next one that is missing.
+                    let stand_in = if let Lookup::EnvFile(_) = lookup { "" } else { STAND_IN };
+                    answers.insert(lookup, Some(Secret::new(stand_in)));
                 }
-                return missing;
+                kind => {
+                    // An error that a stand-in causes is no finding.
+                    if stand_ins.is_empty() {
+                        let is_unapproved = kind == ResolveErrorKind::UnapprovedEnvFile;
+                        missing.push(finding(what, is_unapproved.then(|| self.approval_hint(server))));
+                    }
+                    return missing;
+                }
             }
         }
     }
-}
 
-fn look_up(lookup: &Lookup, scope: Scope, configuration: &Configuration) -> Option<Secret> {
-    match lookup {
-        Lookup::Variable(name) => env::var(name).ok().map(Secret::new),
-        Lookup::EnvFile(path) => {
-            let content = read_file(&configuration.folder.join(path), scope, ENV_FILE_BYTES).ok()?;
-            String::from_utf8(content).ok().map(Secret::new)
+    /// Looks up every value that a start needs.
+    fn answer(&self, permit: Permit<'_>, answers: &mut Answers) {
+        loop {
+            let lookups = permit.unanswered(answers);
+            if lookups.is_empty() {
+                return;
+            }
+            for lookup in lookups {
+                let value = self.find(&lookup, permit.entry());
+                answers.insert(lookup, value);
+            }
         }
-        Lookup::Predefined(PredefinedVariable::UserHome) => {
-            env::home_dir()?.into_os_string().into_string().ok().map(Secret::new)
+    }
+
+    fn find(&self, lookup: &Lookup, entry: &ServerEntry) -> Option<Secret> {
+        match lookup {
+            // The user is asked.
+            Lookup::Input(_) => is_person_present().then(|| Secret::new(STAND_IN)),
+            _ => look_up(lookup, entry.source().scope, Some(&self.folder)),
         }
-        Lookup::Predefined(PredefinedVariable::WorkspaceFolder) => {
-            configuration.folder.to_str().map(Secret::new)
+    }
+
+    /// The options that name the same files, to be pasted; `None` if they cannot be shown on one line.
+    fn quoted_options(&self) -> Option<String> {
+        let options = self.options;
+        let named = options.files.iter().map(|path| ("--config", path));
+        let own = options.user_files.iter().map(|path| ("--user-config", path));
+        let state = options.state.iter().map(|path| ("--state", path));
+        let words = named.chain(own).chain(state);
+        let words = words.map(|(option, path)| Some(format!("{option} {}", quoted_word(path.to_str()?)?)));
+        Some(words.collect::<Option<Vec<_>>>()?.join(" "))
+    }
+
+    /// The command that asks for the approval of a server; without its names if they cannot be shown on one line.
+    pub(super) fn approval_hint(&self, server: &str) -> String {
+        match (self.quoted_options(), quoted_name(server)) {
+            (Some(files), Some(server)) => format!("mcpio approve {files} {server}"),
+            (Some(files), None) => format!("mcpio approve {files}"),
+            _ => "mcpio approve --config FILE".to_owned(),
         }
-        Lookup::Predefined(PredefinedVariable::WorkingDirectory) => {
-            env::current_dir().ok()?.into_os_string().into_string().ok().map(Secret::new)
+    }
+
+    /// What to do about a server that does not connect.
+    pub(super) fn hint(&self, server: &str, status: Status) -> Option<String> {
+        let entry = self.config.find(server)?;
+        match (status, &entry.spec().transport) {
+            (Status::Unapproved, _) => Some(self.approval_hint(server)),
+            (Status::NeedsAuthorization, TransportSpec::Http(http)) => Some(self.login_hint(server, http)),
+            _ => None,
         }
-        // The user is asked.
-        Lookup::Input(_) => is_person_present().then(|| Secret::new("http://localhost")),
-        Lookup::Predefined(_) => Some(Secret::new("/")),
-        _ => None,
+    }
+
+    fn login_hint(&self, server: &str, http: &HttpSpec) -> String {
+        if http.headers.contains_key("authorization") {
+            return "check the header \"authorization\" of the configuration: the server refuses it"
+                .to_owned();
+        }
+        // A URL with references may have a secret in it, once they are resolved.
+        let is_plain = http.url.is_literal() && http.oauth.is_none();
+        let named = match quoted_word(&http.url.text()).filter(|_| is_plain) {
+            Some(url) => Some(url),
+            None => self
+                .quoted_options()
+                .zip(quoted_name(server))
+                .map(|(files, server)| format!("{files} {server}")),
+        };
+        format!("mcpio login {}", named.as_deref().unwrap_or("--config FILE SERVER"))
     }
 }
 
-/// The command that asks for the approval of a server; without its names if they cannot be shown on one line.
-pub(super) fn approve(options: &ConfigOptions, server: &str) -> String {
-    match (quoted_options(options), quoted_word(server)) {
-        (Some(files), Some(server)) if !server.starts_with('-') => format!("mcpio approve {files} {server}"),
-        (Some(files), _) => format!("mcpio approve {files}"),
-        _ => "mcpio approve --config FILE".to_owned(),
-    }
-}
+/// In the place of a value that is not known yet.
+const STAND_IN: &str = "http://localhost";
 
-/// The command that shows the changes of a server since its approval.
-pub(super) fn approve_changes(options: &ConfigOptions, server: &str) -> String {
-    approve(options, server).replacen("mcpio approve", "mcpio approve --changes", 1)
+/// The name of a server, quoted, unless it would pass for an option.
+fn quoted_name(server: &str) -> Option<String> {
+    quoted_word(server).filter(|_| !server.starts_with('-'))
 }
 
 /// What to do about a file with an error.
@@ -404,30 +402,6 @@ fn edit(path: &str) -> String {
         Some(path) => format!("edit {path}"),
         None => "edit the file".to_owned(),
     }
-}
-
-/// What to do about a server that does not connect.
-pub(super) fn for_status(options: &ConfigOptions, entry: &ServerEntry, status: Status) -> Option<String> {
-    match (status, &entry.spec().transport) {
-        (Status::Unapproved, _) => Some(approve(options, entry.name())),
-        (Status::NeedsAuthorization, TransportSpec::Http(http)) => Some(login(options, entry.name(), http)),
-        _ => None,
-    }
-}
-
-fn login(options: &ConfigOptions, server: &str, http: &HttpSpec) -> String {
-    if http.headers.contains_key("authorization") {
-        return "check the header \"authorization\" of the configuration: the server refuses it".to_owned();
-    }
-    // A URL with references may have a secret in it, once they are resolved.
-    let is_plain = http.url.is_literal() && http.oauth.is_none();
-    let command = match quoted_word(&http.url.text()).filter(|_| is_plain) {
-        Some(url) => Some(format!("mcpio login {url}")),
-        None => quoted_options(options)
-            .zip(quoted_word(server).filter(|server| !server.starts_with('-')))
-            .map(|(files, server)| format!("mcpio login {files} {server}")),
-    };
-    command.unwrap_or_else(|| "mcpio login --config FILE SERVER".to_owned())
 }
 
 /// What to do about a value that is missing.
@@ -446,8 +420,6 @@ fn for_missing(lookup: &Lookup) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mcp_proto::host::config::{ConfigFile, Source};
-    use std::path::PathBuf;
 
     #[test]
     fn named_file_is_of_a_project_unless_an_application_keeps_the_users_configuration_there() {
@@ -462,7 +434,8 @@ mod tests {
         let named = |files: &[&PathBuf], user_files: &[&PathBuf]| {
             let paths = |paths: &[&PathBuf]| paths.iter().map(|path| (*path).clone()).collect();
             let options = ConfigOptions { files: paths(files), user_files: paths(user_files), state: None };
-            let read = Configuration::read(&options).unwrap();
+            let common = CommonOptions::default();
+            let read = Session::read(&options, &common).unwrap();
             read.files.iter().map(|file| file.source.scope).collect::<Vec<_>>()
         };
         assert_eq!(named(&[&own, &project], &[]), [Scope::Project, Scope::Project]);
@@ -470,15 +443,18 @@ mod tests {
         fs::remove_dir_all(&folder).unwrap();
     }
 
-    fn configuration(source: Source, text: &str) -> Configuration {
-        let files = vec![ConfigFile::parse(source, text.as_bytes())];
-        Configuration { files, folder: env::temp_dir() }
+    /// A session with the options of a command that names no file.
+    fn session(source: Source, text: &str) -> Session<'static> {
+        session_with(ConfigOptions::default(), source, text)
     }
 
-    fn check(configuration: &Configuration) -> Vec<Finding> {
-        let config = configuration.merged();
-        let entry = &config.servers()[0];
-        check_entry(entry, &Approvals::new(), &ConfigOptions::default(), configuration)
+    fn session_with(options: ConfigOptions, source: Source, text: &str) -> Session<'static> {
+        let files = vec![ConfigFile::parse(source, text.as_bytes())];
+        Session::of_files(Box::leak(options.into()), Box::leak(Box::default()), files, env::temp_dir())
+    }
+
+    fn check(session: &Session<'_>) -> Vec<Finding> {
+        session.check_entry(&session.config.servers()[0], &Approvals::new())
     }
 
     const MISSING: &str = r#"{ "mcpServers": { "a": {
@@ -490,7 +466,7 @@ mod tests {
 
     #[test]
     fn every_missing_value_is_found_with_what_to_do() {
-        let findings = check(&configuration(Source::user("/home/ann/mcp.json"), MISSING));
+        let findings = check(&session(Source::user("/home/ann/mcp.json"), MISSING));
         let next: Vec<&str> = findings.iter().flat_map(|finding| &finding.next).map(String::as_str).collect();
         let file = "create the file that \"envFile\" names";
         let exports = |number| format!("export MCPIO_NO_{number}=VALUE");
@@ -501,7 +477,7 @@ mod tests {
     #[test]
     fn stand_in_for_a_missing_value_is_not_reported() {
         let text = r#"{ "mcpServers": { "a": { "url": "https://${MCPIO_NO_1}/mcp" } } }"#;
-        let findings = check(&configuration(Source::user("/home/ann/mcp.json"), text));
+        let findings = check(&session(Source::user("/home/ann/mcp.json"), text));
         assert_eq!(findings.len(), 1, "{findings:?}");
     }
 
@@ -511,7 +487,7 @@ mod tests {
             "url": "https://a.example/mcp", "oauth": { "resource": "https://b.example" }
         } } }"#;
         let notes = |source| -> Vec<Finding> {
-            let config = configuration(source, text).merged();
+            let config = session(source, text).config;
             config.servers().iter().flat_map(|entry| check_own_entry(entry)).collect()
         };
         let found = notes(Source::user("/home/ann/mcp.json"));
@@ -521,18 +497,18 @@ mod tests {
 
     #[test]
     fn no_value_is_looked_up_for_a_server_that_is_not_approved() {
-        let findings = check(&configuration(Source::project("/srv/project/.mcp.json"), MISSING));
+        let findings = check(&session(Source::project("/srv/project/.mcp.json"), MISSING));
         assert_eq!(findings.len(), 1, "{findings:?}");
         assert!(findings[0].what.contains("not approved"), "{findings:?}");
     }
 
     #[test]
     fn mistakes_of_files_are_found_with_line_and_column() {
-        let broken = configuration(Source::user("/home/ann/mcp.json"), "{\n  \"mcpServers\": { \"a\": } }");
-        let findings = check_files(&broken.merged());
+        let broken = session(Source::user("/home/ann/mcp.json"), "{\n  \"mcpServers\": { \"a\": } }");
+        let findings = check_files(&broken.config);
         assert!(findings[0].what.contains("line 2, column "), "{findings:?}");
         let ignored = r#"{ "mcpServers": { "a": { "command": "x", "colour": "red" }, "b": {} } }"#;
-        let findings = check_files(&configuration(Source::user("/home/ann/mcp.json"), ignored).merged());
+        let findings = check_files(&session(Source::user("/home/ann/mcp.json"), ignored).config);
         let kinds: Vec<_> = findings.iter().map(|it| (it.server.as_deref(), it.kind)).collect();
         assert_eq!(kinds, [(Some("b"), FindingKind::Wrong), (Some("a"), FindingKind::Note)]);
     }
@@ -549,23 +525,34 @@ mod tests {
             (r#""no-such-file", "/""#, None),
         ] {
             let text = format!(r#"{{ "mcpServers": {{ "a": {{ "command": "x", "args": [{args}] }} }} }}"#);
-            let config = configuration(Source::user("/home/ann/mcp.json"), &text).merged();
+            let config = session(Source::user("/home/ann/mcp.json"), &text).config;
             let note = relative_files(&config.servers()[0]);
             assert_eq!(note.is_some(), used.is_some(), "{args}");
             assert!(note.unwrap_or_default().contains(used.unwrap_or_default()), "{args}");
         }
     }
 
-    fn entry(text: &str) -> ServerEntry {
-        let text = format!(r#"{{ "mcpServers": {{ "a b": {text} }} }}"#);
-        ConfigFile::parse(Source::project("/srv/project/.mcp.json"), text.as_bytes()).servers.remove(0)
+    #[test]
+    fn file_of_variables_whose_path_has_a_reference_is_read() {
+        let name = format!("mcpio-{}.env", std::process::id());
+        let file = env::temp_dir().join(&name);
+        fs::write(&file, "A=b\n").unwrap();
+        let text = format!(
+            r#"{{ "mcpServers": {{ "a": {{ "command": "x", "envFile": "${{workspaceFolder}}/{name}" }} }} }}"#
+        );
+        let findings = check(&session(Source::user("/home/ann/mcp.json"), &text));
+        fs::remove_file(&file).unwrap();
+        assert!(findings.is_empty(), "{findings:?}");
     }
 
     #[test]
     fn hints_are_commands_with_quoted_words() {
-        let files = vec![PathBuf::from("my servers.json")];
-        let options = ConfigOptions { files, user_files: Vec::new(), state: None };
-        let hint = |text: &str, status| for_status(&options, &entry(text), status).unwrap();
+        let hint = |text: &str, status| {
+            let options = ConfigOptions { files: vec!["my servers.json".into()], ..ConfigOptions::default() };
+            let text = format!(r#"{{ "mcpServers": {{ "a b": {text} }} }}"#);
+            let session = session_with(options, Source::project("/srv/project/.mcp.json"), &text);
+            session.hint("a b", status).unwrap()
+        };
         let approval = "mcpio approve --config 'my servers.json' 'a b'";
         assert_eq!(hint(r#"{ "command": "x" }"#, Status::Unapproved), approval);
         let login = |text: &str| hint(text, Status::NeedsAuthorization);
@@ -584,11 +571,13 @@ mod tests {
 
     #[test]
     fn hint_never_shows_a_name_that_the_user_could_not_judge() {
-        let options = ConfigOptions { files: vec!["a\u{1b}[2J".into()], ..ConfigOptions::default() };
-        assert_eq!(approve(&options, "x"), "mcpio approve --config FILE");
-        let options = ConfigOptions { files: vec!["a".into()], ..ConfigOptions::default() };
-        assert_eq!(approve(&options, "--revoke"), "mcpio approve --config a");
-        assert_eq!(approve(&options, "\u{202e}"), "mcpio approve --config a");
+        let approve = |file: &str, server: &str| {
+            let options = ConfigOptions { files: vec![file.into()], ..ConfigOptions::default() };
+            session_with(options, Source::user("a"), "{}").approval_hint(server)
+        };
+        assert_eq!(approve("a\u{1b}[2J", "x"), "mcpio approve --config FILE");
+        assert_eq!(approve("a", "--revoke"), "mcpio approve --config a");
+        assert_eq!(approve("a", "\u{202e}"), "mcpio approve --config a");
         assert_eq!(edit("/srv/a b; reboot/.mcp.json"), "edit '/srv/a b; reboot/.mcp.json'");
         assert_eq!(edit("/srv/\u{202e}/.mcp.json"), "edit the file");
     }

@@ -11,13 +11,13 @@ use mcp_proto::host::config::{
 use serde_json::{Map, Value, json};
 
 use super::config::{content, known_user_files};
-use crate::error::CommandError;
+use crate::error::Result;
 use crate::show;
 use crate::terminal::Screen;
 use crate::text::{QUIET, styled};
 
 /// Prints one configuration with the servers of all applications of the user, and notes on standard error.
-pub(crate) fn import(disabled: bool, screen: &mut Screen) -> Result<(), CommandError> {
+pub(crate) fn import(disabled: bool, screen: &mut Screen) -> Result {
     let files = known_user_files().into_iter().filter_map(|source| {
         let path = source.path.clone();
         // A pipe would block forever.
@@ -100,88 +100,83 @@ fn written(entry: &ServerEntry) -> Option<Value> {
     is_same.then_some(server)
 }
 
+/// An object of the members that say something.
+fn object<'a>(members: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
+    let is_empty = |value: &Value| match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Array(list) => list.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        _ => false,
+    };
+    let members = members.into_iter().filter(|(_, value)| !is_empty(value));
+    members.map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
 fn server_json(spec: &ServerSpec) -> Value {
-    let mut server = Map::new();
-    let mut set = |name: &str, value: Value| {
-        let is_empty = match &value {
-            Value::Null | Value::Bool(false) => true,
-            Value::Array(list) => list.is_empty(),
-            Value::Object(members) => members.is_empty(),
-            _ => false,
-        };
-        if !is_empty {
-            server.insert(name.to_owned(), value);
-        }
+    let texts = |map: &BTreeMap<String, Template>| -> Value {
+        map.iter().map(|(name, template)| (name.clone(), text(template))).collect()
     };
-    let texts = |map: &BTreeMap<String, Template>| {
-        Value::Object(map.iter().map(|(name, template)| (name.clone(), text(template).into())).collect())
-    };
-    match &spec.transport {
-        TransportSpec::Stdio(stdio) => {
-            set("command", text(&stdio.command).into());
-            set("args", stdio.args.iter().map(text).collect::<Vec<_>>().into());
-            set("env", texts(&stdio.env));
-            set("env_vars", stdio.forwarded.clone().into());
-            set("envFile", stdio.env_file.as_ref().map(text).into());
-            set("cwd", stdio.cwd.as_ref().map(text).into());
-        }
+    let transport = match &spec.transport {
+        TransportSpec::Stdio(stdio) => vec![
+            ("command", text(&stdio.command).into()),
+            ("args", stdio.args.iter().map(text).collect()),
+            ("env", texts(&stdio.env)),
+            ("env_vars", stdio.forwarded.clone().into()),
+            ("envFile", stdio.env_file.as_ref().map(text).into()),
+            ("cwd", stdio.cwd.as_ref().map(text).into()),
+        ],
         TransportSpec::Http(http) => {
             let kind = match http.transport {
                 HttpTransport::Http => "http",
                 HttpTransport::Sse => "sse",
                 HttpTransport::WebSocket => "websocket",
             };
-            set("type", kind.into());
-            set("url", text(&http.url).into());
-            set("headers", texts(&http.headers));
-            set("oauth", http.oauth.as_ref().map(oauth_json).into());
+            vec![
+                ("type", kind.into()),
+                ("url", text(&http.url).into()),
+                ("headers", texts(&http.headers)),
+                ("oauth", http.oauth.as_ref().map(oauth_json).into()),
+            ]
         }
-    }
+    };
     let seconds = |time: std::time::Duration| time.as_secs_f64();
-    set("startup_timeout_sec", spec.start_timeout.map(seconds).into());
-    set("tool_timeout_sec", spec.call_timeout.map(seconds).into());
-    set("disabled", (!spec.enabled).into());
-    set("required", spec.required.into());
-    set("lazy", spec.lazy.into());
-    set("trust", spec.trusted.into());
-    set("disabledTools", spec.tools.deny.clone().into());
+    let mut server = object(transport.into_iter().chain([
+        ("startup_timeout_sec", spec.start_timeout.map(seconds).into()),
+        ("tool_timeout_sec", spec.call_timeout.map(seconds).into()),
+        ("disabled", (!spec.enabled).into()),
+        ("required", spec.required.into()),
+        ("lazy", spec.lazy.into()),
+        ("trust", spec.trusted.into()),
+        ("disabledTools", spec.tools.deny.clone().into()),
+    ]));
     // An empty list means something.
     if let Some(allowed) = &spec.tools.allow {
-        server.insert("enabledTools".to_owned(), allowed.clone().into());
+        server["enabledTools"] = allowed.clone().into();
     }
-    Value::Object(server)
+    server
 }
 
 fn oauth_json(oauth: &OauthSpec) -> Value {
-    let mut members = Map::new();
-    let mut set = |name: &str, value: Option<Value>| {
-        if let Some(value) = value {
-            members.insert(name.to_owned(), value);
-        }
-    };
-    set("clientId", oauth.client_id.clone().map(Value::from));
-    set("clientSecret", oauth.client_secret.as_ref().map(text).map(Value::from));
-    set("scopes", Some(oauth.scopes.clone().into()).filter(|_| !oauth.scopes.is_empty()));
-    set("resource", oauth.resource.clone().map(Value::from));
-    set("issuer", oauth.issuer.clone().map(Value::from));
-    set("callbackPort", oauth.callback_port.map(Value::from));
-    Value::Object(members)
+    object([
+        ("clientId", oauth.client_id.clone().into()),
+        ("clientSecret", oauth.client_secret.as_ref().map(text).into()),
+        ("scopes", oauth.scopes.clone().into()),
+        ("resource", oauth.resource.clone().into()),
+        ("issuer", oauth.issuer.clone().into()),
+        ("callbackPort", oauth.callback_port.into()),
+    ])
 }
 
 fn input_json(input: &InputSpec) -> Value {
-    let mut members = Map::new();
-    members.insert("id".to_owned(), input.id.clone().into());
     let kind = if input.options.is_empty() { "promptString" } else { "pickString" };
-    members.insert("type".to_owned(), kind.into());
-    members.extend(input.description.clone().map(|text| ("description".to_owned(), text.into())));
-    members.extend(input.default.clone().map(|text| ("default".to_owned(), text.into())));
-    if input.is_password {
-        members.insert("password".to_owned(), true.into());
-    }
-    if !input.options.is_empty() {
-        members.insert("options".to_owned(), input.options.clone().into());
-    }
-    Value::Object(members)
+    object([
+        ("id", input.id.clone().into()),
+        ("type", kind.into()),
+        ("description", input.description.clone().into()),
+        ("default", input.default.clone().into()),
+        ("password", input.is_password.into()),
+        ("options", input.options.clone().into()),
+    ])
 }
 
 /// The text with its references in the form that every application with references knows, as far as that is possible.

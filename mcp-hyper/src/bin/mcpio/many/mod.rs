@@ -20,47 +20,30 @@ use mcp_proto::host::config::{Config, InputSpec, Lookup, ServerEntry, ServerId, 
 use mcp_proto::host::consent::Approvals;
 use mcp_proto::host::control::Status;
 
-use self::config::Configuration;
-use crate::error::{self, CommandError, ErrorReport};
+use self::config::Session;
+use crate::error::{self, CommandError, Result};
 use crate::login::{print_status, show_page};
 use crate::options::{CommonOptions, ConfigOptions, LoginOptions};
 use crate::server_requests::{self, NoAnswerError, TerminalPrompt, is_person_present};
 use crate::terminal::{EchoOff, Screen};
-use crate::text::{BAD, HEADING, NAME, QUIET, Text, styled};
+use crate::text::{HEADING, NAME, QUIET, Text, styled};
 use crate::{arguments, connect, tokens};
 
-pub(super) fn unavailable(server: ServerReport, config: &Config, options: &ConfigOptions) -> CommandError {
-    let entry = config.find(&server.name);
-    let hint = entry.and_then(|entry| config::for_status(options, entry, server.status));
-    let kind = if server.status == Status::NeedsAuthorization { "unauthorized" } else { "connection" };
-    let failure = server.failure.map(Box::new);
-    let error = CallError::Unavailable { server: server.name, status: server.status, failure };
-    let report = ErrorReport::new(error.to_string()).with_kind(kind);
-    CommandError::Server(report.with_hint(hint.map(|hint| format!("To mend it: {hint}"))))
-}
-
-/// The options and files of one command.
-pub(super) struct Session<'a> {
-    pub(super) options: &'a ConfigOptions,
-    pub(super) common: &'a CommonOptions,
-    configuration: &'a Configuration,
-    /// Whether the user answers requests of the servers.
-    pub(super) answers_requests: bool,
-    /// The options of `mcpio login`.
-    pub(super) login: Option<&'a LoginOptions>,
-}
-
-impl<'a> Session<'a> {
-    fn new(options: &'a ConfigOptions, common: &'a CommonOptions, configuration: &'a Configuration) -> Self {
-        Self { options, common, configuration, answers_requests: false, login: None }
+impl Session<'_> {
+    fn unavailable(&self, server: ServerReport) -> CommandError {
+        let hint = self.hint(&server.name, server.status).map(|hint| format!("To mend it: {hint}"));
+        let kind = if server.status == Status::NeedsAuthorization { "unauthorized" } else { "connection" };
+        let failure = server.failure.map(Box::new);
+        let error = CallError::Unavailable { server: server.name, status: server.status, failure };
+        CommandError::server(error).with_kind(kind).with_hint(hint)
     }
 
     /// Starts the servers of a configuration, runs `work` with them, and ends them, also after a signal.
     pub(super) async fn run<T>(
         &self,
         config: Config,
-        work: impl AsyncFnOnce(&Host) -> Result<T, CommandError>,
-    ) -> Result<T, CommandError> {
+        work: impl AsyncFnOnce(&Host) -> Result<T>,
+    ) -> Result<T> {
         let options = error::until_signal(self.host_options(config)).await?;
         let (host, driver) = options.start();
         let mut events = host.events();
@@ -68,7 +51,7 @@ impl<'a> Session<'a> {
             while let Some(event) = events.next().await {
                 if let HostEvent::StorageFailed { error } = event {
                     // If this fails, nothing can be done about it.
-                    let _ = Screen::messages().line(styled(BAD, "mcpio:").and(" ").and(&*error));
+                    let _ = Screen::messages().warning(&*error);
                 }
             }
         });
@@ -76,20 +59,23 @@ impl<'a> Session<'a> {
             // The host's end is the same either way.
             let _ = driver.await;
         });
-        let result = error::run_host_until_signal(&host, driver, work(&host)).await;
+        let result = error::run_until_signal(work(&host), host.close(), driver, None).await;
         drop(host);
         messages.await;
         result
     }
 
-    async fn host_options(&self, config: Config) -> Result<HostOptions, CommandError> {
-        let Self { options, common, configuration, answers_requests, login } = *self;
+    async fn host_options(&self, config: Config) -> Result<HostOptions> {
+        let Self { common, answers_requests, login, .. } = *self;
         check_options(common)?;
-        let storage = storage(options)?;
+        let storage = self.storage()?;
         let approvals = approvals(&storage).await?;
         let typed = Arc::new(ask(&config, &approvals).await?);
         let look_up = move |entry: Arc<ServerEntry>, lookup: Lookup| {
-            let value: Option<Secret> = find(&typed, &entry, &lookup);
+            let value: Option<Secret> = match lookup {
+                Lookup::Input(id) => typed.get(&(entry.id(), id)).cloned(),
+                _ => None,
+            };
             async { value }
         };
         let era = connect::mode(common);
@@ -98,7 +84,7 @@ impl<'a> Session<'a> {
             .approvals(approvals)
             .storage(storage)
             .timeouts(timeouts(common)?)
-            .project_folder(&configuration.folder)
+            .project_folder(&self.folder)
             .lookups(look_up)
             .configure_clients(move |_, client| client.era_policy = era);
         let authorize = tokens::authorizations(common, login)?;
@@ -111,10 +97,17 @@ impl<'a> Session<'a> {
         }
         Ok(host)
     }
+
+    /// The folder for state: `--state`, or one beside the folder for tokens. No project can write there.
+    fn storage(&self) -> Result<FileStorage> {
+        let none = || CommandError::usage("no home folder for approvals: name a folder by --state");
+        let folder = self.options.state.clone().or_else(|| tokens::state_folder("servers"));
+        folder.map(FileStorage::in_folder).ok_or_else(none)
+    }
 }
 
 /// Rejects options that are for one server.
-fn check_options(common: &CommonOptions) -> Result<(), CommandError> {
+fn check_options(common: &CommonOptions) -> Result {
     let given = [
         ("--trace", common.trace),
         ("--log", common.log.is_some()),
@@ -127,7 +120,7 @@ fn check_options(common: &CommonOptions) -> Result<(), CommandError> {
         ("--cwd", common.cwd.is_some()),
     ];
     match given.into_iter().find(|(_, is_given)| *is_given) {
-        Some((option, _)) => Err(CommandError::Usage(format!(
+        Some((option, _)) => Err(CommandError::usage(format_args!(
             "{option} is for one server that the command line names: with --config, write it into the configuration"
         ))),
         None => Ok(()),
@@ -135,74 +128,59 @@ fn check_options(common: &CommonOptions) -> Result<(), CommandError> {
 }
 
 /// The timeouts of the command line over those of the environment.
-fn timeouts(common: &CommonOptions) -> Result<TimeoutOverrides, CommandError> {
-    let mut timeouts = TimeoutOverrides::from_variables(|name| env::var(name).ok())
-        .map_err(|error| CommandError::Usage(error.to_string()))?;
+fn timeouts(common: &CommonOptions) -> Result<TimeoutOverrides> {
+    let mut timeouts =
+        TimeoutOverrides::from_variables(|name| env::var(name).ok()).map_err(CommandError::usage)?;
     timeouts.start = common.timeout.or(timeouts.start);
     timeouts.call = common.timeout.or(timeouts.call);
     Ok(timeouts)
 }
 
-/// Starts the servers that would start with their first call, and waits for the end of their attempts.
+/// Waits for the first attempts of all servers, also of those that would start with their first call.
 pub(super) async fn wake_idle(host: &Host) {
-    let mut events = host.events();
+    host.ready().await;
     for server in host.servers() {
         if server.status == Status::Idle {
             // It is configured, so that it is known.
             let _ = host.reconnect(&server.name);
         }
     }
-    let is_starting = || host.servers().iter().any(|server| server.status == Status::Starting);
-    while is_starting() {
-        if events.next().await.is_none() {
-            return;
-        }
-    }
+    host.ready().await;
 }
 
 /// The name of the value with the approvals.
 const APPROVALS: &str = "approvals";
 
-/// The folder for state: `--state`, or one beside the folder for tokens. No project can write there.
-pub(super) fn storage(options: &ConfigOptions) -> Result<FileStorage, CommandError> {
-    let none = || CommandError::Usage("no home folder for approvals: name a folder by --state".to_owned());
-    let folder = options.state.clone().or_else(|| tokens::state_folder("servers")).ok_or_else(none)?;
-    Ok(FileStorage::in_folder(folder))
-}
-
 /// The user's approvals. What cannot be read is none.
-pub(super) async fn approvals(storage: &FileStorage) -> Result<Approvals, CommandError> {
-    let stored = storage.get(APPROVALS).await.map_err(|error| CommandError::server(error.to_string()))?;
-    let Some(stored) = stored else { return Ok(Approvals::new()) };
-    match Approvals::from_json(&stored) {
-        Ok(approvals) => Ok(approvals),
-        Err(error) => {
-            Screen::messages().line(styled(BAD, "mcpio:").and(" ").and(error.to_string()))?;
-            Ok(Approvals::new())
-        }
+pub(super) async fn approvals(storage: &FileStorage) -> Result<Approvals> {
+    let stored = storage.get(APPROVALS).await.map_err(CommandError::server)?;
+    let read = stored.map(|stored| Approvals::from_json(&stored)).transpose();
+    if let Err(error) = &read {
+        Screen::messages().warning(error.to_string())?;
     }
+    Ok(read.ok().flatten().unwrap_or_default())
 }
 
 /// Changes the stored approvals, which no other process changes meanwhile. Those that cannot be read are none.
 pub(super) async fn change_approvals<T: Send + 'static>(
     storage: &FileStorage,
     change: impl FnOnce(&mut Approvals) -> T + Send + 'static,
-) -> Result<T, CommandError> {
+) -> Result<T> {
     let changed = storage.update(APPROVALS, |stored| {
         let stored = stored.map(|stored| Approvals::from_json(&stored).unwrap_or_default());
         let mut approvals = stored.unwrap_or_default();
         let result = change(&mut approvals);
         (approvals.to_json().into_bytes(), result)
     });
-    changed.await.map_err(|error| CommandError::server(error.to_string()))
+    changed.await.map_err(CommandError::server)
 }
 
 /// The values that the user has typed, for this run only.
-pub(super) type Inputs = BTreeMap<(ServerId, String), Secret>;
+type Inputs = BTreeMap<(ServerId, String), Secret>;
 
 /// Asks for the inputs of all servers that may start. Without a terminal there are no questions, and an input has its
 /// default or no value.
-pub(super) async fn ask(config: &Config, approvals: &Approvals) -> Result<Inputs, CommandError> {
+async fn ask(config: &Config, approvals: &Approvals) -> Result<Inputs> {
     let mut inputs = Inputs::new();
     if !is_person_present() {
         return Ok(inputs);
@@ -221,20 +199,11 @@ pub(super) async fn ask(config: &Config, approvals: &Approvals) -> Result<Inputs
     Ok(inputs)
 }
 
-/// The typed value of a lookup.
-pub(super) fn find(inputs: &Inputs, entry: &ServerEntry, lookup: &Lookup) -> Option<Secret> {
-    match lookup {
-        Lookup::Input(id) => inputs.get(&(entry.id(), id.clone())).cloned(),
-        _ => None,
-    }
-}
-
-async fn ask_one(entry: &Arc<ServerEntry>, input: &Arc<InputSpec>) -> Result<Option<Secret>, CommandError> {
+async fn ask_one(entry: &Arc<ServerEntry>, input: &Arc<InputSpec>) -> Result<Option<Secret>> {
     // Restores the terminal also if a signal ends the question.
     let hidden = input.is_password.then(EchoOff::begin).transpose();
-    let hidden = hidden.map_err(|error| {
-        CommandError::Usage(format!("the terminal cannot hide what you type for \"{}\": {error}", input.id))
-    })?;
+    let what = format_args!("the terminal cannot hide what you type for \"{}\"", input.id);
+    let hidden = hidden.map_err(CommandError::usage_of(what))?;
     let (server, input) = (entry.name().to_owned(), input.clone());
     let answer = smol::unblock(move || question(&mut TerminalPrompt::from_terminal(), &server, &input)).await;
     if hidden.is_some() {
@@ -245,11 +214,7 @@ async fn ask_one(entry: &Arc<ServerEntry>, input: &Arc<InputSpec>) -> Result<Opt
 }
 
 /// Asks until the answer is possible. An empty one takes the default.
-fn question(
-    person: &mut TerminalPrompt<impl std::io::BufRead>,
-    server: &str,
-    input: &InputSpec,
-) -> Result<String, NoAnswerError> {
+fn question(person: &mut TerminalPrompt, server: &str, input: &InputSpec) -> Result<String, NoAnswerError> {
     person.print(styled(HEADING, server).and(" needs a value:"));
     if let Some(description) = &input.description {
         person.print_block("   ", description);
@@ -283,24 +248,22 @@ pub(crate) async fn login(
     name: &str,
     login: &LoginOptions,
     screen: &mut Screen,
-) -> Result<(), CommandError> {
-    let configuration = Configuration::read(options)?;
-    let config = configuration.merged_with_messages()?;
-    if config.find(name).is_none() {
-        let known = config.servers().iter().map(|entry| entry.name());
+) -> Result {
+    let session = Session { login: Some(login), ..Session::open(options, common)? };
+    if session.config.find(name).is_none() {
+        let known = session.config.servers().iter().map(|entry| entry.name());
         let hint = arguments::suggest(name, known);
-        return Err(CommandError::Usage(format!("the configuration has no server {name:?}{hint}")));
+        return Err(CommandError::usage(format_args!("the configuration has no server {name:?}{hint}")));
     }
-    let session = Session { login: Some(login), ..Session::new(options, common, &configuration) };
     session
-        .run(configuration.only(&[name]), async |host| {
+        .run(session.only(&[name]), async |host| {
             let browser = !login.no_browser;
             host.ready().await;
             // Only the user's approval can mend that.
             if let Some(server) = host.server(name)
                 && server.status == Status::Unapproved
             {
-                return Err(unavailable(server, &config, options));
+                return Err(session.unavailable(server));
             }
             let show = move |login: LoginPage| {
                 let page = login.page.clone();
@@ -316,11 +279,11 @@ impl From<HostLoginError> for CommandError {
     fn from(error: HostLoginError) -> Self {
         match error {
             HostLoginError::Connection(error) => error.into(),
-            HostLoginError::NoAuthorization => Self::Usage(
-                "this server takes no login: it is a program, or has the header \"authorization\"".to_owned(),
+            HostLoginError::NoAuthorization => Self::usage(
+                "this server takes no login: it is a program, or has the header \"authorization\"",
             ),
-            HostLoginError::UnknownServer => Self::Usage(error.to_string()),
-            _ => Self::Server(ErrorReport::new(error.to_string())),
+            HostLoginError::UnknownServer => Self::usage(error),
+            _ => Self::server(error),
         }
     }
 }
@@ -361,7 +324,7 @@ mod tests {
         let file = ConfigFile::parse(Source::user("/home/ann/mcp.json"), text.as_bytes());
         let entry = &file.servers[0];
         let (screen, record) = Screen::recorded(Some(80));
-        let mut person = TerminalPrompt::new(typed.as_bytes(), screen);
+        let mut person = TerminalPrompt::new(typed, screen);
         let answer = question(&mut person, entry.name(), &entry.spec().inputs[0]);
         (answer, record.plain())
     }

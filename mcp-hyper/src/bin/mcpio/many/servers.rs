@@ -6,16 +6,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mcp_hyper::host::{Host, HostEvent, ServerReport};
-use mcp_proto::host::config::{Config, Scope, ServerEntry};
+use mcp_proto::host::config::Scope;
 use mcp_proto::host::control::{Failure, Status};
-use mcp_proto::host::tools::{Freshness, PinChange};
+use mcp_proto::host::tools::Freshness;
 use serde_json::{Value, json};
 use smol::Timer;
 use smol::future::{or, poll_once};
 
-use super::config::{self, Configuration, Finding, FindingKind, check_entry, check_files, check_own_entry};
-use super::{Session, wake_idle};
-use crate::error::CommandError;
+use super::config::{Finding, FindingKind, Session, check_files, check_own_entry};
+use super::wake_idle;
+use crate::error::{CommandError, Result};
 use crate::many;
 use crate::options::{CommonOptions, ConfigOptions};
 use crate::show::{self, Table};
@@ -31,17 +31,15 @@ pub(crate) async fn servers(
     common: &CommonOptions,
     watch: bool,
     screen: &mut Screen,
-) -> Result<(), CommandError> {
-    let configuration = Configuration::read(options)?;
-    let config = configuration.merged_with_messages()?;
-    let session = Session::new(options, common, &configuration);
+) -> Result {
+    let session = Session::open(options, common)?;
     session
-        .run(config.clone(), async |host| {
+        .run(session.config.clone(), async |host| {
             if watch {
-                return follow(host, &config, screen).await;
+                return follow(host, &session, screen).await;
             }
             host.ready().await;
-            let rows = rows(host, &config);
+            let rows = session.rows(host);
             let servers: Vec<Value> = rows.iter().map(|row| row.as_json(false)).collect();
             show::result(screen, &json!({ "servers": servers }), |screen| table(&rows, false).print(screen))
         })
@@ -57,22 +55,24 @@ pub(super) struct Row {
     path: String,
 }
 
-/// The servers of a host, sorted by name.
-pub(super) fn rows(host: &Host, config: &Config) -> Vec<Row> {
-    let mut tools: BTreeMap<String, usize> = BTreeMap::new();
-    for tool in host.tools() {
-        *tools.entry(tool.server).or_default() += 1;
-    }
-    let row = |report: ServerReport| {
-        let source = config.find(&report.name).map(|entry| entry.source());
-        Row {
-            tools: tools.get(&*report.name).copied().unwrap_or_default(),
-            scope: source.map_or(Scope::User, |source| source.scope),
-            path: source.map(|source| source.path.clone()).unwrap_or_default(),
-            report,
+impl Session<'_> {
+    /// The servers of a host, sorted by name.
+    pub(super) fn rows(&self, host: &Host) -> Vec<Row> {
+        let mut tools: BTreeMap<String, usize> = BTreeMap::new();
+        for tool in host.tools() {
+            *tools.entry(tool.server).or_default() += 1;
         }
-    };
-    host.servers().into_iter().map(row).collect()
+        let row = |report: ServerReport| {
+            let source = self.config.find(&report.name).map(|entry| entry.source());
+            Row {
+                tools: tools.get(&*report.name).copied().unwrap_or_default(),
+                scope: source.map_or(Scope::User, |source| source.scope),
+                path: source.map(|source| source.path.clone()).unwrap_or_default(),
+                report,
+            }
+        };
+        host.servers().into_iter().map(row).collect()
+    }
 }
 
 impl Row {
@@ -171,13 +171,13 @@ fn table(rows: &[Row], goes_on: bool) -> Table {
 }
 
 /// Shows what changes, until the host is closed.
-async fn follow(host: &Host, config: &Config, screen: &mut Screen) -> Result<(), CommandError> {
+async fn follow(host: &Host, session: &Session<'_>, screen: &mut Screen) -> Result {
     let mut events = host.events();
     let mut known: BTreeMap<Arc<str>, Row> = BTreeMap::new();
     let mut area = LiveArea::default();
     let is_live = screen.is_terminal() && !screen.is_json();
     loop {
-        let rows = rows(host, config);
+        let rows = session.rows(host);
         if is_live {
             let mut lines = table(&rows, true).lines(screen.columns());
             lines.push(styled(QUIET, "Ctrl-C ends the servers."));
@@ -223,18 +223,13 @@ fn print_change(row: &Row, screen: &mut Screen) -> io::Result<()> {
 const STDERR_LINES: usize = 10;
 
 /// Checks the files, then starts every server that can start, and reports the failures.
-pub(crate) async fn doctor(
-    options: &ConfigOptions,
-    common: &CommonOptions,
-    screen: &mut Screen,
-) -> Result<(), CommandError> {
-    let configuration = Configuration::read(options)?;
-    let config = configuration.merged();
-    let approvals = many::approvals(&many::storage(options)?).await?;
-    let mut findings = check_files(&config);
+pub(crate) async fn doctor(options: &ConfigOptions, common: &CommonOptions, screen: &mut Screen) -> Result {
+    let session = Session::read(options, common)?;
+    let approvals = many::approvals(&session.storage()?).await?;
+    let mut findings = check_files(&session.config);
     let mut startable = Vec::new();
-    for entry in config.servers() {
-        let found = check_entry(entry, &approvals, options, &configuration);
+    for entry in session.config.servers() {
+        let found = session.check_entry(entry, &approvals);
         if found.is_empty() {
             startable.push(entry.name());
         }
@@ -242,71 +237,63 @@ pub(crate) async fn doctor(
         findings.extend(check_own_entry(entry));
     }
     if !startable.is_empty() {
-        let session = Session::new(options, common, &configuration);
-        let started = configuration.only(&startable);
-        findings
-            .extend(session.run(started, async |host| Ok(check_host(host, &config, options).await)).await?);
+        let checked = session.run(session.only(&startable), async |host| Ok(session.check_host(host).await));
+        findings.extend(checked.await?);
     }
     // The files first, then server by server.
     findings.sort_by(|a, b| a.server.cmp(&b.server));
-    let wrong = findings.iter().filter(|finding| finding.kind == FindingKind::Wrong).count();
+    let is_ok = findings.iter().all(|finding| finding.kind != FindingKind::Wrong);
     let shown: Vec<Value> = findings.iter().map(as_json).collect();
-    show::result(screen, &json!({ "ok": wrong == 0, "findings": shown }), |screen| print(&findings, screen))?;
-    if wrong == 0 { Ok(()) } else { Err(CommandError::Unhealthy) }
+    show::result(screen, &json!({ "ok": is_ok, "findings": shown }), |screen| print(&findings, screen))?;
+    if is_ok { Ok(()) } else { Err(CommandError::in_result("something is wrong")) }
 }
 
-/// Waits until every server is connected or has failed.
-async fn check_host(host: &Host, config: &Config, options: &ConfigOptions) -> Vec<Finding> {
-    let mut events = host.events();
-    host.ready().await;
-    wake_idle(host).await;
-    let mut findings = Vec::new();
-    for row in rows(host, config) {
-        let Some(entry) = config.find(&row.report.name) else { continue };
-        findings.push(check_server(&row, entry, options));
-        let changes: Vec<PinChange> =
-            host.catalogue(|catalogue| catalogue.pending_changes(entry.name()).cloned().collect());
-        if !changes.is_empty() {
-            findings.push(changed(entry, &changes, options));
+impl Session<'_> {
+    /// Waits until every server is connected or has failed.
+    async fn check_host(&self, host: &Host) -> Vec<Finding> {
+        let mut events = host.events();
+        wake_idle(host).await;
+        let mut findings = Vec::new();
+        for row in self.rows(host) {
+            let name = &*row.report.name;
+            findings.push(self.check_server(&row));
+            let changes: Vec<String> = host
+                .catalogue(|catalogue| catalogue.pending_changes(name).map(ToString::to_string).collect());
+            if !changes.is_empty() {
+                let what = format!(
+                    "its definitions have changed since you approved it, and are hidden: {}",
+                    changes.join("; ")
+                );
+                let next = self.approval_hint(name).replacen("mcpio approve", "mcpio approve --changes", 1);
+                findings.push(Finding::new(Some(name), FindingKind::Wrong, what).with_next([next]));
+            }
         }
+        while let Some(Some(event)) = poll_once(events.next()).await {
+            findings.extend(note(&event));
+        }
+        findings
     }
-    while let Some(Some(event)) = poll_once(events.next()).await {
-        findings.extend(note(&event));
-    }
-    findings
-}
 
-fn check_server(row: &Row, entry: &ServerEntry, options: &ConfigOptions) -> Finding {
-    let name = Some(entry.name());
-    if row.report.status == Status::Connected {
-        let start = row.report.start_time.map(|time| format!(" in {}", short(time))).unwrap_or_default();
-        let revision = row.report.info.as_ref().map(|info| format!(", {}", info.revision.as_str()));
-        let tools = match row.tools {
-            1 => "1 tool".to_owned(),
-            count => format!("{count} tools"),
-        };
-        let what = format!("connected{start}, {tools}{}", revision.unwrap_or_default());
-        return Finding::new(name, FindingKind::Good, what);
+    fn check_server(&self, row: &Row) -> Finding {
+        let ServerReport { name, status, start_time, info, .. } = &row.report;
+        if *status == Status::Connected {
+            let start = start_time.map(|time| format!(" in {}", short(time))).unwrap_or_default();
+            let revision = info.as_ref().map(|info| format!(", {}", info.revision.as_str()));
+            let tools = match row.tools {
+                1 => "1 tool".to_owned(),
+                count => format!("{count} tools"),
+            };
+            let what = format!("connected{start}, {tools}{}", revision.unwrap_or_default());
+            return Finding::new(Some(name), FindingKind::Good, what);
+        }
+        let failure = row.failure();
+        let reason = failure.map_or_else(|| status.to_string(), |failure| failure.reason.clone());
+        let wait = reason.contains(" within ").then(|| "to wait longer: --timeout SECONDS".to_owned());
+        let finding = Finding::new(Some(name), FindingKind::Wrong, reason);
+        let mut finding = finding.with_next(self.hint(name, *status).into_iter().chain(wait));
+        finding.stderr = failure.map(|failure| tail(&failure.stderr)).unwrap_or_default();
+        finding
     }
-    let reason = match row.failure() {
-        Some(failure) => failure.reason.clone(),
-        None => row.report.status.to_string(),
-    };
-    let mut next: Vec<String> = config::for_status(options, entry, row.report.status).into_iter().collect();
-    if reason.contains(" within ") {
-        next.push("to wait longer: --timeout SECONDS".to_owned());
-    }
-    let mut finding = Finding::new(name, FindingKind::Wrong, reason).with_next(next);
-    finding.stderr = row.failure().map(|failure| tail(&failure.stderr)).unwrap_or_default();
-    finding
-}
-
-fn changed(entry: &ServerEntry, changes: &[PinChange], options: &ConfigOptions) -> Finding {
-    let listed: Vec<String> = changes.iter().map(ToString::to_string).collect();
-    let what =
-        format!("its definitions have changed since you approved it, and are hidden: {}", listed.join("; "));
-    let next = config::approve_changes(options, entry.name());
-    Finding::new(Some(entry.name()), FindingKind::Wrong, what).with_next([next])
 }
 
 fn note(event: &HostEvent) -> Option<Finding> {

@@ -12,9 +12,10 @@ use mcp_proto::peer::client::ServerInfo;
 use mcp_proto::rpc::{ErrorObject, code};
 use mcp_proto::schema::{
     ClientCapability, CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitParams,
-    ElicitResult, ElicitValue, EnumSchema, Map, MultiSelectItems, MultiSelectSchema, Number, NumberKind,
+    ElicitResult, ElicitValue, EnumOption, Map, MultiSelectItems, MultiSelectSchema, Number, NumberKind,
     NumberSchema, PrimitiveSchema, Role, SamplingBlock, StringSchema,
 };
+use serde::Deserialize;
 
 use crate::terminal::{DEFAULT_WIDTH, Screen};
 use crate::text::{BAD, HEADING, NAME, QUIET, Text, styled};
@@ -61,7 +62,7 @@ static TURN: Mutex<()> = Mutex::new(());
 fn ask<T: Send + 'static>(
     configured_name: Option<Arc<str>>,
     cx: ClientContext,
-    dialog: impl FnOnce(&mut TerminalPrompt<io::BufReader<io::Stdin>>, &str) -> T + Send + 'static,
+    dialog: impl FnOnce(&mut TerminalPrompt, &str) -> T + Send + 'static,
 ) -> impl Future<Output = T> + Send + 'static {
     let server = configured_name.map_or_else(|| server_name(cx.server()), |name| (*name).to_owned());
     smol::unblock(move || {
@@ -78,7 +79,7 @@ fn server_name(server: Option<&ServerInfo>) -> String {
 
 /// Names the server that asks; the user can decline or cancel at any time.
 fn elicit(
-    person: &mut TerminalPrompt<impl BufRead>,
+    person: &mut TerminalPrompt,
     server: &str,
     params: &ElicitParams,
 ) -> Result<ElicitResult, NoAnswerError> {
@@ -101,49 +102,41 @@ fn elicit(
     }
 }
 
-/// The user's decision to ask for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Question {
-    Answer,
-    Send,
-    Visit,
-}
-
-/// The user's decision.
-enum Decision {
-    Accept,
-    Edit,
-    Decline,
-}
-
-fn choose(person: &mut TerminalPrompt<impl BufRead>, question: Question) -> Result<Decision, NoAnswerError> {
-    let text = match question {
-        Question::Answer => "Answer? [Y]es, [n]o, [c]ancel: ",
-        Question::Send => "Send this? [Y]es, [e]dit, [n]o, [c]ancel: ",
-        // Consent must be explicit: an empty line is not a yes.
-        //= C10.6 "explicit consent"
-        Question::Visit => "If you trust it, open it in your browser. Do you agree? [y]es, [n]o, [c]ancel: ",
-    };
+/// Asks until the user chooses one of these words, of which the first letter is enough. An empty line chooses the first,
+/// unless the question is whether the user `agrees`.
+pub(crate) fn choose(
+    person: &mut TerminalPrompt,
+    question: &str,
+    words: &[&'static str],
+    agrees: bool,
+) -> Result<&'static str, NoAnswerError> {
     loop {
-        match person.ask(text)?.to_lowercase().as_str() {
-            "y" | "yes" => return Ok(Decision::Accept),
-            "" if question != Question::Visit => return Ok(Decision::Accept),
-            "n" | "no" => return Ok(Decision::Decline),
-            "c" | "cancel" => return Err(NoAnswerError),
-            "e" | "edit" if question == Question::Send => return Ok(Decision::Edit),
-            _ => person.print("Please answer with one of these letters."),
+        let typed = person.ask(question)?.to_lowercase();
+        let is_chosen = |word: &&&str| **word == typed || word.get(..1) == Some(&*typed);
+        match words.iter().find(is_chosen).or(words.first().filter(|_| typed.is_empty() && !agrees)) {
+            Some(&"cancel") => return Err(NoAnswerError),
+            Some(word) => return Ok(word),
+            None => person.print("Please answer with one of these letters."),
         }
     }
 }
 
-fn fill_in(
-    person: &mut TerminalPrompt<impl BufRead>,
-    form: &ElicitFormParams,
-) -> Result<ElicitResult, NoAnswerError> {
+fn wants_to_answer(person: &mut TerminalPrompt) -> Result<bool, NoAnswerError> {
+    let answer = choose(person, "Answer? [Y]es, [n]o, [c]ancel: ", &["yes", "no", "cancel"], false)?;
+    Ok(answer == "yes")
+}
+
+/// Asks for a decision about an answer: `yes`, `edit` or `no`.
+fn review_answer(person: &mut TerminalPrompt) -> Result<&'static str, NoAnswerError> {
+    let words = ["yes", "edit", "no", "cancel"];
+    choose(person, "Send this? [Y]es, [e]dit, [n]o, [c]ancel: ", &words, false)
+}
+
+fn fill_in(person: &mut TerminalPrompt, form: &ElicitFormParams) -> Result<ElicitResult, NoAnswerError> {
     let schema = &form.requested_schema;
     let required: BTreeSet<&str> = schema.required.iter().flatten().map(String::as_str).collect();
     let required = |name: &str| required.contains(name);
-    if let Decision::Decline = choose(person, Question::Answer)? {
+    if !wants_to_answer(person)? {
         return Ok(ElicitResult::decline());
     }
     let fields = schema.properties.iter().map(|(name, schema)| Field::new(name, schema, required(name)));
@@ -151,40 +144,34 @@ fn fill_in(
     let mut values: Map<ElicitValue> = Map::new();
     loop {
         for field in &fields {
-            let name = field.name();
-            match field.prompt(person, values.get(name))? {
-                Some(value) => {
-                    values.insert(name, value);
-                }
-                None => {
-                    values.remove(name);
-                }
+            match field.prompt(person, values.get(field.name))? {
+                Some(value) => _ = values.insert(field.name, value),
+                None => _ = values.remove(field.name),
             }
         }
         review(person, &fields, &values);
         //= C10.4 "allow decline and cancel at any time; user can review/change before sending"
-        match choose(person, Question::Send)? {
-            Decision::Accept => return Ok(ElicitResult::accept(values)),
-            Decision::Edit => {}
-            Decision::Decline => return Ok(ElicitResult::decline()),
+        match review_answer(person)? {
+            "yes" => return Ok(ElicitResult::accept(values)),
+            "no" => return Ok(ElicitResult::decline()),
+            _ => {}
         }
     }
 }
 
-fn review(person: &mut TerminalPrompt<impl BufRead>, fields: &[Field<'_>], values: &Map<ElicitValue>) {
+fn review(person: &mut TerminalPrompt, fields: &[Field<'_>], values: &Map<ElicitValue>) {
     person.print("");
     for field in fields {
-        let name = field.name();
-        let value = match values.get(name) {
+        let value = match values.get(field.name) {
             Some(value) => Text::from(field.show(value)),
             None => styled(QUIET, "nothing"),
         };
-        person.print(Text::from("  ").and(styled(NAME, name)).and(": ").and(value));
+        person.print(Text::from("  ").and(styled(NAME, field.name)).and(": ").and(value));
     }
 }
 
 /// Shows the whole URL and its host, and fetches nothing.
-fn describe(person: &mut TerminalPrompt<impl BufRead>, page: &UrlConsent) {
+fn describe(person: &mut TerminalPrompt, page: &UrlConsent) {
     person.print("");
     person.print("It wants you to visit this page:");
     person.print("");
@@ -198,18 +185,33 @@ fn describe(person: &mut TerminalPrompt<impl BufRead>, page: &UrlConsent) {
     }
 }
 
-fn visit(person: &mut TerminalPrompt<impl BufRead>) -> Result<ElicitResult, NoAnswerError> {
-    match choose(person, Question::Visit)? {
-        Decision::Accept | Decision::Edit => Ok(ElicitResult::new(ElicitAction::Accept)),
-        Decision::Decline => Ok(ElicitResult::decline()),
-    }
+fn visit(person: &mut TerminalPrompt) -> Result<ElicitResult, NoAnswerError> {
+    // Consent must be explicit: an empty line is not a yes.
+    //= C10.6 "explicit consent"
+    let question = "If you trust it, open it in your browser. Do you agree? [y]es, [n]o, [c]ancel: ";
+    Ok(match choose(person, question, &["yes", "no", "cancel"], true)? {
+        "yes" => ElicitResult::new(ElicitAction::Accept),
+        _ => ElicitResult::decline(),
+    })
 }
 
-/// A field with its schema.
-pub(super) struct Field<'a> {
+/// A field of a form.
+struct Field<'a> {
     name: &'a str,
     schema: &'a PrimitiveSchema,
     required: bool,
+    /// What may be typed, in words.
+    kind: String,
+    choices: Vec<FieldOption<'a>>,
+    about: FieldDescription,
+}
+
+/// The members that all kinds of schemas have.
+#[derive(Default, Deserialize)]
+struct FieldDescription {
+    title: Option<String>,
+    description: Option<String>,
+    default: Option<ElicitValue>,
 }
 
 /// A choice: the value that is sent and the title that is shown.
@@ -219,21 +221,46 @@ struct FieldOption<'a> {
 }
 
 impl<'a> Field<'a> {
-    pub(super) fn new(name: &'a str, schema: &'a PrimitiveSchema, required: bool) -> Self {
-        Self { name, schema, required }
-    }
-
-    pub(super) fn name(&self) -> &'a str {
-        self.name
+    fn new(name: &'a str, schema: &'a PrimitiveSchema, required: bool) -> Self {
+        let option = |(value, title): (&'a String, &'a String)| FieldOption { value, title };
+        let plain = |values: &'a [String]| values.iter().map(|it| option((it, it))).collect();
+        let titled =
+            |options: &'a [EnumOption]| options.iter().map(|it| option((&it.value, &it.title))).collect();
+        let (kind, choices) = match schema {
+            PrimitiveSchema::String(it) => (kind_of_text(it), Vec::new()),
+            PrimitiveSchema::Number(it) => (kind_of_number(it), Vec::new()),
+            PrimitiveSchema::Boolean(_) => ("yes or no".to_owned(), Vec::new()),
+            PrimitiveSchema::Enum(it) => {
+                let names = it.names.as_ref().filter(|names| names.len() == it.values.len());
+                let named = names.map(|names| it.values.iter().zip(names).map(option).collect());
+                ("one of these".to_owned(), named.unwrap_or_else(|| plain(&it.values)))
+            }
+            PrimitiveSchema::TitledEnum(it) => ("one of these".to_owned(), titled(&it.options)),
+            PrimitiveSchema::MultiSelect(it) => (
+                any_of(it),
+                match &it.items {
+                    MultiSelectItems::Untitled(items) => plain(&items.values),
+                    MultiSelectItems::Titled(items) => titled(&items.options),
+                },
+            ),
+            PrimitiveSchema::Unknown(_) => ("JSON".to_owned(), Vec::new()),
+        };
+        let about = match schema {
+            PrimitiveSchema::Unknown(_) => FieldDescription::default(),
+            known => serde_json::to_string(known)
+                .and_then(|schema| serde_json::from_str(&schema))
+                .unwrap_or_default(),
+        };
+        Self { name, schema, required, kind, choices, about }
     }
 
     /// Asks until the answer is valid; an empty line keeps the current value or takes the default.
-    pub(super) fn prompt(
+    fn prompt(
         &self,
-        person: &mut TerminalPrompt<impl BufRead>,
+        person: &mut TerminalPrompt,
         current: Option<&ElicitValue>,
     ) -> Result<Option<ElicitValue>, NoAnswerError> {
-        let default = current.cloned().or_else(|| self.default());
+        let default = current.or(self.about.default.as_ref()).cloned();
         self.describe(person);
         let shown = default.as_ref().map(|value| format!(" [{}]", self.show(value))).unwrap_or_default();
         let question = styled(NAME, self.name).and(shown).and(": ");
@@ -253,68 +280,22 @@ impl<'a> Field<'a> {
         }
     }
 
-    fn describe(&self, person: &mut TerminalPrompt<impl BufRead>) {
-        let (title, description, kind) = match self.schema {
-            PrimitiveSchema::String(it) => (&it.title, &it.description, kind_of_text(it)),
-            PrimitiveSchema::Number(it) => (&it.title, &it.description, kind_of_number(it)),
-            PrimitiveSchema::Boolean(it) => (&it.title, &it.description, "yes or no".to_owned()),
-            PrimitiveSchema::Enum(it) => (&it.title, &it.description, "one of these".to_owned()),
-            PrimitiveSchema::TitledEnum(it) => (&it.title, &it.description, "one of these".to_owned()),
-            PrimitiveSchema::MultiSelect(it) => (&it.title, &it.description, any_of(it)),
-            PrimitiveSchema::Unknown(_) => (&None, &None, "JSON".to_owned()),
-        };
-        let words = [title, description].into_iter().flatten().map(String::as_str);
-        let words = words.collect::<Vec<_>>().join(": ");
+    fn describe(&self, person: &mut TerminalPrompt) {
+        let words = [&self.about.title, &self.about.description].into_iter().flatten();
+        let words = words.map(String::as_str).collect::<Vec<_>>().join(": ");
         let need = if self.required { "" } else { ", optional" };
         person.print("");
-        person.print(Text::from(words).and(styled(QUIET, format_args!(" ({kind}{need})"))));
-        for (number, choice) in self.choices().iter().enumerate() {
+        person.print(Text::from(words).and(styled(QUIET, format_args!(" ({}{need})", self.kind))));
+        for (number, choice) in self.choices.iter().enumerate() {
             person.print(format!("  {}. {}", number + 1, choice.title));
         }
     }
 
-    fn default(&self) -> Option<ElicitValue> {
-        match self.schema {
-            PrimitiveSchema::String(it) => it.default.clone().map(ElicitValue::String),
-            PrimitiveSchema::Number(it) => it.default.clone().map(ElicitValue::Number),
-            PrimitiveSchema::Boolean(it) => it.default.map(ElicitValue::Bool),
-            PrimitiveSchema::Enum(it) => it.default.clone().map(ElicitValue::String),
-            PrimitiveSchema::TitledEnum(it) => it.default.clone().map(ElicitValue::String),
-            PrimitiveSchema::MultiSelect(it) => it.default.clone().map(ElicitValue::Strings),
-            PrimitiveSchema::Unknown(_) => None,
-        }
-    }
-
-    fn choices(&self) -> Vec<FieldOption<'a>> {
-        let plain =
-            |values: &'a [String]| values.iter().map(|it| FieldOption { value: it, title: it }).collect();
-        match self.schema {
-            PrimitiveSchema::Enum(EnumSchema { values, names: Some(names), .. })
-                if names.len() == values.len() =>
-            {
-                values.iter().zip(names).map(|(value, title)| FieldOption { value, title }).collect()
-            }
-            PrimitiveSchema::Enum(it) => plain(&it.values),
-            PrimitiveSchema::TitledEnum(it) => {
-                it.options.iter().map(|it| FieldOption { value: &it.value, title: &it.title }).collect()
-            }
-            PrimitiveSchema::MultiSelect(MultiSelectSchema { items, .. }) => match items {
-                MultiSelectItems::Untitled(items) => plain(&items.values),
-                MultiSelectItems::Titled(items) => items
-                    .options
-                    .iter()
-                    .map(|it| FieldOption { value: &it.value, title: &it.title })
-                    .collect(),
-            },
-            _ => Vec::new(),
-        }
-    }
-
     /// A value as shown to the user: choices by their titles.
-    pub(super) fn show(&self, value: &ElicitValue) -> String {
+    fn show(&self, value: &ElicitValue) -> String {
         // The server chooses both how many values there are and how many choices.
         let titles: BTreeMap<&str, &str> =
-            self.choices().iter().rev().map(|choice| (choice.value, choice.title)).collect();
+            self.choices.iter().rev().map(|choice| (choice.value, choice.title)).collect();
         let title = |value: &str| titles.get(value).map_or(value, |title| *title).to_owned();
         match value {
             ElicitValue::String(text) => title(text),
@@ -338,22 +319,18 @@ impl<'a> Field<'a> {
                 _ => Err("Please answer yes or no.".to_owned()),
             },
             PrimitiveSchema::Enum(_) | PrimitiveSchema::TitledEnum(_) => {
-                parse_choice(&self.choices(), typed).map(|value| ElicitValue::String(value.to_owned()))
+                self.parse_choice(typed).map(|value| ElicitValue::String(value.to_owned()))
             }
             PrimitiveSchema::MultiSelect(schema) => {
-                let choices = self.choices();
                 let mut values: Vec<String> = Vec::new();
                 for part in typed.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-                    let value = parse_choice(&choices, part)?;
+                    let value = self.parse_choice(part)?;
                     if !values.iter().any(|it| it == value) {
                         values.push(value.to_owned());
                     }
                 }
-                let count = values.len() as u64;
-                if schema.min_items.is_some_and(|least| count < least)
-                    || schema.max_items.is_some_and(|most| count > most)
-                {
-                    return Err(format!("Please choose {}.", any_of(schema)));
+                if !is_within(values.len(), schema.min_items, schema.max_items) {
+                    return Err(format!("Please choose {}.", self.kind));
                 }
                 Ok(ElicitValue::Strings(values))
             }
@@ -362,24 +339,26 @@ impl<'a> Field<'a> {
             }
         }
     }
+
+    /// Finds the typed choice: by its number, its title or its value.
+    fn parse_choice(&self, typed: &str) -> Result<&'a str, String> {
+        let is_same = |text: &str| text.eq_ignore_ascii_case(typed);
+        let loose = || self.choices.iter().find(|it| is_same(it.title) || is_same(it.value));
+        let by_number = || self.choices.get(typed.parse::<usize>().ok()?.checked_sub(1)?);
+        let exact = self.choices.iter().find(|it| it.value == typed);
+        let chosen = exact.or_else(loose).or_else(by_number);
+        chosen.map(|it| it.value).ok_or_else(|| format!("{typed:?} is none of the choices."))
+    }
 }
 
-/// Finds the typed choice: by its number, its title or its value.
-fn parse_choice<'a>(choices: &[FieldOption<'a>], typed: &str) -> Result<&'a str, String> {
-    let by_number = typed.parse::<usize>().ok().and_then(|number| choices.get(number.checked_sub(1)?));
-    let exact = choices.iter().find(|it| it.value == typed);
-    let loose = || {
-        choices.iter().find(|it| it.title.eq_ignore_ascii_case(typed) || it.value.eq_ignore_ascii_case(typed))
-    };
-    let chosen = exact.or_else(loose).or(by_number);
-    chosen.map(|it| it.value).ok_or_else(|| format!("{typed:?} is none of the choices."))
+/// Whether a count is within these bounds.
+fn is_within(count: usize, least: Option<u64>, most: Option<u64>) -> bool {
+    let count = count as u64;
+    least.is_none_or(|least| count >= least) && most.is_none_or(|most| count <= most)
 }
 
 fn text(schema: &StringSchema, typed: &str) -> Result<ElicitValue, String> {
-    let length = typed.chars().count() as u64;
-    if schema.min_length.is_some_and(|least| length < least)
-        || schema.max_length.is_some_and(|most| length > most)
-    {
+    if !is_within(typed.chars().count(), schema.min_length, schema.max_length) {
         return Err(format!("Please type {}.", kind_of_text(schema)));
     }
     Ok(ElicitValue::String(typed.to_owned()))
@@ -438,8 +417,8 @@ const MODEL: &str = "a person at a terminal";
 const END: &str = ".";
 
 /// Shows the conversation; the user types an answer, reviews it and sends it, or declines.
-pub(super) fn sample(
-    person: &mut TerminalPrompt<impl BufRead>,
+fn sample(
+    person: &mut TerminalPrompt,
     server: &str,
     params: &CreateMessageParams,
 ) -> Result<CreateMessageResult, ErrorObject> {
@@ -449,12 +428,12 @@ pub(super) fn sample(
 }
 
 fn answer(
-    person: &mut TerminalPrompt<impl BufRead>,
+    person: &mut TerminalPrompt,
     server: &str,
     params: &CreateMessageParams,
 ) -> Result<String, NoAnswerError> {
     show(person, server, params);
-    if let Decision::Decline = choose(person, Question::Answer)? {
+    if !wants_to_answer(person)? {
         return Err(NoAnswerError);
     }
     loop {
@@ -467,15 +446,15 @@ fn answer(
                 line => lines.push(line),
             }
         }
-        match choose(person, Question::Send)? {
-            Decision::Accept => return Ok(lines.join("\n")),
-            Decision::Edit => {}
-            Decision::Decline => return Err(NoAnswerError),
+        match review_answer(person)? {
+            "yes" => return Ok(lines.join("\n")),
+            "no" => return Err(NoAnswerError),
+            _ => {}
         }
     }
 }
 
-fn show(person: &mut TerminalPrompt<impl BufRead>, server: &str, params: &CreateMessageParams) {
+fn show(person: &mut TerminalPrompt, server: &str, params: &CreateMessageParams) {
     person.print("");
     person.print(styled(HEADING, server).and(" asks for a model's answer to this conversation:"));
     if let Some(prompt) = &params.system_prompt {
@@ -514,22 +493,21 @@ fn described(block: &SamplingBlock) -> String {
 pub(crate) struct NoAnswerError;
 
 /// Asks the user questions, line by line.
-pub(crate) struct TerminalPrompt<R> {
-    answers: R,
+pub(crate) struct TerminalPrompt {
+    answers: Box<dyn BufRead>,
     questions: Screen,
 }
 
-impl TerminalPrompt<io::BufReader<io::Stdin>> {
+impl TerminalPrompt {
     pub(crate) fn from_terminal() -> Self {
         // Reads one byte at a time, so that unread input is left for the next question.
-        Self { answers: io::BufReader::with_capacity(1, io::stdin()), questions: Screen::messages() }
+        let answers = Box::new(io::BufReader::with_capacity(1, io::stdin()));
+        Self { answers, questions: Screen::messages() }
     }
-}
 
-impl<R: BufRead> TerminalPrompt<R> {
     #[cfg(test)]
-    pub(crate) fn new(answers: R, questions: Screen) -> Self {
-        Self { answers, questions }
+    pub(crate) fn new(answers: &str, questions: Screen) -> Self {
+        Self { answers: Box::new(io::Cursor::new(answers.to_owned())), questions }
     }
 
     /// Prints a line, or the lines of a block. Write errors show when the user is asked.
@@ -557,3 +535,6 @@ impl<R: BufRead> TerminalPrompt<R> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

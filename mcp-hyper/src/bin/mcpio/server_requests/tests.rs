@@ -12,7 +12,7 @@ fn fill_form(properties: &str, required: &[&str], typed: &str) -> (Value, String
 
 fn answer_elicitation(params: &ElicitParams, typed: &str) -> (Value, String) {
     let (screen, record) = Screen::recorded(Some(80));
-    let result = elicit(&mut TerminalPrompt::new(typed.as_bytes(), screen), "a server", params);
+    let result = elicit(&mut TerminalPrompt::new(typed, screen), "a server", params);
     let result = result.unwrap_or_else(|NoAnswerError| ElicitResult::cancel());
     (serde_json::to_value(result).unwrap(), record.plain())
 }
@@ -121,7 +121,7 @@ fn forms_of_a_server_cannot_steer_the_terminal_or_forge_questions() {
 fn answer_sampling(params: Value, typed: &str) -> (Result<Value, i64>, String) {
     let params: CreateMessageParams = serde_json::from_value(params).unwrap();
     let (screen, record) = Screen::recorded(Some(80));
-    let result = sampling::sample(&mut TerminalPrompt::new(typed.as_bytes(), screen), "a server", &params);
+    let result = sample(&mut TerminalPrompt::new(typed, screen), "a server", &params);
     let result = result.map(|result| serde_json::to_value(result).unwrap()).map_err(|error| error.code);
     (result, record.plain())
 }
