@@ -6,11 +6,11 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 
-use super::request_intake::{AcceptedTypes, VersionHeader};
+use super::request_intake::{RetainedHead, VersionHeader};
 #[cfg(feature = "std")]
 use super::response::AnswerBody;
 use super::response::{Chunk, ExchangeOutput, ResponseHead, Stage};
-use super::route::{Post, PostContent, PostedNotification, RequestRoute, is_answered};
+use super::route::{Post, PostedNotification, RequestRoute, is_answered};
 use super::{HttpResponse, ModernRequest, Setup};
 use crate::Instant;
 #[cfg(feature = "std")]
@@ -48,10 +48,10 @@ impl Exchange {
     fn new(
         setup: &Setup,
         prepared: &PreparedConfig,
-        accepts: AcceptedTypes,
+        head: RetainedHead,
         principal: Option<Principal>,
-        permit: Option<BytePermit>,
     ) -> Self {
+        let RetainedHead { accepts, permit, .. } = head;
         let mut server = Server::from_prepared(prepared);
         server.set_principal(principal);
         Self {
@@ -90,9 +90,9 @@ impl Exchange {
         now: Instant,
         prepare: impl FnOnce(&mut Server),
     ) -> Self {
-        let ModernRequest { request, meta, accepts, principal, permit, .. } = request;
+        let ModernRequest { request, meta, head, principal, .. } = request;
         //= S3.13 "SSE of a request carries only notifications for that request"
-        let mut exchange = Self::new(setup, setup.modern(), accepts, principal, permit);
+        let mut exchange = Self::new(setup, setup.modern(), head, principal);
         prepare(&mut exchange.server);
         exchange.run(now, |server, out| server.handle_exchange(now, request, meta.as_ref(), out));
         exchange.output.stage = Stage::Handling;
@@ -105,8 +105,8 @@ impl Exchange {
     /// The answer has no session id, and the client's disconnect cancels the requests.
     #[must_use]
     pub fn open_stateless(setup: &Setup, post: StatelessPost, now: Instant) -> Self {
-        let StatelessPost { frame, revision, accepts, principal, permit } = post;
-        let mut exchange = Self::new(setup, setup.legacy(), accepts, principal, permit);
+        let StatelessPost { frame, revision, head, principal } = post;
+        let mut exchange = Self::new(setup, setup.legacy(), head, principal);
         if let Some(revision) = revision {
             exchange.server.set_stateless(revision);
         }
@@ -302,10 +302,8 @@ pub struct StatelessPost {
     pub(super) frame: Frame,
     /// The revision; `None` for `initialize`, which negotiates it.
     pub(super) revision: Option<Revision>,
-    pub(super) accepts: AcceptedTypes,
-    pub(super) principal: Option<Principal>,
-    /// The permit for the body's bytes.
-    pub(super) permit: Option<BytePermit>,
+    head: RetainedHead,
+    principal: Option<Principal>,
 }
 
 impl StatelessPost {
@@ -318,26 +316,26 @@ impl StatelessPost {
 }
 
 /// Routes a message whose version header is not that of the modern era.
-pub(super) fn route_stateless(version: VersionHeader, post: Post) -> Result<RequestRoute, HttpResponse> {
-    let Post { content, accepts, .. } = post;
+pub(super) fn route_stateless(post: Post) -> Result<RequestRoute, HttpResponse> {
+    let Post { content, head } = post;
+    let version = head.version;
     let refuse = |what: &str| Err(version.refuse(400, what));
-    let frame = match content {
-        PostContent::Frame(frame) => frame,
-        PostContent::Malformed(malformed) => {
-            return Err(HttpResponse::malformed(&malformed, version.error_id()));
-        }
+    let frame = content.map_err(|malformed| HttpResponse::malformed(&malformed, version.error_id()))?;
+    let named = match version {
+        VersionHeader::Known(revision) => revision,
+        VersionHeader::Absent | VersionHeader::Unknown => ASSUMED,
     };
     let revision = match &frame {
         Frame::Single(Message::Request(request)) if &*request.method == Initialize::NAME => None,
-        Frame::Single(Message::Request(_)) => Some(revision_of(version)),
+        Frame::Single(Message::Request(_)) => Some(named),
         // There is no session that it could change, and no other request that it could cancel.
         Frame::Single(Message::Notification(notification)) => {
-            return Ok(RequestRoute::Notification(PostedNotification::new(notification.clone())));
+            let posted = PostedNotification::new(notification.clone(), head);
+            return Ok(RequestRoute::Notification(posted));
         }
         Frame::Single(Message::Response(_)) => return refuse("this server sends no requests"),
         Frame::Batch(batch) => {
-            let revision = revision_of(version);
-            if !revision.differences().batches {
+            if !named.differences().batches {
                 return refuse("batches are not part of this revision");
             }
             let mut messages = batch.clone().peekable();
@@ -347,15 +345,8 @@ pub(super) fn route_stateless(version: VersionHeader, post: Post) -> Result<Requ
             if !messages.any(|message| is_answered(&message)) {
                 return Ok(RequestRoute::Answer(HttpResponse::empty(202)));
             }
-            Some(revision)
+            Some(named)
         }
     };
-    Ok(RequestRoute::Stateless(StatelessPost { frame, revision, accepts, principal: None, permit: None }))
-}
-
-fn revision_of(version: VersionHeader) -> Revision {
-    match version {
-        VersionHeader::Known(revision) => revision,
-        VersionHeader::Absent | VersionHeader::Unknown => ASSUMED,
-    }
+    Ok(RequestRoute::Stateless(StatelessPost { frame, revision, head, principal: None }))
 }

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::mem;
 use core::net::IpAddr;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use super::origin::{FETCH_SITE, rejection_message};
 use super::response::{EVENTS, HttpResponse, JSON};
@@ -44,9 +44,7 @@ pub struct RequestIntake {
     setup: Setup,
     target: IntakeTarget,
     head: RetainedHead,
-    body: RequestBody,
-    /// The permit for the body's bytes, if they count in a budget.
-    permit: Option<BytePermit>,
+    body: Bytes,
 }
 
 #[derive(Debug)]
@@ -59,12 +57,10 @@ enum IntakeTarget {
     Routed(Box<RequestRoute>),
 }
 
-#[derive(Debug)]
-enum RequestBody {
-    Empty,
-    /// The body arrived in one chunk.
-    Single(Bytes),
-    Collected(Vec<u8>),
+impl From<RequestRoute> for IntakeTarget {
+    fn from(routed: RequestRoute) -> Self {
+        Self::Routed(Box::new(routed))
+    }
 }
 
 impl RequestIntake {
@@ -91,39 +87,27 @@ impl RequestIntake {
                 ],
             );
         let config = setup.config();
-        let version_header = SingleHeader::read_version(&version);
-        let version = version_header.version();
+        let version_text = SingleHeader::read_version(&version);
+        let version = version_text.version();
         let refuse = |status: u16, what: &str| version.refuse(status, what);
         let (place, query) = check_address(setup, head.path, &address, version)?;
         let sessions = setup.eras() != Eras::ModernOnly && !config.stateless;
-        let old = sessions && version.era() != Some(Era::Modern);
         //= S3.1 "Single endpoint, POST (25: and GET)"
-        let verb = match (head.method, place) {
-            ("POST", EndpointKind::Endpoint | EndpointKind::EndpointAndEvents | EndpointKind::Messages) => {
-                RequestMethod::Post
-            }
-            ("GET", EndpointKind::Events) => RequestMethod::Get,
+        let allowed = match place {
+            EndpointKind::Events => "GET",
+            EndpointKind::Messages => "POST",
             //= S3.24 "GET → SSE or 405"
-            ("GET", EndpointKind::Endpoint | EndpointKind::EndpointAndEvents) if old => RequestMethod::Get,
-            ("DELETE", EndpointKind::Endpoint | EndpointKind::EndpointAndEvents) if old => {
-                RequestMethod::Delete
-            }
-            _ => {
-                let allowed = match place {
-                    EndpointKind::Endpoint | EndpointKind::EndpointAndEvents if old => "GET, POST, DELETE",
-                    EndpointKind::Endpoint | EndpointKind::EndpointAndEvents | EndpointKind::Messages => {
-                        "POST"
-                    }
-                    EndpointKind::Events => "GET",
-                };
-                return Err(refuse(405, "this method has no meaning here").with_header("allow", allowed));
-            }
+            _ if sessions && version.era() != Some(Era::Modern) => "GET, POST, DELETE",
+            _ => "POST",
         };
-        if verb == RequestMethod::Post && !content_type.first.is_some_and(|value| media::is_type(value, JSON))
-        {
+        if !allowed.split(", ").any(|verb| verb == head.method) {
+            return Err(refuse(405, "this method has no meaning here").with_header("allow", allowed));
+        }
+        let is_post = head.method == "POST";
+        if is_post && !content_type.first.is_some_and(|value| media::is_type(value, JSON)) {
             return Err(refuse(415, "a message is application/json"));
         }
-        let accepts = accepted_types(&accept, verb, place)
+        let accepts = accepted_types(&accept, head.method, place)
             .ok_or_else(|| refuse(406, "the answer is application/json or text/event-stream"))?;
         let length = content_length.first.and_then(|length| core::str::from_utf8(length).ok());
         let limit = config.body_limit();
@@ -135,33 +119,36 @@ impl RequestIntake {
         }
         let kept = RetainedHead {
             accepts,
-            version: version_header,
+            version,
+            version_text,
             method: SingleHeader::read(&method, |value| {
                 Some(MethodInfo::all().find(|info| info.name.as_bytes() == value)?.name)
             }),
             name: SingleHeader::read(&name, |_| None),
             session: session.first.map(|id| SessionId::parse(id.trim_ascii())),
             params: Vec::new(),
+            permit: None,
         };
-        let routed = |route| IntakeTarget::Routed(Box::new(route));
-        let target = match (verb, place) {
+        let opens_events = match place {
+            EndpointKind::Events => true,
+            EndpointKind::EndpointAndEvents => head.method == "GET" && kept.session.is_none(),
+            EndpointKind::Endpoint | EndpointKind::Messages => false,
+        };
+        let target = match (head.method, place) {
             //= R2 "client POSTs only there"
-            (RequestMethod::Post, EndpointKind::Messages) => match session_from_query(query) {
-                Some(id) => IntakeTarget::Messages(id),
-                None => return Err(HttpResponse::unknown_session(None)),
-            },
-            (RequestMethod::Post, _) => IntakeTarget::Endpoint,
-            (RequestMethod::Get, EndpointKind::Events) => routed(RequestRoute::LegacyEvents),
-            (RequestMethod::Get, EndpointKind::EndpointAndEvents) if kept.session.is_none() => {
-                routed(RequestRoute::LegacyEvents)
+            ("POST", EndpointKind::Messages) => {
+                let id = session_from_query(query).ok_or_else(|| HttpResponse::unknown_session(None))?;
+                IntakeTarget::Messages(id)
             }
-            (RequestMethod::Get, _) => {
+            ("POST", _) => IntakeTarget::Endpoint,
+            _ if opens_events => RequestRoute::LegacyEvents.into(),
+            ("GET", _) => {
                 let last_event = last_event.first.map(|id| String::from_utf8_lossy(id).into_owned());
-                routed(RequestRoute::Listen { id: kept.session()?, last_event })
+                RequestRoute::Listen { id: kept.session()?, last_event }.into()
             }
-            (RequestMethod::Delete, _) => routed(RequestRoute::Delete { id: kept.session()? }),
+            _ => RequestRoute::Delete { id: kept.session()? }.into(),
         };
-        Ok(Self { setup: setup.clone(), target, head: kept, body: RequestBody::Empty, permit: None })
+        Ok(Self { setup: setup.clone(), target, head: kept, body: Bytes::new() })
     }
 
     /// Returns the tool that the headers name, for a tool call.
@@ -195,7 +182,7 @@ impl RequestIntake {
     /// By default the body is charged to no account.
     #[must_use]
     pub fn charge(mut self, account: &ByteAccount) -> Self {
-        self.permit = Some(account.permit());
+        self.head.permit = Some(account.permit());
         self
     }
 
@@ -215,23 +202,24 @@ impl RequestIntake {
         }
         let limit = self.setup.config().body_limit();
         let is_too_long = self.body.len().saturating_add(bytes.len()) > limit;
-        let permit = self.permit.as_mut().filter(|_| !is_too_long);
+        let permit = self.head.permit.as_mut().filter(|_| !is_too_long);
         let grown = permit.map_or(Ok(()), |permit| permit.try_grow(bytes.len(), BytePurpose::Request));
+        let version = self.head.version;
         if is_too_long || grown.is_err() {
-            (self.body, self.permit) = (RequestBody::Empty, None);
-            let version = self.head.version.version();
+            (self.body, self.head.permit) = (Bytes::new(), None);
             return Err(if is_too_long {
                 version.refuse(413, too_long_message(limit))
             } else {
                 HttpResponse::over_budget(version.error_id())
             });
         }
-        self.body = match mem::replace(&mut self.body, RequestBody::Empty) {
-            RequestBody::Empty => RequestBody::Single(bytes),
-            RequestBody::Single(first) => RequestBody::Collected([first, bytes].concat()),
-            RequestBody::Collected(mut collected) => {
+        self.body = match mem::take(&mut self.body) {
+            // Most bodies arrive in one chunk, and are not copied.
+            begun if begun.is_empty() => bytes,
+            begun => {
+                let mut collected = begun.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&*shared));
                 collected.extend_from_slice(&bytes);
-                RequestBody::Collected(collected)
+                collected.freeze()
             }
         };
         Ok(())
@@ -246,36 +234,22 @@ impl RequestIntake {
     pub fn time_out(self) -> HttpResponse {
         let timeout = self.setup.config().body_timeout;
         let what = format!("the request body did not arrive within {timeout:?}");
-        self.head.version.version().refuse(408, what)
+        self.head.version.refuse(408, what)
     }
 
     /// Routes the request, whose body is complete.
     #[must_use]
     pub fn finish(self) -> RequestRoute {
-        let permit = self.permit;
-        let body = match self.body {
-            RequestBody::Empty => Bytes::new(),
-            RequestBody::Single(body) => body,
-            RequestBody::Collected(body) => Bytes::from(body),
-        };
-        let routed = match self.target {
-            IntakeTarget::Endpoint => route(&self.setup, self.head, &body),
-            IntakeTarget::Messages(id) => route_message(&self.setup, self.head, id, &body),
+        match self.target {
+            IntakeTarget::Endpoint => route(&self.setup, self.head, &self.body),
+            IntakeTarget::Messages(id) => route_message(&self.setup, self.head, id, &self.body),
             IntakeTarget::Routed(routed) => *routed,
-        };
-        routed.charge(permit)
+        }
     }
 }
 
 fn too_long_message(limit: usize) -> String {
     format!("the request body is longer than the {limit} bytes of `HttpServerConfig::body_bytes`")
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum RequestMethod {
-    Get,
-    Post,
-    Delete,
 }
 
 /// The endpoint at a path.
@@ -359,30 +333,20 @@ const JSON_OR_EVENTS: &str = "application/json, text/event-stream";
 
 fn accepted_types(
     accept: &HeaderValues<'_>,
-    verb: RequestMethod,
+    method: &str,
     place: EndpointKind,
 ) -> Option<AcceptedTypes> {
     // What most clients send needs no parsing.
     let is_usual = accept.others.is_empty() && accept.first == Some(JSON_OR_EVENTS.as_bytes());
     let accepts = |full| is_usual || media::accepts(accept.iter(), full);
-    match (verb, accepts(JSON), accepts(EVENTS)) {
+    match (method, accepts(JSON), accepts(EVENTS)) {
         // The answer to DELETE has no body.
-        (RequestMethod::Delete, _, _) => Some(AcceptedTypes::Either),
-        (RequestMethod::Post, _, _) if place == EndpointKind::Messages => Some(AcceptedTypes::Either),
-        (RequestMethod::Post, true, true) => Some(AcceptedTypes::Either),
-        (RequestMethod::Post, true, false) => Some(AcceptedTypes::Json),
-        (RequestMethod::Post | RequestMethod::Get, _, true) => Some(AcceptedTypes::Events),
-        (RequestMethod::Post | RequestMethod::Get, _, false) => None,
-    }
-}
-
-impl RequestBody {
-    fn len(&self) -> usize {
-        match self {
-            Self::Empty => 0,
-            Self::Single(bytes) => bytes.len(),
-            Self::Collected(bytes) => bytes.len(),
-        }
+        ("DELETE", ..) => Some(AcceptedTypes::Either),
+        _ if place == EndpointKind::Messages => Some(AcceptedTypes::Either),
+        ("POST", true, true) => Some(AcceptedTypes::Either),
+        ("POST", true, false) => Some(AcceptedTypes::Json),
+        (_, _, true) => Some(AcceptedTypes::Events),
+        (_, _, false) => None,
     }
 }
 
@@ -419,18 +383,23 @@ impl RequestHead<'_> {
 #[derive(Debug)]
 pub(super) struct RetainedHead {
     pub(super) accepts: AcceptedTypes,
-    pub(super) version: SingleHeader,
+    pub(super) version: VersionHeader,
+    /// `version`, as written.
+    pub(super) version_text: SingleHeader,
     pub(super) method: SingleHeader,
     pub(super) name: SingleHeader,
     /// The session id header: `None` without one, `Some(None)` if the id is invalid.
     pub(super) session: Option<Option<SessionId>>,
     /// Headers that mirror tool parameters.
     pub(super) params: Vec<(String, Vec<u8>)>,
+    /// The permit for the body's bytes, if they count in a budget.
+    pub(super) permit: Option<BytePermit>,
 }
 
 /// The response types that a client accepts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum AcceptedTypes {
+    #[default]
     Either,
     /// Only one JSON value: messages before the response are dropped.
     Json,
@@ -507,18 +476,17 @@ impl VersionHeader {
     }
 }
 
+/// The error message for a version header that cannot be served.
+pub(super) const UNKNOWN_VERSION: &str = "mcp-protocol-version names no revision that is spoken here";
+
 impl RetainedHead {
     /// Returns the session that the request names.
     pub(super) fn session(&self) -> Result<SessionId, HttpResponse> {
-        let version = self.version.version();
-        let refuse = |what: &str| Err(version.refuse(400, what));
-        match (version, self.session) {
-            (VersionHeader::Unknown, _) => {
-                refuse("mcp-protocol-version names no revision that is spoken here")
-            }
+        match (self.version, self.session) {
+            (VersionHeader::Unknown, _) => Err(self.version.refuse(400, UNKNOWN_VERSION)),
             (_, Some(Some(id))) => Ok(id),
             (_, Some(None)) => Err(HttpResponse::unknown_session(None)),
-            (_, None) => refuse("mcp-session-id is missing"),
+            (_, None) => Err(self.version.refuse(400, "mcp-session-id is missing")),
         }
     }
 }

@@ -4,7 +4,6 @@ use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
-use alloc::vec::Vec;
 
 use crate::codec::header as value;
 use crate::peer::server::{Eras, unsupported_version};
@@ -24,7 +23,7 @@ use crate::transport::http::param_headers::ParamHeaders;
 use bytes::Bytes;
 
 use super::exchange::{StatelessPost, route_stateless};
-use super::request_intake::{AcceptedTypes, RetainedHead, SingleHeader, VersionHeader};
+use super::request_intake::{AcceptedTypes, RetainedHead, SingleHeader, UNKNOWN_VERSION, VersionHeader};
 use super::{HttpResponse, SessionId, Setup};
 
 /// Where a complete request goes.
@@ -74,22 +73,6 @@ pub enum RequestRoute {
     },
 }
 
-impl RequestRoute {
-    /// Moves the permit for the body to the request that holds the body.
-    pub(super) fn charge(mut self, body: Option<BytePermit>) -> Self {
-        match &mut self {
-            Self::Modern(ModernRequest { permit, .. })
-            | Self::Notification(PostedNotification { permit, .. })
-            | Self::Stateless(StatelessPost { permit, .. })
-            | Self::OpenSession(Post { permit, .. })
-            | Self::Session { post: Post { permit, .. }, .. }
-            | Self::LegacyPost { post: Post { permit, .. }, .. } => *permit = body,
-            Self::Answer(_) | Self::Listen { .. } | Self::Delete { .. } | Self::LegacyEvents => {}
-        }
-        self
-    }
-}
-
 /// A request of the modern era, independent of any session.
 #[derive(Debug)]
 pub struct ModernRequest {
@@ -98,12 +81,8 @@ pub struct ModernRequest {
     pub(super) meta: Option<Raw>,
     /// The arguments among its parameters.
     arguments: Option<Raw>,
-    pub(super) accepts: AcceptedTypes,
-    /// The headers that mirror parameters of the tool.
-    pub(super) param_headers: Vec<(String, Vec<u8>)>,
+    pub(super) head: RetainedHead,
     pub(super) principal: Option<Principal>,
-    /// The permit for the body's bytes.
-    pub(super) permit: Option<BytePermit>,
 }
 
 impl ModernRequest {
@@ -147,7 +126,7 @@ impl ModernRequest {
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#server-behavior-for-custom-headers>
     pub fn check(&self, headers: &ParamHeaders) -> Result<(), HttpResponse> {
         headers
-            .check(self.arguments.as_ref(), self.param_headers.as_slice())
+            .check(self.arguments.as_ref(), self.head.params.as_slice())
             .map_err(|error| mismatch_response(ErrorId::Known(&self.request.id), format!("{error}")))
     }
 }
@@ -159,12 +138,12 @@ impl ModernRequest {
 pub struct PostedNotification {
     notification: Notification,
     /// The permit for the body's bytes.
-    permit: Option<BytePermit>,
+    _permit: Option<BytePermit>,
 }
 
 impl PostedNotification {
-    pub(super) fn new(notification: Notification) -> Self {
-        Self { notification, permit: None }
+    pub(super) fn new(notification: Notification, head: RetainedHead) -> Self {
+        Self { notification, _permit: head.permit }
     }
 
     /// Its method.
@@ -192,17 +171,9 @@ impl PostedNotification {
 /// A message posted by a client of the legacy era.
 #[derive(Debug)]
 pub struct Post {
-    pub(super) content: PostContent,
-    pub(super) accepts: AcceptedTypes,
-    /// The permit for the body's bytes.
-    pub(super) permit: Option<BytePermit>,
-}
-
-#[derive(Debug)]
-pub(super) enum PostContent {
-    Frame(Frame),
-    /// A malformed response, which ends the server's request that it answers.
-    Malformed(Box<Malformed>),
+    /// The messages, or a malformed response, which ends the server's request that it answers.
+    pub(super) content: Result<Frame, Box<Malformed>>,
+    pub(super) head: RetainedHead,
 }
 
 /// Whether a message of a batch is answered.
@@ -213,156 +184,131 @@ pub(super) fn is_answered(message: &Result<Message, Malformed>) -> bool {
     }
 }
 
-impl From<Frame> for PostContent {
-    fn from(frame: Frame) -> Self {
-        Self::Frame(frame)
-    }
-}
-
 impl Post {
     /// Returns the id of the request, if the message is one.
     pub fn request_id(&self) -> Option<&Id> {
         match &self.content {
-            PostContent::Frame(Frame::Single(Message::Request(request))) => Some(&request.id),
-            PostContent::Frame(_) | PostContent::Malformed(_) => None,
+            Ok(Frame::Single(Message::Request(request))) => Some(&request.id),
+            Ok(_) | Err(_) => None,
         }
     }
 }
 
 /// Routes a message posted to the endpoint.
-pub(super) fn route(setup: &Setup, kept: RetainedHead, body: &Bytes) -> RequestRoute {
+pub(super) fn route(setup: &Setup, head: RetainedHead, body: &Bytes) -> RequestRoute {
     let routed = match rpc::read(body, setup.config().limits().depth) {
-        Ok(frame) => route_frame(setup, kept, frame),
-        Err(malformed) => route_malformed(setup, &kept, malformed),
+        Ok(frame) => route_frame(setup, head, frame),
+        Err(malformed) => route_malformed(setup, head, malformed),
     };
     routed.unwrap_or_else(RequestRoute::Answer)
 }
 
-fn route_frame(setup: &Setup, kept: RetainedHead, frame: Frame) -> Result<RequestRoute, HttpResponse> {
+fn route_frame(setup: &Setup, head: RetainedHead, frame: Frame) -> Result<RequestRoute, HttpResponse> {
     match frame {
-        Frame::Single(Message::Request(request)) => route_request(setup, kept, request),
-        Frame::Single(Message::Notification(mut notification)) => {
-            let envelope = MirroredParams::read(notification.params.as_ref())
-                .map_err(|error| HttpResponse::error(400, kept.version.version().error_id(), &error))?;
-            //= S3.18 "Server without support for pre-2025-06-18 rejects absent version header"
-            if setup.eras() == Eras::ModernOnly && matches!(kept.version, SingleHeader::Absent) {
-                let what = format!("{} header is missing", header::PROTOCOL_VERSION);
-                return Err(mismatch_response(kept.version.version().error_id(), what));
-            }
-            let modern = envelope.version.is_some() || kept.version.version().era() == Some(Era::Modern);
-            let is_modern = modern && setup.eras() != Eras::LegacyOnly;
-            // Only the server of a session can report that it is tolerated.
-            let config = setup.config();
-            let tolerates =
-                config.server.strictness == Strictness::Lenient && !is_modern && !config.stateless;
-            if let Some(deviation) = notification.deviation.take_if(|_| !tolerates) {
-                return route_malformed(setup, &kept, *deviation);
-            }
-            if is_modern {
-                check_notification(&kept, &notification.method, &envelope)
-                    .map_err(|what| mismatch_response(kept.version.version().error_id(), what))?;
-                check_spoken(setup, &envelope)?;
-                //= S3.6 "Notification accepted → 202 without body"
-                return Ok(RequestRoute::Notification(PostedNotification::new(notification)));
-            }
-            route_to_session(setup, &kept, Frame::Single(Message::Notification(notification)).into())
-        }
-        Frame::Single(Message::Response(_)) | Frame::Batch(_) => route_to_session(setup, &kept, frame.into()),
+        Frame::Single(Message::Request(request)) => route_request(setup, head, request),
+        Frame::Single(Message::Notification(notification)) => route_notification(setup, head, notification),
+        Frame::Single(Message::Response(_)) | Frame::Batch(_) => route_to_session(setup, head, Ok(frame)),
     }
+}
+
+fn route_notification(
+    setup: &Setup,
+    head: RetainedHead,
+    mut notification: Notification,
+) -> Result<RequestRoute, HttpResponse> {
+    let id = head.version.error_id();
+    let envelope = MirroredParams::read(notification.params.as_ref())
+        .map_err(|error| HttpResponse::error(400, id, &error))?;
+    //= S3.18 "Server without support for pre-2025-06-18 rejects absent version header"
+    if setup.eras() == Eras::ModernOnly && head.version == VersionHeader::Absent {
+        return Err(mismatch_response(id, format!("{} header is missing", header::PROTOCOL_VERSION)));
+    }
+    let modern = envelope.version.is_some() || head.version.era() == Some(Era::Modern);
+    let is_modern = modern && setup.eras() != Eras::LegacyOnly;
+    // Only the server of a session can report that it is tolerated.
+    let config = setup.config();
+    let tolerates = config.server.strictness == Strictness::Lenient && !is_modern && !config.stateless;
+    if let Some(deviation) = notification.deviation.take_if(|_| !tolerates) {
+        return route_malformed(setup, head, *deviation);
+    }
+    if is_modern {
+        check_notification(&head, &notification.method, &envelope)
+            .map_err(|what| mismatch_response(id, what))?;
+        check_spoken(setup, &envelope)?;
+        //= S3.6 "Notification accepted → 202 without body"
+        return Ok(RequestRoute::Notification(PostedNotification::new(notification, head)));
+    }
+    route_to_session(setup, head, Ok(Frame::Single(Message::Notification(notification))))
 }
 
 fn route_malformed(
     setup: &Setup,
-    kept: &RetainedHead,
+    head: RetainedHead,
     malformed: Malformed,
 ) -> Result<RequestRoute, HttpResponse> {
-    if malformed.recovered.kind == Some(EnvelopeKind::Response) && kept.session.is_some() {
-        return route_to_session(setup, kept, PostContent::Malformed(Box::new(malformed)));
+    if malformed.recovered.kind == Some(EnvelopeKind::Response) && head.session.is_some() {
+        return route_to_session(setup, head, Err(Box::new(malformed)));
     }
-    Err(HttpResponse::malformed(&malformed, kept.version.version().error_id()))
+    Err(HttpResponse::malformed(&malformed, head.version.error_id()))
 }
 
 /// Routes a message posted by a 2024-11-05 client.
-pub(super) fn route_message(setup: &Setup, kept: RetainedHead, id: SessionId, body: &Bytes) -> RequestRoute {
-    let content = match rpc::read(body, setup.config().limits().depth) {
-        Ok(frame) => PostContent::Frame(frame),
-        Err(malformed) if malformed.recovered.kind == Some(EnvelopeKind::Response) => {
-            PostContent::Malformed(Box::new(malformed))
+pub(super) fn route_message(setup: &Setup, head: RetainedHead, id: SessionId, body: &Bytes) -> RequestRoute {
+    match rpc::read(body, setup.config().limits().depth) {
+        Err(malformed) if malformed.recovered.kind != Some(EnvelopeKind::Response) => {
+            RequestRoute::Answer(HttpResponse::malformed(&malformed, ErrorId::Null))
         }
-        Err(malformed) => return RequestRoute::Answer(HttpResponse::malformed(&malformed, ErrorId::Null)),
-    };
-    RequestRoute::LegacyPost { id, post: Post { content, accepts: kept.accepts, permit: None } }
+        read => RequestRoute::LegacyPost { id, post: Post { content: read.map_err(Box::new), head } },
+    }
 }
 
-fn route_request(setup: &Setup, kept: RetainedHead, request: Request) -> Result<RequestRoute, HttpResponse> {
+fn route_request(setup: &Setup, head: RetainedHead, request: Request) -> Result<RequestRoute, HttpResponse> {
     let id = ErrorId::Known(&request.id);
     let envelope = MirroredParams::read(request.params.as_ref())
         .map_err(|error| HttpResponse::error(400, id, &error))?;
-    let eras = setup.eras();
-    if eras != Eras::LegacyOnly && envelope.version.is_some() {
+    let (eras, stateless) = (setup.eras(), setup.config().stateless);
+    let is_modern = eras != Eras::LegacyOnly && envelope.version.is_some();
+    if is_modern {
         let name_param = setup.name_param(&request.method);
-        check_headers(&kept, &request, name_param, &envelope).map_err(|what| mismatch_response(id, what))?;
-        if &*request.method == SubscriptionsListen::NAME && kept.accepts == AcceptedTypes::Json {
+        check_headers(&head, &request, name_param, &envelope).map_err(|what| mismatch_response(id, what))?;
+        if &*request.method == SubscriptionsListen::NAME && head.accepts == AcceptedTypes::Json {
             let what = "the answer is text/event-stream";
             return Err(HttpResponse::refusal(406, id, code::INVALID_REQUEST, what));
         }
-        let parts = envelope.parts(request.params.as_ref());
-        return Ok(route_modern(kept, request, parts));
-    }
-    if eras != Eras::ModernOnly && &*request.method == Initialize::NAME && !setup.config().stateless {
-        return Ok(RequestRoute::OpenSession(Post {
-            content: Frame::Single(Message::Request(request)).into(),
-            accepts: kept.accepts,
-            permit: None,
-        }));
+    } else if eras != Eras::ModernOnly && &*request.method == Initialize::NAME && !stateless {
+        let content = Ok(Frame::Single(Message::Request(request)));
+        return Ok(RequestRoute::OpenSession(Post { content, head }));
     }
     let says_so = eras == Eras::ModernOnly
         || &*request.method == Discover::NAME
-        || kept.version.version().era() == Some(Era::Modern)
-        || (envelope.capabilities.is_some() && kept.session.is_none());
-    if eras != Eras::LegacyOnly && says_so {
-        let parts = envelope.parts(request.params.as_ref());
-        // The peer reports the missing parts.
-        return Ok(route_modern(kept, request, parts));
+        || head.version.era() == Some(Era::Modern)
+        || (envelope.capabilities.is_some() && head.session.is_none());
+    // The peer reports the missing parts.
+    if is_modern || (eras != Eras::LegacyOnly && says_so) {
+        let [meta, arguments] = envelope.parts(request.params.as_ref());
+        return Ok(RequestRoute::Modern(ModernRequest { request, meta, arguments, head, principal: None }));
     }
-    route_to_session(setup, &kept, Frame::Single(Message::Request(request)).into())
-}
-
-fn route_modern(kept: RetainedHead, request: Request, [meta, arguments]: [Option<Raw>; 2]) -> RequestRoute {
-    RequestRoute::Modern(ModernRequest {
-        request,
-        meta,
-        arguments,
-        accepts: kept.accepts,
-        param_headers: kept.params,
-        principal: None,
-        permit: None,
-    })
+    route_to_session(setup, head, Ok(Frame::Single(Message::Request(request))))
 }
 
 fn route_to_session(
     setup: &Setup,
-    kept: &RetainedHead,
-    content: PostContent,
+    head: RetainedHead,
+    content: Result<Frame, Box<Malformed>>,
 ) -> Result<RequestRoute, HttpResponse> {
-    let post = Post { content, accepts: kept.accepts, permit: None };
-    let version = kept.version.version();
+    let (version, session) = (head.version, head.session);
+    let post = Post { content, head };
     let id = post.request_id().map_or(version.error_id(), ErrorId::Known);
     //= S3.6 "not accepted → HTTP error"
     let refuse = |what: &str| Err(HttpResponse::refusal(400, id, code::INVALID_REQUEST, what));
-    match version {
-        VersionHeader::Unknown => {
-            return refuse("mcp-protocol-version names no revision that is spoken here");
+    //= S3.18 "others may assume 2025-03-26"
+    match session {
+        _ if version == VersionHeader::Unknown => refuse(UNKNOWN_VERSION),
+        _ if version.era() == Some(Era::Modern) => {
+            refuse("one request or notification at a time can be posted at this revision")
         }
-        VersionHeader::Known(revision) if revision.era() == Era::Modern => {
-            return refuse("one request or notification at a time can be posted at this revision");
-        }
-        //= S3.18 "others may assume 2025-03-26"
-        VersionHeader::Known(_) | VersionHeader::Absent => {}
-    }
-    match kept.session {
         _ if setup.eras() == Eras::ModernOnly => refuse("there are no sessions here"),
-        _ if setup.config().stateless => route_stateless(version, post),
+        _ if setup.config().stateless => route_stateless(post),
         Some(Some(id)) => Ok(RequestRoute::Session { id, post }),
         Some(None) => Err(HttpResponse::unknown_session(post.request_id())),
         None => {
@@ -493,16 +439,16 @@ fn member_text<'a>(object: &'a Raw, name: &str) -> Option<Cow<'a, str>> {
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#server-validation>
 fn check_headers(
-    kept: &RetainedHead,
+    head: &RetainedHead,
     request: &Request,
     name_param: Option<&str>,
     envelope: &MirroredParams<'_>,
 ) -> Result<(), String> {
     let method = &*request.method;
     if let Some(version) = envelope.version.and_then(unescape) {
-        check_equal(&kept.version, header::PROTOCOL_VERSION, &version, Encoding::Plain)?;
+        check_equal(&head.version_text, header::PROTOCOL_VERSION, &version, plain)?;
     }
-    check_equal(&kept.method, header::METHOD, method, Encoding::Plain)?;
+    check_equal(&head.method, header::METHOD, method, plain)?;
     let of_extension = match (&request.params, name_param) {
         (Some(params), Some(name)) => {
             let members = read_members(params.as_str(), [name]);
@@ -512,7 +458,8 @@ fn check_headers(
         _ => None,
     };
     match envelope.mirrored_name(method).or_else(|| unescape(of_extension?)) {
-        Some(name) => check_equal(&kept.name, header::NAME, &name, Encoding::MaybeBase64),
+        //= S3.9 "Decode the Base64 sentinel before comparing; reject invalid characters"
+        Some(name) => check_equal(&head.name, header::NAME, &name, value::decode),
         // The body lacks a required member, which is reported as such.
         None => Ok(()),
     }
@@ -520,16 +467,16 @@ fn check_headers(
 
 /// Checks that the headers of a notification match its body. None of them is required.
 fn check_notification(
-    kept: &RetainedHead,
+    head: &RetainedHead,
     method: &str,
     envelope: &MirroredParams<'_>,
 ) -> Result<(), String> {
     let of = |header: &SingleHeader, name, body: Option<&str>| match (header, body) {
         (SingleHeader::Absent, _) | (_, None) => Ok(()),
-        (header, Some(body)) => check_equal(header, name, body, Encoding::Plain),
+        (header, Some(body)) => check_equal(header, name, body, plain),
     };
-    of(&kept.version, header::PROTOCOL_VERSION, envelope.version.and_then(unescape).as_deref())?;
-    of(&kept.method, header::METHOD, Some(method))
+    of(&head.version_text, header::PROTOCOL_VERSION, envelope.version.and_then(unescape).as_deref())?;
+    of(&head.method, header::METHOD, Some(method))
 }
 
 /// Checks that the version named by a notification is supported. (The peer checks that of a request.)
@@ -547,14 +494,19 @@ fn check_spoken(setup: &Setup, envelope: &MirroredParams<'_>) -> Result<(), Http
     }
 }
 
-/// Whether a header value may be base64-encoded.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Encoding {
-    Plain,
-    MaybeBase64,
+type DecodedHeader<'a> = Result<Cow<'a, str>, value::HeaderValueError>;
+
+/// The text of a header value that is never encoded.
+fn plain(header: &[u8]) -> DecodedHeader<'_> {
+    Ok(String::from_utf8_lossy(header))
 }
 
-fn check_equal(header: &SingleHeader, name: &str, body: &str, encoding: Encoding) -> Result<(), String> {
+fn check_equal(
+    header: &SingleHeader,
+    name: &str,
+    body: &str,
+    decode: fn(&[u8]) -> DecodedHeader<'_>,
+) -> Result<(), String> {
     let header = match header {
         SingleHeader::Value(header) => header,
         SingleHeader::Absent => {
@@ -562,12 +514,7 @@ fn check_equal(header: &SingleHeader, name: &str, body: &str, encoding: Encoding
         }
         SingleHeader::Conflicting => return Err(format!("{name} header comes with several values")),
     };
-    let text = match encoding {
-        //= S3.9 "Decode the Base64 sentinel before comparing; reject invalid characters"
-        Encoding::MaybeBase64 => value::decode(header),
-        Encoding::Plain => Ok(String::from_utf8_lossy(header)),
-    };
-    let text = text.map_err(|error| format!("{name} header cannot be read: {error}"))?;
+    let text = decode(header).map_err(|error| format!("{name} header cannot be read: {error}"))?;
     if text == body {
         return Ok(());
     }

@@ -66,36 +66,12 @@ impl Connection {
     }
 }
 
-/// A timer that is due on a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ConnectionTimeout {
-    /// Nothing was sent for the keep-alive interval.
-    Keepalive,
-    /// The client does not read; the connection was given up.
-    WriteTimeout,
-}
-
-/// The kind of a chunk taken from a connection, as reported to its response stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TakenPart {
-    Nothing,
-    /// The event `number` of `stream`.
-    Event {
-        stream: u64,
-        number: u64,
-    },
-    /// The end, after all queued bytes.
-    End {
-        stream: u64,
-    },
-}
-
 #[derive(Debug)]
 pub(super) struct Connections {
     /// The state while there are connections: an idle session has none.
     table: LazyBox<ConnectionTable>,
     next: NonZeroU64,
-    setup: Setup,
+    pub(super) setup: Setup,
 }
 
 #[derive(Debug)]
@@ -125,15 +101,6 @@ impl ConnectionTable {
         self.taken_bytes = self.taken_bytes.saturating_sub(connection.taken_bytes);
         self.queued = self.queued.saturating_sub(connection.queued());
     }
-
-    fn schedule(&mut self, id: ConnectionId, write_timeout: Duration) {
-        let Some(connection) = self.open.get(id) else { return };
-        let deadline = match connection.waiting_since {
-            Some(since) => Some(since + write_timeout),
-            None => connection.keepalive_at,
-        };
-        self.open.set_deadline(id, deadline);
-    }
 }
 
 impl Connections {
@@ -141,8 +108,26 @@ impl Connections {
         Self { table: LazyBox::new(), next: NonZeroU64::MIN, setup: setup.clone() }
     }
 
-    fn write_timeout(&self) -> Duration {
-        self.setup.config().server.write_timeout
+    /// Changes a connection and the number of queued bytes, and then its deadline.
+    fn change<R>(
+        &mut self,
+        id: ConnectionId,
+        change: impl FnOnce(&mut Connection, &mut usize) -> R,
+    ) -> Option<R> {
+        let table = self.table.used_mut()?;
+        let connection = table.open.get_mut(id)?;
+        let result = change(connection, &mut table.queued);
+        let deadline = match connection.waiting_since {
+            Some(since) => Some(since + self.setup.config().server.write_timeout),
+            None => connection.keepalive_at,
+        };
+        table.open.set_deadline(id, deadline);
+        Some(result)
+    }
+
+    /// Marks a connection as one with new output.
+    fn mark_readable(&mut self, id: ConnectionId) {
+        self.table.readable.insert(id, ());
     }
 
     /// Whether there are no connections, nor any that a reader has yet to look at.
@@ -176,52 +161,50 @@ impl Connections {
             waiting_since: None,
             keepalive_at: now.after(patience),
         };
-        self.table.open.insert(id, None, connection);
-        let write_timeout = self.write_timeout();
-        self.table.schedule(id, write_timeout);
+        let keepalive_at = connection.keepalive_at;
+        self.table.open.insert(id, keepalive_at, connection);
         id
     }
 
     pub(super) fn set_head(&mut self, id: ConnectionId, head: ResponseHead) {
-        let Some(table) = self.table.used_mut() else { return };
-        if let Some(connection) = table.open.get_mut(id) {
-            connection.head = Some(head);
-            table.readable.insert(id, ());
+        if self.change(id, |connection, _| connection.head = Some(head)).is_some() {
+            self.mark_readable(id);
         }
     }
 
     pub(super) fn send(&mut self, id: ConnectionId, number: u64, bytes: Bytes, now: Instant) {
-        let (quiet_until, write_timeout) = (now.after(self.setup.config().keepalive), self.write_timeout());
-        let Some(table) = self.table.used_mut() else { return };
-        let Some(connection) = table.open.get_mut(id).filter(|connection| !connection.ended) else { return };
-        table.queued = table.queued.saturating_add(bytes.len());
-        connection.queue.push_back((number, bytes));
-        connection.waiting_since.get_or_insert(now);
-        connection.keepalive_at = quiet_until;
-        table.readable.insert(id, ());
-        table.schedule(id, write_timeout);
+        let quiet_until = now.after(self.setup.config().keepalive);
+        let sent = self.change(id, |connection, queued| {
+            if !connection.ended {
+                *queued = queued.saturating_add(bytes.len());
+                connection.queue.push_back((number, bytes));
+                connection.waiting_since.get_or_insert(now);
+                connection.keepalive_at = quiet_until;
+            }
+            !connection.ended
+        });
+        if sent == Some(true) {
+            self.mark_readable(id);
+        }
     }
 
     /// Ends a connection once its queued bytes are taken.
     pub(super) fn end(&mut self, id: ConnectionId, now: Instant) {
-        let write_timeout = self.write_timeout();
-        let Some(table) = self.table.used_mut() else { return };
-        let Some(connection) = table.open.get_mut(id) else { return };
-        connection.ended = true;
-        connection.waiting_since.get_or_insert(now);
-        table.readable.insert(id, ());
-        table.schedule(id, write_timeout);
+        let ended = self.change(id, |connection, _| {
+            connection.ended = true;
+            connection.waiting_since.get_or_insert(now);
+        });
+        if ended.is_some() {
+            self.mark_readable(id);
+        }
     }
 
     /// Ends a connection and discards its queued bytes: another connection has replaced it.
     pub(super) fn discard_queued(&mut self, id: ConnectionId, now: Instant) {
-        if let Some(table) = self.table.used_mut()
-            && let Some(connection) = table.open.get_mut(id)
-        {
-            let bytes = connection.queued();
+        self.change(id, |connection, queued| {
+            *queued = queued.saturating_sub(connection.queued());
             connection.queue.clear();
-            table.queued = table.queued.saturating_sub(bytes);
-        }
+        });
         self.end(id, now);
     }
 
@@ -244,13 +227,7 @@ impl Connections {
 
     /// Disables the keep-alive of a connection.
     pub(super) fn stop_keepalive(&mut self, id: ConnectionId) {
-        let write_timeout = self.write_timeout();
-        if let Some(table) = self.table.used_mut()
-            && let Some(connection) = table.open.get_mut(id)
-        {
-            connection.keepalive_at = None;
-            table.schedule(id, write_timeout);
-        }
+        self.change(id, |connection, _| connection.keepalive_at = None);
     }
 
     pub(super) fn head(&self, id: ConnectionId) -> Option<ResponseHead> {
@@ -260,29 +237,29 @@ impl Connections {
         }
     }
 
-    /// Takes the next part of the body.
-    pub(super) fn take(&mut self, id: ConnectionId, now: Instant) -> (Chunk, TakenPart) {
-        let write_timeout = self.write_timeout();
-        let Some(table) = self.table.used_mut() else { return (Chunk::End, TakenPart::Nothing) };
-        let Some(connection) = table.open.get_mut(id) else { return (Chunk::End, TakenPart::Nothing) };
-        let stream = connection.stream;
-        let before = core::mem::take(&mut connection.taken_bytes);
-        table.taken_bytes = table.taken_bytes.saturating_sub(before);
-        let Some((number, bytes)) = connection.queue.pop_front() else {
-            if connection.ended {
-                self.remove(id);
-                return (Chunk::End, TakenPart::End { stream });
+    /// Takes the next part of the body. Returns it with its stream and the number of its event, which is 0 if it is none.
+    pub(super) fn take(&mut self, id: ConnectionId, now: Instant) -> Option<(Chunk, u64, u64)> {
+        let (part, stream, before) = self.change(id, |connection, queued| {
+            let part = connection.queue.pop_front();
+            let taken = part.as_ref().map_or(0, |(_, bytes)| bytes.len());
+            let before = core::mem::replace(&mut connection.taken_bytes, taken);
+            *queued = queued.saturating_sub(taken);
+            if part.is_some() {
+                let more = connection.ended || !connection.queue.is_empty();
+                connection.waiting_since = more.then_some(now);
             }
-            return (Chunk::Pending, TakenPart::Nothing);
-        };
-        connection.taken_bytes = bytes.len();
-        table.taken_bytes = table.taken_bytes.saturating_add(bytes.len());
-        table.queued = table.queued.saturating_sub(bytes.len());
-        let more = connection.ended || !connection.queue.is_empty();
-        connection.waiting_since = more.then_some(now);
-        let taken = if number > 0 { TakenPart::Event { stream, number } } else { TakenPart::Nothing };
-        table.schedule(id, write_timeout);
-        (Chunk::Bytes(bytes), taken)
+            (part.ok_or(connection.ended), connection.stream, before)
+        })?;
+        let taken = part.as_ref().map_or(0, |(_, bytes)| bytes.len());
+        self.table.taken_bytes = self.table.taken_bytes.saturating_sub(before).saturating_add(taken);
+        Some(match part {
+            Ok((number, bytes)) => (Chunk::Bytes(bytes), stream, number),
+            Err(false) => (Chunk::Pending, stream, 0),
+            Err(true) => {
+                self.remove(id);
+                (Chunk::End, stream, 0)
+            }
+        })
     }
 
     /// Returns the next connection with new output.
@@ -292,18 +269,19 @@ impl Connections {
         Some(id)
     }
 
-    /// Returns the next connection with a timer that is due.
-    pub(super) fn poll_due(&mut self, now: Instant) -> Option<(ConnectionId, u64, ConnectionTimeout)> {
+    /// Returns the next connection with a timer that is due, and its stream. Either nothing was sent for the keep-alive
+    /// interval, or the client does not read, and the connection was given up (`true`).
+    pub(super) fn poll_due(&mut self, now: Instant) -> Option<(ConnectionId, u64, bool)> {
         let table = self.table.used_mut()?;
         let (id, connection) = table.open.pop_expired(now)?;
-        let stream = connection.stream;
-        if connection.waiting_since.is_some() {
+        let (stream, is_given_up) = (connection.stream, connection.waiting_since.is_some());
+        if is_given_up {
             table.subtract_queued(&connection);
             table.readable.insert(id, ());
-            return Some((id, stream, ConnectionTimeout::WriteTimeout));
+        } else {
+            table.open.insert(id, None, Connection { keepalive_at: None, ..connection });
         }
-        table.open.insert(id, None, connection);
-        Some((id, stream, ConnectionTimeout::Keepalive))
+        Some((id, stream, is_given_up))
     }
 
     pub(super) fn next_deadline(&self) -> Option<Instant> {

@@ -13,9 +13,9 @@ use core::fmt;
 use bytes::Bytes;
 use streams::{ResponseStreams, SessionTransport, UnknownEvent};
 
-use super::request_intake::{AcceptedTypes, SESSION_QUERY};
+use super::request_intake::{AcceptedTypes, RetainedHead, SESSION_QUERY};
 use super::response::{Chunk, HttpResponse, ResponseHead, session_header};
-use super::route::{PostContent, is_answered};
+use super::route::is_answered;
 use super::{LegacyPaths, Post, Setup};
 use crate::Instant;
 use crate::peer::server::{Server, ServerCommands, ServerLoan, ServerTransport};
@@ -46,13 +46,10 @@ const DUPLICATE_ID: &str = "a request with this id is still unanswered";
 ///
 /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http>
 pub struct Session {
-    setup: Setup,
-    transport: SessionTransport,
     server: Server,
     streams: ResponseStreams,
     /// When the session became idle: no stream open, no request and no handler running.
     idle_since: Option<Instant>,
-    closed: bool,
 }
 
 /// How a posted message is answered.
@@ -78,7 +75,7 @@ impl Session {
         now: Instant,
     ) -> Result<(Self, HttpResponse), HttpResponse> {
         let mut session = Self::new(setup, SessionTransport::Streamable, now);
-        if let Some(permit) = &post.permit {
+        if let Some(permit) = &post.head.permit {
             session.charge(permit.account());
         }
         let answer = match session.handle_post(now, post) {
@@ -119,12 +116,9 @@ impl Session {
 
     fn new(setup: &Setup, transport: SessionTransport, now: Instant) -> Self {
         Self {
-            setup: setup.clone(),
-            transport,
             server: Server::from_prepared(setup.legacy()),
             streams: ResponseStreams::new(setup, transport, now),
             idle_since: Some(now),
-            closed: false,
         }
     }
 
@@ -147,8 +141,7 @@ impl Session {
     }
 
     fn settle(&mut self, now: Instant) {
-        if self.server.is_closed() && !self.closed {
-            self.closed = true;
+        if self.server.is_closed() {
             self.streams.close();
         }
         self.update_idle(now);
@@ -171,18 +164,18 @@ impl Session {
             return PostOutcome::Answer(HttpResponse::unknown_session(post.request_id()));
         }
         self.idle_since = None;
-        let Post { content, accepts, permit } = post;
+        let Post { content, head: RetainedHead { accepts, permit, .. } } = post;
         match content {
-            PostContent::Malformed(malformed) => {
+            Err(malformed) => {
                 let answer = HttpResponse::malformed(&malformed, ErrorId::Null);
                 self.run(now, |server, streams| server.handle_malformed(*malformed, streams));
                 PostOutcome::Answer(answer)
             }
-            PostContent::Frame(frame) if self.transport == SessionTransport::HttpSse => {
+            Ok(frame) if self.streams.transport == SessionTransport::HttpSse => {
                 self.handle_sse_post(now, frame, permit)
             }
-            PostContent::Frame(Frame::Single(message)) => self.handle_single(now, message, accepts, permit),
-            PostContent::Frame(Frame::Batch(batch)) => self.handle_batch(now, batch, accepts, permit),
+            Ok(Frame::Single(message)) => self.handle_single(now, message, accepts, permit),
+            Ok(Frame::Batch(batch)) => self.handle_batch(now, batch, accepts, permit),
         }
     }
 
@@ -323,7 +316,7 @@ impl Session {
     /// # Errors
     /// The answer to the client, if there is no such event or the session is over.
     pub fn listen(&mut self, now: Instant, last_event: Option<&str>) -> Result<ConnectionId, HttpResponse> {
-        if self.is_closed() || self.transport == SessionTransport::HttpSse {
+        if self.is_closed() || self.streams.transport == SessionTransport::HttpSse {
             return Err(HttpResponse::unknown_session(None));
         }
         self.run(now, |server, streams| {
@@ -351,10 +344,9 @@ impl Session {
 
     /// Handles the client's disconnect from a connection. Requests continue; only a session of a 2024-11-05 client ends.
     pub fn handle_disconnect(&mut self, now: Instant, connection: ConnectionId) {
-        let transport = self.transport;
         self.run(now, |server, streams| {
             streams.handle_disconnect(connection);
-            if transport == SessionTransport::HttpSse {
+            if streams.transport == SessionTransport::HttpSse {
                 server.abort(peer::CloseReason::Lost(LostReason::Disconnected(String::new())));
             }
         });
@@ -363,11 +355,10 @@ impl Session {
     /// Runs the timers that are due. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
         let expired = self.expiry().is_some_and(|expiry| expiry <= now);
-        let transport = self.transport;
         self.run(now, |server, streams| {
             server.handle_timeout(now, streams);
             streams.handle_timeout();
-            if expired || (transport == SessionTransport::HttpSse && !streams.is_connected()) {
+            if expired || (streams.transport == SessionTransport::HttpSse && !streams.is_connected()) {
                 server.abort(peer::CloseReason::Done);
             }
         });
@@ -435,7 +426,7 @@ impl Session {
     }
 
     fn expiry(&self) -> Option<Instant> {
-        self.idle_since.filter(|_| !self.is_closed())?.after(self.setup.config().session_idle)
+        self.idle_since.filter(|_| !self.is_closed())?.after(self.streams.setup().config().session_idle)
     }
 }
 

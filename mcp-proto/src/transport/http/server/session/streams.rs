@@ -30,7 +30,7 @@ use core::time::Duration;
 
 use bytes::Bytes;
 
-use super::connections::{ConnectionId, ConnectionTimeout, Connections, TakenPart};
+use super::connections::{ConnectionId, Connections};
 use super::event_store::EventStore;
 use crate::Instant;
 use crate::codec::sse::write as sse;
@@ -71,7 +71,7 @@ pub(super) enum SessionTransport {
     HttpSse,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct ResponseStream {
     accepts: AcceptedTypes,
     form: StreamForm,
@@ -79,8 +79,8 @@ struct ResponseStream {
     answers_due: usize,
     /// Whether the answers form a JSON array.
     is_batch: bool,
-    /// The number of its next event.
-    next_event: u64,
+    /// The number of its last event.
+    last_event: u64,
     /// The number of the last event that a connection took.
     last_taken_event: u64,
     /// Answers that wait for the rest of their batch.
@@ -97,35 +97,23 @@ struct ResponseStream {
 }
 
 impl ResponseStream {
-    const fn new(accepts: AcceptedTypes, form: StreamForm) -> Self {
-        Self {
-            accepts,
-            form,
-            answers_due: 0,
-            is_batch: false,
-            next_event: 1,
-            last_taken_event: 0,
-            batched_answers: Vec::new(),
-            denial: None,
-            connection: None,
-            is_over: false,
-            last_connection: None,
-            is_delivered: false,
-            body_permit: None,
-        }
+    /// The number of the next event.
+    fn count_event(&mut self) -> u64 {
+        self.last_event = self.last_event.saturating_add(1);
+        self.last_event
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum StreamForm {
+    #[default]
     Undecided,
     Events,
 }
 
 #[derive(Debug)]
 pub(super) struct ResponseStreams {
-    setup: Setup,
-    transport: SessionTransport,
+    pub(super) transport: SessionTransport,
     /// Whether streams begin with an event that makes them resumable.
     primed: bool,
     pub(super) now: Instant,
@@ -156,7 +144,6 @@ pub(super) struct UnknownEvent;
 impl ResponseStreams {
     pub(super) fn new(setup: &Setup, transport: SessionTransport, now: Instant) -> Self {
         Self {
-            setup: setup.clone(),
             transport,
             primed: false,
             now,
@@ -172,6 +159,10 @@ impl ResponseStreams {
             permit: None,
             body_permits: None,
         }
+    }
+
+    pub(super) fn setup(&self) -> &Setup {
+        &self.connections.setup
     }
 
     /// Sets the negotiated revision.
@@ -190,16 +181,13 @@ impl ResponseStreams {
     ) -> (u64, ConnectionId) {
         let stream = self.next_stream;
         self.next_stream = self.next_stream.saturating_add(1);
-        let config = self.setup.config();
+        let config = self.setup().config();
         let patience = if self.primed { STREAM_AFTER.min(config.keepalive) } else { config.keepalive };
         let connection = self.connections.open(stream, patience, self.now);
-        let opened = ResponseStream {
-            answers_due: awaiting,
-            is_batch: many,
-            connection: Some(connection),
-            ..ResponseStream::new(accepts, StreamForm::Undecided)
-        };
-        self.streams.insert(stream, opened);
+        let (answers_due, is_batch, connection_id) = (awaiting, many, Some(connection));
+        let opened =
+            ResponseStream { accepts, answers_due, is_batch, connection: connection_id, ..Default::default() };
+        self.streams.streams.insert(stream, opened);
         (stream, connection)
     }
 
@@ -248,11 +236,8 @@ impl ResponseStreams {
         let (stream, number) = last_event.split_once('-').ok_or(UnknownEvent)?;
         let stream: u64 = stream.parse().map_err(|_| UnknownEvent)?;
         let number: u64 = number.parse().map_err(|_| UnknownEvent)?;
-        if stream == GENERAL_STREAM {
-            self.streams.open_general();
-        }
-        let known = self.streams.get(&stream).ok_or(UnknownEvent)?;
-        if known.form != StreamForm::Events || number >= known.next_event {
+        let known = self.streams.open(stream).ok_or(UnknownEvent)?;
+        if known.form != StreamForm::Events || number > known.last_event {
             return Err(UnknownEvent);
         }
         let over = known.is_over;
@@ -282,6 +267,9 @@ impl ResponseStreams {
     /// Accepted requests without an answer are answered with an error: a 404 would mean that they were not accepted,
     /// and clients would send them again.
     pub(super) fn close(&mut self) {
+        if self.streams.closed {
+            return;
+        }
         let error = ErrorObject::new(code::INTERNAL_ERROR, SESSION_ENDED);
         for (id, stream) in mem::take(&mut self.requests) {
             self.refuse(stream, Some(&id), &error);
@@ -321,10 +309,11 @@ impl ResponseStreams {
 
     pub(super) fn handle_timeout(&mut self) {
         self.expire();
-        while let Some((connection, stream, due)) = self.connections.poll_due(self.now) {
-            match due {
-                ConnectionTimeout::WriteTimeout => self.detach_connection(stream, connection),
-                ConnectionTimeout::Keepalive => self.send_keepalive(stream, connection),
+        while let Some((connection, stream, is_given_up)) = self.connections.poll_due(self.now) {
+            if is_given_up {
+                self.detach_connection(stream, connection);
+            } else {
+                self.send_keepalive(stream, connection);
             }
         }
     }
@@ -334,15 +323,13 @@ impl ResponseStreams {
     }
 
     pub(super) fn take(&mut self, connection: ConnectionId, now: Instant) -> Chunk {
-        let (chunk, taken) = self.connections.take(connection, now);
-        match taken {
-            TakenPart::Nothing => {}
-            TakenPart::Event { stream, number } => {
-                if let Some(stream) = self.streams.get_mut(&stream) {
-                    stream.last_taken_event = stream.last_taken_event.max(number);
-                }
-            }
-            TakenPart::End { stream } => self.handle_connection_end(stream, connection, now),
+        let Some((chunk, stream, number)) = self.connections.take(connection, now) else {
+            return Chunk::End;
+        };
+        if chunk == Chunk::End {
+            self.handle_connection_end(stream, connection, now);
+        } else if let Some(stream) = self.streams.get_mut(&stream) {
+            stream.last_taken_event = stream.last_taken_event.max(number);
         }
         self.update_permit();
         chunk
@@ -395,11 +382,8 @@ impl ResponseStreams {
 
     /// Opens a new connection for an event stream, resuming after event `number`.
     fn attach_connection(&mut self, stream: u64, number: u64, priming: Priming) -> ConnectionId {
-        if stream == GENERAL_STREAM {
-            self.streams.open_general();
-        }
-        let connection = self.connections.open(stream, self.setup.config().keepalive, self.now);
-        let before = self.streams.get_mut(&stream).and_then(|stream| stream.connection.replace(connection));
+        let connection = self.connections.open(stream, self.setup().config().keepalive, self.now);
+        let before = self.streams.open(stream).and_then(|stream| stream.connection.replace(connection));
         if let Some(before) = before {
             self.connections.discard_queued(before, self.now);
         }
@@ -436,10 +420,9 @@ impl ResponseStreams {
 
     /// Sends an event that has only an id.
     fn send_priming_event(&mut self, stream: u64, priming: Priming) {
-        let retry = self.setup.config().retry;
+        let retry = self.setup().config().retry;
         let Some(known) = self.streams.get_mut(&stream).filter(|_| self.primed) else { return };
-        let number = known.next_event;
-        known.next_event = number.saturating_add(1);
+        let number = known.count_event();
         if let Some(connection) = known.connection {
             let mut event = Vec::new();
             let retry = (priming == Priming::Retry).then_some(retry);
@@ -470,12 +453,8 @@ impl ResponseStreams {
 
     /// Turns the scratch message into an event, sends it and stores it.
     fn send_event(&mut self, stream: u64) {
-        if stream == GENERAL_STREAM {
-            self.streams.open_general();
-        }
-        let Some(known) = self.streams.get_mut(&stream) else { return };
-        let number = known.next_event;
-        known.next_event = number.saturating_add(1);
+        let Some(known) = self.streams.open(stream) else { return };
+        let number = known.count_event();
         let connection = known.connection;
         let prefix = match self.transport {
             //= S3.22 "Event ids unique per session/stream"
@@ -611,16 +590,14 @@ impl StreamTable {
         self.streams.used_mut()?.get_mut(stream)
     }
 
-    fn insert(&mut self, number: u64, stream: ResponseStream) {
-        self.streams.insert(number, stream);
-    }
-
-    /// Adds the general stream, unless the table has it or is closed.
-    fn open_general(&mut self) {
-        if !self.closed {
-            let general = || ResponseStream::new(AcceptedTypes::Events, StreamForm::Events);
-            self.streams.get_or_insert_with(GENERAL_STREAM, general);
+    /// A stream; the general one is added, unless the table is closed.
+    fn open(&mut self, stream: u64) -> Option<&mut ResponseStream> {
+        if stream != GENERAL_STREAM || self.closed {
+            return self.get_mut(&stream);
         }
+        let (accepts, form) = (AcceptedTypes::Events, StreamForm::Events);
+        let general = || ResponseStream { accepts, form, ..Default::default() };
+        Some(self.streams.get_or_insert_with(GENERAL_STREAM, general))
     }
 
     fn remove(&mut self, stream: &u64) -> Option<ResponseStream> {

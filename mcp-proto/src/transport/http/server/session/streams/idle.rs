@@ -20,13 +20,11 @@ impl Session {
     /// Moves the state out of a session in which nothing is in progress; `None` if something is. The session is of no
     /// use afterwards.
     pub(crate) fn take_idle(&mut self) -> Option<IdleSession> {
-        let is_idle =
-            self.idle_since.is_some() && !self.closed && self.transport == SessionTransport::Streamable;
-        if !is_idle || !self.streams.is_idle() {
+        if self.idle_since.is_none() || !self.streams.is_idle() {
             return None;
         }
         let server = self.server.take_idle()?;
-        let (setup, streams) = (self.setup.clone(), self.streams.take_idle());
+        let (setup, streams) = (self.streams.setup().clone(), self.streams.take_idle());
         Some(IdleSession { setup, server, streams, idle_since: self.idle_since })
     }
 
@@ -34,7 +32,6 @@ impl Session {
     pub(crate) fn from_idle(idle: &mut IdleSession) -> Self {
         let setup = idle.setup.clone();
         Self {
-            transport: SessionTransport::Streamable,
             server: Server::from_idle(setup.legacy(), &mut idle.server),
             streams: ResponseStreams::from_idle(
                 &setup,
@@ -42,8 +39,6 @@ impl Session {
                 idle.idle_since.unwrap_or_default(),
             ),
             idle_since: idle.idle_since,
-            closed: false,
-            setup,
         }
     }
 }
@@ -62,7 +57,8 @@ struct IdleStreams {
 impl ResponseStreams {
     /// Whether no connection is open, no answer due, and nothing stored or queued.
     fn is_idle(&self) -> bool {
-        self.connections.is_unused()
+        self.transport == SessionTransport::Streamable
+            && self.connections.is_unused()
             && self.store.is_empty()
             && self.requests.is_empty()
             && self.server_requests.as_ref().is_none_or(|requests| requests.is_empty())

@@ -161,7 +161,7 @@ impl ResponseStreams {
             return;
         };
         if !core::mem::replace(&mut known.is_delivered, true) {
-            let expiry = now + self.setup.config().resume_grace;
+            let expiry = now + self.setup().config().resume_grace;
             if let Some(store) = self.store.used_mut() {
                 store.mark_delivered(stream, expiry);
             }
@@ -182,7 +182,7 @@ impl ResponseStreams {
 
     /// Drops events while there are more than the limits allow.
     fn evict(&mut self) {
-        let config = self.setup.config();
+        let config = self.setup().config();
         let (max_events, max_bytes) = (config.stored_events, config.stored_bytes);
         while let Some(stream) = self.store.used_mut().and_then(|store| store.evict(max_events, max_bytes)) {
             self.forget(stream);
