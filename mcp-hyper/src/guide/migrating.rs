@@ -18,7 +18,7 @@
 //! | `Peer<RoleClient>` | [`Client`](crate::Client) |
 //! | `Peer<RoleServer>` | [`Context`](crate::Context) during a request; [`ServerHandle`](mcp_proto::front::ServerHandle) or [`HttpServer`](mcp_proto::front::http::HttpServer) outside |
 //! | `RunningService::waiting` | await the driver, or [`Client::closed`](crate::Client::closed) |
-//! | `RunningService::cancel`, `close`, `CancellationToken` of the service | [`Client::close`](crate::Client::close), [`HttpServer::close`](mcp_proto::front::http::HttpServer::close), or drop the driver |
+//! | `RunningService::cancel`, `close`, `CancellationToken` of the service | [`Client::close`](crate::Client::close), [`HttpHandle::close`](mcp_proto::front::http::HttpHandle::close), or drop the driver |
 //! | `rmcp::model` | [`schema`](crate::schema), by the names of the specification |
 //! | `ErrorData` | [`HandlerError`](crate::HandlerError) returned by handlers; [`ErrorObject`](mcp_proto::rpc::ErrorObject) as sent and received |
 //! | `Transport`, `IntoTransport`, `Worker` | a driver of your own over [`mcp_proto::adapter`] |

@@ -133,12 +133,12 @@
 //! - **The path** is axum's: [`any_path`](crate::ServerOptions::any_path). `Host` and `Origin` are still checked: a public
 //!   name is set by `HttpServerConfig::hosts`, in [`configure`](crate::ServerOptions::configure).
 //! - **Connections** are limited by the application, as its listener accepts them.
-//! - **The end**: [`close`](mcp_proto::front::http::HttpServer::close) first, or axum waits for event streams that end only
+//! - **The end**: [`close`](mcp_proto::front::http::HttpHandle::close) first, or axum waits for event streams that end only
 //!   with their clients. It lets running calls finish within
 //!   [`close_timeout`](mcp_proto::peer::server::ServerConfig::close_timeout), 2 seconds by default; another one is set by
 //!   `.configure(|config| Arc::make_mut(&mut config.server).close_timeout = …)`. Then the driver ends too, and its result says
 //!   why. `end_of_input` stands for a signal: write `let _ = tokio::signal::ctrl_c().await;`.
-//! - **Logs**: nothing is printed. [`events`](mcp_proto::front::http::HttpServer::events) of `service.server()` name handlers that
+//! - **Logs**: nothing is printed. [`events`](mcp_proto::front::http::HttpHandle::events) of `service.server()` name handlers that
 //!   block and a driver that nothing polls; the feature `tracing` gives a span for each request, and an event for each
 //!   report about a handler.
 //!

@@ -124,7 +124,7 @@ impl<H: HandlerMode> fmt::Debug for ServiceDriver<H> {
 ///
 /// Spawn it on any executor, or await it; it does nothing until it is polled. It is `Send` unless the router is
 /// [`LocalHandlers`](mcp_proto::front::LocalHandlers). It ends when the server has been
-/// [closed](mcp_proto::front::http::HttpServer::close): it then accepts no more connections, and open exchanges have
+/// [closed](mcp_proto::front::http::HttpHandle::close): it then accepts no more connections, and open exchanges have
 /// [`close_timeout`](mcp_proto::peer::server::ServerConfig::close_timeout) to finish. Dropping it closes all
 /// connections at once.
 ///

@@ -13,13 +13,13 @@ use std::sync::Mutex;
 
 use serde::Serialize;
 
-use super::{HttpHandle, HttpServer, HttpServerEvent};
+use super::{HttpHandle, HttpServerEvent};
 use crate::Instant;
 use crate::front::events::{EventSource, Listeners};
 use crate::front::handler::connection::HandlerReports;
 use crate::front::router::ChangeListener;
 use crate::front::wakers::{Signal, Wakers, lock};
-use crate::front::{BlockedHandler, Error, HandlerMode};
+use crate::front::{BlockedHandler, Error};
 use crate::inline_map::InlineMap;
 use crate::peer::reserved_methods::check_server_notification;
 use crate::peer::server::{ListKind, ServerCommands, ServerTransport, Topic};
@@ -118,15 +118,21 @@ pub(super) enum ConnectionKind {
 }
 
 impl Hub {
+    /// Runs `act` under the lock, then calls the collected wakers.
+    fn update<R>(&self, act: impl FnOnce(&mut SubscriberIndex, &mut Wakers) -> R) -> R {
+        let mut wakers = Wakers::default();
+        let result = act(&mut lock(&self.0), &mut wakers);
+        wakers.release();
+        result
+    }
+
     /// Adds a connection of several requests, which `signal` wakes.
     pub(super) fn connect(self: &Arc<Self>, signal: &Arc<Signal>, kind: ConnectionKind) -> Subscriber {
-        let mut wakers = Wakers::default();
-        let mut index = lock(&self.0);
-        let subscriber = self.enter(&mut index, signal, InlineMap::new(), &mut wakers);
-        index.connections.insert(subscriber.key, (kind, subscriber.mailbox.clone()));
-        drop(index);
-        wakers.release();
-        subscriber
+        self.update(|index, wakers| {
+            let subscriber = self.enter(index, signal, InlineMap::new(), wakers);
+            index.connections.insert(subscriber.key, (kind, subscriber.mailbox.clone()));
+            subscriber
+        })
     }
 
     /// Opens a subscriber with `open` and adds it, unless it has no topics. No change is published between its opening
@@ -136,13 +142,11 @@ impl Hub {
         signal: &Arc<Signal>,
         open: impl FnOnce() -> (R, InlineMap<Topic, ()>),
     ) -> (R, Option<Subscriber>) {
-        let mut wakers = Wakers::default();
-        let mut index = lock(&self.0);
-        let (opened, topics) = open();
-        let subscriber = (!topics.is_empty()).then(|| self.enter(&mut index, signal, topics, &mut wakers));
-        drop(index);
-        wakers.release();
-        (opened, subscriber)
+        self.update(|index, wakers| {
+            let (opened, topics) = open();
+            let subscriber = (!topics.is_empty()).then(|| self.enter(index, signal, topics, wakers));
+            (opened, subscriber)
+        })
     }
 
     fn enter(
@@ -184,9 +188,7 @@ impl Hub {
 
     /// Publishes an event to the application's listeners.
     pub(super) fn report(&self, event: &HttpServerEvent) {
-        let mut wakers = Wakers::default();
-        lock(&self.0).listeners.publish(event, 0, &mut wakers);
-        wakers.release();
+        self.update(|index, wakers| index.listeners.publish(event, 0, wakers));
     }
 
     /// The resources that have subscribers.
@@ -198,11 +200,15 @@ impl Hub {
         lock(&self.0).topics.keys().filter_map(uri).collect()
     }
 
-    /// Publishes the last event.
+    /// Publishes the last event, and wakes the connections.
     pub(super) fn close(&self) {
-        let mut wakers = Wakers::default();
-        lock(&self.0).listeners.finish(HttpServerEvent::Closed, &mut wakers);
-        wakers.release();
+        let mailboxes: Vec<Arc<Mailbox>> = self.update(|index, wakers| {
+            index.listeners.finish(HttpServerEvent::Closed, wakers);
+            index.connections.values().map(|(_, mailbox)| mailbox.clone()).collect()
+        });
+        for mailbox in mailboxes {
+            mailbox.signal.notify();
+        }
     }
 
     /// Marks the change as pending for every subscriber of the topic.
@@ -234,22 +240,19 @@ pub(super) struct Subscriber {
 
 impl HandlerReports for Hub {
     fn handler_blocked(&self, blocked: BlockedHandler) {
-        let mut wakers = Wakers::default();
         let bytes = blocked.bytes();
-        lock(&self.0).listeners.publish(&HttpServerEvent::HandlerBlocked(blocked), bytes, &mut wakers);
-        wakers.release();
+        let event = HttpServerEvent::HandlerBlocked(blocked);
+        self.update(|index, wakers| index.listeners.publish(&event, bytes, wakers));
     }
 
     fn undeclared_logging(&self) -> bool {
-        let mut wakers = Wakers::default();
-        let mut index = lock(&self.0);
-        let is_first = !core::mem::replace(&mut index.has_reported_logging, true);
-        if is_first {
-            index.listeners.publish(&HttpServerEvent::UndeclaredLogging, 0, &mut wakers);
-        }
-        drop(index);
-        wakers.release();
-        is_first
+        self.update(|index, wakers| {
+            let is_first = !core::mem::replace(&mut index.has_reported_logging, true);
+            if is_first {
+                index.listeners.publish(&HttpServerEvent::UndeclaredLogging, 0, wakers);
+            }
+            is_first
+        })
     }
 }
 
@@ -311,14 +314,12 @@ impl SubscriberIndex {
 
 impl Drop for Subscriber {
     fn drop(&mut self) {
-        let mut wakers = Wakers::default();
-        let mut index = lock(&self.hub.0);
-        index.connections.remove(&self.key);
-        for topic in self.topics.keys() {
-            index.remove(topic, self.key, &mut wakers);
-        }
-        drop(index);
-        wakers.release();
+        self.hub.update(|index, wakers| {
+            index.connections.remove(&self.key);
+            for topic in self.topics.keys() {
+                index.remove(topic, self.key, wakers);
+            }
+        });
     }
 }
 
@@ -334,16 +335,11 @@ impl ChangeListener for Hub {
 
 impl EventSource<HttpServerEvent> for Arc<Hub> {
     fn poll_event(&self, key: u64, waker: Waker) -> Poll<Option<HttpServerEvent>> {
-        let mut wakers = Wakers::default();
-        let polled = lock(&self.0).listeners.poll(key, waker, &mut wakers);
-        wakers.release();
-        polled
+        self.update(|index, wakers| index.listeners.poll(key, waker, wakers))
     }
 
     fn leave(&self, key: u64) {
-        let mut wakers = Wakers::default();
-        lock(&self.0).listeners.remove(key, &mut wakers);
-        wakers.release();
+        self.update(|index, wakers| index.listeners.remove(key, wakers));
     }
 }
 
@@ -476,28 +472,5 @@ impl HttpHandle {
         };
         self.service.hub.broadcast(Broadcast::Notification { method: method.into(), params, bytes });
         Ok(())
-    }
-}
-
-impl<H: HandlerMode> HttpServer<H> {
-    /// See [`HttpHandle::log`].
-    pub fn log(&self, level: LoggingLevel, logger: Option<String>, data: impl Serialize) {
-        self.handle.log(level, logger, data);
-    }
-
-    /// See [`HttpHandle::notify`].
-    ///
-    /// # Errors
-    /// Those of [`HttpHandle::notify`].
-    pub fn notify<N: Notification>(&self, params: &N::Params) -> Result<(), Error> {
-        self.handle.notify::<N>(params)
-    }
-
-    /// See [`HttpHandle::notify_custom`].
-    ///
-    /// # Errors
-    /// Those of [`HttpHandle::notify`].
-    pub fn notify_custom(&self, method: &str, params: impl Serialize) -> Result<(), Error> {
-        self.handle.notify_custom(method, params)
     }
 }

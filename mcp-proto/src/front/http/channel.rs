@@ -1,19 +1,21 @@
 //! A client's connection of whole messages, such as a WebSocket, at a server over HTTP.
 
+use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::sync::Arc;
 use core::fmt;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
-use super::change_hub::{ConnectionKind, Subscriber};
-use super::service::{ExchangeRegistration, Service};
+use super::change_hub::ConnectionKind;
+use super::listening_driver::{Listening, ListeningDriver};
+use super::service::Service;
 use super::token_watch::TokenWatch;
 use super::{HttpExchange, HttpServer};
 use crate::front::handler::access::CallerAccess;
 use crate::front::handler::inbound_request::Caller;
 use crate::front::router::ServedRouter;
-use crate::front::server::{ServerCore, ServerDriver};
+use crate::front::server::ServerCore;
 use crate::front::shared::Shared;
 use crate::front::{Attachments, HandlerMode, SendHandlers};
 use crate::peer::server::CloseReason;
@@ -41,7 +43,7 @@ const BUDGET_PAUSE: Duration = Duration::from_secs(1);
 /// ```
 ///
 /// The changes that the application publishes at the [`HttpServer`] reach the channel's client, as far as it
-/// subscribed. [`HttpServer::events`] does not report a channel's subscriptions.
+/// subscribed. [`HttpHandle::events`](super::HttpHandle::events) does not report a channel's subscriptions.
 ///
 /// Charged to the [byte budget](crate::transport::http::server::HttpServerConfig::byte_limits) are
 /// [messages received in part](Self::handle_partial), each message until its requests are answered, and queued answers.
@@ -49,17 +51,10 @@ const BUDGET_PAUSE: Duration = Duration::from_secs(1);
 /// no room for answers, the client's messages are read at most once a second.
 #[must_use = "nothing happens unless it is polled"]
 pub struct HttpChannel<H: HandlerMode = SendHandlers> {
-    driver: ServerDriver<ChannelServer, H>,
-    service: Arc<Service>,
+    driver: ListeningDriver<ChannelServer, H>,
     owner: QuotaOwner,
-    subscriber: Subscriber,
-    /// Whether the machine has been closed, with the server or before.
-    closing: bool,
     /// When the next message may be read, if the client exceeded its request rate.
     resumes: Option<Instant>,
-    token: TokenWatch,
-    /// Whether the token is no longer valid.
-    expired: bool,
     wants_read: bool,
     /// Charged for a message that was received in part.
     partial: BytePermit,
@@ -67,7 +62,6 @@ pub struct HttpChannel<H: HandlerMode = SendHandlers> {
     queued: BytePermit,
     /// The length of the message that the transport is writing.
     transmitting: usize,
-    _registration: ExchangeRegistration,
 }
 
 impl<H: HandlerMode> HttpServer<H> {
@@ -127,13 +121,8 @@ impl<H: HandlerMode> HttpServer<H> {
         let service = &self.handle.service;
         let answer = |answer| HttpExchange::from_answer(service, self.router.router(), answer);
         let owner = head.owner(principal.as_ref());
-        if service.is_closing() {
-            return (answer(HttpResponse::empty(503)), None);
-        }
-        if let Err(wait) = service.count_request(&owner) {
-            return (answer(HttpResponse::too_many_requests(head, wait)), None);
-        }
-        let headers = match check_upgrade(&service.setup, head).and(handshake) {
+        let checked = service.check_arrival(head, &owner);
+        let headers = match checked.and_then(|()| check_upgrade(&service.setup, head)).and(handshake) {
             Ok(headers) => headers,
             Err(refusal) => return (answer(refusal), None),
         };
@@ -155,27 +144,20 @@ impl<H: HandlerMode> HttpChannel<H> {
         machine.at(now).set_principal(principal);
         let signal = Arc::default();
         let subscriber = service.hub.connect(&signal, ConnectionKind::Channel);
-        let registration = service.register_exchange(Arc::clone(&signal));
         let token = TokenWatch::new(service, &caller.access);
+        let listening = Listening { subscriber: Some(subscriber), token, has_expired: false };
         let owner = caller.owner.clone();
         let account = service.account(&owner);
         let core = ServerCore::over_http(caller, service.hub.clone());
         let shared = Arc::new(Shared::with_signal(signal, core, machine, service.clock.clone()));
-        let driver = ServerDriver::new(shared, service.entropy.clone(), router, service.task_service.clone());
         Self {
-            driver,
-            service: service.clone(),
+            driver: ListeningDriver::new(service, router, shared, Some(Box::new(listening))),
             owner,
-            subscriber,
-            closing: false,
             resumes: None,
-            token,
-            expired: false,
             wants_read: true,
             partial: account.permit(),
             queued: account.permit(),
             transmitting: 0,
-            _registration: registration,
         }
     }
 
@@ -183,17 +165,17 @@ impl<H: HandlerMode> HttpChannel<H> {
 
     /// Handles a whole message.
     pub fn handle_message(&mut self, message: &Bytes) {
-        if let Err(wait) = self.service.count_request(&self.owner) {
-            self.resumes = self.service.now().after(wait);
+        if let Err(wait) = self.driver.service.count_request(&self.owner) {
+            self.resumes = self.driver.service.now().after(wait);
         }
         let charged = self.charge_message(message.len());
-        self.wants_read = self.driver.lock(|machine, now| {
+        self.wants_read = self.driver.machine.lock(|machine, now| {
             machine.handle_charged(now, message, charged);
             machine.wants_read()
         });
         self.charge_queue();
         if !self.queued.account().has_room(BytePurpose::Answer) {
-            let resumes = self.service.now().after(BUDGET_PAUSE);
+            let resumes = self.driver.service.now().after(BUDGET_PAUSE);
             self.resumes = self.resumes.max(resumes);
         }
     }
@@ -223,13 +205,13 @@ impl<H: HandlerMode> HttpChannel<H> {
     }
 
     fn charge_queue(&mut self) {
-        let queued = self.driver.lock(|machine, _| machine.queued());
+        let queued = self.driver.machine.lock(|machine, _| machine.queued());
         self.queued.set(queued.saturating_add(self.transmitting));
     }
 
     /// Handles the end of the connection, which cancels the client's requests: none of them can be answered.
     pub fn handle_end(&mut self, detail: &str) {
-        self.driver.lock(|machine, now| {
+        self.driver.machine.lock(|machine, now| {
             machine.handle_eof(now, detail);
             machine.at(now).abort(LostReason::Disconnected(detail.to_string()));
         });
@@ -238,14 +220,14 @@ impl<H: HandlerMode> HttpChannel<H> {
     /// Ends the channel gracefully: requests in progress finish within
     /// [`close_timeout`](crate::peer::server::ServerConfig::close_timeout).
     pub fn close(&mut self) {
-        self.closing = true;
-        self.driver.lock(|machine, now| machine.at(now).close());
+        self.driver.closing = true;
+        self.driver.machine.lock(|machine, now| machine.at(now).close());
     }
 
     /// Records that the transport has written part of the output, so that a client which reads slowly but steadily does
     /// not time out.
     pub fn handle_written(&mut self) {
-        self.driver.lock(|machine, now| machine.handle_written(now));
+        self.driver.machine.lock(|machine, now| machine.handle_written(now));
     }
 
     // --- Outputs ---
@@ -253,35 +235,15 @@ impl<H: HandlerMode> HttpChannel<H> {
     /// Runs handlers, handles timeouts, published changes and the end of the server, and stores the task's waker. Then
     /// [`poll_transmit`](Self::poll_transmit) may have messages.
     pub fn poll(&mut self, cx: &mut Context<'_>) {
-        self.poll_driver(cx);
+        let now = self.driver.service.now();
+        self.resumes = self.resumes.filter(|at| *at > now);
+        let wants_read = &mut self.wants_read;
+        let _: Poll<()> = self.driver.poll(cx, |machine, now| {
+            machine.handle_timeout(now);
+            *wants_read = machine.wants_read();
+            Poll::Pending
+        });
         self.charge_queue();
-    }
-
-    fn poll_driver(&mut self, cx: &mut Context<'_>) {
-        loop {
-            let closes = !self.closing && self.service.is_closing();
-            self.closing |= closes;
-            let now = self.service.now();
-            self.resumes = self.resumes.filter(|at| *at > now);
-            let expires = self.token.poll(&self.service, cx).is_ready();
-            self.expired |= expires;
-            let mail = self.subscriber.mailbox().take();
-            let wants_read = &mut self.wants_read;
-            let _: Poll<()> = self.driver.poll(cx, |machine, now| {
-                mail.deliver(machine, now);
-                if closes || expires {
-                    machine.at(now).close();
-                }
-                machine.handle_timeout(now);
-                *wants_read = machine.wants_read();
-                Poll::Pending
-            });
-            // Later changes call the stored waker. Changes before it was stored would be missed.
-            let missed = self.subscriber.mailbox().has_mail() || (!self.closing && self.service.is_closing());
-            if !missed {
-                return;
-            }
-        }
     }
 
     /// Returns the next message to send.
@@ -290,8 +252,8 @@ impl<H: HandlerMode> HttpChannel<H> {
     /// are still queued here.
     #[must_use]
     pub fn poll_transmit(&mut self) -> Option<Bytes> {
-        let expired = self.expired;
-        let message = self.driver.lock(|machine, now| {
+        let expired = self.has_expired();
+        let message = self.driver.machine.lock(|machine, now| {
             let message = machine.poll_transmit();
             // The ends of its subscriptions are sent. Requests in progress are not answered.
             if expired && message.is_none() && !machine.is_closed() {
@@ -308,7 +270,7 @@ impl<H: HandlerMode> HttpChannel<H> {
     /// The time at which [`poll`](Self::poll) is due.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
-        [self.driver.next_timeout(), self.resumes, self.token.next_timeout()].into_iter().flatten().min()
+        [self.driver.next_timeout(), self.resumes].into_iter().flatten().min()
     }
 
     // --- Getters ---
@@ -320,23 +282,23 @@ impl<H: HandlerMode> HttpChannel<H> {
 
     /// The longest message accepted, in bytes.
     pub fn message_bytes(&self) -> usize {
-        self.service.setup.config().body_limit()
+        self.driver.service.setup.config().body_limit()
     }
 
     /// How the channel ended; `None` while it is open.
     #[must_use]
     pub fn closed(&self) -> Option<CloseReason> {
-        self.driver.closed()
+        self.driver.machine.closed()
     }
 
     /// Whether this side closes the channel.
     pub fn is_closing(&self) -> bool {
-        self.closing
+        self.driver.closing
     }
 
     /// Whether the channel ends because its access token has expired, or is no longer valid.
     pub fn has_expired(&self) -> bool {
-        self.expired
+        self.driver.listening.as_ref().is_some_and(|listening| listening.has_expired)
     }
 }
 

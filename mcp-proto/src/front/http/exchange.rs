@@ -7,7 +7,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use core::{fmt, mem};
 
-use super::change_hub::Subscriber;
+use super::listening_driver::{Listening, ListeningDriver};
 use super::service::{ExchangeRegistration, Service};
 use super::session::{SessionCell, StreamReader};
 use super::token_watch::TokenWatch;
@@ -16,13 +16,14 @@ use crate::front::handler::context::NotificationContext;
 use crate::front::handler::inbound_request::Caller;
 use crate::front::router::{Router, ServedRouter};
 use crate::front::running_handlers::catch_panic;
-use crate::front::server::{ServerCore, ServerDriver};
+use crate::front::server::ServerCore;
 use crate::front::shared::{Core as _, Shared};
 use crate::front::wakers::Signal;
 use crate::front::{Attachments, HandlerMode, Notification, SendHandlers};
 use crate::peer::Principal;
 use crate::peer::server::KnownMeta;
 use crate::quota::QuotaOwner;
+use crate::rpc::Id;
 use crate::schema::{Method, SubscriptionsListen};
 use crate::transport::http::param_headers::ParamHeaders;
 use crate::transport::http::server::{
@@ -87,13 +88,7 @@ impl<H: HandlerMode> HttpExchange<H> {
     ) -> Self {
         let attachments = Attachments::new();
         let caller = Caller { owner: head.owner(principal.as_ref()), access, attachments };
-        let stage = if service.is_closing() {
-            Stage::Answer(closing_answer())
-        } else if let Err(wait) = service.count_request(&caller.owner) {
-            Stage::Answer(HttpResponse::too_many_requests(head, wait))
-        } else {
-            Self::take_in(service, &router, head, &caller)
-        };
+        let stage = Self::take_in(service, &router, head, &caller).unwrap_or_else(Stage::Answer);
         let service = service.clone();
         let mut exchange = Self { service, router, caller, principal, stage, waker: None };
         if let Stage::Request { intake, .. } = &exchange.stage
@@ -105,11 +100,14 @@ impl<H: HandlerMode> HttpExchange<H> {
     }
 
     /// Checks the head of a request, and prepares to receive its body.
-    fn take_in(service: &Service, router: &Router<H>, head: &RequestHead<'_>, caller: &Caller) -> Stage<H> {
-        let mut intake = match RequestIntake::new(&service.setup, head) {
-            Ok(intake) => intake,
-            Err(answer) => return Stage::Answer(answer),
-        };
+    fn take_in(
+        service: &Service,
+        router: &Router<H>,
+        head: &RequestHead<'_>,
+        caller: &Caller,
+    ) -> Result<Stage<H>, HttpResponse> {
+        service.check_arrival(head, &caller.owner)?;
+        let mut intake = RequestIntake::new(&service.setup, head)?;
         let params = intake.tool().and_then(|tool| router.param_headers(&tool));
         if let Some(params) = params {
             intake.retain_params(params, head.fields);
@@ -118,7 +116,7 @@ impl<H: HandlerMode> HttpExchange<H> {
         let timeout = service.setup.config().body_timeout;
         let deadline = if intake.wants_body() { service.now().after(timeout) } else { None };
         let intake = intake.charge(&service.account(&caller.owner));
-        Stage::Request { intake, deadline }
+        Ok(Stage::Request { intake, deadline })
     }
 
     /// Creates an exchange with its answer, independent of the request.
@@ -150,15 +148,12 @@ impl<H: HandlerMode> HttpExchange<H> {
     /// Handles the end of the request's body.
     pub fn handle_body_end(&mut self) {
         if let Stage::Request { intake, .. } = mem::replace(&mut self.stage, Stage::Over) {
-            let stage = if self.service.is_closing() {
-                Stage::Answer(closing_answer())
-            } else {
-                // The request is rejected unless headers and body name the same tool.
-                let params = intake.tool().and_then(|tool| self.router.param_headers(&tool));
-                self.route(intake.finish(), params)
-            };
+            let open = self.service.check_open();
+            // The request is rejected unless headers and body name the same tool.
+            let params = intake.tool().and_then(|tool| self.router.param_headers(&tool));
+            let stage = open.and_then(|()| self.route(intake.finish(), params));
             self.caller.attachments = Attachments::new();
-            self.set_stage(stage);
+            self.set_stage(stage.unwrap_or_else(Stage::Answer));
         }
     }
 
@@ -194,7 +189,7 @@ impl<H: HandlerMode> HttpExchange<H> {
         match &mut self.stage {
             Stage::Modern(running) => {
                 let mut body = None;
-                let head = running.poll(cx, |exchange, _| {
+                let head = running.driver.poll(cx, |exchange, _| {
                     exchange.poll_head().map_or(Poll::Pending, |head| {
                         body = exchange.take_body();
                         Poll::Ready(head)
@@ -233,7 +228,7 @@ impl<H: HandlerMode> HttpExchange<H> {
     /// part has been written, so that the server notices a client that does not read.
     pub fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let polled = match &mut self.stage {
-            Stage::Modern(running) => running.poll(cx, |exchange, _| match exchange.poll_body() {
+            Stage::Modern(running) => running.driver.poll(cx, |exchange, _| match exchange.poll_body() {
                 Chunk::Bytes(bytes) => Poll::Ready(Some(bytes)),
                 Chunk::Pending => Poll::Pending,
                 Chunk::End => Poll::Ready(None),
@@ -285,70 +280,49 @@ impl<H: HandlerMode> HttpExchange<H> {
 
     // --- Routing ---
 
-    fn route(&self, routed: RequestRoute, params: Option<&ParamHeaders>) -> Stage<H> {
-        match routed {
+    fn route(&self, routed: RequestRoute, params: Option<&ParamHeaders>) -> Result<Stage<H>, HttpResponse> {
+        let (owner, principal) = (|| self.owner().clone(), || self.principal.clone());
+        let router = || ServedRouter::unchanging(self.router.clone());
+        Ok(match routed {
             RequestRoute::Answer(answer) => Stage::Answer(answer),
-            RequestRoute::Modern(request) => match params.map_or(Ok(()), |params| request.check(params)) {
-                Ok(()) => {
-                    let request = request.on_behalf_of(self.principal.clone());
-                    Stage::Modern(ModernExchange::start(
-                        &self.service,
-                        ServedRouter::unchanging(self.router.clone()),
-                        request,
-                        self.caller.clone(),
-                    ))
-                }
-                Err(answer) => Stage::Answer(answer),
-            },
+            RequestRoute::Modern(request) => {
+                params.map_or(Ok(()), |params| request.check(params))?;
+                let (request, caller) = (request.on_behalf_of(principal()), self.caller.clone());
+                Stage::Modern(ModernExchange::start(&self.service, router(), request, caller))
+            }
             RequestRoute::Notification(posted) => {
-                let context = NotificationContext::new(self.principal.clone(), self.owner().clone());
-                match PostedHandler::start(&self.router, posted, context) {
-                    Ok(running) => Stage::Notification(running),
-                    Err(answer) => Stage::Answer(answer),
-                }
+                let context = NotificationContext::new(principal(), owner());
+                Stage::Notification(PostedHandler::start(&self.router, posted, context)?)
             }
             RequestRoute::Stateless(post) => {
-                let post = post.on_behalf_of(self.principal.clone());
-                let router = ServedRouter::unchanging(self.router.clone());
-                let caller = self.caller.clone();
-                Stage::Modern(ModernExchange::start_stateless(&self.service, router, post, caller))
+                let (post, caller) = (post.on_behalf_of(principal()), self.caller.clone());
+                Stage::Modern(ModernExchange::start_stateless(&self.service, router(), post, caller))
             }
             RequestRoute::OpenSession(post) => {
-                let (owner, principal) = (self.owner().clone(), self.principal.clone());
-                Stage::Answer(self.service.open_session(post, owner, principal))
+                Stage::Answer(self.service.open_session(post, owner(), principal())?)
             }
             RequestRoute::Session { id, post } | RequestRoute::LegacyPost { id, post } => {
-                match self.session(id) {
-                    Some(cell) => match cell.post(post, self.caller.clone()) {
-                        PostOutcome::Answer(answer) => Stage::Answer(answer),
-                        PostOutcome::Connection(connection) => {
-                            self.stream(&cell, connection, TokenWatch::default())
-                        }
-                    },
-                    None => Stage::Answer(HttpResponse::unknown_session(post.request_id())),
-                }
-            }
-            RequestRoute::Listen { id, last_event } => match self.session(id) {
-                Some(cell) => {
-                    match cell.with_session(|session, now| session.listen(now, last_event.as_deref())) {
-                        Ok(connection) => self.get_stream(&cell, connection),
-                        Err(answer) => Stage::Answer(answer),
+                let cell = self.session(id, post.request_id())?;
+                match cell.post(post, self.caller.clone()) {
+                    PostOutcome::Answer(answer) => Stage::Answer(answer),
+                    PostOutcome::Connection(connection) => {
+                        self.stream(&cell, connection, TokenWatch::default())
                     }
                 }
-                None => Stage::Answer(HttpResponse::unknown_session(None)),
-            },
-            RequestRoute::Delete { id } => Stage::Answer(match self.session(id) {
-                Some(cell) => cell.with_session(Session::delete),
-                None => HttpResponse::unknown_session(None),
-            }),
-            RequestRoute::LegacyEvents => {
-                let (owner, principal) = (self.owner().clone(), self.principal.clone());
-                match self.service.open_legacy_session(owner, principal) {
-                    Ok((cell, connection)) => self.get_stream(&cell, connection),
-                    Err(answer) => Stage::Answer(answer),
-                }
             }
-        }
+            RequestRoute::Listen { id, last_event } => {
+                let cell = self.session(id, None)?;
+                let listen = |session: &mut Session, now| session.listen(now, last_event.as_deref());
+                self.get_stream(&cell, cell.with_session(listen)?)
+            }
+            RequestRoute::Delete { id } => {
+                Stage::Answer(self.session(id, None)?.with_session(Session::delete))
+            }
+            RequestRoute::LegacyEvents => {
+                let (cell, connection) = self.service.open_legacy_session(owner(), principal())?;
+                self.get_stream(&cell, connection)
+            }
+        })
     }
 
     fn get_stream(&self, cell: &SessionCell, connection: ConnectionId) -> Stage<H> {
@@ -361,8 +335,9 @@ impl<H: HandlerMode> HttpExchange<H> {
         Stage::Stream { reader: StreamReader::new(cell, connection), token, driver_deadline }
     }
 
-    fn session(&self, id: SessionId) -> Option<Arc<SessionCell>> {
-        self.service.session(id, self.principal.as_ref())
+    fn session(&self, id: SessionId, request: Option<&Id>) -> Result<Arc<SessionCell>, HttpResponse> {
+        let cell = self.service.session(id, self.principal.as_ref());
+        cell.ok_or_else(|| HttpResponse::unknown_session(request))
     }
 
     fn set_stage(&mut self, stage: Stage<H>) {
@@ -376,11 +351,6 @@ impl<H: HandlerMode> HttpExchange<H> {
         self.waker = Some(cx.waker().clone());
         Poll::Pending
     }
-}
-
-/// The answer to requests while the server is closing.
-fn closing_answer() -> HttpResponse {
-    HttpResponse::empty(503)
 }
 
 impl<H: HandlerMode> fmt::Debug for HttpExchange<H> {
@@ -400,22 +370,10 @@ impl<H: HandlerMode> fmt::Debug for HttpExchange<H> {
 /// The exchange of a request without a session, which owns the request's handler. Dropping it cancels the request: the
 /// client has disconnected.
 struct ModernExchange<H: HandlerMode> {
-    driver: ServerDriver<Exchange, H>,
-    service: Arc<Service>,
-    /// What only a request that listens for changes has.
-    listening: Option<Box<Listening>>,
-    /// Whether the machine has been closed with the server.
-    closing: bool,
+    driver: ListeningDriver<Exchange, H>,
     /// When the driver, which runs the task that a call becomes, must have been polled for the first time.
     driver_deadline: Option<Instant>,
     _registration: ExchangeRegistration,
-}
-
-struct Listening {
-    /// The subscriber to the changes that the client listens for.
-    subscriber: Option<Subscriber>,
-    /// Ends the stream of changes with its token.
-    token: TokenWatch,
 }
 
 impl<H: HandlerMode> ModernExchange<H> {
@@ -443,7 +401,7 @@ impl<H: HandlerMode> ModernExchange<H> {
                     });
                     (shared, topics)
                 });
-                (shared, Some(Box::new(Listening { subscriber, token })))
+                (shared, Some(Box::new(Listening { subscriber, token, has_expired: false })))
             }
         };
         Self::run(service, router, shared, listening, cached.as_ref())
@@ -484,57 +442,25 @@ impl<H: HandlerMode> ModernExchange<H> {
         {
             service.cache_meta(known);
         }
-        let driver = ServerDriver::new(shared, service.entropy.clone(), router, service.task_service.clone());
+        let mut driver = ListeningDriver::new(service, router, shared, listening);
         //= S3.16 "Client disconnect = cancel"
-        let driver = driver.with_end(Exchange::handle_disconnect);
+        driver.machine = driver.machine.with_end(Exchange::handle_disconnect);
         let driver_deadline =
             if service.task_service.is_some() { service.first_poll_deadline() } else { None };
-        let service = service.clone();
-        Self { driver, service, listening, closing: false, driver_deadline, _registration: registration }
-    }
-
-    /// Runs the handler, passes changes to the machine, and polls the answer with `take`.
-    fn poll<R>(
-        &mut self,
-        cx: &mut Context<'_>,
-        mut take: impl FnMut(&mut Exchange, Instant) -> Poll<R>,
-    ) -> Poll<R> {
-        loop {
-            let closes = !self.closing && self.service.is_closing();
-            self.closing |= closes;
-            let mut listening = self.listening.as_deref_mut();
-            let ends = listening.as_mut().is_some_and(|it| it.token.poll(&self.service, cx).is_ready());
-            let subscriber = listening.and_then(|listening| listening.subscriber.as_ref());
-            let mail = subscriber.map(|subscriber| subscriber.mailbox().take());
-            let polled = self.driver.poll(cx, |exchange, now| {
-                if let Some(mail) = &mail {
-                    mail.deliver(exchange, now);
-                }
-                if closes || ends {
-                    exchange.at(now).close();
-                }
-                take(exchange, now)
-            });
-            // Later changes call the stored waker. Changes before it was stored would be missed.
-            let missed = subscriber.is_some_and(|subscriber| subscriber.mailbox().has_mail())
-                || (!self.closing && self.service.is_closing());
-            if polled.is_ready() || !missed {
-                return polled;
-            }
-        }
+        Self { driver, driver_deadline, _registration: registration }
     }
 
     fn handle_timeout(&mut self) {
-        if self.driver_deadline.is_some_and(|deadline| deadline <= self.service.now()) {
+        let service = &self.driver.service;
+        if self.driver_deadline.is_some_and(|deadline| deadline <= service.now()) {
             self.driver_deadline = None;
-            self.service.report_unpolled_tasks();
+            service.report_unpolled_tasks();
         }
-        self.driver.lock(Exchange::handle_timeout);
+        self.driver.machine.lock(Exchange::handle_timeout);
     }
 
     fn next_timeout(&self) -> Option<Instant> {
-        let token = self.listening.as_ref().and_then(|listening| listening.token.next_timeout());
-        [self.driver.next_timeout(), token, self.driver_deadline].into_iter().flatten().min()
+        [self.driver.next_timeout(), self.driver_deadline].into_iter().flatten().min()
     }
 }
 

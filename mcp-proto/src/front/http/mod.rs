@@ -70,6 +70,7 @@
 mod change_hub;
 mod channel;
 mod exchange;
+mod listening_driver;
 mod service;
 mod session;
 mod session_table;
@@ -81,6 +82,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use core::ops::Deref;
 
 use service::Service;
 
@@ -136,39 +138,10 @@ impl<H: HandlerMode> HttpServer<H> {
         HttpExchange::new(&self.handle.service, self.router.router(), head, principal, Default::default())
     }
 
-    /// The application's handle: usable from any thread with either kind of router, and handlers may keep it.
+    /// The application's handle, whose methods the server has as well: usable from any thread with either kind of
+    /// router, and handlers may keep it.
     pub fn handle(&self) -> &HttpHandle {
         &self.handle
-    }
-
-    /// See [`HttpHandle::list_changed`].
-    pub fn list_changed(&self, list: ListKind) {
-        self.handle.list_changed(list);
-    }
-
-    /// See [`HttpHandle::resource_updated`].
-    pub fn resource_updated(&self, uri: impl AsRef<str>) {
-        self.handle.resource_updated(uri);
-    }
-
-    /// See [`HttpHandle::task_updated`].
-    pub fn task_updated(&self, params: &TaskUpdatedParams) {
-        self.handle.task_updated(params);
-    }
-
-    /// See [`HttpHandle::events`].
-    pub fn events(&self) -> Events<HttpServerEvent> {
-        self.handle.events()
-    }
-
-    /// See [`HttpHandle::close`].
-    pub fn close(&self) {
-        self.handle.close();
-    }
-
-    /// See [`HttpHandle::is_closing`].
-    pub fn is_closing(&self) -> bool {
-        self.handle.is_closing()
     }
 
     /// The server's configuration.
@@ -192,6 +165,14 @@ impl<H: HandlerMode> HttpServer<H> {
     /// Creates the exchange of a request that a guard answered. It does not want the request's body.
     pub fn answered_exchange(&self, answer: crate::transport::http::server::HttpResponse) -> HttpExchange<H> {
         HttpExchange::from_answer(&self.handle.service, self.router.router(), answer)
+    }
+}
+
+impl<H: HandlerMode> Deref for HttpServer<H> {
+    type Target = HttpHandle;
+
+    fn deref(&self) -> &HttpHandle {
+        &self.handle
     }
 }
 

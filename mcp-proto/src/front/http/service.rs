@@ -16,11 +16,12 @@ use crate::front::router::{ListenerGuard, ServedRouter};
 use crate::front::tasks::TaskService;
 use crate::front::wakers::{Signal, lock};
 use crate::front::{Clock, HandlerMode};
+use crate::inline_map::InlineMap;
 use crate::peer::server::{KnownMeta, MetaCache};
 use crate::quota::{ByteAccount, ByteBudget, QuotaOwner, RateLimiter};
 use crate::rpc::Raw;
 use crate::schema::tasks::TaskUpdatedParams;
-use crate::transport::http::server::{HttpServerConfig, SessionId, Setup};
+use crate::transport::http::server::{HttpResponse, HttpServerConfig, RequestHead, SessionId, Setup};
 
 /// How long a request waits for the first poll of the driver.
 const FIRST_POLL: Duration = Duration::from_secs(1);
@@ -50,8 +51,8 @@ pub(super) struct Service {
 /// The exchanges that run handlers, which are woken when the server closes.
 #[derive(Default)]
 struct Exchanges {
-    signals: Vec<Option<Arc<Signal>>>,
-    free: Vec<usize>,
+    signals: InlineMap<u64, Arc<Signal>>,
+    next: u64,
 }
 
 impl Service {
@@ -93,6 +94,27 @@ impl Service {
 
     pub(super) fn now(&self) -> Instant {
         self.clock.now()
+    }
+
+    /// Checks that the server is not closing.
+    ///
+    /// # Errors
+    /// The answer to the request.
+    pub(super) fn check_open(&self) -> Result<(), HttpResponse> {
+        if self.is_closing() { Err(HttpResponse::empty(503)) } else { Ok(()) }
+    }
+
+    /// Checks that a request of an owner may be served now, and counts it.
+    ///
+    /// # Errors
+    /// The answer to the request.
+    pub(super) fn check_arrival(
+        &self,
+        head: &RequestHead<'_>,
+        owner: &QuotaOwner,
+    ) -> Result<(), HttpResponse> {
+        self.check_open()?;
+        self.count_request(owner).map_err(|wait| HttpResponse::too_many_requests(head, wait))
     }
 
     /// Counts a request of an owner.
@@ -167,13 +189,9 @@ impl Service {
     /// Marks the server as closing, and wakes the driver and all exchanges.
     pub(super) fn close(&self) {
         self.closing.store(true, Ordering::Release);
-        let signals: Vec<Arc<Signal>> = lock(&self.exchanges).signals.iter().flatten().cloned().collect();
-        let cells = lock(&self.table).cells();
+        let signals: Vec<Arc<Signal>> = lock(&self.exchanges).signals.values().cloned().collect();
         for signal in signals {
             signal.notify();
-        }
-        for cell in cells {
-            cell.notify();
         }
         self.session_signal.notify();
         self.hub.close();
@@ -183,36 +201,24 @@ impl Service {
 
     /// Registers an exchange that `signal` wakes, for the lifetime of the returned value.
     pub(super) fn register_exchange(self: &Arc<Self>, signal: Arc<Signal>) -> ExchangeRegistration {
-        let kept = Some(signal.clone());
         let mut exchanges = lock(&self.exchanges);
-        let place = match exchanges.free.pop() {
-            Some(place) => place,
-            None => {
-                exchanges.signals.push(None);
-                exchanges.signals.len().saturating_sub(1)
-            }
-        };
-        if let Some(slot) = exchanges.signals.get_mut(place) {
-            *slot = kept;
-        }
-        ExchangeRegistration { service: self.clone(), slot: place, _signal: signal }
+        let number = exchanges.next;
+        exchanges.next = number.wrapping_add(1);
+        exchanges.signals.insert(number, signal);
+        ExchangeRegistration { service: self.clone(), number }
     }
 }
 
 /// The registration of an exchange that is woken when the server closes.
 pub(super) struct ExchangeRegistration {
     service: Arc<Service>,
-    slot: usize,
-    /// Keeps the signal alive until the slot is free, so that it is not dropped under the lock.
-    _signal: Arc<Signal>,
+    number: u64,
 }
 
 impl Drop for ExchangeRegistration {
     fn drop(&mut self) {
-        let mut exchanges = lock(&self.service.exchanges);
-        if let Some(slot) = exchanges.signals.get_mut(self.slot) {
-            *slot = None;
-        }
-        exchanges.free.push(self.slot);
+        let signal = lock(&self.service.exchanges).signals.remove(&self.number);
+        // Not under the lock.
+        drop(signal);
     }
 }

@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::task::{Context, Poll, Waker};
@@ -124,11 +125,6 @@ impl SessionCell {
     /// Whether changes arrived after the session was last polled.
     pub(super) fn has_changes(&self) -> bool {
         self.mailbox.has_mail()
-    }
-
-    /// Schedules the session to be polled by the driver.
-    pub(super) fn notify(&self) {
-        self.mailbox.signal().notify();
     }
 
     /// Runs `act` on the session, and wakes the driver to carry out the result.
@@ -254,35 +250,42 @@ impl SessionMachine {
 
     /// Whether the session's timeout is before the driver's next poll.
     fn is_late(&self) -> bool {
-        match (self.session.poll_timeout(), self.deadline) {
-            (Some(due), Some(deadline)) => due < deadline,
-            (due, None) => due.is_some(),
-            (None, Some(_)) => false,
-        }
+        let due = self.session.poll_timeout();
+        due.is_some_and(|due| self.deadline.is_none_or(|deadline| due < deadline))
+    }
+}
+
+impl ServerTransport for SessionMachine {
+    fn peer(&self) -> &Server {
+        self.session.peer()
     }
 
-    /// Returns the next event. A subscription is registered with the hub first, under the session's lock: before the
-    /// application learns of it.
-    fn next_event(&mut self) -> Option<server::Event> {
+    fn handle_timeout(&mut self, now: Instant) {
+        self.session.handle_timeout(now);
+    }
+
+    /// Registers a subscription with the hub first, under the session's lock: before the application learns of it.
+    fn poll_event(&mut self) -> Option<server::Event> {
         let event = self.session.poll_event()?;
+        let topic = |uri: &String| server::Topic::Resource(uri.as_str().into());
         match &event {
             server::Event::Subscribed { uri } => {
-                self.subscriber
-                    .add(server::Topic::Resource(uri.as_str().into()), self.wakers.get_or_insert_default());
+                self.subscriber.add(topic(uri), self.wakers.get_or_insert_default());
             }
             server::Event::Unsubscribed { uri } => {
-                self.subscriber.remove(
-                    &server::Topic::Resource(uri.as_str().into()),
-                    self.wakers.get_or_insert_default(),
-                );
+                self.subscriber.remove(&topic(uri), self.wakers.get_or_insert_default());
             }
             _ => {}
         }
         Some(event)
     }
 
-    /// Returns the next waker of a hub listener, or of the reader of a stream that has become readable.
-    fn next_waker(&mut self) -> Option<Waker> {
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.session.poll_timeout()
+    }
+
+    /// The next waker of a hub listener, or of the reader of a stream that has become readable.
+    fn poll_waker(&mut self) -> Option<Waker> {
         if let Some(wakers) = &mut self.wakers {
             match wakers.next() {
                 Some(waker) => return Some(waker),
@@ -296,28 +299,6 @@ impl SessionMachine {
         }
         None
     }
-}
-
-impl ServerTransport for SessionMachine {
-    fn peer(&self) -> &Server {
-        self.session.peer()
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        self.session.handle_timeout(now);
-    }
-
-    fn poll_event(&mut self) -> Option<server::Event> {
-        self.next_event()
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.session.poll_timeout()
-    }
-
-    fn poll_waker(&mut self) -> Option<Waker> {
-        self.next_waker()
-    }
 
     fn has_streams(&self) -> bool {
         self.session.has_streams()
@@ -330,6 +311,7 @@ impl ServerTransport for SessionMachine {
     fn settle(&mut self, now: Instant) {
         ServerTransport::settle(&mut self.session, now);
     }
+
     fn deny(&mut self, now: Instant, request: InboundId, error: ErrorObject, denial: &Denial) {
         self.session.deny(now, request, error, denial);
     }

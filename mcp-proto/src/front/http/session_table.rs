@@ -9,6 +9,7 @@ use crate::Instant;
 use crate::front::wakers::lock;
 use crate::peer::Principal;
 use crate::quota::{QuotaError, QuotaOwner};
+use crate::rpc::Id;
 use crate::transport::http::server::{ConnectionId, HttpResponse, Post, Session, SessionId, Sessions};
 
 /// The sessions of a server, by their ids.
@@ -24,14 +25,7 @@ impl SessionTable {
     pub(super) fn new(max_sessions: usize) -> Self {
         Self { sessions: Sessions::new(max_sessions), new_sessions: Vec::new(), closed_to_new: false }
     }
-
-    pub(super) fn cells(&self) -> Vec<Arc<SessionCell>> {
-        self.sessions.iter().map(|(_, cell)| cell.clone()).collect()
-    }
 }
-
-/// The error for a session that exceeds the limits.
-struct SessionLimitReached;
 
 impl Service {
     /// Returns a session for use by `principal`. To other principals it is unknown.
@@ -46,49 +40,29 @@ impl Service {
 
     /// Opens a session with the handshake that was posted; returns its answer.
     pub(super) fn open_session(
-        self: &Arc<Self>,
+        &self,
         post: Post,
         owner: QuotaOwner,
         principal: Option<Principal>,
-    ) -> HttpResponse {
-        if !self.has_room(&owner) {
-            return HttpResponse::too_many_sessions(post.request_id());
-        }
+    ) -> Result<HttpResponse, HttpResponse> {
+        self.check_room(&owner, post.request_id())?;
         let id = self.fresh_id();
-        match Session::open(&self.setup, id, post, self.now()) {
-            Ok((session, answer)) => {
-                match self.admit(SessionCell::new(
-                    &self.hub,
-                    self.clock.clone(),
-                    id,
-                    session,
-                    owner,
-                    principal,
-                )) {
-                    Ok(_) => answer,
-                    Err(SessionLimitReached) => HttpResponse::too_many_sessions(None),
-                }
-            }
-            Err(answer) => answer,
-        }
+        let (session, answer) = Session::open(&self.setup, id, post, self.now())?;
+        self.admit(id, session, owner, principal)?;
+        Ok(answer)
     }
 
     /// Opens a session for a client of 2024-11-05, which has one stream.
     pub(super) fn open_legacy_session(
-        self: &Arc<Self>,
+        &self,
         owner: QuotaOwner,
         principal: Option<Principal>,
     ) -> Result<(Arc<SessionCell>, ConnectionId), HttpResponse> {
-        if !self.has_room(&owner) {
-            return Err(HttpResponse::too_many_sessions(None));
-        }
+        self.check_room(&owner, None)?;
         let id = self.fresh_id();
         let (mut session, connection) = Session::open_legacy(&self.setup, id, self.now());
         session.charge(&self.account(&owner));
-        match self.admit(SessionCell::new(&self.hub, self.clock.clone(), id, session, owner, principal)) {
-            Ok(cell) => Ok((cell, connection)),
-            Err(SessionLimitReached) => Err(HttpResponse::too_many_sessions(None)),
-        }
+        Ok((self.admit(id, session, owner, principal)?, connection))
     }
 
     //= S10.9 "handles random and bound to user"
@@ -98,23 +72,30 @@ impl Service {
         SessionId::from_entropy(bytes)
     }
 
-    /// Whether an owner can open a session now; checked before the work of opening it.
-    fn has_room(&self, owner: &QuotaOwner) -> bool {
+    /// Checks that an owner can open a session now, before the work of opening it.
+    fn check_room(&self, owner: &QuotaOwner, request: Option<&Id>) -> Result<(), HttpResponse> {
         let table = lock(&self.table);
-        !table.closed_to_new && table.sessions.has_room(owner)
+        let has_room = !table.closed_to_new && table.sessions.has_room(owner);
+        if has_room { Ok(()) } else { Err(HttpResponse::too_many_sessions(request)) }
     }
 
     /// Adds a session and wakes the driver. Beyond the limit, it ends a session that the owners' shares select.
-    fn admit(&self, cell: Arc<SessionCell>) -> Result<Arc<SessionCell>, SessionLimitReached> {
+    fn admit(
+        &self,
+        id: SessionId,
+        session: Session,
+        owner: QuotaOwner,
+        principal: Option<Principal>,
+    ) -> Result<Arc<SessionCell>, HttpResponse> {
+        let refused = || HttpResponse::too_many_sessions(None);
+        let cell = SessionCell::new(&self.hub, self.clock.clone(), id, session, owner, principal);
         let gone = {
             let mut table = lock(&self.table);
             if table.closed_to_new {
-                return Err(SessionLimitReached);
+                return Err(refused());
             }
-            let gone = table
-                .sessions
-                .insert(cell.id(), cell.owner(), cell.clone())
-                .map_err(|QuotaError| SessionLimitReached)?;
+            let inserted = table.sessions.insert(id, cell.owner(), cell.clone());
+            let gone = inserted.map_err(|QuotaError| refused())?;
             table.new_sessions.push(cell.clone());
             gone
         };

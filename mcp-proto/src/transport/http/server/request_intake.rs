@@ -331,11 +331,7 @@ pub(super) const SESSION_QUERY: &str = "session=";
 /// The `Accept` header that the specification shows.
 const JSON_OR_EVENTS: &str = "application/json, text/event-stream";
 
-fn accepted_types(
-    accept: &HeaderValues<'_>,
-    method: &str,
-    place: EndpointKind,
-) -> Option<AcceptedTypes> {
+fn accepted_types(accept: &HeaderValues<'_>, method: &str, place: EndpointKind) -> Option<AcceptedTypes> {
     // What most clients send needs no parsing.
     let is_usual = accept.others.is_empty() && accept.first == Some(JSON_OR_EVENTS.as_bytes());
     let accepts = |full| is_usual || media::accepts(accept.iter(), full);

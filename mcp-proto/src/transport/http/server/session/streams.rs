@@ -185,8 +185,13 @@ impl ResponseStreams {
         let patience = if self.primed { STREAM_AFTER.min(config.keepalive) } else { config.keepalive };
         let connection = self.connections.open(stream, patience, self.now);
         let (answers_due, is_batch, connection_id) = (awaiting, many, Some(connection));
-        let opened =
-            ResponseStream { accepts, answers_due, is_batch, connection: connection_id, ..Default::default() };
+        let opened = ResponseStream {
+            accepts,
+            answers_due,
+            is_batch,
+            connection: connection_id,
+            ..Default::default()
+        };
         self.streams.streams.insert(stream, opened);
         (stream, connection)
     }
