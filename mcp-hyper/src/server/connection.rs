@@ -31,10 +31,7 @@ use super::socket::{MaybeTlsStream, Preface, Protocol, Socket};
 use super::streams::{DemandQueue, ServerMode};
 #[cfg(feature = "http2")]
 use super::streams::{Queue, Streams};
-#[cfg(not(feature = "websocket"))]
-use super::upgrade::WebSocket;
-use super::upgrade::{Upgrade, UpgradeSlot};
-#[cfg(feature = "websocket")]
+use super::upgrade::{Upgrade, UpgradeSlot, lock};
 use super::websocket::WebSocket;
 use crate::io::HyperIo;
 use crate::time::Alarm;
@@ -69,8 +66,7 @@ pub struct Connection<Io, H: ServerMode = SendHandlers> {
     _entry: RegistryEntry,
 }
 
-type ConnectionSocket<Io> = Socket<MaybeTlsStream<Io>>;
-type Http1<Io, H> = http1::Connection<HyperIo<ConnectionSocket<Io>>, ConnectionService<H>>;
+type Http1<Io, H> = http1::Connection<HyperIo<Socket<Io>>, ConnectionService<H>>;
 
 enum Stage<Io, H: ServerMode> {
     /// The TLS handshake, and the detection of the HTTP version.
@@ -81,7 +77,7 @@ enum Stage<Io, H: ServerMode> {
     Http1(Pin<Box<Http1<Io, H>>>),
     #[cfg(feature = "http2")]
     Http2(Http2<Io, H>),
-    WebSocket(Box<WebSocket<ConnectionSocket<Io>, H>>),
+    WebSocket(Box<WebSocket<Socket<Io>, H>>),
     Closed,
 }
 
@@ -119,7 +115,8 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
                         self.monitor.note_handshake();
                         io.attach_peer(&mut self.attachments);
                     }
-                    let protocol = ready!(preface.poll_read(io, || self.monitor.note_read(), cx));
+                    let stream = io.stream().map_err(ConnectionError::Io)?;
+                    let protocol = ready!(preface.poll_read(stream, || self.monitor.note_read(), cx));
                     let protocol = protocol.map_err(ConnectionError::Io)?;
                     let Stage::Handshaking { io, preface } =
                         std::mem::replace(&mut self.stage, Stage::Closed)
@@ -138,7 +135,8 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
                 Stage::Http1(connection) => {
                     ready!(connection.as_mut().poll(cx)).map_err(ConnectionError::Http)?;
                     let stage = std::mem::replace(&mut self.stage, Stage::Closed);
-                    let (Stage::Http1(connection), Some(channel)) = (stage, self.upgrades.take()) else {
+                    let (Stage::Http1(connection), Some(channel)) = (stage, lock(&self.upgrades).take())
+                    else {
                         return Poll::Ready(Ok(()));
                     };
                     let http1::Parts { io: HyperIo(socket), read_buf, .. } =
@@ -159,11 +157,11 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
     }
 
     #[cfg(feature = "http2")]
-    fn http2(&self, socket: ConnectionSocket<Io>) -> Stage<Io, H> {
+    fn http2(&self, socket: Socket<Io>) -> Stage<Io, H> {
         Stage::Http2(Http2::start(socket, &self.monitor, |queue| self.connection_service(Some(queue))))
     }
 
-    fn http1(&self, socket: ConnectionSocket<Io>) -> Stage<Io, H> {
+    fn http1(&self, socket: Socket<Io>) -> Stage<Io, H> {
         self.monitor.set_version(HttpVersion::Http1);
         let limits = self.monitor.limits();
         let header_bytes = usize::try_from(limits.header_bytes).unwrap_or(usize::MAX);
@@ -229,7 +227,7 @@ impl<Io, H: ServerMode> fmt::Debug for Connection<Io, H> {
 
 #[cfg(feature = "http2")]
 type Hyper<Io, H> =
-    http2::Connection<HyperIo<ConnectionSocket<Io>>, ConnectionService<H>, <H as ServerMode>::StreamQueue>;
+    http2::Connection<HyperIo<Socket<Io>>, ConnectionService<H>, <H as ServerMode>::StreamQueue>;
 
 /// An HTTP/2 connection and its streams.
 #[cfg(feature = "http2")]
@@ -242,7 +240,7 @@ struct Http2<Io, H: ServerMode> {
 impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Http2<Io, H> {
     /// Serves a client that speaks HTTP/2.
     fn start(
-        socket: ConnectionSocket<Io>,
+        socket: Socket<Io>,
         monitor: &ConnectionMonitor,
         serve: impl FnOnce(DemandQueue<H>) -> ConnectionService<H>,
     ) -> Self {

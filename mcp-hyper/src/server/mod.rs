@@ -13,9 +13,8 @@ mod registry;
 mod service;
 mod socket;
 mod streams;
-#[cfg_attr(not(feature = "websocket"), path = "no_websocket.rs")]
 mod upgrade;
-#[cfg(feature = "websocket")]
+#[cfg_attr(not(feature = "websocket"), path = "no_websocket.rs")]
 mod websocket;
 
 use mcp_proto::adapter::ServeError;

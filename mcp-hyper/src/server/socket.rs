@@ -16,37 +16,9 @@ use mcp_proto::front::Attachments;
 use super::monitor::ConnectionMonitor;
 
 /// A bidirectional byte stream.
-trait Duplex: AsyncRead + AsyncWrite + Unpin {}
+pub(super) trait Duplex: AsyncRead + AsyncWrite + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Duplex for S {}
-
-impl<Io: AsyncRead + AsyncWrite + Unpin + 'static> AsyncRead for MaybeTlsStream<Io> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
-        self.stream()?.poll_read(cx, buf)
-    }
-}
-
-impl<Io: AsyncRead + AsyncWrite + Unpin + 'static> AsyncWrite for MaybeTlsStream<Io> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        self.stream()?.poll_write(cx, buf)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.stream()?.poll_write_vectored(cx, bufs)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.stream()?.poll_flush(cx)
-    }
-
-    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.stream()?.poll_close(cx)
-    }
-}
 
 /// The acceptor that encrypts connections.
 #[cfg(feature = "tls")]
@@ -55,7 +27,7 @@ pub(super) type Tls = TlsAcceptor;
 #[cfg(not(feature = "tls"))]
 pub(super) enum Tls {}
 
-/// A stream, readable and writable once [`poll_handshake`](Self::poll_handshake) has returned ready.
+/// A stream, which exists once [`poll_handshake`](Self::poll_handshake) has returned ready.
 pub(super) enum MaybeTlsStream<Io> {
     Plain(Io),
     #[cfg(feature = "tls")]
@@ -75,7 +47,8 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static> MaybeTlsStream<Io> {
         }
     }
 
-    fn stream(&mut self) -> io::Result<Pin<&mut dyn Duplex>> {
+    /// The stream, readable and writable.
+    pub(super) fn stream(&mut self) -> io::Result<Pin<&mut dyn Duplex>> {
         match self {
             Self::Plain(io) => Ok(Pin::new(io)),
             #[cfg(feature = "tls")]
@@ -149,9 +122,9 @@ pub(super) enum Protocol {
 
 impl Preface {
     /// Reads until the protocol is certain. Calls `on_read` for every read.
-    pub(super) fn poll_read<Io: AsyncRead + Unpin>(
+    pub(super) fn poll_read<Io: AsyncRead + ?Sized>(
         &mut self,
-        io: &mut Io,
+        mut io: Pin<&mut Io>,
         mut on_read: impl FnMut(),
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<Protocol>> {
@@ -163,7 +136,7 @@ impl Preface {
             if rest.is_empty() {
                 return Poll::Ready(Ok(Protocol::Http2));
             }
-            match ready!(Pin::new(&mut *io).poll_read(cx, rest))? {
+            match ready!(io.as_mut().poll_read(cx, rest))? {
                 0 if self.read == 0 => return Poll::Ready(Ok(Protocol::Closed)),
                 // A connection that ends within the preface does not speak HTTP/2.
                 0 => return Poll::Ready(Ok(Protocol::Http1)),
@@ -191,7 +164,7 @@ const READS: usize = 16;
 /// A socket that replays the preface and then reads on. It reports activity to the [`ConnectionMonitor`], and closes
 /// such that the client can still read the last response.
 pub(super) struct Socket<Io> {
-    io: Io,
+    io: MaybeTlsStream<Io>,
     preface: Preface,
     monitor: Arc<ConnectionMonitor>,
     write_blocked: bool,
@@ -203,7 +176,7 @@ pub(super) struct Socket<Io> {
 
 impl<Io> Socket<Io> {
     /// A socket whose first bytes, `ahead`, were already read.
-    pub(super) fn new(io: Io, ahead: Preface, monitor: Arc<ConnectionMonitor>) -> Self {
+    pub(super) fn new(io: MaybeTlsStream<Io>, ahead: Preface, monitor: Arc<ConnectionMonitor>) -> Self {
         Self { io, preface: ahead, monitor, write_blocked: false, closed: false, ended: false }
     }
 
@@ -216,13 +189,13 @@ impl<Io> Socket<Io> {
     }
 }
 
-impl<Io: AsyncRead + Unpin> AsyncRead for Socket<Io> {
+impl<Io: AsyncRead + AsyncWrite + Unpin + 'static> AsyncRead for Socket<Io> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
         let count = self.preface.take(buf);
         if count > 0 {
             return Poll::Ready(Ok(count));
         }
-        let count = ready!(Pin::new(&mut self.io).poll_read(cx, buf))?;
+        let count = ready!(self.io.stream()?.poll_read(cx, buf))?;
         if count > 0 {
             self.monitor.note_read();
         } else if !buf.is_empty() {
@@ -232,9 +205,9 @@ impl<Io: AsyncRead + Unpin> AsyncRead for Socket<Io> {
     }
 }
 
-impl<Io: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Socket<Io> {
+impl<Io: AsyncRead + AsyncWrite + Unpin + 'static> AsyncWrite for Socket<Io> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.io).poll_write(cx, buf);
+        let written = self.io.stream()?.poll_write(cx, buf);
         self.report_write(written)
     }
 
@@ -243,12 +216,12 @@ impl<Io: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Socket<Io> {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
+        let written = self.io.stream()?.poll_write_vectored(cx, bufs);
         self.report_write(written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let flushed = Pin::new(&mut self.io).poll_flush(cx);
+        let flushed = self.io.stream()?.poll_flush(cx);
         self.report_write(flushed)
     }
 
@@ -256,7 +229,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Socket<Io> {
     /// be, for the client to close its side; the monitor limits that wait.
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !self.closed {
-            let closed = Pin::new(&mut self.io).poll_close(cx);
+            let closed = self.io.stream()?.poll_close(cx);
             ready!(self.report_write(closed))?;
             self.closed = true;
         }
@@ -268,7 +241,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Socket<Io> {
             if self.ended {
                 return Poll::Ready(Ok(()));
             }
-            let read = ready!(Pin::new(&mut self.io).poll_read(cx, &mut scratch));
+            let read = ready!(self.io.stream()?.poll_read(cx, &mut scratch));
             self.ended = matches!(read, Ok(0) | Err(_));
         }
         cx.waker().wake_by_ref();
@@ -300,7 +273,9 @@ mod tests {
         let mut reader = Chunks(Cursor::new(input.to_vec()), chunk);
         let mut preface = Preface::default();
         let mut cx = Context::from_waker(Waker::noop());
-        let Poll::Ready(Ok(beginning)) = preface.poll_read(&mut reader, || {}, &mut cx) else { panic!() };
+        let Poll::Ready(Ok(beginning)) = preface.poll_read(Pin::new(&mut reader), || {}, &mut cx) else {
+            panic!()
+        };
         let mut again = Vec::new();
         let mut buf = [0; 7];
         loop {

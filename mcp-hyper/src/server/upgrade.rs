@@ -1,16 +1,14 @@
 //! Requests to become a WebSocket, and the WebSockets on connections that another server accepted.
 
-use std::borrow::Cow;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
-use async_tungstenite::tungstenite::handshake::server::create_response_with_body;
 use futures_lite::{AsyncRead, AsyncWrite};
 use http::request::Parts;
-use http::{Method, Request, header};
+use http::{Method, header};
 use hyper::rt::{Read as _, ReadBuf, Write as _};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use mcp_proto::front::HandlerMode;
@@ -22,40 +20,30 @@ use super::error::{ConnectionError, OnError, ServerError};
 use super::monitor::{ConnectionMonitor, ShutdownOrder};
 use super::registry::RegistryEntry;
 use super::service::ServiceState;
-use super::socket::{Preface, Socket};
-use super::websocket::WebSocket;
-pub(super) use super::websocket::WebSocketOptions;
+use super::socket::{MaybeTlsStream, Preface, Socket};
+use super::websocket::{WebSocket, handshake};
 use crate::task_set::TaskSet;
 use crate::time::{Alarm, RuntimeClock};
-use crate::websocket::SUBPROTOCOL;
 
 /// The place where the channel of an upgraded connection waits for HTTP to end.
-pub(super) struct UpgradeSlot<H: HandlerMode>(Arc<Mutex<Option<HttpChannel<H>>>>);
+pub(super) type UpgradeSlot<H> = Arc<Mutex<Option<HttpChannel<H>>>>;
 
-impl<H: HandlerMode> Clone for UpgradeSlot<H> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
+/// Locks a mutex under which no code runs that can panic.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<H: HandlerMode> Default for UpgradeSlot<H> {
-    fn default() -> Self {
-        Self(Arc::default())
-    }
-}
-
-impl<H: HandlerMode> UpgradeSlot<H> {
-    pub(super) fn take(&self) -> Option<HttpChannel<H>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    fn put(&self, channel: HttpChannel<H>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(channel);
-    }
+/// Whether a server accepts WebSocket connections.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct WebSocketOptions {
+    pub(super) accepts: bool,
+    /// Whether clients may send tool frames.
+    #[cfg(feature = "websocket")]
+    pub(super) tool_frames: bool,
 }
 
 /// The headers that accept a handshake, or the refusal.
-type HandshakeAnswer = Result<ResponseHeaders, HttpResponse>;
+pub(super) type HandshakeAnswer = Result<ResponseHeaders, HttpResponse>;
 
 /// A request to become a WebSocket.
 pub(super) struct Upgrade<H: HandlerMode> {
@@ -122,7 +110,7 @@ impl<H: HandlerMode> UpgradedConnection<H> {
     fn start(self, channel: Option<HttpChannel<H>>, shared: &ServiceState<H>, head: &RequestHead<'_>) {
         let Some(channel) = channel else { return };
         match self {
-            Self::Own(slot) => slot.put(channel),
+            Self::Own(slot) => *lock(&slot) = Some(channel),
             Self::Embedded(upgrade) => {
                 shared.upgrades.push(EmbeddedWebSocket::new(upgrade, channel, shared, &owner(head)));
             }
@@ -139,42 +127,7 @@ fn owner(head: &RequestHead<'_>) -> QuotaOwner {
 fn is_upgrade(options: WebSocketOptions, parts: &Parts) -> bool {
     let to = parts.headers.get(header::UPGRADE);
     let asks = to.is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
-    options.accepts && asks && parts.method == Method::GET
-}
-
-/// Checks the handshake of RFC 6455, section 4.2.1; returns the headers of the answer, or the refusal.
-fn handshake(parts: &Parts) -> HandshakeAnswer {
-    let mut request = Request::new(());
-    *request.method_mut() = parts.method.clone();
-    *request.version_mut() = parts.version;
-    *request.headers_mut() = parts.headers.clone();
-    let refusal = || HttpResponse {
-        headers: vec![("upgrade", "websocket".into()), ("sec-websocket-version", "13".into())],
-        ..HttpResponse::empty(426)
-    };
-    let answer = create_response_with_body(&request, || ()).map_err(|_| refusal())?;
-    let accept = answer.headers().get(header::SEC_WEBSOCKET_ACCEPT).and_then(|accept| accept.to_str().ok());
-    let accept = accept.ok_or_else(refusal)?.to_owned();
-    let mut headers: ResponseHeaders = vec![
-        ("connection", Cow::Borrowed("upgrade")),
-        ("upgrade", Cow::Borrowed("websocket")),
-        ("sec-websocket-accept", Cow::Owned(accept)),
-    ];
-    let mut offered = false;
-    for protocol in subprotocols(parts) {
-        if protocol == SUBPROTOCOL.as_bytes() {
-            headers.push(("sec-websocket-protocol", Cow::Borrowed("mcp")));
-            return Ok(headers);
-        }
-        offered = true;
-    }
-    // RFC 6455 lets a client name no subprotocol.
-    if offered { Err(HttpResponse::empty(400)) } else { Ok(headers) }
-}
-
-fn subprotocols(parts: &Parts) -> impl Iterator<Item = &[u8]> {
-    let values = parts.headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
-    values.flat_map(|value| value.as_bytes().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii)
+    cfg!(feature = "websocket") && options.accepts && asks && parts.method == Method::GET
 }
 
 /// The queue of upgraded connections, from a service to its driver.
@@ -195,18 +148,13 @@ impl<H: HandlerMode> Default for UpgradeQueue<H> {
 }
 
 impl<H: HandlerMode> UpgradeQueue<H> {
-    fn inbox(&self) -> MutexGuard<'_, Inbox<H>> {
-        // No code that can panic runs under this lock.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Whether a driver serves the queue.
     fn is_open(&self) -> bool {
-        !self.inbox().closed
+        !lock(&self.0).closed
     }
 
     pub(super) fn push(&self, websocket: EmbeddedWebSocket<H>) {
-        let mut inbox = self.inbox();
+        let mut inbox = lock(&self.0);
         let rejected = if inbox.closed {
             Some(websocket)
         } else {
@@ -223,7 +171,7 @@ impl<H: HandlerMode> UpgradeQueue<H> {
 
     /// Drops the queued connections, and every later one.
     pub(super) fn close(&self) {
-        let mut inbox = self.inbox();
+        let mut inbox = lock(&self.0);
         inbox.closed = true;
         let dropped = std::mem::take(&mut inbox.accepted);
         drop(inbox);
@@ -231,7 +179,7 @@ impl<H: HandlerMode> UpgradeQueue<H> {
     }
 
     fn take(&self, cx: &Context<'_>) -> Vec<EmbeddedWebSocket<H>> {
-        let mut inbox = self.inbox();
+        let mut inbox = lock(&self.0);
         inbox.waker = Some(cx.waker().clone());
         std::mem::take(&mut inbox.accepted)
     }
@@ -314,7 +262,11 @@ impl<H: HandlerMode> EmbeddedWebSocket<H> {
             let upgraded = ready!(Pin::new(upgrade).poll(cx)).map_err(ConnectionError::Http)?;
             let stage = std::mem::replace(&mut self.stage, Stage::Closed);
             let Stage::Upgrading { channel, .. } = stage else { return Poll::Ready(Ok(())) };
-            let socket = Socket::new(UpgradedIo(upgraded), Preface::default(), self.monitor.clone());
+            let socket = Socket::new(
+                MaybeTlsStream::Plain(UpgradedIo(upgraded)),
+                Preface::default(),
+                self.monitor.clone(),
+            );
             let (clock, monitor) = (self.clock.clone(), self.monitor.clone());
             match WebSocket::start(socket, &[], *channel, self.options, clock, monitor) {
                 Some(websocket) => self.stage = Stage::Open(Box::new(websocket)),

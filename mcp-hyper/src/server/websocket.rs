@@ -1,22 +1,28 @@
-//! WebSocket connections of a server: the messages after the upgrade.
+//! WebSocket connections of a server: the handshake, and the messages after the upgrade.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use async_tungstenite::tungstenite::handshake::server::create_response_with_body;
 use async_tungstenite::tungstenite::protocol::Role;
 use async_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use futures_lite::{AsyncRead, AsyncWrite};
+use http::request::Parts;
+use http::{Request, header};
 use mcp_proto::adapter::Clock as _;
 use mcp_proto::front::HandlerMode;
 use mcp_proto::front::http::HttpChannel;
 use mcp_proto::peer::LostReason;
 use mcp_proto::peer::server::CloseReason;
+use mcp_proto::transport::http::server::{HttpResponse, ResponseHeaders};
 use mcp_proto::transport::tool_frames::request_of;
 
 use super::error::ConnectionError;
 use super::monitor::{ConnectionMonitor, ExchangeGuard};
+use super::upgrade::{HandshakeAnswer, WebSocketOptions};
 use crate::time::{Alarm, RuntimeClock};
-use crate::websocket::{Channel, ChannelEvent, PingPolicy};
+use crate::websocket::{Channel, ChannelEvent, PingPolicy, SUBPROTOCOL};
 
 /// Maximum rounds of a connection before it lets other tasks run.
 const ROUNDS: usize = 4;
@@ -24,12 +30,39 @@ const ROUNDS: usize = 4;
 /// Maximum number of messages that a connection reads or writes in each round.
 const TURN: usize = 32;
 
-/// Whether a server accepts WebSocket connections.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct WebSocketOptions {
-    pub(super) accepts: bool,
-    /// Whether clients may send tool frames.
-    pub(super) tool_frames: bool,
+/// Checks the handshake of RFC 6455, section 4.2.1; returns the headers of the answer, or the refusal.
+pub(super) fn handshake(parts: &Parts) -> HandshakeAnswer {
+    let mut request = Request::new(());
+    *request.method_mut() = parts.method.clone();
+    *request.version_mut() = parts.version;
+    *request.headers_mut() = parts.headers.clone();
+    let refusal = || HttpResponse {
+        headers: vec![("upgrade", "websocket".into()), ("sec-websocket-version", "13".into())],
+        ..HttpResponse::empty(426)
+    };
+    let answer = create_response_with_body(&request, || ()).map_err(|_| refusal())?;
+    let accept = answer.headers().get(header::SEC_WEBSOCKET_ACCEPT).and_then(|accept| accept.to_str().ok());
+    let accept = accept.ok_or_else(refusal)?.to_owned();
+    let mut headers: ResponseHeaders = vec![
+        ("connection", Cow::Borrowed("upgrade")),
+        ("upgrade", Cow::Borrowed("websocket")),
+        ("sec-websocket-accept", Cow::Owned(accept)),
+    ];
+    let mut offered = false;
+    for protocol in subprotocols(parts) {
+        if protocol == SUBPROTOCOL.as_bytes() {
+            headers.push(("sec-websocket-protocol", Cow::Borrowed("mcp")));
+            return Ok(headers);
+        }
+        offered = true;
+    }
+    // RFC 6455 lets a client name no subprotocol.
+    if offered { Err(HttpResponse::empty(400)) } else { Ok(headers) }
+}
+
+fn subprotocols(parts: &Parts) -> impl Iterator<Item = &[u8]> {
+    let values = parts.headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
+    values.flat_map(|value| value.as_bytes().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii)
 }
 
 /// A connection that has become a WebSocket.

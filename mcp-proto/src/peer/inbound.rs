@@ -93,6 +93,13 @@ impl<T> Inbound<T> {
         self.handles.get(id).copied()
     }
 
+    /// The handles of the requests that `includes` selects, oldest first.
+    #[cfg(feature = "server")]
+    pub(crate) fn handles_of(&self, includes: impl Fn(&T) -> bool) -> alloc::vec::Vec<InboundId> {
+        let selected = self.entries.iter().filter(|(_, (_, value))| includes(value));
+        selected.map(|(handle, _)| *handle).collect()
+    }
+
     pub(crate) fn remove(&mut self, handle: InboundId) -> Option<(Id, T)> {
         let (id, value) = self.entries.remove(&handle)?;
         self.handles.remove(&id);

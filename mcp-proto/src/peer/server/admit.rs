@@ -29,8 +29,8 @@ use crate::peer::server::missing_capabilities;
 use crate::peer::{RequestError, extensions};
 use crate::rpc::{ErrorObject, Id, JsonStr, Raw, code, decode_member, read_members};
 use crate::schema::{
-    ClientCapabilities, Direction, Discover, Era, Extension, Implementation, Initialize, Json, LoggingLevel,
-    Method, MethodInfo, Ping, Revision, UnsupportedVersionData, meta,
+    ClientCapabilities, Direction, Discover, Era, Extension, Initialize, Json, LoggingLevel, Method,
+    MethodInfo, Ping, Revision, UnsupportedVersionData, meta,
 };
 
 /// A request that was admitted.
@@ -52,14 +52,6 @@ pub(super) struct RequestDetails {
     pub(super) context: RequestContext,
     /// The approximate size in bytes of the state stored until it is answered, without its id and parameters.
     pub(super) stored_bytes: usize,
-}
-
-/// The position of a request: alone or in a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BatchPosition {
-    Single,
-    /// In a batch, which the session's revision allows.
-    Batch,
 }
 
 /// The values of the protocol's keys in a `_meta`.
@@ -136,10 +128,8 @@ impl<'a> RequestMeta<'a> {
 pub(super) struct SenderInfo {
     /// The raw values of the keys, each followed by a line break; empty if the sender is not cached.
     text: String,
-    revision: Revision,
-    info: Option<Arc<Implementation>>,
-    capabilities: Arc<ClientCapabilities>,
-    log_level: Option<LoggingLevel>,
+    /// The context of its requests, without their principal and progress token.
+    context: RequestContext,
 }
 
 impl SenderInfo {
@@ -151,10 +141,15 @@ impl SenderInfo {
     pub(super) fn of_text(text: &str) -> Self {
         Self {
             text: text.into(),
-            revision: Revision::LATEST,
-            info: None,
-            capabilities: Arc::default(),
-            log_level: None,
+            context: RequestContext {
+                era: Era::Modern,
+                revision: Revision::LATEST,
+                client_info: None,
+                client_capabilities: Arc::default(),
+                principal: None,
+                progress_token: None,
+                log_level: None,
+            },
         }
     }
 
@@ -192,17 +187,19 @@ impl SenderInfo {
             (Some(level), None) => return Err(invalid_params(format!("{level} is not a log level"))),
             (_, level) => level,
         };
-        Ok(Self {
-            text: String::new(),
+        let context = RequestContext {
+            era: Era::Modern,
             revision,
-            info: decode_member(keys.info).map(Arc::new),
-            capabilities: Arc::new(capabilities),
+            client_info: decode_member(keys.info).map(Arc::new),
+            //= S1.6 "never rely on undeclared or earlier-declared capabilities"
+            client_capabilities: Arc::new(capabilities),
+            principal: None,
+            progress_token: None,
             log_level,
-        })
+        };
+        Ok(Self { text: String::new(), context })
     }
-}
 
-impl SenderInfo {
     /// Admits a request of this sender.
     fn admit(
         &self,
@@ -211,16 +208,7 @@ impl SenderInfo {
         progress_token: Option<Id>,
         stored_bytes: usize,
     ) -> Result<AdmittedRequest, ErrorObject> {
-        let context = RequestContext {
-            era: Era::Modern,
-            revision: self.revision,
-            client_info: self.info.clone(),
-            //= S1.6 "never rely on undeclared or earlier-declared capabilities"
-            client_capabilities: self.capabilities.clone(),
-            principal: None,
-            progress_token,
-            log_level: self.log_level,
-        };
+        let context = RequestContext { progress_token, ..self.context.clone() };
         let info = find_method(config, method, context.revision, &context.client_capabilities)?;
         Ok(AdmittedRequest::Request(RequestDetails { info, stored_bytes, context }))
     }
@@ -252,14 +240,14 @@ pub(super) fn admit(
     method: &str,
     params: Option<&Raw>,
     meta: Option<&Raw>,
-    place: BatchPosition,
+    in_batch: bool,
 ) -> Result<AdmittedRequest, ErrorObject> {
     let known = last.as_deref().and_then(Option::as_deref);
     let request = match find_meta(known, params, meta)? {
         FoundMeta::Known { progress_token, token_bytes } => {
             let stored_bytes = token_bytes.saturating_add(known.map_or(0, |known| known.bytes));
             match known.and_then(|known| known.sender.as_ref()) {
-                Some(_) if place == BatchPosition::Batch => return Err(modern_in_batch()),
+                Some(_) if in_batch => return Err(modern_in_batch()),
                 Some(sender) => return sender.admit(config, method, progress_token, stored_bytes),
                 None => RequestMeta { progress_token, stored_bytes, ..RequestMeta::default() },
             }
@@ -270,10 +258,7 @@ pub(super) fn admit(
     let keys = &request.keys;
     let modern = keys.version.is_some() || (keys.capabilities.is_some() && session.is_none());
     if modern && config.eras != Eras::LegacyOnly {
-        return match place {
-            BatchPosition::Single => admit_modern(config, last, method, request),
-            BatchPosition::Batch => Err(modern_in_batch()),
-        };
+        return if in_batch { Err(modern_in_batch()) } else { admit_modern(config, last, method, request) };
     }
     if let (Some(last), Some(text)) = (&mut last, request.text)
         && keys.names_no_sender()
@@ -281,14 +266,14 @@ pub(super) fn admit(
         **last = KnownMeta::new(text, 0, None).map(Arc::new);
     }
     if method == Initialize::NAME {
-        return match (config.eras, place) {
-            (Eras::ModernOnly, _) => {
+        return match config.eras {
+            Eras::ModernOnly => {
                 let requested = params.and_then(version_of).unwrap_or_default();
                 Err(unsupported_version(config.eras, requested))
             }
             //= R1 "`initialize` never in one"
-            (_, BatchPosition::Batch) => Err(invalid_request("initialize must not be part of a batch")),
-            (Eras::Both | Eras::LegacyOnly, BatchPosition::Single) => Ok(AdmittedRequest::Initialize),
+            _ if in_batch => Err(invalid_request("initialize must not be part of a batch")),
+            Eras::Both | Eras::LegacyOnly => Ok(AdmittedRequest::Initialize),
         };
     }
     if method == Ping::NAME && config.eras != Eras::ModernOnly {

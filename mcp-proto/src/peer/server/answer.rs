@@ -31,7 +31,7 @@ pub enum Answer<'a> {
 impl Server {
     /// Answers a request.
     pub(crate) fn respond(&mut self, request: InboundId, answer: Answer<'_>, out: &mut dyn Outbox) {
-        if self.subscriptions.is_listen(request) {
+        if self.inbound.get(request).is_some_and(|(_, served)| served.listening.is_some()) {
             return;
         }
         self.send_last_progress(request, out);
@@ -113,7 +113,8 @@ impl Server {
             return;
         }
         self.phase = Phase::Finishing { until: now + self.config.close_timeout, serves_backlog: serves_held };
-        for subscription in self.subscriptions.all() {
+        let is_listen = |served: &PendingRequest| served.listening.is_some();
+        for subscription in self.inbound.handles_of(is_listen) {
             self.end_subscription(subscription, out);
         }
         for (id, _) in self.connection.outbound.iter() {

@@ -6,7 +6,7 @@
 //! is dispatched when the client has taken enough answers.
 
 use alloc::collections::BTreeMap;
-use alloc::string::{String, ToString as _};
+use alloc::string::ToString as _;
 
 use crate::Instant;
 use crate::peer::Outbox;
@@ -16,7 +16,7 @@ use crate::quota::OverBudgetError;
 use crate::rpc::{ErrorObject, Id, Message, Notification, Raw, Request, Text};
 use crate::schema::{Method, Ping};
 
-use super::{Connection, Diagnostic, MessageCharge, Phase, Server, internal_error};
+use super::{Connection, Diagnostic, MessageCharge, Phase, Server, internal_error, text_bytes};
 
 /// The size charged for a held message beside its own bytes: its entries in both maps.
 const OVERHEAD: usize = 256;
@@ -45,16 +45,6 @@ struct QueuedMessage {
     batch: Option<BatchId>,
     bytes: usize,
     charge: MessageCharge,
-}
-
-/// How an arriving request is treated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ArrivalAction {
-    Dispatch,
-    Queue,
-    Refuse,
-    /// The byte budget has no room for its message.
-    RefuseOverBudget,
 }
 
 impl Backlog {
@@ -102,10 +92,7 @@ impl Backlog {
         let params = |params: &Option<Raw>| params.as_ref().map_or(0, |params| params.as_bytes().len());
         let (message, bytes) = match message {
             Message::Request(Request { id, method, params: given }) => {
-                let id_bytes = match &id {
-                    Id::Number(_) => 0,
-                    Id::String(text) => text.len().saturating_mul(2),
-                };
+                let id_bytes = text_bytes(&id).saturating_mul(2);
                 let bytes = id_bytes.saturating_add(method.len()).saturating_add(params(&given));
                 self.ids.insert(id.clone(), self.next);
                 let params = given.as_ref().map(Raw::detached);
@@ -152,28 +139,23 @@ impl Server {
 
     /// Dispatches an arriving request, or holds it behind those that are held already.
     pub(super) fn receive_request(&mut self, request: Request, batch: Option<BatchId>, out: &mut dyn Outbox) {
-        match self.arrival_action(&request, out) {
-            ArrivalAction::Dispatch => self.handle_request(request, None, batch, out),
-            ArrivalAction::Queue => {
-                let connection = &mut *self.connection;
-                connection.backlog.push(Message::Request(request), batch, connection.charge.clone());
-            }
-            ArrivalAction::Refuse => {
-                self.refuse_arrival(request, batch, "the server is overloaded".into(), out)
-            }
-            ArrivalAction::RefuseOverBudget => {
-                self.refuse_arrival(request, batch, OverBudgetError.to_string(), out);
-            }
-        }
-    }
-
-    fn refuse_arrival(
-        &mut self,
-        request: Request,
-        batch: Option<BatchId>,
-        what: String,
-        out: &mut dyn Outbox,
-    ) {
+        let Connection { backlog, is_over_budget, charge, .. } = &*self.connection;
+        let held_elsewhere = backlog.window.is_none() || !matches!(self.phase, Phase::Open);
+        let is_duplicate = || self.inbound.find(&request.id).is_some() || backlog.contains(&request.id);
+        //= S1.20 "ping answered promptly"
+        let refused = if request.method == *Ping::NAME || is_duplicate() {
+            None
+        } else if *is_over_budget {
+            Some(OverBudgetError.to_string())
+        } else if held_elsewhere || (backlog.is_empty() && !self.is_congested(out)) {
+            None
+        } else if backlog.is_overflowing() {
+            Some("the server is overloaded".into())
+        } else {
+            let charge = charge.clone();
+            return self.connection.backlog.push(Message::Request(request), batch, charge);
+        };
+        let Some(what) = refused else { return self.handle_request(request, None, batch, out) };
         let error = internal_error(what);
         self.reply_error(Some(&request.id), batch, &error, out);
         if !self.is_closed() {
@@ -193,31 +175,10 @@ impl Server {
         None
     }
 
-    fn arrival_action(&self, request: &Request, out: &dyn Outbox) -> ArrivalAction {
-        let Connection { backlog, is_over_budget, .. } = &*self.connection;
-        let held_elsewhere = backlog.window.is_none() || !matches!(self.phase, Phase::Open);
-        let is_duplicate = || self.inbound.find(&request.id).is_some() || backlog.contains(&request.id);
-        //= S1.20 "ping answered promptly"
-        if request.method == *Ping::NAME || is_duplicate() {
-            return ArrivalAction::Dispatch;
-        }
-        if *is_over_budget {
-            return ArrivalAction::RefuseOverBudget;
-        }
-        if held_elsewhere || (backlog.is_empty() && !self.is_congested(out)) {
-            return ArrivalAction::Dispatch;
-        }
-        if backlog.is_overflowing() { ArrivalAction::Refuse } else { ArrivalAction::Queue }
-    }
-
-    /// Removes a held request that the client has cancelled. Returns whether there was one.
-    pub(super) fn cancel_queued(&mut self, id: &Id, out: &mut dyn Outbox) -> bool {
+    /// Removes a held request that the client has cancelled.
+    pub(super) fn cancel_queued(&mut self, id: &Id, out: &mut dyn Outbox) {
         let held = self.connection.used_mut().and_then(|connection| connection.backlog.remove(id));
-        let Some(held) = held else { return false };
-        if let Some(batch) = held.batch {
-            self.close_batch(batch, out);
-        }
-        true
+        self.close_batch(held.and_then(|held| held.batch), out);
     }
 
     /// Dispatches held messages while the client takes its answers and the application its events. Does nothing if none

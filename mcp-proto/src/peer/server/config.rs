@@ -125,29 +125,8 @@ impl Eras {
     }
 }
 
-/// Access check for subscriptions to tasks: whether a task exists and belongs to the principal.
-#[derive(Clone)]
-pub struct TaskAccess(Arc<TaskAccessFn>);
-
-type TaskAccessFn = dyn Fn(&str, Option<&Principal>) -> bool + Send + Sync;
-
-impl TaskAccess {
-    /// Creates a check from a closure over task id and principal. The server calls it in the middle of its work; the
-    /// closure must not use that server.
-    pub fn new(allows: impl Fn(&str, Option<&Principal>) -> bool + Send + Sync + 'static) -> Self {
-        Self(Arc::new(allows))
-    }
-
-    pub(super) fn allows(&self, task: &str, principal: Option<&Principal>) -> bool {
-        (self.0)(task, principal)
-    }
-}
-
-impl fmt::Debug for TaskAccess {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TaskAccess").finish_non_exhaustive()
-    }
-}
+/// Access check for subscriptions to tasks, by their ids: whether a task exists and belongs to the principal.
+pub type TaskAccess = SubscriptionAccess;
 
 /// A configuration with the JSON that is encoded from it once.
 #[derive(Clone, Debug)]
@@ -173,7 +152,8 @@ impl PreparedConfig {
     }
 }
 
-/// Access check for subscriptions to resources: whether a principal may learn of the changes of a URI.
+/// Access check for subscriptions: whether a principal may learn of the changes of a resource, or of the
+/// [status of a task](ServerConfig::task_access).
 ///
 /// ```
 /// use mcp_proto::peer::server::{ServerConfig, SubscriptionAccess};
@@ -189,14 +169,14 @@ pub struct SubscriptionAccess(Arc<SubscriptionAccessFn>);
 type SubscriptionAccessFn = dyn Fn(&str, Option<&Principal>) -> bool + Send + Sync;
 
 impl SubscriptionAccess {
-    /// Creates a check from a closure over URI and principal. The server calls it once for each URI that a client asks
-    /// for, in the middle of its work; the closure must not use that server.
+    /// Creates a check from a closure over a URI, or the id of a task, and the principal. The server calls it once for
+    /// each that a client asks for, in the middle of its work; the closure must not use that server.
     pub fn new(allows: impl Fn(&str, Option<&Principal>) -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(allows))
     }
 
-    pub(super) fn allows(&self, uri: &str, principal: Option<&Principal>) -> bool {
-        (self.0)(uri, principal)
+    pub(super) fn allows(&self, name: &str, principal: Option<&Principal>) -> bool {
+        (self.0)(name, principal)
     }
 }
 

@@ -5,13 +5,13 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 
-use super::admit::{AdmittedRequest, BatchPosition, RequestDetails, admit};
+use super::admit::{AdmittedRequest, RequestDetails, admit};
 use super::event::RequestContext;
 use super::session::Session;
 use super::subscriptions::Subscriptions;
 use super::{
     Cancellation, CloseReason, Diagnostic, Event, PendingRequest, Phase, Server, internal_error,
-    invalid_request,
+    invalid_request, text_bytes,
 };
 use crate::Instant;
 use crate::peer::batch::BatchId;
@@ -44,9 +44,7 @@ impl Server {
         // The client would take its answer for the answer to the other request. Over HTTP the exchange distinguishes
         // them, and such a request does not arrive here.
         if self.inbound.find(&id).is_some() || self.connection.backlog.contains(&id) {
-            if let Some(batch) = batch {
-                self.close_batch(batch, out);
-            }
+            self.close_batch(batch, out);
             return self.diagnose(Diagnostic::DuplicateRequest { id, method });
         }
         let answered = match self.admit(&request, meta, batch) {
@@ -83,7 +81,6 @@ impl Server {
         if !(matches!(self.phase, Phase::Open) || held) {
             return Err(internal_error("the server is closing"));
         }
-        let place = if batch.is_some() { BatchPosition::Batch } else { BatchPosition::Single };
         admit(
             &self.config,
             self.connection.session.as_ref(),
@@ -91,7 +88,7 @@ impl Server {
             &request.method,
             request.params.as_ref(),
             meta,
-            place,
+            batch.is_some(),
         )
     }
 
@@ -188,7 +185,9 @@ impl Server {
             progress: None,
             log_level: context.log_level,
             batch,
-            stored_bytes: kept.saturating_add(id_bytes(&id)),
+            listening: None,
+            // The id is stored with the request, and in the index of ids.
+            stored_bytes: kept.saturating_add(text_bytes(&id).saturating_mul(2)),
             _charge: self.connection.charge.clone(),
         };
         match name {
@@ -281,14 +280,6 @@ fn with_client_info(params: Option<&Raw>) -> Option<Raw> {
     Raw::encode(&params).ok()
 }
 
-fn id_bytes(id: &Id) -> usize {
-    match id {
-        Id::Number(_) => 0,
-        // Stored with the request, and in the index of ids.
-        Id::String(text) => text.len().saturating_mul(2),
-    }
-}
-
 /// Decodes the parameters of a method, or returns an error that says why they are invalid.
 pub(super) fn decode<P: Params>(method: &str, params: Option<&Raw>) -> Result<P, ErrorObject> {
     //= S1.11 "-32602 params"
@@ -354,7 +345,7 @@ impl Server {
                 return;
             }
         }
-        self.close_batch(id, out);
+        self.close_batch(Some(id), out);
     }
 
     /// Handles input that is not a message: answers it with an error, under its id if that could be read.
@@ -388,9 +379,7 @@ impl Server {
         // An answer is never answered, and neither is a notification.
         //= S1.12 "Notifications, known or not, get no answer"
         if malformed.is_silent() {
-            if let Some(batch) = batch {
-                self.close_batch(batch, out);
-            }
+            self.close_batch(batch, out);
         } else {
             let error = ErrorObject::new(malformed.code(), malformed.to_string());
             self.reply_error(malformed.recovered.id.as_ref(), batch, &error, out);
@@ -499,16 +488,12 @@ impl Server {
     fn handle_cancelled(&mut self, params: CancelledParams, out: &mut dyn Outbox) {
         // Unknown and answered requests are no error: the notification crossed the answer.
         let Some(id) = params.request_id else { return };
-        let Some(request) = self.inbound.find(&id) else {
-            self.cancel_queued(&id, out);
-            return;
-        };
+        let Some(request) = self.inbound.find(&id) else { return self.cancel_queued(&id, out) };
         //= S2.3 "nothing more is sent for it"
         let Some((_, served)) = self.take(request) else { return };
-        self.abandon(request, &served, Cancellation::by_client(params.reason.as_deref()));
-        if let Some(batch) = served.batch {
-            self.close_batch(batch, out);
-        }
+        let batch = served.batch;
+        self.abandon(request, served, Cancellation::by_client(params.reason.as_deref()));
+        self.close_batch(batch, out);
     }
 
     fn handle_response(&mut self, now: Instant, mut response: Response) {

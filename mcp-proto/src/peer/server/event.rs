@@ -5,6 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::fmt;
 
+use super::text_bytes;
 use crate::consent::SafeText;
 use crate::peer::event_queue::MakeOwned;
 use crate::peer::{InboundId, Leniency, LostReason, Outcome, Principal, RequestId};
@@ -225,10 +226,7 @@ impl Diagnostic {
             let data = error.data.as_ref().map_or(0, |data| data.as_bytes().len());
             error.message.len().saturating_add(data)
         };
-        let of_id = |id: &Option<Id>| match id {
-            Some(Id::String(text)) => text.len(),
-            Some(Id::Number(_)) | None => 0,
-        };
+        let of_id = |id: &Option<Id>| id.as_ref().map_or(0, text_bytes);
         match self {
             Self::Malformed(malformed) => {
                 let recovered = &malformed.recovered;
@@ -236,21 +234,14 @@ impl Diagnostic {
                     .saturating_add(recovered.method.as_ref().map_or(0, |method| method.len()))
             }
             Self::Tolerated(leniency) => leniency.bytes(),
-            Self::DuplicateRequest { id, method } => match id {
-                Id::String(text) => text.len().saturating_add(method.len()),
-                Id::Number(_) => method.len(),
-            },
+            Self::DuplicateRequest { id, method } => text_bytes(id).saturating_add(method.len()),
             Self::UnknownAnswer(id) => of_id(id),
             Self::Error(error) | Self::AnswerReplaced { error, .. } => of_error(error),
             Self::Refused { method, error } => method.len().saturating_add(of_error(error)),
             Self::InvalidNotification { method, error } => method.len().saturating_add(error.len()),
             Self::Unencodable { method, error } => method.len().saturating_add(error.len()),
             Self::UrlInForm { text } => text.len(),
-            Self::ReservedErrorCode { .. }
-            | Self::UndeclaredResources
-            | Self::UndeclaredLogging
-            | Self::NotificationsDropped { .. }
-            | Self::ProgressSkipped { .. } => 0,
+            _ => 0,
         }
     }
 }

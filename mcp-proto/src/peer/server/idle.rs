@@ -69,7 +69,6 @@ impl Server {
             && self.sent_progress.is_empty()
             && self.received_progress.is_empty()
             && self.events.is_idle()
-            && self.unsent_notifications == 0
             && self.notify_again_at.is_none();
         let session = connection.session.take_if(|session| is_idle && !session.stateless)?;
         let outbound = core::mem::replace(&mut connection.outbound, Requests::new());

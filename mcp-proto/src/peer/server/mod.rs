@@ -39,8 +39,7 @@ use crate::quota::BytePermit;
 use crate::quota::OverBudgetError;
 use crate::rpc::{ErrorId, ErrorObject, Id, code, write};
 use crate::schema::{
-    CallTool, Era, Json, LoggingLevel, Method, MethodInfo, Number, ProgressParams, Revision,
-    ServerCapability, SubscriptionsListen,
+    CallTool, Era, Json, LoggingLevel, Method, MethodInfo, Number, ProgressParams, Revision, ServerCapability,
 };
 
 pub use crate::peer::topic::{ListKind, Topic};
@@ -67,6 +66,14 @@ use subscriptions::Subscriptions;
 
 fn internal_error(message: impl Into<String>) -> ErrorObject {
     ErrorObject::new(code::INTERNAL_ERROR, message)
+}
+
+/// The bytes of an id on the heap.
+fn text_bytes(id: &Id) -> usize {
+    match id {
+        Id::Number(_) => 0,
+        Id::String(text) => text.len(),
+    }
 }
 
 fn invalid_request(message: impl Into<String>) -> ErrorObject {
@@ -98,6 +105,8 @@ struct PendingRequest {
     progress: Option<Number>,
     log_level: Option<LoggingLevel>,
     batch: Option<BatchId>,
+    /// The topics that it listens to, if it is a subscription.
+    listening: Option<Vec<Topic>>,
     /// The approximate size in bytes of its stored state, its id included.
     stored_bytes: usize,
     /// Its share in the charge for its message, which ends with its answer.
@@ -171,8 +180,6 @@ pub struct Server {
     /// The client's progress reports, by the requests of this side.
     received_progress: ProgressPacer<RequestId, ProgressParams>,
     events: EventQueue<Event>,
-    /// Notifications to the client that were not sent because it does not read.
-    unsent_notifications: u64,
 }
 
 impl Server {
@@ -204,7 +211,6 @@ impl Server {
             sent_progress: ProgressPacer::new(ProgressRate::spaced(limits.progress_out)),
             received_progress: ProgressPacer::new(ProgressRate::per_second(limits.progress_in)),
             events: EventQueue::new(limits.events, limits.event_bytes),
-            unsent_notifications: 0,
             config,
         }
     }
@@ -265,8 +271,7 @@ impl Server {
     /// Whether an unanswered request of the client is a tool call.
     #[cfg(feature = "std")]
     pub(crate) fn is_tool_call(&self, request: InboundId) -> bool {
-        let info = self.inbound.get(request).and_then(|(_, pending)| pending.info);
-        info.is_some_and(|info| info.name == CallTool::NAME)
+        self.method(request) == Some(CallTool::NAME)
     }
 
     /// The number of requests in flight from this side.
@@ -364,9 +369,7 @@ impl Server {
     }
 
     fn report_dropped(&mut self) {
-        let unsent = core::mem::take(&mut self.unsent_notifications);
-        let count = self.events.take_dropped().unwrap_or_default().saturating_add(unsent);
-        if count > 0 {
+        if let Some(count) = self.events.take_dropped() {
             self.events.push(Event::Diagnostic(Diagnostic::NotificationsDropped { count }), 0);
         }
     }
@@ -402,9 +405,9 @@ impl Server {
         self.stored_bytes = 0;
         self.send_all_progress(out);
         while let Some((request, id, served)) = self.inbound.pop() {
-            let cancellation = self.closing_cancellation();
-            self.abandon(request, &served, cancellation);
-            self.reply_error(Some(&id), served.batch, &error, out);
+            let (batch, cancellation) = (served.batch, self.closing_cancellation());
+            self.abandon(request, served, cancellation);
+            self.reply_error(Some(&id), batch, &error, out);
         }
         self.refuse_queued(&error, out);
     }
@@ -417,7 +420,7 @@ impl Server {
         };
         self.resolve_outbound(&lost);
         while let Some((id, _, served)) = self.inbound.pop() {
-            self.abandon(id, &served, Cancellation::by_close(&closed));
+            self.abandon(id, served, Cancellation::by_close(&closed));
         }
         self.stored_bytes = 0;
         self.sent_progress.clear();
@@ -440,10 +443,10 @@ impl Server {
     }
 
     /// Abandons a request that was removed from the table and will not be answered.
-    fn abandon(&mut self, request: InboundId, served: &PendingRequest, cancellation: Cancellation) {
+    fn abandon(&mut self, request: InboundId, served: PendingRequest, cancellation: Cancellation) {
         // Subscriptions are not visible to the application.
-        if served.info.is_some_and(|info| info.name == SubscriptionsListen::NAME) {
-            self.forget_subscription(request);
+        if let Some(topics) = served.listening {
+            self.forget_subscription(request, topics);
         } else {
             // The cancellation must be reported; its reason only if there is room.
             let bytes = cancellation.reason().map_or(0, str::len);
@@ -469,7 +472,7 @@ impl Server {
             }
             Some(batch) => {
                 self.connection.batches.answer(batch, write)?;
-                self.close_batch(batch, out);
+                self.close_batch(Some(batch), out);
             }
         }
         self.close_if_unread(out);
@@ -509,8 +512,9 @@ impl Server {
         }
     }
 
-    fn close_batch(&mut self, batch: BatchId, out: &mut dyn Outbox) {
-        if let Some(answers) = self.connection.batches.close(batch) {
+    /// Counts a message of a batch as handled; sends the answers with the last one.
+    fn close_batch(&mut self, batch: Option<BatchId>, out: &mut dyn Outbox) {
+        if let Some(answers) = batch.and_then(|batch| self.connection.batches.close(batch)) {
             out.buffer().extend_from_slice(&answers);
             out.commit(MessageKind::Reply(None));
         }

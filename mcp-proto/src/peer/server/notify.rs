@@ -213,7 +213,7 @@ impl Server {
         }
         let room = !out.is_full(self.config.limits.queued_bytes);
         if !room {
-            self.unsent_notifications = self.unsent_notifications.saturating_add(1);
+            self.events.note_dropped();
         }
         room
     }

@@ -60,14 +60,8 @@ impl Session {
     /// The state of a single message of this revision.
     #[cfg(feature = "http")]
     pub(super) fn stateless(revision: Revision) -> Self {
-        Self {
-            revision,
-            info: Arc::new(Implementation::new("unknown", "unknown")),
-            capabilities: Arc::default(),
-            initialized: false,
-            log_level: None,
-            has_requested: false,
-            stateless: true,
-        }
+        let info = Implementation::new("unknown", "unknown");
+        let params = InitializeParams::new(revision.as_str(), ClientCapabilities::default(), info);
+        Self { stateless: true, ..Self::open(params) }
     }
 }

@@ -31,8 +31,8 @@ pub(super) enum Subscriber {
 /// The subscriptions of one connection.
 #[derive(Debug)]
 pub(super) struct Subscriptions {
-    /// The topics of each `subscriptions/listen` request.
-    listens: InlineMap<InboundId, Vec<Topic>>,
+    /// The number of `subscriptions/listen` requests. Each knows its topics itself.
+    listens: usize,
     subscribers: InlineMap<Topic, InlineMap<Subscriber, ()>>,
     /// The number of pairs of topic and subscriber, and the bytes of their topics.
     pairs: usize,
@@ -51,38 +51,23 @@ impl Initial for Subscriptions {
 
 impl Subscriptions {
     const fn new() -> Self {
-        Self {
-            listens: InlineMap::new(),
-            subscribers: InlineMap::new(),
-            pairs: 0,
-            bytes: 0,
-            changed: InlineMap::new(),
-        }
+        Self { listens: 0, subscribers: InlineMap::new(), pairs: 0, bytes: 0, changed: InlineMap::new() }
     }
 
     /// The number of listen requests.
     pub(super) fn listen_count(&self) -> usize {
-        self.listens.len()
+        self.listens
     }
 
     /// The number of subscriptions: each resource, list and task counts as one, and so does a listen request that is
     /// granted nothing.
     pub(super) fn len(&self) -> usize {
-        self.pairs.max(self.listens.len())
+        self.pairs.max(self.listens)
     }
 
     /// The size in bytes of their names.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
-    }
-
-    /// Whether a request listens for changes.
-    pub(super) fn is_listen(&self, request: InboundId) -> bool {
-        self.listens.contains_key(&request)
-    }
-
-    pub(super) fn all(&self) -> Vec<InboundId> {
-        self.listens.keys().copied().collect()
     }
 
     pub(super) fn has(&self, topic: &Topic, subscriber: Subscriber) -> bool {
@@ -116,22 +101,22 @@ impl Subscriptions {
     }
 
     /// Adds a listen request; returns the resources that had no subscriber before.
-    pub(super) fn listen(&mut self, subscription: InboundId, topics: Vec<Topic>) -> Vec<String> {
+    pub(super) fn listen(&mut self, subscription: InboundId, topics: &[Topic]) -> Vec<String> {
         let mut fresh = Vec::new();
-        for topic in &topics {
+        for topic in topics {
             if self.add(topic.clone(), Subscriber::Listen(subscription))
                 && let Topic::Resource(uri) = topic
             {
                 fresh.push(String::from(&**uri));
             }
         }
-        self.listens.insert(subscription, topics);
+        self.listens = self.listens.saturating_add(1);
         fresh
     }
 
     /// Removes a listen request; returns the resources that have no subscriber left.
-    fn unlisten(&mut self, subscription: InboundId) -> Vec<String> {
-        let topics = self.listens.remove(&subscription).unwrap_or_default();
+    fn unlisten(&mut self, subscription: InboundId, topics: Vec<Topic>) -> Vec<String> {
+        self.listens = self.listens.saturating_sub(1);
         self.remove_all(topics, Subscriber::Listen(subscription))
     }
 
@@ -298,9 +283,12 @@ impl Server {
             self.take(subscription);
             return Err(internal_error("the acknowledgement cannot be encoded"));
         }
-        for uri in self.subscriptions.listen(subscription, topics) {
+        for uri in self.subscriptions.listen(subscription, &topics) {
             let bytes = uri.len();
             self.events.push(Event::Subscribed { uri }, bytes);
+        }
+        if let Some((_, served)) = self.inbound.get_mut(subscription) {
+            served.listening = Some(topics);
         }
         self.close_if_unread(out);
         Ok(())
@@ -322,8 +310,8 @@ impl Server {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions#graceful-closure>
     pub(super) fn end_subscription(&mut self, subscription: InboundId, out: &mut dyn Outbox) {
-        let Some((id, PendingRequest { revision, .. })) = self.take(subscription) else { return };
-        self.forget_subscription(subscription);
+        let Some((id, PendingRequest { revision, listening, .. })) = self.take(subscription) else { return };
+        self.forget_subscription(subscription, listening.unwrap_or_default());
         let info = self.info.clone();
         let stamp = ResultDefaults {
             kind: Some(&ResultType::Complete),
@@ -345,9 +333,8 @@ impl Server {
     }
 
     /// Removes a subscription from the index, and reports the resources without subscribers to the application.
-    pub(super) fn forget_subscription(&mut self, subscription: InboundId) {
-        let unused = self.subscriptions.used_mut().map(|subscriptions| subscriptions.unlisten(subscription));
-        for uri in unused.into_iter().flatten() {
+    pub(super) fn forget_subscription(&mut self, subscription: InboundId, topics: Vec<Topic>) {
+        for uri in self.subscriptions.unlisten(subscription, topics) {
             self.report_unsubscribed(uri);
         }
     }
