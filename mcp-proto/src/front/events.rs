@@ -54,7 +54,8 @@ impl<E: ListenerEvent> Listeners<E> {
     }
 
     /// Queues an event for all listeners.
-    pub(crate) fn publish(&mut self, event: &E, bytes: usize, wakers: &mut Wakers) {
+    pub(crate) fn publish(&mut self, event: &E, wakers: &mut Wakers) {
+        let bytes = event.bytes();
         for listener in self.listeners.values_mut() {
             let mut event = event.clone();
             if listener.queue.wants_copies() {
@@ -67,7 +68,7 @@ impl<E: ListenerEvent> Listeners<E> {
 
     /// Queues the last event for all listeners, including later ones.
     pub(crate) fn finish(&mut self, event: E, wakers: &mut Wakers) {
-        self.publish(&event, 0, wakers);
+        self.publish(&event, wakers);
         self.last = Some(event);
     }
 
@@ -99,6 +100,9 @@ pub(crate) trait ListenerEvent: Clone {
     /// Whether this is the last event.
     fn is_last(&self) -> bool;
 
+    /// Its approximate size in bytes.
+    fn bytes(&self) -> usize;
+
     /// Copies slices of the input into separate memory.
     fn make_owned(&mut self) {}
 }
@@ -117,8 +121,8 @@ pub struct Events<E> {
 
 #[expect(private_bounds, reason = "there are two kinds of events, one for each role")]
 impl<E: ListenerEvent> Events<E> {
-    pub(crate) fn new(source: Box<dyn EventSource<E>>, key: u64) -> Self {
-        Self { source, key, ended: false }
+    pub(crate) fn new(source: impl EventSource<E> + 'static, key: u64) -> Self {
+        Self { source: Box::new(source), key, ended: false }
     }
 
     /// The next event; `None` after the last event.

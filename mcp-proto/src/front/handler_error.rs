@@ -1,9 +1,10 @@
-//! The errors of handlers.
+//! The errors and the panics of handlers.
 
 use alloc::format;
 use alloc::string::{String, ToString};
 use core::any::Any;
 use core::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::peer::Denial;
 use crate::rpc::{ErrorObject, code};
@@ -173,4 +174,17 @@ impl<R> IntoAnswer<R> for Result<R, HandlerError> {
     fn into_answer(self) -> Self {
         self
     }
+}
+
+/// A handler panicked. The panic hook has reported it; the handler's request is answered with an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HandlerPanic;
+
+/// Runs application code, and keeps its panic from ending the connection.
+pub(crate) fn catch_panic<R>(run: impl FnOnce() -> R) -> Result<R, HandlerPanic> {
+    // The state that `run` leaves inconsistent is only dropped afterwards.
+    catch_unwind(AssertUnwindSafe(run)).map_err(|payload| {
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
+        HandlerPanic
+    })
 }

@@ -164,12 +164,12 @@ pub use handler::{arguments::DescribedArguments, json_schema::Structured};
 #[cfg(feature = "server")]
 pub use {
     handler::arguments::{Arguments, NoArguments, without_arguments},
-    handler::connection::BlockedHandler,
-    handler::context::{Context, NotificationContext, Progress},
-    handler::inbound_request::Attachments,
+    handler::connection::{BlockedHandler, ServerEvent},
+    handler::context::{Context, Progress},
+    handler::inbound_request::{Attachments, NotificationContext},
     handler::output::{CompletionOutput, PromptOutput, ResourceOutput, ResultOrInput, ToolOutput},
     handler::server_requests::{ElicitationCompletion, InputFuture},
     router::{LimitedCall, LiveRouter, RateExceeded, Router, RouterError, ServedRouter, TemplateError},
-    server::{ServerEvent, ServerHandle},
+    server::ServerHandle,
     spawned_handler::SpawnedHandler,
 };

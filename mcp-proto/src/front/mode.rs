@@ -1,17 +1,17 @@
-//! Whether handlers may move between threads.
+//! Whether handlers may move between threads, their erased types, and those of notifications.
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::future::Future;
 use core::ops::Deref;
 
+use super::notification::{Notification, NotificationQueue, is_defined};
+use super::params::{HandlerContext, decode_as};
 use super::reply::Reply;
 use super::running_handlers::{LocalFuture, SendFuture};
-#[cfg(feature = "server")]
-use super::{
-    handler::context::Context,
-    spawned_handler::{AwaitedHandler, Spawner},
-};
+use crate::schema::{EmptyResult, Params};
 
 /// Whether handlers, and so the driver that runs them, may move between threads: [`SendHandlers`] or [`LocalHandlers`].
 pub trait HandlerMode: sealed::Sealed + Clone + Sized + 'static {
@@ -30,14 +30,10 @@ pub trait HandlerMode: sealed::Sealed + Clone + Sized + 'static {
     #[doc(hidden)]
     fn wrap_future(future: SendFuture<Reply>) -> Self::HandlerFuture;
 
-    /// Makes a handler run as a task of its own, where handlers are `Send`.
+    /// Returns the `Send` future of a handler where handlers are `Send`, or else the handler.
     #[cfg(feature = "server")]
     #[doc(hidden)]
-    fn spawn(
-        handler: Self::HandlerFuture,
-        context: Option<Context>,
-        spawner: &Spawner,
-    ) -> Self::HandlerFuture;
+    fn into_send(handler: Self::HandlerFuture) -> Result<SendFuture<Reply>, Self::HandlerFuture>;
 }
 
 /// Handlers and their futures are `Send`, and so is the driver: it can run on a multi-threaded executor.
@@ -70,12 +66,8 @@ impl HandlerMode for SendHandlers {
     }
 
     #[cfg(feature = "server")]
-    fn spawn(
-        handler: Self::HandlerFuture,
-        context: Option<Context>,
-        spawner: &Spawner,
-    ) -> Self::HandlerFuture {
-        AwaitedHandler::boxed(handler, context, spawner.clone())
+    fn into_send(handler: SendFuture<Reply>) -> Result<SendFuture<Reply>, Self::HandlerFuture> {
+        Ok(handler)
     }
 }
 
@@ -88,20 +80,9 @@ impl HandlerMode for LocalHandlers {
     }
 
     #[cfg(feature = "server")]
-    fn spawn(handler: Self::HandlerFuture, _: Option<Context>, _: &Spawner) -> Self::HandlerFuture {
-        handler
+    fn into_send(handler: Self::HandlerFuture) -> Result<SendFuture<Reply>, Self::HandlerFuture> {
+        Err(handler)
     }
-}
-
-/// A context that handlers take: the one that the driver makes, completed with the router's state.
-#[doc(hidden)]
-pub trait HandlerContext: Sized + 'static {
-    /// The context that the driver makes.
-    type Plain: 'static;
-    /// The state that completes it.
-    type State: 'static;
-
-    fn with_state(plain: Self::Plain, state: &Arc<Self::State>) -> Self;
 }
 
 /// An async closure or function of arguments `A` and a context `C`. It has a blanket implementation.
@@ -153,6 +134,24 @@ where
         T: Send + 'static;
 }
 
+/// Runs a handler with its decoded arguments, and encodes its output.
+fn run<A, C: HandlerContext, F: Future, T, H: Fn(A, C) -> F, E: Fn(T, F::Output) -> Reply + Clone>(
+    handler: &H,
+    state: &Arc<C::State>,
+    decoded: Result<(A, T), Reply>,
+    context: C::Plain,
+    encode: &E,
+) -> impl Future<Output = Reply> + use<A, C, F, T, H, E> {
+    let running = decoded
+        .map(|(arguments, aside)| (handler(arguments, C::with_state(context, state)), aside, encode.clone()));
+    async move {
+        match running {
+            Ok((running, aside, encode)) => encode(aside, running.await),
+            Err(reply) => reply,
+        }
+    }
+}
+
 impl<A, C, F, H> Handler<SendHandlers, A, C, F> for H
 where
     A: 'static,
@@ -165,18 +164,13 @@ where
         state: Arc<C::State>,
         decode: impl Fn(P, &C::Plain) -> Result<(A, T), Reply> + Send + Sync + 'static,
         encode: impl Fn(T, F::Output) -> Reply + Clone + Send + Sync + 'static,
-    ) -> Arc<dyn Fn(P, C::Plain) -> SendFuture<Reply> + Send + Sync>
+    ) -> <SendHandlers as HandlerMode>::Handler<P, C::Plain>
     where
         P: 'static,
         T: Send + 'static,
     {
-        Arc::new(move |params, context| match decode(params, &context) {
-            Ok((arguments, aside)) => {
-                let context = C::with_state(context, &state);
-                let (running, encode) = (self(arguments, context), encode.clone());
-                Box::pin(async move { encode(aside, running.await) })
-            }
-            Err(reply) => Box::pin(async move { reply }),
+        Arc::new(move |params, context| {
+            Box::pin(run(&self, &state, decode(params, &context), context, &encode))
         })
     }
 }
@@ -193,20 +187,77 @@ where
         state: Arc<C::State>,
         decode: impl Fn(P, &C::Plain) -> Result<(A, T), Reply> + Send + Sync + 'static,
         encode: impl Fn(T, F::Output) -> Reply + Clone + Send + Sync + 'static,
-    ) -> Arc<dyn Fn(P, C::Plain) -> LocalFuture<Reply>>
+    ) -> <LocalHandlers as HandlerMode>::Handler<P, C::Plain>
     where
         P: 'static,
         T: Send + 'static,
     {
-        Arc::new(move |params, context| match decode(params, &context) {
-            Ok((arguments, aside)) => {
-                let context = C::with_state(context, &state);
-                let (running, encode) = (self(arguments, context), encode.clone());
-                Box::pin(async move { encode(aside, running.await) })
-            }
-            Err(reply) => Box::pin(async move { reply }),
+        Arc::new(move |params, context| {
+            Box::pin(run(&self, &state, decode(params, &context), context, &encode))
         })
     }
+}
+
+/// The handlers of notifications, by name; `C` is their context.
+pub(super) struct NotificationHandlers<M: HandlerMode, C: 'static> {
+    by_name: BTreeMap<Cow<'static, str>, M::Handler<Notification, C>>,
+    fallback: Option<M::Handler<Notification, C>>,
+}
+
+impl<M: HandlerMode, C: 'static> Clone for NotificationHandlers<M, C> {
+    fn clone(&self) -> Self {
+        Self { by_name: self.by_name.clone(), fallback: self.fallback.clone() }
+    }
+}
+
+impl<M: HandlerMode, C: 'static> NotificationHandlers<M, C> {
+    pub(super) fn new() -> Self {
+        Self { by_name: BTreeMap::new(), fallback: None }
+    }
+
+    /// Whether the same notifications have handlers.
+    pub(super) fn handles_same(&self, other: &Self) -> bool {
+        self.fallback.is_some() == other.fallback.is_some() && self.by_name.keys().eq(other.by_name.keys())
+    }
+
+    pub(super) fn insert(&mut self, name: Cow<'static, str>, handler: M::Handler<Notification, C>) {
+        self.by_name.insert(name, handler);
+    }
+
+    pub(super) fn set_fallback(&mut self, handler: M::Handler<Notification, C>) {
+        self.fallback = Some(handler);
+    }
+
+    /// Starts the handler of a notification, if there is one.
+    pub(super) fn start(&self, notification: Notification, context: C) -> Option<M::HandlerFuture> {
+        let handler = self.by_name.get(&*notification.method).or(self.fallback_of(&notification))?;
+        Some(handler(notification, context))
+    }
+
+    /// The fallback, for a notification that the protocol does not define.
+    fn fallback_of(&self, notification: &Notification) -> Option<&M::Handler<Notification, C>> {
+        self.fallback.as_ref().filter(|_| !is_defined(&notification.method))
+    }
+
+    /// Creates the queue of the notifications that have handlers; `None` if there are no handlers.
+    pub(super) fn queue<T>(&self) -> Option<Box<NotificationQueue<T>>> {
+        if self.by_name.is_empty() && self.fallback.is_none() {
+            return None;
+        }
+        let names = self.by_name.keys().cloned().collect();
+        Some(Box::new(NotificationQueue::new(names, self.fallback.is_some())))
+    }
+}
+
+/// Decodes the parameters of a notification for its handler; absent parameters count as an empty object.
+pub(super) fn decode_notification<P: Params, C>(notification: Notification, _: &C) -> Result<(P, ()), Reply> {
+    let params = decode_as(&notification.method, notification.params).map_err(Reply::Error)?;
+    Ok((params, ()))
+}
+
+/// The reply of a notification's handler, which is dropped: notifications get no answer.
+pub(super) fn no_reply() -> Reply {
+    Reply::result(EmptyResult::new())
 }
 
 mod sealed {

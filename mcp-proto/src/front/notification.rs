@@ -1,16 +1,12 @@
-//! Notifications of the peer, their handlers, and the notifications that wait for them.
+//! Notifications of the peer, and those that wait for their handlers.
 
 use alloc::borrow::Cow;
-use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 
+use super::Error;
 use super::events::Queue;
-use super::params::decode_as;
-use super::reply::Reply;
-use super::{Error, HandlerMode};
 use crate::rpc::{Raw, Text};
-use crate::schema;
-use crate::schema::{EmptyResult, Params as _};
+use crate::schema::{self, Params as _};
 
 /// A notification of the peer, with undecoded parameters.
 ///
@@ -79,83 +75,14 @@ const MAX_WAITING: usize = 256;
 /// The maximum number of bytes of them, unless one alone is longer.
 const MAX_WAITING_BYTES: usize = 1024 * 1024;
 
-/// The handlers of notifications, by name; `C` is their context.
-pub(super) struct NotificationHandlers<M: HandlerMode, C: 'static> {
-    by_name: BTreeMap<Cow<'static, str>, M::Handler<Notification, C>>,
-    fallback: Option<M::Handler<Notification, C>>,
-}
-
-impl<M: HandlerMode, C: 'static> Clone for NotificationHandlers<M, C> {
-    fn clone(&self) -> Self {
-        Self { by_name: self.by_name.clone(), fallback: self.fallback.clone() }
-    }
-}
-
-impl<M: HandlerMode, C: 'static> NotificationHandlers<M, C> {
-    pub(super) fn new() -> Self {
-        Self { by_name: BTreeMap::new(), fallback: None }
-    }
-
-    /// Whether the same notifications have handlers.
-    pub(super) fn handles_same(&self, other: &Self) -> bool {
-        self.fallback.is_some() == other.fallback.is_some() && self.by_name.keys().eq(other.by_name.keys())
-    }
-
-    pub(super) fn insert(&mut self, name: Cow<'static, str>, handler: M::Handler<Notification, C>) {
-        self.by_name.insert(name, handler);
-    }
-
-    pub(super) fn set_fallback(&mut self, handler: M::Handler<Notification, C>) {
-        self.fallback = Some(handler);
-    }
-
-    /// Starts the handler of a notification, if there is one.
-    pub(super) fn start(&self, notification: Notification, context: C) -> Option<M::HandlerFuture> {
-        let handler = self.by_name.get(&*notification.method).or(self.fallback_of(&notification))?;
-        Some(handler(notification, context))
-    }
-
-    /// The fallback, for a notification that the protocol does not define.
-    fn fallback_of(&self, notification: &Notification) -> Option<&M::Handler<Notification, C>> {
-        self.fallback.as_ref().filter(|_| !is_defined(&notification.method))
-    }
-
-    /// Creates the queue of the notifications that have handlers; `None` if there are no handlers.
-    pub(super) fn queue<T>(&self) -> Option<Box<NotificationQueue<T>>> {
-        if self.by_name.is_empty() && self.fallback.is_none() {
-            return None;
-        }
-        Some(Box::new(NotificationQueue {
-            names: self.by_name.keys().cloned().collect(),
-            others: self.fallback.is_some(),
-            waiting: Queue::with_limits(MAX_WAITING, MAX_WAITING_BYTES),
-            is_running: false,
-        }))
-    }
-}
-
-/// Decodes the parameters of a notification for its handler; absent parameters count as an empty object.
-pub(super) fn decode_notification<P: schema::Params, C>(
-    notification: Notification,
-    _: &C,
-) -> Result<(P, ()), Reply> {
-    let params = decode_as(&notification.method, notification.params).map_err(Reply::Error)?;
-    Ok((params, ()))
-}
-
-/// The reply of a notification's handler, which is dropped: notifications get no answer.
-pub(super) fn no_reply() -> Reply {
-    Reply::result(EmptyResult::new())
-}
-
 /// Whether a revision of the protocol defines a notification of this name.
-fn is_defined(name: &str) -> bool {
+pub(super) fn is_defined(name: &str) -> bool {
     schema::NotificationInfo::all().any(|info| info.name == name)
 }
 
 /// The notifications that wait for their handlers, which run one at a time in the order of arrival; `T` is what their
 /// context needs.
-pub(super) struct NotificationQueue<T> {
+pub(crate) struct NotificationQueue<T> {
     names: BTreeSet<Cow<'static, str>>,
     /// Whether names that the protocol does not define have a handler too.
     others: bool,
@@ -164,6 +91,11 @@ pub(super) struct NotificationQueue<T> {
 }
 
 impl<T> NotificationQueue<T> {
+    pub(super) fn new(names: BTreeSet<Cow<'static, str>>, others: bool) -> Self {
+        let waiting = Queue::with_limits(MAX_WAITING, MAX_WAITING_BYTES);
+        Self { names, others, waiting, is_running: false }
+    }
+
     /// Queues a notification, if it has a handler. Returns the number of notifications that were dropped for it.
     pub(super) fn push(&mut self, notification: &Notification, context: impl FnOnce() -> T) -> Option<u64> {
         let name = &*notification.method;

@@ -1,7 +1,9 @@
-//! Parameters: decoded for handlers, and encoded from any value for methods that are known by their names alone.
+//! What handlers take: their contexts, and parameters, which are also encoded from any value for methods that are known
+//! by their names alone.
 
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
 use core::fmt;
 
 use serde::Serialize;
@@ -10,6 +12,17 @@ use super::Error;
 use crate::peer::RequestError;
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{CustomParams, Method, Params, meta};
+
+/// A context that handlers take: the one that the driver makes, completed with the router's state.
+#[doc(hidden)]
+pub trait HandlerContext: Sized + 'static {
+    /// The context that the driver makes.
+    type Plain: 'static;
+    /// The state that completes it.
+    type State: 'static;
+
+    fn with_state(plain: Self::Plain, state: &Arc<Self::State>) -> Self;
+}
 
 /// Decodes the parameters of `M`; absent parameters count as an empty object.
 pub(crate) fn decode_params<M: Method>(params: Option<Raw>) -> Result<M::Params, ErrorObject> {

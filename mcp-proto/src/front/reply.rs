@@ -7,8 +7,8 @@ use core::fmt;
 
 #[cfg(feature = "server")]
 use super::handler::output::DetachedCall;
+use super::handler_error::HandlerPanic;
 use super::handler_error::{HandlerError, HandlerErrorKind};
-use super::running_handlers::HandlerPanic;
 use crate::peer::{AnyResult, Denial};
 use crate::rpc::{ErrorObject, code};
 #[cfg(feature = "server")]

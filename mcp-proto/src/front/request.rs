@@ -11,9 +11,7 @@ use core::task::{Context, Poll, ready};
 use core::time::Duration;
 
 use super::Error;
-#[cfg(feature = "client")]
-use super::client::DriverTimer;
-use super::request_slots::{FollowKind, RequestLink};
+use super::request_slots::{DriverTimer, FollowKind, RequestLink};
 use super::trace::{RequestSpan, SpanEnd};
 use crate::peer::{
     CacheMode, DecodeError, InputMode, Outcome, OutgoingRequest, ProgressOption, RequestId, RequestOptions,
@@ -261,8 +259,7 @@ pub struct Call<M: Method> {
     /// The length of the result in bytes, once it has arrived.
     received: usize,
     span: RequestSpan,
-    #[cfg(feature = "client")]
-    driver_timer: Option<Box<DriverTimer>>,
+    driver_timer: Option<DriverTimer>,
     method: PhantomData<fn() -> M>,
 }
 
@@ -285,8 +282,7 @@ impl<M: Method> Call<M> {
     /// Follows a request with this id, whose result is checked like that of `called`.
     pub(super) fn from_id(link: Arc<dyn RequestLink>, id: RequestId, tool: CalledTool) -> Self {
         Self {
-            #[cfg(feature = "client")]
-            driver_timer: link.driver_timer().map(Box::new),
+            driver_timer: link.driver_timer(),
             link,
             id,
             tool,
@@ -312,7 +308,7 @@ impl<M: Method> Call<M> {
 
     fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
         self.poll_driver_timer(cx);
-        let outcome = ready!(self.link.poll_outcome(self.id, cx.waker().clone()));
+        let outcome = ready!(self.link.table().poll_outcome(self.id, cx.waker().clone()));
         self.finished = true;
         if let Outcome::Result(raw) | Outcome::ExtensionResult { result: raw, .. } = &outcome {
             self.received = raw.as_bytes().len();
@@ -354,7 +350,7 @@ impl<M: Method> Call<M> {
 
     /// The number of dropped progress reports, which were not taken in time. It is 0 after the answer was taken.
     pub fn missed_progress(&self) -> u64 {
-        if self.finished { 0 } else { self.link.missed_progress(self.id) }
+        if self.finished { 0 } else { self.link.table().missed_progress(self.id) }
     }
 
     /// Cancels the request, with a reason for the other side's log.
@@ -368,19 +364,16 @@ impl<M: Method> Call<M> {
             return Poll::Ready(None);
         }
         self.poll_driver_timer(cx);
-        self.link.poll_progress(self.id, cx.waker().clone())
+        self.link.table().poll_progress(self.id, cx.waker().clone())
     }
 
     /// Fires timeouts in the place of a driver that has not been polled.
     fn poll_driver_timer(&mut self, cx: &mut Context<'_>) {
-        #[cfg(feature = "client")]
         if let Some(timer) = &mut self.driver_timer
-            && timer.poll(cx).is_ready()
+            && timer.as_mut().poll(cx).is_ready()
         {
             self.driver_timer = None;
         }
-        #[cfg(not(feature = "client"))]
-        let _ = cx;
     }
 }
 

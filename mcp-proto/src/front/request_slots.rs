@@ -3,14 +3,13 @@
 use alloc::boxed::Box;
 use alloc::string::String;
 use core::any::Any;
+use core::future::Future;
+use core::pin::Pin;
 use core::task::{Poll, Waker};
 
-use super::Error;
-use super::Notification;
-#[cfg(feature = "client")]
-use super::client::DriverTimer;
 use super::events::{Queue, QueuedItem};
 use super::wakers::Wakers;
+use super::{Error, Notification};
 use crate::inline_map::InlineMap;
 #[cfg(feature = "client")]
 use crate::peer::client::TaskCommand;
@@ -194,6 +193,18 @@ fn bytes_of(params: &ProgressParams) -> usize {
     meta.fold(size_of::<ProgressParams>().saturating_add(message), usize::saturating_add)
 }
 
+/// The requests in flight of a connection.
+pub(crate) trait RequestTable {
+    fn poll_progress(&self, request: RequestId, waker: Waker) -> Poll<Option<ProgressParams>>;
+
+    fn missed_progress(&self, request: RequestId) -> u64;
+
+    fn poll_outcome(&self, request: RequestId, waker: Waker) -> Poll<Outcome>;
+}
+
+/// The future of a wait whose driver is not polled. It returns whether the wait has reached its limit.
+pub(crate) type DriverTimer = Pin<Box<dyn Future<Output = bool> + Send>>;
+
 /// A connection as the futures of requests see it.
 pub(crate) trait RequestLink: Send + Sync {
     fn send(&self, request: OutgoingRequest<'_>, follow: FollowKind) -> Result<RequestId, Error>;
@@ -205,14 +216,9 @@ pub(crate) trait RequestLink: Send + Sync {
         Err(Error::NotSent(RequestError::NotReady))
     }
 
-    fn poll_progress(&self, request: RequestId, waker: Waker) -> Poll<Option<ProgressParams>>;
-
-    fn missed_progress(&self, request: RequestId) -> u64;
-
-    fn poll_outcome(&self, request: RequestId, waker: Waker) -> Poll<Outcome>;
+    fn table(&self) -> &dyn RequestTable;
 
     /// The timer of a call that is made before the connection's driver has been polled.
-    #[cfg(feature = "client")]
     fn driver_timer(&self) -> Option<DriverTimer> {
         None
     }

@@ -4,25 +4,12 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::future::Future;
 use core::task::{Context, Poll, Waker};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use super::handler_error::{HandlerPanic, catch_panic};
 use super::trace::RequestSpan;
 use super::wakers::{Signal, TaskWaker};
 use crate::inline_map::{InlineMap, InlineQueue};
 use crate::peer::InboundId;
-
-/// A handler panicked. The panic hook has reported it; the handler's request is answered with an error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct HandlerPanic;
-
-/// Runs application code, and keeps its panic from ending the connection.
-pub(crate) fn catch_panic<R>(run: impl FnOnce() -> R) -> Result<R, HandlerPanic> {
-    // The state that `run` leaves inconsistent is only dropped afterwards.
-    catch_unwind(AssertUnwindSafe(run)).map_err(|payload| {
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
-        HandlerPanic
-    })
-}
 
 struct RunningHandler<F> {
     future: F,

@@ -1,21 +1,128 @@
 //! The state that the handles and the driver of a connection share: the machine, and the waiters for its events.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::task::{Poll, Waker};
 use std::sync::Mutex;
 
 use super::Clock;
-use super::wakers::{Signal, Wakers, lock};
-use crate::Instant;
-use crate::UnixTime;
+use super::events::{EventSource, ListenerEvent, Listeners};
+use super::notification::{Notification, NotificationQueue};
+use super::request_slots::{RequestSlots, RequestTable};
+use super::wakers::{Signal, WaitPoint, Waiters, Wakers, lock};
+use crate::inline_map::InlineQueue;
+use crate::peer::{LostReason, Outcome, RequestId};
+use crate::schema::ProgressParams;
+use crate::{Instant, UnixTime};
+
+/// What is kept of a connection in either role: its events are `E`, `R` is the reason of its end, `W` is work for its
+/// driver, and `T` is what the contexts of notifications need.
+pub(crate) struct ConnectionState<E, R, W, T> {
+    pub(crate) slots: RequestSlots,
+    /// How the connection ended.
+    pub(crate) closed: Option<R>,
+    /// Whether the driver is dropped, so that no output of the machine is carried out any more.
+    pub(crate) driver_dropped: bool,
+    /// The tasks that wait for a change of the connection.
+    pub(crate) waiters: Waiters,
+    /// Allocated with the first: most connections of a server have none.
+    listeners: Option<Box<Listeners<E>>>,
+    /// Requests of the peer, queued for the driver.
+    pub(crate) work: InlineQueue<W>,
+    /// The notifications that wait for their handlers, if there are handlers.
+    pub(crate) notifications: Option<Box<NotificationQueue<T>>>,
+}
+
+impl<E, R, W, T> Default for ConnectionState<E, R, W, T> {
+    fn default() -> Self {
+        Self {
+            slots: RequestSlots::default(),
+            closed: None,
+            driver_dropped: false,
+            waiters: Waiters::default(),
+            listeners: None,
+            work: InlineQueue::default(),
+            notifications: None,
+        }
+    }
+}
+
+impl<E: ListenerEvent, R: Clone, W, T> ConnectionState<E, R, W, T> {
+    /// Adds a listener, whose first event is the last one, `end`, if the connection has ended.
+    pub(crate) fn add_listener(&mut self, end: fn(R) -> E) -> u64 {
+        let closed = &self.closed;
+        let listeners = self.listeners.get_or_insert_with(|| {
+            let mut listeners = Box::<Listeners<E>>::default();
+            if let Some(closed) = closed {
+                listeners.finish(end(closed.clone()), &mut Wakers::default());
+            }
+            listeners
+        });
+        listeners.add()
+    }
+
+    pub(crate) fn publish(&mut self, event: &E, wakers: &mut Wakers) {
+        if let Some(listeners) = &mut self.listeners {
+            listeners.publish(event, wakers);
+        }
+    }
+
+    /// Notes the end of the connection, and publishes the last event, `end`.
+    pub(crate) fn finish(&mut self, closed: R, end: fn(R) -> E, wakers: &mut Wakers) {
+        if let Some(listeners) = &mut self.listeners {
+            listeners.finish(end(closed.clone()), wakers);
+        }
+        self.closed = Some(closed);
+        wakers.wake_all(&mut self.waiters);
+    }
+
+    /// Queues a notification for its handler, if it has one. Returns the number of notifications that were dropped for
+    /// it.
+    pub(crate) fn queue_notification(
+        &mut self,
+        notification: &Notification,
+        context: impl FnOnce() -> T,
+    ) -> Option<u64> {
+        self.notifications.as_mut()?.push(notification, context)
+    }
+
+    /// Whether work is queued for the driver.
+    fn has_work(&self) -> bool {
+        !self.work.is_empty() || self.notifications.as_ref().is_some_and(|queue| queue.is_ready())
+    }
+
+    /// Whether no work is queued and no handler of a notification is running.
+    #[cfg(all(feature = "server", feature = "http"))]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.work.is_empty() && self.notifications.as_ref().is_none_or(|queue| queue.is_idle())
+    }
+
+    pub(crate) fn take_work(&mut self) -> InlineQueue<W> {
+        core::mem::take(&mut self.work)
+    }
+
+    /// Handles the drop of the driver: resolves all pending requests as lost. Returns the work that was not started.
+    pub(crate) fn handle_driver_dropped(&mut self, wakers: &mut Wakers) -> InlineQueue<W> {
+        self.driver_dropped = true;
+        self.notifications = None;
+        self.slots.resolve_all(&LostReason::DriverDropped, wakers);
+        wakers.wake_all(&mut self.waiters);
+        self.take_work()
+    }
+}
 
 /// The front's side of a connection: dispatches the events of machine `M` to their waiters.
 pub(crate) trait Core<M: ?Sized> {
+    type Event: ListenerEvent + 'static;
+    type End: Clone + 'static;
+    type Work: 'static;
+    type Context: 'static;
+
+    /// What is kept of the connection in either role.
+    fn common(&mut self) -> &mut ConnectionState<Self::Event, Self::End, Self::Work, Self::Context>;
+
     /// Takes all events out of the machine.
     fn drain(&mut self, machine: &mut M, wakers: &mut Wakers);
-
-    /// Whether work is queued for the driver.
-    fn has_work(&self) -> bool;
 }
 
 /// One connection. `Arc<Shared<C, M>>` coerces to `Arc<Shared<C, dyn Machine>>` for the handles, while the driver keeps
@@ -74,7 +181,7 @@ impl<C: Core<M>, M: ?Sized> Shared<C, M> {
                 return (polled, true);
             }
             let rest = self.signal.park(left, wakers);
-            (polled, rest && !core.has_work())
+            (polled, rest && !core.common().has_work())
         });
         if !rest {
             waker.wake_by_ref();
@@ -82,10 +189,14 @@ impl<C: Core<M>, M: ?Sized> Shared<C, M> {
         polled
     }
 
-    /// Reads the state without changing it.
-    pub(crate) fn read<R>(&self, look: impl FnOnce(&C, &M) -> R) -> R {
-        let state = lock(&self.state);
-        look(&state.core, &state.machine)
+    /// Takes the next notification for its handler, unless one is running.
+    pub(crate) fn begin_notification(&self) -> Option<(Notification, C::Context)> {
+        self.with(|core, _, _, _| core.common().notifications.as_mut()?.begin())
+    }
+
+    /// Notes that the handler of a notification has finished.
+    pub(crate) fn end_notification(&self) {
+        self.with(|core, _, _, _| core.common().notifications.as_mut().map(|queue| queue.finish()));
     }
 }
 
@@ -100,6 +211,12 @@ impl<C, M: ?Sized> Shared<C, M> {
         };
         wakers.release();
         result
+    }
+
+    /// Reads the state without changing it.
+    pub(crate) fn read<R>(&self, look: impl FnOnce(&C, &M) -> R) -> R {
+        let state = lock(&self.state);
+        look(&state.core, &state.machine)
     }
 
     #[cfg(all(feature = "server", feature = "http"))]
@@ -119,5 +236,51 @@ impl<C, M: ?Sized> Shared<C, M> {
 
     pub(crate) fn signal(&self) -> &Arc<Signal> {
         &self.signal
+    }
+}
+
+impl<C: Core<M>, M: ?Sized> WaitPoint for Shared<C, M> {
+    type State = C;
+
+    fn visit<R>(&self, act: impl FnOnce(&mut C, &mut Wakers) -> R) -> R {
+        self.with(|core, _, _, wakers| act(core, wakers))
+    }
+
+    fn waiters<'s>(&self, core: &'s mut C) -> Option<&'s mut Waiters> {
+        Some(&mut core.common().waiters)
+    }
+}
+
+impl<C: Core<M> + Send, M: Send + ?Sized> EventSource<C::Event> for Arc<Shared<C, M>> {
+    fn poll_event(&self, key: u64, waker: Waker) -> Poll<Option<C::Event>> {
+        self.with(|core, _, _, wakers| match &mut core.common().listeners {
+            Some(listeners) => listeners.poll(key, waker, wakers),
+            None => {
+                wakers.discard(Some(waker));
+                Poll::Ready(None)
+            }
+        })
+    }
+
+    fn leave(&self, key: u64) {
+        self.with(|core, _, _, wakers| {
+            if let Some(listeners) = &mut core.common().listeners {
+                listeners.remove(key, wakers);
+            }
+        });
+    }
+}
+
+impl<C: Core<M> + Send, M: Send + ?Sized> RequestTable for Arc<Shared<C, M>> {
+    fn poll_progress(&self, request: RequestId, waker: Waker) -> Poll<Option<ProgressParams>> {
+        self.update(|core, _, wakers| core.common().slots.poll_progress(request, waker, wakers))
+    }
+
+    fn missed_progress(&self, request: RequestId) -> u64 {
+        self.update(|core, _, _| core.common().slots.missed_progress(request))
+    }
+
+    fn poll_outcome(&self, request: RequestId, waker: Waker) -> Poll<Outcome> {
+        self.update(|core, _, wakers| core.common().slots.poll_outcome(request, waker, wakers))
     }
 }

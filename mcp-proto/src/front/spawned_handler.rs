@@ -11,8 +11,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
 
 use super::handler::context::Context;
+use super::handler_error::catch_panic;
 use super::reply::Reply;
-use super::running_handlers::{SendFuture, catch_panic};
+use super::running_handlers::SendFuture;
 use super::trace::HandlerSpan;
 use super::wakers::lock;
 use crate::rpc::code;

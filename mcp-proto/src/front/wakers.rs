@@ -7,6 +7,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::task::Wake;
+use core::future::poll_fn;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Poll, Waker};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,6 +18,14 @@ use crate::peer::InboundId;
 /// Locks a mutex whose content stays valid across panics.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs code under a lock, then calls and drops the wakers that it collected outside the lock.
+pub(crate) fn update<T, R>(mutex: &Mutex<T>, act: impl FnOnce(&mut T, &mut Wakers) -> R) -> R {
+    let mut wakers = Wakers::default();
+    let result = act(&mut lock(mutex), &mut wakers);
+    wakers.release();
+    result
 }
 
 /// Wakers collected under a lock, to be called and dropped after its release.
@@ -104,6 +113,67 @@ impl Waiters {
             wakers.discard(waiting.wakers.remove(&key));
         }
     }
+}
+
+/// A state under a lock, for whose changes tasks wait.
+pub(crate) trait WaitPoint {
+    type State;
+
+    /// Runs code under the lock, then calls the collected wakers outside the lock.
+    fn visit<R>(&self, act: impl FnOnce(&mut Self::State, &mut Wakers) -> R) -> R;
+
+    /// The tasks that wait; `None` once nothing changes any more.
+    fn waiters<'s>(&self, state: &'s mut Self::State) -> Option<&'s mut Waiters>;
+}
+
+/// A task that waits for a change, until it is dropped.
+pub(crate) struct WaitingTask<'a, P: WaitPoint + ?Sized> {
+    point: &'a P,
+    key: Option<u64>,
+}
+
+impl<'a, P: WaitPoint + ?Sized> WaitingTask<'a, P> {
+    pub(crate) fn new(point: &'a P) -> Self {
+        Self { point, key: None }
+    }
+
+    /// Returns what `found` finds in the state. Where that is nothing, `waker` waits.
+    pub(crate) fn poll<T>(
+        &mut self,
+        waker: &Waker,
+        found: impl FnOnce(&mut P::State) -> Option<T>,
+    ) -> Poll<T> {
+        let left = waker.clone();
+        self.point.visit(|state, wakers| {
+            let found = found(state);
+            match self.point.waiters(state) {
+                Some(waiters) if found.is_none() => waiters.wait(&mut self.key, left, wakers),
+                _ => wakers.discard(Some(left)),
+            }
+            found.map_or(Poll::Pending, Poll::Ready)
+        })
+    }
+}
+
+impl<P: WaitPoint + ?Sized> Drop for WaitingTask<'_, P> {
+    fn drop(&mut self) {
+        if self.key.is_some() {
+            self.point.visit(|state, wakers| {
+                if let Some(waiters) = self.point.waiters(state) {
+                    waiters.leave(self.key, wakers);
+                }
+            });
+        }
+    }
+}
+
+/// Waits until `found` finds a value in the state.
+pub(crate) async fn wait_until<P: WaitPoint + ?Sized, T>(
+    point: &P,
+    mut found: impl FnMut(&mut P::State) -> Option<T>,
+) -> T {
+    let mut waiting = WaitingTask::new(point);
+    poll_fn(|cx| waiting.poll(cx.waker(), &mut found)).await
 }
 
 /// The waker slot of a driver, and the keys of its tasks that are ready to be polled: the handlers of a connection, or

@@ -8,19 +8,42 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
-use super::connection::{ClientCore, ClientWork};
+use super::Client;
+use super::connection::{ClientCore, ClientWork, Connection};
 use super::handlers::{ClientContext, ClientHandlers};
 use super::tasks::{ClientTasks, ReceiveOutcome, Timestamps};
 use crate::Instant;
+use crate::front::handler_error::catch_panic;
 use crate::front::reply::Reply;
-use crate::front::running_handlers::{RunningHandlers, catch_panic};
-use crate::front::shared::Shared;
+use crate::front::running_handlers::RunningHandlers;
+use crate::front::shared::{Core as _, Shared};
 use crate::front::trace::RequestSpan;
-use crate::front::{HandlerMode, SendHandlers};
+use crate::front::{Clock, HandlerMode, SendHandlers};
 use crate::inline_map::InlineQueue;
 use crate::peer::client::{ClientCommands, ClientTransport, CloseReason, ServerInfo};
 use crate::peer::{AnyResult, InboundId, LostReason};
 use crate::rpc::Raw;
+
+/// Joins a machine to a handle for its application and a driver for its transport.
+///
+/// The machine's configuration must declare the [capabilities](ClientHandlers::capabilities) of `handlers`. There is
+/// one driver per connection, and the connection ends with it.
+pub fn client<M, H>(
+    mut machine: M,
+    clock: Arc<dyn Clock>,
+    handlers: ClientHandlers<H>,
+) -> (Client, ClientDriver<M, H>)
+where
+    M: ClientTransport + Send + 'static,
+    H: HandlerMode,
+{
+    handlers.register(machine.lend(clock.now()).client);
+    let mut core = ClientCore::default();
+    core.common.notifications = handlers.notification_queue();
+    let shared = Arc::new(Shared::new(core, machine, clock));
+    let client = Client::new(shared.clone());
+    (client, ClientDriver::new(shared, handlers))
+}
 
 /// Drives one connection of a client: an adapter's future holds it beside its transport.
 ///
@@ -134,13 +157,13 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
     /// How the connection ended; `None` while it is open.
     #[must_use]
     pub fn closed(&self) -> Option<CloseReason> {
-        self.shared.read(|core, _| core.closed.clone())
+        self.shared.read(|core, _| core.common.closed.clone())
     }
 
     fn run_handlers(&mut self) {
         let (work, server) = self.shared.update(|core, _, _| {
             core.driver_polled = true;
-            (core.take_work(), core.server.clone())
+            (core.common.take_work(), core.server.clone())
         });
         let mut replies: InlineQueue<(InboundId, Reply)> = InlineQueue::default();
         for item in work {
@@ -176,7 +199,7 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
             }
         }
         if notified {
-            self.end_notification();
+            self.shared.end_notification();
             self.start_notification(server);
         }
         if replies.is_empty() {
@@ -197,21 +220,16 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
 
     /// Starts the handler of the next notification, unless one is running.
     fn start_notification(&mut self, server: Option<Arc<ServerInfo>>) {
-        let begin = |core: &mut ClientCore| core.notifications.as_mut()?.begin();
-        let Some((notification, ())) = self.shared.with(|core, _, _, _| begin(core)) else { return };
+        let Some((notification, ())) = self.shared.begin_notification() else { return };
         let context = ClientContext::new(server, None);
         // A handler that panics here is treated like one that panics later.
         match catch_panic(|| self.handlers.start_notification(notification, context)) {
             Ok(Some(handler)) => self.running.start(InboundId::NO_REQUEST, handler, RequestSpan::none()),
-            Ok(None) | Err(_) => self.end_notification(),
+            Ok(None) | Err(_) => self.shared.end_notification(),
         }
     }
 
     /// Notes that the handler of a notification has finished.
-    fn end_notification(&self) {
-        self.shared.with(|core, _, _, _| core.notifications.as_mut().map(|queue| queue.finish()));
-    }
-
     fn timestamps(&self) -> Timestamps {
         Timestamps { now: self.shared.now(), unix: self.shared.unix_time() }
     }
@@ -269,7 +287,7 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
 /// under a lock of the adapter, so that credentials and context change together: it takes no other lock and wakes no
 /// task.
 #[derive(Clone)]
-pub struct CacheContextEnder(Arc<super::Connection>);
+pub struct CacheContextEnder(Arc<Connection>);
 
 impl CacheContextEnder {
     /// Deletes private cached answers, and caches none for the requests made so far.
@@ -288,7 +306,7 @@ impl<M: ClientTransport, H: HandlerMode> Drop for ClientDriver<M, H> {
     fn drop(&mut self) {
         self.shared.with(|core, machine, now, wakers| {
             ClientCommands::new(machine, now).abort(LostReason::DriverDropped);
-            crate::front::shared::Core::drain(core, machine, wakers);
+            core.drain(machine, wakers);
             core.handle_driver_dropped(wakers);
         });
         self.running.stop_all();

@@ -12,8 +12,9 @@ use core::future::Future;
 
 use super::method_rules::{AnswerRule, RootAccess};
 use crate::front::handler_error::IntoAnswer;
-use crate::front::mode::HandlerContext;
-use crate::front::notification::{NotificationHandlers, NotificationQueue, decode_notification, no_reply};
+use crate::front::mode::{NotificationHandlers, decode_notification, no_reply};
+use crate::front::notification::NotificationQueue;
+use crate::front::params::HandlerContext;
 use crate::front::params::{decode_as, decode_params};
 use crate::front::reply::Reply;
 use crate::front::{CustomRequest, Handler, HandlerMode, LocalHandlers, Notification, SendHandlers};
@@ -235,7 +236,8 @@ impl<M: HandlerMode> ClientHandlers<M> {
         let erased = handler.erase(
             Arc::default(),
             |params: Option<Raw>, context: &ClientContext| {
-                let rule = AnswerRule::of(T::NAME, params.as_ref(), context).map_err(Reply::Error)?;
+                let rule = AnswerRule::of(T::NAME, params.as_ref(), context.root_access.as_ref())
+                    .map_err(Reply::Error)?;
                 Ok((decode_params::<T>(params).map_err(Reply::Error)?, rule))
             },
             |rule: AnswerRule, output: F::Output| answer(&rule, output),
@@ -386,7 +388,8 @@ impl<M: HandlerMode> ClientHandlers<M> {
         let erased = handler.erase(
             Arc::default(),
             move |params: Option<Raw>, context: &ClientContext| {
-                let rule = AnswerRule::of(&name, params.as_ref(), context).map_err(Reply::Error)?;
+                let rule = AnswerRule::of(&name, params.as_ref(), context.root_access.as_ref())
+                    .map_err(Reply::Error)?;
                 Ok((decode_as(&name, params).map_err(Reply::Error)?, rule))
             },
             |rule: AnswerRule, output: F::Output| answer(&rule, output),

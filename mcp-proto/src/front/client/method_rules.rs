@@ -7,7 +7,6 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::handlers::ClientContext;
 use crate::consent::UrlConsent;
 use crate::front::params::decode_params;
 use crate::peer::AnyResult;
@@ -49,7 +48,7 @@ impl AnswerRule {
     pub(super) fn of(
         method: &str,
         params: Option<&Raw>,
-        context: &ClientContext,
+        root_access: Option<&RootAccess>,
     ) -> Result<Self, ErrorObject> {
         let params = params.cloned();
         match method {
@@ -66,7 +65,7 @@ impl AnswerRule {
                     UrlConsent::from_params(&page).map(|_| Self::None).map_err(|fault| invalid(&fault))
                 }
             },
-            ListRoots::NAME => Ok(Self::Roots(context.root_access.clone())),
+            ListRoots::NAME => Ok(Self::Roots(root_access.cloned())),
             _ => Ok(Self::None),
         }
     }

@@ -11,69 +11,38 @@ mod pages;
 mod subscription;
 mod tasks;
 mod watch;
+mod watch_queues;
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
 #[cfg(feature = "schema-validate")]
 use core::any::Any;
 use core::fmt;
 use core::future::poll_fn;
-use core::task::{Context, Poll, Waker};
+use core::task::{Poll, Waker};
 
+use super::Notification;
 use super::error::Error;
-use super::events::{EventSource, Events, QueuedItem};
+use super::events::{Events, QueuedItem};
 use super::request::Request;
-use super::request_slots::{FollowKind, RequestLink};
-use super::shared::Shared;
-use super::{Clock, HandlerMode, Notification};
+use super::request_slots::{DriverTimer, FollowKind, RequestLink, RequestTable};
+use super::wakers::{WaitingTask, wait_until};
 use crate::peer::client::{
-    CacheContext, ClientCommands, ClientTransport, CloseReason, ConnectProgress, KnownEra, ServerInfo, State,
-    TaskCommand,
+    CacheContext, ClientCommands, CloseReason, ConnectProgress, KnownEra, ServerInfo, State, TaskCommand,
 };
 use crate::peer::{Leniency, LostReason, Outcome, OutgoingRequest, RequestId, RequestOptions};
-use crate::schema::{Method, Notification as Notifies, ProgressParams, Revision};
+use crate::schema::{Method, Notification as Notifies, Revision};
 
-use self::connection::{ClientCore, FirstPoll};
-pub(super) use connection::DriverTimer;
+use self::connection::{ClientCore, Connection, FirstPoll};
 pub use connection::Event;
-pub use driver::{CacheContextEnder, ClientDriver};
+pub use driver::{CacheContextEnder, ClientDriver, client};
 pub use handlers::{ClientContext, ClientHandlers};
 #[cfg(feature = "schema-validate")]
 pub use output_checks::OutputChecks;
 pub use pages::{Pages, PaginatedMethod};
 pub use subscription::{Subscription, SubscriptionUpdate};
 pub use tasks::{TaskHandle, ToolCallOutcome};
-pub use watch::{Watch, WatchRequest, WatchUpdate};
-
-/// The connection as handles see it, independent of the machine's type.
-type Connection = Shared<ClientCore, dyn ClientTransport + Send>;
-
-/// Joins a machine to a handle for its application and a driver for its transport.
-///
-/// The machine's configuration must declare the [capabilities](ClientHandlers::capabilities) of `handlers`. There is
-/// one driver per connection, and the connection ends with it.
-pub fn client<M, H>(
-    mut machine: M,
-    clock: Arc<dyn Clock>,
-    handlers: ClientHandlers<H>,
-) -> (Client, ClientDriver<M, H>)
-where
-    M: ClientTransport + Send + 'static,
-    H: HandlerMode,
-{
-    handlers.register(machine.lend(clock.now()).client);
-    let mut core = ClientCore::default();
-    core.notifications = handlers.notification_queue();
-    let shared = Arc::new(Shared::new(core, machine, clock));
-    let handle = ClientInner {
-        connection: shared.clone(),
-        #[cfg(feature = "schema-validate")]
-        outputs: Default::default(),
-        first_poll: FirstPoll::default(),
-    };
-    let client = Client { inner: Arc::new(handle) };
-    (client, ClientDriver::new(shared, handlers))
-}
+pub use watch::{Watch, WatchRequest};
+pub use watch_queues::WatchUpdate;
 
 /// A client: an application's handle of its connection to a server.
 ///
@@ -109,7 +78,7 @@ struct ClientInner {
 
 impl ClientInner {
     fn poll_notification(&self, request: RequestId, waker: Waker) -> Poll<Option<QueuedItem<Notification>>> {
-        self.connection.update(|core, _, wakers| core.slots.poll_notification(request, waker, wakers))
+        self.connection.update(|core, _, wakers| core.common.slots.poll_notification(request, waker, wakers))
     }
 }
 
@@ -120,6 +89,16 @@ impl Drop for ClientInner {
 }
 
 impl Client {
+    fn new(connection: Arc<Connection>) -> Self {
+        let inner = ClientInner {
+            connection,
+            #[cfg(feature = "schema-validate")]
+            outputs: Default::default(),
+            first_poll: FirstPoll::default(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
     /// Waits until the handshake has identified the server.
     ///
     /// # Errors
@@ -127,20 +106,20 @@ impl Client {
     /// [`ConnectTimeouts::total`](crate::peer::client::ConnectTimeouts::total).
     pub async fn ready(&self) -> Result<Arc<ServerInfo>, Error> {
         let connection = &self.inner.connection;
-        let mut timer = self.inner.first_poll.timer(connection).map(|timer| {
-            timer.with_limit(connection.read(|_, machine| machine.peer().config().connect.total))
-        });
-        let mut waiting = ConnectionWaiter { connection, key: None };
+        let limit = connection.read(|_, machine| machine.peer().config().connect.total);
+        let mut timer = self.inner.first_poll.timer(connection, Some(limit));
+        let mut waiting = WaitingTask::new(&**connection);
         poll_fn(|cx| {
-            let ended = waiting.poll(cx.waker(), |core| match (&core.closed, &core.server) {
+            let ended = waiting.poll(cx.waker(), |core| match (&core.common.closed, &core.server) {
                 (Some(closed), _) => Some(Err(Error::Closed(closed.clone()))),
                 (None, Some(server)) => Some(Ok(server.clone())),
                 (None, None) => None,
             });
-            match poll_timer(&mut timer, cx) {
-                true if ended.is_pending() => Poll::Ready(Err(ClientCore::unpolled_error())),
-                _ => ended,
-            }
+            let Some(Poll::Ready(expired)) = timer.as_mut().map(|timer| timer.as_mut().poll(cx)) else {
+                return ended;
+            };
+            timer = None;
+            if expired && ended.is_pending() { Poll::Ready(Err(ClientCore::unpolled_error())) } else { ended }
         })
         .await
     }
@@ -148,7 +127,7 @@ impl Client {
     /// Waits until the connection has ended, without closing it. Its transport may still be shutting down: see
     /// [`close`](Self::close).
     pub async fn closed(&self) -> CloseReason {
-        self.wait(|core| core.closed.clone()).await
+        wait_until(&*self.inner.connection, |core| core.common.closed.clone()).await
     }
 
     /// Closes the connection gracefully, and waits until its link is released. Requests in flight may finish within
@@ -159,7 +138,7 @@ impl Client {
     /// at once.
     pub async fn close(&self) -> CloseReason {
         self.command(|mut client| client.close());
-        self.wait(ClientCore::link_released).await
+        wait_until(&*self.inner.connection, |core| core.link_released()).await
     }
 
     /// Ends the connection at once: requests in flight are lost.
@@ -191,8 +170,8 @@ impl Client {
 
     /// A stream of events from now on. It does not keep the connection open.
     pub fn events(&self) -> Events<Event> {
-        let key = self.inner.connection.with(|core, _, _, _| core.listeners.add());
-        Events::new(Box::new(ConnectionEvents(self.inner.connection.clone())), key)
+        let key = self.inner.connection.with(|core, _, _, _| core.common.add_listener(Event::Closed));
+        Events::new(self.inner.connection.clone(), key)
     }
 
     /// Makes a request of any method.
@@ -264,11 +243,6 @@ impl Client {
     fn prepare<M: Method>(&self, params: Result<M::Params, Error>) -> Request<M> {
         Request::new(self.inner.clone(), params)
     }
-
-    async fn wait<T>(&self, check: impl Fn(&ClientCore) -> Option<T>) -> T {
-        let mut waiting = ConnectionWaiter { connection: &self.inner.connection, key: None };
-        poll_fn(|cx| waiting.poll(cx.waker(), &check)).await
-    }
 }
 
 impl fmt::Debug for Client {
@@ -277,62 +251,12 @@ impl fmt::Debug for Client {
     }
 }
 
-/// Polls a timer until it is not needed any more. Returns whether the wait has reached its limit without a driver.
-pub(super) fn poll_timer(timer: &mut Option<DriverTimer>, cx: &mut Context<'_>) -> bool {
-    let Some(Poll::Ready(expired)) = timer.as_mut().map(|timer| timer.poll(cx)) else { return false };
-    *timer = None;
-    expired
-}
-
-/// A task that waits for a change of the connection's state.
-struct ConnectionWaiter<'a> {
-    connection: &'a Connection,
-    key: Option<u64>,
-}
-
-impl ConnectionWaiter<'_> {
-    fn poll<T>(&mut self, waker: &Waker, check: impl Fn(&ClientCore) -> Option<T>) -> Poll<T> {
-        let left = waker.clone();
-        self.connection.with(|core, _, _, wakers| match check(core) {
-            Some(value) => {
-                wakers.discard(Some(left));
-                Poll::Ready(value)
-            }
-            None => {
-                core.waiters.wait(&mut self.key, left, wakers);
-                Poll::Pending
-            }
-        })
-    }
-}
-
-impl Drop for ConnectionWaiter<'_> {
-    fn drop(&mut self) {
-        if self.key.is_some() {
-            self.connection.with(|core, _, _, wakers| core.waiters.leave(self.key, wakers));
-        }
-    }
-}
-
-/// The connection without a reference that keeps it open.
-struct ConnectionEvents(Arc<Connection>);
-
-impl EventSource<Event> for ConnectionEvents {
-    fn poll_event(&self, key: u64, waker: Waker) -> Poll<Option<Event>> {
-        self.0.with(|core, _, _, wakers| core.listeners.poll(key, waker, wakers))
-    }
-
-    fn leave(&self, key: u64) {
-        self.0.with(|core, _, _, wakers| core.listeners.remove(key, wakers));
-    }
-}
-
 impl RequestLink for ClientInner {
     fn send(&self, request: OutgoingRequest<'_>, follow: FollowKind) -> Result<RequestId, Error> {
         self.connection.command(|core, machine, now, _| {
             core.check_open()?;
             let request = machine.at(now).send(request)?;
-            core.slots.open(request, follow);
+            core.common.slots.open(request, follow);
             Ok(request)
         })
     }
@@ -341,25 +265,17 @@ impl RequestLink for ClientInner {
         self.connection.command(|core, machine, now, _| {
             core.check_open()?;
             let request = machine.at(now).task(id, command, options)?;
-            core.slots.open(request, FollowKind::Nothing);
+            core.common.slots.open(request, FollowKind::Nothing);
             Ok(request)
         })
     }
 
-    fn missed_progress(&self, request: RequestId) -> u64 {
-        self.connection.with(|core, _, _, _| core.slots.missed_progress(request))
-    }
-
-    fn poll_progress(&self, request: RequestId, waker: Waker) -> Poll<Option<ProgressParams>> {
-        self.connection.update(|core, _, wakers| core.slots.poll_progress(request, waker, wakers))
-    }
-
-    fn poll_outcome(&self, request: RequestId, waker: Waker) -> Poll<Outcome> {
-        self.connection.update(|core, _, wakers| core.slots.poll_outcome(request, waker, wakers))
+    fn table(&self) -> &dyn RequestTable {
+        &self.connection
     }
 
     fn driver_timer(&self) -> Option<DriverTimer> {
-        self.first_poll.timer(&self.connection)
+        self.first_poll.timer(&self.connection, None)
     }
 
     fn error(&self, outcome: Outcome) -> Error {
@@ -368,7 +284,7 @@ impl RequestLink for ClientInner {
 
     fn abandon(&self, request: RequestId, reason: Option<&str>) {
         self.connection.command(|core, machine, now, wakers| {
-            core.slots.close(request, wakers);
+            core.common.slots.close(request, wakers);
             machine.at(now).cancel(request, reason);
         });
     }

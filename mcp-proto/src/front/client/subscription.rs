@@ -104,7 +104,7 @@ impl Subscription {
                 Poll::Ready(Some(update))
             }
             Poll::Ready(None) => {
-                let Poll::Ready(outcome) = link.poll_outcome(self.id, cx.waker().clone()) else {
+                let Poll::Ready(outcome) = link.table().poll_outcome(self.id, cx.waker().clone()) else {
                     return Poll::Pending;
                 };
                 self.state = StreamState::Ended(match outcome {

@@ -9,21 +9,6 @@ use crate::{
     auth::server::{Access, GrantedAccess, parse_scopes},
 };
 
-/// The access that a caller's token grants; `None` where the server demands no tokens.
-#[cfg(feature = "auth")]
-pub(in crate::front) type CallerAccess = Option<GrantedAccess>;
-/// The scopes that a tool requires for all arguments.
-#[cfg(feature = "auth")]
-pub(super) type DeclaredScopes = Option<Arc<Scopes>>;
-
-/// There are no tokens without the feature `auth`.
-#[cfg(not(feature = "auth"))]
-#[derive(Clone, Default)]
-pub(in crate::front) struct CallerAccess;
-#[cfg(not(feature = "auth"))]
-#[derive(Clone, Default)]
-pub(super) struct DeclaredScopes;
-
 #[cfg(feature = "auth")]
 impl<S> Context<S> {
     /// The access that the request's token grants; `None` where the server [requires no tokens](crate::front::guard).

@@ -1,126 +1,336 @@
-//! The connection and the task of a handler, as its context uses them, and reports of handlers that block.
+//! The connection of a handler's client: the state that a server's handles, its driver and the contexts of its handlers
+//! share, its events, and reports of handlers that block.
 
-use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
-use core::future::Future;
-use core::pin::Pin;
-use core::task::{Poll, Waker};
 use core::time::Duration;
 
-use super::inbound_request::InboundRequest;
-use crate::front::Error;
-use crate::front::request_slots::RequestLink;
-use crate::peer::server::Cancellation;
-use crate::peer::{AnyParams, InboundId, RequestError};
-use crate::rpc::Raw;
-use crate::schema::tasks::legacy::RelatedTask;
-use crate::schema::{
-    InputRequest, Json, LoggingMessageParams, Meta, NotificationInfo, Number, ProgressParams, meta,
+use super::inbound_request::{Caller, NotificationContext, RequestState};
+use crate::Instant;
+use crate::front::clock::Entropy;
+use crate::front::events::ListenerEvent;
+use crate::front::request_slots::{FollowKind, RequestLink, RequestTable};
+use crate::front::shared::{ConnectionState, Core, Shared};
+use crate::front::wakers::{WaitPoint, Waiters, Wakers};
+use crate::front::{Error, Notification, trace};
+use crate::inline_map::{InlineMap, InlineQueue};
+use crate::peer::server::{
+    Cancellation, CloseReason, Diagnostic, RequestContext, ServerCommands, ServerTransport,
 };
-use crate::{Instant, UnixTime};
+use crate::peer::{InboundId, LostReason, OutgoingRequest, Principal, RequestId, server};
+use crate::quota::QuotaOwner;
+use crate::rpc::{Raw, Text};
+use crate::schema::tasks::legacy::RelatedTask;
+use crate::schema::{ClientCapabilities, Json, LoggingLevel, LoggingMessageParams, Meta, Revision, meta};
 
-/// The connection of a handler's client. The server implements it for each of its transports.
-pub(in crate::front) trait HandlerConnection: Send + Sync {
-    // --- Notifications ---
-
-    /// Reports progress on a request, if the client asked for reports.
-    fn progress(&self, request: InboundId, params: &ProgressParams);
-
-    /// How many progress reports a second are sent on one request: [`Limits::progress_out`](crate::Limits::progress_out).
-    fn progress_out(&self) -> u32;
-
-    /// How many input rounds a request may have: [`Limits::input_rounds`](crate::Limits::input_rounds).
-    fn input_rounds(&self) -> u32;
-
-    /// Logs on behalf of a request or of the connection, if the client wants messages of this level.
-    fn log(&self, request: Option<InboundId>, params: &LoggingMessageParams);
-
-    /// Sends a notification of a legacy session that belongs to no open request.
-    fn notify_session(&self, info: &'static NotificationInfo, params: &dyn AnyParams);
-
-    /// Sends a notification that the protocol does not define, on the stream of a request or in a legacy session.
-    fn notify_custom(
-        &self,
-        request: Option<InboundId>,
-        method: &str,
-        params: &dyn AnyParams,
-    ) -> Result<(), RequestError>;
-
-    /// Tells the client that the user has finished with a web page (2025-11-25). Returns whether it was sent.
-    fn elicitation_complete(&self, id: &str) -> bool;
-
-    // --- Requests of the client ---
-
-    /// Whether a request is neither answered nor cancelled.
-    fn is_active(&self, request: InboundId) -> bool;
-
-    /// Ready once a request is not active; until then `waker` waits under `key`.
-    fn poll_inactive(&self, request: InboundId, key: &mut Option<u64>, waker: &Waker) -> Poll<()>;
-
-    /// Removes the waker that waits under `key` in [`poll_inactive`](Self::poll_inactive).
-    fn remove_waiter(&self, request: InboundId, key: Option<u64>);
-
-    /// Closes the stream that would carry the answer of a request, where the client can fetch the answer later.
-    fn close_sse_stream(&self, request: InboundId);
-
-    /// Schedules the handler of a request to be polled by its driver.
-    fn wake_handler(&self, request: InboundId);
-
-    // --- Requests of the server ---
-
-    /// Checks the texts of an input request that a task delivers.
-    fn check_texts(&self, input: &InputRequest) -> Result<(), RequestError>;
-
-    /// The link for requests to the client, either on behalf of one of the client's requests or independent of them.
-    fn request_link(self: Arc<Self>, on_behalf_of: Option<InboundId>) -> Arc<dyn RequestLink>;
-
-    /// Whether each request of a legacy client has its own stream, which carries the server's requests on its behalf.
-    fn has_streams(&self) -> bool;
-
-    /// Reports the handler of a request, which kept the driver for long.
-    fn handler_blocked(&self, request: InboundId, blocked: BlockedHandler);
-
-    // --- Time ---
-
-    fn now(&self) -> Instant;
-
-    /// The time of day.
-    fn unix_time(&self) -> UnixTime;
+/// Work on the client's requests, queued for the driver.
+pub(crate) enum ServerWork {
+    Start(NewRequest),
+    Stop(InboundId),
 }
 
-/// A future that borrows the task or the request.
-pub(in crate::front) type TaskFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+impl ServerWork {
+    pub(crate) fn is_start(&self) -> bool {
+        matches!(self, Self::Start(_))
+    }
+}
 
-/// Sends a progress report.
-pub(in crate::front) type SendReport = Box<dyn FnOnce() + Send>;
+/// A request whose handler has not been started yet.
+pub(crate) struct NewRequest {
+    pub(crate) id: InboundId,
+    pub(crate) method: Text,
+    pub(crate) params: Option<Raw>,
+    pub(crate) context: RequestContext,
+    pub(crate) caller: Caller,
+    pub(in crate::front) state: Arc<RequestState>,
+}
 
-/// A task whose handler runs. The tasks of [`tasks`](crate::front::tasks) implement it.
-pub(in crate::front) trait HandlerTask: Send + Sync {
-    fn id(&self) -> &str;
+/// An active request.
+pub(crate) struct ActiveRequest {
+    state: Arc<RequestState>,
+    /// The tasks that wait for its end.
+    waiters: Waiters,
+}
 
-    /// Sets the status message of the task.
-    fn set_status(&self, message: String);
+#[derive(Default)]
+pub(crate) struct ServerCore {
+    pub(crate) common: ConnectionState<ServerEvent, CloseReason, ServerWork, NotificationContext>,
+    active: InlineMap<InboundId, ActiveRequest>,
+    /// The caller of the requests that arrive now.
+    pub(crate) caller: Caller,
+    /// Takes the reports about handlers beside the listeners.
+    reports: Option<Arc<dyn HandlerReports>>,
+}
 
-    /// Sends a progress report by `send`, if its value exceeds the last one and the task has not ended: now, or when its
-    /// turn comes at `per_second` reports a second, unless a newer one replaces it. The last one precedes the end.
-    fn report_progress(&self, progress: &Number, per_second: u32, send: SendReport);
+impl ServerCore {
+    /// The core of a server over HTTP, whose requests arrive from `caller`, and which reports about its handlers to all its
+    /// listeners.
+    #[cfg(feature = "http")]
+    pub(in crate::front) fn over_http(caller: Caller, reports: Arc<dyn HandlerReports>) -> Self {
+        Self { caller, reports: Some(reports), ..Self::default() }
+    }
 
-    fn has_ended(&self) -> bool;
+    /// Rejects commands once the driver is dropped.
+    pub(crate) fn check_open(&self) -> Result<(), Error> {
+        if self.common.driver_dropped { Err(Error::Lost(LostReason::DriverDropped)) } else { Ok(()) }
+    }
 
-    fn wait_ended(&self) -> TaskFuture<'_, ()>;
+    /// Handles the drop of the driver: resolves all pending requests as lost. Returns the work that was not begun, to
+    /// be dropped outside the lock.
+    pub(crate) fn handle_driver_dropped(&mut self, wakers: &mut Wakers) -> InlineQueue<ServerWork> {
+        if self.common.closed.is_none() {
+            self.finish(CloseReason::Lost(LostReason::DriverDropped), wakers);
+        }
+        self.common.handle_driver_dropped(wakers)
+    }
 
-    /// Why the task has ended; `None` while it runs.
-    fn cancellation(&self) -> Option<Cancellation>;
+    /// Sets the `_meta` of the active requests, in memory that they share with other connections.
+    #[cfg(feature = "http")]
+    pub(crate) fn share_meta(&self, meta: &Raw) {
+        for active in self.active.values() {
+            active.state.share_meta(meta.clone());
+        }
+    }
 
-    /// Sends an input request on behalf of the task, under a key like `key`. The answer is not decoded.
-    fn request_input<'a>(
+    /// Whether no request is active and no handler has work.
+    #[cfg(feature = "http")]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.common.closed.is_none() && self.active.is_empty() && self.common.is_idle()
+    }
+
+    /// Removes a request that was answered, cancelled or lost.
+    pub(crate) fn remove_request(&mut self, request: InboundId, end: Cancellation, wakers: &mut Wakers) {
+        if let Some(mut ended) = self.active.remove(&request) {
+            ended.state.set_end(end);
+            wakers.wake_all(&mut ended.waiters);
+        }
+    }
+
+    fn finish(&mut self, closed: CloseReason, wakers: &mut Wakers) {
+        for (_, mut ended) in core::mem::take(&mut self.active) {
+            ended.state.set_end(Cancellation::by_close(&closed));
+            wakers.wake_all(&mut ended.waiters);
+        }
+        self.common.finish(closed, ServerEvent::Closed, wakers);
+    }
+
+    fn begin(&mut self, id: InboundId, method: Text, params: Option<Raw>, context: RequestContext) {
+        let state = Arc::new(RequestState::new(params.clone()));
+        self.active.insert(id, ActiveRequest { state: state.clone(), waiters: Waiters::default() });
+        let caller = self.caller.clone();
+        let request = NewRequest { id, method, params, context, caller, state };
+        self.common.work.push_back(ServerWork::Start(request));
+    }
+}
+
+impl<M: ServerTransport + ?Sized> Core<M> for ServerCore {
+    type Event = ServerEvent;
+    type End = CloseReason;
+    type Work = ServerWork;
+    type Context = NotificationContext;
+
+    fn common(&mut self) -> &mut ConnectionState<ServerEvent, CloseReason, ServerWork, NotificationContext> {
+        &mut self.common
+    }
+
+    fn drain(&mut self, machine: &mut M, wakers: &mut Wakers) {
+        while let Some(event) = machine.poll_event() {
+            let event = match event {
+                server::Event::Request { id, method, params, context } => {
+                    self.begin(id, method, params, context);
+                    continue;
+                }
+                server::Event::Cancelled { id, cancellation } => {
+                    if let Cancellation::Client { reason } = &cancellation {
+                        let reason = reason.clone();
+                        self.common.publish(&ServerEvent::RequestCancelled { request: id, reason }, wakers);
+                    }
+                    self.remove_request(id, cancellation, wakers);
+                    self.common.work.push_back(ServerWork::Stop(id));
+                    continue;
+                }
+                server::Event::Progress { request, params } => {
+                    self.common.slots.progress(request, params, wakers);
+                    continue;
+                }
+                server::Event::Outcome { request, outcome } => {
+                    self.common.slots.resolve(request, outcome, wakers);
+                    continue;
+                }
+                server::Event::Closed(closed) => {
+                    self.finish(closed, wakers);
+                    continue;
+                }
+                server::Event::Notification { method, params } => {
+                    let notification = Notification { method, params };
+                    let owner = &self.caller.owner;
+                    let context =
+                        || NotificationContext::new(machine.peer().principal().cloned(), owner.clone());
+                    if let Some(count) = self.common.queue_notification(&notification, context) {
+                        let dropped = Diagnostic::NotificationsDropped { count };
+                        self.common.publish(&ServerEvent::Diagnostic(dropped), wakers);
+                    }
+                    ServerEvent::Notification(notification)
+                }
+                server::Event::Initialized => ServerEvent::Initialized,
+                server::Event::LogLevelSet(level) => ServerEvent::LevelSet(level),
+                server::Event::Subscribed { uri } => ServerEvent::Subscribed { uri },
+                server::Event::Unsubscribed { uri } => ServerEvent::Unsubscribed { uri },
+                server::Event::Diagnostic(diagnostic) => ServerEvent::Diagnostic(diagnostic),
+            };
+            self.common.publish(&event, wakers);
+        }
+        while let Some(waker) = machine.poll_waker() {
+            wakers.wake(Some(waker));
+        }
+    }
+}
+
+/// The connection as handles and contexts see it, independent of the machine's type.
+pub(in crate::front) type Connection = Shared<ServerCore, dyn ServerTransport + Send>;
+
+impl Connection {
+    /// Gives a command to the server.
+    pub(in crate::front) fn act<R>(&self, command: impl FnOnce(ServerCommands<'_>) -> R) -> R {
+        self.command(|_, machine, now, _| command(machine.at(now)))
+    }
+
+    /// Logs on behalf of a request or of the connection, if the client wants messages of this level.
+    pub(super) fn log(&self, request: Option<InboundId>, params: &LoggingMessageParams) {
+        let reports = self.command(|core, machine, now, _| {
+            let is_first = machine.peer().is_first_undeclared_log();
+            machine.at(now).log(request, params);
+            is_first.then(|| core.reports.clone())
+        });
+        if reports.is_some_and(|reports| reports.is_none_or(|reports| reports.undeclared_logging())) {
+            trace::warn(&Diagnostic::UndeclaredLogging);
+        }
+    }
+
+    /// Whether a request is neither answered nor cancelled.
+    pub(super) fn is_active(&self, request: InboundId) -> bool {
+        self.read(|core, _| core.active.contains_key(&request))
+    }
+
+    /// Schedules the handler of a request to be polled by its driver.
+    pub(in crate::front) fn wake_handler(&self, request: InboundId) {
+        self.signal().mark_ready(request);
+        self.signal().notify();
+    }
+
+    /// The link for requests to the client, either on behalf of one of the client's requests or independent of them.
+    pub(in crate::front) fn request_link(
         self: Arc<Self>,
-        request: &'a InboundRequest,
-        key: &'a str,
-        input: InputRequest,
-    ) -> TaskFuture<'a, Result<Raw, Error>>;
+        on_behalf_of: Option<InboundId>,
+    ) -> Arc<ServerLink> {
+        Arc::new(ServerLink { connection: self, on_behalf_of })
+    }
+
+    /// Reports the handler of a request if it kept the driver for long: in a poll that began at `begun`, or before it
+    /// returned its future. Without a method it is that of the request.
+    pub(in crate::front) fn report_if_blocked(
+        &self,
+        begun: Instant,
+        (request, method, name): (InboundId, Option<&'static str>, Option<&str>),
+    ) {
+        let elapsed = self.now().saturating_since(begun);
+        if elapsed <= PATIENCE {
+            return;
+        }
+        let mut blocked = BlockedHandler { method, name: name.map(String::from), elapsed };
+        let reports = self.with(|core, machine, _, wakers| {
+            blocked.method = method.or_else(|| machine.peer().method(request));
+            core.common.publish(&ServerEvent::HandlerBlocked(blocked.clone()), wakers);
+            core.reports.clone()
+        });
+        trace::warn(&blocked);
+        if let Some(reports) = reports {
+            reports.handler_blocked(blocked);
+        }
+    }
+}
+
+/// A request of the client, for whose end tasks wait.
+pub(super) struct RequestEnd<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) request: InboundId,
+}
+
+impl WaitPoint for RequestEnd<'_> {
+    type State = InlineMap<InboundId, ActiveRequest>;
+
+    fn visit<R>(&self, act: impl FnOnce(&mut Self::State, &mut Wakers) -> R) -> R {
+        self.connection.with(|core, _, _, wakers| act(&mut core.active, wakers))
+    }
+
+    fn waiters<'s>(&self, active: &'s mut Self::State) -> Option<&'s mut Waiters> {
+        active.get_mut(&self.request).map(|request| &mut request.waiters)
+    }
+}
+
+/// A connection as the requests to the client see it.
+pub(in crate::front) struct ServerLink {
+    pub(in crate::front) connection: Arc<Connection>,
+    pub(in crate::front) on_behalf_of: Option<InboundId>,
+}
+
+impl RequestLink for ServerLink {
+    fn send(&self, request: OutgoingRequest<'_>, follow: FollowKind) -> Result<RequestId, Error> {
+        self.connection.command(|core, machine, now, _| {
+            core.check_open()?;
+            let request = machine.at(now).send(self.on_behalf_of, request)?;
+            core.common.slots.open(request, follow);
+            Ok(request)
+        })
+    }
+
+    fn table(&self) -> &dyn RequestTable {
+        &self.connection
+    }
+
+    fn abandon(&self, request: RequestId, reason: Option<&str>) {
+        self.connection.command(|core, machine, now, wakers| {
+            core.common.slots.close(request, wakers);
+            machine.at(now).cancel(request, reason);
+        });
+    }
+}
+
+/// A request that a handler answers: its capabilities, caller and connection.
+pub(in crate::front) struct InboundRequest {
+    pub(in crate::front) connection: Arc<Connection>,
+    pub(in crate::front) id: InboundId,
+    pub(in crate::front) context: RequestContext,
+    pub(in crate::front) caller: Caller,
+    pub(in crate::front) entropy: Arc<dyn Entropy>,
+    pub(in crate::front) state: Arc<RequestState>,
+}
+
+impl InboundRequest {
+    pub(in crate::front) fn revision(&self) -> Revision {
+        self.context.revision
+    }
+
+    pub(in crate::front) fn client_capabilities(&self) -> &ClientCapabilities {
+        &self.context.client_capabilities
+    }
+
+    pub(in crate::front) fn principal(&self) -> Option<&Principal> {
+        self.context.principal.as_ref()
+    }
+
+    /// The owner whose quota the request uses.
+    pub(in crate::front) fn owner(&self) -> QuotaOwner {
+        self.principal().map_or_else(|| self.caller.owner.clone(), |principal| principal.clone().into())
+    }
+
+    /// An unguessable id in letters and digits.
+    pub(in crate::front) fn random_id(&self) -> String {
+        let mut bytes = [0; 16];
+        self.entropy.fill(&mut bytes);
+        bytes.iter().map(|byte| alloc::format!("{byte:02x}")).collect()
+    }
 }
 
 /// The `_meta` of a message that belongs to a task (2025-11-25).
@@ -184,16 +394,75 @@ pub(in crate::front) trait HandlerReports: Send + Sync {
     fn undeclared_logging(&self) -> bool;
 }
 
-/// Reports the handler of a request to `connection` if it kept the driver for long: in a poll that began at `begun`, or
-/// before it returned its future. Without a method it is that of the request.
-pub(in crate::front) fn report_if_blocked(
-    connection: &dyn HandlerConnection,
-    begun: Instant,
-    (request, method, name): (InboundId, Option<&'static str>, Option<&str>),
-) {
-    let elapsed = connection.now().saturating_since(begun);
-    if elapsed > PATIENCE {
-        let blocked = BlockedHandler { method, name: name.map(String::from), elapsed };
-        connection.handler_blocked(request, blocked);
+/// An event that concerns the connection rather than one request.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum ServerEvent {
+    /// A legacy client finished its handshake.
+    Initialized,
+    /// A legacy client set its log level.
+    LevelSet(LoggingLevel),
+    /// The client subscribed to a resource: report its changes with [`ServerHandle::resource_updated`].
+    ///
+    /// [`ServerHandle::resource_updated`]: crate::front::ServerHandle::resource_updated
+    Subscribed {
+        /// The resource.
+        uri: String,
+    },
+    /// The client unsubscribed from a resource.
+    Unsubscribed {
+        /// The resource.
+        uri: String,
+    },
+    /// The client cancelled a request, for the log. The handler learns of it from its context.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation#implementation-notes>
+    RequestCancelled {
+        /// The request, as in the [`id`](crate::front::Context::id) of its context.
+        request: InboundId,
+        /// The client's reason, as in [`Cancellation::Client`](crate::peer::server::Cancellation::Client).
+        reason: Option<String>,
+    },
+    /// The client sent a notification that belongs to no request of the server.
+    Notification(Notification),
+    /// A problem that ended no request, for the log.
+    Diagnostic(Diagnostic),
+    /// A handler blocked the driver, for the log.
+    HandlerBlocked(BlockedHandler),
+    /// This listener lost events, because it did not take them in time.
+    Missed {
+        /// The number of lost events.
+        count: u64,
+    },
+    /// The connection has ended. This is the last event.
+    Closed(CloseReason),
+}
+
+impl ListenerEvent for ServerEvent {
+    fn missed(count: u64) -> Self {
+        Self::Missed { count }
+    }
+
+    fn is_last(&self) -> bool {
+        matches!(self, Self::Closed(_))
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Notification(notification) => notification.bytes(),
+            Self::Diagnostic(diagnostic) => diagnostic.bytes(),
+            Self::HandlerBlocked(blocked) => blocked.bytes(),
+            Self::Subscribed { uri } | Self::Unsubscribed { uri } => uri.len(),
+            Self::RequestCancelled { reason, .. } => reason.as_ref().map_or(0, String::len),
+            _ => 0,
+        }
+    }
+
+    fn make_owned(&mut self) {
+        match self {
+            Self::Notification(notification) => notification.make_owned(),
+            Self::Diagnostic(diagnostic) => diagnostic.make_owned(),
+            _ => {}
+        }
     }
 }

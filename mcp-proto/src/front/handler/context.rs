@@ -5,19 +5,18 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
-use core::future::poll_fn;
 use core::sync::atomic::{AtomicU32, Ordering};
-use core::task::{Poll, Waker};
 
 use serde::Serialize;
 
-use super::access::DeclaredScopes;
-use super::connection::{HandlerConnection, HandlerTask, related_task};
-use super::inbound_request::InboundRequest;
+use super::connection::{Connection, InboundRequest, RequestEnd, related_task};
+use super::inbound_request::DeclaredScopes;
 use super::input_rounds::InputRounds;
 use crate::front::Attachments;
 use crate::front::handler_error::HandlerError;
-use crate::front::mode::HandlerContext;
+use crate::front::params::HandlerContext;
+use crate::front::tasks::running::RunningTask;
+use crate::front::wakers::wait_until;
 use crate::peer::server::{Cancellation, missing_capabilities};
 use crate::peer::{InboundId, Principal, RequestError};
 use crate::quota::QuotaOwner;
@@ -51,7 +50,7 @@ use crate::schema::{
 pub struct Context<S = ()> {
     info: Arc<RequestInfo>,
     /// The task that the request became, in the handler that works on it.
-    task: Option<Arc<dyn HandlerTask>>,
+    task: Option<Arc<RunningTask>>,
     /// The scopes that the tool requires for all arguments.
     pub(super) declared_scopes: DeclaredScopes,
     /// The state of the router.
@@ -156,8 +155,10 @@ impl<S> Context<S> {
         let Some(token) = self.info.request.context.progress_token.clone() else { return };
         let params = progress.into().into_params(token);
         match &self.task {
-            Some(task) => self.progress_of_task(&**task, params),
-            None => self.connection().progress(self.id(), &params),
+            Some(task) => self.progress_of_task(task, params),
+            None => {
+                self.connection().act(|mut server| server.progress(self.id(), &params));
+            }
         }
     }
 
@@ -175,7 +176,7 @@ impl<S> Context<S> {
 
     pub(super) fn send_log(&self, params: LoggingMessageParams) {
         match &self.task {
-            Some(task) => self.log_of_task(&**task, params),
+            Some(task) => self.log_of_task(task, params),
             None => self.connection().log(Some(self.id()), &params),
         }
     }
@@ -186,7 +187,7 @@ impl<S> Context<S> {
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server>
     pub fn close_sse_stream(&self) {
-        self.connection().close_sse_stream(self.id());
+        self.connection().act(|mut server| server.close_sse_stream(self.id()));
     }
 
     // --- The router's state ---
@@ -233,7 +234,7 @@ impl<S> Context<S> {
     /// nothing happens; use [`progress`](Self::progress) there.
     pub fn status(&self, message: impl Into<String>) {
         if let Some(task) = &self.task {
-            task.set_status(message.into());
+            task.status(message.into());
         }
     }
 
@@ -245,19 +246,21 @@ impl<S> Context<S> {
     //= R7 "progress token valid until terminal"
     /// The progress token of the call stays valid for as long as the task runs. The tasks extension has no
     /// progress.
-    fn progress_of_task(&self, task: &dyn HandlerTask, mut params: ProgressParams) {
+    fn progress_of_task(&self, task: &RunningTask, mut params: ProgressParams) {
         //= S11.10 "No progress/message for tasks on listen"
         if self.era() == Era::Legacy {
             params.meta.insert(meta::RELATED_TASK, related_task(task.id()));
             let (connection, progress) = (self.connection().clone(), params.progress.clone());
-            let per_second = connection.progress_out();
-            let send = move || connection.notify_session(ProgressNotification::INFO, &params);
+            let per_second = connection.read(|_, machine| machine.peer().config().limits.progress_out);
+            let send = move || {
+                connection.act(|mut server| server.notify_session(ProgressNotification::INFO, &params));
+            };
             task.report_progress(&progress, per_second, Box::new(send));
         }
     }
 
     /// The tasks extension has no log messages.
-    fn log_of_task(&self, task: &dyn HandlerTask, mut params: LoggingMessageParams) {
+    fn log_of_task(&self, task: &RunningTask, mut params: LoggingMessageParams) {
         //= S11.10 "No progress/message for tasks on listen"
         if self.era() == Era::Legacy && !task.has_ended() {
             params.meta.insert(meta::RELATED_TASK, related_task(task.id()));
@@ -268,12 +271,12 @@ impl<S> Context<S> {
     // --- For other parts of the front ---
 
     /// Returns the context of the same request for its task's handler, which requests input through the task.
-    pub(in crate::front) fn for_task(&self, task: Arc<dyn HandlerTask>) -> Self {
+    pub(in crate::front) fn for_task(&self, task: Arc<RunningTask>) -> Self {
         self.info.request.state.release_message();
         Self { task: Some(task), ..self.clone() }
     }
 
-    pub(in crate::front) fn task(&self) -> Option<&Arc<dyn HandlerTask>> {
+    pub(in crate::front) fn task(&self) -> Option<&Arc<RunningTask>> {
         self.task.as_ref()
     }
 
@@ -281,7 +284,7 @@ impl<S> Context<S> {
         &self.info.request
     }
 
-    pub(in crate::front) fn connection(&self) -> &Arc<dyn HandlerConnection> {
+    pub(in crate::front) fn connection(&self) -> &Arc<Connection> {
         &self.info.request.connection
     }
 
@@ -294,7 +297,7 @@ impl<S> Context<S> {
     /// # Errors
     /// If [`Limits::input_rounds`](crate::Limits::input_rounds) of them were made.
     pub(super) fn count_tool_round(&self) -> Result<(), RequestError> {
-        let limit = self.connection().input_rounds();
+        let limit = self.connection().read(|_, machine| machine.peer().config().limits.input_rounds);
         //= S9.12 "A server's loop of sampling with tools has a limit"
         match self.info.tool_rounds.fetch_add(1, Ordering::Relaxed) {
             made if made < limit => Ok(()),
@@ -379,8 +382,8 @@ impl<S> Context<S> {
         match self.task() {
             Some(task) => task.wait_ended().await,
             None => {
-                let mut waiting = CancellationWaiter { context: self, key: None };
-                poll_fn(|cx| waiting.poll(cx.waker())).await;
+                let end = RequestEnd { connection: self.connection(), request: self.id() };
+                wait_until(&end, |active| (!active.contains_key(&end.request)).then_some(())).await;
             }
         }
         self.cancellation().unwrap_or(Cancellation::Answered)
@@ -393,26 +396,6 @@ impl<S> Context<S> {
         match self.task() {
             Some(task) => task.cancellation(),
             None => self.inbound_request().state.end().cloned(),
-        }
-    }
-}
-
-/// A task that waits for the end of a request.
-struct CancellationWaiter<'a, S> {
-    context: &'a Context<S>,
-    key: Option<u64>,
-}
-
-impl<S> CancellationWaiter<'_, S> {
-    fn poll(&mut self, waker: &Waker) -> Poll<()> {
-        self.context.connection().poll_inactive(self.context.id(), &mut self.key, waker)
-    }
-}
-
-impl<S> Drop for CancellationWaiter<'_, S> {
-    fn drop(&mut self) {
-        if self.key.is_some() {
-            self.context.connection().remove_waiter(self.context.id(), self.key);
         }
     }
 }
@@ -562,53 +545,5 @@ impl Progress {
 impl<N: Into<Number>> From<N> for Progress {
     fn from(done: N) -> Self {
         Self::new(done)
-    }
-}
-
-/// The sender of a notification, for its handler.
-///
-/// `S` is the [state of the router](crate::front::Router::with_state), if it has one.
-#[derive(Debug)]
-pub struct NotificationContext<S = ()> {
-    principal: Option<Principal>,
-    owner: QuotaOwner,
-    state: Arc<S>,
-}
-
-impl NotificationContext {
-    pub(in crate::front) fn new(principal: Option<Principal>, owner: QuotaOwner) -> Self {
-        Self { principal, owner, state: Arc::default() }
-    }
-}
-
-impl<S> NotificationContext<S> {
-    /// The principal on whose behalf the notification is sent, if the transport knows one.
-    pub fn principal(&self) -> Option<&Principal> {
-        self.principal.as_ref()
-    }
-
-    /// The owner whose quota the notification uses: its principal, or the address it came from.
-    pub fn owner(&self) -> QuotaOwner {
-        self.principal.clone().map_or_else(|| self.owner.clone(), QuotaOwner::from)
-    }
-
-    /// The state of the router.
-    pub fn state(&self) -> &S {
-        &self.state
-    }
-}
-
-impl<S: 'static> HandlerContext for NotificationContext<S> {
-    type Plain = NotificationContext;
-    type State = S;
-
-    fn with_state(plain: NotificationContext, state: &Arc<S>) -> Self {
-        Self { principal: plain.principal, owner: plain.owner, state: state.clone() }
-    }
-}
-
-impl<S> Clone for NotificationContext<S> {
-    fn clone(&self) -> Self {
-        Self { principal: self.principal.clone(), owner: self.owner.clone(), state: self.state.clone() }
     }
 }

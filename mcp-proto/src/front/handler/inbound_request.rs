@@ -1,68 +1,35 @@
 //! The client's request and its caller, independent of the state of its handler.
 
 use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::sync::Arc;
 use core::any::{Any, TypeId};
 use core::fmt;
 use std::sync::{Mutex, OnceLock};
 
-use super::access::CallerAccess;
-use super::connection::HandlerConnection;
-use crate::UnixTime;
-use crate::front::clock::Entropy;
+use crate::front::params::HandlerContext;
 use crate::front::wakers::lock;
-use crate::peer::server::{Cancellation, RequestContext};
-use crate::peer::{InboundId, Principal};
+use crate::peer::Principal;
+use crate::peer::server::Cancellation;
 use crate::quota::QuotaOwner;
 use crate::rpc::{Raw, read_members};
-use crate::schema::{ClientCapabilities, Meta, Revision};
+use crate::schema::Meta;
+#[cfg(feature = "auth")]
+use crate::{auth::Scopes, auth::server::GrantedAccess};
 
-/// A request that a handler answers: its capabilities, caller and connection.
-pub(in crate::front) struct InboundRequest {
-    pub(in crate::front) connection: Arc<dyn HandlerConnection>,
-    pub(in crate::front) id: InboundId,
-    pub(in crate::front) context: RequestContext,
-    pub(in crate::front) caller: Caller,
-    pub(in crate::front) entropy: Arc<dyn Entropy>,
-    pub(in crate::front) state: Arc<RequestState>,
-}
+/// The access that a caller's token grants; `None` where the server demands no tokens.
+#[cfg(feature = "auth")]
+pub(in crate::front) type CallerAccess = Option<GrantedAccess>;
+/// The scopes that a tool requires for all arguments.
+#[cfg(feature = "auth")]
+pub(super) type DeclaredScopes = Option<Arc<Scopes>>;
 
-impl InboundRequest {
-    pub(in crate::front) fn revision(&self) -> Revision {
-        self.context.revision
-    }
-
-    pub(in crate::front) fn client_capabilities(&self) -> &ClientCapabilities {
-        &self.context.client_capabilities
-    }
-
-    pub(in crate::front) fn principal(&self) -> Option<&Principal> {
-        self.context.principal.as_ref()
-    }
-
-    /// The owner whose quota the request uses.
-    pub(in crate::front) fn owner(&self) -> QuotaOwner {
-        self.principal().map_or_else(|| self.caller.owner.clone(), |principal| principal.clone().into())
-    }
-
-    /// The time of day.
-    pub(super) fn unix_time(&self) -> UnixTime {
-        self.connection.unix_time()
-    }
-
-    /// An unguessable id in letters and digits.
-    pub(in crate::front) fn random_id(&self) -> String {
-        let mut bytes = [0; 16];
-        self.entropy.fill(&mut bytes);
-        bytes.iter().map(|byte| alloc::format!("{byte:02x}")).collect()
-    }
-
-    /// Schedules the handler to be polled again, after another task changed the state that it waits for.
-    pub(super) fn wake_handler(&self) {
-        self.connection.wake_handler(self.id);
-    }
-}
+/// There are no tokens without the feature `auth`.
+#[cfg(not(feature = "auth"))]
+#[derive(Clone, Default)]
+pub(in crate::front) struct CallerAccess;
+#[cfg(not(feature = "auth"))]
+#[derive(Clone, Default)]
+pub(super) struct DeclaredScopes;
 
 /// The state of a request that its connection and its context share.
 #[derive(Default)]
@@ -214,5 +181,53 @@ impl Attachments {
 impl fmt::Debug for Attachments {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Attachments").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+/// The sender of a notification, for its handler.
+///
+/// `S` is the [state of the router](crate::front::Router::with_state), if it has one.
+#[derive(Debug)]
+pub struct NotificationContext<S = ()> {
+    principal: Option<Principal>,
+    owner: QuotaOwner,
+    state: Arc<S>,
+}
+
+impl NotificationContext {
+    pub(in crate::front) fn new(principal: Option<Principal>, owner: QuotaOwner) -> Self {
+        Self { principal, owner, state: Arc::default() }
+    }
+}
+
+impl<S> NotificationContext<S> {
+    /// The principal on whose behalf the notification is sent, if the transport knows one.
+    pub fn principal(&self) -> Option<&Principal> {
+        self.principal.as_ref()
+    }
+
+    /// The owner whose quota the notification uses: its principal, or the address it came from.
+    pub fn owner(&self) -> QuotaOwner {
+        self.principal.clone().map_or_else(|| self.owner.clone(), QuotaOwner::from)
+    }
+
+    /// The state of the router.
+    pub fn state(&self) -> &S {
+        &self.state
+    }
+}
+
+impl<S: 'static> HandlerContext for NotificationContext<S> {
+    type Plain = NotificationContext;
+    type State = S;
+
+    fn with_state(plain: NotificationContext, state: &Arc<S>) -> Self {
+        Self { principal: plain.principal, owner: plain.owner, state: state.clone() }
+    }
+}
+
+impl<S> Clone for NotificationContext<S> {
+    fn clone(&self) -> Self {
+        Self { principal: self.principal.clone(), owner: self.owner.clone(), state: self.state.clone() }
     }
 }

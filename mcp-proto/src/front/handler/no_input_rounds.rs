@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use core::future::Future;
 use core::task::Context as TaskContext;
 
-use super::inbound_request::InboundRequest;
+use super::connection::InboundRequest;
 use crate::front::Error;
 use crate::front::clock::Entropy;
 use crate::front::reply::Reply;

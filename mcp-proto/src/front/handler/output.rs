@@ -10,7 +10,6 @@ use core::future::Future;
 use super::context::Context;
 use crate::front::handler_error::HandlerError;
 use crate::front::running_handlers::SendFuture;
-use crate::front::tasks::TaskChoice;
 use crate::schema::tasks::legacy::TaskMetadata;
 use crate::schema::{
     BlobResourceContents, Cached, CallToolResult, CompleteResult, Completion, ContentBlock, GetPromptResult,
@@ -439,6 +438,16 @@ impl fmt::Debug for DetachedWork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DetachedWork").finish_non_exhaustive()
     }
+}
+
+/// Whether calls of a tool become tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskChoice {
+    /// They do for clients that support tasks (2026-07-28), or request one (2025-11-25). For other clients the tool
+    /// runs like any other.
+    Optional,
+    /// They always do. Clients without tasks cannot call the tool.
+    Required,
 }
 
 /// A tool call whose handler has finished the part before its task starts.

@@ -18,20 +18,21 @@ use core::task::{Context as TaskContext, Poll};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::connection::{HandlerConnection, related_task_meta};
+use super::connection::{Connection, InboundRequest, related_task_meta};
 use super::context::Context;
 use crate::front::handler_error::HandlerError;
 use crate::front::params::{custom_params, request_params};
 use crate::front::request_slots::RequestLink;
 use crate::front::running_handlers::SendFuture;
+use crate::front::tasks::running::RunningTask;
 use crate::front::{Error, Request};
-use crate::peer::server::check_page_url;
-use crate::peer::{AnyParams, Outcome, RequestError};
+use crate::peer::server::{check_content, check_page_url, required_capabilities};
+use crate::peer::{AnyParams, Outcome, RequestError, RequiredCapability};
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{
     At, ClientCapability, CreateMessage, CreateMessageParams, CustomMethod, Elicit, ElicitParams,
-    ElicitUrlParams, Era, FormError, InputRequest, ListRoots, ListRootsParams, Method, Notification,
-    UrlElicitationData, meta,
+    ElicitUrlParams, Era, FormError, InputRequest, ListRoots, ListRootsParams, Meta, Method, Notification,
+    ResultFields, UrlElicitationData, meta,
 };
 
 impl<S> Context<S> {
@@ -265,7 +266,7 @@ where
                 }
                 (None, None) => context.request::<M>(params).await?,
                 (Some(task), _) => {
-                    let answer = task.clone().request_input(context.inbound_request(), &key, params.into());
+                    let answer = request_by_task(task, context.inbound_request(), &key, params.into());
                     Outcome::Result(answer.await?).decode::<M>()?
                 }
                 (None, Some(rounds)) => {
@@ -301,7 +302,7 @@ impl<M: Method> fmt::Debug for InputFuture<M> {
 /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation>
 #[derive(Clone)]
 pub struct ElicitationCompletion {
-    connection: Arc<dyn HandlerConnection>,
+    connection: Arc<Connection>,
     id: String,
 }
 
@@ -314,7 +315,7 @@ impl ElicitationCompletion {
     /// Sends the notification. Returns whether the client is still connected.
     pub fn notify(&self) -> bool {
         //= S9.7 "elicitation/complete only to the originator and with the id"
-        self.connection.elicitation_complete(&self.id)
+        self.connection.act(|mut server| server.elicitation_complete(&self.id))
     }
 }
 
@@ -449,6 +450,66 @@ impl<S> Context<S> {
     /// The request of a task is answered already: its notifications belong to the session.
     fn send_notification(&self, method: &str, params: &dyn AnyParams) -> Result<(), Error> {
         let request = self.task().is_none().then(|| self.id());
-        Ok(self.connection().notify_custom(request, method, params)?)
+        Ok(self.connection().act(|mut server| server.notify_custom(request, method, params))?)
     }
+}
+
+async fn request_by_task(
+    task: &Arc<RunningTask>,
+    request: &InboundRequest,
+    key: &str,
+    input: InputRequest,
+) -> Result<Raw, Error> {
+    let method = input.method().unwrap_or_default();
+    if let Some(needed) =
+        required_capabilities(&input).find(|needed| !request.client_capabilities().has(*needed))
+    {
+        return Err(Error::NotSent(RequestError::Capability {
+            method: method.into(),
+            needed: RequiredCapability::Client(needed),
+        }));
+    }
+    check_content(&input)?;
+    if request.context.era == Era::Modern {
+        request.connection.act(|mut server| server.check_texts(&input))?;
+    }
+    // The task has ended, and its handler is about to be dropped.
+    let Some(open) = task.open_input(key, input.clone()) else { return Err(Error::Cancelled) };
+    match request.context.era {
+        Era::Modern => open.answer().await.ok_or(Error::Cancelled),
+        Era::Legacy => send_as_request(task, request, input).await,
+    }
+}
+
+async fn send_as_request(
+    task: &RunningTask,
+    request: &InboundRequest,
+    input: InputRequest,
+) -> Result<Raw, Error> {
+    // If each request has its own stream, the client awaits this one on the stream of `tasks/result`.
+    let of = if request.connection.read(|_, machine| machine.has_streams()) {
+        Some(task.next_result_request().await)
+    } else {
+        None
+    };
+    let link = request.connection.clone().request_link(of);
+    let related = related_task_meta(task.id());
+    match input {
+        InputRequest::Elicit(params) => send::<Elicit>(link, params, related).await,
+        InputRequest::CreateMessage(params) => send::<CreateMessage>(link, params, related).await,
+        InputRequest::ListRoots(params) => send::<ListRoots>(link, params, related).await,
+        InputRequest::Unknown(_) => {
+            let refusal = RequestError::Revision { method: "".into(), revision: request.revision() };
+            Err(Error::NotSent(refusal))
+        }
+    }
+}
+
+async fn send<M: Method<Result: ResultFields>>(
+    link: Arc<dyn RequestLink>,
+    params: M::Params,
+    related: Meta,
+) -> Result<Raw, Error> {
+    let result = Request::<M>::new(link, Ok(params)).meta(related).await?;
+    Raw::encode(&result).map_err(|error| Error::NotSent(RequestError::Encode(alloc::format!("{error}"))))
 }

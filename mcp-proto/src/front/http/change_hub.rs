@@ -188,7 +188,7 @@ impl Hub {
 
     /// Publishes an event to the application's listeners.
     pub(super) fn report(&self, event: &HttpServerEvent) {
-        self.update(|index, wakers| index.listeners.publish(event, 0, wakers));
+        self.update(|index, wakers| index.listeners.publish(event, wakers));
     }
 
     /// The resources that have subscribers.
@@ -240,16 +240,15 @@ pub(super) struct Subscriber {
 
 impl HandlerReports for Hub {
     fn handler_blocked(&self, blocked: BlockedHandler) {
-        let bytes = blocked.bytes();
         let event = HttpServerEvent::HandlerBlocked(blocked);
-        self.update(|index, wakers| index.listeners.publish(&event, bytes, wakers));
+        self.update(|index, wakers| index.listeners.publish(&event, wakers));
     }
 
     fn undeclared_logging(&self) -> bool {
         self.update(|index, wakers| {
             let is_first = !core::mem::replace(&mut index.has_reported_logging, true);
             if is_first {
-                index.listeners.publish(&HttpServerEvent::UndeclaredLogging, 0, wakers);
+                index.listeners.publish(&HttpServerEvent::UndeclaredLogging, wakers);
             }
             is_first
         })
@@ -307,7 +306,7 @@ impl SubscriberIndex {
     /// Publishes that a resource got its first subscriber or lost its last one.
     fn publish_interest(&mut self, topic: &Topic, event: fn(String) -> HttpServerEvent, wakers: &mut Wakers) {
         if let (Topic::Resource(uri), false) = (topic, self.listeners.is_empty()) {
-            self.listeners.publish(&event(String::from(&**uri)), uri.len(), wakers);
+            self.listeners.publish(&event(String::from(&**uri)), wakers);
         }
     }
 }

@@ -9,8 +9,9 @@ use super::service::Service;
 use super::token_watch::TokenWatch;
 use crate::Instant;
 use crate::front::HandlerMode;
+use crate::front::handler::connection::ServerCore;
 use crate::front::router::ServedRouter;
-use crate::front::server::{ServerCore, ServerDriver};
+use crate::front::server::ServerDriver;
 use crate::front::shared::Shared;
 use crate::peer::server::{ServerCommands, ServerTransport};
 

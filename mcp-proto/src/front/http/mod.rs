@@ -77,7 +77,6 @@ mod session_table;
 #[cfg_attr(not(feature = "auth"), path = "no_token_watch.rs")]
 mod token_watch;
 
-use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -222,7 +221,7 @@ impl HttpHandle {
     /// [`subscribed_resources`](Self::subscribed_resources).
     pub fn events(&self) -> Events<HttpServerEvent> {
         let hub = &self.service.hub;
-        Events::new(Box::new(hub.clone()), hub.listen())
+        Events::new(hub.clone(), hub.listen())
     }
 
     /// The resources that clients are subscribed to now, in the order of their URIs.
@@ -303,5 +302,13 @@ impl ListenerEvent for HttpServerEvent {
 
     fn is_last(&self) -> bool {
         *self == Self::Closed
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Subscribed { uri } | Self::Unsubscribed { uri } => uri.len(),
+            Self::HandlerBlocked(blocked) => blocked.bytes(),
+            _ => 0,
+        }
     }
 }

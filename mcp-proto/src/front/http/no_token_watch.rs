@@ -4,7 +4,7 @@ use core::task::{Context, Poll};
 
 use super::service::Service;
 use crate::Instant;
-use crate::front::handler::access::CallerAccess;
+use crate::front::handler::inbound_request::CallerAccess;
 
 #[derive(Default)]
 pub(super) struct TokenWatch;

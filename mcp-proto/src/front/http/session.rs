@@ -12,9 +12,10 @@ use std::sync::Mutex;
 
 use super::change_hub::{ConnectionKind, Hub, Mailbox, Subscriber};
 use super::service::Service;
+use crate::front::handler::connection::ServerCore;
 use crate::front::handler::inbound_request::Caller;
 use crate::front::router::ServedRouter;
-use crate::front::server::{ServerCore, ServerDriver};
+use crate::front::server::ServerDriver;
 use crate::front::shared::{Core as _, Shared};
 use crate::front::tasks::TaskRunner;
 use crate::front::wakers::{TaskWaker, Wakers, lock};

@@ -7,7 +7,7 @@ use core::time::Duration;
 use super::service::Service;
 use crate::auth::Now;
 use crate::auth::server::{GrantedAccess, Reverification};
-use crate::front::handler::access::CallerAccess;
+use crate::front::handler::inbound_request::CallerAccess;
 use crate::{Instant, UnixTime};
 
 /// How long the verification of an open stream's token may take.

@@ -11,8 +11,9 @@ use crate::front::handler::output::{PromptOutput, ResultOrInput};
 use crate::front::handler_error::HandlerError;
 use crate::front::params::{decode_params, params_error};
 use crate::front::reply::Reply;
+use crate::front::spawned_handler::{AwaitedHandler, SpawnedHandler};
+use crate::front::tasks;
 use crate::front::tasks::TaskService;
-use crate::front::{SpawnedHandler, tasks};
 use crate::peer::AnyResult;
 use crate::peer::server::resource_not_found;
 use crate::rpc::{ErrorObject, Raw, code};
@@ -297,9 +298,10 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         handler: M::HandlerFuture,
         context: Option<&Context>,
     ) -> M::HandlerFuture {
-        match &self.contents.spawner {
-            Some(spawner) => M::spawn(handler, context.cloned(), spawner),
-            None => handler,
-        }
+        let Some(spawner) = &self.contents.spawner else { return handler };
+        M::into_send(handler).map_or_else(
+            |handler| handler,
+            |handler| M::wrap_future(AwaitedHandler::boxed(handler, context.cloned(), spawner.clone())),
+        )
     }
 }

@@ -7,10 +7,11 @@ use core::future::Future;
 
 use super::dispatch::reply;
 use super::{Context, Handler, HandlerMode, Router, RouterError};
-use crate::front::handler::context::NotificationContext;
+use crate::front::handler::inbound_request::NotificationContext;
 use crate::front::handler::output::ResultOrInput;
 use crate::front::handler_error::IntoAnswer;
-use crate::front::notification::{NotificationHandlers, NotificationQueue, decode_notification, no_reply};
+use crate::front::mode::{NotificationHandlers, decode_notification, no_reply};
+use crate::front::notification::NotificationQueue;
 use crate::front::params::{decode_as, decode_params};
 use crate::front::reply::Reply;
 use crate::front::{CustomRequest, Notification};

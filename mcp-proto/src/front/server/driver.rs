@@ -8,19 +8,17 @@ use core::future::{Future, poll_fn};
 use core::pin::Pin;
 use core::task::{Context as TaskContext, Poll};
 
-use super::connection::{NewRequest, ServerCore, ServerWork};
 use crate::Instant;
 use crate::front::clock::Entropy;
-use crate::front::handler::connection::HandlerConnection;
-use crate::front::handler::connection::report_if_blocked;
+use crate::front::handler::connection::{Connection, InboundRequest, NewRequest, ServerCore, ServerWork};
 use crate::front::handler::context::Context;
-use crate::front::handler::inbound_request::InboundRequest;
 use crate::front::handler::inbound_request::RequestState;
 use crate::front::handler::input_rounds::InputRounds;
+use crate::front::handler_error::{HandlerPanic, catch_panic};
 use crate::front::reply::Reply;
 use crate::front::router::dispatch::Dispatch;
 use crate::front::router::{ListenerGuard, ServedRouter};
-use crate::front::running_handlers::{HandlerPanic, RunningHandlers, catch_panic};
+use crate::front::running_handlers::RunningHandlers;
 use crate::front::shared::{Core, Shared};
 use crate::front::tasks::{TaskRunner, TaskService};
 use crate::front::trace::RequestSpan;
@@ -50,7 +48,7 @@ use crate::peer::{InboundId, LostReason};
 #[must_use = "no request is answered until the driver is polled: await it, or spawn it on an executor"]
 pub struct ServerDriver<M: ServerTransport, H: HandlerMode = SendHandlers> {
     shared: Arc<Shared<ServerCore, M>>,
-    connection: Arc<dyn HandlerConnection>,
+    connection: Arc<Connection>,
     entropy: Arc<dyn Entropy>,
     router: ServedRouter<H>,
     /// Requests whose handlers have not started yet, because the client leaves too many answers unread.
@@ -77,7 +75,7 @@ impl<M: ServerTransport + Send + 'static, H: HandlerMode> ServerDriver<M, H> {
         let notifications = router.router().notification_queue();
         let handles_notifications = notifications.is_some();
         if handles_notifications {
-            shared.with(|core, _, _, _| core.notifications = notifications);
+            shared.with(|core, _, _, _| core.common.notifications = notifications);
         }
         Self {
             handles_notifications,
@@ -187,14 +185,14 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
     /// How the connection ended; `None` while it is open.
     #[must_use]
     pub fn closed(&self) -> Option<CloseReason> {
-        self.shared.read(|core, _| core.closed.clone())
+        self.shared.read(|core, _| core.common.closed.clone())
     }
 
     /// Starts handlers of new requests and polls the ready handlers, one at a time: none runs while the client leaves
     /// too many answers unread, so that results do not accumulate.
     fn run_handlers(&mut self) {
         let (work, mut congested) =
-            self.shared.update(|core, machine, _| (core.take_work(), machine.is_congested()));
+            self.shared.update(|core, machine, _| (core.common.take_work(), machine.is_congested()));
         // Mostly there are only new requests, which need not wait for the end of the list: none is cancelled there.
         let is_plain = self.waiting.is_empty() && work.iter().all(ServerWork::is_start);
         for item in work {
@@ -220,13 +218,13 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
         self.running.take_ready();
         let connection = self.connection.clone();
         let poll = |id, handler: &mut SuspendableHandler<_>, cx: &mut TaskContext<'_>| {
-            handler.poll_watched(&*connection, id, cx)
+            handler.poll_watched(&connection, id, cx)
         };
         while !congested
             && let Some((id, output, span)) = self.running.poll_next(poll, SuspendableHandler::stalled)
         {
             if id == InboundId::NO_REQUEST {
-                self.shared.with(|core, _, _, _| core.notifications.as_mut().map(|queue| queue.finish()));
+                self.shared.end_notification();
                 self.start_notification();
             } else {
                 let reply = output.unwrap_or_else(|panicked| self.reply_to_panic(id, panicked));
@@ -237,20 +235,17 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
 
     /// Starts the handler of the next notification, unless one is running.
     fn start_notification(&mut self) {
-        let begin = |core: &mut ServerCore| core.notifications.as_mut()?.begin();
-        let Some((notification, context)) = self.shared.with(|core, _, _, _| begin(core)) else { return };
+        let Some((notification, context)) = self.shared.begin_notification() else { return };
         // A handler that panics here is treated like one that panics later.
         let begun = self.connection.now();
         let started = catch_panic(|| self.router.router().start_notification(notification, context));
-        report_if_blocked(&*self.connection, begun, (InboundId::NO_REQUEST, None, None));
+        self.connection.report_if_blocked(begun, (InboundId::NO_REQUEST, None, None));
         match started {
             Ok(Some(handler)) => {
                 let handler = SuspendableHandler::of_notification(handler);
                 self.running.start(InboundId::NO_REQUEST, handler, RequestSpan::none());
             }
-            Ok(None) | Err(_) => {
-                self.shared.with(|core, _, _, _| core.notifications.as_mut().map(|queue| queue.finish()));
-            }
+            Ok(None) | Err(_) => self.shared.end_notification(),
         }
     }
 
@@ -279,7 +274,7 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
             Ok(Dispatch::Named(_, name)) => Some(&**name),
             _ => None,
         };
-        report_if_blocked(&*self.connection, begun, (id, None, name));
+        self.connection.report_if_blocked(begun, (id, None, name));
         match dispatched {
             Ok(Dispatch::Handler(answering)) => self.start(id, answering, context, None, span),
             Ok(Dispatch::Named(answering, name)) => self.start(id, answering, context, Some(name), span),
@@ -398,13 +393,13 @@ impl<F: Future<Output = Reply> + Unpin> SuspendableHandler<F> {
     /// Polls the handler of `request`, and reports it to `connection` if that takes long.
     pub(super) fn poll_watched(
         &mut self,
-        connection: &dyn HandlerConnection,
+        connection: &Connection,
         request: InboundId,
         cx: &mut TaskContext<'_>,
     ) -> Poll<Reply> {
         let begun = connection.now();
         let polled = Pin::new(&mut *self).poll(cx);
-        report_if_blocked(connection, begun, (request, None, self.name.as_deref()));
+        connection.report_if_blocked(begun, (request, None, self.name.as_deref()));
         polled
     }
 

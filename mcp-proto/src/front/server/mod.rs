@@ -1,33 +1,29 @@
 //! The server handle of one connection.
 
-mod connection;
 mod driver;
 
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
-
 use core::fmt;
-use core::future::poll_fn;
-use core::task::{Poll, Waker};
+
 use serde::Serialize;
 
-use self::connection::{Connection, ServerLink};
 use super::clock::Entropy;
+use super::events::Events;
+use super::handler::connection::{ServerCore, ServerEvent, ServerLink};
 use super::params::{custom_params, request_params};
 use super::request::Request;
-use super::router::ServedRouter;
+use super::router::{ChangeListener, ServedRouter};
 use super::shared::Shared;
 use super::tasks::TaskService;
-use super::{BlockedHandler, Error, Notification as ReceivedNotification};
-use super::{Clock, HandlerMode};
-use crate::front::events::{EventSource, Events, ListenerEvent};
-use crate::peer::server::{CloseReason, Diagnostic, ListKind, ServerCommands, ServerTransport, Session};
-use crate::peer::{AnyParams, InboundId};
+use super::wakers::wait_until;
+use super::{Clock, Error, HandlerMode};
+use crate::peer::AnyParams;
+use crate::peer::server::{CloseReason, ListKind, ServerCommands, ServerTransport, Session};
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{CustomMethod, Json, LoggingLevel, LoggingMessageParams, Method, Notification};
 
-pub(super) use self::connection::ServerCore;
 pub use driver::ServerDriver;
 
 /// Joins a machine to its router, a handle for the application and a driver for the transport.
@@ -78,13 +74,13 @@ impl ServerHandle {
     ///
     /// The capability must have been [declared](super::Router::declare).
     pub fn list_changed(&self, list: ListKind) {
-        self.link.connection.command(|_, machine, now, _| machine.at(now).list_changed(list));
+        self.link.connection.act(|mut server| server.list_changed(list));
     }
 
     /// Notifies the client, if it subscribed, that a resource has changed.
     pub fn resource_updated(&self, uri: impl AsRef<str>) {
         let uri = uri.as_ref();
-        self.link.connection.command(|_, machine, now, _| machine.at(now).resource_updated(uri));
+        self.link.connection.act(|mut server| server.resource_updated(uri));
     }
 
     /// Logs to the client independently of its requests, if it wants messages of this level (2025-11-25 and earlier).
@@ -93,7 +89,7 @@ impl ServerHandle {
         let Ok(data) = Json::encode(&data) else { return };
         let mut params = LoggingMessageParams::new(level, data);
         params.logger = logger;
-        self.link.connection.command(|_, machine, now, _| machine.at(now).log(None, &params));
+        self.link.connection.act(|mut server| server.log(None, &params));
     }
 
     /// Sends a request to the client independently of its requests (2025-11-25 and earlier).
@@ -108,19 +104,18 @@ impl ServerHandle {
 
     /// A stream of the connection's events from now on.
     pub fn events(&self) -> Events<ServerEvent> {
-        let key = self.link.connection.with(|core, _, _, _| core.add_listener());
-        Events::new(Box::new(ConnectionEvents(self.link.connection.clone())), key)
+        let key = self.link.connection.with(|core, _, _, _| core.common.add_listener(ServerEvent::Closed));
+        Events::new(self.link.connection.clone(), key)
     }
 
     /// Waits until the connection has ended, without closing it.
     pub async fn closed(&self) -> CloseReason {
-        let mut waiting = CloseWaiter { connection: &self.link.connection, key: None };
-        poll_fn(|cx| waiting.poll(cx.waker())).await
+        wait_until(&*self.link.connection, |core| core.common.closed.clone()).await
     }
 
     /// Closes the connection gracefully, and waits until it has ended.
     pub async fn close(&self) -> CloseReason {
-        self.link.connection.command(|_, machine, now, _| machine.at(now).close());
+        self.link.connection.act(|mut server| server.close());
         self.closed().await
     }
 }
@@ -131,56 +126,13 @@ impl fmt::Debug for ServerHandle {
     }
 }
 
-/// A task that waits for the end of the connection.
-struct CloseWaiter<'a> {
-    connection: &'a Connection,
-    key: Option<u64>,
-}
-
-impl CloseWaiter<'_> {
-    fn poll(&mut self, waker: &Waker) -> Poll<CloseReason> {
-        let left = waker.clone();
-        self.connection.with(|core, _, _, wakers| match &core.closed {
-            Some(closed) => {
-                wakers.discard(Some(left));
-                Poll::Ready(closed.clone())
-            }
-            None => {
-                core.waiters.wait(&mut self.key, left, wakers);
-                Poll::Pending
-            }
-        })
-    }
-}
-
-impl Drop for CloseWaiter<'_> {
-    fn drop(&mut self) {
-        if self.key.is_some() {
-            self.connection.with(|core, _, _, wakers| core.waiters.leave(self.key, wakers));
-        }
-    }
-}
-
-/// The connection as the source of an event stream.
-struct ConnectionEvents(Arc<Connection>);
-
-impl EventSource<ServerEvent> for ConnectionEvents {
-    fn poll_event(&self, key: u64, waker: Waker) -> Poll<Option<ServerEvent>> {
-        self.0.with(|core, _, _, wakers| match &mut core.listeners {
-            Some(listeners) => listeners.poll(key, waker, wakers),
-            None => {
-                wakers.discard(Some(waker));
-                Poll::Ready(None)
-            }
-        })
+impl<M: ServerTransport + Send> ChangeListener for Shared<ServerCore, M> {
+    fn list_changed(&self, list: ListKind) {
+        self.command(|_, machine, now, _| ServerCommands::new(machine, now).list_changed(list));
     }
 
-    fn leave(&self, key: u64) {
-        self.0.with(|core, _, _, wakers| {
-            if let Some(listeners) = &mut core.listeners {
-                listeners.remove(key, wakers);
-            }
-        });
+    fn resource_updated(&self, uri: &str) {
+        self.command(|_, machine, now, _| ServerCommands::new(machine, now).resource_updated(uri));
     }
 }
 
@@ -226,81 +178,5 @@ impl ServerHandle {
             core.check_open()?;
             Ok(machine.at(now).notify_custom(None, method, params)?)
         })
-    }
-}
-
-/// An event that concerns the connection rather than one request.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum ServerEvent {
-    /// A legacy client finished its handshake.
-    Initialized,
-    /// A legacy client set its log level.
-    LevelSet(LoggingLevel),
-    /// The client subscribed to a resource: report its changes with [`ServerHandle::resource_updated`].
-    ///
-    /// [`ServerHandle::resource_updated`]: super::ServerHandle::resource_updated
-    Subscribed {
-        /// The resource.
-        uri: String,
-    },
-    /// The client unsubscribed from a resource.
-    Unsubscribed {
-        /// The resource.
-        uri: String,
-    },
-    /// The client cancelled a request, for the log. The handler learns of it from its context.
-    ///
-    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation#implementation-notes>
-    RequestCancelled {
-        /// The request, as in the [`id`](crate::front::Context::id) of its context.
-        request: InboundId,
-        /// The client's reason, as in [`Cancellation::Client`](crate::peer::server::Cancellation::Client).
-        reason: Option<String>,
-    },
-    /// The client sent a notification that belongs to no request of the server.
-    Notification(ReceivedNotification),
-    /// A problem that ended no request, for the log.
-    Diagnostic(Diagnostic),
-    /// A handler blocked the driver, for the log.
-    HandlerBlocked(BlockedHandler),
-    /// This listener lost events, because it did not take them in time.
-    Missed {
-        /// The number of lost events.
-        count: u64,
-    },
-    /// The connection has ended. This is the last event.
-    Closed(CloseReason),
-}
-
-impl ServerEvent {
-    /// The approximate size in bytes.
-    pub(crate) fn bytes(&self) -> usize {
-        match self {
-            Self::Notification(notification) => notification.bytes(),
-            Self::Diagnostic(diagnostic) => diagnostic.bytes(),
-            Self::HandlerBlocked(blocked) => blocked.bytes(),
-            Self::Subscribed { uri } | Self::Unsubscribed { uri } => uri.len(),
-            Self::RequestCancelled { reason, .. } => reason.as_ref().map_or(0, String::len),
-            _ => 0,
-        }
-    }
-}
-
-impl ListenerEvent for ServerEvent {
-    fn missed(count: u64) -> Self {
-        Self::Missed { count }
-    }
-
-    fn is_last(&self) -> bool {
-        matches!(self, Self::Closed(_))
-    }
-
-    fn make_owned(&mut self) {
-        match self {
-            Self::Notification(notification) => notification.make_owned(),
-            Self::Diagnostic(diagnostic) => diagnostic.make_owned(),
-            _ => {}
-        }
     }
 }

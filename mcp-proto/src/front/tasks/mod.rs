@@ -42,23 +42,21 @@
 //! <https://modelcontextprotocol.io/extensions/tasks>,
 //! <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks>
 
-mod handler_task;
 mod methods;
 mod record;
 mod registry;
 mod runner;
-mod running;
+pub(super) mod running;
 mod service;
 mod store;
 
 pub use record::{StoredTaskState, TaskRecord};
 pub(super) use registry::TaskRegistry;
-pub use registry::{TaskChoice, TaskConfig, TaskListing};
+pub use registry::{TaskConfig, TaskListing};
 pub use store::{MemoryLimits, MemoryStore, StoreError, StoreFuture, TaskPage, TaskStore};
 
-pub use super::handler::output::DetachedWork;
+pub use super::handler::output::{DetachedWork, TaskChoice};
 
 pub(super) use methods::answer;
 pub(super) use runner::TaskRunner;
-use running::RunningTask;
 pub(super) use service::{TaskHandlers, TaskService, TaskSpec, TaskWork};

@@ -97,16 +97,6 @@ pub enum TaskListing {
     Shown,
 }
 
-/// Whether calls of a tool become tasks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TaskChoice {
-    /// They do for clients that support tasks (2026-07-28), or request one (2025-11-25). For other clients the tool
-    /// runs like any other.
-    Optional,
-    /// They always do. Clients without tasks cannot call the tool.
-    Required,
-}
-
 /// The tasks of a router, over all its connections: their configuration, and those that run.
 pub(crate) struct TaskRegistry {
     pub(super) config: TaskConfig,

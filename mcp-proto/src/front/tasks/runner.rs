@@ -10,17 +10,13 @@ use core::pin::Pin;
 use core::task::{Context as TaskContext, Poll, Waker};
 use core::time::Duration;
 
-use super::running::TaskKey;
-use super::running::{RunningTask, encode_result};
-use super::service::server_ended;
-use super::service::{NewTask, TaskService};
-use super::service::{TaskHandlers, TaskWork};
+use super::running::{RunningTask, TaskKey, encode_result};
+use super::service::{NewTask, TaskHandlers, TaskService, TaskWork, server_ended};
 use super::{StoreError, StoredTaskState, TaskRecord};
 use crate::Instant;
-use crate::front::handler::connection::report_if_blocked;
 use crate::front::handler::context::Context;
+use crate::front::handler_error::catch_panic;
 use crate::front::reply::Reply;
-use crate::front::running_handlers::catch_panic;
 use crate::front::wakers::{TaskWaker, Wakers};
 use crate::peer::server::adapt_error;
 use crate::rpc::{ErrorObject, code};
@@ -296,7 +292,7 @@ impl<H: TaskHandlers> TaskRun<H> {
             if let Some(work) = self.work.take() {
                 let (context, begun) = (self.context.clone(), connection.now());
                 let started = catch_panic(|| self.handlers.begin_task(work, context));
-                report_if_blocked(&*connection, begun, call);
+                connection.report_if_blocked(begun, call);
                 match started {
                     Ok(handler) => self.handler = Some(handler),
                     Err(_) => return self.finish(Reply::tool_panic()),
@@ -305,7 +301,7 @@ impl<H: TaskHandlers> TaskRun<H> {
             let Some(handler) = &mut self.handler else { return };
             let begun = connection.now();
             let polled = catch_panic(|| Pin::new(handler).poll(cx));
-            report_if_blocked(&*connection, begun, call);
+            connection.report_if_blocked(begun, call);
             let reply = match polled {
                 Ok(Poll::Pending) => return,
                 Ok(Poll::Ready(reply)) => reply,
@@ -355,7 +351,9 @@ impl<H: TaskHandlers> TaskRun<H> {
         let status = record.legacy_status();
         if self.context.era() == Era::Legacy && status != self.published_status {
             let changed = record.legacy_changed();
-            self.context.connection().notify_session(TaskStatusChanged::INFO, &changed);
+            self.context
+                .connection()
+                .act(|mut server| server.notify_session(TaskStatusChanged::INFO, &changed));
         }
         self.published_status = status;
     }

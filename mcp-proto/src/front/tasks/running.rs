@@ -1,27 +1,25 @@
 //! A running task: the state that its handler, the client's requests and the runner share.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::task::Wake;
-use core::future::poll_fn;
-use core::task::{Poll, Waker};
 use core::time::Duration;
 use std::sync::Mutex;
 
-use super::handler_task::TaskProgress;
-use super::record::matching_answers;
-use super::record::tool_error;
+use super::record::{matching_answers, tool_error};
 use super::{StoreError, StoredTaskState, TaskRecord};
-use crate::UnixTime;
 use crate::front::Clock;
-use crate::front::wakers::{TaskWaker, Waiters, Wakers, lock};
-use crate::peer::server::Cancellation;
+use crate::front::wakers::{TaskWaker, WaitPoint, Waiters, Wakers, lock, update, wait_until};
+use crate::peer::progress_pacer::{ProgressPacer, ProgressRate};
+use crate::peer::server::{Cancellation, exceeds};
 use crate::peer::{InboundId, Principal};
 use crate::quota::QuotaOwner;
 use crate::rpc::{ErrorObject, Raw};
-use crate::schema::{InputRequest, InputRequests, InputResponses, Json};
+use crate::schema::{InputRequest, InputRequests, InputResponses, Json, Number};
+use crate::{Instant, UnixTime};
 
 /// The key of a task within its runner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,22 +34,22 @@ impl TaskKey {
 pub(crate) struct RunningTask {
     /// The record at its creation.
     initial: TaskRecord,
-    pub(super) clock: Arc<dyn Clock>,
+    clock: Arc<dyn Clock>,
     /// Schedules the task to be polled by the runner.
     waker: Arc<TaskWaker<TaskKey>>,
-    pub(super) state: Mutex<RunningState>,
+    state: Mutex<RunningState>,
 }
 
 #[derive(Default)]
-pub(super) struct RunningState {
+pub(crate) struct RunningState {
     updated_at: Option<UnixTime>,
     message: Option<String>,
     /// The final state.
-    pub(super) end: Option<StoredTaskState>,
+    end: Option<StoredTaskState>,
     inputs: BTreeMap<String, TaskInput>,
     /// All keys of input requests so far: none is reused.
     used_keys: BTreeSet<String>,
-    pub(super) progress: TaskProgress,
+    progress: TaskProgress,
     /// Whether the store created the task, once that is known.
     created: Option<Result<(), StoreError>>,
     /// The pending `tasks/result` requests of the client (2025-11-25).
@@ -119,7 +117,7 @@ impl RunningTask {
 
     // --- Getters ---
 
-    pub(super) fn id(&self) -> &str {
+    pub(in crate::front) fn id(&self) -> &str {
         &self.initial.id
     }
 
@@ -159,7 +157,7 @@ impl RunningTask {
         }
     }
 
-    pub(super) fn has_ended(&self) -> bool {
+    pub(in crate::front) fn has_ended(&self) -> bool {
         lock(&self.state).end.is_some()
     }
 
@@ -168,19 +166,16 @@ impl RunningTask {
     /// Changes a task that has not ended; `act` returns `None` if it changed nothing.
     fn change<R>(&self, act: impl FnOnce(&mut RunningState) -> Option<R>) -> Option<R> {
         let now = self.clock.unix_time();
-        let mut wakers = Wakers::default();
-        let changed = {
-            let mut state = lock(&self.state);
+        let changed = self.visit(|state, wakers| {
             //= S11.11 "valid state machine"
-            let changed = if state.end.is_none() { act(&mut state) } else { None };
+            let changed = if state.end.is_none() { act(state) } else { None };
             if changed.is_some() {
                 state.updated_at = Some(state.updated_at.unwrap_or(self.initial.updated_at).max(now));
                 state.note_change();
                 wakers.wake_all(&mut state.waiters);
             }
             changed
-        };
-        wakers.release();
+        });
         if changed.is_some() {
             self.waker.wake_by_ref();
         }
@@ -188,7 +183,7 @@ impl RunningTask {
     }
 
     /// Sets the status message.
-    pub(super) fn status(&self, message: String) {
+    pub(in crate::front) fn status(&self, message: String) {
         self.change(|state| {
             state.message = Some(message);
             Some(())
@@ -227,7 +222,7 @@ impl RunningTask {
     }
 
     /// Why the task has ended: cancelled by its client, or with an answer. `None` while it runs.
-    pub(super) fn cancellation(&self) -> Option<Cancellation> {
+    pub(in crate::front) fn cancellation(&self) -> Option<Cancellation> {
         Some(match lock(&self.state).end.as_ref()? {
             StoredTaskState::Cancelled => Cancellation::Client { reason: None },
             _ => Cancellation::Answered,
@@ -258,34 +253,27 @@ impl RunningTask {
 
     /// Records that the store has saved the first `changes` changes, or failed to.
     pub(super) fn set_saved(&self, changes: u64) {
-        let mut wakers = Wakers::default();
-        {
-            let mut state = lock(&self.state);
+        self.visit(|state, wakers| {
             state.saved_changes = state.saved_changes.max(changes);
             wakers.wake_all(&mut state.waiters);
-        }
-        wakers.release();
+        });
     }
 
     /// Marks all changes as saved.
     pub(super) fn mark_saved(&self) {
-        let changes = {
-            let mut state = lock(&self.state);
+        self.visit(|state, wakers| {
             state.unsaved = false;
-            state.changes
-        };
-        self.set_saved(changes);
+            state.saved_changes = state.changes;
+            wakers.wake_all(&mut state.waiters);
+        });
     }
 
     /// Records whether the store created the task.
     pub(super) fn set_created(&self, created: Result<(), StoreError>) {
-        let mut wakers = Wakers::default();
-        {
-            let mut state = lock(&self.state);
+        self.visit(|state, wakers| {
             state.created.get_or_insert(created);
             wakers.wake_all(&mut state.waiters);
-        }
-        wakers.release();
+        });
     }
 
     // --- Waiting ---
@@ -296,46 +284,42 @@ impl RunningTask {
             let state = lock(&self.state);
             (self.snapshot(&state), state.changes)
         };
-        self.wait_until(|state| (state.saved_changes >= changes).then_some(())).await;
+        wait_until(self, |state| (state.saved_changes >= changes).then_some(())).await;
         if record.state.is_terminal() { self.record() } else { record }
     }
 
     /// Waits until the store has created or rejected the task.
     pub(super) async fn wait_created(&self) -> Result<(), StoreError> {
-        self.wait_until(|state| state.created.clone()).await
+        wait_until(self, |state| state.created.clone()).await
     }
 
     /// Waits until the task has ended.
-    pub(super) async fn wait_ended(&self) {
-        self.wait_until(|state| state.end.as_ref().map(drop)).await;
+    pub(in crate::front) async fn wait_ended(&self) {
+        wait_until(self, |state| state.end.as_ref().map(drop)).await;
     }
 
     /// Waits for a `tasks/result` request of the client, and returns its id.
-    pub(super) async fn next_result_request(&self) -> InboundId {
-        self.wait_until(|state| state.result_waiters.last().copied()).await
+    pub(in crate::front) async fn next_result_request(&self) -> InboundId {
+        wait_until(self, |state| state.result_waiters.last().copied()).await
     }
 
     /// Registers a `tasks/result` request of the client, for the lifetime of the returned value.
     pub(super) fn add_result_waiter(self: &Arc<Self>, request: InboundId) -> ResultWaiter {
-        let mut wakers = Wakers::default();
-        {
-            let mut state = lock(&self.state);
+        self.visit(|state, wakers| {
             state.result_waiters.insert(request);
             wakers.wake_all(&mut state.waiters);
-        }
-        wakers.release();
+        });
         ResultWaiter { task: self.clone(), request }
-    }
-
-    async fn wait_until<R>(&self, mut found: impl FnMut(&mut RunningState) -> Option<R>) -> R {
-        let mut waiting = ChangeWaiter { task: self, key: None };
-        poll_fn(|cx| waiting.poll(cx.waker(), &mut found)).await
     }
 
     // --- Input ---
 
     /// Opens an input request, under a new key like `key`.
-    pub(super) fn open_input(self: &Arc<Self>, key: &str, request: InputRequest) -> Option<OpenInput> {
+    pub(in crate::front) fn open_input(
+        self: &Arc<Self>,
+        key: &str,
+        request: InputRequest,
+    ) -> Option<OpenInput> {
         let key = self.change(|state| {
             let mut unique = key.to_string();
             let mut next: u64 = 1;
@@ -376,21 +360,20 @@ impl RunningTask {
 }
 
 /// An open input request of a handler, which is withdrawn when dropped.
-pub(super) struct OpenInput {
+pub(in crate::front) struct OpenInput {
     task: Arc<RunningTask>,
     key: String,
 }
 
 impl OpenInput {
     /// Waits for the answer; `None` if the task ends without one.
-    pub(super) async fn answer(&self) -> Option<Raw> {
+    pub(in crate::front) async fn answer(&self) -> Option<Raw> {
         let key = self.key.as_str();
-        self.task
-            .wait_until(|state| match state.inputs.get(key) {
-                Some(ask) => ask.answer.clone().map(Some),
-                None => Some(None),
-            })
-            .await
+        wait_until(&*self.task, |state| match state.inputs.get(key) {
+            Some(ask) => ask.answer.clone().map(Some),
+            None => Some(None),
+        })
+        .await
     }
 }
 
@@ -416,39 +399,15 @@ impl Drop for ResultWaiter {
     }
 }
 
-/// A future that waits for a change of the task's state.
-struct ChangeWaiter<'a> {
-    task: &'a RunningTask,
-    key: Option<u64>,
-}
+impl WaitPoint for RunningTask {
+    type State = RunningState;
 
-impl ChangeWaiter<'_> {
-    fn poll<R>(&mut self, waker: &Waker, found: &mut impl FnMut(&mut RunningState) -> Option<R>) -> Poll<R> {
-        let left = waker.clone();
-        let mut wakers = Wakers::default();
-        let polled = {
-            let mut state = lock(&self.task.state);
-            match found(&mut state) {
-                Some(found) => {
-                    wakers.discard(Some(left));
-                    Poll::Ready(found)
-                }
-                None => {
-                    state.waiters.wait(&mut self.key, left, &mut wakers);
-                    Poll::Pending
-                }
-            }
-        };
-        wakers.release();
-        polled
+    fn visit<R>(&self, act: impl FnOnce(&mut RunningState, &mut Wakers) -> R) -> R {
+        update(&self.state, act)
     }
-}
 
-impl Drop for ChangeWaiter<'_> {
-    fn drop(&mut self) {
-        let mut wakers = Wakers::default();
-        lock(&self.task.state).waiters.leave(self.key, &mut wakers);
-        wakers.release();
+    fn waiters<'s>(&self, state: &'s mut RunningState) -> Option<&'s mut Waiters> {
+        Some(&mut state.waiters)
     }
 }
 
@@ -460,4 +419,60 @@ pub(super) fn encode_result(
     let mut text = alloc::vec::Vec::new();
     result.write_result(&mut text, revision, None)?;
     serde_json::from_slice(&text)
+}
+
+/// Sends a progress report.
+type SendReport = Box<dyn FnOnce() + Send>;
+
+/// The progress of one task.
+#[derive(Default)]
+struct TaskProgress {
+    /// The last value sent or waiting to be sent.
+    last: Option<Number>,
+    /// Paces the reports, once there are any.
+    pacer: Option<ProgressPacer<(), SendReport>>,
+}
+
+impl RunningTask {
+    pub(in crate::front) fn report_progress(&self, progress: &Number, per_second: u32, send: SendReport) {
+        let now = self.clock.now();
+        let due = {
+            let mut state = lock(&self.state);
+            let has_ended = state.end.is_some();
+            let TaskProgress { last, pacer } = &mut state.progress;
+            if has_ended || last.as_ref().is_some_and(|last| !exceeds(progress, last)) {
+                return;
+            }
+            *last = Some(progress.clone());
+            //= S6.2 "rate limit"
+            let pacer = pacer.get_or_insert_with(|| ProgressPacer::new(ProgressRate::spaced(per_second)));
+            pacer.offer(now, (), send, 0)
+        };
+        match due {
+            Some(send) => send(),
+            // The runner's timer may have to fire earlier now.
+            None => self.waker().wake_by_ref(),
+        }
+    }
+
+    /// Sends the waiting report, if its time has come.
+    pub(super) fn send_due_progress(&self, now: Instant) {
+        let due = lock(&self.state).progress.pacer.as_mut().and_then(|pacer| pacer.pop_due(now));
+        if let Some(((), send, _)) = due {
+            send();
+        }
+    }
+
+    /// Sends the waiting report before the task ends.
+    pub(super) fn send_last_progress(&self) {
+        let last = lock(&self.state).progress.pacer.as_mut().and_then(|pacer| pacer.remove(())?.last);
+        if let Some((send, _)) = last {
+            send();
+        }
+    }
+
+    /// When the waiting report is sent.
+    pub(super) fn progress_due(&self) -> Option<Instant> {
+        lock(&self.state).progress.pacer.as_ref()?.deadline()
+    }
 }

@@ -10,8 +10,7 @@ use core::task::{Context as TaskContext, Poll, Waker};
 use core::time::Duration;
 use std::sync::Mutex;
 
-use super::running::RunningTask;
-use super::running::TaskKey;
+use super::running::{RunningTask, TaskKey};
 use super::{StoreError, StoredTaskState, TaskRecord, TaskRegistry};
 use crate::front::Clock;
 use crate::front::handler::context::Context;

@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 pub(in crate::front) use self::sealing::Sealing;
 use self::sealing::state_binding;
 pub use self::sealing::{SingleUse, StateId, StateUse, UsedStates};
-use super::inbound_request::InboundRequest;
+use super::connection::InboundRequest;
 use crate::UnixTime;
 use crate::front::Error;
 use crate::front::clock::Entropy;
@@ -256,7 +256,7 @@ impl InputRounds {
             }
             _ => None,
         });
-        Some(self.suspend(round?, request.unix_time(), request))
+        Some(self.suspend(round?, request.connection.unix_time(), request))
     }
 
     /// Ends the rounds. Returns the reply that replaces the handler's, if any.
@@ -281,7 +281,7 @@ impl InputRounds {
 
     /// Opens the state that came with the request, unless it is open already.
     fn open(&self, request: &InboundRequest) {
-        let now = request.unix_time();
+        let now = request.connection.unix_time();
         {
             let mut inner = lock(&self.inner);
             let Phase::Untouched = inner.phase else { return };
@@ -401,7 +401,7 @@ impl InputRounds {
             inner.polled
         };
         if !polled {
-            request.wake_handler();
+            request.connection.wake_handler(request.id);
         }
     }
 }
@@ -502,7 +502,7 @@ impl<'a> RoundWaiter<'a> {
         });
         // Another task polls this waiter: the driver would not poll the handler on its own, so wake it.
         if outside {
-            self.request.wake_handler();
+            self.request.connection.wake_handler(self.request.id);
         }
         polled
     }
@@ -522,7 +522,7 @@ impl Drop for RoundWaiter<'_> {
             self.role == WaiterRole::RunsOnce && !inner.polled
         });
         if outside {
-            self.request.wake_handler();
+            self.request.connection.wake_handler(self.request.id);
         }
     }
 }
