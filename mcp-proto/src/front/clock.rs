@@ -6,7 +6,9 @@
     reason = "the only system clock of the crate, for adapters to pass in"
 )]
 
+use alloc::string::{String, ToString};
 use alloc::sync::Arc;
+use core::time::Duration;
 
 use crate::{Instant, UnixTime};
 
@@ -109,4 +111,21 @@ impl<E: Entropy + ?Sized> Entropy for Arc<E> {
     fn fill(&self, bytes: &mut [u8]) {
         (**self).fill(bytes);
     }
+}
+
+/// A duration in whole milliseconds.
+#[cfg(any(feature = "client", feature = "server"))]
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Formats a time as ISO 8601.
+#[cfg(any(feature = "client", feature = "server"))]
+pub(crate) fn iso_8601(time: UnixTime) -> String {
+    /// The end of the year 9999, beyond which the format has no dates.
+    const LAST: Duration = Duration::from_secs(253_402_300_799);
+    let elapsed = time.since_epoch().min(LAST);
+    let time = std::time::SystemTime::UNIX_EPOCH;
+    let time = time.checked_add(elapsed).unwrap_or(time);
+    humantime::format_rfc3339_millis(time).to_string()
 }

@@ -65,7 +65,7 @@ impl HandlerError {
 
     /// Creates an error for well-formed but unacceptable parameters: [`INVALID_PARAMS`](code::INVALID_PARAMS).
     pub fn invalid_params(message: impl Into<String>) -> Self {
-        Self(HandlerErrorKind::Protocol(ErrorObject::new(code::INVALID_PARAMS, message)))
+        Self::protocol(ErrorObject::new(code::INVALID_PARAMS, message))
     }
 
     /// Creates the error for a resource that does not exist. Its code depends on the revision in use.
@@ -92,12 +92,9 @@ impl HandlerError {
         Self(HandlerErrorKind::Denied { error, denial: Denial::NoRoom })
     }
 
-    /// Returns the reason for a denied request.
-    pub(crate) fn into_denial(self) -> Option<Denial> {
-        match self.0 {
-            HandlerErrorKind::Denied { denial, .. } => Some(denial),
-            _ => None,
-        }
+    /// An error that is sent unchanged.
+    pub(crate) fn protocol(error: ErrorObject) -> Self {
+        Self(HandlerErrorKind::Protocol(error))
     }
 
     /// Returns the error to send; `no_resource` makes the error for a resource that does not exist.
@@ -119,7 +116,7 @@ impl<E: core::error::Error + Send + Sync + 'static> From<E> for HandlerError {
         if let Some(object) =
             (&mut slot as &mut dyn Any).downcast_mut::<Option<ErrorObject>>().and_then(Option::take)
         {
-            return Self(HandlerErrorKind::Protocol(object));
+            return Self::protocol(object);
         }
         let mut message = String::new();
         let mut next = slot.as_ref().map(|error| error as &dyn core::error::Error);

@@ -10,7 +10,7 @@ use core::ops::Deref;
 use super::notification::{Notification, NotificationQueue, is_defined};
 use super::params::{HandlerContext, decode_as};
 use super::reply::Reply;
-use super::running_handlers::{LocalFuture, SendFuture};
+use super::wakers::{LocalFuture, SendFuture};
 use crate::schema::{EmptyResult, Params};
 
 /// Whether handlers, and so the driver that runs them, may move between threads: [`SendHandlers`] or [`LocalHandlers`].
@@ -220,12 +220,35 @@ impl<M: HandlerMode, C: 'static> NotificationHandlers<M, C> {
         self.fallback.is_some() == other.fallback.is_some() && self.by_name.keys().eq(other.by_name.keys())
     }
 
-    pub(super) fn insert(&mut self, name: Cow<'static, str>, handler: M::Handler<Notification, C>) {
-        self.by_name.insert(name, handler);
+    /// Sets the handler of the notifications of one name.
+    pub(super) fn insert<P, X, F>(
+        &mut self,
+        name: Cow<'static, str>,
+        state: Arc<X::State>,
+        handler: impl Handler<M, P, X, F>,
+    ) where
+        P: Params,
+        X: HandlerContext<Plain = C>,
+        F: Future<Output = ()> + 'static,
+    {
+        // Absent parameters count as an empty object.
+        let decode = |notification: Notification, _: &C| {
+            let params = decode_as(&notification.method, notification.params).map_err(Reply::Error)?;
+            Ok((params, ()))
+        };
+        self.by_name.insert(name, handler.erase(state, decode, |(), ()| no_reply()));
     }
 
-    pub(super) fn set_fallback(&mut self, handler: M::Handler<Notification, C>) {
-        self.fallback = Some(handler);
+    /// Sets the handler of the notifications that the protocol does not define and that have no other handler.
+    pub(super) fn set_fallback<X, F>(
+        &mut self,
+        state: Arc<X::State>,
+        handler: impl Handler<M, Notification, X, F>,
+    ) where
+        X: HandlerContext<Plain = C>,
+        F: Future<Output = ()> + 'static,
+    {
+        self.fallback = Some(handler.erase(state, |all, _: &C| Ok((all, ())), |(), ()| no_reply()));
     }
 
     /// Starts the handler of a notification, if there is one.
@@ -249,14 +272,8 @@ impl<M: HandlerMode, C: 'static> NotificationHandlers<M, C> {
     }
 }
 
-/// Decodes the parameters of a notification for its handler; absent parameters count as an empty object.
-pub(super) fn decode_notification<P: Params, C>(notification: Notification, _: &C) -> Result<(P, ()), Reply> {
-    let params = decode_as(&notification.method, notification.params).map_err(Reply::Error)?;
-    Ok((params, ()))
-}
-
 /// The reply of a notification's handler, which is dropped: notifications get no answer.
-pub(super) fn no_reply() -> Reply {
+fn no_reply() -> Reply {
     Reply::result(EmptyResult::new())
 }
 

@@ -67,6 +67,3 @@ impl SpanEnd {
         self
     }
 }
-
-#[cfg(feature = "server")]
-pub(in crate::front) fn warn(_: &dyn core::fmt::Display) {}

@@ -1,8 +1,7 @@
 //! The type-erased answer of a handler.
 
 use alloc::boxed::Box;
-use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use core::fmt;
 
 #[cfg(feature = "server")]
@@ -11,9 +10,12 @@ use super::handler_error::HandlerPanic;
 use super::handler_error::{HandlerError, HandlerErrorKind};
 use crate::peer::{AnyResult, Denial};
 use crate::rpc::{ErrorObject, code};
-#[cfg(feature = "server")]
-use crate::schema::CallToolResult;
 use crate::schema::InputRequiredResult;
+#[cfg(feature = "server")]
+use crate::{
+    peer::server::resource_not_found,
+    schema::{CallToolResult, Revision},
+};
 
 /// Uninhabited, as only servers have detached work.
 #[cfg(not(feature = "server"))]
@@ -71,18 +73,18 @@ impl HandlerError {
     /// Converts the error of a tool into a message for the model, or into the reply of a protocol error.
     pub(crate) fn into_message(self) -> Result<String, Reply> {
         match self.0 {
-            HandlerErrorKind::Message(message) => Ok(message),
             HandlerErrorKind::Protocol(error) => Err(Reply::Error(error)),
             HandlerErrorKind::Denied { error, denial } => Err(Reply::Denied(error, denial)),
-            HandlerErrorKind::NoResource(uri) => Ok(format!("there is no resource {uri}")),
+            kind => Ok(Self(kind).to_string()),
         }
     }
 
-    /// Converts the error of any other handler; `no_resource` makes the error for a resource that does not exist.
-    pub(crate) fn into_reply(self, no_resource: impl FnOnce(&str) -> ErrorObject) -> Reply {
+    /// Converts the error of any other handler.
+    #[cfg(feature = "server")]
+    pub(crate) fn into_reply(self, revision: Revision) -> Reply {
         match self.0 {
             HandlerErrorKind::Denied { error, denial } => Reply::Denied(error, denial),
-            kind => Reply::Error(Self(kind).into_object(no_resource)),
+            kind => Reply::Error(Self(kind).into_object(|uri| resource_not_found(uri, revision))),
         }
     }
 }

@@ -1,6 +1,5 @@
 //! The running handlers of a connection.
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::future::Future;
 use core::task::{Context, Poll, Waker};
@@ -98,8 +97,3 @@ impl<F: Future + Unpin> RunningHandlers<F> {
         None
     }
 }
-
-/// A boxed future that stays on its thread.
-pub(crate) type LocalFuture<T> = core::pin::Pin<Box<dyn Future<Output = T>>>;
-/// A boxed future that may move to other threads.
-pub(crate) type SendFuture<T> = core::pin::Pin<Box<dyn Future<Output = T> + Send>>;

@@ -13,8 +13,8 @@ use std::sync::Mutex;
 use super::handler::context::Context;
 use super::handler_error::catch_panic;
 use super::reply::Reply;
-use super::running_handlers::SendFuture;
 use super::trace::HandlerSpan;
+use super::wakers::SendFuture;
 use super::wakers::lock;
 use crate::rpc::code;
 

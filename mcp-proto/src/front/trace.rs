@@ -280,12 +280,6 @@ impl HandlerSpan {
     }
 }
 
-/// Emits a report about the application's handlers, for its log.
-#[cfg(feature = "server")]
-pub(in crate::front) fn warn(report: &dyn core::fmt::Display) {
-    tracing::warn!(target: "mcp_proto::server", "{report}");
-}
-
 /// How a request ended.
 pub(in crate::front) struct SpanEnd {
     outcome: &'static str,

@@ -7,7 +7,8 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::task::Wake;
-use core::future::poll_fn;
+use core::future::{Future, poll_fn};
+use core::pin::Pin;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Poll, Waker};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -227,7 +228,7 @@ impl<K> Signal<K> {
 
 /// The waker of one task of a driver.
 pub(super) struct TaskWaker<K = InboundId> {
-    task: K,
+    pub(super) task: K,
     /// Whether the task is queued as ready, or retired.
     queued: AtomicBool,
     signal: Arc<Signal<K>>,
@@ -267,3 +268,8 @@ impl<K: Copy + Send + Sync + 'static> Wake for TaskWaker<K> {
         }
     }
 }
+
+/// A boxed future that stays on its thread.
+pub(crate) type LocalFuture<T> = Pin<Box<dyn Future<Output = T>>>;
+/// A boxed future that may move to other threads.
+pub(crate) type SendFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;

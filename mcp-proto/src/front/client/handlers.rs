@@ -12,7 +12,7 @@ use core::future::Future;
 
 use super::method_rules::{AnswerRule, RootAccess};
 use crate::front::handler_error::IntoAnswer;
-use crate::front::mode::{NotificationHandlers, decode_notification, no_reply};
+use crate::front::mode::NotificationHandlers;
 use crate::front::notification::NotificationQueue;
 use crate::front::params::HandlerContext;
 use crate::front::params::{decode_as, decode_params};
@@ -435,8 +435,7 @@ impl<M: HandlerMode> ClientHandlers<M> {
         F: Future<Output = ()> + 'static,
         H: Fn(N::Params, ClientContext) -> F + Handler<M, N::Params, ClientContext, F>,
     {
-        let erased = handler.erase(Arc::default(), decode_notification, |(), ()| no_reply());
-        self.notifications.insert(Cow::Borrowed(N::NAME), erased);
+        self.notifications.insert(Cow::Borrowed(N::NAME), Arc::default(), handler);
         self
     }
 
@@ -455,8 +454,7 @@ impl<M: HandlerMode> ClientHandlers<M> {
         F: Future<Output = ()> + 'static,
         H: Fn(CustomParams, ClientContext) -> F + Handler<M, CustomParams, ClientContext, F>,
     {
-        let erased = handler.erase(Arc::default(), decode_notification, |(), ()| no_reply());
-        self.notifications.insert(Cow::Owned(name.into()), erased);
+        self.notifications.insert(Cow::Owned(name.into()), Arc::default(), handler);
         self
     }
 
@@ -468,12 +466,7 @@ impl<M: HandlerMode> ClientHandlers<M> {
         F: Future<Output = ()> + 'static,
         H: Fn(Notification, ClientContext) -> F + Handler<M, Notification, ClientContext, F>,
     {
-        let erased = handler.erase(
-            Arc::default(),
-            |notification: Notification, _: &ClientContext| Ok((notification, ())),
-            |(), ()| no_reply(),
-        );
-        self.notifications.set_fallback(erased);
+        self.notifications.set_fallback(Arc::default(), handler);
         self
     }
 

@@ -8,9 +8,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
-use std::time::SystemTime;
 
 use super::Client;
+use crate::front::clock::{iso_8601, millis};
 use crate::front::error::Error;
 use crate::front::params::decode_params;
 use crate::front::reply::Reply;
@@ -310,8 +310,8 @@ impl ClientTasks {
         let id = format!("{:x}-{}", at.unix.since_epoch().as_nanos(), request.number());
         let created = iso_8601(at.unix);
         let mut task =
-            Task::new(id, TaskStatus::Working, created.as_str(), created.as_str(), Some(milliseconds(ttl)));
-        task.poll_interval = Some(milliseconds(POLL_INTERVAL));
+            Task::new(id, TaskStatus::Working, created.as_str(), created.as_str(), Some(millis(ttl)));
+        task.poll_interval = Some(millis(POLL_INTERVAL));
         let reply = Reply::result(CreateTaskResult::new(task.clone()));
         let entry = ClientTask { task, expires: at.now + ttl, end: None, waiting: Vec::new() };
         self.0.insert(request, entry);
@@ -410,17 +410,4 @@ impl ClientTask {
 fn requested_task(params: Option<&Raw>) -> Option<TaskMetadata> {
     let [task] = read_members(params?.as_str(), ["task"]).ok()?;
     decode_member(task)
-}
-
-fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// Formats a time as ISO 8601.
-fn iso_8601(time: UnixTime) -> String {
-    /// The end of the year 9999, beyond which the format has no dates.
-    const LAST: Duration = Duration::from_secs(253_402_300_799);
-    let elapsed = time.since_epoch().min(LAST);
-    let time = SystemTime::UNIX_EPOCH.checked_add(elapsed).unwrap_or(SystemTime::UNIX_EPOCH);
-    humantime::format_rfc3339_millis(time).to_string()
 }

@@ -17,7 +17,7 @@ use crate::auth::server::{
     UnverifiedToken, VerifyError,
 };
 use crate::auth::{Fetch, FetchId, FetchPolicy, FetchPolicyError, Now};
-use crate::front::wakers::{Waiters, Wakers, lock};
+use crate::front::wakers::{Waiters, Wakers, lock, update};
 use crate::quota::{QuotaOwner, Shares};
 
 /// The maximum number of requests that wait for exchanges. Each costs some KiB. A sender with more than its share of
@@ -82,9 +82,7 @@ impl<C: Checker + 'static> Verifier for CheckerVerifier<C> {
 
     fn poll_fetch(&self, cx: &mut Context<'_>) -> Poll<(Fetch, FetchPolicy)> {
         let left = cx.waker().clone();
-        let mut wakers = Wakers::default();
-        let polled = {
-            let mut state = lock(&self.0);
+        update(&self.0, |state, wakers| {
             match state.checker.poll_fetch() {
                 Some(fetch) => {
                     wakers.discard(Some(left));
@@ -102,25 +100,20 @@ impl<C: Checker + 'static> Verifier for CheckerVerifier<C> {
                     Poll::Pending
                 }
             }
-        };
-        wakers.release();
-        polled
+        })
     }
 
     fn handle_fetched(&self, now: Now, id: FetchId, fetched: Result<FetchResponse, String>) {
-        let mut wakers = Wakers::default();
-        {
-            let mut state = lock(&self.0);
+        update(&self.0, |state, wakers| {
             match fetched {
                 Ok(FetchResponse { status, body }) => state.checker.handle_answer(now, id, status, &body),
                 Err(detail) => state.checker.handle_failed(now, id, &detail),
             }
-            state.wake_drivers(&mut wakers);
+            state.wake_drivers(wakers);
             if let Some(mut waiters) = state.waiting.remove(&id) {
                 wakers.wake_all(&mut waiters);
             }
-        }
-        wakers.release();
+        });
     }
 }
 
@@ -232,10 +225,8 @@ impl<C: Checker> Future for TokenCheck<C> {
 impl<C: Checker> Drop for TokenCheck<C> {
     fn drop(&mut self) {
         if self.waiter.is_some() {
-            let mut wakers = Wakers::default();
             let shared = self.state.clone();
-            self.leave(&mut lock(&shared), &mut wakers);
-            wakers.release();
+            update(&shared, |state, wakers| self.leave(state, wakers));
         }
     }
 }

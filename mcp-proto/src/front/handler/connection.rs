@@ -13,7 +13,7 @@ use crate::front::events::ListenerEvent;
 use crate::front::request_slots::{FollowKind, RequestLink, RequestTable};
 use crate::front::shared::{ConnectionState, Core, Shared};
 use crate::front::wakers::{WaitPoint, Waiters, Wakers};
-use crate::front::{Error, Notification, trace};
+use crate::front::{Error, Notification};
 use crate::inline_map::{InlineMap, InlineQueue};
 use crate::peer::server::{
     Cancellation, CloseReason, Diagnostic, RequestContext, ServerCommands, ServerTransport,
@@ -204,7 +204,7 @@ impl Connection {
             is_first.then(|| core.reports.clone())
         });
         if reports.is_some_and(|reports| reports.is_none_or(|reports| reports.undeclared_logging())) {
-            trace::warn(&Diagnostic::UndeclaredLogging);
+            warn(&Diagnostic::UndeclaredLogging);
         }
     }
 
@@ -244,11 +244,19 @@ impl Connection {
             core.common.publish(&ServerEvent::HandlerBlocked(blocked.clone()), wakers);
             core.reports.clone()
         });
-        trace::warn(&blocked);
+        warn(&blocked);
         if let Some(reports) = reports {
             reports.handler_blocked(blocked);
         }
     }
+}
+
+/// Emits a report about the application's handlers, for its log.
+fn warn(report: &dyn fmt::Display) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(target: "mcp_proto::server", "{report}");
+    #[cfg(not(feature = "tracing"))]
+    let _ = report;
 }
 
 /// A request of the client, for whose end tasks wait.

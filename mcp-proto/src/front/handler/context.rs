@@ -398,9 +398,7 @@ impl<S> Context<S> {
             None => self.inbound_request().state.end().cloned(),
         }
     }
-}
 
-impl<S> Context<S> {
     /// The `_meta` of the request, in either era: the protocol's own keys and those of applications. It is empty if the
     /// request has none.
     ///

@@ -8,9 +8,9 @@ use core::task::Context as TaskContext;
 use super::connection::InboundRequest;
 use crate::front::Error;
 use crate::front::clock::Entropy;
-use crate::front::reply::Reply;
+use crate::front::handler_error::HandlerError;
 use crate::rpc::{Raw, Text};
-use crate::schema::{Era, FormError, InputRequest, Method};
+use crate::schema::{Era, FormError, InputRequest, InputRequiredResult, Method};
 
 pub(in crate::front) struct Sealing;
 
@@ -57,7 +57,7 @@ impl InputRounds {
         match *self {}
     }
 
-    pub(in crate::front) fn end_poll(&self, _: &mut TaskContext<'_>) -> Option<Reply> {
+    pub(in crate::front) fn end_poll(&self, _: &mut TaskContext<'_>) -> Option<HandlerError> {
         match *self {}
     }
 
@@ -69,11 +69,14 @@ impl InputRounds {
         match *self {}
     }
 
-    pub(in crate::front) fn suspend_if_stalled(&self, _: &InboundRequest) -> Option<Reply> {
+    pub(in crate::front) fn suspend_if_stalled(
+        &self,
+        _: &InboundRequest,
+    ) -> Option<Result<InputRequiredResult, HandlerError>> {
         match *self {}
     }
 
-    pub(in crate::front) fn finish(&self) -> Option<Reply> {
+    pub(in crate::front) fn finish(&self) -> Option<HandlerError> {
         match *self {}
     }
 }

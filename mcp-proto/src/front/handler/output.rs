@@ -9,7 +9,7 @@ use core::future::Future;
 
 use super::context::Context;
 use crate::front::handler_error::HandlerError;
-use crate::front::running_handlers::SendFuture;
+use crate::front::wakers::SendFuture;
 use crate::schema::tasks::legacy::TaskMetadata;
 use crate::schema::{
     BlobResourceContents, Cached, CallToolResult, CompleteResult, Completion, ContentBlock, GetPromptResult,
@@ -31,6 +31,19 @@ pub enum ResultOrInput<R> {
     Result(R),
     /// The required input.
     InputRequired(InputRequiredResult),
+}
+
+impl<R> ResultOrInput<R> {
+    /// Converts a result; an input request stays as it is.
+    pub(in crate::front) fn and_then<T>(
+        self,
+        convert: impl FnOnce(R) -> Result<ResultOrInput<T>, HandlerError>,
+    ) -> Result<ResultOrInput<T>, HandlerError> {
+        match self {
+            Self::Result(result) => convert(result),
+            Self::InputRequired(needed) => Ok(ResultOrInput::InputRequired(needed)),
+        }
+    }
 }
 
 /// The result of a tool's handler, converted from the type that it returned.
@@ -120,10 +133,7 @@ impl<T: ToolOutput> ToolOutput for ResultOrInput<T> {
     }
 
     fn into_tool_result(self) -> ToolResult {
-        match self {
-            Self::Result(result) => result.into_tool_result(),
-            Self::InputRequired(needed) => Ok(ResultOrInput::InputRequired(needed)),
-        }
+        self.and_then(T::into_tool_result)
     }
 }
 
@@ -205,10 +215,7 @@ impl ResourceOutput for Vec<ResourceContents> {
 
 impl<T: ResourceOutput> ResourceOutput for ResultOrInput<T> {
     fn into_read_result(self, uri: &str, mime_type: Option<&str>) -> ReadResult {
-        match self {
-            Self::Result(result) => result.into_read_result(uri, mime_type),
-            Self::InputRequired(needed) => Ok(ResultOrInput::InputRequired(needed)),
-        }
+        self.and_then(|result| result.into_read_result(uri, mime_type))
     }
 }
 
@@ -220,12 +227,8 @@ impl<T: ResourceOutput> ResourceOutput for Result<T, HandlerError> {
 
 impl<T: ResourceOutput> ResourceOutput for Cached<T> {
     fn into_read_result(self, uri: &str, mime_type: Option<&str>) -> ReadResult {
-        Ok(match self.result.into_read_result(uri, mime_type)? {
-            ResultOrInput::Result(result) => {
-                ResultOrInput::Result(Cached::new(self.hint, result).into_result())
-            }
-            needed @ ResultOrInput::InputRequired(_) => needed,
-        })
+        let hinted = |result| ResultOrInput::Result(Cached::new(self.hint, result).into_result());
+        self.result.into_read_result(uri, mime_type)?.and_then(|result| Ok(hinted(result)))
     }
 }
 
@@ -282,10 +285,7 @@ impl PromptOutput for Vec<PromptMessage> {
 
 impl<T: PromptOutput> PromptOutput for ResultOrInput<T> {
     fn into_prompt_result(self) -> PromptResult {
-        match self {
-            Self::Result(result) => result.into_prompt_result(),
-            Self::InputRequired(needed) => Ok(ResultOrInput::InputRequired(needed)),
-        }
+        self.and_then(T::into_prompt_result)
     }
 }
 

@@ -6,8 +6,7 @@ use alloc::vec::Vec;
 
 use super::registry::Registry;
 use super::{Context, HandlerMode, Router, SendHandlers};
-use crate::front::handler::output::ToolResult;
-use crate::front::handler::output::{PromptOutput, ResultOrInput};
+use crate::front::handler::output::{PromptOutput, ResultOrInput, ToolResult};
 use crate::front::handler_error::HandlerError;
 use crate::front::params::{decode_params, params_error};
 use crate::front::reply::Reply;
@@ -66,30 +65,68 @@ impl<M: HandlerMode> Router<M> {
         {
             return Dispatch::Handler(M::wrap_future(answering));
         }
+        self.serve(method, params, context, service)
+            .unwrap_or_else(|error| Dispatch::Reply(Reply::Error(error)))
+    }
+
+    /// Answers a method that the router knows by itself, or by its fallback.
+    fn serve(
+        &self,
+        method: &str,
+        params: Option<Raw>,
+        context: Context,
+        service: Option<&Arc<TaskService>>,
+    ) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
         let declared = |capability| self.contents.capabilities.has(capability);
         //= S8.2 "Declared capability → list method answered (empty list allowed)"
-        let dispatched = match method {
+        match method {
             CallTool::NAME if declared(ServerCapability::Tools) => self.call_tool(params, context, service),
             //= S8.2 "Declared capability → list method answered (empty list allowed)"
-            ListTools::NAME if declared(ServerCapability::Tools) => self.list_tools(params),
+            ListTools::NAME if declared(ServerCapability::Tools) => self.list::<ListTools, _, _, _>(
+                &self.contents.tools,
+                params,
+                |item| &item.tool,
+                |tools, next| ListToolsResult { next_cursor: next, ..ListToolsResult::new(tools) },
+            ),
             ReadResource::NAME if declared(ServerCapability::Resources) => {
                 self.read_resource(params, context)
             }
-            ListResources::NAME if declared(ServerCapability::Resources) => self.list_resources(params),
-            ListResourceTemplates::NAME if declared(ServerCapability::Resources) => {
-                self.list_templates(params)
-            }
+            ListResources::NAME if declared(ServerCapability::Resources) => self
+                .list::<ListResources, _, _, _>(
+                    &self.contents.resources,
+                    params,
+                    |item| item,
+                    |resources, next| ListResourcesResult {
+                        next_cursor: next,
+                        ..ListResourcesResult::new(resources)
+                    },
+                ),
+            ListResourceTemplates::NAME if declared(ServerCapability::Resources) => self
+                .list::<ListResourceTemplates, _, _, _>(
+                    &self.contents.templates,
+                    params,
+                    |(template, _)| template,
+                    |templates, next| ListResourceTemplatesResult {
+                        next_cursor: next,
+                        ..ListResourceTemplatesResult::new(templates)
+                    },
+                ),
             GetPrompt::NAME if declared(ServerCapability::Prompts) => self.get_prompt(params, context),
             //= S8.2 "Declared capability → list method answered (empty list allowed)"
-            ListPrompts::NAME if declared(ServerCapability::Prompts) => self.list_prompts(params),
-            _ => self.contents.custom.fall_back(method, params, context).map(Dispatch::Handler).ok_or_else(
-                || {
-                    let message = alloc::format!("this server has no method {method}");
-                    ErrorObject::new(code::METHOD_NOT_FOUND, message)
-                },
+            ListPrompts::NAME if declared(ServerCapability::Prompts) => self.list::<ListPrompts, _, _, _>(
+                &self.contents.prompts,
+                params,
+                |item| item,
+                |prompts, next| ListPromptsResult { next_cursor: next, ..ListPromptsResult::new(prompts) },
             ),
-        };
-        dispatched.unwrap_or_else(|error| Dispatch::Reply(Reply::Error(error)))
+            _ => match &self.contents.fallback {
+                Some(fallback) => Ok(Dispatch::Handler(fallback((method.into(), params), context))),
+                None => {
+                    let message = alloc::format!("this server has no method {method}");
+                    Err(ErrorObject::new(code::METHOD_NOT_FOUND, message))
+                }
+            },
+        }
     }
 
     /// Whether there is a handler for a method, or for an item that a request names: a tool or a prompt.
@@ -168,44 +205,22 @@ impl<M: HandlerMode> Router<M> {
         Ok(Dispatch::Named((entry.handler)(get, context), entry.key().clone()))
     }
 
-    /// The items of a page, and the cursor of the next.
-    fn list_page<'a, L: Method<Params = PaginatedParams>, T, H>(
+    /// Lists one page of the items of a registry, shown by `show`, as the result that `page` makes of them.
+    fn list<L: Method<Params = PaginatedParams, Result: Send>, T, H, I>(
         &self,
-        registry: &'a Registry<T, H>,
+        registry: &Registry<T, H>,
         params: Option<Raw>,
-    ) -> Result<(Vec<&'a T>, Option<String>), ErrorObject> {
+        show: impl Fn(&T) -> &I,
+        page: impl FnOnce(Vec<I>, Option<String>) -> L::Result,
+    ) -> Result<Dispatch<M::HandlerFuture>, ErrorObject>
+    where
+        I: Clone,
+    {
         let params = decode_params::<L>(params)?;
         //= S8.1 "Lists do not vary per connection"
-        registry.page(params.cursor.as_deref(), self.contents.page_size)
-    }
-
-    fn list_tools(&self, params: Option<Raw>) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
-        let (page, next) = self.list_page::<ListTools, _, _>(&self.contents.tools, params)?;
-        let tools = page.into_iter().map(|item| item.tool.clone()).collect::<Vec<_>>();
-        let result = ListToolsResult { next_cursor: next, ..ListToolsResult::new(tools) };
-        Ok(Dispatch::Reply(Reply::result(result)))
-    }
-
-    fn list_resources(&self, params: Option<Raw>) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
-        let (page, next) = self.list_page::<ListResources, _, _>(&self.contents.resources, params)?;
-        let resources = page.into_iter().cloned().collect::<Vec<_>>();
-        let result = ListResourcesResult { next_cursor: next, ..ListResourcesResult::new(resources) };
-        Ok(Dispatch::Reply(Reply::result(result)))
-    }
-
-    fn list_templates(&self, params: Option<Raw>) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
-        let (page, next) = self.list_page::<ListResourceTemplates, _, _>(&self.contents.templates, params)?;
-        let templates = page.into_iter().map(|(template, _)| template.clone()).collect::<Vec<_>>();
-        let result =
-            ListResourceTemplatesResult { next_cursor: next, ..ListResourceTemplatesResult::new(templates) };
-        Ok(Dispatch::Reply(Reply::result(result)))
-    }
-
-    fn list_prompts(&self, params: Option<Raw>) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
-        let (page, next) = self.list_page::<ListPrompts, _, _>(&self.contents.prompts, params)?;
-        let prompts = page.into_iter().cloned().collect::<Vec<_>>();
-        let result = ListPromptsResult { next_cursor: next, ..ListPromptsResult::new(prompts) };
-        Ok(Dispatch::Reply(Reply::result(result)))
+        let (items, next) = registry.page(params.cursor.as_deref(), self.contents.page_size)?;
+        let items = items.into_iter().map(|item| show(item).clone()).collect();
+        Ok(Dispatch::Reply(Reply::result(page(items, next))))
     }
 }
 
@@ -238,14 +253,11 @@ pub(super) fn tool_reply(result: ToolResult) -> Reply {
 
 /// The reply to `prompts/get`, with the listed description unless the result has its own.
 pub(crate) fn prompt_reply(output: impl PromptOutput, described: Option<&str>, revision: Revision) -> Reply {
-    let answered = output.into_prompt_result().map(|answered| match answered {
-        ResultOrInput::Result(mut result) => {
-            if result.description.is_none() {
-                result.description = described.map(String::from);
-            }
-            ResultOrInput::Result(result)
-        }
-        needed @ ResultOrInput::InputRequired(_) => needed,
+    let answered = output.into_prompt_result().and_then(|answered| {
+        answered.and_then(|mut result| {
+            result.description = result.description.or_else(|| described.map(String::from));
+            Ok(ResultOrInput::Result(result))
+        })
     });
     reply(answered, revision)
 }
@@ -258,7 +270,7 @@ pub(crate) fn reply<R: AnyResult + Send + 'static>(
     match answered {
         Ok(ResultOrInput::Result(result)) => Reply::result(result),
         Ok(ResultOrInput::InputRequired(needed)) => Reply::InputRequired(needed),
-        Err(error) => error.into_reply(|uri| resource_not_found(uri, revision)),
+        Err(error) => error.into_reply(revision),
     }
 }
 

@@ -157,7 +157,7 @@ impl<M: HandlerMode> Router<M> {
             ("task configuration", registry(self) == registry(before)),
             ("capabilities", self.contents.capabilities == before.contents.capabilities),
             ("custom methods", custom_methods(self) == custom_methods(before)),
-            ("notification handlers", self.contents.custom.handles_same(&before.contents.custom)),
+            ("notification handlers", self.handles_same_notifications(before)),
             ("cache hints", self.contents.cache_hints == before.contents.cache_hints),
         ];
         match fixed.into_iter().find(|(_, same)| !same) {
@@ -167,6 +167,11 @@ impl<M: HandlerMode> Router<M> {
     }
 
     /// The lists whose items differ from those of `before`.
+    fn handles_same_notifications(&self, before: &Self) -> bool {
+        self.contents.fallback.is_some() == before.contents.fallback.is_some()
+            && self.contents.notifications.handles_same(&before.contents.notifications)
+    }
+
     fn changed_lists(&self, before: &Self) -> Vec<ListKind> {
         let resources = self.contents.resources.same_items(&before.contents.resources, |item| item)
             && self.contents.templates.same_items(&before.contents.templates, |item| item);
@@ -377,94 +382,77 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     ///
     /// An unknown name is a [`RouterError::NotRegistered`] of [`check`](Self::check); so it is for all these methods.
     #[must_use]
-    pub fn remove_tool(mut self, name: &str) -> Self {
-        let removed = self.contents.tools.remove(name);
-        #[cfg(feature = "auth")]
-        self.remove_scopes(name);
-        self.require_registered(removed, "tool", name)
+    pub fn remove_tool(self, name: &str) -> Self {
+        self.change(|contents| {
+            #[cfg(feature = "auth")]
+            contents.scopes.remove(name);
+            contents.tools.remove(name)
+        })
     }
 
     /// Hides a tool: it is not listed, and a call is answered as that of an unknown tool.
     #[must_use]
-    pub fn disable_tool(mut self, name: &str) -> Self {
-        let found = self.contents.tools.set_enabled(name, false);
-        self.require_registered(found, "tool", name)
+    pub fn disable_tool(self, name: &str) -> Self {
+        self.change(|contents| contents.tools.set_enabled(name, false))
     }
 
     /// Makes a disabled tool available again.
     #[must_use]
-    pub fn enable_tool(mut self, name: &str) -> Self {
-        let found = self.contents.tools.set_enabled(name, true);
-        self.require_registered(found, "tool", name)
+    pub fn enable_tool(self, name: &str) -> Self {
+        self.change(|contents| contents.tools.set_enabled(name, true))
     }
 
     /// Removes a prompt.
     #[must_use]
-    pub fn remove_prompt(mut self, name: &str) -> Self {
-        let removed = self.contents.prompts.remove(name);
-        self.require_registered(removed, "prompt", name)
+    pub fn remove_prompt(self, name: &str) -> Self {
+        self.change(|contents| contents.prompts.remove(name))
     }
 
     /// Hides a prompt: it is not listed, and a request for it is answered as that for an unknown prompt.
     #[must_use]
-    pub fn disable_prompt(mut self, name: &str) -> Self {
-        let found = self.contents.prompts.set_enabled(name, false);
-        self.require_registered(found, "prompt", name)
+    pub fn disable_prompt(self, name: &str) -> Self {
+        self.change(|contents| contents.prompts.set_enabled(name, false))
     }
 
     /// Makes a disabled prompt available again.
     #[must_use]
-    pub fn enable_prompt(mut self, name: &str) -> Self {
-        let found = self.contents.prompts.set_enabled(name, true);
-        self.require_registered(found, "prompt", name)
+    pub fn enable_prompt(self, name: &str) -> Self {
+        self.change(|contents| contents.prompts.set_enabled(name, true))
     }
 
     /// Removes a resource, or a page of tools.
     #[must_use]
-    pub fn remove_resource(mut self, uri: &str) -> Self {
-        let removed = self.contents.resources.remove(uri);
-        self.require_registered(removed, "resource", uri)
+    pub fn remove_resource(self, uri: &str) -> Self {
+        self.change(|contents| contents.resources.remove(uri))
     }
 
     /// Hides a resource: it is not listed. It cannot be read either, unless a template matches its URI.
     #[must_use]
-    pub fn disable_resource(mut self, uri: &str) -> Self {
-        let found = self.contents.resources.set_enabled(uri, false);
-        self.require_registered(found, "resource", uri)
+    pub fn disable_resource(self, uri: &str) -> Self {
+        self.change(|contents| contents.resources.set_enabled(uri, false))
     }
 
     /// Makes a disabled resource available again.
     #[must_use]
-    pub fn enable_resource(mut self, uri: &str) -> Self {
-        let found = self.contents.resources.set_enabled(uri, true);
-        self.require_registered(found, "resource", uri)
+    pub fn enable_resource(self, uri: &str) -> Self {
+        self.change(|contents| contents.resources.set_enabled(uri, true))
     }
 
     /// Removes a resource template.
     #[must_use]
-    pub fn remove_template(mut self, uri_template: &str) -> Self {
-        let removed = self.contents.templates.remove(uri_template);
-        self.require_registered(removed, "resource template", uri_template)
+    pub fn remove_template(self, uri_template: &str) -> Self {
+        self.change(|contents| contents.templates.remove(uri_template))
     }
 
     /// Hides a resource template: it is not listed and matches no URI.
     #[must_use]
-    pub fn disable_template(mut self, uri_template: &str) -> Self {
-        let found = self.contents.templates.set_enabled(uri_template, false);
-        self.require_registered(found, "resource template", uri_template)
+    pub fn disable_template(self, uri_template: &str) -> Self {
+        self.change(|contents| contents.templates.set_enabled(uri_template, false))
     }
 
     /// Makes a disabled resource template available again.
     #[must_use]
-    pub fn enable_template(mut self, uri_template: &str) -> Self {
-        let found = self.contents.templates.set_enabled(uri_template, true);
-        self.require_registered(found, "resource template", uri_template)
-    }
-
-    fn require_registered(mut self, registered: bool, kind: &'static str, name: &str) -> Self {
-        if !registered {
-            self.record_error(RouterError::NotRegistered { kind, name: name.into() });
-        }
-        self
+    pub fn enable_template(self, uri_template: &str) -> Self {
+        self.change(|contents| contents.templates.set_enabled(uri_template, true))
     }
 }

@@ -10,7 +10,6 @@ use super::{Context, Handler, HandlerMode, Router, RouterError};
 use crate::front::handler::inbound_request::NotificationContext;
 use crate::front::handler::output::ResultOrInput;
 use crate::front::handler_error::IntoAnswer;
-use crate::front::mode::{NotificationHandlers, decode_notification, no_reply};
 use crate::front::notification::NotificationQueue;
 use crate::front::params::{decode_as, decode_params};
 use crate::front::reply::Reply;
@@ -22,43 +21,6 @@ use crate::schema::{
     Initialized, IntoResult, Json, Meta, Method, MethodInfo, Notification as _, Progress, ResultFields,
     Revision, ServerCapability, SubscriptionsListen,
 };
-
-/// The handlers of messages that the protocol does not define.
-pub(super) struct CustomHandlers<M: HandlerMode> {
-    fallback: Option<M::Handler<(String, Option<Raw>), Context>>,
-    notifications: NotificationHandlers<M, NotificationContext>,
-}
-
-impl<M: HandlerMode> Clone for CustomHandlers<M> {
-    fn clone(&self) -> Self {
-        Self { fallback: self.fallback.clone(), notifications: self.notifications.clone() }
-    }
-}
-
-impl<M: HandlerMode> CustomHandlers<M> {
-    pub(super) fn new() -> Self {
-        Self { fallback: None, notifications: NotificationHandlers::new() }
-    }
-
-    /// Whether the same notifications and requests have handlers.
-    pub(super) fn handles_same(&self, other: &Self) -> bool {
-        self.has_fallback() == other.has_fallback() && self.notifications.handles_same(&other.notifications)
-    }
-
-    pub(super) fn has_fallback(&self) -> bool {
-        self.fallback.is_some()
-    }
-
-    /// Starts the fallback handler of a request, if there is one.
-    pub(super) fn fall_back(
-        &self,
-        method: &str,
-        params: Option<Raw>,
-        context: Context,
-    ) -> Option<M::HandlerFuture> {
-        Some(self.fallback.as_ref()?((method.into(), params), context))
-    }
-}
 
 impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Sets the handler of any method, in place of the router's own: for lists that change, for example. The router
@@ -236,7 +198,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
                 reply(output.into_answer().map(ResultOrInput::Result), revision)
             },
         );
-        self.contents.custom.fallback = Some(erased);
+        self.contents.fallback = Some(erased);
         self
     }
 
@@ -257,8 +219,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         H: Fn(N::Params, NotificationContext<S>) -> F + Handler<M, N::Params, NotificationContext<S>, F>,
     {
         self.refuse_reserved(N::NAME);
-        let erased = handler.erase(self.state.clone(), decode_notification, |(), ()| no_reply());
-        self.contents.custom.notifications.insert(Cow::Borrowed(N::NAME), erased);
+        self.contents.notifications.insert(Cow::Borrowed(N::NAME), self.state.clone(), handler);
         self
     }
 
@@ -280,8 +241,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     {
         let name = name.into();
         self.refuse_reserved(&name);
-        let erased = handler.erase(self.state.clone(), decode_notification, |(), ()| no_reply());
-        self.contents.custom.notifications.insert(Cow::Owned(name), erased);
+        self.contents.notifications.insert(Cow::Owned(name), self.state.clone(), handler);
         self
     }
 
@@ -294,18 +254,13 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         H: Fn(Notification, NotificationContext<S>) -> F
             + Handler<M, Notification, NotificationContext<S>, F>,
     {
-        let erased = handler.erase(
-            self.state.clone(),
-            |notification: Notification, _: &NotificationContext| Ok((notification, ())),
-            |(), ()| no_reply(),
-        );
-        self.contents.custom.notifications.set_fallback(erased);
+        self.contents.notifications.set_fallback(self.state.clone(), handler);
         self
     }
 
     /// Creates the queue of a connection's notifications that have handlers, if there are any.
     pub(in crate::front) fn notification_queue(&self) -> Option<Box<NotificationQueue<NotificationContext>>> {
-        self.contents.custom.notifications.queue()
+        self.contents.notifications.queue()
     }
 
     /// Starts the handler of a notification, if there is one.
@@ -314,7 +269,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         notification: Notification,
         context: NotificationContext,
     ) -> Option<M::HandlerFuture> {
-        let handler = self.contents.custom.notifications.start(notification, context)?;
+        let handler = self.contents.notifications.start(notification, context)?;
         Some(self.spawned(handler, None))
     }
 
@@ -333,9 +288,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
             self.record_error(RouterError::Reserved { name: name.into() });
         }
     }
-}
 
-impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Declares an experimental capability with its settings: a JSON object. Clients read it in
     /// [`ServerCapabilities::experimental`](crate::schema::ServerCapabilities::experimental); handlers read those of
     /// their client in [`Context::experimental`](super::Context::experimental).
@@ -358,9 +311,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         self.contents.capabilities.experimental.get_or_insert_default().insert(name, settings);
         self
     }
-}
 
-impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Sets the cache hint of a method's results that have none themselves: lists, resources, `server/discover`. By
     /// default, results are [not cached](CacheHint::none).
     ///

@@ -30,8 +30,9 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::handler::context::Context;
+use super::handler::inbound_request::NotificationContext;
 use super::handler::input_rounds::Sealing;
-use super::mode::{Handler, HandlerMode, SendHandlers};
+use super::mode::{Handler, HandlerMode, NotificationHandlers, SendHandlers};
 use super::spawned_handler::Spawner;
 use super::tasks::TaskRegistry;
 use crate::peer::server::{ServerConfig, SubscriptionAccess};
@@ -41,7 +42,6 @@ use crate::schema::{
     Resource, ResourceTemplate, ServerCapabilities,
 };
 
-use methods::CustomHandlers;
 use rates::Rates;
 use registry::Registry;
 use tools::RegisteredTool;
@@ -103,7 +103,9 @@ struct RouterContents<M: HandlerMode> {
     methods: BTreeMap<Cow<'static, str>, M::Handler<Option<Raw>, Context>>,
     /// The methods among them that the protocol does not define.
     custom_methods: Vec<String>,
-    custom: CustomHandlers<M>,
+    /// Answers the requests that have no other handler.
+    fallback: Option<M::Handler<(String, Option<Raw>), Context>>,
+    notifications: NotificationHandlers<M, NotificationContext>,
     extensions: Vec<Extension>,
     page_size: usize,
     /// The cache hints by method name.
@@ -135,13 +137,14 @@ impl<M: HandlerMode> RouterContents<M> {
             info,
             instructions: None,
             capabilities: ServerCapabilities::new(),
-            tools: Registry::new(),
-            resources: Registry::new(),
-            templates: Registry::new(),
-            prompts: Registry::new(),
+            tools: Registry::new("tool"),
+            resources: Registry::new("resource"),
+            templates: Registry::new("resource template"),
+            prompts: Registry::new("prompt"),
             methods: BTreeMap::new(),
             custom_methods: Vec::new(),
-            custom: CustomHandlers::new(),
+            fallback: None,
+            notifications: NotificationHandlers::new(),
             extensions: Vec::new(),
             page_size: DEFAULT_PAGE_SIZE,
             cache_hints: BTreeMap::new(),
@@ -173,7 +176,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         config.capabilities = self.contents.capabilities.clone();
         config.custom_methods.clone_from(&self.contents.custom_methods);
         config.extensions.clone_from(&self.contents.extensions);
-        config.other_methods = self.contents.custom.has_fallback();
+        config.other_methods = self.contents.fallback.is_some();
         config.cache_by_method.clone_from(&self.contents.cache_hints);
         config.task_access = self.task_access();
         config.subscription_access.clone_from(&self.contents.subscription_access);
@@ -191,6 +194,14 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
 
     fn record_error(&mut self, problem: RouterError) {
         self.contents.error.get_or_insert(problem);
+    }
+
+    /// Changes the contents, and records the error if that fails.
+    fn change(mut self, change: impl FnOnce(&mut RouterContents<M>) -> Result<(), RouterError>) -> Self {
+        if let Err(error) = change(&mut self.contents) {
+            self.record_error(error);
+        }
+        self
     }
 }
 

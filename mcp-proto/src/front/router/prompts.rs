@@ -49,17 +49,11 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         F: Future<Output: PromptOutput> + 'static, // an async closure or function
         H: Fn(A, Context<S>) -> F + Handler<M, A, Context<S>, F>, // captures: clone; not `Send`: `Router::local`
     {
-        let described = prompt.description.clone();
-        let erased = handler.erase(
-            self.state.clone(),
-            |get: GetPromptParams, context: &Context| {
-                from_strings(&get.arguments.unwrap_or_default())
-                    .map(|arguments| (arguments, context.revision()))
-                    .map_err(|error| Reply::Error(params_error("prompts/get", &error)))
-            },
-            move |revision: Revision, output: F::Output| prompt_reply(output, described.as_deref(), revision),
-        );
-        self.add_prompt(prompt, erased)
+        let read = |get: GetPromptParams| {
+            from_strings(&get.arguments.unwrap_or_default())
+                .map_err(|error| Reply::Error(params_error("prompts/get", &error)))
+        };
+        self.add_prompt(prompt, read, handler)
     }
 
     /// Registers a prompt whose handler takes the undecoded request.
@@ -71,13 +65,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         F: Future<Output: PromptOutput> + 'static, // an async closure or function
         H: Fn(GetPromptParams, Context<S>) -> F + Handler<M, GetPromptParams, Context<S>, F>,
     {
-        let described = prompt.description.clone();
-        let erased = handler.erase(
-            self.state.clone(),
-            |get: GetPromptParams, context: &Context| Ok((get, context.revision())),
-            move |revision: Revision, output: F::Output| prompt_reply(output, described.as_deref(), revision),
-        );
-        self.add_prompt(prompt, erased)
+        self.add_prompt(prompt, Ok, handler)
     }
 
     /// Sets the handler of completions: it suggests values for an argument of a prompt or a template.
@@ -106,15 +94,29 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         self.declare(ServerCapability::Completions)
     }
 
-    fn add_prompt(mut self, prompt: Prompt, handler: M::Handler<GetPromptParams, Context>) -> Self {
-        if prompt.name.is_empty() {
-            self.record_error(RouterError::PromptName);
-        }
-        if let Err(name) = self.contents.prompts.insert(prompt.name.clone(), prompt, handler) {
-            self.record_error(RouterError::Duplicate { kind: "prompt", name });
-        }
+    /// Registers a prompt whose handler takes what `read` makes of the request.
+    fn add_prompt<A, F, H>(
+        self,
+        prompt: Prompt,
+        read: impl Fn(GetPromptParams) -> Result<A, Reply> + Send + Sync + 'static,
+        handler: H,
+    ) -> Self
+    where
+        F: Future<Output: PromptOutput> + 'static,
+        H: Handler<M, A, Context<S>, F>,
+    {
+        let described = prompt.description.clone();
+        let erased = handler.erase(
+            self.state.clone(),
+            move |get: GetPromptParams, context: &Context| Ok((read(get)?, context.revision())),
+            move |revision: Revision, output: F::Output| prompt_reply(output, described.as_deref(), revision),
+        );
+        let router = self.change(|contents| match &*prompt.name {
+            "" => Err(RouterError::PromptName),
+            name => contents.prompts.insert(name.into(), prompt, erased),
+        });
         //= R5 "derived from what is registered"
-        self.declare(ServerCapability::Prompts)
+        router.declare(ServerCapability::Prompts)
     }
 }
 

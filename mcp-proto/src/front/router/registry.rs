@@ -7,13 +7,18 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Bound;
 
+use super::RouterError;
 use crate::rpc::{ErrorObject, code};
 
 /// The number of removed items whose places in the list are remembered.
 const REMEMBERED: usize = 256;
 
 /// Items by key, in the order of their registration. Clones share them until one of them changes.
-pub(crate) struct Registry<T, H>(Arc<Items<T, H>>);
+pub(crate) struct Registry<T, H> {
+    /// What the items are, for errors.
+    kind: &'static str,
+    items: Arc<Items<T, H>>,
+}
 
 struct Items<T, H> {
     /// The items by their places, which increase in the order of registration.
@@ -44,17 +49,20 @@ impl<T, H> Entry<T, H> {
 }
 
 impl<T, H> Registry<T, H> {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(kind: &'static str) -> Self {
         let (slots, index, removed) = (BTreeMap::new(), BTreeMap::new(), VecDeque::new());
-        Self(Arc::new(Items { slots, index, next: 0, removed }))
+        Self { kind, items: Arc::new(Items { slots, index, next: 0, removed }) }
     }
 
-    /// Adds an item, or returns the key if it is registered already.
-    pub(crate) fn insert(&mut self, key: String, item: T, handler: H) -> Result<(), String> {
+    /// Adds an item.
+    ///
+    /// # Errors
+    /// If its key is registered already.
+    pub(crate) fn insert(&mut self, key: String, item: T, handler: H) -> Result<(), RouterError> {
         if self.contains(&key) {
-            return Err(key);
+            return Err(RouterError::Duplicate { kind: self.kind, name: key });
         }
-        let items = Arc::make_mut(&mut self.0);
+        let items = Arc::make_mut(&mut self.items);
         let removed = items.removed.iter().position(|(removed, _)| **removed == *key);
         let place = match removed.and_then(|at| items.removed.remove(at)) {
             Some((_, place)) => place,
@@ -69,12 +77,12 @@ impl<T, H> Registry<T, H> {
         Ok(())
     }
 
-    /// Removes an item. Returns whether it was registered.
-    pub(crate) fn remove(&mut self, key: &str) -> bool {
-        if !self.contains(key) {
-            return false;
-        }
-        let items = Arc::make_mut(&mut self.0);
+    /// Removes an item.
+    ///
+    /// # Errors
+    /// If it is not registered.
+    pub(crate) fn remove(&mut self, key: &str) -> Result<(), RouterError> {
+        let (_, items) = self.place_of(key)?;
         if let Some((key, place)) = items.index.remove_entry(key) {
             items.slots.remove(&place);
             items.removed.push_back((key, place));
@@ -82,38 +90,49 @@ impl<T, H> Registry<T, H> {
                 items.removed.pop_front();
             }
         }
-        true
+        Ok(())
     }
 
-    /// Enables or disables an item. Returns whether it is registered.
-    pub(crate) fn set_enabled(&mut self, key: &str, enabled: bool) -> bool {
-        let Some(place) = self.0.index.get(key).copied() else { return false };
-        if let Some(slot) = Arc::make_mut(&mut self.0).slots.get_mut(&place) {
+    /// Enables or disables an item.
+    ///
+    /// # Errors
+    /// If it is not registered.
+    pub(crate) fn set_enabled(&mut self, key: &str, enabled: bool) -> Result<(), RouterError> {
+        let (place, items) = self.place_of(key)?;
+        if let Some(slot) = items.slots.get_mut(&place) {
             slot.enabled = enabled;
         }
-        true
+        Ok(())
+    }
+
+    /// The place of a registered item, and the items to change.
+    fn place_of(&mut self, key: &str) -> Result<(u64, &mut Items<T, H>), RouterError> {
+        match self.items.index.get(key) {
+            Some(place) => Ok((*place, Arc::make_mut(&mut self.items))),
+            None => Err(RouterError::NotRegistered { kind: self.kind, name: key.into() }),
+        }
     }
 
     /// The item with this key, unless it is disabled.
     pub(crate) fn get(&self, key: &str) -> Option<&Entry<T, H>> {
-        let slot = self.0.slots.get(self.0.index.get(key)?)?;
+        let slot = self.items.slots.get(self.items.index.get(key)?)?;
         slot.enabled.then_some(&*slot.entry)
     }
 
     /// Whether an item with this key is registered, even if it is disabled.
     pub(crate) fn contains(&self, key: &str) -> bool {
-        self.0.index.contains_key(key)
+        self.items.index.contains_key(key)
     }
 
     /// The items that are not disabled, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry<T, H>> {
-        self.0.slots.values().filter(|slot| slot.enabled).map(|slot| &*slot.entry)
+        self.items.slots.values().filter(|slot| slot.enabled).map(|slot| &*slot.entry)
     }
 
     /// Whether both list the same items in the same order; `listed` is the part of an item that is listed.
     pub(crate) fn same_items<L: PartialEq>(&self, other: &Self, listed: impl Fn(&T) -> &L) -> bool {
         let (items, others) = (self.iter().map(|entry| &entry.item), other.iter().map(|entry| &entry.item));
-        Arc::ptr_eq(&self.0, &other.0) || items.map(&listed).eq(others.map(&listed))
+        Arc::ptr_eq(&self.items, &other.items) || items.map(&listed).eq(others.map(&listed))
     }
 
     /// Returns one page and the cursor of the next: the key of the last item on this page. It stays valid on any
@@ -129,7 +148,7 @@ impl<T, H> Registry<T, H> {
                 ErrorObject::new(code::INVALID_PARAMS, format!("unknown cursor {cursor:?}"))
             })?),
         };
-        let slots = self.0.slots.range((start, Bound::Unbounded)).map(|(_, slot)| slot);
+        let slots = self.items.slots.range((start, Bound::Unbounded)).map(|(_, slot)| slot);
         let mut rest = slots.filter(|slot| slot.enabled).map(|slot| &*slot.entry);
         let page: Vec<&Entry<T, H>> = rest.by_ref().take(size.max(1)).collect();
         let next = rest.next().and(page.last()).map(|entry| String::from(&*entry.key));
@@ -138,15 +157,15 @@ impl<T, H> Registry<T, H> {
 
     /// The place of an item that is registered, or was removed a short time ago.
     fn place(&self, key: &str) -> Option<u64> {
-        let registered = self.0.index.get(key).copied();
-        let removed = || self.0.removed.iter().find(|(removed, _)| **removed == *key);
+        let registered = self.items.index.get(key).copied();
+        let removed = || self.items.removed.iter().find(|(removed, _)| **removed == *key);
         registered.or_else(|| removed().map(|(_, place)| *place))
     }
 }
 
 impl<T, H> Clone for Registry<T, H> {
     fn clone(&self) -> Self {
-        Self(self.0.clone())
+        Self { kind: self.kind, items: self.items.clone() }
     }
 }
 
@@ -168,7 +187,7 @@ mod tests {
     use super::*;
 
     fn letters() -> Registry<char, ()> {
-        let mut registry = Registry::new();
+        let mut registry = Registry::new("letter");
         for letter in ['c', 'a', 'b'] {
             registry.insert(letter.into(), letter, ()).unwrap();
         }
@@ -205,6 +224,7 @@ mod tests {
 
     #[test]
     fn registry_refuses_a_duplicate_key() {
-        assert_eq!(letters().insert("a".into(), 'x', ()), Err("a".into()));
+        let error = RouterError::Duplicate { kind: "letter", name: "a".into() };
+        assert_eq!(letters().insert("a".into(), 'x', ()), Err(error));
     }
 }

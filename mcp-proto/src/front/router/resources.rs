@@ -36,25 +36,16 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         F: Future<Output: ResourceOutput> + 'static, // an async closure or function
         H: Fn(String, Context<S>) -> F + Handler<M, String, Context<S>, F>, // captures: clone; not `Send`: `Router::local`
     {
-        let mime_type: Option<Arc<str>> = resource.mime_type.as_deref().map(Arc::from);
-        let erased = handler.erase(
-            self.state.clone(),
-            |read: ReadResourceParams, context: &Context| {
-                Ok((read.uri.clone(), (read.uri, context.revision())))
-            },
-            move |(uri, revision): (String, Revision), output: F::Output| {
-                reply(output.into_read_result(&uri, mime_type.as_deref()), revision)
-            },
-        );
+        let read = |read: ReadResourceParams| Ok((read.uri.clone(), read.uri));
+        let erased = self.read_handler(resource.mime_type.as_deref(), read, handler);
         //= S8.13 "Validate URIs"
         if !uri::is_uri(&resource.uri) {
             self.record_error(RouterError::Uri { uri: resource.uri.clone() });
         }
-        if let Err(name) = self.contents.resources.insert(resource.uri.clone(), resource, erased) {
-            self.record_error(RouterError::Duplicate { kind: "resource", name });
-        }
+        let router =
+            self.change(|contents| contents.resources.insert(resource.uri.clone(), resource, erased));
         //= R5 "derived from what is registered"
-        self.declare(ServerCapability::Resources)
+        router.declare(ServerCapability::Resources)
     }
 
     /// Registers a resource template; the handler takes its variables as a struct or a map.
@@ -98,38 +89,49 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// # drop(router);
     /// ```
     #[must_use]
-    pub fn template<A, F, H>(mut self, template: ResourceTemplate, handler: H) -> Self
+    pub fn template<A, F, H>(self, template: ResourceTemplate, handler: H) -> Self
     where
         A: Arguments,
         F: Future<Output: ResourceOutput> + 'static, // an async closure or function
         H: Fn(A, Context<S>) -> F + Handler<M, A, Context<S>, F>, // captures: clone; not `Send`: `Router::local`
     {
-        let mime_type: Option<Arc<str>> = template.mime_type.as_deref().map(Arc::from);
-        let erased = handler.erase(
+        let read = |(uri, variables): TemplateMatch| match from_strings(&variables) {
+            Ok(variables) => Ok((variables, uri)),
+            Err(error) => Err(Reply::Error(params_error("resources/read", &error))),
+        };
+        let erased = self.read_handler(template.mime_type.as_deref(), read, handler);
+        let key = template.uri_template.clone();
+        let router = self.change(|contents| match UriTemplate::parse(&key) {
+            Ok(matcher) => contents.templates.insert(key, (template, matcher), erased),
+            Err(error) => Err(RouterError::Template { template: key, error }),
+        });
+        //= R5 "derived from what is registered"
+        router.declare(ServerCapability::Resources)
+    }
+
+    /// Erases the handler of a resource or of a template, for which `read` makes the arguments and the URI.
+    fn read_handler<P: 'static, A, F, H>(
+        &self,
+        mime_type: Option<&str>,
+        read: impl Fn(P) -> Result<(A, String), Reply> + Send + Sync + 'static,
+        handler: H,
+    ) -> M::Handler<P, Context>
+    where
+        F: Future<Output: ResourceOutput> + 'static,
+        H: Handler<M, A, Context<S>, F>,
+    {
+        let mime_type: Option<Arc<str>> = mime_type.map(Arc::from);
+        handler.erase(
             self.state.clone(),
-            |(uri, variables): TemplateMatch, context: &Context| match from_strings(&variables) {
-                Ok(variables) => Ok((variables, (uri, context.revision()))),
-                Err(error) => Err(Reply::Error(params_error("resources/read", &error))),
+            move |params: P, context: &Context| {
+                read(params).map(|(arguments, uri)| (arguments, (uri, context.revision())))
             },
             move |(uri, revision): (String, Revision), output: F::Output| {
                 reply(output.into_read_result(&uri, mime_type.as_deref()), revision)
             },
-        );
-        match UriTemplate::parse(&template.uri_template) {
-            Ok(matcher) => {
-                let key = template.uri_template.clone();
-                if let Err(name) = self.contents.templates.insert(key, (template, matcher), erased) {
-                    self.record_error(RouterError::Duplicate { kind: "resource template", name });
-                }
-            }
-            Err(error) => self.record_error(RouterError::Template { template: template.uri_template, error }),
-        }
-        //= R5 "derived from what is registered"
-        self.declare(ServerCapability::Resources)
+        )
     }
-}
 
-impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Registers a page that tools name by [`Tool::with_page`](crate::schema::Tool::with_page): HTML at a `ui:` URI.
     /// The router declares the extension.
     ///
@@ -178,9 +180,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
             entry.item.0.mime_type.as_deref() == Some(apps::MEDIA_TYPE) && entry.item.1.matches(uri).is_some()
         })
     }
-}
 
-impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Restricts the resources to whose changes a client may subscribe. By default every URI is granted, also one that
     /// the router has no resource for.
     ///

@@ -9,13 +9,20 @@ use crate::auth::Scopes;
 use crate::auth::server::parse_scopes;
 use crate::front::params::decode_params;
 use crate::front::reply::Reply;
-use crate::peer::server::resource_not_found;
 use crate::rpc::Raw;
 use crate::schema::{CallTool, Method as _};
 
 /// The scopes that tools require.
 #[derive(Clone, Default)]
 pub(super) struct ToolScopes(Arc<BTreeMap<String, Arc<Scopes>>>);
+
+impl ToolScopes {
+    pub(super) fn remove(&mut self, tool: &str) {
+        if self.0.contains_key(tool) {
+            Arc::make_mut(&mut self.0).remove(tool);
+        }
+    }
+}
 
 /// Scopes.
 impl<M: HandlerMode, S: 'static> Router<M, S> {
@@ -52,12 +59,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         self
     }
 
-    pub(super) fn remove_scopes(&mut self, tool: &str) {
-        if self.contents.scopes.0.contains_key(tool) {
-            Arc::make_mut(&mut self.contents.scopes.0).remove(tool);
-        }
-    }
-
     /// Returns a tool that requires scopes but is not registered: most likely it has another name, and would run
     /// unprotected.
     pub(super) fn missing_tool(&self) -> Option<RouterError> {
@@ -86,6 +87,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     pub(super) fn check_scopes(&self, tool: &str, context: Context) -> Result<Context, Reply> {
         let Some(scopes) = self.contents.scopes.0.get(tool) else { return Ok(context) };
         let revision = context.revision();
-        context.declare(scopes).map_err(|denied| denied.into_reply(|uri| resource_not_found(uri, revision)))
+        context.declare(scopes).map_err(|denied| denied.into_reply(revision))
     }
 }

@@ -7,21 +7,17 @@ use alloc::sync::Arc;
 use core::future::Future;
 use core::time::Duration;
 
-use super::dispatch::tool_reply;
-use super::dispatch::{Dispatch, unknown_tool};
+use super::dispatch::{Dispatch, tool_reply, unknown_tool};
 use super::tools::{TaskTool, TaskTrigger, decode_arguments};
 use super::{Router, RouterError, ServedRouter};
 use crate::front::handler::arguments::Arguments;
 use crate::front::handler::context::Context;
-use crate::front::handler::output::ToolOutput;
-use crate::front::handler::output::{DetachedCall, DetachedWork};
+use crate::front::handler::output::{DetachedCall, DetachedWork, TaskChoice, ToolOutput};
 use crate::front::handler_error::HandlerError;
 use crate::front::mode::{Handler, HandlerMode};
 use crate::front::reply::Reply;
-use crate::front::running_handlers::SendFuture;
-use crate::front::tasks::{
-    TaskChoice, TaskConfig, TaskHandlers, TaskListing, TaskRegistry, TaskService, TaskSpec, TaskWork,
-};
+use crate::front::tasks::{TaskConfig, TaskHandlers, TaskListing, TaskRegistry, TaskService, TaskWork};
+use crate::front::wakers::SendFuture;
 use crate::peer::server::{TaskAccess, missing_capabilities};
 use crate::rpc::{ErrorObject, code};
 use crate::schema::tasks::legacy;
@@ -80,7 +76,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         H: Fn(A, Context<S>) -> F + Handler<M, A, Context<S>, F>,
     {
         let (tool, task) = task_tool(tool, choice, TaskTrigger::OnCall);
-        self.decoding_tool(tool, task, handler)
+        self.register_tool(tool, task, decode_arguments, handler)
     }
 
     /// Registers a tool whose handler decides when its call becomes a task.
@@ -119,8 +115,8 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         let erased = handler.erase(
             self.state.clone(),
             |call: CallToolParams, context: &Context| {
-                let arguments = decode_arguments(&call, context)?;
-                Ok((arguments, (call.name, call.task, context.clone())))
+                let aside = (call.name.clone(), call.task.clone(), context.clone());
+                Ok((decode_arguments(call, context)?, aside))
             },
             move |(tool, asked, context): (String, Option<TaskMetadata>, Context), output| match output {
                 Ok(rest) => {
@@ -173,8 +169,8 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         match (task, service) {
             (Some(TaskTool { trigger: TaskTrigger::OnCall, .. }), Some(service)) if becomes => {
                 let ttl = requested_ttl(call.task.as_ref(), context);
-                let start = TaskSpec { work: TaskWork::Call(call.clone()), context: context.clone(), ttl };
-                Ok(Some(dispatch_started::<M>(service.begin(start))))
+                let begun = service.begin(TaskWork::Call(call.clone()), context.clone(), ttl);
+                Ok(Some(dispatch_started::<M>(begun)))
             }
             _ => Ok(None),
         }
@@ -192,11 +188,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
             (Err(error), _) => Dispatch::Reply(Reply::Error(error)),
             (Ok(true), Some(service)) => {
                 let ttl = requested_ttl(asked.as_ref(), &context);
-                dispatch_started::<M>(service.begin(TaskSpec {
-                    work: TaskWork::Detached(rest),
-                    context,
-                    ttl,
-                }))
+                dispatch_started::<M>(service.begin(TaskWork::Detached(rest), context, ttl))
             }
             (Ok(_), _) => Dispatch::Handler(M::wrap_future(begin_detached(rest, context))),
         }

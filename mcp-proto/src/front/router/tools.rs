@@ -17,8 +17,7 @@ use crate::front::handler::arguments::DescribedArguments;
 use crate::front::handler::context::Context;
 #[cfg(feature = "schemars")]
 use crate::front::handler::json_schema;
-use crate::front::handler::output::OutputCheck;
-use crate::front::handler::output::ToolOutput;
+use crate::front::handler::output::{OutputCheck, ToolOutput};
 use crate::front::mode::{Handler, HandlerMode};
 use crate::front::reply::Reply;
 use crate::front::tasks::TaskChoice;
@@ -113,19 +112,25 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         F: Future<Output: ToolOutput> + 'static, // an async closure or function
         H: Fn(A, Context<S>) -> F + Handler<M, A, Context<S>, F>, // captures: clone; not `Send`: `Router::local`
     {
-        self.decoding_tool(tool, None, handler)
+        self.register_tool(tool, None, decode_arguments, handler)
     }
 
-    pub(super) fn decoding_tool<A, F, H>(mut self, tool: Tool, task: Option<TaskTool>, handler: H) -> Self
+    /// Registers a tool whose handler takes what `read` makes of the call.
+    pub(super) fn register_tool<A, F, H>(
+        mut self,
+        tool: Tool,
+        task: Option<TaskTool>,
+        read: impl Fn(CallToolParams, &Context) -> Result<A, Reply> + Send + Sync + 'static,
+        handler: H,
+    ) -> Self
     where
-        A: Arguments,
         F: Future<Output: ToolOutput> + 'static,
-        H: Fn(A, Context<S>) -> F + Handler<M, A, Context<S>, F>,
+        H: Handler<M, A, Context<S>, F>,
     {
         let check = self.output_check(&tool);
         let erased = handler.erase(
             self.state.clone(),
-            |call: CallToolParams, context: &Context| Ok((decode_arguments(&call, context)?, ())),
+            move |call: CallToolParams, context: &Context| Ok((read(call, context)?, ())),
             move |(), output| tool_reply(check.check(output)),
         );
         self.add_tool(tool, task, erased)
@@ -133,18 +138,12 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
 
     /// Registers a tool whose handler takes the undecoded call.
     #[must_use]
-    pub fn tool_raw<F, H>(mut self, tool: Tool, handler: H) -> Self
+    pub fn tool_raw<F, H>(self, tool: Tool, handler: H) -> Self
     where
         F: Future<Output: ToolOutput> + 'static, // an async closure or function
         H: Fn(CallToolParams, Context<S>) -> F + Handler<M, CallToolParams, Context<S>, F>,
     {
-        let check = self.output_check(&tool);
-        let erased = handler.erase(
-            self.state.clone(),
-            |call: CallToolParams, _: &Context| Ok((call, ())),
-            move |(), output| tool_reply(check.check(output)),
-        );
-        self.add_tool(tool, None, erased)
+        self.register_tool(tool, None, |call, _| Ok(call), handler)
     }
 
     pub(super) fn add_tool(
@@ -169,11 +168,9 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
             task,
             tool,
         };
-        if let Err(name) = self.contents.tools.insert(name, item, handler) {
-            self.record_error(RouterError::Duplicate { kind: "tool", name });
-        }
+        let router = self.change(|contents| contents.tools.insert(name, item, handler));
         //= R5 "derived from what is registered"
-        self.declare(ServerCapability::Tools)
+        router.declare(ServerCapability::Tools)
     }
 
     pub(super) fn output_check(&mut self, tool: &Tool) -> OutputCheck {
@@ -256,7 +253,7 @@ fn is_tool_name(name: &str) -> bool {
 }
 
 pub(super) fn decode_arguments<A: DeserializeOwned>(
-    call: &CallToolParams,
+    call: CallToolParams,
     context: &Context,
 ) -> Result<A, Reply> {
     let decoded = match &call.arguments {

@@ -333,9 +333,7 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
             machine.is_congested()
         })
     }
-}
 
-impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
     fn start(
         &mut self,
         id: InboundId,
@@ -409,7 +407,10 @@ impl<F: Future<Output = Reply> + Unpin> SuspendableHandler<F> {
             state.release_message();
         }
         let context = self.context.as_ref()?;
-        context.input_rounds()?.suspend_if_stalled(context.inbound_request())
+        Some(match context.input_rounds()?.suspend_if_stalled(context.inbound_request())? {
+            Ok(needed) => Reply::InputRequired(needed),
+            Err(error) => error.into_reply(context.revision()),
+        })
     }
 }
 
@@ -419,11 +420,18 @@ impl<F: Future<Output = Reply> + Unpin> Future for SuspendableHandler<F> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Reply> {
         let Self { future, context, .. } = &mut *self;
         let future = Pin::new(future);
-        let Some(rounds) = context.as_ref().and_then(Context::input_rounds) else { return future.poll(cx) };
+        let Some(context) = context else { return future.poll(cx) };
+        let Some(rounds) = context.input_rounds() else { return future.poll(cx) };
         rounds.start_poll();
         match future.poll(cx) {
-            Poll::Ready(reply) => Poll::Ready(rounds.finish().unwrap_or(reply)),
-            Poll::Pending => rounds.end_poll(cx).map_or(Poll::Pending, Poll::Ready),
+            Poll::Ready(reply) => Poll::Ready(match rounds.finish() {
+                Some(error) => error.into_reply(context.revision()),
+                None => reply,
+            }),
+            Poll::Pending => match rounds.end_poll(cx) {
+                Some(error) => Poll::Ready(error.into_reply(context.revision())),
+                None => Poll::Pending,
+            },
         }
     }
 }

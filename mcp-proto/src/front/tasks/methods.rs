@@ -5,32 +5,22 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::future::Future;
 
 use super::registry::TaskLookup;
 use super::running::RunningTask;
-use super::{StoreError, StoredTaskState, TaskRecord, TaskService};
+use super::{StoreError, StoredTaskState, TaskRecord, TaskService, TaskStore};
 use crate::front::handler::connection::related_task;
 use crate::front::handler::context::Context;
 use crate::front::params::decode_params;
 use crate::front::reply::Reply;
-use crate::front::running_handlers::SendFuture;
+use crate::front::wakers::SendFuture;
 use crate::peer::server::missing_capabilities;
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::tasks::{CancelTask, GetTask, UpdateTask, legacy};
 use crate::schema::{
     ClientCapabilities, ClientCapability, EmptyResult, Era, InputResponses, Json, Method, meta,
 };
-
-/// A request about tasks.
-enum TaskMethod {
-    Get,
-    Update,
-    Cancel,
-    LegacyGet,
-    LegacyResult,
-    LegacyList,
-    LegacyCancel,
-}
 
 /// Answers a request about tasks; `None` if it is another request. A page of a list has `page` tasks.
 pub(in crate::front) fn answer(
@@ -40,30 +30,24 @@ pub(in crate::front) fn answer(
     context: &Context,
     page: usize,
 ) -> Option<SendFuture<Reply>> {
-    let asking = match (context.era(), method) {
-        (Era::Modern, GetTask::NAME) => TaskMethod::Get,
-        (Era::Modern, UpdateTask::NAME) => TaskMethod::Update,
-        (Era::Modern, CancelTask::NAME) => TaskMethod::Cancel,
-        (Era::Legacy, legacy::GetTask::NAME) => TaskMethod::LegacyGet,
-        (Era::Legacy, legacy::TaskResult::NAME) => TaskMethod::LegacyResult,
-        (Era::Legacy, legacy::ListTasks::NAME) => TaskMethod::LegacyList,
-        (Era::Legacy, legacy::CancelTask::NAME) => TaskMethod::LegacyCancel,
-        _ => return None,
+    let asked = || {
+        let (service, context) = (service.clone(), context.clone());
+        TaskRequest { service, context, params: params.cloned(), page }
     };
-    let asked =
-        TaskRequest { service: service.clone(), context: context.clone(), params: params.cloned(), page };
-    Some(Box::pin(async move {
-        let answered = match asking {
-            TaskMethod::Get => asked.get().await,
-            TaskMethod::Update => asked.update().await,
-            TaskMethod::Cancel => asked.cancel().await,
-            TaskMethod::LegacyGet => asked.legacy_get().await,
-            TaskMethod::LegacyResult => asked.legacy_result().await,
-            TaskMethod::LegacyList => asked.legacy_list().await,
-            TaskMethod::LegacyCancel => asked.legacy_cancel().await,
-        };
-        answered.unwrap_or_else(Reply::Error)
-    }))
+    Some(match (context.era(), method) {
+        (Era::Modern, GetTask::NAME) => boxed(asked().get()),
+        (Era::Modern, UpdateTask::NAME) => boxed(asked().update()),
+        (Era::Modern, CancelTask::NAME) => boxed(asked().cancel()),
+        (Era::Legacy, legacy::GetTask::NAME) => boxed(asked().legacy_get()),
+        (Era::Legacy, legacy::TaskResult::NAME) => boxed(asked().legacy_result()),
+        (Era::Legacy, legacy::ListTasks::NAME) => boxed(asked().legacy_list()),
+        (Era::Legacy, legacy::CancelTask::NAME) => boxed(asked().legacy_cancel()),
+        _ => return None,
+    })
+}
+
+fn boxed(answering: impl Future<Output = Result<Reply, ErrorObject>> + Send + 'static) -> SendFuture<Reply> {
+    Box::pin(async move { answering.await.unwrap_or_else(Reply::Error) })
 }
 
 struct TaskRequest {
@@ -86,7 +70,7 @@ impl TaskRequest {
             TaskLookup::Running(live) => live,
             TaskLookup::Stored(record) => return Ok(*record),
         };
-        let store = &self.service.registry.config.store;
+        let store = self.store();
         if store.is_shared()
             && !live.has_ended()
             && let Ok(Some(kept)) = store.get(id).await
@@ -99,16 +83,19 @@ impl TaskRequest {
     /// Returns the record of a task that runs here. With a shared store, it contains only changes that the store has:
     /// the client may answer them at another instance.
     async fn visible_record(&self, live: &RunningTask) -> TaskRecord {
-        if self.service.registry.config.store.is_shared() { live.saved_record().await } else { live.record() }
+        if self.store().is_shared() { live.saved_record().await } else { live.record() }
     }
 
     /// Checks that the store is shared, so that changes reach the instance that runs the task.
     fn require_shared_store(&self) -> Result<(), ErrorObject> {
-        if self.service.registry.config.store.is_shared() {
-            Ok(())
-        } else {
-            Err(ErrorObject::new(code::INTERNAL_ERROR, "the task runs in another instance of this server"))
+        if self.store().is_shared() {
+            return Ok(());
         }
+        Err(ErrorObject::new(code::INTERNAL_ERROR, "the task runs in another instance of this server"))
+    }
+
+    fn store(&self) -> &dyn TaskStore {
+        &*self.service.registry.config.store
     }
 
     fn params<M: Method>(&self) -> Result<M::Params, ErrorObject> {
@@ -127,13 +114,13 @@ impl TaskRequest {
     // --- 2026-07-28 ---
 
     //= S11.3 "tasks/get returns full state for status"
-    async fn get(&self) -> Result<Reply, ErrorObject> {
+    async fn get(self) -> Result<Reply, ErrorObject> {
         self.require_declared()?;
         let params = self.params::<GetTask>()?;
         Ok(Reply::result(self.record(&params.task_id).await?.detailed()))
     }
 
-    async fn update(&self) -> Result<Reply, ErrorObject> {
+    async fn update(self) -> Result<Reply, ErrorObject> {
         self.require_declared()?;
         let params = self.params::<UpdateTask>()?;
         match self.lookup(&params.task_id).await? {
@@ -158,7 +145,7 @@ impl TaskRequest {
                 return Ok(());
             }
             record.updated_at = self.service.now().max(record.updated_at);
-            match self.service.registry.config.store.update(record.clone()).await {
+            match self.store().update(record.clone()).await {
                 Ok(()) => return Ok(()),
                 Err(StoreError::Conflict) => match self.lookup(&record.id).await? {
                     TaskLookup::Running(live) => return live.take_answers(responses),
@@ -170,7 +157,7 @@ impl TaskRequest {
     }
 
     /// Acknowledges the cancellation, whatever the state of the task.
-    async fn cancel(&self) -> Result<Reply, ErrorObject> {
+    async fn cancel(self) -> Result<Reply, ErrorObject> {
         self.require_declared()?;
         let params = self.params::<CancelTask>()?;
         let found = self.lookup(&params.task_id).await?;
@@ -198,7 +185,7 @@ impl TaskRequest {
                 answers: BTreeMap::new(),
                 ..record
             };
-            match self.service.registry.config.store.update(cancelled.clone()).await {
+            match self.store().update(cancelled.clone()).await {
                 Ok(()) => return Ok(cancelled),
                 Err(StoreError::Conflict) => found = self.lookup(&cancelled.id).await?,
                 Err(error) => return Err(error.into()),
@@ -208,13 +195,13 @@ impl TaskRequest {
 
     // --- 2025-11-25 ---
 
-    async fn legacy_get(&self) -> Result<Reply, ErrorObject> {
+    async fn legacy_get(self) -> Result<Reply, ErrorObject> {
         let params = self.params::<legacy::GetTask>()?;
         Ok(Reply::result(self.record(&params.task_id).await?.legacy_info()))
     }
 
     /// Waits until the task has ended, and returns the result of its call.
-    async fn legacy_result(&self) -> Result<Reply, ErrorObject> {
+    async fn legacy_result(self) -> Result<Reply, ErrorObject> {
         let params = self.params::<legacy::TaskResult>()?;
         let id = params.task_id;
         let standing = loop {
@@ -241,10 +228,10 @@ impl TaskRequest {
     }
 
     //= R7 "what can be got can be listed"
-    async fn legacy_list(&self) -> Result<Reply, ErrorObject> {
+    async fn legacy_list(self) -> Result<Reply, ErrorObject> {
         let params = self.params::<legacy::ListTasks>()?;
         let (owner, now) = (self.context.principal(), self.service.now());
-        let store = &self.service.registry.config.store;
+        let store = self.store();
         let page =
             store.list(owner, params.cursor.as_deref(), self.page.max(1)).await.map_err(ErrorObject::from)?;
         let shown = page.tasks.into_iter().filter(|record| {
@@ -262,7 +249,7 @@ impl TaskRequest {
 
     //= R7 "cancelled by `tasks/cancel` alone"
     /// A task that has ended cannot be cancelled.
-    async fn legacy_cancel(&self) -> Result<Reply, ErrorObject> {
+    async fn legacy_cancel(self) -> Result<Reply, ErrorObject> {
         let params = self.params::<legacy::CancelTask>()?;
         let found = self.lookup(&params.task_id).await?;
         let was_over = match &found {

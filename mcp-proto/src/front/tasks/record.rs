@@ -4,11 +4,11 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use core::time::Duration;
-use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
 use crate::UnixTime;
+use crate::front::clock::{iso_8601, millis};
 use crate::peer::Principal;
 use crate::quota::QuotaOwner;
 use crate::rpc::{ErrorObject, Raw, code};
@@ -216,11 +216,6 @@ struct RecordJson {
     answers: BTreeMap<String, Json>,
 }
 
-/// A duration in whole milliseconds.
-pub(super) fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
 /// Converts an error for a task's status. Data that is not valid JSON is omitted.
 pub(super) fn task_error(error: &ErrorObject) -> TaskError {
     let data = error.data.as_ref().and_then(|data: &Raw| Json::try_from(data).ok());
@@ -314,15 +309,6 @@ const EXCERPT: usize = 200;
 pub(super) fn tool_error(result: &Json) -> Option<String> {
     let result: CallToolResult = result.decode().ok()?;
     (result.is_error == Some(true)).then(|| result.text_content().chars().take(EXCERPT).collect())
-}
-
-/// Formats a time as ISO 8601.
-fn iso_8601(time: UnixTime) -> String {
-    /// The end of the year 9999, beyond which the format has no dates.
-    const LAST: Duration = Duration::from_secs(253_402_300_799);
-    let elapsed = time.since_epoch().min(LAST);
-    let time = SystemTime::UNIX_EPOCH.checked_add(elapsed).unwrap_or(SystemTime::UNIX_EPOCH);
-    humantime::format_rfc3339_millis(time).to_string()
 }
 
 /// Returns the responses that answer open input requests. Others are ignored.

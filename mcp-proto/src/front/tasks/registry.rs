@@ -116,7 +116,7 @@ impl TaskRegistry {
 
     /// Registers a task before it starts.
     pub(super) fn insert(&self, live: &Arc<RunningTask>) -> Result<(), QuotaError> {
-        let owner = live.quota_owner();
+        let owner = &live.initial.quota_owner;
         let mut index = lock(&self.running);
         // All clients on this machine are one owner.
         if *owner != QuotaOwner::LOCAL && index.shares.held(owner) >= self.config.running_each {
@@ -133,7 +133,7 @@ impl TaskRegistry {
             let mut index = lock(&self.running);
             let gone = index.tasks.remove(live.id());
             if gone.is_some() {
-                index.shares.give_back(live.quota_owner(), 1);
+                index.shares.give_back(&live.initial.quota_owner, 1);
             }
             gone
         };
@@ -143,7 +143,7 @@ impl TaskRegistry {
     /// Returns a running task, for its owner.
     pub(super) fn find(&self, id: &str, owner: Option<&Principal>) -> Option<Arc<RunningTask>> {
         //= S11.11 "context binding"
-        lock(&self.running).tasks.get(id).filter(|live| live.owner() == owner).cloned()
+        lock(&self.running).tasks.get(id).filter(|live| live.initial.owner.as_ref() == owner).cloned()
     }
 
     /// Whether a principal may listen for a task: it owns the task, and the task is running.

@@ -85,8 +85,8 @@ impl<H: TaskHandlers> TaskRunner<H> {
     }
 
     fn start(&mut self, order: NewTask, now: Instant) {
-        let key = order.key;
-        let deadline = order.task.ttl().map(|ttl| now + ttl);
+        let key = order.task.waker.task;
+        let deadline = order.task.initial.ttl.map(|ttl| now + ttl);
         if let Some(deadline) = deadline {
             self.sweep.until(deadline, now);
         }
@@ -183,8 +183,7 @@ impl<H: TaskHandlers> TaskRun<H> {
             TaskWork::Call(call) => Some(call.name.clone()),
             TaskWork::Detached(_) => None,
         };
-        let (store, seed, now) =
-            (service.registry.config.store.clone(), live.initial().clone(), service.now());
+        let (store, seed, now) = (service.registry.config.store.clone(), live.initial.clone(), service.now());
         let storing = Box::pin(async move {
             // Expired tasks make room for new ones; if that fails, `create` decides whether there is room.
             let _ = store.expire(now).await;
@@ -192,7 +191,7 @@ impl<H: TaskHandlers> TaskRun<H> {
         });
         Self {
             handlers,
-            waker: Waker::from(live.waker().clone()),
+            waker: Waker::from(live.waker.clone()),
             task: live,
             context,
             work: Some(work),
@@ -214,7 +213,7 @@ impl<H: TaskHandlers> TaskRun<H> {
 
     /// Ready once the task has ended and is saved.
     fn poll(&mut self, service: &TaskService) -> Poll<()> {
-        self.task.waker().arm();
+        self.task.waker.arm();
         let waker = self.waker.clone();
         let mut cx = TaskContext::from_waker(&waker);
         let mut answered = false;
@@ -268,14 +267,14 @@ impl<H: TaskHandlers> TaskRun<H> {
 
     fn schedule_refresh(&mut self, service: &TaskService, now: Instant) {
         let is_shared = service.registry.config.store.is_shared();
-        self.next_refresh = is_shared.then(|| now + self.task.initial().refresh_interval());
+        self.next_refresh = is_shared.then(|| now + self.task.initial.refresh_interval());
     }
 
     /// Lets go of a task that has ended.
     fn retire(&self, service: &TaskService) {
         service.registry.remove(&self.task);
         self.task.mark_saved();
-        self.task.waker().retire();
+        self.task.waker.retire();
     }
 
     // --- The handler ---
@@ -405,7 +404,7 @@ impl<H: TaskHandlers> TaskRun<H> {
         if mem::take(&mut self.save_failed) {
             return self.task.mark_unsaved();
         }
-        let (store, id) = (service.registry.config.store.clone(), self.task.initial().id.clone());
+        let (store, id) = (service.registry.config.store.clone(), self.task.initial.id.clone());
         self.storing = Some(Box::pin(async move { StoreResult::Refreshed(store.get(&id).await) }));
     }
 
@@ -444,7 +443,7 @@ impl<H: TaskHandlers> TaskRun<H> {
             }
             StoreResult::Updated(Err(StoreError::Conflict)) if self.conflicts < MAX_CONFLICTS => {
                 self.conflicts = self.conflicts.saturating_add(1);
-                let (store, id) = (service.registry.config.store.clone(), self.task.initial().id.clone());
+                let (store, id) = (service.registry.config.store.clone(), self.task.initial.id.clone());
                 self.storing = Some(Box::pin(async move { StoreResult::Reread(store.get(&id).await) }));
             }
             StoreResult::Updated(Err(error)) | StoreResult::Reread(Err(error)) => {

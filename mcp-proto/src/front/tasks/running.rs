@@ -6,17 +6,15 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::task::Wake;
-use core::time::Duration;
 use std::sync::Mutex;
 
 use super::record::{matching_answers, tool_error};
 use super::{StoreError, StoredTaskState, TaskRecord};
 use crate::front::Clock;
 use crate::front::wakers::{TaskWaker, WaitPoint, Waiters, Wakers, lock, update, wait_until};
+use crate::peer::InboundId;
 use crate::peer::progress_pacer::{ProgressPacer, ProgressRate};
 use crate::peer::server::{Cancellation, exceeds};
-use crate::peer::{InboundId, Principal};
-use crate::quota::QuotaOwner;
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{InputRequest, InputRequests, InputResponses, Json, Number};
 use crate::{Instant, UnixTime};
@@ -33,10 +31,10 @@ impl TaskKey {
 /// A running task.
 pub(crate) struct RunningTask {
     /// The record at its creation.
-    initial: TaskRecord,
+    pub(super) initial: TaskRecord,
     clock: Arc<dyn Clock>,
     /// Schedules the task to be polled by the runner.
-    waker: Arc<TaskWaker<TaskKey>>,
+    pub(super) waker: Arc<TaskWaker<TaskKey>>,
     state: Mutex<RunningState>,
 }
 
@@ -119,28 +117,6 @@ impl RunningTask {
 
     pub(in crate::front) fn id(&self) -> &str {
         &self.initial.id
-    }
-
-    pub(super) fn owner(&self) -> Option<&Principal> {
-        self.initial.owner.as_ref()
-    }
-
-    /// The owner whose quota it uses.
-    pub(super) fn quota_owner(&self) -> &QuotaOwner {
-        &self.initial.quota_owner
-    }
-
-    /// The record at its creation.
-    pub(super) fn initial(&self) -> &TaskRecord {
-        &self.initial
-    }
-
-    pub(super) fn ttl(&self) -> Option<Duration> {
-        self.initial.ttl
-    }
-
-    pub(super) fn waker(&self) -> &Arc<TaskWaker<TaskKey>> {
-        &self.waker
     }
 
     /// The current record, whose version is not maintained here but by the store.
@@ -451,7 +427,7 @@ impl RunningTask {
         match due {
             Some(send) => send(),
             // The runner's timer may have to fire earlier now.
-            None => self.waker().wake_by_ref(),
+            None => self.waker.wake_by_ref(),
         }
     }
 

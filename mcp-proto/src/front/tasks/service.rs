@@ -16,8 +16,7 @@ use crate::front::Clock;
 use crate::front::handler::context::Context;
 use crate::front::handler::output::DetachedWork;
 use crate::front::reply::Reply;
-use crate::front::running_handlers::SendFuture;
-use crate::front::wakers::{Signal, TaskWaker, Wakers, lock};
+use crate::front::wakers::{SendFuture, Signal, TaskWaker, lock, update};
 use crate::peer::Denial;
 use crate::quota::QuotaError;
 use crate::rpc::{ErrorObject, code};
@@ -49,20 +48,10 @@ struct NewTasks {
 
 /// A task that is queued for the runner.
 pub(super) struct NewTask {
-    pub(super) key: TaskKey,
     pub(super) task: Arc<RunningTask>,
     pub(super) work: TaskWork,
     /// The context of the task.
     pub(super) context: Context,
-}
-
-/// The specification of a task to start.
-pub(crate) struct TaskSpec {
-    pub(in crate::front) work: TaskWork,
-    /// The context of the call that becomes a task.
-    pub(in crate::front) context: Context,
-    /// The lifetime that the client requests.
-    pub(in crate::front) ttl: Option<Duration>,
 }
 
 impl TaskService {
@@ -95,8 +84,12 @@ impl TaskService {
     ///
     /// # Errors
     /// The reply to the call instead.
-    pub(in crate::front) fn begin(&self, start: TaskSpec) -> Result<SendFuture<Reply>, Reply> {
-        let TaskSpec { work, context, ttl } = start;
+    pub(in crate::front) fn begin(
+        &self,
+        work: TaskWork,
+        context: Context,
+        ttl: Option<Duration>,
+    ) -> Result<SendFuture<Reply>, Reply> {
         let now = self.now();
         let seed = TaskRecord {
             //= S10.9 "handles random and bound to user"
@@ -139,7 +132,7 @@ impl TaskService {
         let live = Arc::new(RunningTask::new(seed, self.clock.clone(), waker));
         self.registry.insert(&live).map_err(|QuotaError| no_capacity("too many tasks are running"))?;
         let context = context.for_task(live.clone());
-        new_tasks.tasks.push(NewTask { key, task: live.clone(), work, context });
+        new_tasks.tasks.push(NewTask { task: live.clone(), work, context });
         Ok(live)
     }
 
@@ -172,7 +165,7 @@ impl PendingTask {
         if let Some(live) = &self.0 {
             live.wait_created().await?;
         }
-        self.0.take().map(|live| live.initial().clone()).ok_or(StoreError::Conflict)
+        self.0.take().map(|live| live.initial.clone()).ok_or(StoreError::Conflict)
     }
 }
 
@@ -226,28 +219,20 @@ impl SleepQueue {
 
     /// Wakes all waits that are due.
     pub(super) fn wake(&self, now: Instant) {
-        let mut wakers = Wakers::default();
-        {
-            let mut table = lock(&self.0);
+        update(&self.0, |table, wakers| {
             let later = table.waiting.split_off(&(now, u64::MAX));
-            for waker in core::mem::replace(&mut table.waiting, later).into_values() {
-                wakers.wake(Some(waker));
-            }
-        }
-        wakers.release();
+            let due = core::mem::replace(&mut table.waiting, later);
+            due.into_values().for_each(|waker| wakers.wake(Some(waker)));
+        });
     }
 
     /// Ends all waits with an error, because the runner has ended.
     pub(super) fn close(&self) {
-        let mut wakers = Wakers::default();
-        {
-            let mut table = lock(&self.0);
+        update(&self.0, |table, wakers| {
             table.closed = true;
-            for waker in core::mem::take(&mut table.waiting).into_values() {
-                wakers.wake(Some(waker));
-            }
-        }
-        wakers.release();
+            let waiting = core::mem::take(&mut table.waiting);
+            waiting.into_values().for_each(|waker| wakers.wake(Some(waker)));
+        });
     }
 }
 
@@ -277,12 +262,10 @@ impl Future for SleepFuture<'_> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
         let Self { queue, clock, signal, until, key } = self.get_mut();
-        let mut wakers = Wakers::default();
         let left = cx.waker().clone();
         let is_over = clock.now() >= *until;
         let is_new = key.is_none();
-        let polled = {
-            let mut table = lock(&queue.0);
+        let polled = update(&queue.0, |table, wakers| {
             if table.closed {
                 Poll::Ready(Err(server_ended()))
             } else if is_over {
@@ -295,8 +278,7 @@ impl Future for SleepFuture<'_> {
                 wakers.discard(table.waiting.insert(key, left));
                 Poll::Pending
             }
-        };
-        wakers.release();
+        });
         if is_new && polled.is_pending() {
             // The driver's timer may have to fire earlier now.
             signal.notify();

@@ -36,10 +36,8 @@ use super::connection::InboundRequest;
 use crate::UnixTime;
 use crate::front::Error;
 use crate::front::clock::Entropy;
-use crate::front::handler_error::HandlerError;
-use crate::front::reply::Reply;
-use crate::front::running_handlers::SendFuture;
-use crate::front::wakers::{Waiters, Wakers, lock};
+use crate::front::handler_error::{HandlerError, HandlerErrorKind};
+use crate::front::wakers::{SendFuture, WaitPoint, Waiters, WaitingTask, Wakers, lock, update};
 use crate::peer::server::{NONCE_BYTES, check_content, missing_capabilities, required_capabilities};
 use crate::peer::{Outcome, Principal, RequestError};
 use crate::rpc::{ErrorObject, Raw, Text, code};
@@ -57,10 +55,10 @@ pub(in crate::front) struct InputRounds {
 }
 
 #[derive(Default)]
-struct RoundsState {
+pub(in crate::front) struct RoundsState {
     phase: Phase,
     /// The reply that replaces the handler's.
-    override_reply: Option<Box<Reply>>,
+    failure: Option<Box<HandlerError>>,
     /// The pending check whether the state was used before.
     claim: Option<SendFuture<Result<StateUse, HandlerError>>>,
     /// Whether the handler is being polled: a change from any other task must have it polled again.
@@ -211,11 +209,11 @@ impl InputRounds {
     }
 
     /// Records that the handler was polled. Returns the reply to a request that cannot continue.
-    pub(in crate::front) fn end_poll(&self, cx: &mut TaskContext<'_>) -> Option<Reply> {
+    pub(in crate::front) fn end_poll(&self, cx: &mut TaskContext<'_>) -> Option<HandlerError> {
         let claim = {
             let mut inner = lock(&self.inner);
             inner.polled = false;
-            if inner.override_reply.is_some() {
+            if inner.failure.is_some() {
                 drop(inner);
                 return self.finish();
             }
@@ -240,12 +238,15 @@ impl InputRounds {
         let mut inner = lock(&self.inner);
         inner.polled_by_task = false;
         let is_waiting = matches!(&inner.phase, Phase::Open(round) if !round.wanted.is_empty());
-        is_waiting || inner.claim.is_some() || inner.override_reply.is_some()
+        is_waiting || inner.claim.is_some() || inner.failure.is_some()
     }
 
     /// Returns the input requests for the client, if the handler waits for nothing but its answers.
-    pub(in crate::front) fn suspend_if_stalled(&self, request: &InboundRequest) -> Option<Reply> {
-        let round = self.update(|inner, wakers| match &mut inner.phase {
+    pub(in crate::front) fn suspend_if_stalled(
+        &self,
+        request: &InboundRequest,
+    ) -> Option<Result<InputRequiredResult, HandlerError>> {
+        let round = self.visit(|inner, wakers| match &mut inner.phase {
             Phase::Open(round)
                 if !round.wanted.is_empty() && round.running_once == 0 && !inner.polled_by_task =>
             {
@@ -256,25 +257,17 @@ impl InputRounds {
             }
             _ => None,
         });
-        Some(self.suspend(round?, request.connection.unix_time(), request))
+        Some(self.suspend(round?, request))
     }
 
     /// Ends the rounds. Returns the reply that replaces the handler's, if any.
-    pub(in crate::front) fn finish(&self) -> Option<Reply> {
-        let (refused, phase) = self.update(|inner, wakers| {
+    pub(in crate::front) fn finish(&self) -> Option<HandlerError> {
+        let (refused, phase) = self.visit(|inner, wakers| {
             wakers.wake_all(&mut inner.waiters);
-            (inner.override_reply.take(), core::mem::replace(&mut inner.phase, Phase::Over))
+            (inner.failure.take(), core::mem::replace(&mut inner.phase, Phase::Over))
         });
         drop(phase);
         refused.map(|refused| *refused)
-    }
-
-    /// Changes the state under its lock, and calls the wakers afterwards.
-    fn update<R>(&self, change: impl FnOnce(&mut RoundsState, &mut Wakers) -> R) -> R {
-        let mut wakers = Wakers::default();
-        let result = change(&mut lock(&self.inner), &mut wakers);
-        wakers.release();
-        result
     }
 
     // --- States ---
@@ -296,14 +289,14 @@ impl InputRounds {
             }
             _ => None,
         };
-        self.update(|inner, wakers| {
+        self.visit(|inner, wakers| {
             match opened {
                 Ok(AttemptStart { round, .. }) if claim.is_some() => {
                     inner.phase = Phase::Checking(Box::new(round));
                     inner.claim = claim;
                 }
                 Ok(AttemptStart { round, .. }) => inner.phase = Phase::Open(Box::new(round)),
-                Err(error) => inner.override_reply = Some(Box::new(Reply::Error(error))),
+                Err(error) => inner.failure = Some(Box::new(HandlerError::protocol(error))),
             }
             wakers.wake_all(&mut inner.waiters);
         });
@@ -341,20 +334,22 @@ impl InputRounds {
 
     /// Handles the store's report whether the state was used before.
     fn handle_claim(&self, claimed: Result<StateUse, HandlerError>) {
-        let reply = match claimed {
+        let failure = match claimed {
             Ok(StateUse::First) => None,
-            Ok(StateUse::Repeated) => Some(Reply::Error(invalid("the request state was used before"))),
-            Err(refused) => {
+            Ok(StateUse::Repeated) => {
+                Some(HandlerError::protocol(invalid("the request state was used before")))
+            }
+            Err(HandlerError(kind)) => {
                 let error = ErrorObject::new(code::INTERNAL_ERROR, "the request state cannot be checked now");
-                Some(match refused.into_denial() {
-                    Some(denial) => Reply::Denied(error, denial),
-                    None => Reply::Error(error),
-                })
+                Some(HandlerError(match kind {
+                    HandlerErrorKind::Denied { denial, .. } => HandlerErrorKind::Denied { error, denial },
+                    _ => HandlerErrorKind::Protocol(error),
+                }))
             }
         };
-        self.update(|inner, wakers| {
-            match (reply, &mut inner.phase) {
-                (Some(reply), _) => inner.override_reply = Some(Box::new(reply)),
+        self.visit(|inner, wakers| {
+            match (failure, &mut inner.phase) {
+                (Some(failure), _) => inner.failure = Some(Box::new(failure)),
                 (None, Phase::Checking(round)) => inner.phase = Phase::Open(core::mem::take(round)),
                 (None, _) => {}
             }
@@ -363,7 +358,7 @@ impl InputRounds {
     }
 
     /// Replies with the pending input requests and the sealed answers, which the client returns.
-    fn suspend(&self, round: Round, now: UnixTime, request: &InboundRequest) -> Reply {
+    fn suspend(&self, round: Round, request: &InboundRequest) -> Result<InputRequiredResult, HandlerError> {
         let mut missing: Option<ClientCapabilities> = None;
         for needed in round.wanted.iter().flat_map(|(_, input, _)| required_capabilities(input)) {
             if !request.client_capabilities().has(needed) {
@@ -371,33 +366,28 @@ impl InputRounds {
             }
         }
         if let Some(missing) = missing {
-            return Reply::Error(missing_capabilities(missing));
+            return Err(HandlerError::protocol(missing_capabilities(missing)));
         }
-        let sealed = serde_json::to_vec(&round.sealed)
-            .map_err(|error| ErrorObject::new(code::INTERNAL_ERROR, error.to_string()))
-            .and_then(|payload| Ok((payload, self.state_binding(request.principal())?)));
-        let (payload, bound_to) = match sealed {
-            Ok(sealed) => sealed,
-            Err(error) => return Reply::Error(error),
-        };
+        let payload = serde_json::to_vec(&round.sealed).map_err(|error| {
+            HandlerError::protocol(ErrorObject::new(code::INTERNAL_ERROR, error.to_string()))
+        })?;
+        let bound_to = self.state_binding(request.principal()).map_err(HandlerError::protocol)?;
         let mut nonce = [0; NONCE_BYTES];
         self.entropy.fill(&mut nonce);
         let sealer = self.sealing.sealer(&*self.entropy);
-        let state = sealer.seal(nonce, &bound_to, now + self.sealing.lifetime, &payload);
+        let state =
+            sealer.seal(nonce, &bound_to, request.connection.unix_time() + self.sealing.lifetime, &payload);
         let requests: Map<InputRequest> =
             round.wanted.into_iter().map(|(key, input, _)| (key, input)).collect();
         //= S4.7 "Do not assume that the client answers"
-        Reply::InputRequired(InputRequiredResult {
-            request_state: Some(state),
-            ..InputRequiredResult::requests(requests)
-        })
+        Ok(InputRequiredResult { request_state: Some(state), ..InputRequiredResult::requests(requests) })
     }
 
     /// Answers the request with an error, whatever the handler returns.
     fn fail_request(&self, request: &InboundRequest, error: ErrorObject) {
         let polled = {
             let mut inner = lock(&self.inner);
-            inner.override_reply.get_or_insert_with(|| Box::new(Reply::Error(error)));
+            inner.failure.get_or_insert_with(|| Box::new(HandlerError::protocol(error)));
             inner.polled
         };
         if !polled {
@@ -406,11 +396,23 @@ impl InputRounds {
     }
 }
 
+impl WaitPoint for InputRounds {
+    type State = RoundsState;
+
+    fn visit<R>(&self, act: impl FnOnce(&mut RoundsState, &mut Wakers) -> R) -> R {
+        update(&self.inner, act)
+    }
+
+    fn waiters<'s>(&self, state: &'s mut RoundsState) -> Option<&'s mut Waiters> {
+        Some(&mut state.waiters)
+    }
+}
+
 /// A future that waits for the client's answer, or for a stored value.
 struct RoundWaiter<'a> {
     rounds: &'a InputRounds,
     request: &'a InboundRequest,
-    waiter_key: Option<u64>,
+    waiting: WaitingTask<'a, InputRounds>,
     /// The key of its input request.
     key: Option<String>,
     role: WaiterRole,
@@ -428,7 +430,7 @@ enum WaiterRole {
 
 impl<'a> RoundWaiter<'a> {
     fn new(rounds: &'a InputRounds, request: &'a InboundRequest, key: Option<String>) -> Self {
-        Self { rounds, request, waiter_key: None, key, role: WaiterRole::None }
+        Self { rounds, request, waiting: WaitingTask::new(rounds), key, role: WaiterRole::None }
     }
 
     fn poll_answer(&mut self, cx: &TaskContext<'_>, input: &InputRequest) -> Poll<Result<Raw, Error>> {
@@ -479,26 +481,18 @@ impl<'a> RoundWaiter<'a> {
         look: impl FnOnce(&mut Round, &mut WaiterRole) -> Option<R>,
     ) -> Poll<Result<R, Error>> {
         self.rounds.open(self.request);
-        let left = waker.clone();
-        let (polled, outside) = self.rounds.update(|inner, wakers| {
-            let before = self.role;
+        let Self { waiting, role, .. } = self;
+        let mut outside = false;
+        let polled = waiting.poll(waker, |inner| {
+            let before = *role;
             let found = match &mut inner.phase {
-                Phase::Open(round) => look(round, &mut self.role).map(Ok),
+                Phase::Open(round) => look(round, role).map(Ok),
                 Phase::Over => Some(Err(Error::Cancelled)),
                 Phase::Untouched | Phase::Checking(_) => None,
             };
-            let changed = self.role != before || inner.claim.is_some() || inner.override_reply.is_some();
-            let polled = match found {
-                Some(found) => {
-                    wakers.discard(Some(left));
-                    Poll::Ready(found)
-                }
-                None => {
-                    inner.waiters.wait(&mut self.waiter_key, left, wakers);
-                    Poll::Pending
-                }
-            };
-            (polled, changed && !inner.polled)
+            let changed = *role != before || inner.claim.is_some() || inner.failure.is_some();
+            outside = changed && !inner.polled;
+            found
         });
         // Another task polls this waiter: the driver would not poll the handler on its own, so wake it.
         if outside {
@@ -510,8 +504,7 @@ impl<'a> RoundWaiter<'a> {
 
 impl Drop for RoundWaiter<'_> {
     fn drop(&mut self) {
-        let outside = self.rounds.update(|inner, wakers| {
-            inner.waiters.leave(self.waiter_key, wakers);
+        let outside = self.rounds.visit(|inner, _| {
             if let Phase::Open(round) = &mut inner.phase {
                 match self.role {
                     WaiterRole::None => {}

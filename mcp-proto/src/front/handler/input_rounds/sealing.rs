@@ -4,19 +4,19 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 use core::future::ready;
 use core::time::Duration;
 use std::sync::{Mutex, OnceLock};
 
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
-use serde_json::Number;
+use serde::Serialize;
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 use crate::front::clock::Entropy;
 use crate::front::handler_error::HandlerError;
-use crate::front::running_handlers::SendFuture;
-use crate::front::wakers::lock;
+use crate::front::wakers::{SendFuture, lock};
 use crate::peer::Principal;
 use crate::peer::server::{NONCE_BYTES, SealKey, Sealer};
 use crate::quota::{FairTable, QuotaError, QuotaOwner};
@@ -200,114 +200,91 @@ pub(super) fn state_binding(
     part(principal.map_or("", Principal::as_str));
     part(method);
     if let Some(params) = params {
-        let mut value: CanonicalJson = params.decode()?;
-        if let CanonicalJson::Object(members) = &mut value {
-            members.retain(|name, _| !PER_ATTEMPT_PARAMS.contains(&name.as_str()));
-        }
-        value.write(&mut out)?;
+        let params = &mut serde_json::Deserializer::from_str(params.as_str());
+        out.append(&mut CanonicalJson { omitted: &PER_ATTEMPT_PARAMS }.deserialize(params)?);
     }
     Ok(out)
 }
 
-/// A JSON value in its canonical form.
-enum CanonicalJson {
-    Null,
-    Bool(bool),
-    Number(Number),
-    String(String),
-    Array(Vec<CanonicalJson>),
-    Object(BTreeMap<String, CanonicalJson>),
+/// Reads a JSON value as its canonical bytes, without the `omitted` members.
+struct CanonicalJson {
+    omitted: &'static [&'static str],
 }
 
-impl CanonicalJson {
-    fn write(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
-        match self {
-            Self::Null => out.extend_from_slice(b"null"),
-            Self::Bool(value) => write::json(out, value)?,
-            Self::Number(value) => write::json(out, value)?,
-            Self::String(value) => write::json(out, value)?,
-            Self::Array(items) => {
-                out.push(b'[');
-                for item in items {
-                    item.write(out)?;
-                    out.push(b',');
-                }
-                out.push(b']');
-            }
-            Self::Object(members) => {
-                out.push(b'{');
-                for (name, value) in members {
-                    write::json(out, name)?;
-                    out.push(b':');
-                    value.write(out)?;
-                    out.push(b',');
-                }
-                out.push(b'}');
-            }
-        }
-        Ok(())
+/// The canonical bytes of a value without parts.
+fn scalar<E: Error>(value: impl Serialize) -> Result<Vec<u8>, E> {
+    let mut out = Vec::new();
+    write::json(&mut out, &value).map_err(E::custom)?;
+    Ok(out)
+}
+
+impl<'de> DeserializeSeed<'de> for CanonicalJson {
+    type Value = Vec<u8>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Vec<u8>, D::Error> {
+        deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Deserialize<'de> for CanonicalJson {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(CanonicalVisitor)
-    }
-}
-
-struct CanonicalVisitor;
-
-impl<'de> Visitor<'de> for CanonicalVisitor {
-    type Value = CanonicalJson;
+impl<'de> Visitor<'de> for CanonicalJson {
+    type Value = Vec<u8>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON value")
     }
 
-    fn visit_unit<E>(self) -> Result<CanonicalJson, E> {
-        Ok(CanonicalJson::Null)
+    fn visit_unit<E: Error>(self) -> Result<Vec<u8>, E> {
+        scalar(())
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<CanonicalJson, E> {
-        Ok(CanonicalJson::Bool(value))
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Vec<u8>, E> {
+        scalar(value)
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<CanonicalJson, E> {
-        Ok(CanonicalJson::Number(value.into()))
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Vec<u8>, E> {
+        scalar(value)
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<CanonicalJson, E> {
-        Ok(CanonicalJson::Number(value.into()))
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Vec<u8>, E> {
+        scalar(value)
     }
 
-    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<CanonicalJson, E> {
-        Number::from_f64(value).map(CanonicalJson::Number).ok_or_else(|| E::custom("a number that is none"))
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Vec<u8>, E> {
+        scalar(value)
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<CanonicalJson, E> {
-        Ok(CanonicalJson::String(value.into()))
+    fn visit_str<E: Error>(self, value: &str) -> Result<Vec<u8>, E> {
+        scalar(value)
     }
 
-    fn visit_string<E>(self, value: String) -> Result<CanonicalJson, E> {
-        Ok(CanonicalJson::String(value))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<CanonicalJson, A::Error> {
-        let mut items = Vec::new();
-        while let Some(item) = seq.next_element()? {
-            items.push(item);
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<u8>, A::Error> {
+        let mut out = vec![b'['];
+        while let Some(mut item) = seq.next_element_seed(Self { omitted: &[] })? {
+            out.append(&mut item);
+            out.push(b',');
         }
-        Ok(CanonicalJson::Array(items))
+        out.push(b']');
+        Ok(out)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<CanonicalJson, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vec<u8>, A::Error> {
         let mut members = BTreeMap::new();
-        while let Some((name, value)) = map.next_entry::<String, CanonicalJson>()? {
-            if members.insert(name, value).is_some() {
+        while let Some(name) = map.next_key::<String>()? {
+            if members.insert(name, map.next_value_seed(Self { omitted: &[] })?).is_some() {
                 return Err(A::Error::custom("a member occurs twice"));
             }
         }
-        Ok(CanonicalJson::Object(members))
+        let mut out = vec![b'{'];
+        for (name, mut value) in
+            members.into_iter().filter(|(name, _)| !self.omitted.contains(&name.as_str()))
+        {
+            out.append(&mut scalar(&name)?);
+            out.push(b':');
+            out.append(&mut value);
+            out.push(b',');
+        }
+        out.push(b'}');
+        Ok(out)
     }
 }
 
