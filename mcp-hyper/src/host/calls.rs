@@ -93,15 +93,11 @@ where
         target: Result<Target, CallError>,
         params: Result<M::Params, Error>,
         repeat: Repeat,
+        lookup: Option<Lookup<M>>,
     ) -> Self {
-        let options = CallOptions { repeat, ..CallOptions::default() };
-        let draft = Draft { host, target, params, lookup: None, options, on_progress: None };
+        let options = CallOptions { timeout: None, repeat };
+        let draft = Draft { host, target, params, lookup, options, on_progress: None };
         Self { state: RequestState::Draft(Box::new(draft)) }
-    }
-
-    /// Finds the item by `lookup` whenever the call is sent.
-    pub(super) fn looked_up(self, lookup: Lookup<M>) -> Self {
-        self.with(|draft| draft.lookup = Some(lookup))
     }
 
     /// Sets how long the call may take, the wait for its server included; `Duration::MAX` is no limit. Default: the

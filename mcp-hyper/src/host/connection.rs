@@ -12,8 +12,8 @@ use mcp_proto::front::{Client, Error, ListError, Watch, WatchUpdate};
 use mcp_proto::host::config::{Scope, ServerEntry};
 use mcp_proto::host::control::{Failure, Generation};
 use mcp_proto::host::tools::{Catalogue, CatalogueItem, ItemKind, ToolFilter, UpdateReport};
-use mcp_proto::peer::client::{Change, ServerInfo};
-use mcp_proto::schema::{List, Prompt, Resource, ResourceTemplate, ServerCapabilities, Tool};
+use mcp_proto::peer::client::{Change, CloseReason, ServerInfo};
+use mcp_proto::schema::{List, ServerCapabilities};
 
 use super::calls::check;
 use super::failure::{self, StderrTail};
@@ -91,15 +91,15 @@ impl Attempt {
         self.settings.connect(&self.entry, resolved, era, &self.stderr)
     }
 
-    /// Uses the client. Returns the error that ends the connection.
+    /// Uses the client until the connection ends. Returns the error that ends it.
     async fn serve(&self, client: &Client) -> Error {
         match self.try_serve(client).await {
-            Ok(never) => match never {},
+            Ok(reason) => Error::Closed(reason),
             Err(error) => error,
         }
     }
 
-    async fn try_serve(&self, client: &Client) -> Result<std::convert::Infallible, Error> {
+    async fn try_serve(&self, client: &Client) -> Result<CloseReason, Error> {
         let info = client.ready().await?;
         if let Some(era) = client.known_era() {
             let fingerprint = self.entry.connection();
@@ -110,7 +110,8 @@ impl Attempt {
         // Lists that are read after the watch is active need not be read again for its sake.
         let is_active = matches!(poll_once(watch.next()).await, Some(Some(WatchUpdate::Active { .. })));
         lists.read_instructions();
-        lists.read_tools().await?;
+        // Without its tools the server cannot be used.
+        lists.update(lists.read(|it| it.tools.is_some(), client.list_tools()).await?);
         self.shared.command(|state, now| {
             if let Some(connection) = state.connection(self.entry.id(), self.generation) {
                 connection.client = Some(client.clone());
@@ -118,7 +119,7 @@ impl Attempt {
                 state.plane.handle_connected(now, self.entry.id(), self.generation);
             }
         });
-        lists.read_others().await?;
+        lists.read_changed(ChangedLists { tools: false, ..ChangedLists::ALL }).await?;
         self.shared.with(|state, _| {
             if let Some(connection) = state.connection(self.entry.id(), self.generation) {
                 connection.is_listed = true;
@@ -129,7 +130,7 @@ impl Attempt {
             self.await_active(&mut watch, &lists).await?;
         }
         self.follow(&mut watch, &lists).await?;
-        Err(Error::Closed(client.closed().await))
+        Ok(client.closed().await)
     }
 
     /// Waits until the watch reports changes, and reads the lists again, which may have changed before.
@@ -232,58 +233,27 @@ impl Lists<'_> {
         });
     }
 
-    /// Reads the tools, without which the server cannot be used.
-    async fn read_tools(&self) -> Result<(), Error> {
-        if !self.has(|capabilities| capabilities.tools.is_some()) {
-            self.update::<Tool>(List::new());
-            return Ok(());
-        }
-        let tools = self.client.list_tools().await.map_err(Error::from)?;
-        self.update(tools);
-        Ok(())
-    }
-
-    /// Reads tools that have changed; keeps the old ones if the server does not list them.
-    async fn read_tools_again(&self) -> Result<(), Error> {
-        match self.read_tools().await {
-            Err(error) if error.is_disconnect() => Err(error),
-            _ => Ok(()),
-        }
-    }
-
-    async fn read_prompts(&self) -> Result<(), Error> {
-        let read = match self.has(|capabilities| capabilities.prompts.is_some()) {
-            true => self.client.list_prompts().await,
-            false => Ok(List::new()),
-        };
-        self.update_if_read::<Prompt>(read)
-    }
-
-    async fn read_resources(&self) -> Result<(), Error> {
-        if !self.has(|capabilities| capabilities.resources.is_some()) {
-            self.update::<Resource>(List::new());
-            self.update::<ResourceTemplate>(List::new());
-            return Ok(());
-        }
-        self.update_if_read::<Resource>(self.client.list_resources().await)?;
-        self.update_if_read::<ResourceTemplate>(self.client.list_resource_templates().await)
-    }
-
-    /// Reads everything but the tools.
-    async fn read_others(&self) -> Result<(), Error> {
-        self.read_prompts().await?;
-        self.read_resources().await
+    /// Reads a list; it is empty without the capability.
+    async fn read<T>(
+        &self,
+        capability: impl FnOnce(&ServerCapabilities) -> bool,
+        list: impl IntoFuture<Output = Result<List<T>, ListError<T>>>,
+    ) -> Result<List<T>, ListError<T>> {
+        if self.has(capability) { list.await } else { Ok(List::new()) }
     }
 
     async fn read_changed(&self, changed: ChangedLists) -> Result<(), Error> {
+        let client = self.client;
         if changed.tools {
-            self.read_tools_again().await?;
+            self.update_if_read(self.read(|it| it.tools.is_some(), client.list_tools()).await)?;
         }
         if changed.prompts {
-            self.read_prompts().await?;
+            self.update_if_read(self.read(|it| it.prompts.is_some(), client.list_prompts()).await)?;
         }
         if changed.resources {
-            self.read_resources().await?;
+            let has = |it: &ServerCapabilities| it.resources.is_some();
+            self.update_if_read(self.read(has, client.list_resources()).await)?;
+            self.update_if_read(self.read(has, client.list_resource_templates()).await)?;
         }
         Ok(())
     }

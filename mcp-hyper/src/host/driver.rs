@@ -12,9 +12,8 @@ use std::time::Duration;
 use futures_lite::future::Boxed;
 use mcp_proto::Instant;
 use mcp_proto::adapter::Repoll;
-use mcp_proto::front::Client;
-use mcp_proto::host::config::{Config, Fingerprint, Scope, ServerEntry, ServerId};
-use mcp_proto::host::consent::ApprovalRequest;
+use mcp_proto::host::config::{Config, Fingerprint, Scope, ServerEntry, ServerId, TransportSpec};
+use mcp_proto::host::consent::{Approval, ApprovalRequest};
 use mcp_proto::host::control::{Action, CallId, Event, Failure, Generation, ServerPolicy};
 use mcp_proto::host::tools::{CatalogueSnapshot, Freshness, ItemKind, PinPolicy, ServerSettings, ToolFilter};
 
@@ -22,7 +21,7 @@ use super::connection::Attempt;
 use super::events::HostEvent;
 use super::records::Loaded;
 use super::settings::Settings;
-use super::shared::{Connection, FirstPoll, SendCall, Sent, Shared, State};
+use super::shared::{Connection, FirstPoll, Sent, Shared, State};
 use crate::runtime::Runtime as _;
 use crate::task_set::{TaskKey, TaskSet};
 use crate::time::{Alarm, GrowingPause};
@@ -72,28 +71,17 @@ enum Done {
     Connection(ServerId, Generation, Option<Failure>),
     Call(CallId, ServerId, Generation, Sent),
     /// The user's answer, or none.
-    Approval(ServerId, Fingerprint, Box<ApprovalRequest>, bool),
+    Approval(Arc<ServerEntry>, Box<Approval>, bool),
     /// The request with what is shown beside the entry.
     Request(Arc<ServerEntry>, Fingerprint, Box<ApprovalRequest>),
     Loaded(Config, Loaded),
 }
 
-/// An action with its client, entry or call.
+/// Work of the driver for which no lock is held.
 enum Work {
-    Connect(Arc<ServerEntry>, Generation),
-    Send {
-        call: CallId,
-        server: ServerId,
-        generation: Generation,
-        client: Client,
-        send: Arc<dyn SendCall>,
-    },
+    Run(Boxed<Done>),
+    Send(CallId, Boxed<Done>),
     Abort(CallId),
-    AskApproval(Arc<ServerEntry>, Fingerprint, Box<ApprovalRequest>),
-    /// Looks for what the request shows beside its entry.
-    CompleteRequest(Arc<ServerEntry>, Fingerprint, Box<ApprovalRequest>),
-    /// Reads the stored values of the new servers of a configuration.
-    Load(Config, Vec<Arc<ServerEntry>>),
 }
 
 impl HostDriver {
@@ -128,23 +116,22 @@ impl HostLoop {
                 Done::Call(call, server, generation, sent) => {
                     self.handle_sent(call, server, generation, sent)
                 }
-                Done::Approval(server, content, request, is_approved) => {
-                    self.shared.with(|state, now| {
-                        if is_approved {
-                            state.approve(request.approve());
-                        }
-                        state.plane.handle_approval(now, server, content, is_approved);
-                    });
-                }
+                Done::Approval(entry, approval, is_approved) => self.shared.with(|state, now| {
+                    if is_approved {
+                        state.approve(*approval);
+                    }
+                    state.plane.handle_approval(now, entry.id(), entry.meaning(), is_approved);
+                }),
                 Done::Request(entry, content, request) => {
                     let work = self.shared.with(|state, _| {
                         let is_wanted =
                             state.entries.get(&entry.id()).is_some_and(|known| known.meaning() == content)
                                 && entry.permit(&state.approvals).is_err();
-                        is_wanted.then(|| {
-                            state.requests.insert(entry.id(), (content, (*request).clone()));
-                            state.publish_request(entry, content, request)
-                        })
+                        if !is_wanted {
+                            return None;
+                        }
+                        state.requests.insert(entry.id(), (content, (*request).clone()));
+                        self.settings.ask_approval(state, entry, *request)
                     });
                     work.into_iter().for_each(|work| self.perform(work));
                 }
@@ -191,7 +178,8 @@ impl HostLoop {
 
     /// Takes the actions and events of the control plane. Returns whether there were any.
     fn advance(&mut self, cx: &Context<'_>) -> bool {
-        let (any, is_over, work) = self.shared.with(|state, now| {
+        let (shared, settings) = (&self.shared, &self.settings);
+        let (any, is_over, work) = shared.with(|state, now| {
             state.driver = Some(cx.waker().clone());
             state.plane.handle_timeout(now);
             let (mut any, mut is_over, mut work) = (false, false, Vec::new());
@@ -200,13 +188,13 @@ impl HostLoop {
             {
                 any = true;
                 state.is_loading = true;
-                work.push(state.prepare_load(config));
+                work.extend(settings.load(shared, state, config));
             }
             loop {
                 let mut found = false;
                 while let Some(action) = state.plane.poll_action() {
                     found = true;
-                    work.extend(state.prepare(now, action));
+                    work.extend(settings.prepare(shared, state, now, action));
                 }
                 while let Some(event) = state.plane.poll_event() {
                     found = true;
@@ -274,61 +262,12 @@ impl HostLoop {
 
     fn perform(&mut self, work: Work) {
         match work {
-            Work::Connect(entry, generation) => {
-                let attempt = Attempt::new(self.shared.clone(), self.settings.clone(), entry, generation);
-                let (stop, stderr) = (attempt.stop.clone(), attempt.stderr.clone());
-                let server = attempt.entry.id();
-                self.shared.with(|state, now| {
-                    state.counters.attempts = state.counters.attempts.saturating_add(1);
-                    let connection = Connection {
-                        generation,
-                        stop,
-                        stderr,
-                        began: now,
-                        client: None,
-                        start_time: None,
-                        is_listed: false,
-                    };
-                    state.connections.insert(server, connection);
-                });
-                self.tasks.insert(Box::pin(async move {
-                    let failure = attempt.run().await;
-                    Done::Connection(server, generation, failure)
-                }));
-            }
-            Work::Send { call, server, generation, client, send } => {
-                let is_http = self.settings.is_http(&self.shared, server);
-                let sending = send.send(self.shared.clone(), client, is_http);
-                let task = Box::pin(async move { Done::Call(call, server, generation, sending.await) });
-                self.sending.insert(call, self.tasks.insert(task));
-            }
+            Work::Run(task) => _ = self.tasks.insert(task),
+            Work::Send(call, task) => _ = self.sending.insert(call, self.tasks.insert(task)),
             Work::Abort(call) => {
                 if let Some(task) = self.sending.remove(&call) {
                     self.tasks.remove(task);
                 }
-            }
-            Work::Load(config, entries) => {
-                let Some(memory) = self.settings.memory.clone() else { return };
-                let shared = self.shared.clone();
-                self.tasks.insert(Box::pin(async move {
-                    let loaded = memory.load(shared, entries).await;
-                    Done::Loaded(config, loaded)
-                }));
-            }
-            Work::CompleteRequest(entry, content, request) => {
-                let settings = self.settings.clone();
-                self.tasks.insert(Box::pin(async move {
-                    let request = settings.complete_request(&entry, *request).await;
-                    Done::Request(entry, content, Box::new(request))
-                }));
-            }
-            Work::AskApproval(entry, content, request) => {
-                let Some(asking) = self.settings.ask_approval(&request) else { return };
-                let server = entry.id();
-                self.tasks.insert(Box::pin(async move {
-                    let is_approved = asking.await;
-                    Done::Approval(server, content, request, is_approved)
-                }));
             }
         }
     }
@@ -357,66 +296,100 @@ impl HostLoop {
     }
 }
 
-impl State {
-    fn prepare_load(&self, config: Config) -> Work {
+impl Settings {
+    /// Reads the stored values of the new servers of a configuration.
+    fn load(&self, shared: &Arc<Shared>, state: &State, config: Config) -> Option<Work> {
         let is_new = |entry: &&Arc<ServerEntry>| {
-            let known = self.entries.get(&entry.id());
+            let known = state.entries.get(&entry.id());
             known.is_none_or(|known| known.connection() != entry.connection())
         };
         let entries = config.servers().iter().filter(is_new).cloned().collect();
-        Work::Load(config, entries)
+        let (memory, shared) = (self.memory.clone()?, shared.clone());
+        Some(Work::Run(Box::pin(async move { Done::Loaded(config, memory.load(shared, entries).await) })))
     }
 
-    /// Looks up the client, entry or call of an action.
-    fn prepare(&mut self, now: Instant, action: Action) -> Option<Work> {
+    /// The work of an action. Nothing of it runs before the driver polls it.
+    fn prepare(
+        self: &Arc<Self>,
+        shared: &Arc<Shared>,
+        state: &mut State,
+        now: Instant,
+        action: Action,
+    ) -> Option<Work> {
         match action {
             Action::Connect { server, generation } => {
-                Some(Work::Connect(self.entries.get(&server)?.clone(), generation))
+                let entry = state.entries.get(&server)?.clone();
+                let attempt = Attempt::new(shared.clone(), self.clone(), entry, generation);
+                state.counters.attempts = state.counters.attempts.saturating_add(1);
+                let connection = Connection {
+                    generation,
+                    stop: attempt.stop.clone(),
+                    stderr: attempt.stderr.clone(),
+                    began: now,
+                    client: None,
+                    start_time: None,
+                    is_listed: false,
+                };
+                state.connections.insert(server, connection);
+                let run = async move { Done::Connection(server, generation, attempt.run().await) };
+                Some(Work::Run(Box::pin(run)))
             }
             Action::Disconnect { server, generation } => {
-                if let Some(connection) = self.connection(server, generation) {
-                    connection.stop.stop(None);
-                }
+                state.connection(server, generation)?.stop.stop(None);
                 None
             }
             Action::Send { call, server, generation } => {
-                let connection = self.connections.get(&server)?;
-                let client = connection.client.clone()?;
-                let record = self.calls.get(&call)?;
-                Some(Work::Send { call, server, generation, client, send: record.call.clone() })
+                let client = state.connections.get(&server)?.client.clone()?;
+                let send = state.calls.get(&call)?.call.clone();
+                let transport = state.entries.get(&server).map(|entry| &entry.spec().transport);
+                let is_http = matches!(transport, Some(TransportSpec::Http(_)));
+                let shared = shared.clone();
+                let run = async move {
+                    Done::Call(call, server, generation, send.send(shared, client, is_http).await)
+                };
+                Some(Work::Send(call, Box::pin(run)))
             }
             Action::Abort { call } => Some(Work::Abort(call)),
-            Action::AskApproval { server, content } => self.ask_approval(now, server, content),
-        }
-    }
-
-    fn ask_approval(&mut self, now: Instant, server: ServerId, content: Fingerprint) -> Option<Work> {
-        let entry = self.entries.get(&server)?.clone();
-        if entry.meaning() != content {
-            return None;
-        }
-        match self.request(&entry) {
-            None => {
-                self.plane.handle_approval(now, server, content, true);
-                None
+            Action::AskApproval { server, content } => {
+                let entry = state.entries.get(&server).filter(|entry| entry.meaning() == content)?.clone();
+                match state.request(&entry) {
+                    None => {
+                        state.plane.handle_approval(now, server, content, true);
+                        None
+                    }
+                    Some((request, true)) => self.ask_approval(state, entry, request),
+                    Some((request, false)) => {
+                        let settings = self.clone();
+                        Some(Work::Run(Box::pin(async move {
+                            let request = settings.complete_request(&entry, request).await;
+                            Done::Request(entry, content, Box::new(request))
+                        })))
+                    }
+                }
             }
-            Some((request, true)) => Some(self.publish_request(entry, content, Box::new(request))),
-            Some((request, false)) => Some(Work::CompleteRequest(entry, content, Box::new(request))),
         }
     }
 
-    fn publish_request(
-        &mut self,
+    /// Publishes a request, and asks the user about it if there is a way to ask.
+    fn ask_approval(
+        &self,
+        state: &mut State,
         entry: Arc<ServerEntry>,
-        content: Fingerprint,
-        request: Box<ApprovalRequest>,
-    ) -> Work {
+        request: ApprovalRequest,
+    ) -> Option<Work> {
         let event =
-            HostEvent::ApprovalNeeded { server: entry.name().into(), request: Arc::new((*request).clone()) };
-        self.publish(event);
-        Work::AskApproval(entry, content, request)
+            HostEvent::ApprovalNeeded { server: entry.name().into(), request: Arc::new(request.clone()) };
+        state.publish(event);
+        let ask = self.ask.clone()?;
+        Some(Work::Run(Box::pin(async move {
+            let approval = request.approve();
+            let is_approved = ask(request).await;
+            Done::Approval(entry, Box::new(approval), is_approved)
+        })))
     }
+}
 
+impl State {
     fn publish_status(&mut self, server: ServerId) {
         let Some(server_name) = self.name(server) else { return };
         let Some(state) = self.plane.server(server) else { return };

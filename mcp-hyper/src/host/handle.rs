@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+use mcp_proto::Instant;
 use mcp_proto::front::{Client, Error};
 use mcp_proto::host::config::{Config, ServerEntry, ServerId};
 use mcp_proto::host::consent::{Approval, ApprovalRequest, Approvals};
-use mcp_proto::host::control::{Repeat, Status, UnknownServer};
+use mcp_proto::host::control::{ControlPlane, Repeat, Status, UnknownServer};
 use mcp_proto::host::tools::{
     Catalogue, CatalogueItem, Conversion, Entry, Freshness, ItemKind, LookupError, ModelContent, PinChange,
 };
@@ -80,6 +81,10 @@ impl Host {
     fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
         self.shared().with(|state, _| act(state))
     }
+
+    fn read_all<T>(&self, read: impl FnOnce(&State, &mut Catalogue) -> T) -> T {
+        self.shared().catalogue(|catalogue| self.with(|state| read(state, catalogue)))
+    }
 }
 
 /// # Life
@@ -142,13 +147,13 @@ impl Host {
         let clock = &self.shared().clock;
         // An instant of this host that its clock cannot represent does not exist.
         let at = |instant| clock.at(instant).unwrap_or_else(|| clock.timers().now());
-        let mut reports: Vec<_> = self.with(|state| {
+        let mut reports: Vec<_> = self.read_all(|state, catalogue| {
             let servers = state.plane.servers().filter_map(|(id, server)| {
+                let name = state.name(id)?;
                 let connection = state.connections.get(&id);
                 let client = connection.and_then(|connection| connection.client.as_ref());
                 Some(ServerReport {
                     id,
-                    name: state.name(id)?,
                     status: server.status,
                     since: at(server.since),
                     failure: server.failure.cloned(),
@@ -156,15 +161,13 @@ impl Host {
                     attempts: server.attempts,
                     next_attempt: server.next_attempt.map(at),
                     start_time: connection.and_then(|connection| connection.start_time),
-                    lists: Freshness::Unlisted,
+                    lists: catalogue.freshness(&name).unwrap_or_default(),
                     info: client.and_then(Client::server),
+                    name,
                 })
             });
             servers.collect()
         });
-        for report in &mut reports {
-            report.lists = self.shared().freshness(&report.name);
-        }
         reports.sort_by(|a, b| a.name.cmp(&b.name));
         reports
     }
@@ -181,10 +184,20 @@ impl Host {
     /// # Errors
     /// If no such server is configured, or the host is closed.
     pub fn hold(&self, name: &str) -> Result<ServerHold, UnknownServer> {
+        self.command(name, |plane, now, server| {
+            plane.hold(now, server)?;
+            Ok(ServerHold { shared: self.inner.shared.clone(), server })
+        })
+    }
+
+    fn command<T>(
+        &self,
+        name: &str,
+        act: impl FnOnce(&mut ControlPlane, Instant, ServerId) -> Result<T, UnknownServer>,
+    ) -> Result<T, UnknownServer> {
         self.shared().command(|state, now| {
             let server = state.find(name).ok_or(UnknownServer)?;
-            state.plane.hold(now, server)?;
-            Ok(ServerHold::new(self.inner.shared.clone(), server))
+            act(&mut state.plane, now, server)
         })
     }
 
@@ -200,10 +213,7 @@ impl Host {
     /// # Errors
     /// If no such server is configured, or the host is closed.
     pub fn reconnect(&self, name: &str) -> Result<(), UnknownServer> {
-        self.shared().command(|state, now| {
-            let server = state.find(name).ok_or(UnknownServer)?;
-            state.plane.reconnect(now, server)
-        })
+        self.command(name, ControlPlane::reconnect)
     }
 
     /// Switches a server on or off, until its configuration changes.
@@ -211,10 +221,7 @@ impl Host {
     /// # Errors
     /// If no such server is configured, or the host is closed.
     pub fn set_enabled(&self, name: &str, enabled: bool) -> Result<(), UnknownServer> {
-        self.shared().command(|state, now| {
-            let server = state.find(name).ok_or(UnknownServer)?;
-            state.plane.set_enabled(now, server, enabled)
-        })
+        self.command(name, |plane, now, server| plane.set_enabled(now, server, enabled))
     }
 
     /// The servers of projects that wait for the user's approval. Names of variables in a file of the project, and that
@@ -297,14 +304,12 @@ impl Host {
     ///
     /// The host waits meanwhile: `read` should be quick, and must not use this handle.
     pub fn catalogue<T>(&self, read: impl FnOnce(&Catalogue) -> T) -> T {
-        let servers: Vec<(Arc<str>, bool)> = self.with(|state| {
-            let entries = state.entries.values();
-            entries.map(|entry| (entry.name().into(), state.is_withdrawn(entry))).collect()
-        });
         self.shared().catalogue(|catalogue| {
-            for (server, is_withdrawn) in servers {
-                catalogue.set_withdrawn(&server, is_withdrawn);
-            }
+            self.with(|state| {
+                for entry in state.entries.values() {
+                    catalogue.set_withdrawn(entry.name(), state.is_withdrawn(entry));
+                }
+            });
             read(catalogue)
         })
     }
@@ -339,13 +344,12 @@ impl Host {
     /// # }
     /// ```
     pub fn call_tool(&self, name: &str, arguments: impl Serialize) -> HostRequest<CallTool> {
-        let (target, is_safe) = self.find(name, |tool: &Tool| {
-            let hints = tool.annotations.as_ref();
-            hints.is_some_and(|hints| {
-                hints.read_only_hint == Some(true) || hints.idempotent_hint == Some(true)
-            })
-        });
-        let repeat = if is_safe == Some(true) { Repeat::IfLost } else { Repeat::IfNotSent };
+        let repeat = |tool: Option<&Tool>| match tool.and_then(|tool| tool.annotations.as_ref()) {
+            Some(hints) if hints.read_only_hint == Some(true) || hints.idempotent_hint == Some(true) => {
+                Repeat::IfLost
+            }
+            _ => Repeat::IfNotSent,
+        };
         let arguments = Json::encode(&arguments).map_err(|error| error.to_string());
         let arguments = arguments.and_then(|json| match json.is_object() {
             true => Ok(json),
@@ -355,9 +359,8 @@ impl Host {
             Ok(json) => Ok(CallToolParams::new("").with_arguments(json)),
             Err(error) => Err(Error::NotSent(RequestError::Encode(error))),
         };
-        let set: fn(&mut CallToolParams, &Tool) = |params, tool| params.name.clone_from(&tool.name);
-        let lookup = lookup::<CallTool, _>(name, &target, set);
-        HostRequest::new(self.clone(), target, params, repeat).looked_up(lookup)
+        let set = |params: &mut CallToolParams, tool: &Tool| params.name.clone_from(&tool.name);
+        self.request_item(name, params, repeat, set)
     }
 
     /// Calls a tool and converts its result for a model: parts of text, images and audio within
@@ -406,25 +409,19 @@ impl Host {
         K: Into<String>,
         V: Into<String>,
     {
-        let (target, _) = self.find(name, |_: &Prompt| ());
         let arguments: Map<String> =
             arguments.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
         let mut params = GetPromptParams::new("");
         params.arguments = Some(arguments).filter(|arguments| !arguments.is_empty());
-        let set: fn(&mut GetPromptParams, &Prompt) = |params, prompt| params.name.clone_from(&prompt.name);
-        let lookup = lookup::<GetPrompt, _>(name, &target, set);
-        HostRequest::new(self.clone(), target, Ok(params), Repeat::IfLost).looked_up(lookup)
+        let set = |params: &mut GetPromptParams, prompt: &Prompt| params.name.clone_from(&prompt.name);
+        self.request_item(name, Ok(params), |_| Repeat::IfLost, set)
     }
 
     /// Reads a resource by its name in the catalogue. For another URI of the server, such as one of a template, use
     /// [`request`](Self::request).
     pub fn read_resource(&self, name: &str) -> HostRequest<ReadResource> {
-        let (target, _) = self.find(name, |_: &Resource| ());
-        let set: fn(&mut ReadResourceParams, &Resource) =
-            |params, resource| params.uri.clone_from(&resource.uri);
-        let lookup = lookup::<ReadResource, _>(name, &target, set);
-        HostRequest::new(self.clone(), target, Ok(ReadResourceParams::new("")), Repeat::IfLost)
-            .looked_up(lookup)
+        let set = |params: &mut ReadResourceParams, item: &Resource| params.uri.clone_from(&item.uri);
+        self.request_item(name, Ok(ReadResourceParams::new("")), |_| Repeat::IfLost, set)
     }
 
     /// Makes a request of any method to the server of this name. No filter of tools applies to it, and no
@@ -434,50 +431,56 @@ impl Host {
         M: Method<Params: Send + Sync, Result: Send>,
     {
         let target = self.target(server, None);
-        HostRequest::new(self.clone(), target, Ok(params), Repeat::IfNotSent)
+        HostRequest::new(self.clone(), target, Ok(params), Repeat::IfNotSent, None)
     }
 
-    /// Finds an item of the catalogue and its server, or else the server that may list the item later.
-    fn find<T: CatalogueItem, U>(
+    /// A request for an item of the catalogue, to its server, or else to the one that may list the item later. `set` puts
+    /// the item's name for the wire into the parameters.
+    fn request_item<M, T>(
         &self,
         name: &str,
-        take: impl FnOnce(&T) -> U,
-    ) -> (Result<Target, CallError>, Option<U>) {
+        params: Result<M::Params, Error>,
+        repeat: impl Fn(Option<&T>) -> Repeat,
+        set: fn(&mut M::Params, &T),
+    ) -> HostRequest<M>
+    where
+        M: Method<Params: Send + Sync, Result: Send>,
+        T: CatalogueItem,
+    {
         let found = self.shared().catalogue(|catalogue| {
-            let entry: Entry<'_, T> = catalogue.find(name)?;
-            let key: Arc<str> = entry.item.key().into();
-            Ok::<_, LookupError>((entry.server.to_owned(), key, take(entry.item)))
+            let Entry { server, item, .. } = catalogue.find::<T>(name)?;
+            Ok((server.to_owned(), item.key().into(), repeat(Some(item))))
         });
-        match found {
-            Ok((server, key, taken)) => (self.target(&server, Some(key)), Some(taken)),
-            Err(LookupError::Unknown) => {
-                let target = self.unlisted_server(name, T::KIND);
-                (target.ok_or(CallError::Name(LookupError::Unknown)), None)
+        let (target, repeat) = match found {
+            Ok((server, key, repeat)) => (self.target(&server, Some(key)), repeat),
+            Err(error) => {
+                let unlisted = (error == LookupError::Unknown).then(|| self.unlisted_server(name, T::KIND));
+                (unlisted.flatten().ok_or(CallError::Name(error)), repeat(None))
             }
-            Err(error) => (Err(CallError::Name(error)), None),
-        }
+        };
+        let lookup = lookup::<M, T>(name, &target, set);
+        HostRequest::new(self.clone(), target, params, repeat, Some(lookup))
     }
 
     /// The server that may have an item of this name, but has not listed such items since it was started.
     fn unlisted_server(&self, name: &str, kind: ItemKind) -> Option<Target> {
-        let candidates: Vec<(String, bool)> = self.shared().catalogue(|catalogue| {
-            let named = catalogue.servers().filter(|server| catalogue.scheme().may_belong_to(server, name));
-            let is_unlisted = |server: &str| catalogue.freshness(server) == Some(Freshness::Unlisted);
-            named.map(|server| (server.to_owned(), is_unlisted(server))).collect()
-        });
-        let unlisted = candidates.into_iter().filter_map(|(server, is_unlisted)| {
-            let (status, is_listed) = self.with(|state| {
-                let id = state.find(&server)?;
-                Some((state.plane.server(id).map(|server| server.status), state.is_listed(id)))
-            })?;
-            let is_unlisted = is_unlisted || (kind != ItemKind::Tool && !is_listed);
-            let is_withdrawn = matches!(status, Some(Status::Disabled | Status::Unapproved));
-            (is_unlisted || status == Some(Status::Starting)).then_some((!is_withdrawn, server))
-        });
-        // A server that is off or not approved takes no call from another. The longest name has the most in common with
-        // the tool's.
-        let (_, server) = unlisted.max_by_key(|(is_usable, server)| (*is_usable, server.len()))?;
-        self.target(&server, None).ok()
+        self.read_all(|state, catalogue| {
+            let unlisted = state.entries.values().filter_map(|entry| {
+                let (id, server) = (entry.id(), entry.name());
+                let freshness = catalogue.freshness(server)?;
+                let status = state.plane.server(id).map(|server| server.status);
+                let may_list_it = freshness == Freshness::Unlisted
+                    || (kind != ItemKind::Tool && !state.is_listed(id))
+                    || status == Some(Status::Starting);
+                let is_withdrawn = matches!(status, Some(Status::Disabled | Status::Unapproved));
+                let is_named = catalogue.scheme().may_belong_to(server, name);
+                (is_named && may_list_it).then_some((!is_withdrawn, server.len(), server, id))
+            });
+            // A server that is off or not approved takes no call from another. The longest name has the most in common
+            // with the tool's.
+            let (.., server, id) = unlisted.max()?;
+            Some(Target { id, server: server.into(), item: None })
+        })
     }
 
     fn target(&self, server: &str, item: Option<Arc<str>>) -> Result<Target, CallError> {
@@ -515,12 +518,6 @@ impl fmt::Debug for Host {
 pub struct ServerHold {
     shared: Arc<Shared>,
     server: ServerId,
-}
-
-impl ServerHold {
-    pub(super) fn new(shared: Arc<Shared>, server: ServerId) -> Self {
-        Self { shared, server }
-    }
 }
 
 impl Drop for ServerHold {

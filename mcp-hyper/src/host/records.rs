@@ -58,6 +58,19 @@ impl Record {
         Self { version: VERSION, connection, stored: now.since_epoch().as_secs(), era, pins, lists }
     }
 
+    /// What is known of a server; `None` if it is not configured.
+    fn of_server(shared: &Shared, server: ServerId) -> Option<Self> {
+        let (entry, era) = shared.with(|state, _| {
+            let entry = state.entries.get(&server)?.clone();
+            let era = state.eras.get(&entry.connection()).copied();
+            Some((entry, era))
+        })?;
+        let (pins, lists) = shared.catalogue(|catalogue| {
+            Some((catalogue.pins(entry.name())?.clone(), catalogue.snapshot(entry.name())?))
+        })?;
+        Some(Self::new(&entry, shared.clock.unix_time(), era, pins, lists))
+    }
+
     /// Reads the stored form; `None` if it is of another connection or version, or damaged. Lists older than `max_age`
     /// are left out.
     pub(super) fn read(text: &[u8], entry: &ServerEntry, now: UnixTime, max_age: Duration) -> Option<Self> {
@@ -82,9 +95,6 @@ impl Record {
         Some(KnownEra { era: version.era(), version, probe_breaks_server: era.probe_breaks_server })
     }
 }
-
-/// Makes the stored form of a value.
-type Encode = Box<dyn FnOnce() -> Vec<u8> + Send>;
 
 /// Where the host remembers things, and how long lists stand in for a server.
 #[derive(Clone)]
@@ -125,70 +135,50 @@ impl Memory {
         .await;
         let mut loaded = Loaded::default();
         for (entry, record, approval) in reads {
-            match record {
-                Ok(Some(text)) => {
-                    let record = Record::read(&text, entry, now, self.max_age);
-                    loaded.records.extend(record.map(|record| (entry.id(), record)));
-                }
-                Ok(None) => {}
-                Err(error) => loaded.errors.push(error.to_string()),
-            }
-            match approval {
-                Ok(Some(text)) => {
-                    // One that cannot be read is none.
-                    let approvals = Approvals::from_json(&text).unwrap_or_default();
-                    loaded.approvals.extend(approvals.iter().cloned());
-                }
-                Ok(None) => {}
-                Err(error) => loaded.errors.push(error.to_string()),
-            }
+            let mut read = |value: std::io::Result<Option<Vec<u8>>>| {
+                value.unwrap_or_else(|error| {
+                    loaded.errors.push(error.to_string());
+                    None
+                })
+            };
+            let (record, approval) = (read(record), read(approval));
+            let record = record.and_then(|text| Record::read(&text, entry, now, self.max_age));
+            loaded.records.extend(record.map(|record| (entry.id(), record)));
+            // An approval that cannot be read is none.
+            let approvals = approval.and_then(|text| Approvals::from_json(&text).ok()).unwrap_or_default();
+            loaded.approvals.extend(approvals.iter().cloned());
         }
         loaded
     }
 
     /// Writes; returns the errors.
     pub(super) fn save(&self, shared: &Shared, runtime: &AnyRuntime, unsaved: Unsaved) -> Boxed<Vec<String>> {
-        let now = shared.clock.unix_time();
-        let mut values: Vec<(String, Encode)> = Vec::new();
-        for server in unsaved.servers {
-            let known = shared.with(|state, _| {
-                let entry = state.entries.get(&server)?.clone();
-                let era = state.eras.get(&entry.connection()).copied();
-                Some((entry, era))
-            });
-            let Some((entry, era)) = known else { continue };
-            let lists = shared.catalogue(|catalogue| {
-                Some((catalogue.pins(entry.name())?.clone(), catalogue.snapshot(entry.name())?))
-            });
-            let Some((pins, lists)) = lists else { continue };
-            let encode = move || Record::new(&entry, now, era, pins, lists).to_json();
-            values.push((server_name(server), Box::new(encode)));
-        }
-        for approval in unsaved.approvals {
-            let name = approval_name(ServerId::project(approval.path(), approval.server()));
-            let encode = move || {
-                let mut approvals = Approvals::new();
-                approvals.insert(approval);
-                approvals.to_json().into_bytes()
-            };
-            values.push((name, Box::new(encode)));
-        }
-        let (storage, runtime, revoked) = (self.storage.clone(), runtime.clone(), unsaved.revoked);
+        let records: Vec<_> = unsaved
+            .servers
+            .into_iter()
+            .filter_map(|server| Some((server_name(server), Record::of_server(shared, server)?)))
+            .collect();
+        let (storage, runtime) = (self.storage.clone(), runtime.clone());
         Box::pin(async move {
             let mut errors = Vec::new();
-            for server in revoked {
-                let removed = storage.remove(&approval_name(server)).await;
-                errors.extend(removed.err().map(|error| error.to_string()));
+            for server in unsaved.revoked {
+                errors.extend(storage.remove(&approval_name(server)).await.err());
             }
-            for (name, encode) in values {
+            for (name, record) in records {
                 // Long lists take a while.
-                let written = match runtime.blocking(encode).await {
+                let written = match runtime.blocking(move || record.to_json()).await {
                     Ok(value) => storage.put(&name, value).await,
                     Err(error) => Err(error),
                 };
-                errors.extend(written.err().map(|error| error.to_string()));
+                errors.extend(written.err());
             }
-            errors
+            for approval in unsaved.approvals {
+                let name = approval_name(ServerId::project(approval.path(), approval.server()));
+                let mut approvals = Approvals::new();
+                approvals.insert(approval);
+                errors.extend(storage.put(&name, approvals.to_json().into_bytes()).await.err());
+            }
+            errors.iter().map(ToString::to_string).collect()
         })
     }
 }

@@ -21,7 +21,7 @@ use mcp_proto::auth::{
 use mcp_proto::front::{Client, ClientHandlers, Error, SendHandlers};
 use mcp_proto::host::config::{
     Answers, ENV_FILE_BYTES, Lookup, PredefinedVariable, ResolveError, ResolveErrorKind, ResolvedHttp,
-    ResolvedSpec, ResolvedStdio, Scope, ServerEntry, ServerId, TimeoutOverrides, TransportSpec,
+    ResolvedSpec, Scope, ServerEntry, TimeoutOverrides, TransportSpec,
 };
 #[cfg(feature = "auth")]
 use mcp_proto::host::config::{OauthSpec, Template};
@@ -95,19 +95,6 @@ impl Settings {
             }
             _ => look_up(&lookup, scope, folder.as_deref()),
         }
-    }
-
-    /// Asks the user, if anybody can be asked.
-    pub(super) fn ask_approval(&self, request: &ApprovalRequest) -> Option<Boxed<bool>> {
-        self.ask.as_ref().map(|ask| ask(request.clone()))
-    }
-
-    /// Whether the server is at a URL.
-    pub(super) fn is_http(&self, shared: &Shared, server: ServerId) -> bool {
-        shared.with(|state, _| {
-            let entry = state.entries.get(&server);
-            entry.is_some_and(|entry| matches!(entry.spec().transport, TransportSpec::Http(_)))
-        })
     }
 }
 
@@ -320,10 +307,23 @@ impl Settings {
         stderr: &StderrTail,
     ) -> Result<(Client, Driver), Failure> {
         let config = self.client_config(entry, era);
-        match resolved {
-            ResolvedSpec::Stdio(program) => Ok(self.start(entry, config, program, stderr.clone())),
-            ResolvedSpec::Http(server) => self.connect_url(entry, config, &server),
+        let program = match resolved {
+            ResolvedSpec::Stdio(program) => program,
+            ResolvedSpec::Http(server) => return self.connect_url(entry, config, &server),
+        };
+        let mut command = Command::new(&program.command)
+            .args(program.args.iter().map(|argument| argument.expose()))
+            .environment(Environment::Essential)
+            .envs(program.env.iter().map(|(name, value)| (name, value.expose())));
+        if let Some(folder) = &program.cwd {
+            command = command.current_dir(folder);
         }
+        let stderr = stderr.clone();
+        let options = mcp_smol::ClientOptions::from(config)
+            .handlers((self.handlers)(entry))
+            .on_stderr(move |line| stderr.push(&line));
+        let (client, driver) = options.connect(command);
+        Ok((client, Driver::Child(Box::new(driver))))
     }
 
     pub(super) fn client_config(&self, entry: &ServerEntry, era: Option<KnownEra>) -> ClientConfig {
@@ -336,27 +336,6 @@ impl Settings {
         config.connect = ConnectTimeouts::within(timeouts.start.unwrap_or(LONGEST));
         (self.configure)(entry, &mut config);
         config
-    }
-
-    fn start(
-        &self,
-        entry: &ServerEntry,
-        config: ClientConfig,
-        program: ResolvedStdio,
-        stderr: StderrTail,
-    ) -> (Client, Driver) {
-        let mut command = Command::new(&program.command)
-            .args(program.args.iter().map(|argument| argument.expose()))
-            .environment(Environment::Essential)
-            .envs(program.env.iter().map(|(name, value)| (name, value.expose())));
-        if let Some(folder) = &program.cwd {
-            command = command.current_dir(folder);
-        }
-        let options = mcp_smol::ClientOptions::from(config)
-            .handlers((self.handlers)(entry))
-            .on_stderr(move |line| stderr.push(&line));
-        let (client, driver) = options.connect(command);
-        (client, Driver::Child(Box::new(driver)))
     }
 
     fn connect_url(

@@ -3,20 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::future::{Future, pending, poll_fn};
-use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures_lite::Stream;
 use futures_lite::future::{Boxed, or};
+use futures_util::task::AtomicWaker;
 use mcp_proto::Instant;
 use mcp_proto::adapter::Clock as _;
 use mcp_proto::front::{Client, Error};
 use mcp_proto::host::config::{Config, Fingerprint, ServerEntry, ServerId, TransportSpec};
 use mcp_proto::host::consent::{Approval, ApprovalRequest, Approvals};
 use mcp_proto::host::control::{CallId, CallOutcome, ControlPlane, Delivery, Failure, Generation, Status};
-use mcp_proto::host::tools::{Catalogue, Freshness, ItemKind, UpdateReport};
+use mcp_proto::host::tools::{Catalogue, ItemKind, UpdateReport};
 use mcp_proto::peer::client::KnownEra;
 
 use super::events::{CallEnd, CallError, CallPhase, Counters, HostEvent};
@@ -280,51 +281,28 @@ impl fmt::Debug for Shared {
 
 /// Ends the task of a connection, from outside of it. Only one future at a time waits for it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Stop(Arc<Mutex<StopState>>);
+pub(super) struct Stop(Arc<StopOrder>);
 
 #[derive(Debug, Default)]
-struct StopState {
-    is_stopped: bool,
-    failure: Option<Failure>,
-    waker: Option<Waker>,
+struct StopOrder {
+    failure: OnceLock<Option<Failure>>,
+    waker: AtomicWaker,
 }
 
 impl Stop {
     /// Orders the end, because of `failure` if there is one. Only the first order counts.
     pub(super) fn stop(&self, failure: Option<Failure>) {
-        let waker = {
-            let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if !state.is_stopped {
-                state.is_stopped = true;
-                state.failure = failure;
-            }
-            state.waker.take()
-        };
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        let _ = self.0.failure.set(failure);
+        self.0.waker.wake();
     }
 
     /// Runs `work` until it is done, or until the end is ordered: returns the reason then.
     pub(super) async fn or<T>(&self, work: impl Future<Output = T>) -> Result<T, Option<Failure>> {
-        let mut work = pin!(work);
-        poll_fn(|cx| match self.poll(cx) {
-            Poll::Ready(failure) => Poll::Ready(Err(failure)),
-            Poll::Pending => work.as_mut().poll(cx).map(Ok),
-        })
-        .await
-    }
-
-    fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Failure>> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.is_stopped {
-            return Poll::Ready(state.failure.clone());
-        }
-        match &mut state.waker {
-            Some(waker) => waker.clone_from(cx.waker()),
-            none => *none = Some(cx.waker().clone()),
-        }
-        Poll::Pending
+        let ordered = poll_fn(|cx| {
+            self.0.waker.register(cx.waker());
+            self.0.failure.get().cloned().map_or(Poll::Pending, |failure| Poll::Ready(Err(failure)))
+        });
+        or(ordered, async { Ok(work.await) }).await
     }
 }
 
@@ -572,13 +550,5 @@ impl State {
             let (server, items) = (server.clone(), rejected.into());
             self.publish(HostEvent::Rejected { server, items, count: rejected_count });
         }
-    }
-}
-
-impl Shared {
-    /// Whether the catalogue has anything of this server.
-    pub(super) fn freshness(&self, server: &str) -> Freshness {
-        let freshness = self.catalogue(|catalogue| catalogue.freshness(server));
-        freshness.unwrap_or(Freshness::Unlisted)
     }
 }

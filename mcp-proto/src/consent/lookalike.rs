@@ -45,30 +45,8 @@ pub(crate) fn prototype(character: char) -> impl Iterator<Item = char> {
 }
 
 /// Whether the character opens a bracket, and looks like `[`.
-pub(crate) const fn is_opening_bracket(character: char) -> bool {
-    matches!(
-        character,
-        '[' | '［'
-            | '【'
-            | '〔'
-            | '〖'
-            | '〘'
-            | '〚'
-            | '⁅'
-            | '⟦'
-            | '❲'
-            | '｢'
-            | '「'
-            | '﹇'
-            | '﹝'
-            | '︹'
-            | '︻'
-            | '︗'
-            | '﹁'
-            | '⦋'
-            | '⦍'
-            | '⦏'
-    )
+pub(crate) fn is_opening_bracket(character: char) -> bool {
+    character == '[' || (!character.is_ascii() && "［【〔〖〘〚⁅⟦❲｢「﹇﹝︹︻︗﹁⦋⦍⦏".contains(character))
 }
 
 /// Whether the character is drawn on the one before it.

@@ -21,7 +21,7 @@ pub(crate) fn for_tool(typed: &[String], schema: &Value) -> Result<Map<String, V
             (key, ArgumentValue::Json(value)) => (key, value),
             (key, ArgumentValue::Text(text)) => {
                 let property = property(schema, key)?;
-                let value = convert(&text, &SchemaTypes::from_schema(property, schema))
+                let value = convert(&text, &SchemaTypes::from_schema(property, schema, false))
                     .map_err(|why| format!("{key}: {why}"))?;
                 (key, value)
             }
@@ -118,12 +118,12 @@ fn property<'a>(schema: &'a Value, key: &str) -> Result<&'a Value, String> {
 }
 
 /// The JSON types that a schema allows, as far as simple keywords show them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct SchemaTypes<'a> {
     types: Vec<&'a str>,
     choices: Vec<&'a Value>,
     items: Option<&'a Value>,
-    root: Option<&'a Value>,
+    root: &'a Value,
     /// Whether this is an item of a list that was separated by commas.
     is_item: bool,
 }
@@ -132,8 +132,8 @@ struct SchemaTypes<'a> {
 const MAX_PARTS: usize = 1024;
 
 impl<'a> SchemaTypes<'a> {
-    fn from_schema(schema: &'a Value, root: &'a Value) -> Self {
-        let mut wanted = Self { root: Some(root), ..Self::default() };
+    fn from_schema(schema: &'a Value, root: &'a Value, is_item: bool) -> Self {
+        let mut wanted = Self { types: Vec::new(), choices: Vec::new(), items: None, root, is_item };
         // A schema may refer to itself, and to one part from many places: each part counts once.
         let mut seen: BTreeSet<*const Value> = BTreeSet::new();
         let mut waiting = vec![schema];
@@ -214,9 +214,7 @@ fn is_whole(number: &serde_json::Number) -> bool {
 
 /// A list separated by commas.
 fn list(text: &str, wanted: &SchemaTypes<'_>) -> Result<Value, String> {
-    let root = wanted.root.unwrap_or(&Value::Null);
-    let mut item = SchemaTypes::from_schema(wanted.items.unwrap_or(&Value::Null), root);
-    item.is_item = true;
+    let item = SchemaTypes::from_schema(wanted.items.unwrap_or(&Value::Null), wanted.root, true);
     let parts = text.split(',').filter(|part| !part.is_empty());
     parts.map(|part| convert(part.trim(), &item)).collect::<Result<Vec<_>, _>>().map(Value::from)
 }

@@ -245,29 +245,26 @@ async fn templates(connection: &Connection) -> Result<ListResourceTemplatesResul
 }
 
 fn print(screen: &mut Screen, resources: &[Resource], templates: &[ResourceTemplate]) -> std::io::Result<()> {
-    if resources.is_empty() && templates.is_empty() {
-        return screen.line("The server has no resources.");
+    let mut listed = Table::new(&["uri", "type", "description"]);
+    for it in resources {
+        let about = it.description.as_deref().unwrap_or_else(|| it.display_name());
+        listed.row([&it.uri, it.mime_type.as_deref().unwrap_or_default(), about]);
     }
-    if !resources.is_empty() {
-        let mut table = Table::new(&["uri", "type", "description"]);
-        for it in resources {
-            let about = it.description.as_deref().unwrap_or_else(|| it.display_name());
-            table.row([&it.uri, it.mime_type.as_deref().unwrap_or_default(), about]);
+    let mut patterns = Table::new(&["template", "type", "description"]);
+    for it in templates {
+        let about = it.description.as_deref().unwrap_or_else(|| it.display_name());
+        patterns.row([&it.uri_template, it.mime_type.as_deref().unwrap_or_default(), about]);
+    }
+    match (resources, templates) {
+        ([], []) => screen.line("The server has no resources."),
+        (_, []) => listed.print(screen),
+        ([], _) => patterns.print(screen),
+        _ => {
+            listed.print(screen)?;
+            screen.line("")?;
+            patterns.print(screen)
         }
-        table.print(screen)?;
     }
-    if !resources.is_empty() && !templates.is_empty() {
-        screen.line("")?;
-    }
-    if !templates.is_empty() {
-        let mut table = Table::new(&["template", "type", "description"]);
-        for it in templates {
-            let about = it.description.as_deref().unwrap_or_else(|| it.display_name());
-            table.row([&it.uri_template, it.mime_type.as_deref().unwrap_or_default(), about]);
-        }
-        table.print(screen)?;
-    }
-    Ok(())
 }
 
 async fn read(connection: &Connection, uri: &str, raw: bool, screen: &mut Screen) -> Result {

@@ -112,7 +112,7 @@ async fn over_http(url: &str, common: &CommonOptions) -> Result<PendingConnectio
 pub(crate) fn options(common: &CommonOptions) -> Result<mcp_hyper::ClientOptions> {
     let mut options = mcp_hyper::ClientOptions::new("mcpio", env!("CARGO_PKG_VERSION"))
         .era_policy(mode(common))
-        .handlers(server_requests::handlers())
+        .handlers(server_requests::handlers(None))
         .configure(|config| configure(&mut config.client, common));
     for (name, value) in headers(common)? {
         options = options.header(&name, &value);
@@ -134,7 +134,7 @@ fn over_stdio(
 ) -> Result<PendingConnection> {
     let mut options = ClientOptions::new("mcpio", env!("CARGO_PKG_VERSION"))
         .era_policy(mode(common))
-        .handlers(server_requests::handlers())
+        .handlers(server_requests::handlers(None))
         .configure(|config| configure(config, common));
     let mut trace = common.trace.then(|| Trace::new(Screen::messages()));
     options = options.on_wire(move |direction, bytes| {

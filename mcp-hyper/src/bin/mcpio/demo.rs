@@ -343,8 +343,8 @@ pub(crate) async fn serve_http(
     let protected = protection(&url, demands)?;
     let _ = Screen::messages().line(format!("Serving {url}. Ctrl-C ends it."));
     let mut options = ServerOptions::new(with_scopes(with_clock(), demands));
-    if let Some(ProtectionSetup { guard, host }) = protected {
-        options = options.protect(guard).configure(|config| config.hosts = host);
+    if let Some((guard, hosts)) = protected {
+        options = options.protect(guard).configure(|config| config.hosts = hosts);
     }
     if legacy_sse {
         options = options.configure(|config| config.legacy_sse = Some(LegacyPaths::default()));
@@ -364,15 +364,8 @@ pub(crate) async fn serve_http(
     served
 }
 
-/// Protection of the server by access tokens.
-pub(crate) struct ProtectionSetup {
-    guard: Guard,
-    /// The hosts that requests may name.
-    pub(crate) host: Hosts,
-}
-
-/// The protection of a server at `url`, if the options require access tokens.
-fn protection(url: &str, demands: &ProtectionOptions) -> Result<Option<ProtectionSetup>> {
+/// The protection of a server at `url` and the hosts that requests may name, if the options require access tokens.
+fn protection(url: &str, demands: &ProtectionOptions) -> Result<Option<(Guard, Hosts)>> {
     let Some(issuer) = &demands.issuer else { return Ok(None) };
     let resource = demands.resource.as_deref().unwrap_or(url);
     let mut protection = Protection::new(resource, issuer)
@@ -383,18 +376,9 @@ fn protection(url: &str, demands: &ProtectionOptions) -> Result<Option<Protectio
         protection = protection.audience(audience);
     }
     protection = protection.dpop(if demands.dpop { DpopConfig::required() } else { DpopConfig::accepted() });
-    let host = match demands.resource.as_deref().and_then(host) {
-        Some(host) => Hosts::Only(vec![host.to_owned()]),
-        None => Hosts::default(),
-    };
-    let guard = Guard::new(protection, JwtVerifier::new(JwtConfig::new(issuer)));
-    Ok(Some(ProtectionSetup { guard, host }))
-}
-
-/// The host of a URL.
-fn host(url: &str) -> Option<&str> {
-    let (_, rest) = url.split_once("://")?;
-    rest.split('/').next()
+    let named = demands.resource.as_deref().and_then(|url| url.split_once("://")?.1.split('/').next());
+    let hosts = named.map_or_else(Hosts::default, |host| Hosts::Only(vec![host.to_owned()]));
+    Ok(Some((Guard::new(protection, JwtVerifier::new(JwtConfig::new(issuer))), hosts)))
 }
 
 /// The same tools with their required scopes, and one that reports the caller.

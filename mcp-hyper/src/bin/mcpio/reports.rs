@@ -241,28 +241,25 @@ impl Trace {
     /// Prints HTTP traffic: a line for each request with its message, one for each response's status, and those of its
     /// body.
     pub(crate) fn http(&mut self, event: WireEvent<'_>) {
-        let screen = &mut self.screen;
-        match event {
+        let (mark, text) = match event {
             WireEvent::Request { method, url, body, .. } => {
-                print(
-                    screen,
-                    sent(),
-                    Text::from(format!("{method} {} ", without_query(url))).and(shown(body)),
-                );
+                (sent(), Text::from(format!("{method} {} ", without_query(url))).and(shown(body)))
             }
-            WireEvent::Head { status, .. } => print(screen, received(), Text::from(status.to_string())),
+            WireEvent::Head { status, .. } => (received(), status.to_string().into()),
             WireEvent::Body { bytes, .. } => {
                 for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
-                    print(screen, received(), shown(without_session(line)));
+                    print(&mut self.screen, received(), shown(without_session(line)));
                 }
+                return;
             }
-            WireEvent::MessageSent(text) => print(screen, sent(), shown(text)),
-            WireEvent::MessageReceived(text) => print(screen, received(), shown(text)),
+            WireEvent::MessageSent(text) => (sent(), shown(text)),
+            WireEvent::MessageReceived(text) => (received(), shown(text)),
             WireEvent::End { end, .. } if *end != ExchangeEnd::Complete => {
-                show_diagnostic(screen, &format!("the response ended early: {end:?}"));
+                return show_diagnostic(&mut self.screen, &format!("the response ended early: {end:?}"));
             }
-            _ => {}
-        }
+            _ => return,
+        };
+        print(&mut self.screen, mark, text);
     }
 }
 

@@ -78,22 +78,10 @@ impl Text {
     }
 }
 
-impl From<&str> for Text {
+impl<T: AsRef<str>> From<T> for Text {
     /// A text within a line: line breaks are escaped.
-    fn from(text: &str) -> Self {
-        Self::safe(Style::new(), SafeText::line(text).to_string())
-    }
-}
-
-impl From<String> for Text {
-    fn from(text: String) -> Self {
-        text.as_str().into()
-    }
-}
-
-impl From<&String> for Text {
-    fn from(text: &String) -> Self {
-        text.as_str().into()
+    fn from(text: T) -> Self {
+        Self::safe(Style::new(), SafeText::line(text.as_ref()).to_string())
     }
 }
 

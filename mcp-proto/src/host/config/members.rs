@@ -80,6 +80,11 @@ impl Members {
         self.take_named(names)?.map(|(name, value)| read(name, value)).transpose()
     }
 
+    /// Whether this member is true.
+    pub(super) fn flag(&mut self, name: &'static str) -> ReadResult<bool> {
+        Ok(self.read(&[name], flag)?.unwrap_or(false))
+    }
+
     pub(super) fn template(&mut self, names: &[&'static str]) -> ReadResult<Option<Template>> {
         let Some((name, value)) = self.take_named(names)? else { return Ok(None) };
         self.parse(name, text(name, value).ok()).map(Some)

@@ -245,7 +245,7 @@ fn input(declaration: Value) -> ReadResult<InputSpec> {
     Ok(InputSpec {
         id,
         description: members.read(&["description"], text)?,
-        is_password: members.read(&["password"], flag)?.unwrap_or(false),
+        is_password: members.flag("password")?,
         default: members.read(&["default"], text)?,
         options: options.into_iter().flatten().map(pick_option).collect::<Result<_, _>>()?,
     })
@@ -302,9 +302,9 @@ impl Context {
         let mut spec = ServerSpec::new(transport(&mut members)?);
         self.read_timeouts(&mut members, &mut spec)?;
         spec.enabled = enabled(&mut members)?;
-        spec.required = members.read(&["required"], flag)?.unwrap_or(false);
-        spec.lazy = members.read(&["lazy"], flag)?.unwrap_or(false);
-        spec.trusted = members.read(&["trust"], flag)?.unwrap_or(false);
+        spec.required = members.flag("required")?;
+        spec.lazy = members.flag("lazy")?;
+        spec.trusted = members.flag("trust")?;
         spec.tools = ToolLists {
             allow: members.read(&["includeTools", "enabled_tools", "enabledTools"], texts)?,
             deny: members

@@ -243,15 +243,15 @@ impl<'a> Resolver<'a> {
         };
         let mut command = argument(format_args!("command"), &stdio.command)?;
         if command.is_empty() {
-            return Err(self.error(format_args!("command"), ResolveErrorKind::Value));
+            return Err(self.error("command", ResolveErrorKind::Value));
         }
         let args = stdio.args.iter().enumerate();
         let args = args.map(|(index, text)| argument(format_args!("args[{index}]"), text).map(Secret::new));
         let args = args.collect::<Result<_, _>>()?;
-        let cwd = stdio.cwd.as_ref().map(|cwd| self.member(format_args!("cwd"), cwd));
+        let cwd = stdio.cwd.as_ref().map(|cwd| self.member("cwd", cwd));
         let mut cwd = cwd.transpose()?;
         if self.scope() == Scope::Project {
-            let unknown = || self.error(format_args!("cwd"), ResolveErrorKind::Folder);
+            let unknown = || self.error("cwd", ResolveErrorKind::Folder);
             let project = self.entry.source().folder().ok_or_else(unknown)?;
             let folder = join(project, cwd.as_deref().unwrap_or_default());
             // Systems differ in where a relative path of a program begins.
@@ -269,7 +269,7 @@ impl<'a> Resolver<'a> {
         else {
             return Ok(None);
         };
-        let path = self.check(format_args!("envFile"), self.env_file_path(path))?;
+        let path = self.check("envFile", self.env_file_path(path))?;
         let lookup = Lookup::EnvFile(path);
         match self.answers.get(&lookup) {
             Some(content) => Ok(Some(content)),
@@ -278,7 +278,7 @@ impl<'a> Resolver<'a> {
     }
 
     pub(in crate::host) fn env_file_error(&self, kind: ResolveErrorKind) -> ResolveError {
-        self.error(format_args!("envFile"), kind)
+        self.error("envFile", kind)
     }
 
     /// The variables in the file, if the user has approved what the project's authors may have written.
@@ -324,16 +324,16 @@ impl<'a> Resolver<'a> {
     }
 
     fn resolve_http(&self, http: &HttpSpec) -> Result<ResolvedHttp, ResolveError> {
-        let url = Secret::new(self.member(format_args!("url"), &http.url)?);
+        let url = Secret::new(self.member("url", &http.url)?);
         let upgrade = websocket_url(url.expose());
         let is_consistent = upgrade.is_some() == (http.transport == HttpTransport::WebSocket);
         if !is_consistent || UrlConsent::new(upgrade.as_deref().unwrap_or(url.expose())).is_err() {
-            return Err(self.error(format_args!("url"), ResolveErrorKind::Url));
+            return Err(self.error("url", ResolveErrorKind::Url));
         }
         let resource = http.oauth.as_ref().and_then(|oauth| oauth.resource.as_deref());
         let is_foreign = resource.is_some_and(|resource| !is_own_resource(url.expose(), resource));
         if is_foreign && self.scope() == Scope::Project {
-            return Err(self.error(format_args!("oauth.resource"), ResolveErrorKind::Resource));
+            return Err(self.error("oauth.resource", ResolveErrorKind::Resource));
         }
         let header = |(name, template): (&String, &Template)| {
             let member = format_args!("headers.{name}");
@@ -345,19 +345,19 @@ impl<'a> Resolver<'a> {
         };
         let headers = http.headers.iter().map(header).collect::<Result<_, _>>()?;
         let secret = http.oauth.as_ref().and_then(|oauth| oauth.client_secret.as_ref());
-        let secret = secret.map(|secret| self.member(format_args!("oauth.client_secret"), secret));
+        let secret = secret.map(|secret| self.member("oauth.client_secret", secret));
         let client_secret = secret.transpose()?.map(Secret::new);
         Ok(ResolvedHttp { transport: http.transport, url, headers, oauth: http.oauth.clone(), client_secret })
     }
 
     /// The value of a member, whose name errors have.
-    fn member(&self, member: fmt::Arguments<'_>, template: &Template) -> Result<String, ResolveError> {
+    fn member(&self, member: impl fmt::Display, template: &Template) -> Result<String, ResolveError> {
         self.check(member, self.resolve_text(template))
     }
 
     fn check(
         &self,
-        member: fmt::Arguments<'_>,
+        member: impl fmt::Display,
         value: Result<String, Lookup>,
     ) -> Result<String, ResolveError> {
         match value {
@@ -367,7 +367,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn error(&self, member: fmt::Arguments<'_>, kind: ResolveErrorKind) -> ResolveError {
+    fn error(&self, member: impl fmt::Display, kind: ResolveErrorKind) -> ResolveError {
         ResolveError { server: self.entry.name().into(), member: member.to_string(), kind }
     }
 

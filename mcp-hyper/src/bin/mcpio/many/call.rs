@@ -165,38 +165,33 @@ pub(crate) async fn call(
 }
 
 /// The tool that the command line names.
-#[derive(Debug, PartialEq)]
 struct Target<'a> {
     /// The server, if it is known before the tools are.
     server: Option<&'a str>,
-    tool: ToolName<'a>,
+    name: &'a str,
+    /// Whether the name is the server's own, and not one for a model.
+    is_own: bool,
     typed: &'a [String],
-}
-
-#[derive(Debug, PartialEq)]
-enum ToolName<'a> {
-    /// As the server names it.
-    Own(&'a str),
-    ForModel(&'a str),
 }
 
 impl<'a> Target<'a> {
     fn read(config: &'a Config, name: &'a str, typed: &'a [String]) -> Result<Self> {
-        if let Some(entry) = config.find(name) {
-            let Some((tool, typed)) = typed.split_first() else {
-                let why = format_args!("{name:?} is a server: name one of its tools after it");
-                return Err(CommandError::usage(why));
-            };
-            return Ok(Self { server: Some(entry.name()), tool: ToolName::Own(tool), typed });
-        }
-        Ok(Self { server: server_of(config, name), tool: ToolName::ForModel(name), typed })
+        let Some(entry) = config.find(name) else {
+            return Ok(Self { server: server_of(config, name), name, is_own: false, typed });
+        };
+        let Some((tool, typed)) = typed.split_first() else {
+            let why = format_args!("{name:?} is a server: name one of its tools after it");
+            return Err(CommandError::usage(why));
+        };
+        Ok(Self { server: Some(entry.name()), name: tool, is_own: true, typed })
     }
 
     fn find(&self, host: &Host, session: &Session<'_>) -> Result<HostTool> {
         let mut tools = host.tools();
-        let (name, name_of): (_, fn(&HostTool) -> &str) = match self.tool {
-            ToolName::Own(name) => (name, |tool| &tool.tool.name),
-            ToolName::ForModel(name) => (name, |tool| &tool.name),
+        let name = self.name;
+        let name_of: fn(&HostTool) -> &str = match self.is_own {
+            true => |tool| &tool.tool.name,
+            false => |tool| &tool.name,
         };
         let found = tools.iter().position(|tool| name_of(tool) == name);
         // Without its server, a tool is known at most from an earlier run.

@@ -14,6 +14,7 @@ use mcp_proto::host::config::{
 };
 use mcp_proto::host::consent::{ApprovalRequest, ApprovalWarning, Approvals, Permit};
 use mcp_proto::host::control::Status;
+use serde::Serialize;
 
 use crate::connect::quoted_word;
 use crate::error::{CommandError, Result};
@@ -165,19 +166,20 @@ pub(super) fn content(source: &Source, path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// Something that `doctor` says about a server or a file.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub(super) struct Finding {
     /// The server; `None` for a whole file.
     pub(super) server: Option<String>,
     pub(super) kind: FindingKind,
     pub(super) what: String,
     /// The end of the server's standard error.
-    pub(super) stderr: String,
+    pub(super) stderr: Option<String>,
     /// What to do, mostly commands to paste.
     pub(super) next: Vec<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum FindingKind {
     Good,
     Note,
@@ -187,7 +189,7 @@ pub(super) enum FindingKind {
 impl Finding {
     pub(super) fn new(server: Option<&str>, kind: FindingKind, what: impl Into<String>) -> Self {
         let server = server.map(str::to_owned);
-        Self { server, kind, what: what.into(), stderr: String::new(), next: Vec::new() }
+        Self { server, kind, what: what.into(), stderr: None, next: Vec::new() }
     }
 
     pub(super) fn with_next(mut self, next: impl IntoIterator<Item = String>) -> Self {

@@ -93,7 +93,7 @@ impl Session<'_> {
             host = host.tls(connect::tls_config(file)?);
         }
         if answers_requests {
-            host = host.handlers(|entry| server_requests::handlers_of(Some(entry.name())));
+            host = host.handlers(|entry| server_requests::handlers(Some(entry.name())));
         }
         Ok(host)
     }

@@ -82,17 +82,11 @@ impl Row {
     }
 
     /// The status. A command that ends tries no server again.
-    fn status(&self, goes_on: bool) -> &'static str {
+    fn status(&self, goes_on: bool) -> String {
         match self.report.status {
-            Status::Disabled => "disabled",
-            Status::Unapproved => "not approved",
-            Status::Idle => "idle",
-            Status::Starting => "starting",
-            Status::Connected => "connected",
-            Status::Reconnecting if goes_on => "reconnecting",
-            Status::NeedsAuthorization => "needs login",
-            Status::Suspended if goes_on => "suspended",
-            _ => "failed",
+            Status::NeedsAuthorization => "needs login".to_owned(),
+            Status::Reconnecting | Status::Suspended if !goes_on => "failed".to_owned(),
+            status => status.to_string(),
         }
     }
 
@@ -162,9 +156,9 @@ fn table(rows: &[Row], goes_on: bool) -> Table {
         let (name, status, tools, reason) = (&*report.name, row.status(goes_on), row.tools(), row.reason());
         if goes_on {
             let since = short(now.saturating_duration_since(report.since));
-            table.row([name, status, &since, &tools, &start, &reason]);
+            table.row([name, &status, &since, &tools, &start, &reason]);
         } else {
-            table.row([name, status, &tools, &start, &reason]);
+            table.row([name, &status, &tools, &start, &reason]);
         }
     }
     table
@@ -243,8 +237,7 @@ pub(crate) async fn doctor(options: &ConfigOptions, common: &CommonOptions, scre
     // The files first, then server by server.
     findings.sort_by(|a, b| a.server.cmp(&b.server));
     let is_ok = findings.iter().all(|finding| finding.kind != FindingKind::Wrong);
-    let shown: Vec<Value> = findings.iter().map(as_json).collect();
-    show::result(screen, &json!({ "ok": is_ok, "findings": shown }), |screen| print(&findings, screen))?;
+    show::result(screen, &json!({ "ok": is_ok, "findings": findings }), |screen| print(&findings, screen))?;
     if is_ok { Ok(()) } else { Err(CommandError::in_result("something is wrong")) }
 }
 
@@ -291,7 +284,7 @@ impl Session<'_> {
         let wait = reason.contains(" within ").then(|| "to wait longer: --timeout SECONDS".to_owned());
         let finding = Finding::new(Some(name), FindingKind::Wrong, reason);
         let mut finding = finding.with_next(self.hint(name, *status).into_iter().chain(wait));
-        finding.stderr = failure.map(|failure| tail(&failure.stderr)).unwrap_or_default();
+        finding.stderr = failure.map(|failure| tail(&failure.stderr)).filter(|text| !text.is_empty());
         finding
     }
 }
@@ -314,20 +307,6 @@ fn tail(text: &str) -> String {
     lines.get(lines.len().saturating_sub(STDERR_LINES)..).unwrap_or_default().join("\n")
 }
 
-fn as_json(finding: &Finding) -> Value {
-    json!({
-        "server": finding.server,
-        "kind": match finding.kind {
-            FindingKind::Good => "good",
-            FindingKind::Note => "note",
-            FindingKind::Wrong => "wrong",
-        },
-        "what": finding.what,
-        "stderr": Some(&finding.stderr).filter(|text| !text.is_empty()),
-        "next": finding.next,
-    })
-}
-
 fn print(findings: &[Finding], screen: &mut Screen) -> io::Result<()> {
     for finding in findings {
         let (style, mark) = match finding.kind {
@@ -340,7 +319,7 @@ fn print(findings: &[Finding], screen: &mut Screen) -> io::Result<()> {
             label = label.and(styled(NAME, server)).and(":");
         }
         screen.labelled(label, Text::block(finding.what.trim_end()))?;
-        for line in finding.stderr.lines() {
+        for line in finding.stderr.iter().flat_map(|text| text.lines()) {
             screen.labelled("      |", styled_block(QUIET, line))?;
         }
         for next in &finding.next {
@@ -366,7 +345,7 @@ mod tests {
     #[test]
     fn findings_are_printed_without_unsafe_characters_or_forged_lines() {
         let mut finding = Finding::new(Some("a\x1b[2J"), FindingKind::Wrong, "it failed\nok    b: fine");
-        finding.stderr = "one\ntwo\x1b[2J".to_owned();
+        finding.stderr = Some("one\ntwo\x1b[2J".to_owned());
         let (mut screen, record) = Screen::recorded(None);
         print(&[finding.with_next(["mcpio approve --config x a".to_owned()])], &mut screen).unwrap();
         let expected = "WRONG a\\u{1b}[2J: it failed\n    ok    b: fine\n      | one\n      | two\\u{1b}[2J\n      → mcpio approve --config x a\n";

@@ -20,14 +20,9 @@ use serde::Deserialize;
 use crate::terminal::{DEFAULT_WIDTH, Screen};
 use crate::text::{BAD, HEADING, NAME, QUIET, Text, styled};
 
-/// Handlers that put the server's requests to the user, one at a time.
-pub(crate) fn handlers() -> ClientHandlers {
-    handlers_of(None)
-}
-
-/// Handlers of a server that is shown under this name, or else under the name that it gives itself. Sampling is declared
-/// only on a terminal: the input of a program is not a model.
-pub(crate) fn handlers_of(configured_name: Option<&str>) -> ClientHandlers {
+/// Handlers that put the requests of a server to the user, one at a time. It is shown under this name, or else under the
+/// name that it gives itself. Sampling is declared only on a terminal: the input of a program is not a model.
+pub(crate) fn handlers(configured_name: Option<&str>) -> ClientHandlers {
     let name: Option<Arc<str>> = configured_name.map(Arc::from);
     let asks_as = name.clone();
     let handlers = ClientHandlers::new()
