@@ -1,7 +1,6 @@
 //! What a host's connections are made with: the values that an entry refers to, and the client of a resolved entry.
 
 use std::env;
-use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::future::Future;
 use std::io::{self, Read as _};
@@ -95,12 +94,6 @@ impl Settings {
             }
             _ => look_up(&lookup, scope, folder.as_deref()),
         }
-    }
-}
-
-impl fmt::Debug for Settings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings").field("info", &self.info).finish_non_exhaustive()
     }
 }
 

@@ -273,12 +273,6 @@ impl Shared {
     }
 }
 
-impl fmt::Debug for Shared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Shared")
-    }
-}
-
 /// Ends the task of a connection, from outside of it. Only one future at a time waits for it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stop(Arc<StopOrder>);

@@ -208,11 +208,10 @@ fn router() -> Router {
             ResourceContents::from(contents)
         })
         .template(
-            {
-                let mut template = ResourceTemplate::new("demo://greeting/{name}", "greeting-for");
-                template.description = Some("A greeting by name".to_owned());
-                template.mime_type = Some("text/plain".to_owned());
-                template
+            ResourceTemplate {
+                description: Some("A greeting by name".to_owned()),
+                mime_type: Some("text/plain".to_owned()),
+                ..ResourceTemplate::new("demo://greeting/{name}", "greeting-for")
             },
             async |Greet { name, .. }, _| greeting(&name),
         )
@@ -236,26 +235,24 @@ fn with_clock() -> Router {
 }
 
 fn described(uri: &str, name: &str, description: &str, mime_type: &str) -> Resource {
-    let mut resource = Resource::new(uri, name);
-    resource.description = Some(description.to_owned());
-    resource.mime_type = Some(mime_type.to_owned());
-    resource
+    let (description, mime_type) = (Some(description.to_owned()), Some(mime_type.to_owned()));
+    Resource { description, mime_type, ..Resource::new(uri, name) }
 }
 
 fn greet() -> Prompt {
-    let argument = |name: &str, description: &str, required| {
-        let mut argument = PromptArgument::new(name);
-        argument.description = Some(description.to_owned());
-        argument.required = Some(required);
-        argument
+    let argument = |name: &str, description: &str, required| PromptArgument {
+        description: Some(description.to_owned()),
+        required: Some(required),
+        ..PromptArgument::new(name)
     };
-    let mut prompt = Prompt::new("greet");
-    prompt.description = Some("Makes the model greet a person".to_owned());
-    prompt.arguments = Some(vec![
-        argument("name", "Who is greeted", true),
-        argument("style", "Style: casual, formal, friendly or pirate", false),
-    ]);
-    prompt
+    Prompt {
+        description: Some("Makes the model greet a person".to_owned()),
+        arguments: Some(vec![
+            argument("name", "Who is greeted", true),
+            argument("style", "Style: casual, formal, friendly or pirate", false),
+        ]),
+        ..Prompt::new("greet")
+    }
 }
 
 /// Adds two numbers; the sum of integers is an integer.

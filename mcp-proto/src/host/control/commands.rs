@@ -69,8 +69,8 @@ impl ControlPlane {
     fn reconfigure(&mut self, now: Instant, id: ServerId, policy: ServerPolicy) {
         let Some(server) = self.servers.get_mut(&id) else { return };
         let old = core::mem::replace(&mut server.policy, policy);
-        if old.approval != policy.approval {
-            server.approved = policy.is_approved;
+        if old.approval == policy.approval {
+            server.policy.is_approved = old.is_approved;
         }
         let same = |policy: &ServerPolicy| {
             (policy.connection, policy.approval, policy.location, policy.enabled, policy.lazy.is_some())
@@ -159,8 +159,8 @@ impl ControlPlane {
     /// No such server is configured.
     pub fn revoke_approval(&mut self, now: Instant, server: ServerId) -> Result<(), UnknownServer> {
         let state = self.open_server(server)?;
-        if state.policy.approval.is_some() && state.approved {
-            state.approved = false;
+        if state.policy.approval.is_some() && state.policy.is_approved {
+            state.policy.is_approved = false;
             self.restart(now, server, CallOutcome::Unavailable(Status::Unapproved));
         }
         Ok(())
@@ -292,7 +292,7 @@ impl ControlPlane {
     ) {
         let Some(state) = self.servers.get_mut(&server) else { return };
         if state.policy.approval == Some(content) && state.status == Status::Unapproved && is_approved {
-            state.approved = true;
+            state.policy.is_approved = true;
             self.end(now, server, Then::Begin);
         }
     }

@@ -23,8 +23,6 @@ pub(super) struct Server {
     pub(super) generation: Generation,
     /// Attempts since the last stable connection.
     pub(super) attempts: u32,
-    /// Whether the user has approved `policy.approval`.
-    pub(super) approved: bool,
     /// How often the application holds it.
     pub(super) holds: u32,
     /// When the last call or hold ended.
@@ -83,7 +81,6 @@ impl Server {
             failure: None,
             generation: Generation(0),
             attempts: 0,
-            approved: policy.is_approved,
             holds: 0,
             last_used: now,
             waiting: BTreeSet::new(),
@@ -96,7 +93,7 @@ impl Server {
     pub(super) fn first_status(&self) -> Status {
         if !self.policy.enabled {
             Status::Disabled
-        } else if self.policy.approval.is_some() && !self.approved {
+        } else if self.policy.approval.is_some() && !self.policy.is_approved {
             Status::Unapproved
         } else if self.policy.starts_idle() {
             Status::Idle
