@@ -12,14 +12,14 @@ use mcp_proto::front::{Client, Error};
 use mcp_proto::host::config::ServerId;
 use mcp_proto::host::control::{CallId, CallOptions, CallRefusal, Delivery, Repeat};
 use mcp_proto::host::tools::{Catalogue, LookupError};
-use mcp_proto::peer::{CacheMode, LostReason, RequestError};
+use mcp_proto::peer::{LostReason, RequestError};
 use mcp_proto::schema::{CallTool, Method, ProgressParams};
 
-use super::Host;
 use super::events::{CallEnd, CallError};
 use super::shared::{CallRecord, FirstPoll, SendCall, Sent, Shared};
 #[cfg(feature = "tracing")]
 use super::trace::CallerSpan;
+use super::{Host, failure};
 
 type OnProgress = Box<dyn FnMut(ProgressParams) + Send>;
 
@@ -347,33 +347,20 @@ async fn judge(error: &Error, client: &Client, is_http: bool) -> Sent {
             sent(Delivery::NotSent)
         }
         // No connection could be made for this request. The next one may succeed, and nothing waits for that.
-        Error::NotSent(RequestError::Connect(_)) => match check(client).await {
+        Error::NotSent(RequestError::Connect(_)) => match failure::check(client).await {
             Ok(()) => sent(Delivery::Answered),
-            Err(error) => {
-                Sent { delivery: Delivery::NotSent, failure: Some(super::failure::of_error(&error)) }
-            }
+            Err(error) => Sent { delivery: Delivery::NotSent, failure: Some(failure::of_error(&error)) },
         },
         Error::Lost(LostReason::LimitExceeded | LostReason::Ended) => sent(Delivery::Answered),
         Error::Lost(_) if !is_http || poll_once(client.closed()).await.is_some() => sent(Delivery::Lost),
         // One exchange is lost. Is the server?
-        Error::Lost(_) => match check(client).await {
+        Error::Lost(_) => match failure::check(client).await {
             Ok(()) => sent(Delivery::ExchangeLost),
-            Err(error) => Sent { delivery: Delivery::Lost, failure: Some(super::failure::of_error(&error)) },
+            Err(error) => Sent { delivery: Delivery::Lost, failure: Some(failure::of_error(&error)) },
         },
         Error::Transport(http) if http.needs_authorization && http.status == 401 => {
-            Sent { delivery: Delivery::Answered, failure: Some(super::failure::of_error(error)) }
+            Sent { delivery: Delivery::Answered, failure: Some(failure::of_error(error)) }
         }
         _ => sent(Delivery::Answered),
-    }
-}
-
-/// Finds out whether the server still answers.
-///
-/// # Errors
-/// If it does not.
-pub(super) async fn check(client: &Client) -> Result<(), Error> {
-    match client.list_tools_page(None).cache(CacheMode::Bypass).await {
-        Err(error) if error.is_disconnect() || error.is_timeout() => Err(error),
-        _ => Ok(()),
     }
 }

@@ -15,7 +15,6 @@ use mcp_proto::host::tools::{Catalogue, CatalogueItem, ItemKind, ToolFilter, Upd
 use mcp_proto::peer::client::{Change, CloseReason, ServerInfo};
 use mcp_proto::schema::{List, ServerCapabilities};
 
-use super::calls::check;
 use super::failure::{self, StderrTail};
 use super::settings::{Driver, Settings};
 use super::shared::{Shared, Stop};
@@ -175,7 +174,7 @@ async fn note(update: WatchUpdate, changed: &mut ChangedLists, lists: &Lists<'_>
         WatchUpdate::Changed { change: Change::Prompts, .. } => changed.prompts = true,
         WatchUpdate::Changed { change: Change::Resources, .. } => changed.resources = true,
         WatchUpdate::Missed { .. } => *changed = ChangedLists::ALL,
-        WatchUpdate::Interrupted => check(lists.client).await?,
+        WatchUpdate::Interrupted => failure::check(lists.client).await?,
         _ => {}
     }
     Ok(())

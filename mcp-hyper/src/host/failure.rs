@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use mcp_proto::front::Error;
+use mcp_proto::front::{Client, Error};
 use mcp_proto::host::config::ResolveError;
 use mcp_proto::host::control::{Failure, FailureKind};
+use mcp_proto::peer::CacheMode;
 use mcp_proto::peer::client::{CloseReason, ConnectError};
 use mcp_smol::{SpawnError, SpawnErrorKind, StderrLine};
 
@@ -55,6 +56,17 @@ pub(super) fn of_resolution(error: &ResolveError) -> Failure {
 
 pub(super) fn permanent(reason: impl Into<String>) -> Failure {
     Failure::new(FailureKind::Permanent, reason)
+}
+
+/// Finds out whether the server still answers.
+///
+/// # Errors
+/// If it does not.
+pub(super) async fn check(client: &Client) -> Result<(), Error> {
+    match client.list_tools_page(None).cache(CacheMode::Bypass).await {
+        Err(error) if error.is_disconnect() || error.is_timeout() => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// The last lines that a program wrote to its standard error, at most [`Failure::LIMIT`] bytes.

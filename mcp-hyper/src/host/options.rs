@@ -6,7 +6,6 @@ use std::future::Future;
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use mcp_proto::Secret;
 use mcp_proto::front::ClientHandlers;
@@ -26,9 +25,6 @@ use super::storage::{SpillFolder, Storage};
 use crate::Proxy;
 use crate::runtime::{AnyRuntime, Runtime};
 use crate::time::RuntimeClock;
-
-/// How long lists of an earlier run stand in for a server.
-const MAX_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Options of a host: its servers, its handlers, and the questions that it may ask the application.
 ///
@@ -108,7 +104,7 @@ impl HostOptions {
     /// let options = HostOptions::new("my-agent", "1.0.0").storage(storage);
     /// ```
     pub fn storage(mut self, storage: impl Storage) -> Self {
-        self.settings.memory = Some(Memory { storage: Arc::new(storage), max_age: MAX_AGE });
+        self.settings.memory = Some(Memory(Arc::new(storage)));
         self
     }
 

@@ -22,6 +22,9 @@ use crate::runtime::{AnyRuntime, Runtime as _};
 /// The version of the stored form.
 const VERSION: u32 = 1;
 
+/// How long lists of an earlier run stand in for a server.
+const MAX_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
+
 /// The lists, pins and era of a server, valid as long as its connection is configured in the same way.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Record {
@@ -58,7 +61,7 @@ impl Record {
         Self { version: VERSION, connection, stored: now.since_epoch().as_secs(), era, pins, lists }
     }
 
-    /// What is known of a server; `None` if it is not configured.
+    /// The record of a server; `None` if it is not configured.
     fn of_server(shared: &Shared, server: ServerId) -> Option<Self> {
         let (entry, era) = shared.with(|state, _| {
             let entry = state.entries.get(&server)?.clone();
@@ -71,15 +74,15 @@ impl Record {
         Some(Self::new(&entry, shared.clock.unix_time(), era, pins, lists))
     }
 
-    /// Reads the stored form; `None` if it is of another connection or version, or damaged. Lists older than `max_age`
-    /// are left out.
-    pub(super) fn read(text: &[u8], entry: &ServerEntry, now: UnixTime, max_age: Duration) -> Option<Self> {
+    /// Reads the stored form; `None` if it is of another connection or version, or damaged. Lists older than
+    /// [`MAX_AGE`] are left out.
+    pub(super) fn read(text: &[u8], entry: &ServerEntry, now: UnixTime) -> Option<Self> {
         let mut record: Self = serde_json::from_slice(text).ok()?;
         if record.version != VERSION || record.connection != entry.connection().to_string() {
             return None;
         }
         let stored = UnixTime::from_epoch(Duration::from_secs(record.stored));
-        if now.saturating_since(stored) > max_age {
+        if now.saturating_since(stored) > MAX_AGE {
             record.lists = CatalogueSnapshot::default();
         }
         Some(record)
@@ -96,12 +99,9 @@ impl Record {
     }
 }
 
-/// Where the host remembers things, and how long lists stand in for a server.
+/// Where the host remembers things.
 #[derive(Clone)]
-pub(super) struct Memory {
-    pub(super) storage: Arc<dyn Storage>,
-    pub(super) max_age: Duration,
-}
+pub(super) struct Memory(pub(super) Arc<dyn Storage>);
 
 /// Stored values, as read.
 #[derive(Default)]
@@ -123,7 +123,7 @@ impl Memory {
     /// Reads the stored values of these servers.
     pub(super) async fn load(self, shared: Arc<Shared>, entries: Vec<Arc<ServerEntry>>) -> Loaded {
         let now = shared.clock.unix_time();
-        let storage = &*self.storage;
+        let storage = &*self.0;
         let reads = join_all(entries.iter().map(|entry| async move {
             let record = storage.get(&server_name(entry.id())).await;
             let approval = match entry.source().scope {
@@ -142,7 +142,7 @@ impl Memory {
                 })
             };
             let (record, approval) = (read(record), read(approval));
-            let record = record.and_then(|text| Record::read(&text, entry, now, self.max_age));
+            let record = record.and_then(|text| Record::read(&text, entry, now));
             loaded.records.extend(record.map(|record| (entry.id(), record)));
             // An approval that cannot be read is none.
             let approvals = approval.and_then(|text| Approvals::from_json(&text).ok()).unwrap_or_default();
@@ -158,7 +158,7 @@ impl Memory {
             .into_iter()
             .filter_map(|server| Some((server_name(server), Record::of_server(shared, server)?)))
             .collect();
-        let (storage, runtime) = (self.storage.clone(), runtime.clone());
+        let (storage, runtime) = (self.0.clone(), runtime.clone());
         Box::pin(async move {
             let mut errors = Vec::new();
             for server in unsaved.revoked {
@@ -193,7 +193,6 @@ mod tests {
     fn record_is_read_only_for_the_connection_it_was_stored_for_and_lists_expire() {
         let entry = |program: &str| ServerEntry::user("one", ServerSpec::stdio(program, [] as [&str; 0]));
         let now = UnixTime::from_epoch(Duration::from_secs(1_000_000));
-        let day = Duration::from_secs(24 * 3600);
         let era = KnownEra {
             era: Revision::V2025_11_25.era(),
             version: Revision::V2025_11_25,
@@ -202,12 +201,12 @@ mod tests {
         let tools = vec![Tool::new("t", "", serde_json::json!({ "type": "object" }))];
         let lists = CatalogueSnapshot { tools: Some(tools), ..CatalogueSnapshot::default() };
         let text = Record::new(&entry("a"), now, Some(era), Pins::default(), lists.clone()).to_json();
-        let read = Record::read(&text, &entry("a"), now, day).unwrap();
+        let read = Record::read(&text, &entry("a"), now).unwrap();
         assert_eq!((read.era(), &read.lists), (Some(era), &lists));
-        assert!(Record::read(&text, &entry("b"), now, day).is_none());
-        let later = UnixTime::from_epoch(now.since_epoch() + 2 * day);
-        let read = Record::read(&text, &entry("a"), later, day).unwrap();
+        assert!(Record::read(&text, &entry("b"), now).is_none());
+        let later = UnixTime::from_epoch(now.since_epoch() + MAX_AGE + Duration::from_secs(1));
+        let read = Record::read(&text, &entry("a"), later).unwrap();
         assert_eq!((read.era(), read.lists), (Some(era), CatalogueSnapshot::default()));
-        assert!(Record::read(b"{}", &entry("a"), now, day).is_none());
+        assert!(Record::read(b"{}", &entry("a"), now).is_none());
     }
 }

@@ -11,11 +11,10 @@ use std::sync::Arc;
 use futures_rustls::pki_types::CertificateDer;
 use futures_rustls::pki_types::pem::PemObject as _;
 use futures_rustls::rustls::{self, RootCertStore};
-use mcp_proto::consent::shell_word;
 use mcp_proto::front::{Client, Error};
 use mcp_proto::host::config::parse_dotenv;
 use mcp_proto::peer::client::{ClientConfig, ConnectTimeouts, EraPolicy, ServerInfo};
-use mcp_proto::schema::{Era, LoggingLevel};
+use mcp_proto::schema::{Era, Implementation, LoggingLevel};
 use mcp_smol::{ClientOptions, Command, Environment, Killer, WireDirection};
 use smol::future::or;
 
@@ -68,20 +67,6 @@ pub(crate) async fn with_server<T>(
     })
 }
 
-/// A command to log in, ready to paste; `None` if the URL or the scopes cannot be shown on one line.
-pub(crate) fn login_hint(url: &str, scopes: Option<&str>) -> Option<String> {
-    let url = quoted_word(url)?;
-    Some(match scopes {
-        Some(scopes) => format!("To grant these scopes: mcpio login --scope={} {url}", quoted_word(scopes)?),
-        None => format!("To log in: mcpio login {url}"),
-    })
-}
-
-/// Quotes a word for the user's shell; on Windows only words that need no quotes.
-pub(crate) fn quoted_word(text: &str) -> Option<String> {
-    shell_word(text).filter(|word| !cfg!(windows) || word == text)
-}
-
 async fn connected(client: &Client, reports: Reports, common: &CommonOptions) -> Result<Connection> {
     let ready = or(client.ready(), reports.show_connecting(client)).await;
     reports.clear();
@@ -110,10 +95,8 @@ async fn over_http(url: &str, common: &CommonOptions) -> Result<PendingConnectio
 
 /// HTTP client options from the command line, without authorization.
 pub(crate) fn options(common: &CommonOptions) -> Result<mcp_hyper::ClientOptions> {
-    let mut options = mcp_hyper::ClientOptions::new("mcpio", env!("CARGO_PKG_VERSION"))
-        .era_policy(mode(common))
-        .handlers(server_requests::handlers(None))
-        .configure(|config| configure(&mut config.client, common));
+    let options = mcp_hyper::ClientOptions::from(client_config(common));
+    let mut options = options.handlers(server_requests::handlers(None));
     for (name, value) in headers(common)? {
         options = options.header(&name, &value);
     }
@@ -132,10 +115,8 @@ fn over_stdio(
     common: &CommonOptions,
     non_messages: NonMessageCounter,
 ) -> Result<PendingConnection> {
-    let mut options = ClientOptions::new("mcpio", env!("CARGO_PKG_VERSION"))
-        .era_policy(mode(common))
-        .handlers(server_requests::handlers(None))
-        .configure(|config| configure(config, common));
+    let options = ClientOptions::from(client_config(common));
+    let mut options = options.handlers(server_requests::handlers(None));
     let mut trace = common.trace.then(|| Trace::new(Screen::messages()));
     options = options.on_wire(move |direction, bytes| {
         if direction == WireDirection::Received {
@@ -176,12 +157,15 @@ pub(crate) fn mode(common: &CommonOptions) -> EraPolicy {
     }
 }
 
-fn configure(config: &mut ClientConfig, common: &CommonOptions) {
+fn client_config(common: &CommonOptions) -> ClientConfig {
+    let mut config = ClientConfig::new(Implementation::new("mcpio", env!("CARGO_PKG_VERSION")));
+    config.era_policy = mode(common);
     if let Some(timeout) = common.timeout {
         config.request_timeout = timeout;
         config.request_hard_timeout = config.request_hard_timeout.max(timeout);
         config.connect = ConnectTimeouts::within(timeout);
     }
+    config
 }
 
 /// The headers for a server at a URL. Those of the command line come last.
@@ -267,19 +251,6 @@ mod tests {
     use base64::Engine as _;
     use base64::prelude::BASE64_STANDARD;
     use clap::Parser as _;
-
-    #[test]
-    fn login_hint_is_quoted_for_the_shell_or_omitted() {
-        let url = "https://example.com/mcp";
-        assert_eq!(login_hint(url, None).unwrap(), "To log in: mcpio login https://example.com/mcp");
-        let hint = login_hint("https://example.com/a'b;c", Some("x';reboot;'")).unwrap();
-        assert_eq!(
-            hint,
-            r"To grant these scopes: mcpio login --scope='x'\'';reboot;'\''' 'https://example.com/a'\''b;c'"
-        );
-        assert_eq!(login_hint(url, Some("a\nb")), None);
-        assert_eq!(login_hint("https://example.com/\u{202e}", None), None);
-    }
 
     fn common(line: &[&str]) -> CommonOptions {
         Options::try_parse_from([&["mcpio", "demo"], line].concat()).unwrap().common

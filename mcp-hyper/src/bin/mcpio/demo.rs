@@ -79,12 +79,7 @@ async fn tour(connection: &Connection, screen: &mut Screen) -> Result {
 
     step(screen, "Resources", "mcpio read demo://greeting/Ada")?;
     for uri in ["demo://greeting/Ada", "demo://logo"] {
-        for contents in client.read_resource(uri).await?.contents {
-            match &contents {
-                ResourceContents::Text(text) => screen.line(Text::block(&text.text))?,
-                other => screen.line(styled(QUIET, format_args!("[{}]", show::description(other))))?,
-            }
-        }
+        show::contents(screen, &client.read_resource(uri).await?.contents)?;
     }
 
     step(screen, "A prompt", "mcpio get greet name=Ada style=pirate")?;

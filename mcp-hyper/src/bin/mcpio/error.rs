@@ -20,9 +20,8 @@ use smol::future::or;
 use smol::stream::StreamExt as _;
 use smol::{Task, Timer};
 
-use crate::connect::login_hint;
 use crate::terminal::Screen;
-use crate::text::{BAD, Text, styled};
+use crate::text::{BAD, Text, login_hint, styled};
 
 /// The result of a command, or of a part of one.
 pub(crate) type Result<T = (), E = CommandError> = std::result::Result<T, E>;

@@ -106,9 +106,9 @@ pub(crate) fn tool(screen: &mut Screen, tool: &Tool) -> io::Result<()> {
     }
     let schema: Value = tool.input_schema.decode().unwrap_or_default();
     let mut table = Table::new(&["argument", "type", "", "description"]);
-    let mut any = false;
-    for argument in arguments(&schema) {
-        any = true;
+    let mut arguments = arguments(&schema).peekable();
+    let any = arguments.peek().is_some();
+    for argument in arguments {
         let required = if argument.required { "required" } else { "" };
         let text = |key| argument.schema.get(key).and_then(Value::as_str).unwrap_or_default();
         table.row([argument.name, &kind(argument.schema), required, text("description")]);
@@ -190,14 +190,11 @@ pub(crate) fn messages(screen: &mut Screen, messages: &[PromptMessage]) -> io::R
 
 fn text_of(block: &ContentBlock) -> Text {
     let quiet = |text: String| styled(QUIET, format_args!("[{text}]"));
+    let media = |mime_type: &str, data: &str| quiet(format!("{mime_type}, {} bytes", decoded(data).len()));
     match block {
         ContentBlock::Text(text) => Text::block(&text.text),
-        ContentBlock::Image(image) => {
-            quiet(format!("{}, {} bytes", image.mime_type, decoded(&image.data).len()))
-        }
-        ContentBlock::Audio(audio) => {
-            quiet(format!("{}, {} bytes", audio.mime_type, decoded(&audio.data).len()))
-        }
+        ContentBlock::Image(image) => media(&image.mime_type, &image.data),
+        ContentBlock::Audio(audio) => media(&audio.mime_type, &audio.data),
         ContentBlock::ResourceLink(link) => quiet(format!("{}: {}", link.display_name(), link.uri)),
         ContentBlock::Resource(embedded) => match &embedded.resource {
             ResourceContents::Text(contents) => {
@@ -236,7 +233,7 @@ pub(crate) fn raw_contents(screen: &mut Screen, contents: &[ResourceContents]) -
 }
 
 /// One line about the contents of a resource.
-pub(crate) fn description(contents: &ResourceContents) -> String {
+fn description(contents: &ResourceContents) -> String {
     let mime_type = contents.mime_type().unwrap_or("no media type");
     let length = match contents {
         ResourceContents::Text(text) => format!("{} characters", text.text.chars().count()),
@@ -321,15 +318,11 @@ impl Table {
         let mut line = Text::default();
         let mut filled = 0;
         for (column, (cell, start)) in row.iter().zip(starts).enumerate() {
-            if filled > 0 && filled + GAP > *start {
-                lines.push(std::mem::take(&mut line));
-                filled = 0;
-            }
             let last = column + 1 == starts.len();
             let room = columns.filter(|_| last).map(|columns| columns.saturating_sub(*start));
             let parts = if last { cut(wrap(cell, room)) } else { vec![cell.clone()] };
             for (index, part) in parts.iter().enumerate() {
-                if index > 0 {
+                if index > 0 || (filled > 0 && filled + GAP > *start) {
                     lines.push(std::mem::take(&mut line));
                     filled = 0;
                 }

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use anstyle::{AnsiColor, Style};
-use mcp_proto::consent::SafeText;
+use mcp_proto::consent::{SafeText, shell_word};
 use unicode_width::UnicodeWidthChar as _;
 
 pub(crate) const HEADING: Style = AnsiColor::Cyan.on_default().bold();
@@ -95,6 +95,20 @@ pub(crate) fn styled_block(style: Style, text: impl Display) -> Text {
     Text::safe(style, SafeText::block(&text.to_string()).to_string())
 }
 
+/// A command to log in, ready to paste; `None` if the URL or the scopes cannot be shown on one line.
+pub(crate) fn login_hint(url: &str, scopes: Option<&str>) -> Option<String> {
+    let url = quoted_word(url)?;
+    Some(match scopes {
+        Some(scopes) => format!("To grant these scopes: mcpio login --scope={} {url}", quoted_word(scopes)?),
+        None => format!("To log in: mcpio login {url}"),
+    })
+}
+
+/// Quotes a word for the user's shell; on Windows only words that need no quotes.
+pub(crate) fn quoted_word(text: &str) -> Option<String> {
+    shell_word(text).filter(|word| !cfg!(windows) || word == text)
+}
+
 /// How many columns of a terminal a text fills.
 pub(crate) fn width(text: &str) -> usize {
     text.chars().map(|char| char.width().unwrap_or(0)).sum()
@@ -134,6 +148,19 @@ mod tests {
         assert_eq!(wrap("緑茶緑茶緑茶 緑茶緑茶緑茶緑茶", Some(24)).len(), 2);
         assert_eq!(wrap("a\nb   c", None), ["a b c"]);
         assert_eq!(wrap("", Some(80)), [""]);
+    }
+
+    #[test]
+    fn login_hint_is_quoted_for_the_shell_or_omitted() {
+        let url = "https://example.com/mcp";
+        assert_eq!(login_hint(url, None).unwrap(), "To log in: mcpio login https://example.com/mcp");
+        let hint = login_hint("https://example.com/a'b;c", Some("x';reboot;'")).unwrap();
+        assert_eq!(
+            hint,
+            r"To grant these scopes: mcpio login --scope='x'\'';reboot;'\''' 'https://example.com/a'\''b;c'"
+        );
+        assert_eq!(login_hint(url, Some("a\nb")), None);
+        assert_eq!(login_hint("https://example.com/\u{202e}", None), None);
     }
 
     #[test]

@@ -1,123 +1,15 @@
 //! Calls: each waits for its server, is sent, and ends once.
 
-use core::fmt;
-use core::time::Duration;
-
 use super::policy::Status;
-use super::server::{ActionId, Phase};
-use super::{Action, ControlPlane, Generation, Timer};
+use super::state::{
+    Action, Call, CallId, CallOptions, CallOutcome, CallRefusal, Delivery, Generation, Phase, Repeat,
+};
+use super::{ControlPlane, Timer};
 use crate::Instant;
 use crate::host::config::ServerId;
 
 /// How often a call that did not reach its server is sent again.
 const RESENDS: u32 = 2;
-
-/// A call. Ids are never used again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CallId(u64);
-
-impl fmt::Display for CallId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-/// How a call is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct CallOptions {
-    /// How long the call may take, the wait for its server included; `Duration::MAX` is no limit. Default: the
-    /// server's [`call_timeout`](super::ServerPolicy::call_timeout).
-    pub timeout: Option<Duration>,
-    /// When it is sent again.
-    pub repeat: Repeat,
-}
-
-/// When a call whose connection broke is sent again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Repeat {
-    /// Only if it certainly did not reach the server.
-    #[default]
-    IfNotSent,
-    /// Also if the server may have executed it: it is read-only or idempotent, or the user accepts that it happens
-    /// twice.
-    IfLost,
-}
-
-/// What became of a call that was sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delivery {
-    /// It has a result or an error, which the driver keeps.
-    Answered,
-    /// The driver refused to send it over this connection, and keeps the reason: the tool has changed, for example.
-    Refused,
-    /// It certainly did not reach the server. The end of the connection follows.
-    NotSent,
-    /// It may have reached the server, and has no answer. The end of the connection follows.
-    Lost,
-    /// It may have reached the server, and has no answer; the connection goes on, because each call has an exchange of
-    /// its own.
-    ExchangeLost,
-}
-
-/// How a call ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum CallOutcome {
-    /// It has a result or an error, which the driver keeps.
-    Answered,
-    /// The driver refused to send it, and keeps the reason.
-    Refused,
-    /// It, or its server, took too long.
-    TimedOut,
-    /// The application cancelled it.
-    Cancelled,
-    /// It was sent, and its connection ended before the answer: it may have been executed.
-    Lost,
-    /// Its server does not run: why is its status.
-    Unavailable(Status),
-    /// Its server was removed from the configuration, or restarted with another one.
-    Removed,
-    /// The host was closed.
-    Closed,
-}
-
-/// Why a call was not accepted. Nothing has changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum CallRefusal {
-    /// No server with this id is configured.
-    UnknownServer,
-    /// The server does not run: why is its status.
-    Unavailable(Status),
-    /// There are [`ControlConfig::calls`](super::ControlConfig::calls) calls already.
-    TooMany,
-    /// The host was closed.
-    Closed,
-}
-
-impl fmt::Display for CallRefusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::UnknownServer => f.write_str("no such server is configured"),
-            Self::Unavailable(status) => write!(f, "the server is unavailable: {status}"),
-            Self::TooMany => f.write_str("too many calls are open"),
-            Self::Closed => f.write_str("the host is closed"),
-        }
-    }
-}
-
-impl core::error::Error for CallRefusal {}
-
-#[derive(Debug)]
-pub(super) struct Call {
-    server: ServerId,
-    repeat: Repeat,
-    resends_left: u32,
-    /// The connection over which it was sent.
-    sent: Option<Generation>,
-    /// Its last [`Action::Send`], which may not be polled yet.
-    action: Option<ActionId>,
-}
 
 /// # Commands: calls
 impl ControlPlane {

@@ -5,10 +5,9 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-use super::calls::CallOutcome;
 use super::policy::{Failure, FailureKind, ServerPolicy, Status};
-use super::server::{Phase, Server, Then};
-use super::{ControlPlane, Generation, Lifecycle, Timer};
+use super::state::{CallOutcome, Generation, Phase, Server, Then};
+use super::{ControlPlane, Lifecycle, Timer};
 use crate::Instant;
 use crate::host::config::{Fingerprint, ServerId};
 

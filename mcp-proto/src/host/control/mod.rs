@@ -64,19 +64,17 @@ mod calls;
 mod commands;
 mod policy;
 mod server;
+mod state;
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
-use core::fmt;
-
-pub use self::calls::{CallId, CallOptions, CallOutcome, CallRefusal, Delivery, Repeat};
 pub use self::commands::UnknownServer;
 pub use self::policy::{ControlConfig, Failure, FailureKind, Location, ServerPolicy, ServerState, Status};
+pub use self::state::{Action, CallId, CallOptions, CallOutcome, CallRefusal, Delivery, Generation, Repeat};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use self::calls::Call;
-use self::server::{Actions, AttemptLimit, Server};
+use self::state::{Actions, AttemptLimit, Call, Server};
 use crate::Instant;
 use crate::backoff::SplitMix64;
-use crate::host::config::{Fingerprint, ServerId};
+use crate::host::config::ServerId;
 use crate::rpc::Pending;
 
 /// Decides which of many servers run, when each is tried again, and when calls are sent. See the
@@ -123,59 +121,6 @@ enum Timer {
     Attempts,
     Server(ServerId),
     Call(CallId),
-}
-
-/// The number of a connection of one server: each [`Action::Connect`] has a higher one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Generation(u64);
-
-impl fmt::Display for Generation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-/// A task for the driver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Reach the server and read its lists, with its secrets looked up again. Answer with
-    /// [`handle_connected`](ControlPlane::handle_connected) once it can be used, and in any case, once it is over,
-    /// with [`handle_ended`](ControlPlane::handle_ended).
-    Connect {
-        /// The server.
-        server: ServerId,
-        /// The new connection.
-        generation: Generation,
-    },
-    /// End the connection or its attempt, then [`handle_ended`](ControlPlane::handle_ended).
-    Disconnect {
-        /// The server.
-        server: ServerId,
-        /// The connection to end.
-        generation: Generation,
-    },
-    /// Send the call. Answer with [`handle_delivery`](ControlPlane::handle_delivery).
-    Send {
-        /// The call.
-        call: CallId,
-        /// Its server.
-        server: ServerId,
-        /// The connection.
-        generation: Generation,
-    },
-    /// Cancel the call, which has ended here. It needs no answer.
-    Abort {
-        /// The call.
-        call: CallId,
-    },
-    /// Find out whether the user approves the server. Answer with
-    /// [`handle_approval`](ControlPlane::handle_approval); no answer is no approval.
-    AskApproval {
-        /// The server.
-        server: ServerId,
-        /// The content that the user approves.
-        content: Fingerprint,
-    },
 }
 
 /// A message for the application.

@@ -16,12 +16,11 @@ use mcp_proto::host::consent::{ApprovalRequest, ApprovalWarning, Approvals, Perm
 use mcp_proto::host::control::Status;
 use serde::Serialize;
 
-use crate::connect::quoted_word;
 use crate::error::{CommandError, Result};
 use crate::options::{CommonOptions, ConfigOptions, LoginOptions};
 use crate::server_requests::is_person_present;
 use crate::terminal::Screen;
-use crate::text::{QUIET, styled};
+use crate::text::{QUIET, quoted_word, styled};
 
 /// The options, files and servers of one command.
 pub(crate) struct Session<'a> {

@@ -195,7 +195,7 @@ struct Field<'a> {
     name: &'a str,
     schema: &'a PrimitiveSchema,
     required: bool,
-    /// What may be typed, in words.
+    /// The expected text, in words.
     kind: String,
     choices: Vec<FieldOption<'a>>,
     about: FieldDescription,
