@@ -18,10 +18,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::json::Json;
-use super::resources::{Resource, ResourceContents};
-use super::tools::Tool;
-use super::{ClientCapabilities, Meta, ServerCapabilities};
+use super::{ClientCapabilities, Json, Meta, Resource, ResourceContents, ServerCapabilities, Tool};
 use crate::rpc::{decode_member, read_members};
 
 /// Identifier of the MCP Apps extension.

@@ -11,9 +11,9 @@ use core::{fmt, iter, slice};
 
 use serde::ser::Serializer;
 
-use super::json::Json;
 use super::read::{Fields, Fit, Items, Read};
-use super::write::{Projection, WriteAt, member, serialize};
+use super::write::{member, serialize};
+use super::{Json, Projection, WriteAt};
 use crate::rpc::json_reader::NotJson;
 
 /// A name: borrowed from the program if it is a known one, which saves an allocation.

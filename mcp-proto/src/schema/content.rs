@@ -13,15 +13,8 @@ use base64::alphabet::STANDARD as ALPHABET;
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 
-use super::json::{Json, Number};
-use super::meta::Meta;
-use super::object::{Object as _, names, object};
-use super::read::{Fields, Fit, Read, ReadResult, UnexpectedJson};
-use super::resources::{BlobResourceContents, ResourceContents};
-use super::revision::Revision;
-use super::write::{Projection, WriteAt, serde_impls};
-use crate::rpc::json_reader::NotJson;
-use crate::schema::Icon;
+use super::object::{names, object, tagged};
+use super::{BlobResourceContents, Number, ResourceContents};
 
 names! {
     /// Sender of a message.
@@ -38,7 +31,6 @@ object! {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#annotations>
     pub struct Annotations {
-        required {}
         optional {
             /// Intended audience.
             audience: Option<Vec<Role>> = "audience";
@@ -52,59 +44,41 @@ object! {
 
 object! {
     /// Text content.
-    pub struct TextContent as "type" = "text" {
+    pub content TextContent as "type" = "text" {
         required {
             /// The text.
             text: String = "text";
-        }
-        optional {
-            /// Intended audience, priority and time of the last change.
-            annotations: Option<Box<Annotations>> = "annotations";
-            /// Metadata attached to it.
-            meta: Meta = "_meta" since V2025_06_18;
         }
     }
 }
 
 object! {
     /// Image content.
-    pub struct ImageContent as "type" = "image" {
+    pub content ImageContent as "type" = "image" {
         required {
             /// The image, in base64.
             data: String = "data";
             /// Its media type.
             mime_type: String = "mimeType";
         }
-        optional {
-            /// Intended audience, priority and time of the last change.
-            annotations: Option<Box<Annotations>> = "annotations";
-            /// Metadata attached to it.
-            meta: Meta = "_meta" since V2025_06_18;
-        }
     }
 }
 
 object! {
     /// Audio content. Revisions before 2025-03-26 receive a text instead.
-    pub struct AudioContent as "type" = "audio" {
+    pub content AudioContent as "type" = "audio" {
         required {
             /// The audio, in base64.
             data: String = "data";
             /// Its media type.
             mime_type: String = "mimeType";
         }
-        optional {
-            /// Intended audience, priority and time of the last change.
-            annotations: Option<Box<Annotations>> = "annotations";
-            /// Metadata attached to it.
-            meta: Meta = "_meta" since V2025_06_18;
-        }
     }
 }
 
 object! {
     /// Link to a resource. Revisions before 2025-06-18 receive a text instead.
-    pub struct ResourceLink as "type" = "resource_link" {
+    pub listed ResourceLink as "type" = "resource_link" {
         required {
             /// URI of the resource.
             uri: String = "uri";
@@ -112,96 +86,31 @@ object! {
             name: String = "name";
         }
         optional {
-            /// Human-readable title.
-            title: Option<String> = "title";
-            /// Description for the model.
-            description: Option<String> = "description";
-            /// Icons to display.
-            icons: Option<Vec<Icon>> = "icons" since V2025_11_25;
             /// Its media type.
             mime_type: Option<String> = "mimeType";
             /// Its size in bytes, before any encoding.
             size: Option<u64> = "size";
             /// Intended audience, priority and time of the last change.
             annotations: Option<Box<Annotations>> = "annotations";
-            /// Metadata attached to it.
-            meta: Meta = "_meta";
         }
     }
 }
 
 impl ResourceLink {
-    /// Name to display: the title, or the name if there is no title.
-    pub fn display_name(&self) -> &str {
-        self.title.as_deref().unwrap_or(&self.name)
+    fn stand_in(&self) -> TextContent {
+        stand_in(format!("[resource {}]", self.uri), self.annotations.as_deref())
     }
 }
 
 object! {
     /// The contents of a resource, embedded in the message.
-    pub struct EmbeddedResource as "type" = "resource" {
+    pub content EmbeddedResource as "type" = "resource" {
         required {
             /// The contents.
             resource: ResourceContents = "resource";
         }
-        optional {
-            /// Intended audience, priority and time of the last change.
-            annotations: Option<Box<Annotations>> = "annotations";
-            /// Metadata attached to the contents.
-            meta: Meta = "_meta" since V2025_06_18;
-        }
     }
 }
-
-/// Declares an enum of objects that one field distinguishes. An object with an unknown value of that field, or without
-/// a required field, is kept as `Unknown`.
-macro_rules! tagged {
-    ($(#[$attr:meta])* pub enum $name:ident by $field:literal as $tag:ident {
-        $( $(#[$vattr:meta])* $variant:ident($type:ty) = $wire:literal, )*
-    }) => {
-        $(#[$attr])*
-        #[derive(Clone, Debug, PartialEq)]
-        pub enum $name {
-            $( $(#[$vattr])* $variant($type), )*
-            /// A value of unknown kind, or an invalid value of a known kind: written back verbatim.
-            Unknown(Json),
-        }
-
-        names! {
-            #[allow(missing_docs)]
-            pub(crate) enum $tag { $( $variant = $wire, )* }
-        }
-
-        $(
-            impl From<$type> for $name {
-                fn from(value: $type) -> Self {
-                    Self::$variant(value)
-                }
-            }
-        )*
-
-        impl Read for $name {
-            const EXPECTED: &'static str = "an object";
-            const LIST_MAY_BE_NULL: bool = true;
-
-            //= C9.11 "unknown content types do not break the result"
-            fn or_keep(unexpected: UnexpectedJson) -> ReadResult<Self> {
-                Ok(Self::Unknown(unexpected.json))
-            }
-
-            fn from_object(fields: Fields<'_, '_>) -> Result<Fit<Self>, NotJson> {
-                match fields.look_at::<$tag>($field)? {
-                    $( Some(Ok($tag::$variant)) => Ok(<$type>::read_fields(fields)?.map(Self::$variant)), )*
-                    Some(Err(unexpected)) => Ok(Err(format!(concat!("`", $field, "`: {}"), unexpected).into())),
-                    None => Ok(Err(concat!("`", $field, "` is missing").into())),
-                }
-            }
-        }
-
-        serde_impls!($name);
-    };
-}
-pub(crate) use tagged;
 
 tagged! {
     /// One content block of a tool result or prompt message.
@@ -217,18 +126,18 @@ tagged! {
     /// ```
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#tool-result>
-    pub enum ContentBlock by "type" as ContentTag {
+    pub enum ContentBlock as ContentTag {
         /// Text.
         Text(TextContent) = "text",
         /// An image.
         Image(ImageContent) = "image",
         /// Audio.
-        Audio(AudioContent) = "audio",
+        Audio(AudioContent) = "audio" since V2025_03_26,
         /// Link to a resource.
-        ResourceLink(Box<ResourceLink>) = "resource_link",
+        ResourceLink(Box<ResourceLink>) = "resource_link" since V2025_06_18,
         /// Embedded contents of a resource.
         Resource(EmbeddedResource) = "resource",
-    }
+    } chosen |fields| fields.look_at("type")?.and_then(Result::ok)
 }
 
 impl ContentBlock {
@@ -279,36 +188,20 @@ impl From<String> for ContentBlock {
     }
 }
 
+/// Joins texts by line breaks.
+pub(crate) fn lines<'a>(texts: impl Iterator<Item = &'a str>) -> String {
+    texts.collect::<Vec<_>>().join("\n")
+}
+
 /// Creates the text that replaces content of a kind that the revision does not have.
 pub(crate) fn stand_in(text: String, annotations: Option<&Annotations>) -> TextContent {
     TextContent { annotations: annotations.cloned().map(Box::new), ..TextContent::new(text) }
 }
 
 impl AudioContent {
-    /// The first revision with audio content.
-    pub(crate) const SINCE: Revision = Revision::V2025_03_26;
-
     pub(crate) fn stand_in(&self) -> TextContent {
         let text = format!("[audio {}, {} bytes of base64]", self.mime_type, self.data.len());
         stand_in(text, self.annotations.as_deref())
-    }
-}
-
-impl WriteAt for ContentBlock {
-    fn write(&self, view: Projection, out: &mut Vec<u8>) {
-        match self {
-            Self::Text(content) => content.write(view, out),
-            Self::Image(content) => content.write(view, out),
-            Self::Audio(content) if view.since(AudioContent::SINCE) => content.write(view, out),
-            Self::Audio(content) => content.stand_in().write(view, out),
-            Self::ResourceLink(link) if view.since(Revision::V2025_06_18) => link.write(view, out),
-            Self::ResourceLink(link) => {
-                let text = format!("[resource {}]", link.uri);
-                stand_in(text, link.annotations.as_deref()).write(view, out)
-            }
-            Self::Resource(content) => content.write(view, out),
-            Self::Unknown(json) => json.write(view, out),
-        }
     }
 }
 

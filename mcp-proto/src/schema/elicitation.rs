@@ -4,28 +4,29 @@ use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::containers::List;
-use super::containers::Map;
-use super::json::{Json, Number};
-use super::meta::Meta;
-use super::method::Params;
-use super::object::{Object, from_variants, names, object};
-use super::primitive::PrimitiveSchema;
-use super::read::{Fields, Fit, Items, Read, ReadResult, UnexpectedJson, read_text};
-use super::revision::Revision;
+use super::object::{names, object, read_variant, union};
+use super::read::{Fit, Items, Read, ReadResult, UnexpectedJson, read_text};
 use super::tasks::legacy::TaskMetadata;
-use super::write::{Projection, WriteAt, serde_impls};
-use crate::rpc::json_reader::NotJson;
+use super::write::serde_impls;
+use super::{Json, List, Map, Meta, Number, Params, PrimitiveSchema, Projection, Revision, WriteAt};
+use crate::rpc::json_reader::{NotJson, ReadNumber};
 
-/// The parameters of `elicitation/create`.
-///
-/// <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation>
-#[derive(Clone, Debug, PartialEq)]
-pub enum ElicitParams {
-    /// Form mode; a request without `mode` is in form mode.
-    Form(ElicitFormParams),
-    /// URL mode (since 2025-11-25).
-    Url(ElicitUrlParams),
+union! {
+    /// The parameters of `elicitation/create`.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation>
+    pub enum ElicitParams {
+        /// Form mode; a request without `mode` is in form mode.
+        Form(ElicitFormParams),
+        /// URL mode (since 2025-11-25).
+        Url(ElicitUrlParams),
+    }
+    //= C10.2 "Absent `mode` = form"
+    read |fields| match fields.look_at::<Option<ElicitMode>>("mode")? {
+        None | Some(Ok(None | Some(ElicitMode::Form))) => read_variant(fields, Self::Form),
+        Some(Ok(Some(ElicitMode::Url))) => read_variant(fields, Self::Url),
+        Some(Err(_)) => Ok(Err("unknown `mode`".into())),
+    }
 }
 
 names! {
@@ -142,34 +143,6 @@ impl ElicitParams {
     }
 }
 
-from_variants!(ElicitParams { Form(ElicitFormParams), Url(ElicitUrlParams) });
-
-impl Read for ElicitParams {
-    const EXPECTED: &'static str = "an object";
-
-    fn from_object(fields: Fields<'_, '_>) -> Result<Fit<Self>, NotJson> {
-        //= C10.2 "Absent `mode` = form"
-        match fields.look_at::<Option<ElicitMode>>("mode")? {
-            None | Some(Ok(None | Some(ElicitMode::Form))) => {
-                Ok(ElicitFormParams::read_fields(fields)?.map(Self::Form))
-            }
-            Some(Ok(Some(ElicitMode::Url))) => Ok(ElicitUrlParams::read_fields(fields)?.map(Self::Url)),
-            Some(Err(_)) => Ok(Err("unknown `mode`".into())),
-        }
-    }
-}
-
-impl WriteAt for ElicitParams {
-    fn write(&self, view: Projection, out: &mut Vec<u8>) {
-        match self {
-            Self::Form(params) => params.write(view, out),
-            Self::Url(params) => params.write(view, out),
-        }
-    }
-}
-
-serde_impls!(ElicitParams);
-
 impl Params for ElicitParams {
     fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         read_text(text)
@@ -255,29 +228,17 @@ pub enum ElicitValue {
     Unknown(Json),
 }
 
-impl From<&str> for ElicitValue {
-    fn from(value: &str) -> Self {
-        Self::String(value.into())
-    }
+macro_rules! value_from {
+    ($($type:ty => $variant:ident),*) => { $(
+        impl From<$type> for ElicitValue {
+            fn from(value: $type) -> Self {
+                Self::$variant(value.into())
+            }
+        }
+    )* };
 }
 
-impl From<bool> for ElicitValue {
-    fn from(value: bool) -> Self {
-        Self::Bool(value)
-    }
-}
-
-impl From<f64> for ElicitValue {
-    fn from(value: f64) -> Self {
-        Self::Number(value.into())
-    }
-}
-
-impl From<i64> for ElicitValue {
-    fn from(value: i64) -> Self {
-        Self::Number(value.into())
-    }
-}
+value_from!(&str => String, bool => Bool, f64 => Number, i64 => Number);
 
 impl Read for ElicitValue {
     const EXPECTED: &'static str = "a string, number, boolean or list of strings";
@@ -290,16 +251,8 @@ impl Read for ElicitValue {
         Ok(Self::Bool(value))
     }
 
-    fn from_i64(value: i64) -> Fit<Self> {
-        Number::from_i64(value).map(Self::Number)
-    }
-
-    fn from_u64(value: u64) -> Fit<Self> {
-        Number::from_u64(value).map(Self::Number)
-    }
-
-    fn from_f64(value: f64) -> Fit<Self> {
-        Number::from_f64(value).map(Self::Number)
+    fn from_number(number: ReadNumber) -> Fit<Self> {
+        Number::from_number(number).map(Self::Number)
     }
 
     fn from_text(value: Cow<'_, str>) -> Fit<Self> {
@@ -333,7 +286,6 @@ object! {
             /// Id of the elicitation that the user has finished.
             elicitation_id: String = "elicitationId";
         }
-        optional {}
     }
 }
 
@@ -344,6 +296,5 @@ object! {
             /// The pages that the user must visit before the client sends the request again.
             elicitations: List<ElicitUrlParams> = "elicitations";
         }
-        optional {}
     }
 }

@@ -4,17 +4,16 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-#[cfg(feature = "client")]
 use super::ClientCapabilities;
-use super::Meta;
 #[cfg(feature = "server")]
 use super::ServerCapabilities;
-use super::capabilities::InvalidExtensionError;
 #[cfg(any(feature = "client", feature = "server"))]
 use super::containers::Map;
-use super::json::Json;
-use super::lifecycle::{CustomParams, CustomResult};
-use super::method::{Direction, Method, MethodInfo, NotificationInfo};
+#[cfg(feature = "client")]
+use super::{
+    CustomParams, CustomResult, Direction, InvalidExtensionError, Json, Meta, Method, MethodInfo,
+    NotificationInfo,
+};
 
 /// An extension of the protocol: its identifier, settings, methods, notifications and result types.
 ///

@@ -8,16 +8,12 @@ use alloc::vec::Vec;
 use alloc::{format, vec};
 use core::fmt;
 
-use super::containers::{Extra, Map};
-use super::elicitation::{
-    ElicitAction, ElicitFormParams, ElicitParams, ElicitResult, ElicitSchema, ElicitValue,
-};
 use super::format::is_format;
-use super::primitive::{
-    EnumOption, MultiSelectItems, MultiSelectSchema, NumberKind, NumberSchema, PrimitiveSchema, StringFormat,
-    StringSchema,
+use super::{
+    ElicitAction, ElicitFormParams, ElicitParams, ElicitResult, ElicitSchema, ElicitValue, EnumOption, Extra,
+    Map, MultiSelectItems, MultiSelectSchema, Number, NumberKind, NumberSchema, PrimitiveSchema, Revision,
+    StringFormat, StringSchema,
 };
-use super::revision::Revision;
 
 impl ElicitSchema {
     /// Returns the default values of the fields. A default that is not valid for its own field is left out.
@@ -164,12 +160,7 @@ impl PrimitiveSchema {
 
 fn check_text(field: &StringSchema, text: &str) -> Result<(), FieldError> {
     let characters = wide(text.chars().count());
-    if field.min_length.is_some_and(|least| characters < least) {
-        return Err(FieldError::TooShort);
-    }
-    if field.max_length.is_some_and(|most| characters > most) {
-        return Err(FieldError::TooLong);
-    }
+    check_range(characters, field.min_length, field.max_length, [FieldError::TooShort, FieldError::TooLong])?;
     match field.format {
         Some(format) if !is_format(format, text) => Err(FieldError::Format(format)),
         _ => Ok(()),
@@ -183,29 +174,32 @@ fn check_number(field: &NumberSchema, number: f64) -> Result<(), FieldError> {
     if field.kind == NumberKind::Integer && number % 1.0 != 0.0 {
         return Err(FieldError::Type("a whole number"));
     }
-    if field.minimum.as_ref().is_some_and(|least| number < least.as_f64()) {
-        return Err(FieldError::TooSmall);
-    }
-    if field.maximum.as_ref().is_some_and(|most| number > most.as_f64()) {
-        return Err(FieldError::TooLarge);
-    }
-    Ok(())
+    let [least, most] = [&field.minimum, &field.maximum].map(|limit| limit.as_ref().map(Number::as_f64));
+    check_range(number, least, most, [FieldError::TooSmall, FieldError::TooLarge])
 }
 
 fn check_choices(field: &MultiSelectSchema, chosen: &[String]) -> Result<(), FieldError> {
     let count = wide(chosen.len());
-    if field.min_items.is_some_and(|least| count < least) {
-        return Err(FieldError::TooFew);
-    }
-    if field.max_items.is_some_and(|most| count > most) {
-        return Err(FieldError::TooMany);
-    }
+    check_range(count, field.min_items, field.max_items, [FieldError::TooFew, FieldError::TooMany])?;
     // A set keeps this fast: the server chooses the options and, through the default, the chosen values.
     let offered: BTreeSet<&str> = match &field.items {
         MultiSelectItems::Untitled(items) => items.values.iter().map(String::as_str).collect(),
         MultiSelectItems::Titled(items) => items.options.iter().map(|option| option.value.as_str()).collect(),
     };
     chosen_from(chosen.iter().all(|chosen| offered.contains(chosen.as_str())))
+}
+
+fn check_range<T: PartialOrd>(
+    value: T,
+    least: Option<T>,
+    most: Option<T>,
+    [below, above]: [FieldError; 2],
+) -> Result<(), FieldError> {
+    match (least, most) {
+        (Some(least), _) if value < least => Err(below),
+        (_, Some(most)) if value > most => Err(above),
+        _ => Ok(()),
+    }
 }
 
 fn chosen_from(among: bool) -> Result<(), FieldError> {

@@ -3,17 +3,14 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::containers::Map;
-use super::elicitation::{ElicitParams, ElicitResult};
-use super::json::Json;
-use super::method::{CreateMessage, Elicit, ListRoots, Method};
-use super::object::{Object as _, from_variants, object};
-use super::read::{Fields, Fit, Read, ReadResult, UnexpectedJson};
-use super::roots::ListRootsResult;
-use super::sampling::{CreateMessageParams, CreateMessageResult};
-use super::write::{Projection, WriteAt, member, serde_impls};
+use super::object::{from_variants, object, tagged};
+use super::read::{Fields, Fit, Read, ReadResult, UnexpectedJson, expected};
+use super::write::{member, serde_impls};
+use super::{
+    CreateMessage, CreateMessageParams, CreateMessageResult, Elicit, ElicitParams, ElicitResult, Json,
+    ListRoots, ListRootsParams, ListRootsResult, Map, Method, Projection, ResultType, WriteAt,
+};
 use crate::rpc::json_reader::{NotJson, Reader};
-use crate::schema::{ListRootsParams, ResultType};
 
 /// Requests for input from the server, each under a key that the server chooses.
 pub type InputRequests = Map<InputRequest>;
@@ -28,7 +25,6 @@ object! {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr>
     pub result InputRequiredResult {
-        required {}
         optional {
             /// The input that the server needs; if absent, the client just sends the request again.
             input_requests: Option<InputRequests> = "inputRequests" type strict;
@@ -96,25 +92,21 @@ impl Read for InputRequest {
                 _ => _ = fields.skip()?,
             }
         }
-        let mut params = params.map(Reader::new);
-        let params = params.as_mut();
-        let read = match method.as_deref() {
-            Some(Elicit::NAME) => params.map(Read::read).transpose()?.map(|read| read.map(Self::Elicit)),
-            Some(CreateMessage::NAME) => {
-                params.map(Read::read).transpose()?.map(|read| read.map(Self::CreateMessage))
-            }
-            Some(ListRoots::NAME) => {
-                let read = params.map(Read::read).transpose()?;
-                Some(read.unwrap_or_else(|| Ok(ListRootsParams::new())).map(Self::ListRoots))
-            }
-            _ => None,
-        };
-        match read {
-            Some(Ok(request)) => Ok(Ok(request)),
-            Some(Err(UnexpectedJson { reason, .. })) => Ok(Err(reason)),
-            None => Ok(Err("unknown `method` or missing `params`".into())),
+        let mut params = Reader::new(params.unwrap_or("{}"));
+        match method.as_deref() {
+            Some(Elicit::NAME) => read_params(&mut params, Self::Elicit),
+            Some(CreateMessage::NAME) => read_params(&mut params, Self::CreateMessage),
+            Some(ListRoots::NAME) => read_params(&mut params, Self::ListRoots),
+            _ => Ok(expected(Self::EXPECTED)),
         }
     }
+}
+
+fn read_params<T: Read>(
+    params: &mut Reader<'_>,
+    request: fn(T) -> InputRequest,
+) -> Result<Fit<InputRequest>, NotJson> {
+    Ok(T::read(params)?.map(request).map_err(|unexpected| unexpected.reason))
 }
 
 impl WriteAt for InputRequest {
@@ -135,63 +127,17 @@ impl WriteAt for InputRequest {
     }
 }
 
-/// The answer to an [`InputRequest`].
-#[derive(Clone, Debug, PartialEq)]
-#[allow(clippy::large_enum_variant)]
-pub enum InputResponse {
-    /// The user's answer.
-    Elicit(ElicitResult),
-    /// The model's answer.
-    CreateMessage(CreateMessageResult),
-    /// The client's roots.
-    ListRoots(ListRootsResult),
-    /// An answer of unknown kind, written back verbatim.
-    Unknown(Json),
+tagged! {
+    /// The answer to an [`InputRequest`]. Each kind of result has a required field that the others lack.
+    #[allow(clippy::large_enum_variant)]
+    pub enum InputResponse as ResponseMember {
+        /// The user's answer.
+        Elicit(ElicitResult) = "action",
+        /// The model's answer.
+        CreateMessage(CreateMessageResult) = "model",
+        /// The client's roots.
+        ListRoots(ListRootsResult) = "roots",
+    } chosen |fields| fields.look(ResponseMember::parse)?
 }
 
-from_variants!(InputResponse { Elicit(ElicitResult), CreateMessage(CreateMessageResult), ListRoots(ListRootsResult) });
-
-enum ResponseKind {
-    Elicit,
-    CreateMessage,
-    ListRoots,
-}
-
-impl Read for InputResponse {
-    const EXPECTED: &'static str = "an object";
-
-    fn or_keep(unexpected: UnexpectedJson) -> ReadResult<Self> {
-        Ok(Self::Unknown(unexpected.json))
-    }
-
-    fn from_object(fields: Fields<'_, '_>) -> Result<Fit<Self>, NotJson> {
-        // Each kind of result has a required field that the others lack.
-        let kind = fields.look(|name| match name {
-            "action" => Some(ResponseKind::Elicit),
-            "model" => Some(ResponseKind::CreateMessage),
-            "roots" => Some(ResponseKind::ListRoots),
-            _ => None,
-        })?;
-        match kind {
-            Some(ResponseKind::Elicit) => Ok(ElicitResult::read_fields(fields)?.map(Self::Elicit)),
-            Some(ResponseKind::CreateMessage) => {
-                Ok(CreateMessageResult::read_fields(fields)?.map(Self::CreateMessage))
-            }
-            Some(ResponseKind::ListRoots) => Ok(ListRootsResult::read_fields(fields)?.map(Self::ListRoots)),
-            None => Ok(Err("not the result of a known input request".into())),
-        }
-    }
-}
-
-impl WriteAt for InputResponse {
-    fn write(&self, view: Projection, out: &mut Vec<u8>) {
-        match self {
-            Self::Elicit(result) => result.write(view, out),
-            Self::CreateMessage(result) => result.write(view, out),
-            Self::ListRoots(result) => result.write(view, out),
-            Self::Unknown(json) => json.write(view, out),
-        }
-    }
-}
-
-serde_impls!(InputRequest, InputResponse);
+serde_impls!(InputRequest);

@@ -10,8 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::read::{Fit, Read, ReadResult, expected};
-use super::write::{Projection, WriteAt};
-use crate::rpc::json_reader::{NotJson, Reader};
+use super::{Projection, WriteAt};
+use crate::rpc::json_reader::{NotJson, ReadNumber, Reader};
 use crate::rpc::{Raw, write};
 
 /// A JSON value kept as text: valid, owned, and written as it was read.
@@ -104,23 +104,17 @@ impl PartialEq for Json {
 
 impl Eq for Json {}
 
-impl From<serde_json::Value> for Json {
-    fn from(value: serde_json::Value) -> Self {
-        Self::encode(&value).unwrap_or_else(|_| Self::null())
-    }
+macro_rules! json_from {
+    ($($type:ty)*) => { $(
+        impl From<$type> for Json {
+            fn from(value: $type) -> Self {
+                Self::encode(&value).unwrap_or_else(|_| Self::null())
+            }
+        }
+    )* };
 }
 
-impl From<bool> for Json {
-    fn from(value: bool) -> Self {
-        serde_json::Value::from(value).into()
-    }
-}
-
-impl From<i64> for Json {
-    fn from(value: i64) -> Self {
-        serde_json::Value::from(value).into()
-    }
-}
+json_from!(serde_json::Value bool i64);
 
 impl From<&str> for Json {
     /// Creates a JSON string. To parse JSON text, use [`Json::new`].
@@ -234,16 +228,12 @@ impl WriteAt for Number {
 impl Read for Number {
     const EXPECTED: &'static str = "a number";
 
-    fn from_i64(value: i64) -> Fit<Self> {
-        Ok(value.into())
-    }
-
-    fn from_u64(value: u64) -> Fit<Self> {
-        Ok(value.into())
-    }
-
-    fn from_f64(value: f64) -> Fit<Self> {
-        serde_json::Number::from_f64(value)
-            .map_or_else(|| expected(Self::EXPECTED), |number| Ok(Self(number)))
+    fn from_number(number: ReadNumber) -> Fit<Self> {
+        match number {
+            ReadNumber::I64(value) => Ok(value.into()),
+            ReadNumber::U64(value) => Ok(value.into()),
+            ReadNumber::F64(value) => serde_json::Number::from_f64(value)
+                .map_or_else(|| expected(Self::EXPECTED), |number| Ok(Self(number))),
+        }
     }
 }

@@ -3,10 +3,8 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::object::{names, object};
-use super::revision::Revision;
-
-use super::capabilities::{ClientCapabilities, ServerCapabilities};
+use super::object::{display_names, names, object};
+use super::{ClientCapabilities, Revision, ServerCapabilities};
 
 object! {
     /// Identity of a client or server. For display and logs only: it changes no behaviour.
@@ -32,17 +30,14 @@ object! {
     }
 }
 
+display_names!(Implementation);
+
 impl Implementation {
     /// Sets the human-readable title.
     #[must_use]
     pub fn with_title(mut self, title: impl Into<String>) -> Self {
         self.title = Some(title.into());
         self
-    }
-
-    /// Name to display: the title, or the name if there is no title.
-    pub fn display_name(&self) -> &str {
-        self.title.as_deref().unwrap_or(&self.name)
     }
 }
 
@@ -90,7 +85,6 @@ object! {
             /// Identity of the client.
             client_info: Implementation = "clientInfo";
         }
-        optional {}
     }
 }
 
@@ -144,7 +138,6 @@ object! {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/pagination>
     pub params PaginatedParams {
-        required {}
         optional {
             /// Cursor of the page; absent for the first page. The empty string is a valid cursor.
             cursor: Option<String> = "cursor" type strict;
@@ -163,10 +156,7 @@ object! {
     /// Parameters without fields of their own, or of a method that this crate does not know.
     ///
     /// Unknown fields are in `extra`.
-    pub params EmptyParams {
-        required {}
-        optional {}
-    }
+    pub params EmptyParams {}
 }
 
 /// The parameters of methods that this crate does not know.
@@ -182,10 +172,7 @@ object! {
     /// A result without fields of its own, or of a method that this crate does not know.
     ///
     /// Unknown fields are in `extra`.
-    pub result EmptyResult {
-        required {}
-        optional {}
-    }
+    pub result EmptyResult {}
 }
 
 /// The result of methods that this crate does not know.
@@ -233,6 +220,5 @@ object! {
             /// The capabilities that the client must declare.
             required_capabilities: ClientCapabilities = "requiredCapabilities";
         }
-        optional {}
     }
 }

@@ -2,16 +2,15 @@
 
 use alloc::vec::Vec;
 
-use super::capabilities::ClientCapabilities;
-use super::containers::{Iter, Map, read_knowing};
-use super::json::Json;
+use super::containers::read_knowing;
 use super::lazy_map::LazyMap;
-use super::lifecycle::Implementation;
-use super::notifications::LoggingLevel;
 use super::object::Optional;
 use super::read::{Fields, Fit, Read, ReadResult, peek};
-use super::revision::{Revision, Revisions};
-use super::write::{Projection, WriteAt, member, serde_impls};
+use super::write::{member, serde_impls};
+use super::{
+    ClientCapabilities, Implementation, Iter, Json, LoggingLevel, Map, Projection, Revision, Revisions,
+    WriteAt,
+};
 use crate::rpc::json_reader::{NotJson, Reader};
 use crate::rpc::{Id, Raw};
 

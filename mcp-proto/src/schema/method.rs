@@ -6,33 +6,9 @@ use core::fmt::Debug;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::capabilities::{ClientCapabilities, ClientCapability, ServerCapabilities, ServerCapability};
-use super::elicitation::{ElicitParams, ElicitResult, ElicitationCompleteParams};
-use super::lifecycle::{
-    CacheScope, DiscoverParams, DiscoverResult, EmptyParams, EmptyResult, InitializeParams, InitializeResult,
-    ListRootsParams, PingParams,
-};
-use super::meta::Meta;
-use super::notifications::{CancelledParams, ProgressParams};
-use super::notifications::{LoggingMessageParams, SetLoggingLevelParams};
-use super::notifications::{
-    SubscriptionsAcknowledgedParams, SubscriptionsListenParams, SubscriptionsListenResult,
-};
-use super::prompts::{CompleteParams, CompleteResult};
-use super::prompts::{GetPromptParams, GetPromptResult, ListPromptsParams, ListPromptsResult};
-use super::resources::{
-    ListResourceTemplatesParams, ListResourceTemplatesResult, ListResourcesParams, ListResourcesResult,
-    ReadResourceParams, ReadResourceResult, ResourceUpdatedParams, SubscribeResourceParams,
-    UnsubscribeResourceParams,
-};
-use super::result::IntoResult;
-use super::result::ResultType;
-use super::revision::{Revision, Revisions};
-use super::roots::ListRootsResult;
-use super::sampling::{CreateMessageParams, CreateMessageResult};
 use super::tasks::{self, legacy};
-use super::tools::{CallToolParams, CallToolResult, ListToolsParams, ListToolsResult};
-use super::write::{Projection, WriteAt};
+use super::*;
+use Direction::{Both, ClientToServer, ServerToClient};
 
 /// The parameters of a request or a notification.
 pub trait Params:
@@ -216,23 +192,6 @@ impl MethodInfo {
         Self { name, ..Self::BASE }
     }
 
-    /// Returns all methods.
-    pub fn all() -> impl Iterator<Item = &'static Self> {
-        METHODS.iter().copied()
-    }
-
-    /// Finds the method `name` of requests in `direction` at `revision`.
-    pub fn find(name: &str, direction: Direction, revision: Revision) -> Option<&'static Self> {
-        Self::all().find(|info| {
-            info.name == name && info.direction.includes(direction) && info.revisions.contains(revision)
-        })
-    }
-
-    /// Whether `revision` has requests of this method.
-    pub const fn exists_in(&self, revision: Revision) -> bool {
-        self.revisions.contains(revision)
-    }
-
     /// Whether a server with these `capabilities` may receive it.
     pub fn server_allows(&self, capabilities: &ServerCapabilities, revision: Revision) -> bool {
         self.server_capability.is_none_or(|needed| capabilities.allows(needed, revision))
@@ -274,69 +233,60 @@ impl NotificationInfo {
         needs_subscription: false,
         invalidates: &[],
     };
-
-    /// Returns all notifications.
-    pub fn all() -> impl Iterator<Item = &'static Self> {
-        NOTIFICATIONS.iter().copied()
-    }
-
-    /// Whether `revision` has this notification.
-    pub const fn exists_in(&self, revision: Revision) -> bool {
-        self.revisions.contains(revision)
-    }
-
-    /// Finds the notification `name` in `direction` at `revision`.
-    pub fn find(name: &str, direction: Direction, revision: Revision) -> Option<&'static Self> {
-        Self::all().find(|info| {
-            info.name == name && info.direction.includes(direction) && info.revisions.contains(revision)
-        })
-    }
 }
 
-macro_rules! methods {
-    ($(
+macro_rules! table {
+    ($trait:ident, $info:ident, $all:ident; $(
         $(#[$attr:meta])*
-        $name:ident = $wire:literal ($params:ty) -> $result:ty { $($field:ident: $value:expr),* $(,)? }
+        $name:ident = $wire:literal ($params:ty) $(-> $result:ty)? $(, server $server:ident)? $(, client $client:ident)?
+        { $($field:ident $(: $value:expr)?),* $(,)? }
     )*) => {
         $(
             $(#[$attr])*
             #[derive(Clone, Copy, Debug)]
             pub enum $name {}
 
-            impl Method for $name {
-                const INFO: &'static MethodInfo =
-                    &MethodInfo { name: $wire, $($field: $value,)* ..MethodInfo::BASE };
+            impl $trait for $name {
+                const INFO: &'static $info = &$info {
+                    name: $wire,
+                    $(server_capability: Some(ServerCapability::$server),)?
+                    $(client_capability: Some(ClientCapability::$client),)?
+                    $($field: table!(@value $($value)?),)*
+                    ..$info::BASE
+                };
                 type Params = $params;
-                type Result = $result;
+                $(type Result = $result;)?
             }
         )*
 
-        static METHODS: &[&MethodInfo] = &[$($name::INFO),*];
-    };
-}
+        static $all: &[&$info] = &[$($name::INFO),*];
 
-macro_rules! notifications {
-    ($(
-        $(#[$attr:meta])*
-        $name:ident = $wire:literal ($params:ty) { $($field:ident: $value:expr),* $(,)? }
-    )*) => {
-        $(
-            $(#[$attr])*
-            #[derive(Clone, Copy, Debug)]
-            pub enum $name {}
-
-            impl Notification for $name {
-                const INFO: &'static NotificationInfo =
-                    &NotificationInfo { name: $wire, $($field: $value,)* ..NotificationInfo::BASE };
-                type Params = $params;
+        impl $info {
+            /// Returns the whole table.
+            pub fn all() -> impl Iterator<Item = &'static Self> {
+                $all.iter().copied()
             }
-        )*
 
-        static NOTIFICATIONS: &[&NotificationInfo] = &[$($name::INFO),*];
+            /// Finds the entry `name` for messages in `direction` at `revision`.
+            pub fn find(name: &str, direction: Direction, revision: Revision) -> Option<&'static Self> {
+                Self::all().find(|info| {
+                    info.name == name && info.direction.includes(direction) && info.revisions.contains(revision)
+                })
+            }
+
+            /// Whether `revision` has messages of this name and direction.
+            pub const fn exists_in(&self, revision: Revision) -> bool {
+                self.revisions.contains(revision)
+            }
+        }
     };
+    (@value) => { true };
+    (@value $value:expr) => { $value };
 }
 
-methods! {
+table! {
+    Method, MethodInfo, METHODS;
+
     /// Opens a legacy session.
     Initialize = "initialize" (InitializeParams) -> InitializeResult {
         revisions: Revisions::LEGACY,
@@ -345,229 +295,206 @@ methods! {
     /// Asks a modern server for its revisions, capabilities and identity.
     Discover = "server/discover" (DiscoverParams) -> DiscoverResult {
         revisions: Revisions::MODERN,
-        idempotent: true,
-        cacheable: true,
+        idempotent,
+        cacheable,
     }
     /// Checks that the peer responds.
     Ping = "ping" (PingParams) -> EmptyResult {
-        direction: Direction::Both,
+        direction: Both,
         revisions: Revisions::LEGACY,
-        idempotent: true,
+        idempotent,
     }
     /// Lists tools.
-    ListTools = "tools/list" (ListToolsParams) -> ListToolsResult {
-        server_capability: Some(ServerCapability::Tools),
-        idempotent: true,
-        cacheable: true,
+    ListTools = "tools/list" (ListToolsParams) -> ListToolsResult, server Tools {
+        idempotent,
+        cacheable,
     }
     /// Calls a tool.
-    CallTool = "tools/call" (CallToolParams) -> CallToolResult {
-        server_capability: Some(ServerCapability::Tools),
-        input_required: true,
-        long_running: true,
-        can_be_task: true,
+    CallTool = "tools/call" (CallToolParams) -> CallToolResult, server Tools {
+        input_required,
+        long_running,
+        can_be_task,
         list_method: Some(ListTools::NAME),
         subject: Some("name"),
     }
     /// Lists resources.
-    ListResources = "resources/list" (ListResourcesParams) -> ListResourcesResult {
-        server_capability: Some(ServerCapability::Resources),
-        idempotent: true,
-        cacheable: true,
+    ListResources = "resources/list" (ListResourcesParams) -> ListResourcesResult, server Resources {
+        idempotent,
+        cacheable,
     }
     /// Lists resource templates.
-    ListResourceTemplates = "resources/templates/list" (ListResourceTemplatesParams) -> ListResourceTemplatesResult {
-        server_capability: Some(ServerCapability::Resources),
-        idempotent: true,
-        cacheable: true,
+    ListResourceTemplates = "resources/templates/list" (ListResourceTemplatesParams)
+        -> ListResourceTemplatesResult, server Resources {
+        idempotent,
+        cacheable,
     }
     /// Reads a resource.
-    ReadResource = "resources/read" (ReadResourceParams) -> ReadResourceResult {
-        server_capability: Some(ServerCapability::Resources),
-        input_required: true,
-        long_running: true,
-        idempotent: true,
-        cacheable: true,
+    ReadResource = "resources/read" (ReadResourceParams) -> ReadResourceResult, server Resources {
+        input_required,
+        long_running,
+        idempotent,
+        cacheable,
         list_method: Some(ListResources::NAME),
         subject: Some("uri"),
     }
     /// Subscribes to a resource (2025-11-25 and earlier).
-    SubscribeResource = "resources/subscribe" (SubscribeResourceParams) -> EmptyResult {
+    SubscribeResource = "resources/subscribe" (SubscribeResourceParams)
+        -> EmptyResult, server ResourcesSubscribe {
         revisions: Revisions::LEGACY,
-        server_capability: Some(ServerCapability::ResourcesSubscribe),
-        idempotent: true,
+        idempotent,
     }
     /// Unsubscribes from a resource (2025-11-25 and earlier).
-    UnsubscribeResource = "resources/unsubscribe" (UnsubscribeResourceParams) -> EmptyResult {
+    UnsubscribeResource = "resources/unsubscribe" (UnsubscribeResourceParams)
+        -> EmptyResult, server ResourcesSubscribe {
         revisions: Revisions::LEGACY,
-        server_capability: Some(ServerCapability::ResourcesSubscribe),
-        idempotent: true,
+        idempotent,
     }
     /// Lists prompts.
-    ListPrompts = "prompts/list" (ListPromptsParams) -> ListPromptsResult {
-        server_capability: Some(ServerCapability::Prompts),
-        idempotent: true,
-        cacheable: true,
+    ListPrompts = "prompts/list" (ListPromptsParams) -> ListPromptsResult, server Prompts {
+        idempotent,
+        cacheable,
     }
     /// Gets a prompt.
-    GetPrompt = "prompts/get" (GetPromptParams) -> GetPromptResult {
-        server_capability: Some(ServerCapability::Prompts),
-        input_required: true,
-        long_running: true,
-        idempotent: true,
+    GetPrompt = "prompts/get" (GetPromptParams) -> GetPromptResult, server Prompts {
+        input_required,
+        long_running,
+        idempotent,
         list_method: Some(ListPrompts::NAME),
         subject: Some("name"),
     }
     /// Requests completions of an argument.
-    Complete = "completion/complete" (CompleteParams) -> CompleteResult {
-        server_capability: Some(ServerCapability::Completions),
-        idempotent: true,
+    Complete = "completion/complete" (CompleteParams) -> CompleteResult, server Completions {
+        idempotent,
     }
     /// Sets the level of log messages (2025-11-25 and earlier).
-    SetLoggingLevel = "logging/setLevel" (SetLoggingLevelParams) -> EmptyResult {
+    SetLoggingLevel = "logging/setLevel" (SetLoggingLevelParams) -> EmptyResult, server Logging {
         revisions: Revisions::LEGACY,
-        server_capability: Some(ServerCapability::Logging),
-        idempotent: true,
+        idempotent,
     }
     /// Opens a subscription to notifications (since 2026-07-28).
     SubscriptionsListen = "subscriptions/listen" (SubscriptionsListenParams) -> SubscriptionsListenResult {
         revisions: Revisions::MODERN,
-        unbounded: true,
-        idempotent: true,
+        unbounded,
+        idempotent,
     }
     /// Lists the client's roots.
-    ListRoots = "roots/list" (ListRootsParams) -> ListRootsResult {
-        direction: Direction::ServerToClient,
+    ListRoots = "roots/list" (ListRootsParams) -> ListRootsResult, client Roots {
+        direction: ServerToClient,
         revisions: Revisions::LEGACY,
         as_input_request: Some(Revisions::MODERN),
-        client_capability: Some(ClientCapability::Roots),
-        idempotent: true,
+        idempotent,
     }
     /// Asks the client's model.
-    CreateMessage = "sampling/createMessage" (CreateMessageParams) -> CreateMessageResult {
-        direction: Direction::ServerToClient,
+    CreateMessage = "sampling/createMessage" (CreateMessageParams) -> CreateMessageResult, client Sampling {
+        direction: ServerToClient,
         revisions: Revisions::LEGACY,
         as_input_request: Some(Revisions::MODERN),
-        client_capability: Some(ClientCapability::Sampling),
-        long_running: true,
-        unbounded: true,
-        can_be_task: true,
+        long_running,
+        unbounded,
+        can_be_task,
     }
     /// Asks the user.
-    Elicit = "elicitation/create" (ElicitParams) -> ElicitResult {
-        direction: Direction::ServerToClient,
+    Elicit = "elicitation/create" (ElicitParams) -> ElicitResult, client Elicitation {
+        direction: ServerToClient,
         revisions: Revisions { first: Revision::V2025_06_18, last: Revision::LATEST_LEGACY },
         as_input_request: Some(Revisions::MODERN),
-        client_capability: Some(ClientCapability::Elicitation),
-        long_running: true,
-        unbounded: true,
-        can_be_task: true,
+        long_running,
+        unbounded,
+        can_be_task,
     }
     /// Gets the status of a task (the tasks extension).
-    GetTask = "tasks/get" (tasks::GetTaskParams) -> tasks::GetTaskResult {
+    GetTask = "tasks/get" (tasks::GetTaskParams) -> tasks::GetTaskResult, server TasksExtension {
         revisions: Revisions::MODERN,
-        server_capability: Some(ServerCapability::TasksExtension),
-        idempotent: true,
+        idempotent,
         subject: Some("taskId"),
     }
     /// Sends a task the input that it needs (the tasks extension).
-    UpdateTask = "tasks/update" (tasks::UpdateTaskParams) -> tasks::UpdateTaskResult {
+    UpdateTask = "tasks/update" (tasks::UpdateTaskParams) -> tasks::UpdateTaskResult, server TasksExtension {
         revisions: Revisions::MODERN,
-        server_capability: Some(ServerCapability::TasksExtension),
-        idempotent: true,
+        idempotent,
         subject: Some("taskId"),
     }
     /// Cancels a task (the tasks extension).
-    CancelTask = "tasks/cancel" (tasks::CancelTaskParams) -> tasks::CancelTaskResult {
+    CancelTask = "tasks/cancel" (tasks::CancelTaskParams) -> tasks::CancelTaskResult, server TasksExtension {
         revisions: Revisions::MODERN,
-        server_capability: Some(ServerCapability::TasksExtension),
-        idempotent: true,
+        idempotent,
         subject: Some("taskId"),
     }
     /// Gets the status of a task (2025-11-25).
-    LegacyGetTask = "tasks/get" (legacy::GetTaskParams) -> legacy::GetTaskResult {
-        direction: Direction::Both,
+    LegacyGetTask = "tasks/get" (legacy::GetTaskParams) -> legacy::GetTaskResult, server Tasks, client Tasks {
+        direction: Both,
         revisions: Revisions::only(Revision::V2025_11_25),
-        server_capability: Some(ServerCapability::Tasks),
-        client_capability: Some(ClientCapability::Tasks),
-        idempotent: true,
+        idempotent,
     }
     /// Waits for the result of a task (2025-11-25).
-    LegacyTaskResult = "tasks/result" (legacy::TaskResultParams) -> legacy::TaskResultResult {
-        direction: Direction::Both,
+    LegacyTaskResult = "tasks/result" (legacy::TaskResultParams)
+        -> legacy::TaskResultResult, server Tasks, client Tasks {
+        direction: Both,
         revisions: Revisions::only(Revision::V2025_11_25),
-        server_capability: Some(ServerCapability::Tasks),
-        client_capability: Some(ClientCapability::Tasks),
-        unbounded: true,
-        idempotent: true,
+        unbounded,
+        idempotent,
     }
     /// Lists tasks (2025-11-25).
-    LegacyListTasks = "tasks/list" (legacy::ListTasksParams) -> legacy::ListTasksResult {
-        direction: Direction::Both,
+    LegacyListTasks = "tasks/list" (legacy::ListTasksParams)
+        -> legacy::ListTasksResult, server TasksList, client TasksList {
+        direction: Both,
         revisions: Revisions::only(Revision::V2025_11_25),
-        server_capability: Some(ServerCapability::TasksList),
-        client_capability: Some(ClientCapability::TasksList),
-        idempotent: true,
+        idempotent,
     }
     /// Cancels a task (2025-11-25).
-    LegacyCancelTask = "tasks/cancel" (legacy::CancelTaskParams) -> legacy::CancelTaskResult {
-        direction: Direction::Both,
+    LegacyCancelTask = "tasks/cancel" (legacy::CancelTaskParams)
+        -> legacy::CancelTaskResult, server TasksCancel, client TasksCancel {
+        direction: Both,
         revisions: Revisions::only(Revision::V2025_11_25),
-        server_capability: Some(ServerCapability::TasksCancel),
-        client_capability: Some(ClientCapability::TasksCancel),
     }
 }
 
-notifications! {
+table! {
+    Notification, NotificationInfo, NOTIFICATIONS;
+
     /// The client is ready (2025-11-25 and earlier).
     Initialized = "notifications/initialized" (EmptyParams) {
-        direction: Direction::ClientToServer,
+        direction: ClientToServer,
         revisions: Revisions::LEGACY,
     }
     /// Cancels a request.
     Cancelled = "notifications/cancelled" (CancelledParams) {
-        direction: Direction::Both,
+        direction: Both,
     }
     /// Progress of a client's request, from the server.
     Progress = "notifications/progress" (ProgressParams) {}
     /// Progress of a server's request, from the client (2025-11-25 and earlier).
     ClientProgress = "notifications/progress" (ProgressParams) {
-        direction: Direction::ClientToServer,
+        direction: ClientToServer,
         revisions: Revisions::LEGACY,
     }
     /// A log message.
-    LoggingMessage = "notifications/message" (LoggingMessageParams) {
-        server_capability: Some(ServerCapability::Logging),
+    LoggingMessage = "notifications/message" (LoggingMessageParams), server Logging {
     }
     /// A resource has changed.
-    ResourceUpdated = "notifications/resources/updated" (ResourceUpdatedParams) {
-        server_capability: Some(ServerCapability::ResourcesSubscribe),
-        needs_subscription: true,
+    ResourceUpdated = "notifications/resources/updated" (ResourceUpdatedParams), server ResourcesSubscribe {
+        needs_subscription,
         invalidates: &[ReadResource::NAME],
     }
     /// The list of resources has changed.
-    ResourceListChanged = "notifications/resources/list_changed" (EmptyParams) {
-        server_capability: Some(ServerCapability::ResourcesListChanged),
-        needs_subscription: true,
+    ResourceListChanged = "notifications/resources/list_changed" (EmptyParams), server ResourcesListChanged {
+        needs_subscription,
         invalidates: &[ListResources::NAME, ListResourceTemplates::NAME],
     }
     /// The list of tools has changed.
-    ToolListChanged = "notifications/tools/list_changed" (EmptyParams) {
-        server_capability: Some(ServerCapability::ToolsListChanged),
-        needs_subscription: true,
+    ToolListChanged = "notifications/tools/list_changed" (EmptyParams), server ToolsListChanged {
+        needs_subscription,
         invalidates: &[ListTools::NAME],
     }
     /// The list of prompts has changed.
-    PromptListChanged = "notifications/prompts/list_changed" (EmptyParams) {
-        server_capability: Some(ServerCapability::PromptsListChanged),
-        needs_subscription: true,
+    PromptListChanged = "notifications/prompts/list_changed" (EmptyParams), server PromptsListChanged {
+        needs_subscription,
         invalidates: &[ListPrompts::NAME],
     }
     /// The list of roots has changed (2025-11-25 and earlier).
-    RootsListChanged = "notifications/roots/list_changed" (EmptyParams) {
-        direction: Direction::ClientToServer,
+    RootsListChanged = "notifications/roots/list_changed" (EmptyParams), client RootsListChanged {
+        direction: ClientToServer,
         revisions: Revisions::LEGACY,
-        client_capability: Some(ClientCapability::RootsListChanged),
     }
     /// The user has finished with a web page (2025-11-25).
     ElicitationComplete = "notifications/elicitation/complete" (ElicitationCompleteParams) {
@@ -576,17 +503,16 @@ notifications! {
     /// The server has acknowledged a subscription, with the notifications that it will send (since 2026-07-28).
     SubscriptionsAcknowledged = "notifications/subscriptions/acknowledged" (SubscriptionsAcknowledgedParams) {
         revisions: Revisions::MODERN,
-        needs_subscription: true,
+        needs_subscription,
     }
     /// The status of a task has changed (2025-11-25).
     TaskStatusChanged = "notifications/tasks/status" (legacy::TaskStatusParams) {
-        direction: Direction::Both,
+        direction: Both,
         revisions: Revisions::only(Revision::V2025_11_25),
     }
     /// The status of a task has changed (the tasks extension).
-    TaskUpdated = "notifications/tasks" (tasks::TaskUpdatedParams) {
+    TaskUpdated = "notifications/tasks" (tasks::TaskUpdatedParams), server TasksExtension {
         revisions: Revisions::MODERN,
-        server_capability: Some(ServerCapability::TasksExtension),
-        needs_subscription: true,
+        needs_subscription,
     }
 }

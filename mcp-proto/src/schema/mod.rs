@@ -57,31 +57,15 @@ mod tools;
 pub(crate) mod trace;
 pub(crate) mod write;
 
-pub use capabilities::InvalidExtensionError;
-pub use capabilities::{
-    ClientCapabilities, ClientCapability, ElicitationCapability, ListChangedCapability, ResourcesCapability,
-    RootsCapability, SamplingCapability, ServerCapabilities, ServerCapability,
-};
-pub use containers::{Extra, Iter, Map};
-pub use containers::{InvalidItem, List};
-pub use content::Base64Error;
-pub use content::{
-    Annotations, AudioContent, ContentBlock, EmbeddedResource, ImageContent, ResourceLink, Role, TextContent,
-};
-pub use elicitation::{
-    ElicitAction, ElicitFormParams, ElicitMode, ElicitParams, ElicitResult, ElicitSchema, ElicitUrlParams,
-    ElicitValue, ElicitationCompleteParams, UrlElicitationData,
-};
-pub use extension::CustomMethod;
-pub use extension::{Extension, ExtensionMethod};
-pub use form::{FieldError, FormError};
-pub use input::{InputRequest, InputRequests, InputRequiredResult, InputResponse, InputResponses};
-pub use json::{Json, Number};
-pub use lifecycle::{
-    CacheScope, CustomParams, CustomResult, DiscoverParams, DiscoverResult, EmptyParams, EmptyResult, Icon,
-    Implementation, InitializeParams, InitializeResult, ListRootsParams, MissingCapabilityData,
-    PaginatedParams, PingParams, Theme, UnsupportedVersionData,
-};
+pub use capabilities::*;
+pub use containers::*;
+pub use content::*;
+pub use elicitation::*;
+pub use extension::*;
+pub use form::*;
+pub use input::*;
+pub use json::*;
+pub use lifecycle::*;
 pub use meta::Meta;
 pub use method::{
     CallTool, Cancelled, ClientProgress, Complete, CreateMessage, Direction, Discover, Elicit,
@@ -91,43 +75,16 @@ pub use method::{
     ResultFields, RootsListChanged, SetLoggingLevel, SubscribeResource, SubscriptionsAcknowledged,
     SubscriptionsListen, ToolListChanged, UnsubscribeResource,
 };
-pub use notifications::{CancelledParams, ProgressParams};
-pub use notifications::{LoggingLevel, LoggingMessageParams, SetLoggingLevelParams};
-pub use notifications::{
-    SubscriptionFilter, SubscriptionsAcknowledgedParams, SubscriptionsListenParams, SubscriptionsListenResult,
-};
-pub use primitive::{
-    BooleanSchema, EnumOption, EnumSchema, MultiSelectItems, MultiSelectSchema, NumberKind, NumberSchema,
-    PrimitiveSchema, StringFormat, StringSchema, TitledEnumSchema, TitledItems, UntitledItems,
-};
-pub use prompts::{
-    CompleteParams, CompleteResult, Completion, CompletionArgument, CompletionContext, PromptReference,
-    Reference, ResourceReference,
-};
-pub use prompts::{
-    GetPromptParams, GetPromptResult, ListPromptsParams, ListPromptsResult, Prompt, PromptArgument,
-    PromptMessage,
-};
+pub use notifications::*;
+pub use primitive::*;
+pub use prompts::*;
 #[cfg(feature = "client")]
 pub(crate) use read::peek;
-pub use resources::{
-    BlobResourceContents, ListResourceTemplatesParams, ListResourceTemplatesResult, ListResourcesParams,
-    ListResourcesResult, ReadResourceParams, ReadResourceResult, Resource, ResourceContents,
-    ResourceTemplate, ResourceUpdatedParams, SubscribeResourceParams, TextResourceContents,
-    UnsubscribeResourceParams,
-};
-pub use result::{CacheHint, Cacheable, Cached, CachedPage, IntoResult};
-pub use result::{ResultType, result_type};
-pub use revision::{Differences, Era, Revision, Revisions, UnknownRevisionError};
-pub use roots::{ListRootsResult, Root, RootError};
-pub use sampling::{
-    CreateMessageParams, CreateMessageResult, IncludeContext, ModelHint, ModelPreferences, SamplingBlock,
-    SamplingContent, SamplingMessage, ToolChoice, ToolChoiceMode, ToolResultContent, ToolUseContent,
-};
-pub use sampling::{SamplingError, ToolRule};
-pub use tools::{
-    CallToolParams, CallToolResult, ListToolsParams, ListToolsResult, TaskSupport, Tool, ToolAnnotations,
-    ToolExecution,
-};
+pub use resources::*;
+pub use result::*;
+pub use revision::*;
+pub use roots::*;
+pub use sampling::*;
+pub use tools::*;
 pub use trace::{TraceContext, TraceError};
 pub use write::{At, Projection, WriteAt};

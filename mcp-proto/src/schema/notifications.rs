@@ -3,8 +3,8 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::json::{Json, Number};
 use super::object::{names, object};
+use super::{Json, Number};
 use crate::rpc::Id;
 
 object! {
@@ -32,7 +32,6 @@ object! {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation>
     pub params CancelledParams {
-        required {}
         optional {
             /// Id of the cancelled request. Only 2025-11-25 allows it to be absent.
             request_id: Option<Id> = "requestId" type strict;
@@ -80,7 +79,6 @@ object! {
             /// The least severe level to send.
             level: LoggingLevel = "level";
         }
-        optional {}
     }
 }
 
@@ -108,36 +106,23 @@ object! {
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions>
     pub params SubscriptionsListenParams {
         required {
-            /// The notifications that the client requests.
+            /// The notifications that the client requests, or that the server agrees to send.
             notifications: SubscriptionFilter = "notifications";
         }
-        optional {}
     }
 }
 
 object! {
     /// The result of `subscriptions/listen`: the server has ended the subscription gracefully.
-    pub result SubscriptionsListenResult {
-        required {}
-        optional {}
-    }
+    pub result SubscriptionsListenResult {}
 }
 
-object! {
-    /// The parameters of `notifications/subscriptions/acknowledged`.
-    pub params SubscriptionsAcknowledgedParams {
-        required {
-            /// The notifications that the server has agreed to send.
-            notifications: SubscriptionFilter = "notifications";
-        }
-        optional {}
-    }
-}
+/// The parameters of `notifications/subscriptions/acknowledged`: what the server has agreed to send.
+pub type SubscriptionsAcknowledgedParams = SubscriptionsListenParams;
 
 object! {
     /// Selection of notifications.
     pub struct SubscriptionFilter {
-        required {}
         optional {
             /// Changes of the list of tools.
             tools_list_changed: Option<bool> = "toolsListChanged";

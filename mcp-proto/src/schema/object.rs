@@ -16,9 +16,10 @@
 //! ```
 //!
 //! Instead of `struct`, the keyword may be `params` (of a request or notification), `result`, `cacheable` (a result
-//! that a client may cache) or `page` (a page of a list); these add the members that all types of their kind have.
-//! `struct Name as "type" = "text"` has a field with a constant value; `struct Name made by f` names the constructor
-//! `f` instead of `new`. After the wire name of a field may follow, in this order:
+//! that a client may cache), `page` (a page of a list), `listed` (an item of a list with a name), `content` (a block of
+//! content) or `field` (of a form); these add the members that all types of their kind have.
+//! Either block may be missing. `struct Name as "type" = "text"` has a field with a constant value; `struct Name made by
+//! f` names the constructor `f` instead of `new`. After the wire name of a field may follow, in this order:
 //!
 //! - `since V` and `until V`: the first and the last revision with the field; it is not written at others.
 //! - `null kept`: `null` is a value. Otherwise an optional field with the value `null` counts as absent.
@@ -31,41 +32,16 @@
 //! Reading is lenient: fields may come in any order; unknown fields, and optional fields of the wrong type, are kept in
 //! `extra`. If a field occurs twice, the last occurrence of the right type counts.
 
-use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::containers::Extra;
 use super::read::{Fields, Fit, Read, ReadResult, Reason};
-use super::write::{Projection, WriteAt};
+use super::{Extra, WriteAt};
 use crate::rpc::json_reader::NotJson;
 
 /// A type made by [`object!`].
-pub(crate) trait Object: Sized {
-    /// Reads the object from its remaining fields.
-    fn read_fields(fields: Fields<'_, '_>) -> Result<Fit<Self>, NotJson>;
-
-    /// Writes the type's own fields and unknown ones.
-    fn write_own(&self, view: Projection, out: &mut Vec<u8>);
-
-    /// Writes the fields that all params, or all results, have in common.
-    fn write_envelope(&self, view: Projection, out: &mut Vec<u8>);
-}
-
-impl<T: Object> Object for Box<T> {
-    fn read_fields(fields: Fields<'_, '_>) -> Result<Fit<Self>, NotJson> {
-        Ok(T::read_fields(fields)?.map(Self::new))
-    }
-
-    fn write_own(&self, view: Projection, out: &mut Vec<u8>) {
-        (**self).write_own(view, out);
-    }
-
-    fn write_envelope(&self, view: Projection, out: &mut Vec<u8>) {
-        (**self).write_envelope(view, out);
-    }
-}
+pub(crate) trait Object {}
 
 /// The type of an optional field.
 pub(crate) trait Optional: Read + Default {
@@ -95,13 +71,6 @@ pub(crate) struct ReadState {
 }
 
 impl ReadState {
-    pub(crate) fn required<T>(&mut self, slot: &mut Option<T>, name: &'static str, read: ReadResult<T>) {
-        match read {
-            Ok(value) => *slot = Some(value),
-            Err(unexpected) => self.reject(name, format_args!("{unexpected}")),
-        }
-    }
-
     pub(crate) fn optional<T>(&mut self, slot: &mut T, name: &'static str, read: ReadResult<T>) {
         match read {
             Ok(value) => *slot = value,
@@ -128,101 +97,134 @@ impl ReadState {
         self.error.get_or_insert_with(|| format!("`{name}`: {reason}").into());
     }
 
-    /// The value of a required field.
-    pub(crate) fn take<T>(&mut self, slot: Option<T>, name: &'static str) -> Option<T> {
-        if slot.is_none() {
-            self.error.get_or_insert_with(|| format!("`{name}` is missing").into());
-        }
-        slot
-    }
-
-    /// The reason why the object cannot be read.
+    /// The first error of an object without the required field `name`.
     #[cold]
-    pub(crate) fn into_reason(self) -> Reason {
-        self.error.unwrap_or_default()
+    pub(crate) fn missing<T>(self, name: &'static str) -> Fit<T> {
+        Err(self.error.unwrap_or_else(|| format!("`{name}` is missing").into()))
     }
 
-    pub(crate) fn is_valid(&self) -> bool {
-        self.error.is_none()
+    /// Makes the object with its leftover fields, unless there was an error.
+    pub(crate) fn finish<T>(self, make: impl FnOnce(Extra) -> T) -> Fit<T> {
+        match self.error {
+            None => Ok(make(self.extra)),
+            Some(error) => Err(error),
+        }
     }
 }
 
 macro_rules! object {
-    ($(#[$attr:meta])* pub struct $name:ident $(as $tag:literal = $value:literal)? $(made by $new:ident)? {
-        required { $($required:tt)* } optional { $($optional:tt)* }
+    ($(#[$attr:meta])* pub $kind:ident $name:ident $(as $tag:literal = $value:literal)? $(made by $new:ident)? {
+        $(required { $($required:tt)* })?
+        $(optional { $($optional:tt)* })?
     }) => {
         object! {
-            @build [$(#[$attr])*] $name [$($tag = $value)?] [$($new)?] { $($required)* } { $($optional)* } {}
+            @$kind $name ([$(#[$attr])*] [$($tag = $value)?] [$($new)?])
+            { $($($required)*)? } { $($($optional)*)? }
         }
     };
 
-    ($(#[$attr:meta])* pub params $name:ident $(as $tag:literal = $value:literal)? {
-        required { $($required:tt)* } optional { $($optional:tt)* }
-    }) => {
-        object! { @build [$(#[$attr])*] $name [$($tag = $value)?] [] { $($required)* } { $($optional)* } {
+    (@struct $name:ident $head:tt $required:tt $optional:tt) => {
+        object! { @build $name $head $required $optional {} }
+    };
+
+    (@field $name:ident $head:tt $required:tt { $($optional:tt)* }) => {
+        object! { @build $name $head $required {
+            /// The label of the field.
+            title: Option<String> = "title";
+            /// Description of the field.
+            description: Option<String> = "description";
+            $($optional)*
+        } {} }
+    };
+
+    (@content $name:ident $head:tt $required:tt {}) => {
+        object! { @build $name $head $required {
+            /// Intended audience, priority and time of the last change.
+            annotations: Option<Box<Annotations>> = "annotations";
+            /// Metadata attached to the content.
+            meta: crate::schema::Meta = "_meta" since V2025_06_18;
+        } {} }
+    };
+
+    (@listed $name:ident $head:tt $required:tt { $($optional:tt)* }) => {
+        object! { @build $name $head $required {
+            /// Human-readable title; see [`display_name`](Self::display_name).
+            title: Option<String> = "title" since V2025_06_18;
+            /// Description for the model.
+            description: Option<String> = "description";
+            /// Icons to display.
+            icons: Option<Vec<crate::schema::Icon>> = "icons" since V2025_11_25;
+            $($optional)*
+            /// Metadata attached to it.
+            meta: crate::schema::Meta = "_meta" since V2025_06_18;
+        } {} }
+
+        crate::schema::object::display_names!($name);
+    };
+
+    (@params $name:ident $head:tt $required:tt $optional:tt) => {
+        object! { @build $name $head $required $optional {
             /// Metadata attached to the message.
-            meta: $crate::schema::Meta = "_meta" type strict;
+            meta: crate::schema::Meta = "_meta" type strict;
         } }
 
         object! { @envelope Params $name {} }
     };
 
-    ($(#[$attr:meta])* pub result $name:ident {
-        required { $($required:tt)* } optional { $($optional:tt)* }
-    }) => {
-        object! { @result [$(#[$attr])*] $name { $($required)* } { $($optional)* } {} {
+    (@result $name:ident $head:tt $required:tt $optional:tt) => {
+        object! { @result $name $head $required $optional {} {
             type HandlerOutput = Self;
         } }
     };
 
-    ($(#[$attr:meta])* pub cacheable $name:ident {
-        required { $($required:tt)* } optional { $($optional:tt)* }
-    }) => {
-        object! { @cacheable [$(#[$attr])*] $name Cached { $($required)* } { $($optional)* } }
+    (@cacheable $name:ident $head:tt $required:tt $optional:tt) => {
+        object! { @cached Cached $name $head $required $optional }
     };
 
-    ($(#[$attr:meta])* pub page $name:ident {
-        required { $($required:tt)* } optional { $($optional:tt)* }
-    }) => {
-        object! { @cacheable [$(#[$attr])*] $name CachedPage { $($required)* } { $($optional)* } }
+    (@page $name:ident $head:tt $required:tt { $($optional:tt)* }) => {
+        object! { @cached CachedPage $name $head $required {
+            /// Cursor of the next page; absent on the last page. The empty string is a valid cursor.
+            next_cursor: Option<alloc::string::String> = "nextCursor";
+            $($optional)*
+        } }
     };
 
-    (@cacheable [$($attr:tt)*] $name:ident $output:ident { $($required:tt)* } { $($optional:tt)* }) => {
-        object! { @result [$($attr)*] $name { $($required)* } { $($optional)* } {
+    (@cached $output:ident $name:ident $head:tt $required:tt $optional:tt) => {
+        object! { @result $name $head $required $optional {
             /// Time to live in milliseconds from receipt: how long the result may be cached.
             ttl_ms: Option<u64> = "ttlMs" since V2026_07_28;
             /// The audience of the cached result.
-            cache_scope: Option<$crate::schema::CacheScope> = "cacheScope" since V2026_07_28;
+            cache_scope: Option<crate::schema::CacheScope> = "cacheScope" since V2026_07_28;
         } {
-            type HandlerOutput = $crate::schema::$output<Self>;
+            type HandlerOutput = crate::schema::$output<Self>;
 
-            fn cache_hint(&self) -> (Option<u64>, Option<$crate::schema::CacheScope>) {
+            fn cache_hint(&self) -> (Option<u64>, Option<crate::schema::CacheScope>) {
                 (self.ttl_ms, self.cache_scope)
             }
         } }
 
-        impl $crate::schema::Cacheable for $name {
+        impl crate::schema::Cacheable for $name {
             fn set_ttl_ms(&mut self, ttl_ms: u64) {
                 self.ttl_ms = Some(ttl_ms);
             }
 
-            fn set_cache_scope(&mut self, scope: Option<$crate::schema::CacheScope>) {
+            fn set_cache_scope(&mut self, scope: Option<crate::schema::CacheScope>) {
                 self.cache_scope = scope;
             }
         }
     };
 
-    (@result [$($attr:tt)*] $name:ident { $($required:tt)* } { $($optional:tt)* } { $($cache:tt)* } { $($hint:item)* }) => {
-        object! { @build [$($attr)*] $name [] [] { $($required)* } { $($optional)* } {
+    (@result $name:ident $head:tt $required:tt $optional:tt { $($cache:tt)* } { $($hint:item)* }) => {
+        object! { @build $name $head $required $optional {
             /// Kind of the result; the sender sets it.
-            result_type: Option<$crate::schema::ResultType> = "resultType" since V2026_07_28;
+            result_type: Option<crate::schema::ResultType> = "resultType" since V2026_07_28;
             $($cache)*
             /// Metadata attached to the message.
-            meta: $crate::schema::Meta = "_meta";
+            meta: crate::schema::Meta = "_meta";
         } }
 
         object! { @envelope ResultFields $name {
-            fn result_type(&self) -> Option<&$crate::schema::ResultType> {
+            fn result_type(&self) -> Option<&crate::schema::ResultType> {
                 self.result_type.as_ref()
             }
 
@@ -235,40 +237,40 @@ macro_rules! object {
     };
 
     (@envelope $trait:ident $name:ident { $($item:item)* }) => {
-        impl $crate::schema::$trait for $name {
+        impl crate::schema::$trait for $name {
             fn from_json(text: &str) -> Result<Self, serde_json::Error> {
-                $crate::schema::read::read_text(text)
+                crate::schema::read::read_text(text)
             }
 
-            fn meta(&self) -> &$crate::schema::Meta {
+            fn meta(&self) -> &crate::schema::Meta {
                 &self.meta
             }
 
-            fn meta_mut(&mut self) -> &mut $crate::schema::Meta {
+            fn meta_mut(&mut self) -> &mut crate::schema::Meta {
                 &mut self.meta
             }
 
-            fn write_fields(&self, view: $crate::schema::Projection, out: &mut alloc::vec::Vec<u8>) {
-                $crate::schema::object::Object::write_own(self, view, out);
+            fn write_fields(&self, view: crate::schema::Projection, out: &mut alloc::vec::Vec<u8>) {
+                self.write_own(view, out);
             }
 
             $($item)*
         }
     };
 
-    (@build [$($attr:tt)*] $name:ident [$($tag:literal = $value:literal)?] [$($new:ident)?]
+    (@build $name:ident $head:tt $required:tt { $($optional:tt)* } { $($envelope:tt)* }) => {
+        object! { @type $name $head $required { $($optional)* $($envelope)* } }
+        object! { @write $name $head $required { $($optional)* } { $($envelope)* } }
+    };
+
+    (@type $name:ident ([$($attr:tt)*] [$($tag:literal = $value:literal)?] [$($new:ident)?])
         { $(
-            $(#[$rattr:meta])* $rname:ident : $rty:ty = $rwire:literal $(check $rcheck:ident)?
-            $(else $relse:ident)? ;
+            $(#[$rattr:meta])* $rname:ident : $rty:ty = $rwire:literal $(check $rcheck:ident)? $(else $relse:ident)? ;
         )* }
         { $(
             $(#[$oattr:meta])* $oname:ident : $oty:ty = $owire:literal
             $(since $osince:ident)? $(until $ountil:ident)? $(null $onull:ident)? $(type $otype:ident)?
             $(check $ocheck:ident)? $(if $oif:ident)? ;
-        )* }
-        { $(
-            $(#[$eattr:meta])* $ename:ident : $ety:ty = $ewire:literal
-            $(since $esince:ident)? $(type $etype:ident)? ;
         )* }
     ) => {
         $($attr)*
@@ -277,13 +279,12 @@ macro_rules! object {
         pub struct $name {
             $( $(#[$rattr])* pub $rname: $rty, )*
             $( $(#[$oattr])* pub $oname: $oty, )*
-            $( $(#[$eattr])* pub $ename: $ety, )*
             /// Unknown fields, and optional fields with unreadable values: written back verbatim.
-            pub extra: $crate::schema::Extra,
+            pub extra: crate::schema::Extra,
         }
 
         impl $name {
-            object! { @new [$($new)?] [$( $rname: $rty, )*] [$( $oname )*] [$( $ename )*] }
+            object! { @new [$($new)?] [$( $rname: $rty, )*] [$( $oname )*] }
 
             /// Whether the type itself writes a field of this name, so that a leftover of the same name is dropped.
             #[allow(unused_variables)]
@@ -291,15 +292,7 @@ macro_rules! object {
                 match name {
                     $( $tag => true, )?
                     $( $rwire => true, )*
-                    $( $owire => !$crate::schema::object::Optional::is_absent(&self.$oname), )*
-                    $( $ewire => !$crate::schema::object::Optional::is_absent(&self.$ename), )*
-                    _ => false,
-                }
-            }
-
-            fn is_envelope(name: &str) -> bool {
-                match name {
-                    $( $ewire => true, )*
+                    $( $owire => !crate::schema::object::Optional::is_absent(&self.$oname), )*
                     _ => false,
                 }
             }
@@ -307,15 +300,18 @@ macro_rules! object {
 
         object! { @default $name { $($rname)* } }
 
-        impl $crate::schema::object::Object for $name {
-            #[allow(unused_imports, unused_mut, unused_variables)]
-            fn read_fields(
-                mut fields: $crate::schema::read::Fields<'_, '_>,
-            ) -> Result<$crate::schema::read::Fit<Self>, $crate::rpc::json_reader::NotJson> {
+        impl crate::schema::object::Object for $name {}
+
+        impl crate::schema::read::Read for $name {
+            const EXPECTED: &'static str = "an object";
+
+            #[allow(unused_mut, unused_variables)]
+            fn from_object(
+                mut fields: crate::schema::read::Fields<'_, '_>,
+            ) -> Result<crate::schema::read::Fit<Self>, crate::rpc::json_reader::NotJson> {
                 $( let mut $rname: Option<$rty> = None; )*
                 $( let mut $oname: $oty = Default::default(); )*
-                $( let mut $ename: $ety = Default::default(); )*
-                let mut state = $crate::schema::object::ReadState::default();
+                let mut state = crate::schema::object::ReadState::default();
                 while let Some(name) = fields.name()? {
                     match &*name {
                         $( $tag => {
@@ -323,16 +319,12 @@ macro_rules! object {
                             state.tag($tag, $value, is_expected);
                         } )?
                         $( $rwire => {
-                            let read = object!(@required fields $rty [$($rcheck)?] [$($relse)?]);
-                            state.required(&mut $rname, $rwire, read);
+                            let read = object!(@read fields $rty [$($rcheck)?] [$(else $relse)?]);
+                            state.strict(&mut $rname, $rwire, read.map(Some));
                         } )*
                         $( $owire => {
-                            let read = object!(@read fields $oty [$($ocheck)?] [$($onull)?]);
+                            let read = object!(@read fields $oty [$($ocheck)?] [$(null $onull)?]);
                             object!(@place state $oname $owire read $($otype)?);
-                        } )*
-                        $( $ewire => {
-                            let read = fields.value::<$ety>()?;
-                            object!(@place state $ename $ewire read $($etype)?);
                         } )*
                         _ => {
                             let json = fields.json()?;
@@ -340,84 +332,80 @@ macro_rules! object {
                         }
                     }
                 }
-                $( $( let $rname = $rname.or_else(|| Some($relse())); )? )*
-                $( let $rname = state.take($rname, $rwire); )*
-                match (state.is_valid(), $($rname,)*) {
-                    (true, $(Some($rname),)*) => Ok(Ok(Self {
-                        $($rname,)* $($oname,)* $($ename,)*
-                        extra: state.extra,
-                    })),
-                    _ => Ok(Err(state.into_reason())),
-                }
-            }
-
-            #[allow(unused_imports, unused_variables)]
-            fn write_own(&self, view: $crate::schema::Projection, out: &mut alloc::vec::Vec<u8>) {
-                use $crate::schema::object::Optional as _;
-                use $crate::schema::write::{known_name, member};
-                use $crate::schema::WriteAt as _;
-
-                $( known_name(out, concat!("\"", $tag, "\":\"", $value, "\"")); )?
                 $(
-                    known_name(out, concat!("\"", $rwire, "\":"));
-                    self.$rname.write(view, out);
+                    let Some($rname) = $rname $(.or_else(|| Some($relse())))? else {
+                        return Ok(state.missing($rwire));
+                    };
                 )*
-                $(
-                    if !self.$oname.is_absent()
-                        && view.has(object!(@revisions $(since $osince)? $(until $ountil)?))
-                        $( && $oif(&self.$oname, view) )?
-                    {
-                        known_name(out, concat!("\"", $owire, "\":"));
-                        self.$oname.write(view, out);
-                    }
-                )*
-                for (name, value) in &self.extra {
-                    if !self.holds(name) && !Self::is_envelope(name) {
-                        member(out, name, value, view);
-                    }
-                }
+                Ok(state.finish(|extra| Self { $($rname,)* $($oname,)* extra }))
             }
+        }
 
+        crate::schema::write::serde_impls!($name);
+    };
+
+    (@write $name:ident ([$($attr:tt)*] [$($tag:literal = $value:literal)?] $new:tt)
+        { $( $(#[$rattr:meta])* $rname:ident : $rty:ty = $rwire:literal $(check $rcheck:ident)? $(else $relse:ident)? ; )* }
+        $optional:tt $envelope:tt
+    ) => {
+        impl $name {
+            /// Writes the type's own fields and unknown ones.
             #[allow(unused_variables)]
-            fn write_envelope(&self, view: $crate::schema::Projection, out: &mut alloc::vec::Vec<u8>) {
+            fn write_own(&self, view: crate::schema::Projection, out: &mut alloc::vec::Vec<u8>) {
+                $( crate::schema::write::known_name(out, concat!("\"", $tag, "\":\"", $value, "\"")); )?
                 $(
-                    if !$crate::schema::object::Optional::is_absent(&self.$ename)
-                        && view.has(object!(@revisions $(since $esince)?))
-                    {
-                        $crate::schema::write::known_name(out, concat!("\"", $ewire, "\":"));
-                        $crate::schema::WriteAt::write(&self.$ename, view, out);
-                    }
+                    crate::schema::write::known_name(out, concat!("\"", $rwire, "\":"));
+                    crate::schema::WriteAt::write(&self.$rname, view, out);
                 )*
+                object! { @optional self view out $optional }
+                self.write_extra(false, view, out);
+            }
+
+            /// Writes the unknown fields with the names of fields that all params, or all results, have; or the others.
+            fn write_extra(&self, envelope: bool, view: crate::schema::Projection, out: &mut alloc::vec::Vec<u8>) {
                 for (name, value) in &self.extra {
-                    if Self::is_envelope(name) && !self.holds(name) {
-                        $crate::schema::write::member(out, name, value, view);
+                    if Self::is_envelope(name) == envelope && !self.holds(name) {
+                        crate::schema::write::member(out, name, value, view);
                     }
                 }
             }
+
+            object! { @is_envelope $envelope }
         }
 
-        impl $crate::schema::read::Read for $name {
-            const EXPECTED: &'static str = "an object";
-
-            fn from_object(
-                fields: $crate::schema::read::Fields<'_, '_>,
-            ) -> Result<$crate::schema::read::Fit<Self>, $crate::rpc::json_reader::NotJson> {
-                $crate::schema::object::Object::read_fields(fields)
-            }
-        }
-
-        impl $crate::schema::WriteAt for $name {
-            fn write(&self, view: $crate::schema::Projection, out: &mut alloc::vec::Vec<u8>) {
-                use $crate::schema::object::Object as _;
-
+        impl crate::schema::WriteAt for $name {
+            fn write(&self, view: crate::schema::Projection, out: &mut alloc::vec::Vec<u8>) {
                 out.push(b'{');
                 self.write_own(view, out);
-                self.write_envelope(view, out);
+                object! { @optional self view out $envelope }
+                self.write_extra(true, view, out);
                 out.push(b'}');
             }
         }
+    };
 
-        $crate::schema::write::serde_impls!($name);
+    (@optional $self:ident $view:ident $out:ident { $(
+        $(#[$attr:meta])* $name:ident : $ty:ty = $wire:literal
+        $(since $since:ident)? $(until $until:ident)? $(null $null:ident)? $(type $type:ident)?
+        $(check $check:ident)? $(if $if:ident)? ;
+    )* }) => { $(
+        if !crate::schema::object::Optional::is_absent(&$self.$name)
+            && $view.has(object!(@revisions $(since $since)? $(until $until)?))
+            $( && $if(&$self.$name, $view) )?
+        {
+            crate::schema::write::known_name($out, concat!("\"", $wire, "\":"));
+            crate::schema::WriteAt::write(&$self.$name, $view, $out);
+        }
+    )* };
+
+    (@is_envelope { $( $(#[$attr:meta])* $name:ident : $ty:ty = $wire:literal $(since $since:ident)? $(type $type:ident)? ; )* }) => {
+        /// Whether all params, or all results, have a field of this name.
+        fn is_envelope(name: &str) -> bool {
+            match name {
+                $( $wire => true, )*
+                _ => false,
+            }
+        }
     };
 
     // The last paragraph of the type's documentation: what to write instead of a struct literal with every field.
@@ -431,15 +419,14 @@ macro_rules! object {
     (@how_to_create $name:ident [$new:ident] $rnames:tt) => { "" };
 
     (@new [] $($rest:tt)*) => { object! { @new [new] $($rest)* } };
-    (@new [$new:ident] [$( $rname:ident : $rty:ty, )*] [$( $oname:ident )*] [$( $ename:ident )*]) => {
+    (@new [$new:ident] [$( $rname:ident : $rty:ty, )*] [$( $oname:ident )*]) => {
         /// Creates the object with its required fields only.
         #[must_use]
         pub fn $new($($rname: impl Into<$rty>),*) -> Self {
             Self {
                 $( $rname: $rname.into(), )*
                 $( $oname: Default::default(), )*
-                $( $ename: Default::default(), )*
-                extra: $crate::schema::Extra::new(),
+                extra: crate::schema::Extra::new(),
             }
         }
     };
@@ -453,34 +440,29 @@ macro_rules! object {
     };
     (@default $name:ident { $($required:ident)+ }) => {};
 
-    (@required $fields:ident $ty:ty [$check:ident] [$else:ident]) => {
+    (@read $fields:ident $ty:ty [] []) => { $fields.value::<$ty>()? };
+    (@read $fields:ident $ty:ty [$check:ident] []) => { $fields.checked::<$ty, _>($check)? };
+    (@read $fields:ident $ty:ty [] [null kept]) => { $fields.value()?.map(Some) };
+    (@read $fields:ident $ty:ty [$check:ident] [else $else:ident]) => {
         $fields
             .checked::<Option<$ty>, _>(|value| value.as_ref().map_or(Ok(()), $check))?
             .map(|value| value.unwrap_or_else($else))
     };
-    (@required $fields:ident $ty:ty [] []) => { $fields.value::<$ty>()? };
-    (@required $fields:ident $ty:ty [] [$else:ident]) => {
-        $fields.value::<Option<$ty>>()?.map(|value| value.unwrap_or_else($else))
-    };
-
-    (@read $fields:ident $ty:ty [$check:ident] []) => { $fields.checked::<$ty, _>($check)? };
-    (@read $fields:ident $ty:ty [] []) => { $fields.value::<$ty>()? };
-    (@read $fields:ident $ty:ty [] [kept]) => { $fields.value()?.map(Some) };
 
     (@place $state:ident $slot:ident $wire:literal $read:ident) => { $state.optional(&mut $slot, $wire, $read) };
     (@place $state:ident $slot:ident $wire:literal $read:ident strict) => { $state.strict(&mut $slot, $wire, $read) };
 
-    (@revisions) => { $crate::schema::Revisions::ALL };
+    (@revisions) => { crate::schema::Revisions::ALL };
     (@revisions since $since:ident) => {
-        $crate::schema::Revisions::since($crate::schema::Revision::$since)
+        crate::schema::Revisions::since(crate::schema::Revision::$since)
     };
     (@revisions until $until:ident) => {
-        $crate::schema::Revisions::until($crate::schema::Revision::$until)
+        crate::schema::Revisions::until(crate::schema::Revision::$until)
     };
     (@revisions since $since:ident until $until:ident) => {
-        $crate::schema::Revisions {
-            first: $crate::schema::Revision::$since,
-            last: $crate::schema::Revision::$until,
+        crate::schema::Revisions {
+            first: crate::schema::Revision::$since,
+            last: crate::schema::Revision::$until,
         }
     };
 }
@@ -520,15 +502,15 @@ macro_rules! names {
             }
         }
 
-        impl $crate::schema::read::Read for $name {
+        impl crate::schema::read::Read for $name {
             const EXPECTED: &'static str = concat!("one of", $(" `", $wire, "`"),*);
 
-            fn from_text(name: alloc::borrow::Cow<'_, str>) -> $crate::schema::read::Fit<Self> {
-                Self::parse(&name).map_or_else(|| $crate::schema::read::expected(Self::EXPECTED), Ok)
+            fn from_text(name: alloc::borrow::Cow<'_, str>) -> crate::schema::read::Fit<Self> {
+                Self::parse(&name).map_or_else(|| crate::schema::read::expected(Self::EXPECTED), Ok)
             }
         }
 
-        $crate::schema::write::text_impls!($name);
+        crate::schema::write::text_impls!($name);
     };
 }
 pub(crate) use names;
@@ -544,3 +526,107 @@ macro_rules! from_variants {
     )* };
 }
 pub(crate) use from_variants;
+
+/// Reads an object as a variant of an enum.
+pub(crate) fn read_variant<T: Read, E>(
+    fields: Fields<'_, '_>,
+    variant: fn(T) -> E,
+) -> Result<Fit<E>, NotJson> {
+    Ok(T::from_object(fields)?.map(variant))
+}
+
+/// Declares an enum of objects: how one is read, and that a variant is written as its value. Behind `since`, other
+/// revisions receive what the value's `stand_in` returns. With `or Unknown`, an object that cannot be read is kept.
+macro_rules! union {
+    ($(#[$attr:meta])* pub enum $name:ident $(or $unknown:ident)? {
+        $( $(#[$vattr:meta])* $variant:ident($type:ty) $(since $since:ident)?, )*
+    } read |$fields:ident| $read:expr) => {
+        $(#[$attr])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum $name {
+            $( $(#[$vattr])* $variant($type), )*
+            $(
+                /// A value of unknown kind, or an invalid value of a known kind: written back verbatim.
+                $unknown(crate::schema::Json),
+            )?
+        }
+
+        crate::schema::object::from_variants!($name { $( $variant($type), )* });
+
+        impl crate::schema::read::Read for $name {
+            const EXPECTED: &'static str = "an object";
+
+            $(
+                const LIST_MAY_BE_NULL: bool = true;
+
+                //= C9.11 "unknown content types do not break the result"
+                fn or_keep(
+                    unexpected: crate::schema::read::UnexpectedJson,
+                ) -> crate::schema::read::ReadResult<Self> {
+                    Ok(Self::$unknown(unexpected.json))
+                }
+            )?
+
+            fn from_object(
+                $fields: crate::schema::read::Fields<'_, '_>,
+            ) -> Result<crate::schema::read::Fit<Self>, crate::rpc::json_reader::NotJson> {
+                $read
+            }
+        }
+
+        impl crate::schema::WriteAt for $name {
+            fn write(&self, view: crate::schema::Projection, out: &mut alloc::vec::Vec<u8>) {
+                match self {
+                    $(
+                        $(
+                            Self::$variant(value) if !view.since(crate::schema::Revision::$since) => {
+                                value.stand_in().write(view, out);
+                            }
+                        )?
+                        Self::$variant(value) => value.write(view, out),
+                    )*
+                    $( Self::$unknown(json) => json.write(view, out), )?
+                }
+            }
+        }
+
+        crate::schema::write::serde_impls!($name);
+    };
+}
+pub(crate) use union;
+
+/// Declares a [`union!`] whose variants have names on the wire, by which `chosen` finds the variant of an object.
+macro_rules! tagged {
+    ($(#[$attr:meta])* pub enum $name:ident as $tag:ident {
+        $( $(#[$vattr:meta])* $variant:ident($type:ty) = $wire:literal $(since $since:ident)?, )*
+    } chosen |$fields:ident| $chosen:expr) => {
+        crate::schema::object::names! {
+            #[allow(missing_docs)]
+            pub(crate) enum $tag { $( $variant = $wire, )* }
+        }
+
+        crate::schema::object::union! {
+            $(#[$attr])*
+            pub enum $name or Unknown {
+                $( $(#[$vattr])* $variant($type) $(since $since)?, )*
+            } read |$fields| match $chosen {
+                $( Some($tag::$variant) => crate::schema::object::read_variant($fields, Self::$variant), )*
+                None => Ok(crate::schema::read::expected(Self::EXPECTED)),
+            }
+        }
+    };
+}
+pub(crate) use tagged;
+
+/// Implements `display_name` for types with a name and an optional title.
+macro_rules! display_names {
+    ($($name:ident),*) => { $(
+        impl $name {
+            /// Name to display: the title, or the name if there is no title.
+            pub fn display_name(&self) -> &str {
+                self.title.as_deref().unwrap_or(&self.name)
+            }
+        }
+    )* };
+}
+pub(crate) use display_names;

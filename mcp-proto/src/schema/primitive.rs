@@ -3,22 +3,14 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::json::{Json, Number};
-use super::object::{Object as _, from_variants, names, object};
-use super::read::{Fields, Fit, Read, ReadResult, UnexpectedJson};
-use super::revision::Revision;
-use super::write::{Projection, WriteAt, serde_impls};
-use crate::rpc::json_reader::NotJson;
+use super::Number;
+use super::object::{names, object, read_variant, union};
+use super::read::expected;
 
 object! {
     /// A text field.
-    pub struct StringSchema as "type" = "string" {
-        required {}
+    pub field StringSchema as "type" = "string" {
         optional {
-            /// The label of the field.
-            title: Option<String> = "title";
-            /// Description of the field.
-            description: Option<String> = "description";
             /// Minimum number of characters.
             min_length: Option<u64> = "minLength";
             /// Maximum number of characters.
@@ -47,16 +39,12 @@ names! {
 
 object! {
     /// A number field.
-    pub struct NumberSchema {
+    pub field NumberSchema {
         required {
             /// Whether the number must be an integer.
             kind: NumberKind = "type";
         }
         optional {
-            /// The label of the field.
-            title: Option<String> = "title";
-            /// Description of the field.
-            description: Option<String> = "description";
             /// Smallest allowed number.
             minimum: Option<Number> = "minimum";
             /// Largest allowed number.
@@ -79,13 +67,8 @@ names! {
 
 object! {
     /// A boolean field.
-    pub struct BooleanSchema as "type" = "boolean" {
-        required {}
+    pub field BooleanSchema as "type" = "boolean" {
         optional {
-            /// The label of the field.
-            title: Option<String> = "title";
-            /// Description of the field.
-            description: Option<String> = "description";
             /// Default value.
             default: Option<bool> = "default";
         }
@@ -94,16 +77,12 @@ object! {
 
 object! {
     /// A single-select field.
-    pub struct EnumSchema as "type" = "string" {
+    pub field EnumSchema as "type" = "string" {
         required {
             /// The options.
             values: Vec<String> = "enum";
         }
         optional {
-            /// The label of the field.
-            title: Option<String> = "title";
-            /// Description of the field.
-            description: Option<String> = "description";
             /// Titles of the options, as in 2025-06-18. Later revisions use [`TitledEnumSchema`].
             names: Option<Vec<String>> = "enumNames";
             /// Default value.
@@ -114,16 +93,12 @@ object! {
 
 object! {
     /// A single-select field whose options have titles. Before 2025-11-25 it is written as an [`EnumSchema`].
-    pub struct TitledEnumSchema as "type" = "string" {
+    pub field TitledEnumSchema as "type" = "string" {
         required {
             /// The options.
             options: Vec<EnumOption> = "oneOf";
         }
         optional {
-            /// The label of the field.
-            title: Option<String> = "title";
-            /// Description of the field.
-            description: Option<String> = "description";
             /// Default value.
             default: Option<String> = "default";
         }
@@ -139,7 +114,6 @@ object! {
             /// Title to display.
             title: String = "title";
         }
-        optional {}
     }
 }
 
@@ -147,16 +121,12 @@ object! {
     /// A multi-select field (since 2025-11-25).
     ///
     /// Before that it is written as an [`EnumSchema`], of which users can choose one option.
-    pub struct MultiSelectSchema as "type" = "array" {
+    pub field MultiSelectSchema as "type" = "array" {
         required {
             /// The options.
             items: MultiSelectItems = "items";
         }
         optional {
-            /// The label of the field.
-            title: Option<String> = "title";
-            /// Description of the field.
-            description: Option<String> = "description";
             /// Minimum number of chosen options.
             min_items: Option<u64> = "minItems";
             /// Maximum number of chosen options.
@@ -167,13 +137,17 @@ object! {
     }
 }
 
-/// The options of a [`MultiSelectSchema`].
-#[derive(Clone, Debug, PartialEq)]
-pub enum MultiSelectItems {
-    /// Options without titles.
-    Untitled(UntitledItems),
-    /// Options with titles.
-    Titled(TitledItems),
+union! {
+    /// The options of a [`MultiSelectSchema`].
+    pub enum MultiSelectItems {
+        /// Options without titles.
+        Untitled(UntitledItems),
+        /// Options with titles.
+        Titled(TitledItems),
+    } read |fields| match fields.look(|name| (name == "anyOf").then_some(()))? {
+        Some(()) => read_variant(fields, Self::Titled),
+        None => read_variant(fields, Self::Untitled),
+    }
 }
 
 object! {
@@ -183,7 +157,6 @@ object! {
             /// The options.
             values: Vec<String> = "enum";
         }
-        optional {}
     }
 }
 
@@ -194,64 +167,46 @@ object! {
             /// The options.
             options: Vec<EnumOption> = "anyOf";
         }
-        optional {}
     }
 }
 
-from_variants!(MultiSelectItems { Untitled(UntitledItems), Titled(TitledItems) });
-
-impl Read for MultiSelectItems {
-    const EXPECTED: &'static str = "an object";
-
-    fn from_object(fields: Fields<'_, '_>) -> Result<Fit<Self>, NotJson> {
-        match fields.look(|name| (name == "anyOf").then_some(()))? {
-            Some(()) => Ok(TitledItems::read_fields(fields)?.map(Self::Titled)),
-            None => Ok(UntitledItems::read_fields(fields)?.map(Self::Untitled)),
+union! {
+    /// A field of a form.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#requested-schema>
+    #[allow(clippy::large_enum_variant)]
+    pub enum PrimitiveSchema or Unknown {
+        /// A text field.
+        String(StringSchema),
+        /// A number field.
+        Number(NumberSchema),
+        /// A boolean field.
+        Boolean(BooleanSchema),
+        /// A single-select field.
+        Enum(EnumSchema),
+        /// A single-select field with titles.
+        TitledEnum(TitledEnumSchema) since V2025_11_25,
+        /// A multi-select field.
+        MultiSelect(MultiSelectSchema) since V2025_11_25,
+    } read |fields| {
+        // The names of all fields determine the kind.
+        let (mut values, mut options) = (false, false);
+        fields.look::<()>(|name| {
+            values |= name == "enum";
+            options |= name == "oneOf";
+            None
+        })?;
+        match fields.look_at("type")? {
+            Some(Ok(FieldType::String)) if options => read_variant(fields, Self::TitledEnum),
+            Some(Ok(FieldType::String)) if values => read_variant(fields, Self::Enum),
+            Some(Ok(FieldType::String)) => read_variant(fields, Self::String),
+            Some(Ok(FieldType::Number | FieldType::Integer)) => read_variant(fields, Self::Number),
+            Some(Ok(FieldType::Boolean)) => read_variant(fields, Self::Boolean),
+            Some(Ok(FieldType::Array)) => read_variant(fields, Self::MultiSelect),
+            Some(Err(_)) | None => Ok(expected(Self::EXPECTED)),
         }
     }
 }
-
-impl WriteAt for MultiSelectItems {
-    fn write(&self, view: Projection, out: &mut Vec<u8>) {
-        match self {
-            Self::Untitled(items) => items.write(view, out),
-            Self::Titled(items) => items.write(view, out),
-        }
-    }
-}
-
-serde_impls!(MultiSelectItems);
-
-/// A field of a form.
-///
-/// <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#requested-schema>
-#[derive(Clone, Debug, PartialEq)]
-#[allow(clippy::large_enum_variant)]
-pub enum PrimitiveSchema {
-    /// A text field.
-    String(StringSchema),
-    /// A number field.
-    Number(NumberSchema),
-    /// A boolean field.
-    Boolean(BooleanSchema),
-    /// A single-select field.
-    Enum(EnumSchema),
-    /// A single-select field with titles.
-    TitledEnum(TitledEnumSchema),
-    /// A multi-select field.
-    MultiSelect(MultiSelectSchema),
-    /// A field of unknown kind, written back verbatim.
-    Unknown(Json),
-}
-
-from_variants!(PrimitiveSchema {
-    String(StringSchema),
-    Number(NumberSchema),
-    Boolean(BooleanSchema),
-    Enum(EnumSchema),
-    TitledEnum(TitledEnumSchema),
-    MultiSelect(MultiSelectSchema),
-});
 
 names! {
     /// The `type` of a field.
@@ -264,38 +219,6 @@ names! {
     }
 }
 
-impl Read for PrimitiveSchema {
-    const EXPECTED: &'static str = "an object";
-
-    fn or_keep(unexpected: UnexpectedJson) -> ReadResult<Self> {
-        Ok(Self::Unknown(unexpected.json))
-    }
-
-    fn from_object(fields: Fields<'_, '_>) -> Result<Fit<Self>, NotJson> {
-        // The names of all fields determine the kind.
-        let (mut values, mut options) = (false, false);
-        fields.look::<()>(|name| {
-            values |= name == "enum";
-            options |= name == "oneOf";
-            None
-        })?;
-        let Some(kind) = fields.look_at("type")? else { return Ok(Err("`type` is missing".into())) };
-        match kind {
-            Ok(FieldType::String) if options => {
-                Ok(TitledEnumSchema::read_fields(fields)?.map(Self::TitledEnum))
-            }
-            Ok(FieldType::String) if values => Ok(EnumSchema::read_fields(fields)?.map(Self::Enum)),
-            Ok(FieldType::String) => Ok(StringSchema::read_fields(fields)?.map(Self::String)),
-            Ok(FieldType::Number | FieldType::Integer) => {
-                Ok(NumberSchema::read_fields(fields)?.map(Self::Number))
-            }
-            Ok(FieldType::Boolean) => Ok(BooleanSchema::read_fields(fields)?.map(Self::Boolean)),
-            Ok(FieldType::Array) => Ok(MultiSelectSchema::read_fields(fields)?.map(Self::MultiSelect)),
-            Err(UnexpectedJson { reason, .. }) => Ok(Err(reason)),
-        }
-    }
-}
-
 fn untitled(options: &[EnumOption]) -> EnumSchema {
     let values: Vec<String> = options.iter().map(|option| option.value.clone()).collect();
     let names = options.iter().map(|option| option.title.clone()).collect();
@@ -303,7 +226,7 @@ fn untitled(options: &[EnumOption]) -> EnumSchema {
 }
 
 impl TitledEnumSchema {
-    fn without_titles(&self) -> EnumSchema {
+    fn stand_in(&self) -> EnumSchema {
         EnumSchema {
             title: self.title.clone(),
             description: self.description.clone(),
@@ -313,7 +236,7 @@ impl TitledEnumSchema {
 }
 
 impl MultiSelectSchema {
-    fn single(&self) -> EnumSchema {
+    fn stand_in(&self) -> EnumSchema {
         let schema = match &self.items {
             MultiSelectItems::Untitled(items) => EnumSchema::new(items.values.clone()),
             MultiSelectItems::Titled(items) => untitled(&items.options),
@@ -321,22 +244,3 @@ impl MultiSelectSchema {
         EnumSchema { title: self.title.clone(), description: self.description.clone(), ..schema }
     }
 }
-
-impl WriteAt for PrimitiveSchema {
-    fn write(&self, view: Projection, out: &mut Vec<u8>) {
-        let choices = view.since(Revision::V2025_11_25);
-        match self {
-            Self::String(schema) => schema.write(view, out),
-            Self::Number(schema) => schema.write(view, out),
-            Self::Boolean(schema) => schema.write(view, out),
-            Self::Enum(schema) => schema.write(view, out),
-            Self::TitledEnum(schema) if choices => schema.write(view, out),
-            Self::TitledEnum(schema) => schema.without_titles().write(view, out),
-            Self::MultiSelect(schema) if choices => schema.write(view, out),
-            Self::MultiSelect(schema) => schema.single().write(view, out),
-            Self::Unknown(json) => json.write(view, out),
-        }
-    }
-}
-
-serde_impls!(PrimitiveSchema);

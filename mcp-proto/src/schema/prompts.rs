@@ -1,20 +1,10 @@
 //! Prompts, and completion: suggested values for an argument of a prompt or resource template.
 
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::containers::List;
-use super::containers::Map;
-use super::content::{ContentBlock, Role, tagged};
-use super::input::InputResponses;
-use super::json::Json;
-use super::meta::Meta;
-use super::object::{Object as _, names, object};
-use super::read::{Fields, Fit, Read, ReadResult, UnexpectedJson};
-use super::write::{Projection, WriteAt, serde_impls};
-use crate::rpc::json_reader::NotJson;
-use crate::schema::{Icon, PaginatedParams};
+use super::object::{display_names, object, tagged};
+use super::{ContentBlock, InputResponses, List, Map, PaginatedParams, Role};
 
 /// The parameters of `prompts/list`.
 pub type ListPromptsParams = PaginatedParams;
@@ -28,10 +18,6 @@ object! {
             /// One page of prompts.
             prompts: List<Prompt> = "prompts";
         }
-        optional {
-            /// Cursor of the next page; absent on the last page. The empty string is a valid cursor.
-            next_cursor: Option<String> = "nextCursor";
-        }
     }
 }
 
@@ -39,30 +25,15 @@ object! {
     /// A prompt that a user can choose.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/prompts#prompt>
-    pub struct Prompt {
+    pub listed Prompt {
         required {
             /// Name for programmatic use.
             name: String = "name";
         }
         optional {
-            /// Human-readable title; see [`display_name`](Self::display_name).
-            title: Option<String> = "title" since V2025_06_18;
-            /// Description of the prompt.
-            description: Option<String> = "description";
-            /// Icons to display.
-            icons: Option<Vec<Icon>> = "icons" since V2025_11_25;
-            /// Arguments that the prompt accepts.
+            /// Arguments of the prompt.
             arguments: Option<Vec<PromptArgument>> = "arguments";
-            /// Metadata attached to it.
-            meta: Meta = "_meta" since V2025_06_18;
         }
-    }
-}
-
-impl Prompt {
-    /// Name to display: the title, or the name if there is no title.
-    pub fn display_name(&self) -> &str {
-        self.title.as_deref().unwrap_or(&self.name)
     }
 }
 
@@ -84,12 +55,7 @@ object! {
     }
 }
 
-impl PromptArgument {
-    /// Name to display: the title, or the name if there is no title.
-    pub fn display_name(&self) -> &str {
-        self.title.as_deref().unwrap_or(&self.name)
-    }
-}
+display_names!(PromptArgument);
 
 object! {
     /// The parameters of `prompts/get`.
@@ -136,7 +102,6 @@ object! {
             /// Content of the message.
             content: ContentBlock = "content";
         }
-        optional {}
     }
 }
 
@@ -179,14 +144,12 @@ object! {
             /// Value so far.
             value: String = "value";
         }
-        optional {}
     }
 }
 
 object! {
     /// Arguments that already have values.
     pub struct CompletionContext {
-        required {}
         optional {
             /// The other arguments by name.
             arguments: Option<Map<String>> = "arguments";
@@ -196,22 +159,12 @@ object! {
 
 tagged! {
     /// The prompt or resource template whose argument is completed.
-    pub enum Reference by "type" as ReferenceTag {
+    pub enum Reference as ReferenceTag {
         /// A prompt.
         Prompt(PromptReference) = "ref/prompt",
         /// A resource or resource template.
         Resource(ResourceReference) = "ref/resource",
-    }
-}
-
-impl WriteAt for Reference {
-    fn write(&self, view: Projection, out: &mut Vec<u8>) {
-        match self {
-            Self::Prompt(prompt) => prompt.write(view, out),
-            Self::Resource(resource) => resource.write(view, out),
-            Self::Unknown(json) => json.write(view, out),
-        }
-    }
+    } chosen |fields| fields.look_at("type")?.and_then(Result::ok)
 }
 
 object! {
@@ -235,7 +188,6 @@ object! {
             /// The URI or URI template.
             uri: String = "uri";
         }
-        optional {}
     }
 }
 
@@ -246,7 +198,6 @@ object! {
             /// The suggested values.
             completion: Completion = "completion";
         }
-        optional {}
     }
 }
 

@@ -12,7 +12,7 @@ use core::fmt;
 
 use serde::de;
 
-use super::json::Json;
+use super::Json;
 use crate::rpc::json_reader::{NotJson, ReadNumber, Reader};
 use crate::rpc::{Id, first_member};
 
@@ -59,15 +59,7 @@ pub(crate) trait Read: Sized {
         expected(Self::EXPECTED)
     }
 
-    fn from_i64(_: i64) -> Fit<Self> {
-        expected(Self::EXPECTED)
-    }
-
-    fn from_u64(_: u64) -> Fit<Self> {
-        expected(Self::EXPECTED)
-    }
-
-    fn from_f64(_: f64) -> Fit<Self> {
+    fn from_number(_: ReadNumber) -> Fit<Self> {
         expected(Self::EXPECTED)
     }
 
@@ -106,11 +98,7 @@ pub(crate) trait Read: Sized {
                 reader.skip()?;
                 Self::from_null()
             }
-            _ => match reader.number()? {
-                ReadNumber::I64(number) => Self::from_i64(number),
-                ReadNumber::U64(number) => Self::from_u64(number),
-                ReadNumber::F64(number) => Self::from_f64(number),
-            },
+            _ => Self::from_number(reader.number()?),
         };
         match fit {
             Ok(value) => Ok(Ok(value)),
@@ -271,50 +259,35 @@ impl Read for bool {
     }
 }
 
-impl Read for u64 {
-    const EXPECTED: &'static str = "a non-negative integer";
+/// Implements [`Read`] for a type of integers. Some languages write integers as `60000.0` or `6e4`.
+macro_rules! integer {
+    ($type:ty, $expected:literal) => {
+        impl Read for $type {
+            const EXPECTED: &'static str = $expected;
 
-    fn from_i64(value: i64) -> Fit<Self> {
-        Self::try_from(value).or_else(|_| expected(Self::EXPECTED))
-    }
-
-    fn from_u64(value: u64) -> Fit<Self> {
-        Ok(value)
-    }
-
-    /// Some languages write integers as `60000.0` or `6e4`.
-    fn from_f64(value: f64) -> Fit<Self> {
-        let whole = value as Self;
-        if whole as f64 == value { Ok(whole) } else { expected(Self::EXPECTED) }
-    }
+            fn from_number(number: ReadNumber) -> Fit<Self> {
+                let whole = match number {
+                    ReadNumber::I64(value) => Self::try_from(value).ok(),
+                    ReadNumber::U64(value) => Self::try_from(value).ok(),
+                    ReadNumber::F64(value) => Some(value as Self).filter(|whole| *whole as f64 == value),
+                };
+                whole.map_or_else(|| expected(Self::EXPECTED), Ok)
+            }
+        }
+    };
 }
 
-impl Read for i64 {
-    const EXPECTED: &'static str = "an integer";
-
-    fn from_i64(value: i64) -> Fit<Self> {
-        Ok(value)
-    }
-
-    fn from_u64(value: u64) -> Fit<Self> {
-        Self::try_from(value).or_else(|_| expected(Self::EXPECTED))
-    }
-
-    fn from_f64(value: f64) -> Fit<Self> {
-        let whole = value as Self;
-        if whole as f64 == value { Ok(whole) } else { expected(Self::EXPECTED) }
-    }
-}
+integer!(u64, "a non-negative integer");
+integer!(i64, "an integer");
 
 impl Read for Id {
     const EXPECTED: &'static str = "an integer or a string";
 
-    fn from_i64(value: i64) -> Fit<Self> {
-        Ok(Self::Number(value))
-    }
-
-    fn from_u64(value: u64) -> Fit<Self> {
-        i64::from_u64(value).map(Self::Number)
+    fn from_number(number: ReadNumber) -> Fit<Self> {
+        match number {
+            ReadNumber::F64(_) => expected(Self::EXPECTED),
+            whole => i64::from_number(whole).map(Self::Number),
+        }
     }
 
     fn from_text(value: Cow<'_, str>) -> Fit<Self> {

@@ -4,16 +4,8 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::containers::List;
-use super::content::Annotations;
-use super::input::InputResponses;
-use super::json::Json;
-use super::meta::Meta;
-use super::object::{Object as _, from_variants, object};
-use super::read::{Fields, Fit, Read, ReadResult, UnexpectedJson};
-use super::write::{Projection, WriteAt, serde_impls};
-use crate::rpc::json_reader::NotJson;
-use crate::schema::{Icon, PaginatedParams};
+use super::object::{object, tagged};
+use super::{Annotations, InputResponses, List, Meta, PaginatedParams};
 
 /// The parameters of `resources/list`.
 pub type ListResourcesParams = PaginatedParams;
@@ -30,10 +22,6 @@ object! {
             /// One page of resources.
             resources: List<Resource> = "resources";
         }
-        optional {
-            /// Cursor of the next page; absent on the last page. The empty string is a valid cursor.
-            next_cursor: Option<String> = "nextCursor";
-        }
     }
 }
 
@@ -46,10 +34,6 @@ object! {
             /// One page of templates.
             resource_templates: List<ResourceTemplate> = "resourceTemplates";
         }
-        optional {
-            /// Cursor of the next page; absent on the last page. The empty string is a valid cursor.
-            next_cursor: Option<String> = "nextCursor";
-        }
     }
 }
 
@@ -57,7 +41,7 @@ object! {
     /// A resource that a client can read.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#resource>
-    pub struct Resource {
+    pub listed Resource {
         required {
             /// URI of the resource.
             uri: String = "uri";
@@ -65,28 +49,13 @@ object! {
             name: String = "name";
         }
         optional {
-            /// Human-readable title; see [`display_name`](Self::display_name).
-            title: Option<String> = "title" since V2025_06_18;
-            /// Description for the model.
-            description: Option<String> = "description";
-            /// Icons to display.
-            icons: Option<Vec<Icon>> = "icons" since V2025_11_25;
             /// Its media type.
             mime_type: Option<String> = "mimeType";
             /// Its size in bytes, before any encoding.
             size: Option<u64> = "size";
             /// Intended audience, priority and time of the last change.
             annotations: Option<Box<Annotations>> = "annotations";
-            /// Metadata attached to it.
-            meta: Meta = "_meta" since V2025_06_18;
         }
-    }
-}
-
-impl Resource {
-    /// Name to display: the title, or the name if there is no title.
-    pub fn display_name(&self) -> &str {
-        self.title.as_deref().unwrap_or(&self.name)
     }
 }
 
@@ -94,7 +63,7 @@ object! {
     /// A template of resources.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#resource-templates>
-    pub struct ResourceTemplate {
+    pub listed ResourceTemplate {
         required {
             /// URI template (RFC 6570) of the resources.
             uri_template: String = "uriTemplate";
@@ -102,26 +71,11 @@ object! {
             name: String = "name";
         }
         optional {
-            /// Human-readable title; see [`display_name`](Self::display_name).
-            title: Option<String> = "title" since V2025_06_18;
-            /// Description for the model.
-            description: Option<String> = "description";
-            /// Icons to display.
-            icons: Option<Vec<Icon>> = "icons" since V2025_11_25;
             /// Media type of all matching resources.
             mime_type: Option<String> = "mimeType";
             /// Intended audience, priority and time of the last change.
             annotations: Option<Box<Annotations>> = "annotations";
-            /// Metadata attached to it.
-            meta: Meta = "_meta" since V2025_06_18;
         }
-    }
-}
-
-impl ResourceTemplate {
-    /// Name to display: the title, or the name if there is no title.
-    pub fn display_name(&self) -> &str {
-        self.title.as_deref().unwrap_or(&self.name)
     }
 }
 
@@ -150,7 +104,6 @@ object! {
             /// The contents; a directory, for example, may have several.
             contents: Vec<ResourceContents> = "contents";
         }
-        optional {}
     }
 }
 
@@ -161,23 +114,14 @@ object! {
             /// URI of the resource.
             uri: String = "uri";
         }
-        optional {}
     }
 }
 
 /// The parameters of `resources/unsubscribe` (2025-11-25 and earlier).
 pub type UnsubscribeResourceParams = SubscribeResourceParams;
 
-object! {
-    /// The parameters of `notifications/resources/updated`.
-    pub params ResourceUpdatedParams {
-        required {
-            /// URI of the changed resource.
-            uri: String = "uri";
-        }
-        optional {}
-    }
-}
+/// The parameters of `notifications/resources/updated`.
+pub type ResourceUpdatedParams = SubscribeResourceParams;
 
 object! {
     /// The contents of a resource as text.
@@ -216,17 +160,16 @@ object! {
 }
 
 //= S8.15 "embedded resource uri + text|blob"
-/// The contents of a resource.
-///
-/// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#resource-contents>
-#[derive(Clone, Debug, PartialEq)]
-pub enum ResourceContents {
-    /// Text.
-    Text(TextResourceContents),
-    /// Bytes.
-    Blob(BlobResourceContents),
-    /// Contents of unknown kind, written back verbatim.
-    Unknown(Json),
+tagged! {
+    /// The contents of a resource.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#resource-contents>
+    pub enum ResourceContents as ContentsMember {
+        /// Text.
+        Text(TextResourceContents) = "text",
+        /// Bytes.
+        Blob(BlobResourceContents) = "blob",
+    } chosen |fields| fields.look(ContentsMember::parse)?
 }
 
 impl ResourceContents {
@@ -258,44 +201,3 @@ impl ResourceContents {
         }
     }
 }
-
-from_variants!(ResourceContents { Text(TextResourceContents), Blob(BlobResourceContents) });
-
-enum ContentsKind {
-    Text,
-    Blob,
-}
-
-impl Read for ResourceContents {
-    const EXPECTED: &'static str = "an object";
-    const LIST_MAY_BE_NULL: bool = true;
-
-    fn or_keep(unexpected: UnexpectedJson) -> ReadResult<Self> {
-        Ok(Self::Unknown(unexpected.json))
-    }
-
-    fn from_object(fields: Fields<'_, '_>) -> Result<Fit<Self>, NotJson> {
-        let kind = fields.look(|name| match name {
-            "text" => Some(ContentsKind::Text),
-            "blob" => Some(ContentsKind::Blob),
-            _ => None,
-        })?;
-        match kind {
-            Some(ContentsKind::Text) => Ok(TextResourceContents::read_fields(fields)?.map(Self::Text)),
-            Some(ContentsKind::Blob) => Ok(BlobResourceContents::read_fields(fields)?.map(Self::Blob)),
-            None => Ok(Err("neither `text` nor `blob`".into())),
-        }
-    }
-}
-
-impl WriteAt for ResourceContents {
-    fn write(&self, view: Projection, out: &mut Vec<u8>) {
-        match self {
-            Self::Text(contents) => contents.write(view, out),
-            Self::Blob(contents) => contents.write(view, out),
-            Self::Unknown(json) => json.write(view, out),
-        }
-    }
-}
-
-serde_impls!(ResourceContents);

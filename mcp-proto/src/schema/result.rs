@@ -5,11 +5,10 @@ use alloc::boxed::Box;
 use core::fmt;
 use core::time::Duration;
 
-use super::method::ResultFields;
 use super::read::{Fit, Read, read_text};
 use super::write::text_impls;
+use super::{CacheScope, ResultFields};
 use crate::rpc::{Raw, first_member};
-use crate::schema::CacheScope;
 
 /// Kind of a result: its `resultType`.
 ///

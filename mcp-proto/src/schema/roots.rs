@@ -6,9 +6,8 @@ use core::fmt::{self, Write as _};
 
 use iri_string::percent_encode::PercentEncodedForUri;
 
-use super::containers::List;
-use super::meta::Meta;
 use super::object::object;
+use super::{List, Meta};
 use crate::codec::percent;
 
 object! {
@@ -20,7 +19,6 @@ object! {
             /// The roots.
             roots: List<Root> = "roots";
         }
-        optional {}
     }
 }
 

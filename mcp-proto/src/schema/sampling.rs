@@ -1,22 +1,19 @@
 //! Sampling: a server asks the client's model.
 
-use alloc::borrow::ToOwned;
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::{fmt, slice};
 
-use super::containers::List;
-use super::content::{AudioContent, ContentBlock, ImageContent, Role, TextContent, stand_in, tagged};
-use super::json::{Json, Number};
-use super::meta::Meta;
-use super::object::{Object as _, from_variants, names, object};
-use super::read::{Fields, Fit, Read, ReadResult, UnexpectedJson};
-use super::revision::Revision;
+use super::object::{from_variants, names, object, tagged};
+use super::read::{Read, ReadResult, UnexpectedJson};
 use super::tasks::legacy::TaskMetadata;
-use super::tools::{Tool, may_be_structured};
-use super::write::{Projection, WriteAt, serde_impls};
+use super::write::serde_impls;
+use super::{
+    AudioContent, ContentBlock, ImageContent, Json, List, Meta, Number, Projection, Revision, Role,
+    TextContent, Tool, WriteAt, lines, may_be_structured, stand_in,
+};
 use crate::rpc::json_reader::{NotJson, Reader};
 
 object! {
@@ -70,7 +67,6 @@ object! {
     ///
     /// Priorities range from 0 (unimportant) to 1 (most important).
     pub struct ModelPreferences {
-        required {}
         optional {
             /// Names of models, in order of preference.
             hints: Option<Vec<ModelHint>> = "hints";
@@ -87,7 +83,6 @@ object! {
 object! {
     /// A hint at the name of a model.
     pub struct ModelHint {
-        required {}
         optional {
             /// A substring of the name.
             name: Option<String> = "name";
@@ -98,7 +93,6 @@ object! {
 object! {
     /// How the model uses tools.
     pub struct ToolChoice {
-        required {}
         optional {
             /// Mode; default `auto`.
             mode: Option<ToolChoiceMode> = "mode";
@@ -186,18 +180,18 @@ tagged! {
     /// One content block of a sampling message.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/schema#samplingmessagecontentblock>
-    pub enum SamplingBlock by "type" as SamplingTag {
+    pub enum SamplingBlock as SamplingTag {
         /// Text.
         Text(TextContent) = "text",
         /// An image.
         Image(ImageContent) = "image",
         /// Audio.
-        Audio(AudioContent) = "audio",
+        Audio(AudioContent) = "audio" since V2025_03_26,
         /// A tool call of the model.
-        ToolUse(ToolUseContent) = "tool_use",
+        ToolUse(ToolUseContent) = "tool_use" since V2025_11_25,
         /// The result of a tool call.
-        ToolResult(ToolResultContent) = "tool_result",
-    }
+        ToolResult(ToolResultContent) = "tool_result" since V2025_11_25,
+    } chosen |fields| fields.look_at("type")?.and_then(Result::ok)
 }
 
 object! {
@@ -254,32 +248,23 @@ impl SamplingBlock {
 
     fn exists(&self, view: Projection) -> bool {
         match self {
-            Self::Text(_) | Self::Image(_) => true,
-            Self::Audio(_) => view.since(AudioContent::SINCE),
+            Self::Audio(_) => view.since(Revision::V2025_03_26),
             Self::ToolUse(_) | Self::ToolResult(_) => view.since(SamplingContent::MANY_SINCE),
-            // It is unknown which revisions have the block, so it is never withheld.
-            Self::Unknown(_) => true,
+            // It is unknown which revisions have an unknown block, so it is never withheld.
+            _ => true,
         }
     }
 }
 
-impl WriteAt for SamplingBlock {
-    fn write(&self, view: Projection, out: &mut Vec<u8>) {
-        match self {
-            Self::Text(content) => content.write(view, out),
-            Self::Image(content) => content.write(view, out),
-            Self::Audio(content) if self.exists(view) => content.write(view, out),
-            Self::Audio(content) => content.stand_in().write(view, out),
-            Self::ToolUse(content) if self.exists(view) => content.write(view, out),
-            Self::ToolUse(content) => {
-                stand_in(format!("[call of tool {}]", content.name), None).write(view, out)
-            }
-            Self::ToolResult(content) if self.exists(view) => content.write(view, out),
-            Self::ToolResult(content) => {
-                stand_in(format!("[result of call {}]", content.tool_use_id), None).write(view, out)
-            }
-            Self::Unknown(json) => json.write(view, out),
-        }
+impl ToolUseContent {
+    fn stand_in(&self) -> TextContent {
+        stand_in(format!("[call of tool {}]", self.name), None)
+    }
+}
+
+impl ToolResultContent {
+    fn stand_in(&self) -> TextContent {
+        stand_in(format!("[result of call {}]", self.tool_use_id), None)
     }
 }
 
@@ -317,13 +302,7 @@ impl SamplingContent {
 
     /// The text blocks, joined by newlines.
     pub fn text_content(&self) -> String {
-        let mut texts = self.blocks().iter().filter_map(SamplingBlock::as_text);
-        let mut joined = texts.next().unwrap_or_default().to_owned();
-        for text in texts {
-            joined.push('\n');
-            joined.push_str(text);
-        }
-        joined
+        lines(self.blocks().iter().filter_map(SamplingBlock::as_text))
     }
 }
 

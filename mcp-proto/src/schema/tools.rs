@@ -1,20 +1,14 @@
 //! Tools: `tools/list` and `tools/call`.
 
-use alloc::borrow::ToOwned;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::containers::List;
-use super::content::ContentBlock;
-use super::input::InputResponses;
-use super::json::Json;
-use super::meta::Meta;
 use super::object::{names, object};
-use super::revision::Revision;
 use super::tasks::legacy::TaskMetadata;
-use super::write::Projection;
-use crate::schema::{Icon, PaginatedParams};
+use super::{
+    ContentBlock, Icon, InputResponses, Json, List, Meta, PaginatedParams, Projection, Revision, lines,
+};
 
 /// The parameters of `tools/list`.
 pub type ListToolsParams = PaginatedParams;
@@ -27,10 +21,6 @@ object! {
         required {
             /// One page of tools.
             tools: List<Tool> = "tools";
-        }
-        optional {
-            /// Cursor of the next page; absent on the last page. The empty string is a valid cursor.
-            next_cursor: Option<String> = "nextCursor";
         }
     }
 }
@@ -140,7 +130,6 @@ impl Tool {
 object! {
     /// Behaviour of a tool as declared by its server.
     pub struct ToolAnnotations {
-        required {}
         optional {
             /// Human-readable title.
             title: Option<String> = "title";
@@ -159,7 +148,6 @@ object! {
 object! {
     /// Execution options of a tool (2025-11-25).
     pub struct ToolExecution {
-        required {}
         optional {
             /// Whether the tool can run as a task. Default: it cannot.
             task_support: Option<TaskSupport> = "taskSupport";
@@ -228,7 +216,6 @@ object! {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#tool-result>
     pub result CallToolResult {
-        required {}
         optional {
             /// Content for the model. A missing list is read as an empty one.
             content: Vec<ContentBlock> = "content" type strict;
@@ -300,12 +287,6 @@ impl CallToolResult {
 
     /// The text blocks, joined by newlines.
     pub fn text_content(&self) -> String {
-        let mut texts = self.content.iter().filter_map(ContentBlock::as_text);
-        let mut joined = texts.next().unwrap_or_default().to_owned();
-        for text in texts {
-            joined.push('\n');
-            joined.push_str(text);
-        }
-        joined
+        lines(self.content.iter().filter_map(ContentBlock::as_text))
     }
 }

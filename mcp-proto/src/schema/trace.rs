@@ -4,8 +4,8 @@ use alloc::collections::BTreeSet;
 use alloc::string::String;
 use core::fmt;
 
-use super::json::Json;
-use super::meta::{BAGGAGE, Meta, TRACEPARENT, TRACESTATE};
+use super::meta::{BAGGAGE, TRACEPARENT, TRACESTATE};
+use super::{Json, Meta};
 
 /// Maximum number of members of a `tracestate`.
 const STATE_MEMBERS: usize = 32;

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use serde::ser::{Error as _, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::revision::{Revision, Revisions};
+use super::{Revision, Revisions};
 use crate::rpc::{Id, write};
 
 /// The part of a value that is written.
@@ -171,12 +171,16 @@ plain!(bool i64 u64 Id);
 /// are objects or lists. `Deserialize` needs a deserializer that keeps JSON text: one of serde_json.
 macro_rules! serde_impls {
     ($($type:ty),*) => { $(
-        $crate::schema::write::serialize_impl!($type);
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                crate::schema::write::serialize(self, crate::schema::Projection::Full, serializer)
+            }
+        }
 
         impl<'de> serde::Deserialize<'de> for $type {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let json = $crate::schema::Json::deserialize(deserializer)?;
-                $crate::schema::read::read_text(json.as_str()).map_err(serde::de::Error::custom)
+                let json = crate::schema::Json::deserialize(deserializer)?;
+                crate::schema::read::read_text(json.as_str()).map_err(serde::de::Error::custom)
             }
         }
     )* };
@@ -186,8 +190,8 @@ pub(crate) use serde_impls;
 /// Implements what writes and reads a type that is a string in every format, by its `as_str`.
 macro_rules! text_impls {
     ($type:ty) => {
-        impl $crate::schema::WriteAt for $type {
-            fn write(&self, view: $crate::schema::Projection, out: &mut alloc::vec::Vec<u8>) {
+        impl crate::schema::WriteAt for $type {
+            fn write(&self, view: crate::schema::Projection, out: &mut alloc::vec::Vec<u8>) {
                 self.as_str().write(view, out);
             }
         }
@@ -201,20 +205,9 @@ macro_rules! text_impls {
         impl<'de> serde::Deserialize<'de> for $type {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let text = alloc::string::String::deserialize(deserializer)?;
-                $crate::schema::read::Read::from_text(text.into()).map_err(serde::de::Error::custom)
+                crate::schema::read::Read::from_text(text.into()).map_err(serde::de::Error::custom)
             }
         }
     };
 }
 pub(crate) use text_impls;
-
-macro_rules! serialize_impl {
-    ($type:ty) => {
-        impl serde::Serialize for $type {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                $crate::schema::write::serialize(self, $crate::schema::Projection::Full, serializer)
-            }
-        }
-    };
-}
-pub(crate) use serialize_impl;

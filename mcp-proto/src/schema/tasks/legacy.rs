@@ -18,7 +18,6 @@ pub use crate::schema::tasks::TaskIdParams;
 object! {
     /// Request parameter `task`: asks the receiver to run the request as a task.
     pub struct TaskMetadata {
-        required {}
         optional {
             /// Requested time to keep the task, in milliseconds from its creation.
             ttl: Option<u64> = "ttl";
@@ -33,7 +32,6 @@ object! {
             /// Id of the task.
             task_id: String = "taskId";
         }
-        optional {}
     }
 }
 
@@ -93,7 +91,6 @@ object! {
             /// The task.
             task: Task = "task";
         }
-        optional {}
     }
 }
 
@@ -125,7 +122,6 @@ object! {
 object! {
     /// Task support of a client that receives requests.
     pub struct ClientTasksCapability {
-        required {}
         optional {
             /// Declares that the client lists its tasks: an object.
             list: Option<Json> = "list";
@@ -140,7 +136,6 @@ object! {
 object! {
     /// The requests to a client that can run as tasks.
     pub struct ClientTaskRequests {
-        required {}
         optional {
             /// Sampling requests.
             sampling: Option<SamplingTasks> = "sampling";
@@ -153,7 +148,6 @@ object! {
 object! {
     /// The sampling requests that can run as tasks.
     pub struct SamplingTasks {
-        required {}
         optional {
             /// Declares `sampling/createMessage`: an object.
             create_message: Option<Json> = "createMessage";
@@ -164,7 +158,6 @@ object! {
 object! {
     /// The elicitation requests that can run as tasks.
     pub struct ElicitationTasks {
-        required {}
         optional {
             /// Declares `elicitation/create`: an object.
             create: Option<Json> = "create";
@@ -175,7 +168,6 @@ object! {
 object! {
     /// Task support of a server that receives requests.
     pub struct ServerTasksCapability {
-        required {}
         optional {
             /// Declares that the server lists its tasks: an object.
             list: Option<Json> = "list";
@@ -190,7 +182,6 @@ object! {
 object! {
     /// The requests to a server that can run as tasks.
     pub struct ServerTaskRequests {
-        required {}
         optional {
             /// Tool requests.
             tools: Option<ToolTasks> = "tools";
@@ -201,7 +192,6 @@ object! {
 object! {
     /// The tool requests that can run as tasks.
     pub struct ToolTasks {
-        required {}
         optional {
             /// Declares `tools/call`: an object.
             call: Option<Json> = "call";

@@ -174,7 +174,6 @@ object! {
             /// Id of the task.
             task_id: String = "taskId";
         }
-        optional {}
     }
 }
 
@@ -192,7 +191,6 @@ object! {
             /// Answers to the task's input requests.
             input_responses: InputResponses = "inputResponses";
         }
-        optional {}
     }
 }
 
