@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use serde_json::{Map, Value, json};
 
 use super::{Bound, Bounds, Dialect, SchemaError};
+use crate::codec::percent;
 
 /// The keyword that guards a reference. Its value is the reference.
 pub(super) const GUARD: &str = "mcp-proto:guard";
@@ -211,22 +212,8 @@ pub(super) fn steps(reference: &str) -> Option<Vec<String>> {
 }
 
 fn step(segment: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(segment.len());
-    let mut rest = segment.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'%' => {
-                let (high, low) = (digit(rest.next()?)?, digit(rest.next()?)?);
-                (high << 4) | low
-            }
-            byte => byte,
-        });
-    }
-    Some(String::from_utf8(bytes).ok()?.replace("~1", "/").replace("~0", "~"))
-}
-
-fn digit(byte: u8) -> Option<u8> {
-    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+    let text = String::from_utf8(percent::decode(segment)?).ok()?;
+    Some(text.replace("~1", "/").replace("~0", "~"))
 }
 
 /// Whether these steps lead to a schema, rather than into data or to a collection of schemas.
