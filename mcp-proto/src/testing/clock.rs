@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use alloc::task::Wake;
 use core::future::poll_fn;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use core::task::{Poll, Waker};
+use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -146,6 +146,17 @@ impl SimulatedTask {
 
     pub(super) fn waker(&self) -> &Waker {
         &self.waker
+    }
+
+    /// Polls the task as long as it was woken. It is polled again after an output, as there may be more.
+    pub(super) fn poll<T>(&self, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T> {
+        while self.take_woken() {
+            if let Poll::Ready(output) = poll(&mut Context::from_waker(&self.waker)) {
+                self.wake();
+                return Some(output);
+            }
+        }
+        None
     }
 
     pub(super) fn wake(&self) {

@@ -38,6 +38,8 @@
 
 #[cfg(feature = "std")]
 mod clock;
+#[cfg(feature = "std")]
+mod driven;
 #[cfg(feature = "http")]
 pub mod http;
 mod network;
@@ -66,38 +68,129 @@ pub use router_pair::{RouterPair, pair};
 /// Nothing happens by itself: [`step`](Self::step) moves to the next event, and [`drive`](Self::drive) continues until
 /// nothing is in transit. The test plays the applications.
 #[derive(Debug)]
-pub struct Pair {
+pub struct Pair<C = StreamClient, S = StreamServer> {
     /// The client.
-    pub client: StreamClient,
-    /// The server. Each time the client opens its link, a new one replaces it.
-    pub server: StreamServer,
-    /// The behaviour of the network. It may be changed at any time.
+    pub client: C,
+    /// The server. A new one takes its place when the client opens its link.
+    pub server: S,
+    /// The network.
     pub network: Network,
     /// The client's events that [`outcome`](Self::outcome) has skipped.
     pub events: Vec<client::Event>,
-    server_config: ServerConfig,
     now: Instant,
     to_server: Pipe,
     to_client: Pipe,
     open: bool,
-    /// The number of times that the link was opened.
     opened: usize,
+    /// The lines sent, with times and directions.
+    log: Vec<String>,
+}
+
+/// A side of a pair: a machine, alone or behind a driver.
+pub trait PairSide {
+    /// The machine.
+    type Machine;
+    /// When the machine's timeouts are due.
+    fn next_timeout(&self) -> Option<Instant>;
+    /// Has the machine handle what happens now.
+    fn handle(&mut self, now: Instant, act: impl FnOnce(&mut Self::Machine));
+    /// Takes an output of the machine.
+    fn poll<T>(&mut self, take: impl FnMut(&mut Self::Machine) -> Option<T>) -> Option<T>;
+    /// Learns that a closed client has no link.
+    fn handle_link_down(&mut self) {}
+}
+
+macro_rules! machines {
+    ($($machine:ty),*) => { $(
+        impl crate::testing::PairSide for $machine {
+            type Machine = Self;
+
+            fn next_timeout(&self) -> Option<Instant> {
+                self.poll_timeout()
+            }
+
+            fn handle(&mut self, _now: Instant, act: impl FnOnce(&mut Self)) {
+                act(self);
+            }
+
+            fn poll<T>(&mut self, mut take: impl FnMut(&mut Self) -> Option<T>) -> Option<T> {
+                take(self)
+            }
+        }
+    )* };
+}
+
+machines!(StreamClient, StreamServer);
+#[cfg(feature = "http")]
+machines!(crate::transport::http::client::HttpClient);
+
+/// The server side of a [`Pair`].
+pub trait ServerSide: PairSide<Machine = StreamServer> {
+    /// Whether the server has ended.
+    fn is_closed(&self) -> bool;
+    /// Replaces the server by a new one.
+    fn start(&mut self);
+    /// Ends the server, whose link is gone.
+    fn stop(&mut self, now: Instant);
+}
+
+impl ServerSide for StreamServer {
+    fn is_closed(&self) -> bool {
+        Self::is_closed(self)
+    }
+
+    fn start(&mut self) {
+        *self = Self::new(self.peer().config().clone());
+    }
+
+    fn stop(&mut self, now: Instant) {
+        self.handle_eof(now, "");
+    }
 }
 
 impl Pair {
     /// Creates two peers on a network that delivers everything after a millisecond.
     pub fn new(client: ClientConfig, server: ServerConfig) -> Self {
+        Self::join(StreamClient::new(client), StreamServer::new(server), Network::default())
+    }
+
+    /// The outcome of a request of the client, if it has ended. Other events are stored in [`events`](Self::events).
+    ///
+    /// # Panics
+    /// If the request has ended twice.
+    pub fn outcome(&mut self, request: RequestId) -> Option<Outcome> {
+        while let Some(event) = self.client.poll_event() {
+            self.events.push(event);
+        }
+        let mut found = None;
+        let mut rest = Vec::new();
+        for event in self.events.drain(..) {
+            match event {
+                client::Event::Outcome { request: ended, outcome } if ended == request => {
+                    assert!(found.is_none(), "{request:?} has ended twice");
+                    found = Some(outcome);
+                }
+                other => rest.push(other),
+            }
+        }
+        self.events = rest;
+        found
+    }
+}
+
+impl<C: PairSide<Machine = StreamClient>, S: ServerSide> Pair<C, S> {
+    fn join(client: C, server: S, network: Network) -> Self {
         Self {
-            client: StreamClient::new(client),
-            server: StreamServer::new(server.clone()),
-            network: Network::default(),
+            client,
+            server,
+            network,
             events: Vec::new(),
-            server_config: server,
             now: Instant::ORIGIN,
-            to_server: Pipe::default(),
-            to_client: Pipe::default(),
+            to_server: Pipe::new('>'),
+            to_client: Pipe::new('<'),
             open: false,
             opened: 0,
+            log: Vec::new(),
         }
     }
 
@@ -114,11 +207,12 @@ impl Pair {
     /// Cuts the link: both sides see its end, and bytes in transit are lost.
     pub fn cut(&mut self, detail: &str) {
         if self.open {
+            let now = self.now;
             self.open = false;
             self.to_server.clear();
             self.to_client.clear();
-            self.client.handle_eof(self.now, detail);
-            self.server.handle_eof(self.now, detail);
+            self.client.handle(now, |client| client.handle_eof(now, detail));
+            self.server.handle(now, |server| server.handle_eof(now, detail));
         }
     }
 
@@ -156,114 +250,98 @@ impl Pair {
         self.run_due();
     }
 
-    /// The outcome of a request of the client, if it has ended. Other events are stored in [`events`](Self::events).
-    ///
-    /// # Panics
-    /// If the request has ended twice.
-    pub fn outcome(&mut self, request: RequestId) -> Option<Outcome> {
-        while let Some(event) = self.client.poll_event() {
-            self.events.push(event);
-        }
-        let mut found = None;
-        let mut rest = Vec::new();
-        for event in self.events.drain(..) {
-            match event {
-                client::Event::Outcome { request: ended, outcome } if ended == request => {
-                    assert!(found.is_none(), "{request:?} has ended twice");
-                    found = Some(outcome);
-                }
-                other => rest.push(other),
-            }
-        }
-        self.events = rest;
-        found
+    fn server_timeout(&self) -> Option<Instant> {
+        self.server.next_timeout().filter(|_| self.open)
     }
 
     fn next(&self) -> Option<Instant> {
-        [
-            self.client.poll_timeout(),
-            self.server.poll_timeout().filter(|_| self.open),
-            self.to_server.next(),
-            self.to_client.next(),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        let timeouts = [self.client.next_timeout(), self.server_timeout()];
+        timeouts.into_iter().chain([self.to_server.next(), self.to_client.next()]).flatten().min()
     }
 
     /// Runs everything that is due now.
     fn run_due(&mut self) {
         let now = self.now;
-        loop {
-            for (due, timeout) in [
-                (self.client.poll_timeout(), true),
-                (self.server.poll_timeout().filter(|_| self.open), false),
-            ] {
-                if due.is_none_or(|due| due > now) {
-                    continue;
-                }
-                let next = if timeout {
-                    self.client.handle_timeout(now);
-                    self.client.poll_timeout()
-                } else {
-                    self.server.handle_timeout(now);
-                    self.server.poll_timeout()
-                };
-                assert!(next.is_none_or(|next| next > now), "contract 5: {next:?} at {now:?}");
-            }
-            while let Some(action) = self.client.poll_link() {
-                self.handle_link_action(action);
-            }
-            self.transmit();
-            let mut moved = false;
-            while let Some(bytes) = self.to_server.receive(now) {
-                self.server.handle_input(now, bytes);
-                moved = true;
-            }
-            while let Some(bytes) = self.to_client.receive(now) {
-                self.client.handle_input(now, bytes);
-                moved = true;
-            }
-            if self.open && self.server.is_closed() && self.to_client.is_empty() {
-                self.open = false;
-                self.client.handle_eof(now, "the server has ended");
-                moved = true;
-            }
-            // Bytes taken by one side may unblock the other at once.
-            let due = [self.client.poll_timeout(), self.server.poll_timeout().filter(|_| self.open)];
-            if !moved && due.into_iter().flatten().all(|due| due > now) {
-                return;
-            }
+        while self.handle_timeouts(now) | self.transmit(now) | self.deliver(now) {}
+    }
+
+    fn handle_timeouts(&mut self, now: Instant) -> bool {
+        let is_due = |due: Option<Instant>| due.is_some_and(|due| due <= now);
+        let due = [is_due(self.client.next_timeout()), is_due(self.server_timeout())];
+        if due[0] {
+            self.client.handle(now, |client| client.handle_timeout(now));
         }
+        if due[1] {
+            self.server.handle(now, |server| server.handle_timeout(now));
+        }
+        let next = [self.client.next_timeout(), self.server_timeout()];
+        assert!(!next.into_iter().any(is_due), "contract 5: {next:?} at {now:?}");
+        due.contains(&true)
     }
 
     fn handle_link_action(&mut self, action: LinkAction) {
+        let now = self.now;
         match action {
             LinkAction::Open => {
                 self.opened = self.opened.saturating_add(1);
                 self.to_server.clear();
                 self.to_client.clear();
-                self.server = StreamServer::new(self.server_config.clone());
+                self.server.start();
                 self.open = true;
-                self.client.handle_open(self.now);
+                self.client.handle(now, |client| client.handle_open(now));
             }
-            LinkAction::CloseWrite => self.server.handle_eof(self.now, ""),
+            LinkAction::CloseWrite => self.server.handle(now, |server| server.handle_eof(now, "")),
             LinkAction::Abort => {
                 self.open = false;
-                self.server.handle_eof(self.now, "");
+                self.server.stop(now);
             }
         }
     }
 
-    fn transmit(&mut self) {
+    fn transmit(&mut self, now: Instant) -> bool {
+        let mut moved = false;
         let mut out = Vec::new();
-        if self.client.poll_transmit(&mut out) && self.open {
-            self.to_server.send(self.now, &out, &self.network);
+        while let Some(action) = self.client.poll(|client| match client.poll_link() {
+            None => client.poll_transmit(&mut out).then_some(None),
+            action => Some(action),
+        }) {
+            moved = true;
+            match action {
+                Some(action) => self.handle_link_action(action),
+                None if self.open => self.to_server.send(now, &mut out, &self.network, &mut self.log),
+                None => out.clear(),
+            }
         }
-        out.clear();
-        if self.server.poll_transmit(&mut out) && self.open {
-            self.to_client.send(self.now, &out, &self.network);
+        while self.server.poll(|server| server.poll_transmit(&mut out).then_some(())).is_some() {
+            moved = true;
+            match self.open {
+                true => self.to_client.send(now, &mut out, &self.network, &mut self.log),
+                false => out.clear(),
+            }
         }
+        moved
+    }
+
+    fn deliver(&mut self, now: Instant) -> bool {
+        let mut moved = false;
+        while let Some(bytes) = self.to_server.receive(now) {
+            moved = true;
+            self.server.handle(now, |server| server.handle_input(now, bytes));
+        }
+        while let Some(bytes) = self.to_client.receive(now) {
+            moved = true;
+            self.client.handle(now, |client| client.handle_input(now, bytes));
+        }
+        if self.open && self.server.is_closed() && self.to_client.is_empty() {
+            moved = true;
+            self.open = false;
+            self.server.stop(now);
+            self.client.handle(now, |client| client.handle_eof(now, "the server has ended"));
+        }
+        if !self.open {
+            self.client.handle_link_down();
+        }
+        moved
     }
 
     /// The bytes that the two sides have sent each other so far, to compare runs.

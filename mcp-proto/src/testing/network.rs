@@ -1,6 +1,7 @@
 //! A simulated network with latency that delivers in chunks.
 
 use alloc::collections::VecDeque;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::num::NonZeroUsize;
@@ -26,19 +27,34 @@ impl Default for Network {
 }
 
 /// One direction of a link.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Pipe {
+    /// The mark of its lines in the log.
+    direction: char,
     in_flight: VecDeque<(Instant, Bytes)>,
     sent: Vec<u8>,
 }
 
 impl Pipe {
-    pub(super) fn send(&mut self, now: Instant, bytes: &[u8], network: &Network) {
-        self.sent.extend_from_slice(bytes);
+    pub(super) const fn new(direction: char) -> Self {
+        Self { direction, in_flight: VecDeque::new(), sent: Vec::new() }
+    }
+
+    /// Sends the bytes, and adds their lines to the log.
+    pub(super) fn send(
+        &mut self,
+        now: Instant,
+        bytes: &mut Vec<u8>,
+        network: &Network,
+        log: &mut Vec<String>,
+    ) {
+        let (at, direction) = (now.since_origin(), self.direction);
+        log.extend(String::from_utf8_lossy(bytes).lines().map(|line| format!("{at:?} {direction} {line}")));
         let size = network.chunk.map_or(bytes.len().max(1), NonZeroUsize::get);
         for chunk in bytes.chunks(size) {
             self.in_flight.push_back((now + network.latency, Bytes::copy_from_slice(chunk)));
         }
+        self.sent.append(bytes);
     }
 
     pub(super) fn receive(&mut self, now: Instant) -> Option<Bytes> {

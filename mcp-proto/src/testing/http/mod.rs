@@ -40,10 +40,7 @@
 //! # Ok::<(), mcp_proto::transport::http::client::UrlError>(())
 //! ```
 
-mod client_side;
 mod conditions;
-#[cfg(feature = "std")]
-mod driven_client;
 #[cfg(feature = "std")]
 mod front_peer;
 
@@ -54,20 +51,18 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::mem;
 use core::num::NonZeroUsize;
 use core::time::Duration;
+use core::{fmt, mem};
 
 use bytes::Bytes;
 
 use crate::Instant;
+use crate::testing::PairSide;
 use crate::transport::http::client::{Action, HttpClient, HttpRequest};
 use crate::transport::http::{ExchangeEnd, ExchangeId, SentState};
 
-pub use client_side::HttpClientSide;
 pub use conditions::{ExchangePlan, Fault, NetworkConditions, SimulationRng, TruncationReport};
-#[cfg(feature = "std")]
-pub(super) use driven_client::DrivenClient;
 #[cfg(feature = "std")]
 pub use front_peer::FrontPeer;
 
@@ -104,7 +99,7 @@ pub enum HttpOutput {
 /// An HTTP client and a server, with the network between them.
 ///
 /// The test plays the applications; time passes by [`advance`](Self::advance) and [`step`](Self::step).
-pub struct HttpPair<C: HttpClientSide = HttpClient> {
+pub struct HttpPair<C = HttpClient> {
     /// The client.
     pub client: C,
     /// The conditions of the network. They may be changed at any time.
@@ -153,7 +148,12 @@ enum NetworkEvent {
     },
     Answer {
         exchange: ExchangeId,
-        part: ResponsePart,
+        part: HttpOutput,
+    },
+    /// The client learns that its exchange has ended.
+    End {
+        exchange: ExchangeId,
+        end: ExchangeEnd,
     },
     /// An intermediary checks whether the exchange is idle.
     CheckIdle {
@@ -169,13 +169,7 @@ enum NetworkEvent {
     },
 }
 
-enum ResponsePart {
-    Head { status: u16, headers: Vec<(String, String)> },
-    Body(Bytes),
-    End(ExchangeEnd),
-}
-
-impl<C: HttpClientSide> HttpPair<C> {
+impl<C: PairSide<Machine = HttpClient>> HttpPair<C> {
     /// Creates the pair on a network that delivers everything after a millisecond. The network's random choices follow
     /// from the seed.
     pub fn new(client: C, server: Box<dyn HttpPeer>, seed: u64) -> Self {
@@ -297,28 +291,30 @@ impl<C: HttpClientSide> HttpPair<C> {
 
     fn next(&self) -> Option<Instant> {
         let under_way = self.in_flight.first_key_value().map(|(&(due, _), _)| due);
-        [self.client.poll_timeout(), self.server.poll_timeout(), under_way].into_iter().flatten().min()
+        [self.client.next_timeout(), self.server.poll_timeout(), under_way].into_iter().flatten().min()
     }
 
     /// Runs everything that is due now.
     pub fn run_due(&mut self) {
         let now = self.now;
         for _ in 0..100_000 {
-            if self.client.poll_timeout().is_some_and(|due| due <= now) {
-                self.client.handle_timeout(now);
-                let next = self.client.poll_timeout();
+            if self.client.next_timeout().is_some_and(|due| due <= now) {
+                self.client.handle(now, |client| client.handle_timeout(now));
+                let next = self.client.next_timeout();
                 assert!(next.is_none_or(|next| next > now), "contract 5, client: {next:?} at {now:?}");
             }
             if self.server.poll_timeout().is_some_and(|due| due <= now) {
                 self.server.handle_timeout(now);
             }
             let mut moved = false;
-            while let Some(action) = self.client.poll_action() {
+            while let Some(action) = self.client.poll(HttpClient::poll_action) {
                 moved = true;
                 match action {
                     Action::Open(request) => self.open_exchange(request),
                     Action::AuthorizationRequired(challenge) => {
-                        self.client.refuse(now, challenge.exchange, "the simulation has no user");
+                        let refused = challenge.exchange;
+                        self.client
+                            .handle(now, |client| client.refuse(now, refused, "the simulation has no user"));
                     }
                     Action::Abort(exchange) => {
                         self.note(|| format!("{exchange:?} aborted"));
@@ -326,6 +322,7 @@ impl<C: HttpClientSide> HttpPair<C> {
                     }
                 }
             }
+            self.client.handle_link_down();
             while let Some((delivery, output)) = self.server.poll_output(now) {
                 moved = true;
                 if let Some(&exchange) = self.deliveries.get(&delivery) {
@@ -349,6 +346,12 @@ impl<C: HttpClientSide> HttpPair<C> {
     fn send(&mut self, due: Instant, under_way: NetworkEvent) {
         self.next_sent = self.next_sent.saturating_add(1);
         self.in_flight.insert((due, self.next_sent), under_way);
+    }
+
+    fn answer(&mut self, due: Instant, exchange: ExchangeId, parts: impl IntoIterator<Item = HttpOutput>) {
+        for part in parts {
+            self.send(due, NetworkEvent::Answer { exchange, part });
+        }
     }
 
     // --- Requests ---
@@ -375,25 +378,23 @@ impl<C: HttpClientSide> HttpPair<C> {
         };
         wire.plan.buffered &= !matches!(wire.plan.fault, Some(Fault::Cut { .. }));
         let (due, back) = (now + wire.plan.request, now + wire.plan.request + wire.plan.answer);
-        let failed = |sent| ResponsePart::End(ExchangeEnd::Failed { sent, detail: "simulated".to_owned() });
-        let parts = match &wire.plan.fault {
-            Some(Fault::Refused) => Vec::from([failed(SentState::NotSent)]),
-            Some(Fault::Lost) => Vec::from([failed(SentState::MaybeSent)]),
-            Some(Fault::Replaced { status, reached_server: false }) => proxy_response(*status),
+        let failed = |sent| Some(ExchangeEnd::Failed { sent, detail: "simulated".to_owned() });
+        let (parts, end) = match &wire.plan.fault {
+            Some(Fault::Refused) => (Vec::new(), failed(SentState::NotSent)),
+            Some(Fault::Lost) => (Vec::new(), failed(SentState::MaybeSent)),
+            Some(Fault::Replaced { status, reached_server: false }) => (proxy_response(*status), None),
             Some(Fault::Redirected { status, to }) => {
                 let headers = Vec::from([("location".to_owned(), to.clone())]);
-                Vec::from([
-                    ResponsePart::Head { status: *status, headers },
-                    ResponsePart::End(ExchangeEnd::Complete),
-                ])
+                (Vec::from([HttpOutput::Head { status: *status, headers }, HttpOutput::End]), None)
             }
-            _ => Vec::new(),
+            _ => (Vec::new(), None),
         };
         let again = wire.plan.duplicate_after;
-        let unseen = !parts.is_empty();
+        let unseen = !parts.is_empty() || end.is_some();
         self.exchanges.insert(exchange, wire);
-        for part in parts {
-            self.send(back, NetworkEvent::Answer { exchange, part });
+        self.answer(back, exchange, parts);
+        if let Some(end) = end {
+            self.send(back, NetworkEvent::End { exchange, end });
         }
         if unseen {
             return;
@@ -421,9 +422,7 @@ impl<C: HttpClientSide> HttpPair<C> {
             match plan.fault {
                 Some(Fault::Headless { after }) => self.send(now + after, NetworkEvent::Break { exchange }),
                 Some(Fault::Replaced { status, .. }) => {
-                    for part in proxy_response(status) {
-                        self.send(back, NetworkEvent::Answer { exchange, part });
-                    }
+                    self.answer(back, exchange, proxy_response(status));
                 }
                 _ => {}
             }
@@ -464,10 +463,9 @@ impl<C: HttpClientSide> HttpPair<C> {
         let due = wire.last_arrival.max(self.now + wire.plan.answer);
         wire.last_arrival = due;
         match output {
-            HttpOutput::Head { status, headers } => {
+            HttpOutput::Head { .. } => {
                 assert!(!mem::replace(&mut wire.head_sent, true), "an answer begins once");
-                let head = ResponsePart::Head { status, headers };
-                self.send(due, NetworkEvent::Answer { exchange, part: head });
+                self.answer(due, exchange, [output]);
             }
             HttpOutput::Body(body) => {
                 assert!(wire.head_sent, "the head comes first");
@@ -479,10 +477,8 @@ impl<C: HttpClientSide> HttpPair<C> {
                 };
                 let (arriving, cut) = (body.slice(..most.min(body.len())), most < body.len());
                 let size = wire.plan.chunk.map_or(arriving.len().max(1), NonZeroUsize::get);
-                for chunk in arriving.chunks(size) {
-                    let part = ResponsePart::Body(Bytes::copy_from_slice(chunk));
-                    self.send(due, NetworkEvent::Answer { exchange, part });
-                }
+                let chunks = arriving.chunks(size).map(Bytes::copy_from_slice);
+                self.answer(due, exchange, chunks.map(HttpOutput::Body));
                 if cut {
                     self.break_connection(exchange);
                 }
@@ -495,10 +491,7 @@ impl<C: HttpClientSide> HttpPair<C> {
                 if let Some(delivery) = wire.delivery.take() {
                     self.deliveries.remove(&delivery);
                 }
-                self.send(
-                    due,
-                    NetworkEvent::Answer { exchange, part: ResponsePart::End(ExchangeEnd::Complete) },
-                );
+                self.answer(due, exchange, [output]);
             }
         }
     }
@@ -519,7 +512,7 @@ impl<C: HttpClientSide> HttpPair<C> {
             self.deliveries.remove(&delivery);
             self.send(due, NetworkEvent::Disconnect { delivery });
         }
-        self.send(due, NetworkEvent::Answer { exchange, part: ResponsePart::End(end) });
+        self.send(due, NetworkEvent::End { exchange, end });
     }
 
     /// Drops an exchange that the client no longer waits for.
@@ -545,38 +538,38 @@ impl<C: HttpClientSide> HttpPair<C> {
                     due => self.send(due, NetworkEvent::CheckIdle { exchange }),
                 }
             }
-            NetworkEvent::Answer { exchange, part } => {
-                // The client has aborted it.
-                if !self.exchanges.contains_key(&exchange) {
-                    return;
-                }
-                match part {
-                    ResponsePart::Head { status, headers } => {
-                        self.note(|| format!("{exchange:?} head {status} {headers:?}"));
-                        self.client.handle_head(now, exchange, status, &headers.as_slice());
-                    }
-                    ResponsePart::Body(piece) => {
-                        self.note(|| format!("{exchange:?} body {:?}", String::from_utf8_lossy(&piece)));
-                        self.client.handle_body(now, exchange, piece);
-                    }
-                    ResponsePart::End(end) => {
-                        self.note(|| format!("{exchange:?} end {end:?}"));
-                        if let Some(SimulatedExchange { delivery: Some(delivery), .. }) =
-                            self.exchanges.remove(&exchange)
-                        {
-                            self.deliveries.remove(&delivery);
-                            self.send(now, NetworkEvent::Disconnect { delivery });
-                        }
-                        self.client.handle_end(now, exchange, end);
-                    }
-                }
+            NetworkEvent::End { exchange, end } => self.end_exchange(exchange, end),
+            // The client has aborted it.
+            NetworkEvent::Answer { exchange, .. } if !self.exchanges.contains_key(&exchange) => {}
+            NetworkEvent::Answer { exchange, part: HttpOutput::Head { status, headers } } => {
+                self.note(|| format!("{exchange:?} head {status} {headers:?}"));
+                let headers = &headers.as_slice();
+                self.client.handle(now, |client| client.handle_head(now, exchange, status, headers));
+            }
+            NetworkEvent::Answer { exchange, part: HttpOutput::Body(piece) } => {
+                self.note(|| format!("{exchange:?} body {:?}", String::from_utf8_lossy(&piece)));
+                self.client.handle(now, |client| client.handle_body(now, exchange, piece));
+            }
+            NetworkEvent::Answer { exchange, part: HttpOutput::End } => {
+                self.end_exchange(exchange, ExchangeEnd::Complete);
             }
         }
     }
+
+    fn end_exchange(&mut self, exchange: ExchangeId, end: ExchangeEnd) {
+        let now = self.now;
+        let Some(wire) = self.exchanges.remove(&exchange) else { return };
+        self.note(|| format!("{exchange:?} end {end:?}"));
+        if let Some(delivery) = wire.delivery {
+            self.deliveries.remove(&delivery);
+            self.send(now, NetworkEvent::Disconnect { delivery });
+        }
+        self.client.handle(now, |client| client.handle_end(now, exchange, end));
+    }
 }
 
-impl<C: HttpClientSide> core::fmt::Debug for HttpPair<C> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+impl<C: fmt::Debug> fmt::Debug for HttpPair<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpPair")
             .field("now", &self.now)
             .field("client", &self.client)
@@ -585,12 +578,8 @@ impl<C: HttpClientSide> core::fmt::Debug for HttpPair<C> {
     }
 }
 
-fn proxy_response(status: u16) -> Vec<ResponsePart> {
+fn proxy_response(status: u16) -> Vec<HttpOutput> {
     let headers = Vec::from([("content-type".to_owned(), "text/html".to_owned())]);
-    let body = Bytes::from_static(b"<html>Bad gateway</html>");
-    Vec::from([
-        ResponsePart::Head { status, headers },
-        ResponsePart::Body(body),
-        ResponsePart::End(ExchangeEnd::Complete),
-    ])
+    let body = HttpOutput::Body(Bytes::from_static(b"<html>Bad gateway</html>"));
+    Vec::from([HttpOutput::Head { status, headers }, body, HttpOutput::End])
 }

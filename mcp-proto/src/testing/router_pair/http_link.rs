@@ -11,14 +11,15 @@ use crate::Instant;
 use crate::adapter;
 use crate::front::{Client, ClientHandlers, Clock as _, HandlerMode, ServedRouter};
 use crate::testing::SimulatedClock;
-use crate::testing::http::{DrivenClient, FrontPeer, HttpPair, NetworkConditions};
+use crate::testing::driven::DrivenClient;
+use crate::testing::http::{FrontPeer, HttpPair, NetworkConditions};
 use crate::transport::http::client::{HttpClient, HttpClientConfig};
 use crate::transport::http::server::HttpServerConfig;
 
 const URL: &str = "http://localhost/mcp";
 
 pub(super) struct HttpLink<H: HandlerMode> {
-    pair: HttpPair<DrivenClient<H>>,
+    pair: HttpPair<DrivenClient<HttpClient, H>>,
     clock: Arc<SimulatedClock>,
 }
 

@@ -17,7 +17,7 @@ use core::time::Duration;
 use self::http_link::HttpLink;
 use self::stream_link::StreamLink;
 use super::clock::SimulatedTask;
-use super::{CountingEntropy, Network, SimulatedClock};
+use super::{Network, SimulatedClock};
 use crate::front::{Client, ClientHandlers, Clock as _, HandlerMode, SendHandlers, ServedRouter};
 use crate::peer::client::{ClientConfig, EraPolicy};
 use crate::schema::Implementation;
@@ -259,8 +259,7 @@ fn connect<M: HandlerMode, H: HandlerMode>(
         let (client, link) = HttpLink::connect(router.clone(), handlers, options, clock.clone());
         return Connection { client, link: Box::new(link) };
     }
-    let entropy = Arc::new(CountingEntropy::new(options.seed));
-    let (client, link) = StreamLink::connect(router.clone(), handlers, options, clock.clone(), entropy);
+    let (client, link) = StreamLink::connect(router.clone(), handlers, options, clock.clone());
     Connection { client, link: Box::new(link) }
 }
 
