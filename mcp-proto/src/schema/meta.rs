@@ -116,50 +116,10 @@ impl Meta {
         self.get(key)?.decode().ok()
     }
 
-    /// The token for progress notifications, if the sender wants them.
-    pub fn progress_token(&self) -> Option<Id> {
-        self.typed(PROGRESS_TOKEN)
-    }
-
-    /// The revision of the request, as sent.
-    pub fn protocol_version(&self) -> Option<alloc::string::String> {
-        self.typed(PROTOCOL_VERSION)
-    }
-
-    /// Identity of the client that makes the request.
-    pub fn client_info(&self) -> Option<Implementation> {
-        self.typed(CLIENT_INFO)
-    }
-
-    /// Capabilities of the client that makes the request.
-    pub fn client_capabilities(&self) -> Option<ClientCapabilities> {
-        self.typed(CLIENT_CAPABILITIES)
-    }
-
-    /// Level of the log messages that the client wants during the request.
-    pub fn log_level(&self) -> Option<LoggingLevel> {
-        self.typed(LOG_LEVEL)
-    }
-
-    /// Id of the `subscriptions/listen` request that the notification belongs to.
-    pub fn subscription_id(&self) -> Option<Id> {
-        self.typed(SUBSCRIPTION_ID)
-    }
-
     /// Reads the [`related_task`](Self::related_task) from a message's `params` without decoding the rest.
     pub fn related_task_of(params: &Raw) -> Option<super::tasks::legacy::RelatedTask> {
         let meta: Self = peek(params.as_str(), "_meta").ok()??;
         meta.related_task()
-    }
-
-    /// Identity of the server that answers the request.
-    pub fn server_info(&self) -> Option<Implementation> {
-        self.typed(SERVER_INFO)
-    }
-
-    /// The task that the message belongs to (2025-11-25).
-    pub fn related_task(&self) -> Option<super::tasks::legacy::RelatedTask> {
-        self.typed(RELATED_TASK)
     }
 
     /// Whether `key` follows the grammar: an optional prefix of dot-separated labels and a slash, then a name.
@@ -194,6 +154,37 @@ impl Meta {
         let second = key.split_once('/').and_then(|(prefix, _)| prefix.split('.').nth(1));
         matches!(second, Some("modelcontextprotocol" | "mcp"))
     }
+}
+
+/// Declares the typed values of known keys.
+macro_rules! typed {
+    ($($(#[$attr:meta])* $name:ident: $type:ty = $key:ident;)*) => {
+        impl Meta { $(
+            $(#[$attr])*
+            pub fn $name(&self) -> Option<$type> {
+                self.typed($key)
+            }
+        )* }
+    };
+}
+
+typed! {
+    /// The token for progress notifications, if the sender wants them.
+    progress_token: Id = PROGRESS_TOKEN;
+    /// The revision of the request, as sent.
+    protocol_version: alloc::string::String = PROTOCOL_VERSION;
+    /// Identity of the client that makes the request.
+    client_info: Implementation = CLIENT_INFO;
+    /// Capabilities of the client that makes the request.
+    client_capabilities: ClientCapabilities = CLIENT_CAPABILITIES;
+    /// Level of the log messages that the client wants during the request.
+    log_level: LoggingLevel = LOG_LEVEL;
+    /// Id of the `subscriptions/listen` request that the notification belongs to.
+    subscription_id: Id = SUBSCRIPTION_ID;
+    /// Identity of the server that answers the request.
+    server_info: Implementation = SERVER_INFO;
+    /// The task that the message belongs to (2025-11-25).
+    related_task: super::tasks::legacy::RelatedTask = RELATED_TASK;
 }
 
 fn is_label(label: &str) -> bool {

@@ -284,6 +284,9 @@ macro_rules! table {
     (@value $value:expr) => { $value };
 }
 
+/// The revision with experimental tasks.
+const LEGACY_TASKS: Revisions = Revisions::only(Revision::V2025_11_25);
+
 table! {
     Method, MethodInfo, METHODS;
 
@@ -423,14 +426,14 @@ table! {
     /// Gets the status of a task (2025-11-25).
     LegacyGetTask = "tasks/get" (legacy::GetTaskParams) -> legacy::GetTaskResult, server Tasks, client Tasks {
         direction: Both,
-        revisions: Revisions::only(Revision::V2025_11_25),
+        revisions: LEGACY_TASKS,
         idempotent,
     }
     /// Waits for the result of a task (2025-11-25).
     LegacyTaskResult = "tasks/result" (legacy::TaskResultParams)
         -> legacy::TaskResultResult, server Tasks, client Tasks {
         direction: Both,
-        revisions: Revisions::only(Revision::V2025_11_25),
+        revisions: LEGACY_TASKS,
         unbounded,
         idempotent,
     }
@@ -438,14 +441,14 @@ table! {
     LegacyListTasks = "tasks/list" (legacy::ListTasksParams)
         -> legacy::ListTasksResult, server TasksList, client TasksList {
         direction: Both,
-        revisions: Revisions::only(Revision::V2025_11_25),
+        revisions: LEGACY_TASKS,
         idempotent,
     }
     /// Cancels a task (2025-11-25).
     LegacyCancelTask = "tasks/cancel" (legacy::CancelTaskParams)
         -> legacy::CancelTaskResult, server TasksCancel, client TasksCancel {
         direction: Both,
-        revisions: Revisions::only(Revision::V2025_11_25),
+        revisions: LEGACY_TASKS,
     }
 }
 
@@ -508,7 +511,7 @@ table! {
     /// The status of a task has changed (2025-11-25).
     TaskStatusChanged = "notifications/tasks/status" (legacy::TaskStatusParams) {
         direction: Both,
-        revisions: Revisions::only(Revision::V2025_11_25),
+        revisions: LEGACY_TASKS,
     }
     /// The status of a task has changed (the tasks extension).
     TaskUpdated = "notifications/tasks" (tasks::TaskUpdatedParams), server TasksExtension {

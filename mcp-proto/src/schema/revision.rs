@@ -2,31 +2,33 @@
 
 use core::fmt;
 
+use super::object::names;
 use crate::rpc::code;
 
-/// A revision of the protocol, ordered by age.
-///
-/// ```
-/// use mcp_proto::schema::{Era, Revision};
-///
-/// let revision = Revision::parse("2025-11-25").unwrap();
-/// assert!(revision < Revision::LATEST);
-/// assert_eq!(revision.era(), Era::Legacy);
-/// ```
-///
-/// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning>
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Revision {
-    /// The first revision.
-    V2024_11_05,
-    /// Adds audio, tool annotations, completions as a capability, and batches.
-    V2025_03_26,
-    /// Adds structured results, elicitation, resource links and titles; removes batches.
-    V2025_06_18,
-    /// Adds icons, tasks (experimental), elicitation by URL, and tools in sampling.
-    V2025_11_25,
-    /// Adds stateless requests, discovery, `subscriptions/listen` and input-required results.
-    V2026_07_28,
+names! {
+    /// A revision of the protocol, ordered by age.
+    ///
+    /// ```
+    /// use mcp_proto::schema::{Era, Revision};
+    ///
+    /// let revision = Revision::parse("2025-11-25").unwrap();
+    /// assert!(revision < Revision::LATEST);
+    /// assert_eq!(revision.era(), Era::Legacy);
+    /// ```
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning>
+    pub enum Revision {
+        /// The first revision.
+        V2024_11_05 = "2024-11-05",
+        /// Adds audio, tool annotations, completions as a capability, and batches.
+        V2025_03_26 = "2025-03-26",
+        /// Adds structured results, elicitation, resource links and titles; removes batches.
+        V2025_06_18 = "2025-06-18",
+        /// Adds icons, tasks (experimental), elicitation by URL, and tools in sampling.
+        V2025_11_25 = "2025-11-25",
+        /// Adds stateless requests, discovery, `subscriptions/listen` and input-required results.
+        V2026_07_28 = "2026-07-28",
+    }
 }
 
 /// How a client and a server agree on a revision: by a handshake, or with every request.
@@ -54,22 +56,6 @@ impl Revision {
     /// The oldest revision.
     pub const OLDEST: Self = Self::V2024_11_05;
 
-    /// The revision as written on the wire.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::V2024_11_05 => "2024-11-05",
-            Self::V2025_03_26 => "2025-03-26",
-            Self::V2025_06_18 => "2025-06-18",
-            Self::V2025_11_25 => "2025-11-25",
-            Self::V2026_07_28 => "2026-07-28",
-        }
-    }
-
-    /// Parses a revision; `None` if `text` is not one of the five.
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|revision| revision.as_str() == text)
-    }
-
     /// The era of the revision.
     pub const fn era(self) -> Era {
         match self {
@@ -87,12 +73,6 @@ impl Revision {
             Self::V2025_11_25 => &V2025_11_25,
             Self::V2026_07_28 => &V2026_07_28,
         }
-    }
-}
-
-impl fmt::Display for Revision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

@@ -197,6 +197,14 @@ fn declared_capability_is_present() {
 }
 
 #[test]
+fn settings_of_a_capability_stay_when_it_is_declared_again() {
+    let text = r#"{"sampling":{"tools":{"most":3}}}"#;
+    let declared: ClientCapabilities = serde_json::from_str(text).unwrap();
+    let again = declared.with(ClientCapability::SamplingTools);
+    assert_eq!(serde_json::to_string(&again).unwrap(), text);
+}
+
+#[test]
 fn completion_is_allowed_at_revisions_without_its_capability() {
     let server = ServerCapabilities::new();
     assert!(server.allows(ServerCapability::Completions, Revision::V2024_11_05));
