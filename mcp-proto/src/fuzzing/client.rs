@@ -227,25 +227,26 @@ impl Client {
         self.transmit();
         let index = usize::from(which) % self.unanswered.len().max(1);
         let Some(id) = self.unanswered.remove(index) else { return };
+        let is_even = matches!(id, Id::Number(id) if id % 2 == 0);
         let task;
         let outcome = match with {
             Answer::Discovered => server_messages::DISCOVERED,
             Answer::Initialized => {
                 r#""result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"s","version":"1"}}"#
             }
-            Answer::Complete if matches!(id, Id::Number(id) if id % 2 == 0) => {
+            Answer::Complete if is_even => {
                 task = server_messages::task(&id);
                 &task
             }
             Answer::Complete => {
                 r#""result":{"content":[],"tools":[{"name":"fuzz","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}}],"ttlMs":300,"cacheScope":"private"}"#
             }
-            Answer::InputRequired if matches!(id, Id::Number(id) if id % 2 == 0) => {
+            Answer::InputRequired if is_even => {
                 r#""result":{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"},"b":{"method":"roots/list"}}}"#
             }
             Answer::InputRequired => r#""result":{"resultType":"input_required","requestState":"s"}"#,
             Answer::Strange => r#""result":[{"resultType":7}]"#,
-            Answer::Error if matches!(id, Id::Number(id) if id % 2 == 0) => {
+            Answer::Error if is_even => {
                 r#""error":{"code":-32042,"message":"no","data":{"elicitations":[{"mode":"url","elicitationId":"e","url":"https://a.b","message":"m"}]}}"#
             }
             Answer::Error => r#""error":{"code":-32601,"message":"no"}"#,

@@ -45,20 +45,28 @@ pub(super) trait Target: Sized {
     /// Takes the output that the machine has queued.
     fn drain_output(&mut self) {}
     /// Operations that make the machine ready: for the modern era, and for the legacy one.
-    fn preludes() -> [Vec<Self::Operation>; 2];
+    fn preludes() -> [Vec<Self::Operation>; 2] {
+        [Vec::new(), Vec::new()]
+    }
     /// Whether an operation ends the machine.
-    fn is_end(operation: &Self::Operation) -> bool;
+    fn is_end(_operation: &Self::Operation) -> bool {
+        false
+    }
     /// Ends the machine; its last events follow.
     fn end(&mut self);
     /// Checks the invariants after the end.
     fn check_end(&self) {}
 
+    fn take_event(&mut self) -> bool {
+        let Some(event) = self.poll_event() else { return false };
+        assert!(!self.run().closed, "an event follows the end: {event:?}");
+        self.run().note(&event);
+        self.handle_event(event);
+        true
+    }
+
     fn drain_events(&mut self) {
-        while let Some(event) = self.poll_event() {
-            assert!(!self.run().closed, "an event follows the end: {event:?}");
-            self.run().note(&event);
-            self.handle_event(event);
-        }
+        while self.take_event() {}
         let in_flight = self.in_flight();
         assert!(
             self.run().unresolved() <= in_flight,
@@ -264,6 +272,11 @@ pub(super) fn timeout(ms: Option<u16>) -> RequestOptions {
     RequestOptions { timeout, ..RequestOptions::default() }
 }
 
+/// One of a few values.
+pub(super) fn choose<T: Copy, const N: usize>(from: [T; N], which: u8) -> T {
+    from[usize::from(which) % N]
+}
+
 /// Picks an element, unless the slice is empty.
 pub(super) fn pick<T: Copy>(from: &[T], which: u8) -> Option<T> {
     from.get(usize::from(which) % from.len().max(1)).copied()
@@ -275,16 +288,18 @@ pub(super) fn pick_key<K: Copy, V>(from: &BTreeMap<K, V>, which: u8) -> Option<K
 
 pub(super) fn config(mode: u8, keepalive: bool, tight: bool) -> ClientConfig {
     let mut config = ClientConfig::new(Implementation::new("fuzz", "0"));
-    config.era_policy =
-        [EraPolicy::Auto, EraPolicy::ModernOnly, EraPolicy::LegacyOnly][usize::from(mode % 3)];
+    config.era_policy = choose([EraPolicy::Auto, EraPolicy::ModernOnly, EraPolicy::LegacyOnly], mode);
     config.keepalive = keepalive.then_some(Keepalive::PRESET);
     if tight {
-        config.limits.message_bytes = 256;
-        config.limits.events = 16;
-        config.limits.requests_out = 4;
-        config.limits.requests_in = 2;
-        config.limits.queued_bytes = 1024;
-        config.limits.reply_bytes = 1024;
+        config.limits = Limits {
+            message_bytes: 256,
+            events: 16,
+            requests_out: 4,
+            requests_in: 2,
+            queued_bytes: 1024,
+            reply_bytes: 1024,
+            ..config.limits
+        };
         config.cache.entries = 1;
         config.cache.bytes = 1500;
         config.cache.stale_if_error = Duration::from_secs(1);
@@ -305,8 +320,13 @@ impl<T: ClientTransport> Application<T> {
         Self { client, run, inbound: Vec::new(), watches: BTreeMap::new() }
     }
 
+    fn commands(&mut self) -> ClientCommands<'_> {
+        ClientCommands::new(&mut self.client, self.run.now)
+    }
+
     pub(super) fn request<M: Method>(&mut self, params: &M::Params, options: RequestOptions) {
-        self.run.accept(ClientCommands::new(&mut self.client, self.run.now).request::<M>(params, options));
+        let accepted = self.commands().request::<M>(params, options);
+        self.run.accept(accepted);
     }
 
     pub(super) fn listen(&mut self) {
@@ -316,33 +336,28 @@ impl<T: ClientTransport> Application<T> {
 
     /// Sends a command for the one task that all servers have.
     pub(super) fn task(&mut self, command: u8, timeout_ms: Option<u16>) {
-        let command =
-            [TaskCommand::Follow, TaskCommand::Status, TaskCommand::Cancel][usize::from(command % 3)];
-        self.run.accept(ClientCommands::new(&mut self.client, self.run.now).task(
-            "t",
-            command,
-            timeout(timeout_ms),
-        ));
+        let command = choose([TaskCommand::Follow, TaskCommand::Status, TaskCommand::Cancel], command);
+        let accepted = self.commands().task("t", command, timeout(timeout_ms));
+        self.run.accept(accepted);
     }
 
     pub(super) fn cancel(&mut self, which: u8) {
         if let Some(request) = self.run.pick_request(which) {
-            ClientCommands::new(&mut self.client, self.run.now).cancel(request, None);
+            self.commands().cancel(request, None);
         }
     }
 
     /// Answers a request of the server twice.
     pub(super) fn respond(&mut self, which: u8, result: &dyn AnyResult) {
         if let Some(request) = pick(&self.inbound, which) {
-            ClientCommands::new(&mut self.client, self.run.now).respond(request, Ok(result));
-            ClientCommands::new(&mut self.client, self.run.now)
-                .respond(request, Err(ErrorObject::new(1, "twice")));
+            self.commands().respond(request, Ok(result));
+            self.commands().respond(request, Err(ErrorObject::new(1, "twice")));
         }
     }
 
     pub(super) fn watch(&mut self, filter: u8, before: bool) {
         let start = if before { WatchStart::Before } else { WatchStart::Now };
-        let watch = ClientCommands::new(&mut self.client, self.run.now).watch(watch_filter(filter), start);
+        let watch = self.commands().watch(watch_filter(filter), start);
         self.run.note(&watch);
         if let Ok(watch) = watch {
             assert!(self.watches.insert(watch, false).is_none(), "a handle is used twice");
@@ -351,22 +366,22 @@ impl<T: ClientTransport> Application<T> {
 
     pub(super) fn set_watch_filter(&mut self, which: u8, filter: u8) {
         if let Some(watch) = pick_key(&self.watches, which) {
-            ClientCommands::new(&mut self.client, self.run.now).set_watch_filter(watch, watch_filter(filter));
+            self.commands().set_watch_filter(watch, watch_filter(filter));
         }
     }
 
     pub(super) fn unwatch(&mut self, which: u8) {
         if let Some(watch) = pick_key(&self.watches, which) {
-            ClientCommands::new(&mut self.client, self.run.now).unwatch(watch);
+            self.commands().unwatch(watch);
         }
     }
 
     pub(super) fn close(&mut self) {
-        ClientCommands::new(&mut self.client, self.run.now).close();
+        self.commands().close();
     }
 
     pub(super) fn abort(&mut self, reason: LostReason) {
-        ClientCommands::new(&mut self.client, self.run.now).abort(reason);
+        self.commands().abort(reason);
     }
 
     pub(super) fn handle_event(&mut self, event: Event) {

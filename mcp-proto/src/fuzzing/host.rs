@@ -8,6 +8,7 @@ use core::time::Duration;
 
 use arbitrary::{Arbitrary, Unstructured};
 
+use super::harness::{self, RunState, Target, pick};
 use crate::consent::SafeText;
 use crate::host::config::{
     Answers, Config, ConfigFile, MAX_SERVERS, ServerEntry, ServerId, ServerSpec, Source, Template,
@@ -89,10 +90,9 @@ impl Policy {
 }
 
 /// A driver with a record of its connections and calls.
-#[derive(Debug)]
 struct Driver {
     plane: ControlPlane,
-    now: Instant,
+    run: RunState,
     /// The connections that were asked for and have not ended.
     open: BTreeMap<ServerId, Generation>,
     /// All connections there were: reports of past ones are ignored.
@@ -100,16 +100,12 @@ struct Driver {
     sent: Vec<(CallId, Generation)>,
     accepted: Vec<CallId>,
     ended: BTreeSet<CallId>,
-    is_closed: bool,
-    /// All outputs, in order.
-    actions: Vec<Action>,
-    events: Vec<Event>,
 }
 
 impl Driver {
     fn act(&mut self) -> bool {
         let Some(action) = self.plane.poll_action() else { return false };
-        self.actions.push(action);
+        self.run.note(&action);
         match action {
             Action::Connect { server, generation } => {
                 assert_eq!(self.open.insert(server, generation), None, "two connections to one server");
@@ -129,27 +125,7 @@ impl Driver {
         true
     }
 
-    fn observe(&mut self) -> bool {
-        let Some(event) = self.plane.poll_event() else { return false };
-        self.events.push(event);
-        assert!(!self.is_closed, "an event after the last one");
-        match event {
-            Event::Ended { call, .. } => {
-                assert!(self.accepted.contains(&call));
-                assert!(self.ended.insert(call), "a call ends once");
-            }
-            Event::Closed => self.is_closed = true,
-            _ => {}
-        }
-        true
-    }
-
-    fn handle_timeout(&mut self) {
-        self.plane.handle_timeout(self.now);
-        assert!(self.plane.poll_timeout().is_none_or(|timeout| timeout > self.now));
-    }
-
-    fn end(&mut self, server: ServerId, generation: Generation, kind: u8) {
+    fn end_connection(&mut self, server: ServerId, generation: Generation, kind: u8) {
         if self.open.get(&server) == Some(&generation) {
             self.open.remove(&server);
         }
@@ -158,15 +134,36 @@ impl Driver {
             1 => FailureKind::NeedsAuthorization,
             _ => FailureKind::Transient,
         };
-        self.plane.handle_ended(self.now, server, generation, Some(Failure::new(kind, "it ended")));
+        self.plane.handle_ended(self.run.now, server, generation, Some(Failure::new(kind, "it ended")));
+    }
+}
+
+impl Target for Driver {
+    type Config = ();
+    type Operation = Operation;
+    type Event = Event;
+
+    fn new((): &(), run: RunState) -> Self {
+        let config = ControlConfig { attempts_per_minute: 3, calls: 8, ..ControlConfig::default() };
+        Self {
+            plane: ControlPlane::new(config),
+            run,
+            open: BTreeMap::new(),
+            known: Vec::new(),
+            sent: Vec::new(),
+            accepted: Vec::new(),
+            ended: BTreeSet::new(),
+        }
     }
 
-    fn run(&mut self, operation: &Operation) {
-        let now = self.now;
+    fn run(&mut self) -> &mut RunState {
+        &mut self.run
+    }
+
+    fn apply(&mut self, operation: &Operation) {
+        let now = self.run.now;
         match *operation {
-            Operation::Advance(milliseconds) => {
-                self.now = now + Duration::from_millis(u64::from(milliseconds).saturating_mul(4));
-            }
+            Operation::Advance(ms) => self.run.advance(ms),
             Operation::Configure(ref servers) => {
                 let servers = servers.iter().map(|&(server, policy)| (server.id(), policy.of(server)));
                 self.plane.configure(now, servers);
@@ -188,7 +185,7 @@ impl Driver {
                 }
             }
             Operation::PollAction => _ = self.act(),
-            Operation::PollEvent => _ = self.observe(),
+            Operation::PollEvent => _ = self.take_event(),
             Operation::Connected(which) => {
                 if let Some((server, generation)) = pick(&self.known, which) {
                     // One that has ended does not come back.
@@ -199,7 +196,7 @@ impl Driver {
             }
             Operation::Ended(which, kind) => {
                 if let Some((server, generation)) = pick(&self.known, which) {
-                    self.end(server, generation, kind);
+                    self.end_connection(server, generation, kind);
                 }
             }
             Operation::Deliver(which, delivery) => {
@@ -221,58 +218,54 @@ impl Driver {
             }
             Operation::Hold(server) => _ = self.plane.hold(now, server.id()),
             Operation::Release(server) => self.plane.release(now, server.id()),
-            Operation::HandleTimeout => self.handle_timeout(),
+            Operation::HandleTimeout => self.check_timeout(),
             Operation::Close => self.plane.close(now),
         }
     }
 
-    /// Closes the host: nothing is left of anything.
-    fn finish(&mut self) {
-        self.plane.close(self.now);
+    fn handle_timeout(&mut self) {
+        self.plane.handle_timeout(self.run.now);
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.plane.poll_timeout()
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.plane.poll_event()
+    }
+
+    fn handle_event(&mut self, event: Event) {
+        match event {
+            Event::Ended { call, .. } => {
+                assert!(self.accepted.contains(&call));
+                assert!(self.ended.insert(call), "a call ends once");
+            }
+            Event::Closed => self.run.closed = true,
+            _ => {}
+        }
+    }
+
+    fn end(&mut self) {
+        self.plane.close(self.run.now);
         while self.act() {}
         for (server, generation) in core::mem::take(&mut self.open) {
-            self.end(server, generation, 2);
+            self.end_connection(server, generation, 2);
         }
-        while self.act() | self.observe() {}
-        assert!(self.is_closed);
+        while self.act() {}
+    }
+
+    fn check_end(&self) {
         assert_eq!(self.plane.open_calls(), 0);
-        assert_eq!(self.plane.poll_timeout(), None);
         assert_eq!(self.plane.servers().count(), 0);
         assert_eq!(self.ended.len(), self.accepted.len(), "every call has ended");
     }
 }
 
-fn pick<T: Copy>(items: &[T], which: u8) -> Option<T> {
-    items.get(usize::from(which).checked_rem(items.len())?).copied()
-}
-
 /// Applies operations to a control plane, in any order and at any time: each call ends once, there is one connection to
 /// a server at most, closing ends everything, and the same operations give the same outputs.
 pub fn host_control(data: &[u8]) {
-    let Ok(operations) = Vec::<Operation>::arbitrary_take_rest(Unstructured::new(data)) else { return };
-    let [one, other] = [outputs(&operations), outputs(&operations)];
-    assert_eq!(one, other, "the outputs repeat");
-}
-
-fn outputs(operations: &[Operation]) -> (Vec<Action>, Vec<Event>) {
-    let config = ControlConfig { attempts_per_minute: 3, calls: 8, ..ControlConfig::default() };
-    let mut driver = Driver {
-        plane: ControlPlane::new(config),
-        now: Instant::ORIGIN,
-        open: BTreeMap::new(),
-        known: Vec::new(),
-        sent: Vec::new(),
-        accepted: Vec::new(),
-        ended: BTreeSet::new(),
-        is_closed: false,
-        actions: Vec::new(),
-        events: Vec::new(),
-    };
-    for operation in operations {
-        driver.run(operation);
-    }
-    driver.finish();
-    (driver.actions, driver.events)
+    harness::fuzz::<Driver>(data);
 }
 
 /// Reads the input as a file of each kind.
@@ -286,10 +279,8 @@ pub fn host_config(data: &[u8]) {
     ] {
         let of_project = ConfigFile::parse(Source::project(path), data);
         assert!(of_project.servers.len() <= MAX_SERVERS && of_project.diagnostics.len() <= MAX_SERVERS);
-        let texts = of_project.errors.iter().map(|error| alloc::format!("{error}"));
-        texts
-            .chain(of_project.diagnostics.iter().map(|told| alloc::format!("{told}")))
-            .for_each(|text| line(&text));
+        let texts = of_project.errors.iter().map(|error| format!("{error}"));
+        texts.chain(of_project.diagnostics.iter().map(|told| format!("{told}"))).for_each(|text| line(&text));
         let of_user = ConfigFile::parse(Source::user(path), data);
         for theirs in &of_project.servers {
             // Entries that are errors for a project may be the user's own.
@@ -319,14 +310,14 @@ pub fn host_config(data: &[u8]) {
 
 /// Checks that the text is one line that a terminal shows as it is.
 fn line(text: &str) {
-    assert_eq!(alloc::format!("{}", SafeText::line(text)), text, "a text of the file reaches the terminal");
+    assert_eq!(format!("{}", SafeText::line(text)), text, "a text of the file reaches the terminal");
 }
 
 /// Checks that a server starts only with its approval.
 fn project_server(server: &ServerEntry) {
     let mut approvals = Approvals::new();
     let request = server.permit(&approvals).expect_err("it has no approval");
-    alloc::format!("{request}").split('\n').for_each(line);
+    format!("{request}").split('\n').for_each(line);
     approvals.insert(request.approve());
     server.permit(&approvals).expect("it is approved");
 }
@@ -343,7 +334,7 @@ fn resolve(server: &ServerEntry) {
     }
     assert!(permit.unanswered(&answers).is_empty(), "the lookups have no end");
     if let Err(error) = permit.resolve(&answers) {
-        line(&alloc::format!("{error}"));
+        line(&format!("{error}"));
     }
 }
 

@@ -1,5 +1,6 @@
 //! Fuzzing of an HTTP server with arbitrary operations of the clients, the application, the transport and the clock.
 
+use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
@@ -11,8 +12,7 @@ use core::time::Duration;
 use arbitrary::Arbitrary;
 use serde::Deserialize;
 
-use super::harness::{RunState, Target, read_messages};
-use crate::Instant;
+use super::harness::{RunState, Target, choose, read_messages};
 use crate::codec::{Sse, SseItem};
 use crate::front::tasks::{TaskChoice, TaskConfig};
 use crate::front::{Context, HandlerError, Router, SendHandlers};
@@ -23,6 +23,7 @@ use crate::schema::{CallToolParams, ElicitParams, ElicitSchema, Era, ServerCapab
 use crate::testing::SimulatedClock;
 use crate::testing::http::{FrontPeer, HttpOutput, HttpPeer};
 use crate::transport::http::server::{HttpServerConfig, LegacyPaths, RequestHead};
+use crate::{Instant, Limits};
 
 /// One operation of a run.
 #[derive(Arbitrary, Debug)]
@@ -41,7 +42,7 @@ pub(super) enum Operation {
     Close,
 }
 
-#[derive(Arbitrary, Debug)]
+#[derive(Arbitrary, Debug, Default)]
 pub(super) struct RequestShape {
     verb: u8,
     path: u8,
@@ -136,15 +137,18 @@ impl Target for Server {
         let mixed_up = Arc::new(AtomicBool::new(false));
         let router = router(&clock, &mixed_up);
         let mut server = router.config();
-        server.eras = [Eras::Both, Eras::ModernOnly, Eras::LegacyOnly][usize::from(config.eras % 3)];
+        server.eras = choose([Eras::Both, Eras::ModernOnly, Eras::LegacyOnly], config.eras);
         if config.tight {
-            server.limits.message_bytes = 512;
-            server.limits.header_bytes = 256;
-            server.limits.requests_in = 2;
-            server.limits.requests_out = 2;
-            server.limits.queued_bytes = 2048;
-            server.limits.reply_bytes = 2048;
-            server.limits.subscriptions = 2;
+            server.limits = Limits {
+                message_bytes: 512,
+                header_bytes: 256,
+                requests_in: 2,
+                requests_out: 2,
+                queued_bytes: 2048,
+                reply_bytes: 2048,
+                subscriptions: 2,
+                ..server.limits
+            };
         }
         let mut http = HttpServerConfig::new(server);
         http.path = Some("/mcp".into());
@@ -201,7 +205,7 @@ impl Target for Server {
                 }
             }
             Operation::ListChanged(which) => {
-                let list = [ListKind::Tools, ListKind::Prompts, ListKind::Resources][usize::from(which % 3)];
+                let list = choose([ListKind::Tools, ListKind::Prompts, ListKind::Resources], *which);
                 self.peer.server.list_changed(list);
             }
             Operation::Updated(which) => self.peer.server.resource_updated(format!("note:///{}", which % 3)),
@@ -283,19 +287,7 @@ impl Target for Server {
 
     fn preludes() -> [Vec<Operation>; 2] {
         let send = |session, message| {
-            let (verb, path, content, accept, host) = (0, 0, 0, 0, 0);
-            let (version, last_event, is_consistent) = (1, None, true);
-            let head = RequestShape {
-                verb,
-                path,
-                version,
-                session,
-                content,
-                accept,
-                host,
-                last_event,
-                is_consistent,
-            };
+            let head = RequestShape { version: 1, session, is_consistent: true, ..RequestShape::default() };
             Operation::Send { head, message }
         };
         let session = [send(None, ClientMessage::Initialize(1)), send(Some(0), ClientMessage::Initialized)];
@@ -331,16 +323,9 @@ impl Server {
     // --- Requests ---
 
     fn begin(&mut self, head: &RequestShape, about: Option<(&str, &str)>) -> usize {
-        let session = head.session.map(|which| match self.sessions.len() {
-            0 => String::from("unknown"),
-            many => self.sessions[many - 1 - usize::from(which) % many].clone(),
-        });
-        let last_event = head.last_event.map(|which| match self.events.len() {
-            0 => String::from("1"),
-            many => self.events[many - 1 - usize::from(which) % many].clone(),
-        });
-        let method =
-            ["POST", "POST", "POST", "POST", "GET", "GET", "DELETE", "PUT"][usize::from(head.verb % 8)];
+        let session = head.session.map(|which| pick_newest(&self.sessions, which, "unknown").to_owned());
+        let last_event = head.last_event.map(|which| pick_newest(&self.events, which, "1").to_owned());
+        let method = choose(["POST", "POST", "POST", "POST", "GET", "GET", "DELETE", "PUT"], head.verb);
         let path = match head.path % 8 {
             5 => String::from("/sse"),
             6 => format!("/messages?session={}", session.as_deref().unwrap_or_default()),
@@ -358,9 +343,9 @@ impl Server {
         ];
         let host = ["localhost", "localhost:80", "127.0.0.1", "[::1]:1", "elsewhere.test", ""];
         let mut fields = Vec::from([
-            ("content-type", content[usize::from(head.content) % content.len()]),
-            ("accept", accept[usize::from(head.accept) % accept.len()]),
-            ("host", host[usize::from(head.host) % host.len()]),
+            ("content-type", choose(content, head.content)),
+            ("accept", choose(accept, head.accept)),
+            ("host", choose(host, head.host)),
         ]);
         fields.retain(|(_, value)| !value.is_empty());
         fields.extend(
@@ -396,22 +381,23 @@ impl Server {
 
     /// A message, and the headers that describe it.
     fn build_message(&self, say: &ClientMessage, version: u8) -> (String, (&'static str, String)) {
-        let version = VERSIONS[usize::from(version) % VERSIONS.len()];
+        let version = choose(VERSIONS, version);
         let modern = format!(
             r#""_meta":{{"io.modelcontextprotocol/protocolVersion":"{version}","io.modelcontextprotocol/clientCapabilities":{CAPABILITIES},"progressToken":1}}"#
         );
         let meta = if version == MODERN { &*modern } else { r#""_meta":{"progressToken":1}"# };
-        let request = |id: u8, method: &'static str, params: &str| {
+        let call = |id: u8, method: &'static str, name: &str, params: &str| {
             let text = format!(
                 r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{{params}{}{meta}}}}}"#,
                 if params.is_empty() { "" } else { "," }
             );
-            (text, (method, String::new()))
+            (text, (method, name.into()))
         };
+        let request = |id: u8, method: &'static str, params: &str| call(id, method, "", params);
         match say {
             ClientMessage::Discover => request(1, "server/discover", ""),
             ClientMessage::Initialize(version) => {
-                let version = VERSIONS[usize::from(*version) % VERSIONS.len()];
+                let version = choose(VERSIONS, *version);
                 let params = format!(
                     r#""protocolVersion":"{version}","capabilities":{{"roots":{{}},"elicitation":{{}}}},"clientInfo":{{"name":"fuzz","version":"0"}}"#
                 );
@@ -423,27 +409,23 @@ impl Server {
             ),
             ClientMessage::Tools => request(2, "tools/list", ""),
             ClientMessage::Call { id, tool } => {
-                let name = ["quick", "slow", "ask", "stuck", "release", "none", "form", "job"]
-                    [usize::from(tool % 8)];
+                let name = choose(["quick", "slow", "ask", "stuck", "release", "none", "form", "job"], *tool);
                 let params = format!(r#""name":"{name}","arguments":{{"n":{}}}"#, id % 4);
-                let (text, (method, _)) = request(*id, "tools/call", &params);
-                (text, (method, name.into()))
+                call(*id, "tools/call", name, &params)
             }
             ClientMessage::CallWithInput { id, n, state } => {
-                let state = pick_newest(&self.states, *state);
+                let state = pick_newest(&self.states, *state, "unknown");
                 let params = format!(
                     r#""name":"form","arguments":{{"n":{}}},"requestState":"{state}","inputResponses":{ANSWERS}"#,
                     n % 4
                 );
-                let (text, (method, _)) = request(*id, "tools/call", &params);
-                (text, (method, "form".into()))
+                call(*id, "tools/call", "form", &params)
             }
             ClientMessage::Task { id, method, task } => {
-                let task = pick_newest(&self.tasks, *task);
+                let task = pick_newest(&self.tasks, *task, "unknown");
                 let methods = ["tasks/get", "tasks/update", "tasks/cancel", "tasks/result", "tasks/list"];
                 let params = format!(r#""taskId":"{task}","inputResponses":{ANSWERS}"#);
-                let (text, (method, _)) = request(*id, methods[usize::from(method % 5)], &params);
-                (text, (method, task.into()))
+                call(*id, choose(methods, *method), task, &params)
             }
             ClientMessage::Listen => request(
                 3,
@@ -507,9 +489,9 @@ fn text_member(text: &[u8], name: &str) -> Option<String> {
 }
 
 /// Picks an element, counted from the newest.
-fn pick_newest(from: &[String], which: u8) -> &str {
+fn pick_newest<'a>(from: &'a [String], which: u8, none: &'a str) -> &'a str {
     let at = from.len().checked_sub(1 + usize::from(which) % from.len().max(1));
-    at.map_or("unknown", |at| &from[at])
+    at.map_or(none, |at| &from[at])
 }
 
 /// Asks for input, and remembers its argument until the answer arrives.

@@ -21,53 +21,36 @@ mod server_messages;
 mod sse;
 mod wire;
 
-pub use auth::challenge;
-pub use auth::fetch_policy;
-pub use auth::metadata;
-pub use auth::token_answer;
-pub use host::host_config;
-pub use host::host_control;
-pub use host::host_names;
-pub use host::host_results;
+pub use auth::{challenge, fetch_policy, metadata, token_answer};
+pub use host::{host_config, host_control, host_names, host_results};
 pub use sse::sse;
-pub use wire::envelope;
-pub use wire::header;
-pub use wire::lines;
-pub use wire::schema;
-
-/// Fuzzes a client with arbitrary operations.
-pub fn client(data: &[u8]) {
-    harness::fuzz::<client::Client>(data);
-}
-
-/// Fuzzes a client over HTTP with arbitrary operations.
-pub fn http_client(data: &[u8]) {
-    harness::fuzz::<http_client::Client>(data);
-}
-
-/// Fuzzes a server with arbitrary operations.
-pub fn server(data: &[u8]) {
-    harness::fuzz::<server::Server>(data);
-}
-
-/// Fuzzes a server over HTTP with arbitrary operations.
-pub fn http_server(data: &[u8]) {
-    harness::fuzz::<http_server::Server>(data);
-}
+pub use wire::{envelope, header, lines, schema};
 
 /// What a machine does with a fuzzer's input: a line for each operation, event, output and deadline. An empty text if the
 /// input encodes no operations.
 pub type Transcript = fn(&[u8]) -> alloc::string::String;
 
-/// The machines with fuzz targets, by the names of the targets; with `_ready`, a machine is made ready before the
-/// operations.
-pub const TRANSCRIPTS: [(&str, Transcript); 8] = [
-    ("client", harness::transcript::<client::Client>),
-    ("http_client", harness::transcript::<http_client::Client>),
-    ("server", harness::transcript::<server::Server>),
-    ("http_server", harness::transcript::<http_server::Server>),
-    ("client_ready", harness::ready_transcript::<client::Client>),
-    ("http_client_ready", harness::ready_transcript::<http_client::Client>),
-    ("server_ready", harness::ready_transcript::<server::Server>),
-    ("http_server_ready", harness::ready_transcript::<http_server::Server>),
-];
+macro_rules! machines {
+    ($($name:ident: $target:ty),*) => {
+        $(
+            /// Fuzzes the machine with arbitrary operations.
+            pub fn $name(data: &[u8]) {
+                harness::fuzz::<$target>(data);
+            }
+        )*
+
+        /// The machines with fuzz targets, by the names of the targets; with `_ready`, a machine is made ready before the
+        /// operations.
+        pub const TRANSCRIPTS: [(&str, Transcript); 8] = [
+            $((stringify!($name), harness::transcript::<$target>),)*
+            $((concat!(stringify!($name), "_ready"), harness::ready_transcript::<$target>),)*
+        ];
+    };
+}
+
+machines! {
+    client: client::Client,
+    http_client: http_client::Client,
+    server: server::Server,
+    http_server: http_server::Server
+}

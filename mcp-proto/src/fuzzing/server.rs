@@ -11,7 +11,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::harness::{RunState, Target, check_limits, pick_key, read_messages, timeout};
+use super::harness::{RunState, Target, check_limits, choose, pick_key, read_messages, timeout};
 use crate::peer::server::{
     Answer, Eras, Event, ListKind, NONCE_BYTES, SealError, SealKey, Sealer, ServerConfig,
 };
@@ -23,7 +23,7 @@ use crate::schema::{
     LoggingMessageParams, ProgressParams, ServerCapability,
 };
 use crate::transport::StreamServer;
-use crate::{Instant, UnixTime};
+use crate::{Instant, Limits, UnixTime};
 
 #[derive(Arbitrary, Debug)]
 pub(super) enum Operation {
@@ -118,7 +118,7 @@ impl Target for Server {
 
     fn new(config: &Config, run: RunState) -> Self {
         let mut server = ServerConfig::new(Implementation::new("fuzz", "0"));
-        server.eras = [Eras::Both, Eras::ModernOnly, Eras::LegacyOnly][usize::from(config.eras % 3)];
+        server.eras = choose([Eras::Both, Eras::ModernOnly, Eras::LegacyOnly], config.eras);
         for capability in [
             ServerCapability::ToolsListChanged,
             ServerCapability::ResourcesSubscribe,
@@ -132,13 +132,16 @@ impl Target for Server {
             server.capabilities = server.capabilities.with(capability);
         }
         if config.tight {
-            server.limits.message_bytes = 768;
-            server.limits.events = 16;
-            server.limits.requests_in = 3;
-            server.limits.requests_out = 2;
-            server.limits.subscriptions = 2;
-            server.limits.queued_bytes = 1024;
-            server.limits.reply_bytes = 1024;
+            server.limits = Limits {
+                message_bytes: 768,
+                events: 16,
+                requests_in: 3,
+                requests_out: 2,
+                subscriptions: 2,
+                queued_bytes: 1024,
+                reply_bytes: 1024,
+                ..server.limits
+            };
         }
         Self {
             server: StreamServer::new(server),
@@ -162,17 +165,15 @@ impl Target for Server {
         let now = self.run.now;
         match operation {
             Operation::SendRequest { id, method, modern } => {
-                let text = request_text(*id, METHODS[usize::from(*method) % METHODS.len()], *modern);
+                let text = request_text(*id, choose(METHODS, *method), *modern);
                 *self.balance.entry(Id::Number((*id).into())).or_default() -= 1;
-                self.input(format!("{text}\n").as_bytes());
+                self.send_line(&text);
             }
             Operation::Batch { ids } => {
-                let items: Vec<_> = ids
-                    .iter()
-                    .map(|id| request_text(*id, METHODS[usize::from(*id) % METHODS.len()], false))
-                    .collect();
+                let items: Vec<_> =
+                    ids.iter().map(|id| request_text(*id, choose(METHODS, *id), false)).collect();
                 self.has_uncounted_input = true;
-                self.input(format!("[{}]\n", items.join(",")).as_bytes());
+                self.send_line(&format!("[{}]", items.join(",")));
             }
             Operation::Notify { method, id } => {
                 let (method, params) = match method % 4 {
@@ -181,10 +182,7 @@ impl Target for Server {
                     2 => ("notifications/progress", format!(r#"{{"progressToken":{id},"progress":1}}"#)),
                     _ => ("notifications/roots/list_changed", String::from("{}")),
                 };
-                self.input(
-                    format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\",\"params\":{params}}}\n")
-                        .as_bytes(),
-                );
+                self.send_line(&format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#));
             }
             Operation::AnswerRequest { which, error } => {
                 self.transmit();
@@ -195,16 +193,14 @@ impl Target for Server {
                 let id = self.unanswered.remove(index);
                 let outcome =
                     if *error { r#""error":{"code":-1,"message":"no"}"# } else { r#""result":{"roots":[]}"# };
-                self.input(format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},{outcome}}}\n").as_bytes());
+                self.send_line(&format!(r#"{{"jsonrpc":"2.0","id":{id},{outcome}}}"#));
             }
-            Operation::Input(bytes) => {
+            Operation::Input(bytes) | Operation::Line(bytes) => {
                 self.has_uncounted_input = true;
                 self.input(bytes);
-            }
-            Operation::Line(bytes) => {
-                self.has_uncounted_input = true;
-                self.input(bytes);
-                self.input(b"\n");
+                if matches!(operation, Operation::Line(_)) {
+                    self.input(b"\n");
+                }
             }
             Operation::Eof => self.server.handle_eof(now, "fuzz"),
             Operation::Respond { which, with } => {
@@ -237,7 +233,7 @@ impl Target for Server {
                 self.run.note(&sent);
             }
             Operation::Changed { list } => {
-                let list = [ListKind::Tools, ListKind::Prompts, ListKind::Resources][usize::from(list % 3)];
+                let list = choose([ListKind::Tools, ListKind::Prompts, ListKind::Resources], *list);
                 self.server.at(now).list_changed(list);
             }
             Operation::Updated { uri } => {
@@ -274,7 +270,7 @@ impl Target for Server {
                 let state = format!(r#""requestState":"{state}","inputResponses":{{}},"taskId":"#);
                 let text = request_text(*id, "tools/call", true).replacen(r#""taskId":"#, &state, 1);
                 *self.balance.entry(Id::Number((*id).into())).or_default() -= 1;
-                self.input(format!("{text}\n").as_bytes());
+                self.send_line(&text);
             }
         }
     }
@@ -381,6 +377,10 @@ impl Server {
         for chunk in self.run.split(bytes) {
             self.server.handle_input(self.run.now, chunk);
         }
+    }
+
+    fn send_line(&mut self, text: &str) {
+        self.input(format!("{text}\n").as_bytes());
     }
 
     fn transmit(&mut self) {

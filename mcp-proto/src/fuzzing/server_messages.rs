@@ -3,6 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 
+use super::harness::choose;
 use crate::rpc::Id;
 
 /// The result of `server/discover`.
@@ -15,7 +16,7 @@ pub(super) const UNSUPPORTED: &str =
 pub(super) const BROKEN: &str = r#""result":{"content":["#;
 
 pub(super) fn request(id: i64, method: u8) -> String {
-    let method = ["ping", "roots/list", "sampling/createMessage", "x"][usize::from(method % 4)];
+    let method = choose(["ping", "roots/list", "sampling/createMessage", "x"], method);
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}"}}"#)
 }
 

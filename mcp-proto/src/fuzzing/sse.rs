@@ -7,12 +7,11 @@ use core::time::Duration;
 
 use bytes::Bytes;
 
+use super::wire::{Decoder, check_chunks, chopped};
 use crate::codec::sse::{Sse, SseEvent, SseItem, write};
 
 /// The maximum length of a field other than `data`.
 const FIELD_BYTES: usize = 4096;
-/// The maximum buffered beside the data: a value, a name and an id; invalid UTF-8 takes three times the space.
-const OTHER_BYTES: usize = 7 * FIELD_BYTES + 1;
 /// A limit above the size of any input.
 const UNLIMITED_BYTES: usize = 1 << 30;
 
@@ -23,65 +22,58 @@ const UNLIMITED_BYTES: usize = 1 << 30;
 ///
 /// The first byte selects the limit, the second the sizes of the chunks.
 pub fn sse(data: &[u8]) {
-    let [limit, sizes, stream @ ..] = data else { return };
-    let limit = usize::from(*limit) * 40;
-    let expected = reference_decoder(limit, stream);
-    assert_eq!(expected, chopped(limit, stream, |_| stream.len().max(1)), "as a whole");
-    assert_eq!(expected, chopped(limit, stream, |_| 1), "by single bytes");
-    let sizes = usize::from(*sizes);
-    assert_eq!(expected, chopped(limit, stream, |n| 1 + (n * 31 + sizes) % (sizes + 1)), "in chunks");
-    assert_eq!(expected, queued(limit, stream, sizes + 1), "in chunks that wait");
-    check_round_trip(stream, sizes);
+    check_chunks::<(Sse, Items)>(data, reference_decoder);
+    if let [_, sizes, stream @ ..] = data {
+        check_round_trip(stream, usize::from(*sizes));
+    }
 }
+
+/// Each event, with the id to resume from after it.
+type Items = Vec<(SseItem, Option<String>)>;
 
 /// The decoded content of a stream.
 #[derive(Debug, Default, PartialEq)]
-struct DecodedStream {
-    /// Each event, with the id to resume from after it.
-    items: Vec<(SseItem, Option<String>)>,
+pub(super) struct DecodedStream {
+    items: Items,
     id: Option<String>,
     retry: Option<Duration>,
     truncated_bytes: Option<usize>,
 }
 
-fn drain(events: &mut Sse, items: &mut Vec<(SseItem, Option<String>)>) {
-    while let Some(item) = events.poll_item() {
-        items.push((item, events.last_event_id().map(ToOwned::to_owned)));
-    }
-}
+impl Decoder for (Sse, Items) {
+    type Decoded = DecodedStream;
 
-fn end(mut events: Sse, mut items: Vec<(SseItem, Option<String>)>) -> DecodedStream {
-    let lost = events.handle_eof();
-    drain(&mut events, &mut items);
-    assert_eq!(events.buffered(), 0, "something is left");
-    events.handle_input(Bytes::from_static(b"\n\ndata: late\n\n"));
-    assert_eq!((events.handle_eof(), events.poll_item()), (None, None), "something comes behind the end");
-    let id = events.last_event_id().map(ToOwned::to_owned);
-    DecodedStream { items, id, retry: events.retry(), truncated_bytes: lost }
-}
+    /// A value, a name and an id; invalid UTF-8 takes three times the space.
+    const OTHER_BYTES: usize = 7 * FIELD_BYTES + 1;
 
-fn chopped(limit: usize, stream: &[u8], size: impl Fn(usize) -> usize) -> DecodedStream {
-    let mut events = Sse::new(limit);
-    let mut items = Vec::new();
-    let (mut rest, mut n) = (stream, 0);
-    while !rest.is_empty() {
-        let (chunk, behind) = rest.split_at(size(n).min(rest.len()));
-        events.handle_input(Bytes::copy_from_slice(chunk));
-        drain(&mut events, &mut items);
-        assert!(events.buffered() <= limit.max(8 * 1024) + OTHER_BYTES, "holds more than its limits");
-        (rest, n) = (behind, n + 1);
+    fn new(limit: usize) -> Self {
+        (Sse::new(limit), Vec::new())
     }
-    end(events, items)
-}
 
-/// Feeds all input first, then its end, and reads the events only then.
-fn queued(limit: usize, stream: &[u8], size: usize) -> DecodedStream {
-    let mut events = Sse::new(limit);
-    for chunk in stream.chunks(size) {
-        events.handle_input(Bytes::copy_from_slice(chunk));
+    fn handle_input(&mut self, bytes: Bytes) {
+        self.0.handle_input(bytes);
     }
-    assert_eq!(events.buffered(), stream.len());
-    end(events, Vec::new())
+
+    fn drain(&mut self) {
+        while let Some(item) = self.0.poll_item() {
+            self.1.push((item, self.0.last_event_id().map(ToOwned::to_owned)));
+        }
+    }
+
+    fn buffered(&self) -> usize {
+        self.0.buffered()
+    }
+
+    fn end(mut self) -> DecodedStream {
+        let truncated_bytes = self.0.handle_eof();
+        self.drain();
+        let (mut events, items) = self;
+        assert_eq!(events.buffered(), 0, "something is left");
+        events.handle_input(Bytes::from_static(b"\n\ndata: late\n\n"));
+        assert_eq!((events.handle_eof(), events.poll_item()), (None, None), "something comes behind the end");
+        let id = events.last_event_id().map(ToOwned::to_owned);
+        DecodedStream { items, id, retry: events.retry(), truncated_bytes }
+    }
 }
 
 /// A reference implementation of [`Sse`], after the specification.
@@ -158,7 +150,7 @@ fn check_round_trip(input: &[u8], sizes: usize) {
     write::comment(&mut out);
     write::priming(&mut out, "first", Some(Duration::from_millis(sizes as u64)));
     write::event(&mut out, Some(&id), Some(&id), data);
-    let said = chopped(UNLIMITED_BYTES, &out, |n| 1 + (n * 17 + sizes) % (sizes + 1));
+    let said = chopped::<(Sse, Items)>(UNLIMITED_BYTES, &out, |n| 1 + (n * 17 + sizes) % (sizes + 1));
     assert_eq!(said, reference_decoder(UNLIMITED_BYTES, &out));
 
     let clean: String = id.chars().filter(|c| !"\r\n\0".contains(*c)).collect();

@@ -255,13 +255,13 @@ fn check_value(value: &str) {
 }
 
 /// A reference decoder for Base64: whole groups of four, the last one padded, unused bits zero.
-fn decode_base64(text: &[u8]) -> Option<alloc::vec::Vec<u8>> {
+fn decode_base64(text: &[u8]) -> Option<Vec<u8>> {
     const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let padding = text.iter().rev().take_while(|byte| **byte == b'=').count();
     if !text.len().is_multiple_of(4) || padding > 2 {
         return None;
     }
-    let (mut bytes, mut held, mut count) = (alloc::vec::Vec::new(), 0u32, 0);
+    let (mut bytes, mut held, mut count) = (Vec::new(), 0u32, 0);
     for byte in &text[..text.len() - padding] {
         let value = ALPHABET.iter().position(|candidate| candidate == byte)?;
         (held, count) = (held << 6 | value as u32, count + 6);
@@ -296,46 +296,83 @@ fn names_type(data: &[u8], full: &str) -> bool {
 ///
 /// The first byte selects the limit, the second the sizes of the chunks.
 pub fn lines(data: &[u8]) {
-    let [limit, sizes, text @ ..] = data else { return };
-    let limit = usize::from(*limit) * 40;
-    let expected = reference_lines(limit, text);
-    assert_eq!(expected, chopped(limit, text, |_| text.len().max(1)), "as a whole");
-    assert_eq!(expected, chopped(limit, text, |_| 1), "by single bytes");
-    let sizes = usize::from(*sizes);
-    assert_eq!(expected, chopped(limit, text, |n| 1 + (n * 31 + sizes) % (sizes + 1)), "in chunks");
-    assert_eq!(expected, queued(limit, text, sizes + 1), "in chunks that wait");
+    check_chunks::<(Lines, Vec<Line>)>(data, reference_lines);
 }
 
-fn chopped(limit: usize, text: &[u8], size: impl Fn(usize) -> usize) -> Vec<Line> {
-    let mut lines = Lines::new(limit);
-    let mut found = Vec::new();
-    let (mut rest, mut n) = (text, 0);
+impl Decoder for (Lines, Vec<Line>) {
+    type Decoded = Vec<Line>;
+
+    const OTHER_BYTES: usize = 0;
+
+    fn new(limit: usize) -> Self {
+        (Lines::new(limit), Vec::new())
+    }
+
+    fn handle_input(&mut self, bytes: Bytes) {
+        self.0.handle_input(bytes);
+    }
+
+    fn drain(&mut self) {
+        while let Some(line) = self.0.poll_line() {
+            self.1.push(line);
+        }
+    }
+
+    fn buffered(&self) -> usize {
+        self.0.buffered()
+    }
+
+    fn end(mut self) -> Vec<Line> {
+        let last = self.0.handle_eof();
+        self.drain();
+        self.1.extend(last);
+        assert_eq!((self.0.buffered(), self.0.poll_line()), (0, None), "something is left");
+        self.1
+    }
+}
+
+/// A decoder with the items that it has found.
+pub(super) trait Decoder: Sized {
+    type Decoded: Debug + PartialEq;
+
+    /// The maximum buffered beside an item.
+    const OTHER_BYTES: usize;
+
+    fn new(limit: usize) -> Self;
+    fn handle_input(&mut self, bytes: Bytes);
+    fn drain(&mut self);
+    fn buffered(&self) -> usize;
+    fn end(self) -> Self::Decoded;
+}
+
+/// Checks that what is decoded does not depend on chunks, and is what the reference implementation decodes. The first
+/// byte selects the limit, the second the sizes of the chunks.
+pub(super) fn check_chunks<D: Decoder>(data: &[u8], reference: impl Fn(usize, &[u8]) -> D::Decoded) {
+    let [limit, sizes, input @ ..] = data else { return };
+    let (limit, sizes) = (usize::from(*limit) * 40, usize::from(*sizes));
+    let expected = reference(limit, input);
+    assert_eq!(expected, chopped::<D>(limit, input, |_| input.len().max(1)), "as a whole");
+    assert_eq!(expected, chopped::<D>(limit, input, |_| 1), "by single bytes");
+    assert_eq!(expected, chopped::<D>(limit, input, |n| 1 + (n * 31 + sizes) % (sizes + 1)), "in chunks");
+    // All input first, then its end; the items are read only then.
+    let mut queued = D::new(limit);
+    input.chunks(sizes + 1).for_each(|chunk| queued.handle_input(Bytes::copy_from_slice(chunk)));
+    assert_eq!(queued.buffered(), input.len());
+    assert_eq!(expected, queued.end(), "in chunks that wait");
+}
+
+/// What is decoded from the input in chunks of these sizes.
+pub(super) fn chopped<D: Decoder>(limit: usize, input: &[u8], size: impl Fn(usize) -> usize) -> D::Decoded {
+    let mut decoder = D::new(limit);
+    let (mut rest, mut n) = (input, 0);
     while !rest.is_empty() {
         let (chunk, behind) = rest.split_at(size(n).min(rest.len()));
-        lines.handle_input(Bytes::copy_from_slice(chunk));
-        while let Some(line) = lines.poll_line() {
-            found.push(line);
-        }
-        assert!(lines.buffered() <= limit.max(8 * 1024), "holds more than its limit");
+        decoder.handle_input(Bytes::copy_from_slice(chunk));
+        decoder.drain();
+        assert!(decoder.buffered() <= limit.max(8 * 1024) + D::OTHER_BYTES, "holds more than its limits");
         (rest, n) = (behind, n + 1);
     }
-    found.extend(lines.handle_eof());
-    assert_eq!((lines.buffered(), lines.poll_line()), (0, None), "something is left");
-    found
-}
-
-/// Feeds all input first, then its end, and reads the lines only then.
-fn queued(limit: usize, text: &[u8], size: usize) -> Vec<Line> {
-    let mut lines = Lines::new(limit);
-    for chunk in text.chunks(size) {
-        lines.handle_input(Bytes::copy_from_slice(chunk));
-    }
-    assert_eq!(lines.buffered(), text.len());
-    let last = lines.handle_eof();
-    let mut found: Vec<Line> = core::iter::from_fn(|| lines.poll_line()).collect();
-    assert_eq!(lines.buffered(), 0, "something is left");
-    found.extend(last);
-    found
+    decoder.end()
 }
 
 /// A reference implementation of [`Lines`].
