@@ -56,11 +56,21 @@ fn ready<T>(output: Option<T>) -> Poll<T> {
 
 /// The driver of a server, while there is one.
 pub(super) struct DrivenServer<H: HandlerMode> {
-    pub(super) router: ServedRouter<H>,
-    pub(super) clock: Arc<SimulatedClock>,
-    pub(super) entropy: Arc<CountingEntropy>,
-    pub(super) driver: Option<ServerDriver<StreamServer, H>>,
-    pub(super) task: SimulatedTask,
+    router: ServedRouter<H>,
+    clock: Arc<SimulatedClock>,
+    entropy: Arc<CountingEntropy>,
+    driver: Option<ServerDriver<StreamServer, H>>,
+    task: SimulatedTask,
+}
+
+impl<H: HandlerMode> DrivenServer<H> {
+    pub(super) fn new(
+        router: ServedRouter<H>,
+        clock: Arc<SimulatedClock>,
+        entropy: Arc<CountingEntropy>,
+    ) -> Self {
+        Self { router, clock, entropy, driver: None, task: SimulatedTask::new() }
+    }
 }
 
 impl<H: HandlerMode> PairSide for DrivenServer<H> {

@@ -208,9 +208,7 @@ impl<C: PairSide<Machine = StreamClient>, S: ServerSide> Pair<C, S> {
     pub fn cut(&mut self, detail: &str) {
         if self.open {
             let now = self.now;
-            self.open = false;
-            self.to_server.clear();
-            self.to_client.clear();
+            self.clear(false);
             self.client.handle(now, |client| client.handle_eof(now, detail));
             self.server.handle(now, |server| server.handle_eof(now, detail));
         }
@@ -218,15 +216,15 @@ impl<C: PairSide<Machine = StreamClient>, S: ServerSide> Pair<C, S> {
 
     /// Runs what is due now, then moves to the next deadline. Returns whether there is one.
     pub fn step(&mut self) -> bool {
+        self.step_until(Instant::from_origin(Duration::MAX))
+    }
+
+    fn step_until(&mut self, end: Instant) -> bool {
         self.run_due();
-        match self.next() {
-            Some(next) => {
-                self.now = self.now.max(next);
-                self.run_due();
-                true
-            }
-            None => false,
-        }
+        let Some(next) = self.next().filter(|&next| next <= end) else { return false };
+        self.now = self.now.max(next);
+        self.run_due();
+        true
     }
 
     /// Runs until nothing is in transit on the network; later timeouts are not awaited.
@@ -241,13 +239,16 @@ impl<C: PairSide<Machine = StreamClient>, S: ServerSide> Pair<C, S> {
     /// Advances the time, one deadline after the other.
     pub fn advance(&mut self, duration: Duration) {
         let end = self.now + duration;
-        self.run_due();
-        while let Some(next) = self.next().filter(|&next| next <= end) {
-            self.now = self.now.max(next);
-            self.run_due();
-        }
+        while self.step_until(end) {}
         self.now = end;
         self.run_due();
+    }
+
+    /// Opens or closes the link, without bytes in transit.
+    fn clear(&mut self, open: bool) {
+        self.open = open;
+        self.to_server.clear();
+        self.to_client.clear();
     }
 
     fn server_timeout(&self) -> Option<Instant> {
@@ -267,16 +268,17 @@ impl<C: PairSide<Machine = StreamClient>, S: ServerSide> Pair<C, S> {
 
     fn handle_timeouts(&mut self, now: Instant) -> bool {
         let is_due = |due: Option<Instant>| due.is_some_and(|due| due <= now);
-        let due = [is_due(self.client.next_timeout()), is_due(self.server_timeout())];
-        if due[0] {
+        let (client_is_due, server_is_due) =
+            (is_due(self.client.next_timeout()), is_due(self.server_timeout()));
+        if client_is_due {
             self.client.handle(now, |client| client.handle_timeout(now));
         }
-        if due[1] {
+        if server_is_due {
             self.server.handle(now, |server| server.handle_timeout(now));
         }
         let next = [self.client.next_timeout(), self.server_timeout()];
         assert!(!next.into_iter().any(is_due), "contract 5: {next:?} at {now:?}");
-        due.contains(&true)
+        client_is_due || server_is_due
     }
 
     fn handle_link_action(&mut self, action: LinkAction) {
@@ -284,10 +286,8 @@ impl<C: PairSide<Machine = StreamClient>, S: ServerSide> Pair<C, S> {
         match action {
             LinkAction::Open => {
                 self.opened = self.opened.saturating_add(1);
-                self.to_server.clear();
-                self.to_client.clear();
+                self.clear(true);
                 self.server.start();
-                self.open = true;
                 self.client.handle(now, |client| client.handle_open(now));
             }
             LinkAction::CloseWrite => self.server.handle(now, |server| server.handle_eof(now, "")),

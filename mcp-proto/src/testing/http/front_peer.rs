@@ -116,19 +116,11 @@ impl<H: HandlerMode> FrontPeer<H> {
                     self.driver = None;
                 }
             }
-            let mut over = Vec::new();
-            for (&number, running) in &mut self.exchanges {
-                if !running.task.take_woken() {
-                    continue;
-                }
-                moved = true;
-                if running.poll(number, &mut self.out).is_ready() {
-                    over.push(number);
-                }
-            }
-            for number in over {
-                self.exchanges.remove(&number);
-            }
+            self.exchanges.retain(|&number, running| {
+                let is_woken = running.task.take_woken();
+                moved |= is_woken;
+                !is_woken || running.poll(number, &mut self.out).is_pending()
+            });
             if !moved {
                 return;
             }

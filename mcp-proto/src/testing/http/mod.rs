@@ -222,18 +222,12 @@ impl<C: PairSide<Machine = HttpClient>> HttpPair<C> {
         self.note(|| format!("another server, {cut:?}"));
         self.server = server;
         self.deliveries.clear();
-        let broken: Vec<ExchangeId> = self
-            .exchanges
-            .iter()
-            .filter(|(_, wire)| wire.delivery.is_some())
-            .map(|(&exchange, _)| exchange)
-            .collect();
-        for exchange in broken {
-            if let Some(wire) = self.exchanges.get_mut(&exchange) {
-                wire.plan.truncation = cut;
-            }
-            self.break_connection(exchange);
+        let mut broken = Vec::new();
+        for (&exchange, wire) in self.exchanges.iter_mut().filter(|(_, wire)| wire.delivery.is_some()) {
+            wire.plan.truncation = cut;
+            broken.push(exchange);
         }
+        broken.into_iter().for_each(|exchange| self.break_connection(exchange));
     }
 
     /// Stops all faults, also for exchanges in progress.
@@ -264,14 +258,10 @@ impl<C: PairSide<Machine = HttpClient>> HttpPair<C> {
     /// Runs everything that is due now, then moves to the next deadline up to `end`. Returns whether it has moved.
     pub fn step(&mut self, end: Instant) -> bool {
         self.run_due();
-        match self.next().filter(|&next| next <= end) {
-            Some(next) => {
-                self.now = self.now.max(next);
-                self.run_due();
-                true
-            }
-            None => false,
-        }
+        let Some(next) = self.next().filter(|&next| next <= end) else { return false };
+        self.now = self.now.max(next);
+        self.run_due();
+        true
     }
 
     /// Advances the time, one deadline after the other.

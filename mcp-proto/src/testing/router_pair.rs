@@ -1,9 +1,5 @@
 //! A router and a client, joined on simulated time.
 
-#[cfg(feature = "http")]
-mod http_link;
-mod stream_link;
-
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -13,14 +9,20 @@ use core::pin::pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
-#[cfg(feature = "http")]
-use self::http_link::HttpLink;
-use self::stream_link::StreamLink;
 use super::clock::SimulatedTask;
-use super::{Network, SimulatedClock};
+use super::driven::{DrivenClient, DrivenServer};
+#[cfg(feature = "http")]
+use super::http::{FrontPeer, HttpPair, NetworkConditions};
+use super::{CountingEntropy, Network, Pair, PairSide, ServerSide, SimulatedClock};
 use crate::front::{Client, ClientHandlers, Clock as _, HandlerMode, SendHandlers, ServedRouter};
 use crate::peer::client::{ClientConfig, EraPolicy};
 use crate::schema::Implementation;
+use crate::transport::StreamClient;
+#[cfg(feature = "http")]
+use crate::transport::http::client::{HttpClient, HttpClientConfig};
+#[cfg(feature = "http")]
+use crate::transport::http::server::HttpServerConfig;
+use crate::{Instant, adapter};
 
 /// The simulated time after which a test counts as stuck if it was not woken and nothing sleeps on the clock. Timers of
 /// the protocol may run for ever: those that keep a stream alive, for example.
@@ -125,16 +127,59 @@ struct Connection {
     link: Box<dyn Link>,
 }
 
-/// The drivers of both sides, and the network between them.
+/// A client and a server on a simulated network.
 trait Link {
-    /// Runs everything that is due now.
-    fn run_due(&mut self);
+    fn now(&self) -> Instant;
 
-    /// Moves to the next event, and runs what is due then. Returns whether there was one.
+    /// Runs everything that is due at this time.
+    fn run_due_at(&mut self, now: Instant);
+
+    /// Moves to the next deadline; whether there is one.
     fn step(&mut self) -> bool;
 
-    /// The transcript so far, by lines.
+    /// The messages so far, each with its time and direction.
     fn transcript(&self) -> &[String];
+}
+
+impl<C: PairSide<Machine = StreamClient>, S: ServerSide> Link for Pair<C, S> {
+    fn now(&self) -> Instant {
+        self.now
+    }
+
+    fn run_due_at(&mut self, now: Instant) {
+        self.now = now;
+        self.run_due();
+    }
+
+    fn step(&mut self) -> bool {
+        Self::step(self)
+    }
+
+    fn transcript(&self) -> &[String] {
+        &self.log
+    }
+}
+
+#[cfg(feature = "http")]
+impl<C: PairSide<Machine = HttpClient>> Link for HttpPair<C> {
+    fn now(&self) -> Instant {
+        Self::now(self)
+    }
+
+    fn run_due_at(&mut self, now: Instant) {
+        match now.saturating_since(Self::now(self)) {
+            Duration::ZERO => self.run_due(),
+            ahead => self.jump_clock(ahead),
+        }
+    }
+
+    fn step(&mut self) -> bool {
+        Self::step(self, Instant::from_origin(Duration::MAX))
+    }
+
+    fn transcript(&self) -> &[String] {
+        self.log.as_deref().unwrap_or_default()
+    }
 }
 
 impl<M: HandlerMode, H: HandlerMode> RouterPair<M, H> {
@@ -223,13 +268,15 @@ impl<M: HandlerMode, H: HandlerMode> RouterPair<M, H> {
                     return value;
                 }
             }
-            link.run_due();
+            link.run_due_at(clock.now());
             if task.is_woken() {
                 assert!(polls < MAX_POLLS, "the test wakes itself for ever");
                 continue;
             }
             let is_stuck = now.saturating_since(last_woken) >= STUCK && clock.next_wake().is_none();
-            if is_stuck || !link.step() {
+            let has_moved = !is_stuck && link.step();
+            clock.set(link.now());
+            if !has_moved {
                 let reason = match is_stuck {
                     true => "only timers of the protocol run",
                     false => "nothing is in transit, and no timer runs",
@@ -256,11 +303,36 @@ fn connect<M: HandlerMode, H: HandlerMode>(
     options.client.capabilities = handlers.capabilities().clone();
     #[cfg(feature = "http")]
     if options.http {
-        let (client, link) = HttpLink::connect(router.clone(), handlers, options, clock.clone());
-        return Connection { client, link: Box::new(link) };
+        return connect_http(router.clone(), handlers, options, clock.clone());
     }
-    let (client, link) = StreamLink::connect(router.clone(), handlers, options, clock.clone());
-    Connection { client, link: Box::new(link) }
+    let entropy = Arc::new(CountingEntropy::new(options.seed));
+    let (client, driver) = adapter::client(StreamClient::new(options.client), clock.clone(), handlers);
+    let server = DrivenServer::new(router.clone(), clock.clone(), entropy);
+    let pair = Pair::join(DrivenClient::new(driver, clock.clone()), server, options.network);
+    Connection { client, link: Box::new(pair) }
+}
+
+#[cfg(feature = "http")]
+fn connect_http<M: HandlerMode, H: HandlerMode>(
+    router: ServedRouter<M>,
+    handlers: ClientHandlers<H>,
+    PairOptions { client, network, seed, .. }: PairOptions,
+    clock: Arc<SimulatedClock>,
+) -> Connection {
+    let config = HttpServerConfig::new(router.router().config());
+    let server = FrontPeer::new(router, config, clock.clone(), seed);
+    let mut config = HttpClientConfig::new(client, "http://localhost/mcp");
+    config.seed = seed;
+    let machine = HttpClient::new(config, clock.now()).expect("the URL is valid");
+    let (client, driver) = adapter::client(machine, clock.clone(), handlers);
+    let mut pair = HttpPair::new(DrivenClient::new(driver, clock), Box::new(server), seed);
+    pair.log = Some(Vec::new());
+    pair.conditions = NetworkConditions {
+        latency: network.latency..=network.latency,
+        chunk: network.chunk,
+        ..NetworkConditions::RELIABLE
+    };
+    Connection { client, link: Box::new(pair) }
 }
 
 impl<M: HandlerMode, H: HandlerMode> fmt::Debug for RouterPair<M, H> {
