@@ -117,7 +117,7 @@ fn host(policies: [FetchPolicy; 3], text: &str) {
 /// The address that `inet_aton` reads from a host: one to four parts, each decimal, octal or hexadecimal, the last one
 /// filling the remaining bytes.
 fn inet_aton(text: &str) -> Option<Ipv4Addr> {
-    let parts: Option<alloc::vec::Vec<u32>> = text.split('.').map(number).collect();
+    let parts: Option<Vec<u32>> = text.split('.').map(number).collect();
     let parts = parts?;
     let (last, before) = parts.split_last()?;
     let free = 32u32.checked_sub(8 * u32::try_from(before.len()).ok()?).filter(|free| *free > 0)?;
@@ -214,6 +214,10 @@ fn member(data: &[u8], name: &str) -> Option<Value> {
     serde_json::from_slice::<Value>(data).ok().map(|document| document[name].clone())
 }
 
+fn names(scopes: &Option<Scopes>) -> Option<Vec<&str>> {
+    scopes.as_ref().map(|scopes| scopes.iter().collect())
+}
+
 fn resource(data: &[u8], metadata: &ResourceMetadata) {
     assert!((1..=URL_BYTES).contains(&metadata.resource.len()) && metadata.authorization_servers.len() <= 16);
     assert!(metadata.authorization_servers.iter().all(|issuer| issuer.len() <= URL_BYTES));
@@ -221,11 +225,11 @@ fn resource(data: &[u8], metadata: &ResourceMetadata) {
     let written = json!({
         "resource": metadata.resource,
         "authorization_servers": metadata.authorization_servers,
-        "scopes_supported": metadata.scopes_supported.as_ref().map(|scopes| scopes.iter().collect::<alloc::vec::Vec<_>>()),
+        "scopes_supported": names(&metadata.scopes_supported),
         "dpop_bound_access_tokens_required": metadata.dpop_bound,
         "resource_name": metadata.name,
     });
-    let again = ResourceMetadata::parse(alloc::format!("{written}").as_bytes());
+    let again = ResourceMetadata::parse(format!("{written}").as_bytes());
     assert_eq!(again.as_ref(), Ok(metadata), "other metadata is read again");
 }
 
@@ -242,7 +246,7 @@ fn server(data: &[u8], metadata: &ServerMetadata) {
         "revocation_endpoint": metadata.revocation_endpoint,
         "introspection_endpoint": metadata.introspection_endpoint,
         "jwks_uri": metadata.jwks_uri,
-        "scopes_supported": metadata.scopes_supported.as_ref().map(|scopes| scopes.iter().collect::<alloc::vec::Vec<_>>()),
+        "scopes_supported": names(&metadata.scopes_supported),
         "code_challenge_methods_supported": metadata.code_challenge_methods,
         "token_endpoint_auth_methods_supported": metadata.token_auth_methods,
         "token_endpoint_auth_signing_alg_values_supported": metadata.token_auth_algorithms,
@@ -251,7 +255,7 @@ fn server(data: &[u8], metadata: &ServerMetadata) {
         "dpop_signing_alg_values_supported": metadata.dpop_algorithms,
         "grant_types_supported": metadata.grant_types,
     });
-    let again = ServerMetadata::parse(alloc::format!("{written}").as_bytes());
+    let again = ServerMetadata::parse(format!("{written}").as_bytes());
     assert_eq!(again.as_ref(), Ok(metadata), "other metadata is read again");
 }
 
@@ -260,7 +264,7 @@ fn server(data: &[u8], metadata: &ServerMetadata) {
 fn check_url(url: &str) {
     let Ok(canonical) = canonical_resource(url) else { return };
     assert_eq!(canonical_resource(&canonical).as_ref(), Ok(&canonical), "the one form is two");
-    let origin: String = canonical.split('/').take(3).collect::<alloc::vec::Vec<_>>().join("/");
+    let origin: String = canonical.split('/').take(3).collect::<Vec<_>>().join("/");
     let origin = origin.split('?').next().unwrap();
     for place in
         ResourceMetadata::well_known_urls(url).into_iter().chain(ServerMetadata::well_known_urls(url))
@@ -272,10 +276,10 @@ fn check_url(url: &str) {
         let metadata = ResourceMetadata { resource: resource.into(), ..ResourceMetadata::default() };
         metadata.identity(url, place)
     };
-    let root = alloc::format!("{origin}/.well-known/oauth-protected-resource");
+    let root = format!("{origin}/.well-known/oauth-protected-resource");
     assert_eq!(identity(&canonical, ""), ResourceIdentity::Exact, "a URL does not identify itself");
     assert_ne!(identity(origin, &root), ResourceIdentity::Other, "an origin does not speak for its paths");
-    let evil = alloc::format!("{origin}.evil.example");
+    let evil = format!("{origin}.evil.example");
     assert_eq!(identity(&evil, &root), ResourceIdentity::Other, "another origin is accepted");
 }
 

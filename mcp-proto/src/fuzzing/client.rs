@@ -100,9 +100,7 @@ impl Target for Client {
         Self { app, unanswered: VecDeque::new(), listens: Vec::new() }
     }
 
-    fn run(&mut self) -> &mut RunState {
-        &mut self.app.run
-    }
+    harness::application_methods!();
 
     fn apply(&mut self, operation: &Operation) {
         let now = self.app.run.now;
@@ -161,30 +159,6 @@ impl Target for Client {
                 self.send_line(&server_messages::subscription_message(*what, subscription));
             }
         }
-    }
-
-    fn handle_timeout(&mut self) {
-        self.app.client.handle_timeout(self.app.run.now);
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.app.client.poll_timeout()
-    }
-
-    fn poll_event(&mut self) -> Option<Event> {
-        self.app.client.poll_event()
-    }
-
-    fn in_flight(&self) -> usize {
-        self.app.client.peer().in_flight()
-    }
-
-    fn handle_event(&mut self, event: Event) {
-        self.app.handle_event(event);
-    }
-
-    fn check(&self) {
-        self.app.check(self.app.client.queued());
     }
 
     fn drain_output(&mut self) {

@@ -431,3 +431,37 @@ fn watch_filter(bits: u8) -> WatchFilter {
     let parts = parts.into_iter().enumerate().filter(|(bit, _)| bits >> bit & 1 == 1);
     parts.fold(WatchFilter::new(), |filter, (_, add)| add(filter))
 }
+
+/// What all targets have in common whose field `app` is an [`Application`].
+macro_rules! application_methods {
+    () => {
+        fn run(&mut self) -> &mut RunState {
+            &mut self.app.run
+        }
+
+        fn handle_timeout(&mut self) {
+            self.app.client.handle_timeout(self.app.run.now);
+        }
+
+        fn poll_timeout(&self) -> Option<Instant> {
+            self.app.client.poll_timeout()
+        }
+
+        fn poll_event(&mut self) -> Option<Event> {
+            self.app.client.poll_event()
+        }
+
+        fn in_flight(&self) -> usize {
+            self.app.client.peer().in_flight()
+        }
+
+        fn handle_event(&mut self, event: Event) {
+            self.app.handle_event(event);
+        }
+
+        fn check(&self) {
+            self.app.check(self.app.client.queued());
+        }
+    };
+}
+pub(super) use application_methods;

@@ -7,7 +7,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use arbitrary::Arbitrary;
-use serde::Deserialize;
+use serde_json::Value;
 
 use super::harness::{self, Application};
 use super::harness::{RunState, Target, pick_key, timeout};
@@ -118,28 +118,6 @@ pub(super) struct Config {
     seed: u64,
 }
 
-/// The members of a client's message that the checks need.
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct SentMessage {
-    id: Option<i64>,
-    params: Params,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Params {
-    arguments: Arguments,
-    #[serde(rename = "requestState")]
-    request_state: Option<String>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Arguments {
-    marker: Option<u64>,
-}
-
 /// A tool call, and the state that the server has returned for it.
 type Marker = (u64, Option<String>);
 
@@ -191,9 +169,7 @@ impl Target for Client {
         }
     }
 
-    fn run(&mut self) -> &mut RunState {
-        &mut self.app.run
-    }
+    harness::application_methods!();
 
     fn apply(&mut self, operation: &Operation) {
         match operation {
@@ -266,30 +242,6 @@ impl Target for Client {
             Operation::Unwatch(which) => self.app.unwatch(*which),
             Operation::Task { command, timeout_ms } => self.app.task(*command, *timeout_ms),
         }
-    }
-
-    fn handle_timeout(&mut self) {
-        self.app.client.handle_timeout(self.app.run.now);
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.app.client.poll_timeout()
-    }
-
-    fn poll_event(&mut self) -> Option<Event> {
-        self.app.client.poll_event()
-    }
-
-    fn in_flight(&self) -> usize {
-        self.app.client.peer().in_flight()
-    }
-
-    fn handle_event(&mut self, event: Event) {
-        self.app.handle_event(event);
-    }
-
-    fn check(&self) {
-        self.app.check(self.app.client.queued());
     }
 
     fn drain_output(&mut self) {
@@ -442,19 +394,21 @@ impl Client {
                         !request.body.is_empty(),
                         "only messages have bodies"
                     );
-                    let sent: SentMessage = match request.verb {
+                    let sent = match request.verb {
                         Verb::Post => {
                             serde_json::from_slice(&request.body).expect("a body is a JSON message")
                         }
-                        _ => SentMessage::default(),
+                        _ => Value::Null,
                     };
-                    let Params { arguments, request_state } = sent.params;
-                    let marker = arguments.marker.map(|marker| (marker, request_state));
+                    let params = &sent["params"];
+                    let state = params["requestState"].as_str().map(ToOwned::to_owned);
+                    let marker = params["arguments"]["marker"].as_u64().map(|marker| (marker, state));
                     assert!(
                         marker.as_ref().is_none_or(|marker| !self.acted_on.contains(marker)),
                         "a call that the server may have executed is sent again"
                     );
-                    self.open.insert(request.exchange, Exchange { id: sent.id, marker, begun: false });
+                    self.open
+                        .insert(request.exchange, Exchange { id: sent["id"].as_i64(), marker, begun: false });
                     let parts =
                         (request.exchange, request.verb, &request.url, &request.headers, &request.body);
                     self.app.run.note(&parts);
