@@ -3,7 +3,6 @@
 
 use alloc::collections::vec_deque::VecDeque;
 use alloc::collections::{BTreeMap, btree_map};
-use core::borrow::Borrow;
 
 /// An ordered map that stores a single entry inline and several entries in a tree.
 #[derive(Clone, Debug)]
@@ -63,32 +62,23 @@ impl<K, V> InlineMap<K, V> {
 }
 
 impl<K: Ord, V> InlineMap<K, V> {
-    pub(crate) fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&V>
-    where
-        K: Borrow<Q>,
-    {
+    pub(crate) fn get(&self, key: &K) -> Option<&V> {
         match &self.0 {
-            Entries::Inline(Some((only, value))) => (only.borrow() == key).then_some(value),
+            Entries::Inline(Some((only, value))) => (only == key).then_some(value),
             Entries::Inline(None) => None,
             Entries::Tree(tree) => tree.get(key),
         }
     }
 
-    pub(crate) fn get_mut<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
-    where
-        K: Borrow<Q>,
-    {
+    pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         match &mut self.0 {
-            Entries::Inline(Some((only, value))) => ((*only).borrow() == key).then_some(value),
+            Entries::Inline(Some((only, value))) => (only == key).then_some(value),
             Entries::Inline(None) => None,
             Entries::Tree(tree) => tree.get_mut(key),
         }
     }
 
-    pub(crate) fn contains_key<Q: Ord + ?Sized>(&self, key: &Q) -> bool
-    where
-        K: Borrow<Q>,
-    {
+    pub(crate) fn contains_key(&self, key: &K) -> bool {
         self.get(key).is_some()
     }
 
@@ -114,19 +104,13 @@ impl<K: Ord, V> InlineMap<K, V> {
         }
     }
 
-    pub(crate) fn remove<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<V>
-    where
-        K: Borrow<Q>,
-    {
+    pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
         self.remove_entry(key).map(|(_, value)| value)
     }
 
-    pub(crate) fn remove_entry<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<(K, V)>
-    where
-        K: Borrow<Q>,
-    {
+    pub(crate) fn remove_entry(&mut self, key: &K) -> Option<(K, V)> {
         match &mut self.0 {
-            Entries::Inline(only) => only.take_if(|(only, _)| (*only).borrow() == key),
+            Entries::Inline(only) => only.take_if(|(only, _)| only == key),
             Entries::Tree(tree) => {
                 let removed = tree.remove_entry(key);
                 self.shrink();
