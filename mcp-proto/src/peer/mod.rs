@@ -4,6 +4,7 @@
 //! `Outbox` that its transport passes in. Applications drive the [transports](crate::transport).
 
 mod batch;
+mod carriage;
 #[cfg(feature = "client")]
 pub mod client;
 mod encode;
@@ -30,6 +31,10 @@ pub(crate) mod topic;
 mod undeclared_capability;
 
 pub use crate::schema::CacheHint;
+pub use carriage::ExchangeId;
+pub(crate) use carriage::{
+    Carriage, CarriageEnd, CarriageState, EncodedRequest, ResultChunks, ResumedStreams,
+};
 pub(crate) use encode::{AnyParams, ResultDefaults};
 pub use encode::{AnyResult, OutgoingRequest};
 pub use inbound::InboundId;
@@ -44,6 +49,8 @@ pub use outcome::{
 pub(crate) use outcome::{UNPOLLED_DRIVER, quote_error_without_id};
 pub use principal::{Denial, Principal};
 pub use requests::RequestId;
-pub(crate) use requests::{RequestRecord, RequestTimes, Requests, WireId, asks_for_progress};
+pub(crate) use requests::{
+    RequestProperties, RequestRecord, RequestTimes, Requests, WireId, asks_for_progress,
+};
 pub use strictness::{Leniency, Strictness};
 pub use task::TaskReport;

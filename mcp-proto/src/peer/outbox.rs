@@ -1,8 +1,10 @@
 //! The outgoing half of a transport, for peers to write to.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use crate::peer::{Carriage, CarriageEnd};
 use crate::rpc::Id;
 use crate::schema::Revision;
 
@@ -50,13 +52,6 @@ pub trait Outbox {
     /// Commits the appended message.
     fn commit(&mut self, about: MessageKind<'_>);
 
-    /// Commits the appended message, a request that is sent again under a new id; `first` is the id it was first sent
-    /// under, for transports that track requests by it.
-    fn commit_retry(&mut self, first: i64, about: MessageKind<'_>) {
-        let _ = first;
-        self.commit(about);
-    }
-
     /// Commits the appended message, an error that answers a request of the other side; `id` is `None` if the request's
     /// id could not be read. For transports that report errors outside of the message too.
     fn commit_error(&mut self, id: Option<&Id>, code: i64) {
@@ -83,15 +78,13 @@ pub trait Outbox {
     /// ending the exchange over HTTP.
     fn cancel(&mut self, id: i64, reason: Option<&str>);
 
-    /// As [`cancel`](Self::cancel), for a request with the id `id` that was first sent under the id `first`.
-    fn cancel_retry(&mut self, first: i64, id: i64, reason: Option<&str>) {
-        let _ = first;
-        self.cancel(id, reason);
+    /// Takes the carriage of the request that was committed last, for its record: `None` on a stream, which has none.
+    fn take_carriage(&mut self) -> Option<Box<Carriage>> {
+        None
     }
 
-    /// Drops the transport's state for the answer to request `id`, without notifying the other side. Does nothing on a
-    /// stream, which has none.
-    fn forget(&mut self, id: i64) {
-        let _ = id;
+    /// Handles the end of a request that has a carriage.
+    fn release(&mut self, carriage: Box<Carriage>, end: CarriageEnd) {
+        let _ = (carriage, end);
     }
 }

@@ -7,6 +7,7 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::Instant;
+use crate::inline_map::InlineMap;
 use crate::peer::{Outcome, ProgressOption, RequestOptions};
 use crate::rpc::{ErrorObject, Pending};
 use crate::schema::MethodInfo;
@@ -109,14 +110,9 @@ pub(crate) trait RequestRecord {
         None
     }
 
-    /// The size in bytes of a request that is not sent yet.
-    fn queued_bytes(&self) -> usize {
-        0
-    }
-
-    /// The id on the wire, if it differs from the number.
-    fn wire(&self) -> Option<WireId> {
-        None
+    /// The properties that the table counts, or finds the request by.
+    fn properties(&self) -> RequestProperties {
+        RequestProperties::default()
     }
 
     /// Whether one of its timeouts has expired.
@@ -125,14 +121,34 @@ pub(crate) trait RequestRecord {
     }
 }
 
+/// The properties of a request that its table counts, or finds it by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RequestProperties {
+    /// The id on the wire, if it differs from the number.
+    pub(crate) wire: Option<WireId>,
+    /// The size in bytes of a request that is not sent yet.
+    pub(crate) queued_bytes: usize,
+    /// Whether a request that waits for an exchange needs a slot for it; `None` for one that does not wait.
+    pub(crate) waits_for_slot: Option<bool>,
+    /// Whether it occupies one of the slots that limit concurrent exchanges.
+    pub(crate) has_slot: bool,
+    /// Whether it is the machine's own, which no limit counts.
+    pub(crate) is_own: bool,
+}
+
 /// The table of requests in flight. Each has one entry in the order of deadlines: the earliest of its own.
 #[derive(Debug)]
 pub(crate) struct Requests<R> {
     records: Pending<R, RequestId>,
     /// The requests that were sent again, by their ids on the wire.
     by_wire: BTreeMap<WireId, RequestId>,
+    /// The requests that wait for an exchange; those that need no slot for it (`false`) come first.
+    waiting: InlineMap<(bool, RequestId), ()>,
     next: i64,
     queued_bytes: usize,
+    used_slots: usize,
+    /// The number of the machine's own requests.
+    own: usize,
     /// The peer's last error without an id, and when it arrived.
     error_without_id: Option<(Instant, Box<ErrorObject>)>,
 }
@@ -142,8 +158,11 @@ impl<R: RequestRecord> Requests<R> {
         Self {
             records: Pending::new(),
             by_wire: BTreeMap::new(),
+            waiting: InlineMap::new(),
             next: 1,
             queued_bytes: 0,
+            used_slots: 0,
+            own: 0,
             error_without_id: None,
         }
     }
@@ -165,25 +184,53 @@ impl<R: RequestRecord> Requests<R> {
     // --- Records ---
 
     pub(crate) fn insert(&mut self, id: RequestId, record: R) {
-        self.queued_bytes = self.queued_bytes.saturating_add(record.queued_bytes());
-        self.by_wire.extend(record.wire().map(|wire| (wire, id)));
+        self.add(id, record.properties());
         self.records.insert(id, earliest(&record), record);
+    }
+
+    fn add(&mut self, id: RequestId, properties: RequestProperties) {
+        let RequestProperties { wire, queued_bytes, waits_for_slot, has_slot, is_own } = properties;
+        self.by_wire.extend(wire.map(|wire| (wire, id)));
+        self.queued_bytes = self.queued_bytes.saturating_add(queued_bytes);
+        if let Some(needs_slot) = waits_for_slot {
+            self.waiting.insert((needs_slot, id), ());
+        }
+        self.used_slots = self.used_slots.saturating_add(has_slot.into());
+        self.own = self.own.saturating_add(is_own.into());
+    }
+
+    fn subtract(&mut self, id: RequestId, properties: RequestProperties) {
+        let RequestProperties { wire, queued_bytes, waits_for_slot, has_slot, is_own } = properties;
+        if let Some(wire) = wire {
+            self.by_wire.remove(&wire);
+        }
+        self.queued_bytes = self.queued_bytes.saturating_sub(queued_bytes);
+        if let Some(needs_slot) = waits_for_slot {
+            self.waiting.remove(&(needs_slot, id));
+        }
+        self.used_slots = self.used_slots.saturating_sub(has_slot.into());
+        self.own = self.own.saturating_sub(is_own.into());
     }
 
     pub(crate) fn get(&self, id: RequestId) -> Option<&R> {
         self.records.get(id)
     }
 
-    /// A record, whose deadlines, size and wire id the caller does not change.
+    /// A record, whose deadlines and properties the caller does not change.
     pub(crate) fn get_mut(&mut self, id: RequestId) -> Option<&mut R> {
         self.records.get_mut(id)
     }
 
-    /// Changes a record, and its place in the order of deadlines. Its size and wire id stay the same.
+    /// Changes a record, its properties, and its place in the order of deadlines.
     pub(crate) fn update<T>(&mut self, id: RequestId, act: impl FnOnce(&mut R) -> T) -> Option<T> {
         let record = self.records.get_mut(id)?;
+        let before = record.properties();
         let result = act(record);
-        let deadline = earliest(record);
+        let (after, deadline) = (record.properties(), earliest(record));
+        if before != after {
+            self.subtract(id, before);
+            self.add(id, after);
+        }
         self.records.set_deadline(id, deadline);
         Some(result)
     }
@@ -195,10 +242,7 @@ impl<R: RequestRecord> Requests<R> {
 
     pub(crate) fn remove(&mut self, id: RequestId) -> Option<R> {
         let record = self.records.remove(id)?;
-        self.queued_bytes = self.queued_bytes.saturating_sub(record.queued_bytes());
-        if let Some(wire) = record.wire() {
-            self.by_wire.remove(&wire);
-        }
+        self.subtract(id, record.properties());
         Some(record)
     }
 
@@ -213,12 +257,19 @@ impl<R: RequestRecord> Requests<R> {
         self.by_wire.get(&wire).copied().unwrap_or(RequestId(wire.0))
     }
 
+    /// The number of requests, without the machine's own.
     pub(crate) fn len(&self) -> usize {
-        self.records.len()
+        self.records.len().saturating_sub(self.own)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.records.is_empty()
+        self.len() == 0
+    }
+
+    /// The next of the requests that wait for an exchange, where `most` of them may have a slot.
+    pub(crate) fn next_waiting(&self, most: usize) -> Option<RequestId> {
+        let &(needs_slot, id) = self.waiting.keys().next()?;
+        (!needs_slot || self.used_slots < most).then_some(id)
     }
 
     /// The size in bytes of the requests that are not sent yet.
@@ -279,13 +330,15 @@ impl<R: RequestRecord> Requests<R> {
     /// Checks the indexes against the records.
     #[cfg(feature = "fuzzing")]
     pub(crate) fn check(&self) {
-        let queued: usize = self.iter().map(|(_, record)| record.queued_bytes()).sum();
-        assert_eq!(queued, self.queued_bytes, "the size of queued requests");
-        let wires = self.iter().filter_map(|(id, record)| Some((record.wire()?, id)));
-        assert_eq!(wires.collect::<BTreeMap<_, _>>(), self.by_wire, "the index of ids on the wire");
+        let mut counted = Self::new();
         for (id, record) in self.iter() {
+            counted.add(id, record.properties());
             assert_eq!(self.records.deadline(id), earliest(record), "the deadline of {id:?}");
         }
+        assert_eq!(counted.by_wire, self.by_wire, "the index of ids on the wire");
+        assert!(counted.waiting.keys().eq(self.waiting.keys()), "the index of waiting requests");
+        let counts = |table: &Self| (table.queued_bytes, table.used_slots, table.own);
+        assert_eq!(counts(&counted), counts(self), "queued bytes, used slots and own requests");
     }
 }
 

@@ -124,6 +124,10 @@ impl Client {
         answer: Result<Raw, ErrorObject>,
         out: &mut dyn Outbox,
     ) {
+        if removed.request.owner.is_own() {
+            let outcome = answer.map_or_else(Outcome::Error, Outcome::Result);
+            return self.resolve(removed, outcome);
+        }
         let request = &mut removed.request;
         let outcome = match answer.map(|result| self.tolerate_result(request.info, result)) {
             Ok(Ok(result)) => self.result_outcome(request, result),
@@ -317,6 +321,7 @@ impl Client {
         match self.write_round(&removed, wire, out) {
             Ok(()) => {
                 let request = &mut removed.request;
+                request.carriage = out.take_carriage();
                 request.stage = Stage::Sent;
                 request.times.restart(now);
                 let round = request.round.get_or_insert_default();
@@ -333,7 +338,7 @@ impl Client {
     /// The outcome of the request, if it ends.
     fn write_round(
         &self,
-        Removed { id, request }: &Removed,
+        Removed { request, .. }: &Removed,
         WireId(wire): WireId,
         out: &mut dyn Outbox,
     ) -> Result<(), Outcome> {
@@ -353,10 +358,7 @@ impl Client {
         });
         let params = params.map_err(|error| Outcome::Refused(RequestError::Encode(error.to_string())))?;
         let (method, name_param, related) = (info.name, None, None);
-        out.commit_retry(
-            id.number(),
-            MessageKind::Request { id: wire, method, params, name_param, related, revision },
-        );
+        out.commit(MessageKind::Request { id: wire, method, params, name_param, related, revision });
         Ok(())
     }
 }

@@ -55,11 +55,6 @@ impl RequestMeta {
             subscription: None,
         }
     }
-
-    /// The protocol's entries alone.
-    pub(super) fn protocol(&self) -> Option<&ProtocolMeta> {
-        self.protocol.as_ref().map(|meta| &meta.tasks)
-    }
 }
 
 /// Encodes the protocol's entries of a modern request that may become a task, or may not.

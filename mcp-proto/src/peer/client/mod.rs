@@ -48,7 +48,7 @@ use crate::peer::progress_pacer::{ProgressPacer, ProgressRate};
 use crate::peer::{Inbound, LostReason, Outcome, RequestError, RequestId, Requests};
 use crate::schema::{Era, ProgressParams, Revision};
 
-use cache::Cache;
+use cache::CacheStore;
 pub use cache::{CacheConfig, CacheContext, CacheUsage};
 pub use commands::{ClientCommands, ClientLoan, ClientTransport};
 pub use completer::{Completer, CompleterConfig, Suggestions};
@@ -62,7 +62,8 @@ pub use handshake::ServerInfo;
 use incoming_requests::{EarlyRequests, PendingReply};
 use input_requests::PendingInputs;
 use meta::RequestMeta;
-use request_record::{ClientRequest, Removed, RequestOwner, Stage};
+pub(crate) use request_record::{ClientRequest, RequestOwner};
+use request_record::{Removed, Stage};
 pub use tasks::TaskCommand;
 use tasks::Tasks;
 use timers::Pings;
@@ -98,7 +99,7 @@ pub struct Client {
     tasks: Tasks,
     known_era: Option<KnownEra>,
     pings: Pings,
-    cache: Cache,
+    cache: CacheStore,
     watches: Watches,
 }
 
@@ -123,7 +124,7 @@ impl Client {
             tasks: Tasks::default(),
             known_era: None,
             pings: Pings::new(config.keepalive),
-            cache: Cache::new(config.cache.clone()),
+            cache: CacheStore::new(config.cache.clone()),
             watches: Watches::new(&config),
             config,
         }
@@ -281,7 +282,8 @@ impl Client {
             RequestOwner::Orphan | RequestOwner::Task { .. } => {
                 self.tasks.queue_outcome(request.owner, outcome)
             }
-            RequestOwner::Ignored => {}
+            RequestOwner::Ping => self.pings.handle_outcome(id, &outcome),
+            RequestOwner::Ignored | RequestOwner::LogLevel | RequestOwner::ToolListing => {}
         }
     }
 

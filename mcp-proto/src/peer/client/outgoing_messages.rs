@@ -126,7 +126,7 @@ impl Client {
                 needed: RequiredCapability::Client(needed),
             });
         }
-        if out.queued() > self.config.limits.queued_bytes {
+        if self.is_overloaded(out) {
             return Err(RequestError::Overloaded { limit: self.config.limits.queued_bytes });
         }
         write::notification(out.buffer(), method, |buffer| {
@@ -318,6 +318,7 @@ impl Client {
             stored_params: None,
             round: None,
             fill: None,
+            carriage: None,
         }
     }
 
@@ -349,6 +350,7 @@ impl Client {
         .map_err(|error| RequestError::Encode(error.to_string()))?;
         let name_param = self.extension_name_param(method);
         out.commit(MessageKind::Request { id: number, method, params, name_param, related: None, revision });
+        record.carriage = out.take_carriage();
         Ok(())
     }
 }

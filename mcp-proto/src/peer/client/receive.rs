@@ -24,7 +24,7 @@ use crate::schema::{
 use super::era::DetectAction;
 use super::incoming_requests::{ServerRequest, bytes_of, decode};
 use super::meta::protocol_meta;
-use super::request_record::{ClientRequest, Removed, Stage};
+use super::request_record::{ClientRequest, Removed, RequestOwner, Stage};
 use super::watch::NotificationScope;
 use super::{
     Client, CloseReason, ConnectError, ConnectStep, Diagnostic, Event, KnownEra, LinkAction, Phase,
@@ -198,7 +198,7 @@ impl Client {
             self.perform_detect(now, act, out);
             return true;
         }
-        let Some(removed) = self.take_awaiting(WireId(wire)) else { return false };
+        let Some(removed) = self.take_awaiting(WireId(wire), out) else { return false };
         let invalid = match malformed.kind {
             MalformedKind::TooLong { bytes } => InvalidAnswerError::TooLong { bytes },
             _ => InvalidAnswerError::Malformed(malformed.to_string()),
@@ -223,16 +223,13 @@ impl Client {
         if let Some(request) = self.detect.take_request(wire) {
             return self.handle_handshake_answer(now, request, response.outcome, out);
         }
-        if self.pings.take_answer(wire) {
-            return;
-        }
         let wire = WireId(wire);
         let request = self.requests.get(self.requests.find(wire));
         if request.is_some_and(|request| matches!(request.stage, Stage::Queued(_))) {
             return self.report(Diagnostic::UnknownAnswer(id));
         }
         //= C3.2 "demultiplex answers by id"
-        match self.take_awaiting(wire) {
+        match self.take_awaiting(wire, out) {
             Some(removed) => self.answer(now, removed, response.outcome, out),
             // The answer to a cancelled request is dropped; it crossed the cancellation on the way. So is a second
             // answer to a request that was sent again in another input round.
@@ -247,10 +244,12 @@ impl Client {
     }
 
     /// Takes the request that currently has this id on the wire.
-    fn take_awaiting(&mut self, wire: WireId) -> Option<Removed> {
+    fn take_awaiting(&mut self, wire: WireId, out: &mut dyn Outbox) -> Option<Removed> {
         let id = self.requests.find(wire);
         self.requests.get(id).filter(|request| request.is_sent() && request.wire_id(id) == wire)?;
-        self.take(id)
+        let mut removed = self.take(id)?;
+        removed.release_answered(out);
+        Some(removed)
     }
 
     fn handle_handshake_answer(
@@ -352,8 +351,9 @@ impl Client {
             if let Some(wire) = self.config.strictness.number_of(&id)
                 && let subscription = self.requests.find(WireId(wire))
                 && self.is_subscription(subscription)
-                && let Some(removed) = self.take(subscription)
+                && let Some(mut removed) = self.take(subscription)
             {
+                removed.release_answered(out);
                 self.resolve(removed, Outcome::Lost(LostReason::Ended));
             }
         } else {
@@ -431,7 +431,7 @@ impl Client {
         }
         self.connection.enter(Phase::Ready);
         self.connection.set_state(State::Ready, &mut self.events);
-        self.request_log_level(out);
+        self.request_log_level(now, out);
         while let Some(request) = self.early.pop() {
             self.handle_request(request, out);
         }
@@ -440,21 +440,13 @@ impl Client {
     }
 
     /// Sets the log level of a legacy server. The answer is ignored.
-    fn request_log_level(&mut self, out: &mut dyn Outbox) {
+    fn request_log_level(&mut self, now: Instant, out: &mut dyn Outbox) {
         let (Some(level), Some(Era::Legacy)) = (self.config.log_level, self.era()) else { return };
         //= C9.15 "logging/setLevel only if `logging` capability"
         if self.admit(SetLoggingLevel::NAME, Some(SetLoggingLevel::INFO)).is_ok() {
-            let revision = self.revision().unwrap_or(Revision::LATEST_LEGACY);
-            let number = self.requests.mint().number();
             let params = SetLoggingLevelParams::new(level);
-            self.write_own_request(
-                number,
-                SetLoggingLevel::NAME,
-                &params,
-                revision,
-                MetaEntries::default(),
-                out,
-            );
+            let timeout = self.config.request_timeout;
+            self.own_request(now, RequestOwner::LogLevel, SetLoggingLevel::INFO, &params, timeout, out);
         }
     }
 

@@ -7,8 +7,8 @@ use core::time::Duration;
 use crate::Instant;
 use crate::peer::encode::Template;
 use crate::peer::{
-    InputMode, Outbox, ReissuePolicy, RequestId, RequestOptions, RequestRecord, RequestTimes, TaskMode,
-    WireId,
+    Carriage, CarriageEnd, CarriageState, InputMode, Outbox, ReissuePolicy, RequestId, RequestOptions,
+    RequestProperties, RequestRecord, RequestTimes, TaskMode, WireId,
 };
 use crate::schema::{MethodInfo, Revision};
 
@@ -38,7 +38,7 @@ pub(super) enum QueuedRequest {
 
 /// The part of the client that made a request, and takes its outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RequestOwner {
+pub(crate) enum RequestOwner {
     Application,
     /// No part: the outcome is ignored.
     Ignored,
@@ -51,6 +51,12 @@ pub(super) enum RequestOwner {
         of: RequestId,
         part: TaskPart,
     },
+    /// The pings.
+    Ping,
+    /// The machine, which sets the log level.
+    LogLevel,
+    /// The transport, which lists the tools.
+    ToolListing,
 }
 
 impl RequestOwner {
@@ -58,11 +64,16 @@ impl RequestOwner {
     pub(super) fn is_for_task(self) -> bool {
         matches!(self, Self::Ignored | Self::Orphan | Self::Task { .. })
     }
+
+    /// Whether no limit counts the request, which is sent once and never cancelled.
+    pub(super) fn is_own(self) -> bool {
+        matches!(self, Self::Ping | Self::LogLevel | Self::ToolListing)
+    }
 }
 
 /// The purpose of a request about a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TaskPart {
+pub(crate) enum TaskPart {
     /// To get its status.
     Get,
     /// To get its result.
@@ -94,10 +105,10 @@ pub(super) struct TaskOptions {
 
 /// One request in flight.
 #[derive(Debug)]
-pub(super) struct ClientRequest {
+pub(crate) struct ClientRequest {
     /// The method, where it is one of the protocol's.
-    pub(super) info: Option<&'static MethodInfo>,
-    pub(super) owner: RequestOwner,
+    pub(crate) info: Option<&'static MethodInfo>,
+    pub(crate) owner: RequestOwner,
     pub(super) stage: Stage,
     pub(super) times: RequestTimes,
     /// The id on the wire, if it differs from the number.
@@ -105,7 +116,7 @@ pub(super) struct ClientRequest {
     /// Whether the request asks for progress.
     pub(super) progress: bool,
     /// Whether the request may be sent again if its answer is lost on the way.
-    pub(super) reissue: ReissuePolicy,
+    pub(crate) reissue: ReissuePolicy,
     pub(super) task: TaskOptions,
     /// The parameters of a request that the server may answer by asking for input, in automatic mode.
     pub(super) stored_params: Option<StoredParams>,
@@ -113,6 +124,8 @@ pub(super) struct ClientRequest {
     pub(super) round: Option<Box<InputRound>>,
     /// The place of the answer in the cache.
     pub(super) fill: Option<Box<CacheFill>>,
+    /// What the transport knows of it while it is sent, if each request has an exchange of its own.
+    pub(crate) carriage: Option<Box<Carriage>>,
 }
 
 impl ClientRequest {
@@ -158,24 +171,30 @@ impl RequestRecord for ClientRequest {
 
     fn due(&self) -> Option<Instant> {
         match &self.stage {
-            Stage::Queued(_) | Stage::Sent => None,
+            Stage::Queued(_) => None,
+            Stage::Sent => self.carriage.as_ref()?.due(),
             Stage::AwaitingInput(step) => step.due(),
             Stage::Following(followed) => followed.follower.deadline(),
         }
     }
 
-    fn queued_bytes(&self) -> usize {
-        match &self.stage {
-            Stage::Queued(queued) => match &**queued {
-                QueuedRequest::Request(template) => template.bytes(),
-                QueuedRequest::Task { .. } => 0,
-            },
-            _ => 0,
+    fn properties(&self) -> RequestProperties {
+        let mut properties = RequestProperties {
+            wire: self.wire,
+            is_own: self.owner.is_own(),
+            ..RequestProperties::default()
+        };
+        if let Some(carriage) = &self.carriage {
+            let waits = carriage.state == CarriageState::Queued;
+            properties.waits_for_slot = waits.then_some(!carriage.is_long_lived);
+            properties.has_slot = carriage.has_slot;
+            properties.queued_bytes = carriage.queued_bytes();
+        } else if let Stage::Queued(queued) = &self.stage
+            && let QueuedRequest::Request(template) = &**queued
+        {
+            properties.queued_bytes = template.bytes();
         }
-    }
-
-    fn wire(&self) -> Option<WireId> {
-        self.wire
+        properties
     }
 }
 
@@ -191,14 +210,26 @@ impl Removed {
     /// Ends the request without an outcome: its owner no longer wants one.
     pub(super) fn discard(self) {}
 
+    /// Hands the transport its part of a request whose answer has arrived elsewhere than in its own exchange.
+    pub(super) fn release_answered(&mut self, out: &mut dyn Outbox) {
+        if let Some(carriage) = self.request.carriage.take() {
+            out.release(carriage, CarriageEnd::Answered);
+        }
+    }
+
     /// Notifies the server that the request is cancelled, if the server has it.
-    pub(super) fn notify_cancelled(&self, reason: Option<&str>, out: &mut dyn Outbox) {
+    pub(super) fn notify_cancelled(&mut self, reason: Option<&str>, out: &mut dyn Outbox) {
         let Self { id, request } = self;
-        match request.stage {
-            // The cancellation would have to name the task, which is not known.
-            Stage::Sent if request.task.requested => out.forget(id.number()),
-            Stage::Sent => out.cancel_retry(id.number(), request.wire_id(*id).0, reason),
-            Stage::Queued(_) | Stage::AwaitingInput(_) | Stage::Following(_) => {}
+        // The cancellation of a task would have to name it, which is not known.
+        let is_silent = request.task.requested || request.owner.is_own();
+        let wire = request.wire_id(*id).0;
+        match request.carriage.take() {
+            Some(carriage) if is_silent => out.release(carriage, CarriageEnd::Forgotten),
+            Some(carriage) => {
+                out.release(carriage, CarriageEnd::Cancelled { wire, reason: reason.map(Into::into) });
+            }
+            None if request.is_sent() && !is_silent => out.cancel(wire, reason),
+            None => {}
         }
     }
 }

@@ -3,10 +3,10 @@
 use core::time::Duration;
 
 use crate::Instant;
-use crate::peer::encode::MetaEntries;
 use crate::peer::{LostReason, Outbox, Outcome, RequestId, RequestRecord as _};
-use crate::schema::{EmptyParams, Method as _, Ping, Revision};
+use crate::schema::{EmptyParams, Method as _, Ping};
 
+use super::request_record::RequestOwner;
 use super::tasks::Tasks;
 use super::{Client, CloseReason, Diagnostic, Keepalive, Phase};
 
@@ -23,9 +23,9 @@ impl Client {
         self.deliver_due_progress(now);
         self.advance_tasks(now, out);
         self.handle_due_requests(now, out);
-        self.handle_pings(now, out);
+        self.send_due_ping(now, out);
         if matches!(self.connection.phase(), Phase::Finishing { until } if until <= now) {
-            while let Some(removed) = self.requests.first().and_then(|id| self.take(id)) {
+            while let Some(mut removed) = self.requests.first().and_then(|id| self.take(id)) {
                 // The task continues on the server: the application can follow it again.
                 removed.notify_cancelled(None, out);
                 self.resolve(removed, Outcome::Lost(LostReason::Closed));
@@ -57,7 +57,7 @@ impl Client {
         // The server may itself wait for an answer of this side, which may wait for a person.
         let may_wait = !self.inbound.is_empty();
         let has_expired = self.requests.update(id, |request| {
-            if may_wait && request.is_sent() {
+            if may_wait && request.is_sent() && !request.owner.is_own() {
                 request.times.restart(now);
             }
             request.has_expired(now)
@@ -68,6 +68,7 @@ impl Client {
             self.abandon_task(now, &mut removed, out);
             removed.notify_cancelled(Some("timed out"), out);
             self.resolve(removed, outcome);
+            self.handle_missed_ping(now, id);
         } else if let Some(followed) = self.followed_task(id) {
             followed.follower.handle_timeout(now);
             self.perform_task(now, id, out);
@@ -76,27 +77,23 @@ impl Client {
         }
     }
 
-    fn handle_pings(&mut self, now: Instant, out: &mut dyn Outbox) {
-        match self.pings.poll(now) {
-            Some(PingAction::Missed { misses, is_final }) => {
-                self.report(Diagnostic::PingMissed { misses });
-                if is_final {
-                    self.abort(CloseReason::Lost(LostReason::KeepaliveFailed));
-                }
-            }
-            Some(PingAction::Send) => {
-                let number = self.requests.mint().number();
-                self.pings.note_sent(now, number);
-                self.write_own_request(
-                    number,
-                    Ping::NAME,
-                    &EmptyParams::default(),
-                    Revision::LATEST_LEGACY,
-                    MetaEntries::default(),
-                    out,
-                );
-            }
-            None => {}
+    /// Counts a ping that has timed out, and closes the connection after too many of them.
+    fn handle_missed_ping(&mut self, now: Instant, id: RequestId) {
+        let Some(misses) = self.pings.take_missed(now, id) else { return };
+        self.report(Diagnostic::PingMissed { misses });
+        if self.config.keepalive.is_some_and(|config| misses >= config.misses) {
+            self.abort(CloseReason::Lost(LostReason::KeepaliveFailed));
+        }
+    }
+
+    fn send_due_ping(&mut self, now: Instant, out: &mut dyn Outbox) {
+        if let Some(config) = self.config.keepalive
+            && self.pings.deadline().is_some_and(|due| due <= now)
+        {
+            self.pings.schedule(now);
+            let params = EmptyParams::default();
+            self.pings.in_flight =
+                self.own_request(now, RequestOwner::Ping, Ping::INFO, &params, config.timeout, out);
         }
     }
 }
@@ -111,18 +108,9 @@ pub(super) struct Pings {
     config: Option<Keepalive>,
     /// When the next ping is due; `None` while they do not run.
     next: Option<Instant>,
-    /// The ping in flight: its number and its deadline.
-    in_flight: Option<(i64, Instant)>,
+    in_flight: Option<RequestId>,
     /// The number of consecutive pings without an answer.
     misses: u32,
-}
-
-/// The next action for the pings.
-pub(super) enum PingAction {
-    /// Send a ping, and [note its number](Pings::note_sent).
-    Send,
-    /// Report a ping without an answer, the last of `misses`. If it `is_final`, the connection is lost.
-    Missed { misses: u32, is_final: bool },
 }
 
 impl Pings {
@@ -139,45 +127,26 @@ impl Pings {
         *self = Self::new(self.config);
     }
 
-    /// When [`poll`](Self::poll) has an action.
+    /// When the next ping is due; `None` while one is in flight.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.in_flight.map(|(_, until)| until).or(self.next)
+        self.next.filter(|_| self.in_flight.is_none())
     }
 
-    /// The action that is due, if any.
-    pub(super) fn poll(&mut self, now: Instant) -> Option<PingAction> {
-        let config = self.config?;
-        if self.deadline()? > now {
-            return None;
-        }
-        self.schedule(now);
-        if self.in_flight.take().is_none() {
-            return Some(PingAction::Send);
-        }
-        self.misses = self.misses.saturating_add(1);
-        Some(PingAction::Missed { misses: self.misses, is_final: self.misses >= config.misses })
-    }
-
-    pub(super) fn note_sent(&mut self, now: Instant, number: i64) {
-        self.in_flight = self.config.map(|config| (number, now + config.timeout));
-    }
-
-    /// Takes the answer to the request of this number, if it is the ping in flight. Returns whether it is.
-    pub(super) fn take_answer(&mut self, number: i64) -> bool {
-        let answered = self.in_flight.take_if(|(ping, _)| *ping == number).is_some();
-        if answered {
+    /// Handles the outcome of a ping: any answer to the one in flight will do.
+    pub(super) fn handle_outcome(&mut self, ping: RequestId, outcome: &Outcome) {
+        if !matches!(outcome, Outcome::TimedOut { .. })
+            && self.in_flight.take_if(|sent| *sent == ping).is_some()
+        {
             self.misses = 0;
         }
-        answered
     }
 
-    /// Counts the timeout of the ping in flight from the time that `since` returns for it, if that is later.
-    pub(super) fn suspend_deadline(&mut self, since: impl Fn(i64) -> Option<Instant>) {
-        if let (Some(config), Some((number, deadline))) = (self.config, &mut self.in_flight)
-            && let Some(since) = since(*number)
-        {
-            *deadline = (*deadline).max(since + config.timeout);
-        }
+    /// Takes the ping in flight, which has timed out; returns the number of consecutive pings without an answer.
+    fn take_missed(&mut self, now: Instant, ping: RequestId) -> Option<u32> {
+        self.in_flight.take_if(|sent| *sent == ping)?;
+        self.schedule(now);
+        self.misses = self.misses.saturating_add(1);
+        Some(self.misses)
     }
 
     fn schedule(&mut self, now: Instant) {

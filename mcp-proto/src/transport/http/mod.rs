@@ -15,27 +15,7 @@ use core::fmt;
 use core::net::IpAddr;
 use core::str::FromStr;
 
-/// The id of an HTTP exchange: one request and its answer. A client or server never reuses one.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ExchangeId(u64);
-
-impl ExchangeId {
-    /// Returns the id of an exchange that an adapter opens by itself, such as the upgrade to a WebSocket.
-    pub const fn new(number: u64) -> Self {
-        Self(number)
-    }
-
-    /// Returns the plain number, for maps and logs.
-    pub const fn number(self) -> u64 {
-        self.0
-    }
-}
-
-impl fmt::Debug for ExchangeId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "exchange {}", self.0)
-    }
-}
+pub use crate::peer::ExchangeId;
 
 /// The HTTP methods that MCP uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

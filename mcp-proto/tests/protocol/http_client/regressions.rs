@@ -9,7 +9,8 @@ use mcp_proto::peer::client::{ClientConfig, Keepalive, State};
 use mcp_proto::peer::{InvalidAnswerError, Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::{
     CallTool, CallToolParams, ClientCapabilities, ClientCapability, Implementation, ListTools,
-    ListToolsParams, RootsListChanged, SubscriptionFilter, SubscriptionsListen, SubscriptionsListenParams,
+    ListToolsParams, LoggingLevel, RootsListChanged, SubscriptionFilter, SubscriptionsListen,
+    SubscriptionsListenParams,
 };
 use mcp_proto::transport::http::client::{Action, HttpClient, HttpClientConfig};
 use mcp_proto::transport::http::{ExchangeEnd, SentState};
@@ -276,12 +277,27 @@ fn client_aborts_the_exchange_of_a_missed_ping() {
             // Every other ping is answered.
             wire.advance(Duration::from_secs(35));
             let missed = wire.expect("ping");
+            wire.expect_abort(&missed);
             wire.advance(Duration::from_secs(30));
             let heard = wire.expect("ping");
-            wire.expect_abort(&missed);
             wire.answer(&heard, json!({}));
         }
         assert_eq!(wire.client.state(), State::Ready);
+    });
+}
+
+/// C9.15: an unanswered request for a log level holds no exchange.
+#[test]
+fn client_aborts_the_exchange_of_an_unanswered_log_level() {
+    let mut config = config();
+    config.client.log_level = Some(LoggingLevel::Debug);
+    let timeout = config.client.request_timeout;
+    legacy(config, |wire, _| {
+        let unanswered = wire.expect("logging/setLevel");
+        wire.expect_no_abort();
+        wire.advance(timeout);
+        wire.expect_abort(&unanswered);
+        wire.expect_silence();
     });
 }
 

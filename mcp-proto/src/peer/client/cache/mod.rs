@@ -29,14 +29,8 @@ use crate::schema::{
 use super::request_record::ClientRequest;
 use super::{Client, Diagnostic, EraPolicy, Phase, WatchFilter, WatchId};
 
-pub(super) use store::CacheFill;
-use store::{CacheRequest, CacheStore, Fallback, Freshness};
-
-/// The cache of one client.
-#[derive(Debug)]
-pub(super) struct Cache {
-    store: CacheStore,
-}
+pub(super) use store::{CacheFill, CacheStore};
+use store::{CacheRequest, Fallback, Freshness};
 
 /// The fill level of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,35 +52,29 @@ pub(super) enum CacheLookup {
     Uncacheable,
 }
 
-impl Cache {
-    pub(super) fn new(config: CacheConfig) -> Self {
-        Self { store: CacheStore::new(config) }
-    }
-}
-
 impl Client {
     // --- Commands ---
 
     /// Sets the authorization context of later requests.
     pub(crate) fn set_cache_context(&mut self, context: CacheContext) {
-        self.cache.store.set_context(context);
+        self.cache.set_context(context);
     }
 
     /// Ends the authorization context.
     pub(crate) fn end_cache_context(&mut self) {
-        self.cache.store.end_contexts();
+        self.cache.end_contexts();
     }
 
     /// Clears the cache of answers.
     pub(crate) fn clear_cache(&mut self) {
-        self.cache.store.clear();
+        self.cache.clear();
     }
 
     // --- Getters ---
 
     /// The fill level of the cache.
     pub fn cache_usage(&self) -> CacheUsage {
-        CacheUsage { entries: self.cache.store.len(), bytes: self.cache.store.bytes() }
+        CacheUsage { entries: self.cache.len(), bytes: self.cache.bytes() }
     }
 
     // --- Shared with the other modules ---
@@ -95,7 +83,7 @@ impl Client {
     pub(super) fn look_up(&mut self, now: Instant, request: &OutgoingRequest<'_>) -> CacheLookup {
         let Some(info) = request.info.filter(|info| info.cacheable) else { return CacheLookup::Uncacheable };
         let legacy = self.era() == Some(Era::Legacy) || self.config.era_policy == EraPolicy::LegacyOnly;
-        if legacy || request.options.cache == CacheMode::Bypass || !self.cache.store.is_enabled() {
+        if legacy || request.options.cache == CacheMode::Bypass || !self.cache.is_enabled() {
             return CacheLookup::Uncacheable;
         }
         let mut params = Vec::new();
@@ -106,13 +94,13 @@ impl Client {
         let mut fallback = Fallback::None;
         if request.options.cache == CacheMode::Use {
             if matches!(self.connection.phase(), Phase::Ready)
-                && let Some(result) = self.cache.store.find(now, &key)
+                && let Some(result) = self.cache.find(now, &key)
             {
                 return CacheLookup::Hit(result);
             }
             fallback = Fallback::Stale;
         }
-        CacheLookup::Miss(Box::new(self.cache.store.begin_fill(now, key, fallback)))
+        CacheLookup::Miss(Box::new(self.cache.begin_fill(now, key, fallback)))
     }
 
     /// Updates the cache after an answer: stores it, or invalidates entries that it makes obsolete.
@@ -121,7 +109,7 @@ impl Client {
             Outcome::Result(result) => {
                 if let Some(fill) = request.fill.take() {
                     let lease = if self.era() == Some(Era::Modern) { read_freshness(result) } else { None };
-                    self.cache.store.insert(now, *fill, result, lease);
+                    self.cache.insert(now, *fill, result, lease);
                 }
             }
             // The final answer will depend on the input.
@@ -151,7 +139,7 @@ impl Client {
         if !is_transport_failure(&outcome) {
             return outcome;
         }
-        match self.cache.store.stale_answer(&fill) {
+        match self.cache.stale_answer(&fill) {
             Some(result) => {
                 let method = fill.request().method;
                 self.report(Diagnostic::AnsweredStale { method, reason: outcome.to_string() });
@@ -163,7 +151,7 @@ impl Client {
 
     /// Invalidates the answers of a method, cached or in flight.
     pub(crate) fn invalidate(&mut self, method: &'static str) {
-        self.cache.store.invalidate_method(method);
+        self.cache.invalidate_method(method);
     }
 
     /// Invalidates cached answers about the topics of a watch that is now on: changes before that were not reported.
@@ -176,7 +164,7 @@ impl Client {
                     self.invalidate(ListResources::NAME);
                     self.invalidate(ListResourceTemplates::NAME);
                 }
-                Topic::Resource(uri) => self.cache.store.invalidate_subject(ReadResource::NAME, &uri),
+                Topic::Resource(uri) => self.cache.invalidate_subject(ReadResource::NAME, &uri),
                 Topic::Task(_) => {}
             }
         }
@@ -184,7 +172,7 @@ impl Client {
 
     /// Invalidates the answers that a notification of the server makes obsolete.
     pub(super) fn invalidate_changed(&mut self, notification: &str, params: Option<&Raw>) {
-        if !self.cache.store.is_enabled() {
+        if !self.cache.is_enabled() {
             return;
         }
         let revision = self.revision().unwrap_or(Revision::LATEST);
@@ -198,7 +186,7 @@ impl Client {
                 Some(name) => match params
                     .and_then(|params| peek::<alloc::string::String>(params.as_str(), name).ok()?)
                 {
-                    Some(subject) => self.cache.store.invalidate_subject(method, &subject),
+                    Some(subject) => self.cache.invalidate_subject(method, &subject),
                     // It may concern any of them.
                     _ => self.invalidate(method),
                 },

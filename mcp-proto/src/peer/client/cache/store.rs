@@ -73,7 +73,7 @@ struct CachedEntry {
 
 /// The store of cached answers.
 #[derive(Debug)]
-pub(super) struct CacheStore {
+pub(in crate::peer::client) struct CacheStore {
     config: CacheConfig,
     entries: BTreeMap<CacheKey, CachedEntry>,
     /// The keys in the order of their last use.
@@ -91,7 +91,7 @@ pub(super) struct CacheStore {
 }
 
 impl CacheStore {
-    pub(super) fn new(config: CacheConfig) -> Self {
+    pub(in crate::peer::client) fn new(config: CacheConfig) -> Self {
         Self {
             config,
             entries: BTreeMap::new(),

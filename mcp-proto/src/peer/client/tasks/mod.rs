@@ -15,8 +15,8 @@ use core::time::Duration;
 use crate::Instant;
 use crate::peer::task::TaskSnapshot;
 use crate::peer::{
-    AnyParams, InputError, InputMode, InvalidAnswerError, Outbox, Outcome, ProgressOption, RequestError,
-    RequestId, RequestOptions, TaskMode, TaskReport,
+    AnyParams, InputError, InputMode, InvalidAnswerError, Outbox, Outcome, ProgressOption, ReissuePolicy,
+    RequestError, RequestId, RequestOptions, TaskMode, TaskReport,
 };
 use crate::rpc::Raw;
 use crate::schema::tasks::{CancelTask, GetTask, TaskIdParams, TaskUpdated, UpdateTask, legacy};
@@ -429,7 +429,7 @@ impl Client {
     }
 
     /// Sends one of the machine's own requests, if one can be sent now.
-    fn own_request(
+    pub(in crate::peer::client) fn own_request(
         &mut self,
         now: Instant,
         owner: RequestOwner,
@@ -442,13 +442,15 @@ impl Client {
         let exists = self.revision().is_some_and(|revision| info.exists_in(revision));
         // At the limit of requests, those that follow tasks must not stop their own polls: as many again are allowed.
         let most = self.config.limits.requests_out.saturating_mul(2);
-        if !ready || !exists || self.requests.len() >= most || self.is_overloaded(out) {
+        let has_room = || self.requests.len() < most && !self.is_overloaded(out);
+        if !ready || !exists || !(owner.is_own() || has_room()) {
             return None;
         }
         let options = RequestOptions {
             timeout: Some(timeout),
-            hard_timeout: Some(timeout),
+            hard_timeout: Some(if owner.is_own() { Duration::MAX } else { timeout }),
             progress: ProgressOption::Never,
+            reissue: if owner.is_own() { ReissuePolicy::Never } else { ReissuePolicy::WhereSafe },
             task: Some(TaskMode::Await),
             ..RequestOptions::default()
         };
@@ -456,6 +458,10 @@ impl Client {
         let mut request = self.record(now, Some(info), &options);
         request.owner = owner;
         self.transmit(id, &mut request, info.name, &write_of(params), &options, out).ok()?;
+        if let Some(carriage) = request.carriage.as_mut().filter(|_| owner.is_own()) {
+            // Behind many other requests it would time out.
+            carriage.is_long_lived = true;
+        }
         self.requests.insert(id, request);
         Some(id)
     }
@@ -469,10 +475,10 @@ impl Client {
     }
 
     /// Cancels one of the machine's own requests, whose outcome is no longer wanted.
-    pub(super) fn cancel_own(&mut self, id: RequestId, out: &mut dyn Outbox) {
-        if let Some(removed) = self.take(id) {
+    pub(crate) fn cancel_own(&mut self, id: RequestId, out: &mut dyn Outbox) {
+        if let Some(mut removed) = self.take(id) {
+            removed.notify_cancelled(None, out);
             removed.discard();
-            out.cancel(id.number(), None);
         }
     }
 }

@@ -20,8 +20,7 @@ use crate::schema::{
 };
 
 use super::filter::WatchFilter;
-use super::legacy_subscriptions::SubscribeAction;
-use super::modern_subscription::{ListenAction, ListenUpdate};
+use super::modern_subscription::ListenUpdate;
 use super::registry::{WatchMechanism, WatchRegistry};
 use super::{ChannelKind, RetryClass, WatchId, WatchStart};
 
@@ -34,11 +33,16 @@ pub(in crate::peer::client) enum NotificationScope {
     Everyone,
 }
 
-/// A request to send to the server.
-enum WatchAction {
+/// The next action of the watches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum WatchAction {
+    /// Send a listen request.
     Listen(WatchFilter),
+    /// Subscribe to a resource.
     Subscribe(Arc<str>),
+    /// Unsubscribe from a resource.
     Unsubscribe(Arc<str>),
+    /// End a request.
     End(RequestId),
 }
 
@@ -270,15 +274,8 @@ impl WatchRegistry {
             .unwrap_or_default();
         match &mut self.mechanism {
             WatchMechanism::Unknown => None,
-            WatchMechanism::Modern(listening) => match listening.next(now, &wanted) {
-                ListenAction::Idle => None,
-                ListenAction::Listen => Some(WatchAction::Listen(wanted)),
-                ListenAction::End(request) => Some(WatchAction::End(request)),
-            },
-            WatchMechanism::Legacy(legacy) => Some(match legacy.subscriptions.next(now)? {
-                SubscribeAction::Subscribe(uri) => WatchAction::Subscribe(uri),
-                SubscribeAction::Unsubscribe(uri) => WatchAction::Unsubscribe(uri),
-            }),
+            WatchMechanism::Modern(listening) => listening.next(now, wanted),
+            WatchMechanism::Legacy(legacy) => legacy.subscriptions.next(now),
         }
     }
 

@@ -19,6 +19,7 @@ use crate::Instant;
 use crate::backoff::BackoffTimer;
 use crate::peer::RequestId;
 
+use super::drive::WatchAction;
 use super::{RefusalKind, RetryClass, WatchConfig};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,13 +37,6 @@ struct ResourceSubscription {
     state: SubscriptionState,
     /// Whether the request in flight belongs to a session that is over.
     outdated: bool,
-}
-
-/// The next request to send.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum SubscribeAction {
-    Subscribe(Arc<str>),
-    Unsubscribe(Arc<str>),
 }
 
 #[derive(Debug)]
@@ -101,7 +95,7 @@ impl LegacySubscriptions {
     }
 
     /// The next request to send; call until it returns `None`.
-    pub(super) fn next(&mut self, now: Instant) -> Option<SubscribeAction> {
+    pub(super) fn next(&mut self, now: Instant) -> Option<WatchAction> {
         if self.backoff.due().is_some() && !self.backoff.is_waiting(now) {
             self.backoff.clear();
             self.due.append(&mut self.failed);
@@ -111,11 +105,11 @@ impl LegacySubscriptions {
             match (subscription.wanted, subscription.state) {
                 (true, SubscriptionState::Off) if !self.failed.contains(&uri) => {
                     subscription.state = SubscriptionState::Subscribing;
-                    return Some(SubscribeAction::Subscribe(uri));
+                    return Some(WatchAction::Subscribe(uri));
                 }
                 (false, SubscriptionState::Subscribed) => {
                     subscription.state = SubscriptionState::Unsubscribing;
-                    return Some(SubscribeAction::Unsubscribe(uri));
+                    return Some(WatchAction::Unsubscribe(uri));
                 }
                 (false, SubscriptionState::Off | SubscriptionState::Refused) => {
                     self.failed.remove(&uri);

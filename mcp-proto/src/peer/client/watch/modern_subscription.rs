@@ -21,6 +21,7 @@ use crate::Instant;
 use crate::backoff::BackoffTimer;
 use crate::peer::{Outcome, RequestId};
 
+use super::drive::WatchAction;
 use super::filter::WatchFilter;
 use super::{ChannelKind, OnServerEnd, RefusalKind, RetryClass, WatchConfig};
 
@@ -47,17 +48,6 @@ struct OpenListen {
     granted: WatchFilter,
     since: Instant,
     had_notification: bool,
-}
-
-/// The next action of the subscription.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ListenAction {
-    /// Do nothing, for now.
-    Idle,
-    /// Send a listen request for the current filter.
-    Listen,
-    /// End this listen request.
-    End(RequestId),
 }
 
 /// A change in the state of the subscription.
@@ -100,33 +90,32 @@ impl ModernSubscription {
         }
     }
 
-    /// The next action for the filter `wanted`. Call until it returns `Idle`.
-    pub(super) fn next(&mut self, now: Instant, wanted: &WatchFilter) -> ListenAction {
+    /// The next action for the filter `wanted`. Call until it returns `None`.
+    pub(super) fn next(&mut self, now: Instant, wanted: WatchFilter) -> Option<WatchAction> {
         if let Some((&request, _)) = self.replaced.iter().find(|&(_, &until)| until <= now) {
             self.replaced.remove(&request);
-            return ListenAction::End(request);
+            return Some(WatchAction::End(request));
         }
         if wanted.is_empty() {
-            return self.end_all();
+            return self.take_request().map(WatchAction::End);
         }
         if let Some(late) = self.opening.take_if(|opening| opening.until <= now) {
             self.backoff.fail(now, Duration::ZERO);
-            return ListenAction::End(late.request);
+            return Some(WatchAction::End(late.request));
         }
-        if self.opening.is_some() || self.open.as_ref().is_some_and(|open| open.requested == *wanted) {
+        if self.opening.is_some() || self.open.as_ref().is_some_and(|open| open.requested == wanted) {
             self.backoff.clear();
-            return ListenAction::Idle;
+            return None;
         }
-        if self.backoff.is_waiting(now) { ListenAction::Idle } else { ListenAction::Listen }
+        (!self.backoff.is_waiting(now)).then_some(WatchAction::Listen(wanted))
     }
 
-    /// Ends all listen requests, one per call.
-    pub(super) fn end_all(&mut self) -> ListenAction {
+    /// Takes a listen request that is to be ended; call until it returns `None`.
+    pub(super) fn take_request(&mut self) -> Option<RequestId> {
         self.backoff.clear();
-        let request = (self.opening.take().map(|opening| opening.request))
+        (self.opening.take().map(|opening| opening.request))
             .or_else(|| self.open.take().map(|open| open.request))
-            .or_else(|| self.replaced.pop_first().map(|(request, _)| request));
-        request.map_or(ListenAction::Idle, ListenAction::End)
+            .or_else(|| self.replaced.pop_first().map(|(request, _)| request))
     }
 
     /// Notes that a listen request was sent, with the deadline for its acknowledgement.

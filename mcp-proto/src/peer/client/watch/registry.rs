@@ -13,7 +13,7 @@ use crate::schema::{Era, ServerCapability};
 
 use super::filter::WatchFilter;
 use super::legacy_subscriptions::LegacySubscriptions;
-use super::modern_subscription::{ListenAction, ModernSubscription};
+use super::modern_subscription::ModernSubscription;
 use super::notify::PendingEvents;
 use super::{ChannelKind, WatchConfig, WatchId, WatchStart};
 
@@ -237,9 +237,7 @@ impl WatchRegistry {
         match &mut self.mechanism {
             WatchMechanism::Unknown => {}
             WatchMechanism::Modern(listening) => {
-                while let ListenAction::End(number) = listening.end_all() {
-                    self.abandoned.insert(number);
-                }
+                self.abandoned.extend(core::iter::from_fn(|| listening.take_request()));
             }
             WatchMechanism::Legacy(legacy) => self.abandoned.extend(legacy.subscriptions.abandon()),
         }

@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 use crate::Instant;
 use crate::codec::SseEvent;
 use crate::peer::client::Event;
-use crate::peer::{InvalidAnswerError, Leniency, RequestId};
+use crate::peer::{InvalidAnswerError, Leniency, RequestId, ResultChunks};
 use crate::rpc::{
     EnvelopeKind, ErrorObject, Malformed, Raw, Recovered, decode_member, read_members, repair_outcome, write,
 };
@@ -29,16 +29,6 @@ use super::HttpClient;
 use super::response::{ExchangeOutcome, http_error};
 
 const CONTENT: &str = "content";
-
-/// The parts of a result received so far.
-#[derive(Debug, Default)]
-pub(super) struct ResultChunks {
-    /// The elements of `content`, separated by commas.
-    content: Vec<u8>,
-    members: BTreeMap<Box<str>, Raw>,
-    /// The number of stored bytes that the server sent.
-    bytes: usize,
-}
 
 type Answer = Result<Raw, ErrorObject>;
 type Members<'a> = BTreeMap<Box<str>, &'a RawValue>;
@@ -141,13 +131,13 @@ impl HttpClient {
     /// Reads a part of a result; returns the answer that it completes.
     fn read_chunk(&mut self, number: i64, event: &SseEvent) -> Result<Option<Answer>, InvalidAnswerError> {
         let name = &*event.name;
-        if !matches!(name, "result" | "complete" | "error") || self.calls.get(number).is_none() {
+        if !matches!(name, "result" | "complete" | "error") || self.peer.carriage(number).is_none() {
             return Ok(None);
         }
         let data = self.repair_chunk(name, &event.data)?;
         let malformed = |what: &str| InvalidAnswerError::Malformed(what.into());
         let limit = self.limits().message_bytes;
-        let Some(call) = self.calls.get_mut(number) else { return Ok(None) };
+        let Some(call) = self.peer.carriage_mut(number) else { return Ok(None) };
         match name {
             "error" => {
                 let error = parse_error(&data).ok_or_else(|| malformed("the error could not be read"))?;

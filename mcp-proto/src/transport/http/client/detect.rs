@@ -43,7 +43,7 @@ use crate::peer::client::handshake::ServerDescription;
 use crate::peer::client::{
     ConnectError, ConnectProgress, ConnectStep, ConnectTimeouts, EraPolicy, KnownEra, ServerInfo,
 };
-use crate::peer::{LostReason, Outcome};
+use crate::peer::{LostReason, Outbox as _, Outcome};
 use crate::rpc::code;
 use crate::schema::{Era, Revision};
 use crate::transport::http::ExchangeId;
@@ -531,7 +531,7 @@ impl HttpClient {
         } else {
             self.peer.initialize(version, &mut self.outbox)
         };
-        let Some(call) = self.outbox.take_last_request(wire) else { return };
+        let Some(call) = self.outbox.take_carriage() else { return };
         let (probe, body) = (is_probe.then_some(call.revision), call.encoded.map(|encoded| encoded.body));
         let kind = ExchangeKind::Handshake { wire, body: body.unwrap_or_default(), probe };
         if let Ok(exchange) = self.open_exchange(kind) {
@@ -565,7 +565,7 @@ impl HttpClient {
 
     /// Fails requests that were refused with the last session and encoded for the other era.
     fn fail_other_era_calls(&mut self, now: Instant, era: Era) {
-        for number in self.calls.numbers(|call| call.revision.era() != era) {
+        for number in self.peer.carried(|call| call.revision.era() != era) {
             self.abort_call_exchange(number);
             let why = "the server speaks another era than before";
             self.fail_call(now, number, Outcome::Lost(LostReason::Disconnected(why.into())));

@@ -10,23 +10,12 @@ use core::ops::Range;
 use bytes::Bytes;
 
 use crate::codec::header::encode;
-use crate::peer::RequestError;
+use crate::peer::{EncodedRequest, RequestError};
 use crate::rpc::json_reader::{NotJson, Reader};
 use crate::rpc::{Id, Raw, Text, unescape, write};
 use crate::schema::{Era, Revision};
 use crate::transport::http::header;
 use crate::transport::http::param_headers::ParamHeaders;
-
-/// An encoded request. The members that its headers repeat are found once, when it is encoded.
-#[derive(Clone, Debug)]
-pub(super) struct EncodedRequest {
-    pub(super) body: Bytes,
-    params: Range<usize>,
-    /// The parameter that identifies the subject of the request, as a range of the parameters.
-    subject: Option<Range<usize>>,
-    /// The arguments, as a range of the parameters.
-    arguments: Option<Range<usize>>,
-}
 
 impl EncodedRequest {
     /// Wraps an encoded request; `params` is where its parameters lie in `body`, and `subject` the name of the one that

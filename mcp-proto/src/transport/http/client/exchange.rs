@@ -2,7 +2,6 @@
 //! replaced.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -12,17 +11,17 @@ use bytes::Bytes;
 
 use crate::Instant;
 use crate::peer::client::ConnectStep;
-use crate::peer::{Leniency, RequestError, TransportError};
+use crate::peer::{CarriageState, Leniency, RequestError, TransportError};
+use crate::rpc::Pending;
 use crate::schema::{Discover, Method, Revision};
 use crate::transport::http::{ExchangeId, Verb, header};
 
+use super::HttpClient;
 use super::address::Address;
-use super::call::CallState;
 use super::detect::Handshake;
 use super::encoded_request::{RequestHeaders, is_modern, modern_headers, sessionless_headers};
 use super::outbox::{HttpRequest, OneWayMessage};
 use super::response::{AnswerHead, BufferedBody, EventBody, ExchangeOutcome};
-use super::{HttpClient, Timer};
 
 /// The purpose of an exchange.
 #[derive(Clone, Debug)]
@@ -117,7 +116,8 @@ impl fmt::Debug for ClientExchange {
 /// The open exchanges, and counts of them by kind.
 #[derive(Debug, Default)]
 pub(super) struct ExchangeTable {
-    exchanges: BTreeMap<ExchangeId, ClientExchange>,
+    /// Those with a deadline are aborted then: the rest of their bodies is not needed.
+    exchanges: Pending<ClientExchange, ExchangeId>,
     /// The number of exchanges opened so far.
     opened: u64,
     /// The number of open exchanges for notifications and replies.
@@ -154,11 +154,11 @@ impl ExchangeTable {
 
     fn insert(&mut self, id: ExchangeId, exchange: ClientExchange) {
         self.posts = self.posts.saturating_add(usize::from(matches!(exchange.kind, ExchangeKind::Post(_))));
-        self.exchanges.insert(id, exchange);
+        self.exchanges.insert(id, None, exchange);
     }
 
     pub(super) fn remove(&mut self, id: ExchangeId) -> Option<ClientExchange> {
-        let exchange = self.exchanges.remove(&id)?;
+        let exchange = self.exchanges.remove(id)?;
         self.posts = self.posts.saturating_sub(usize::from(matches!(exchange.kind, ExchangeKind::Post(_))));
         if exchange.is_parked() {
             self.parked = self.parked.saturating_sub(1);
@@ -168,11 +168,11 @@ impl ExchangeTable {
     }
 
     pub(super) fn get(&self, id: ExchangeId) -> Option<&ClientExchange> {
-        self.exchanges.get(&id)
+        self.exchanges.get(id)
     }
 
     pub(super) fn get_mut(&mut self, id: ExchangeId) -> Option<&mut ClientExchange> {
-        self.exchanges.get_mut(&id)
+        self.exchanges.get_mut(id)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -180,7 +180,21 @@ impl ExchangeTable {
     }
 
     pub(super) fn ids(&self) -> Vec<ExchangeId> {
-        self.exchanges.keys().copied().collect()
+        self.exchanges.iter().map(|(&id, _)| id).collect()
+    }
+
+    /// Sets when an exchange is aborted.
+    pub(super) fn set_deadline(&mut self, id: ExchangeId, deadline: Instant) {
+        self.exchanges.set_deadline(id, Some(deadline));
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.exchanges.next_deadline()
+    }
+
+    /// Returns the next exchange whose deadline is not later than `now`.
+    pub(super) fn next_due(&self, now: Instant) -> Option<ExchangeId> {
+        self.exchanges.due(now).next().copied()
     }
 
     /// Parks an exchange that was refused, until the client is authorized.
@@ -191,7 +205,7 @@ impl ExchangeTable {
     }
 
     pub(super) fn is_parked(&self, id: ExchangeId) -> bool {
-        self.exchanges.get(&id).is_some_and(ClientExchange::is_parked)
+        self.exchanges.get(id).is_some_and(ClientExchange::is_parked)
     }
 
     pub(super) fn has_parked(&self) -> bool {
@@ -232,10 +246,9 @@ impl HttpClient {
                 (Verb::Post, sessionless_headers(), body.clone())
             }
             ExchangeKind::Call(number) => {
-                let call = self.calls.get(*number).ok_or(None)?;
-                let encoded = call.encoded.as_ref().ok_or(None)?;
                 //= C4.1 "Every message is a new POST"
-                (Verb::Post, self.call_headers(call, encoded)?, encoded.body.clone())
+                let (headers, body) = self.build_call(*number)?;
+                (Verb::Post, headers, body)
             }
             ExchangeKind::Post(OneWayMessage { notification, body, .. }) => {
                 let headers = match notification {
@@ -297,8 +310,8 @@ impl HttpClient {
         match kind {
             ExchangeKind::Handshake { wire, .. } => self.add_handshake(to, wire),
             ExchangeKind::Call(number) | ExchangeKind::Resume { number, .. } => {
-                if self.calls.exchange_of(number) == Some(from) {
-                    self.calls.set_state(number, CallState::InExchange(to));
+                if self.exchange_of(number) == Some(from) {
+                    self.peer.update_carriage(number, |call| call.state = CarriageState::InExchange(to));
                 }
             }
             ExchangeKind::Post(_) => self.limit_post_response(now, to),
@@ -351,22 +364,16 @@ impl HttpClient {
 
     // --- End ---
 
-    pub(super) fn remove_exchange(&mut self, id: ExchangeId) -> Option<ClientExchange> {
-        let exchange = self.exchanges.remove(id)?;
-        self.timers.clear(Timer::Drain(id));
-        Some(exchange)
-    }
-
     /// Aborts an exchange; returns whether the server may be working on it.
     pub(super) fn abort_exchange(&mut self, id: ExchangeId) -> bool {
-        let Some(exchange) = self.remove_exchange(id) else { return false };
+        let Some(exchange) = self.exchanges.remove(id) else { return false };
         let begun = self.outbox.abort(id);
         begun && !exchange.is_parked()
     }
 
     /// Aborts the exchange of a request, if it is in one.
     pub(super) fn abort_call_exchange(&mut self, number: i64) {
-        if let Some(exchange) = self.calls.exchange_of(number) {
+        if let Some(exchange) = self.exchange_of(number) {
             self.abort_exchange(exchange);
         }
     }

@@ -12,15 +12,14 @@ use bytes::Bytes;
 
 use crate::Instant;
 use crate::peer::client::{CloseReason, ConnectError};
-use crate::peer::{LostReason, RetryAdvice};
+use crate::peer::{CarriageState, LostReason, RetryAdvice};
 use crate::transport::http::ExchangeId;
 
+use super::HttpClient;
 use super::address::Address;
-use super::call::CallState;
 use super::exchange::ExchangeKind;
 use super::listen::STABLE_AFTER;
 use super::response::{ExchangeOutcome, ResumePoint, http_error};
-use super::{HttpClient, Timer};
 
 /// The event stream of HTTP+SSE, across reconnects.
 #[derive(Debug, Default)]
@@ -48,12 +47,12 @@ impl HttpClient {
             let events = self.legacy_sse.get_or_insert_default();
             (events.exchange, events.endpoint) = (Some(exchange), None);
         }
-        self.timers.set(Timer::Events, now + EVENTS_TIMEOUT);
+        self.timers.events = Some(now + EVENTS_TIMEOUT);
     }
 
     /// Closes the event stream: detection continues with another transport.
     pub(super) fn close_events(&mut self) {
-        self.timers.clear(Timer::Events);
+        self.timers.events = None;
         if let Some(exchange) = self.legacy_sse.take().and_then(|events| events.exchange) {
             self.abort_exchange(exchange);
         }
@@ -73,7 +72,7 @@ impl HttpClient {
         };
         (events.endpoint, events.endpoint_since) = (Some(endpoint), Some(now));
         let known = mem::replace(&mut events.had_session, true);
-        self.timers.clear(Timer::Events);
+        self.timers.events = None;
         self.resume_detection(now);
         let act = match self.peer.server().filter(|_| known) {
             Some(server) => self.detection.repeat_handshake(now, server.revision),
@@ -84,7 +83,7 @@ impl HttpClient {
 
     /// Handles a stream that has ended or never began.
     pub(super) fn handle_events_end(&mut self, now: Instant, ended: ExchangeOutcome) {
-        self.timers.clear(Timer::Events);
+        self.timers.events = None;
         let detail = match &ended {
             ExchangeOutcome::Answer { http: error, .. }
             | ExchangeOutcome::Unanswered(error, _)
@@ -147,7 +146,7 @@ impl HttpClient {
             _ => None,
         };
         let pause = backoff.pause(failures, &mut self.rng);
-        self.timers.set(Timer::Events, now + pause.max(retry.unwrap_or(Duration::ZERO)));
+        self.timers.events = Some(now + pause.max(retry.unwrap_or(Duration::ZERO)));
     }
 
     /// Reopens the stream after a temporary failure of the handshake beside it, if there was a session before.
@@ -175,8 +174,8 @@ impl HttpClient {
 
     /// Fails the requests that the server can no longer answer.
     fn fail_sent_calls(&mut self, now: Instant, detail: &str) {
-        for number in self.calls.numbers(|call| matches!(call.state, CallState::InExchange(_))) {
-            if let Some(exchange) = self.calls.exchange_of(number) {
+        for number in self.peer.carried(|call| call.exchange().is_some()) {
+            if let Some(exchange) = self.exchange_of(number) {
                 let is_parked = self.exchanges.is_parked(exchange);
                 self.abort_exchange(exchange);
                 if is_parked {
@@ -201,8 +200,10 @@ impl HttpClient {
     /// Marks a request as accepted by the server, which answers it on the stream.
     pub(super) fn mark_accepted(&mut self, number: i64) {
         self.note_success(number);
-        self.calls.free_slot(number);
-        self.calls.set_state(number, CallState::Accepted);
+        self.peer.update_carriage(number, |call| {
+            call.has_slot = false;
+            call.state = CarriageState::Accepted;
+        });
     }
 
     /// Returns the URL for messages.

@@ -18,22 +18,20 @@
 
 use alloc::format;
 use alloc::string::{String, ToString};
-use alloc::sync::Arc;
 use core::mem;
 use core::time::Duration;
 
 use crate::Instant;
 use crate::backoff::{Backoff, SplitMix64};
 use crate::peer::client::{Diagnostic, State};
-use crate::peer::{Leniency, RetryAdvice};
+use crate::peer::{Carriage, CarriageState, Leniency, ResumedStreams, RetryAdvice};
 use crate::schema::{Era, Revision};
 use crate::transport::http::ExchangeId;
 
-use super::call::{Call, CallState};
+use super::HttpClient;
 use super::config::ListenPolicy;
 use super::exchange::ExchangeKind;
 use super::response::{ExchangeOutcome, ResumePoint};
-use super::{HttpClient, Timer};
 
 /// The shortest pause, which limits the rate of requests to a server that ends every stream at once.
 pub(super) const MIN_PAUSE: Duration = Duration::from_millis(100);
@@ -45,32 +43,7 @@ const MAX_IDLE_PAUSE: Duration = Duration::from_secs(2);
 /// How long a stream must last to count as working, with or without events.
 pub(super) const STABLE_AFTER: Duration = Duration::from_secs(10);
 
-/// Event streams, each of which resumes the one before.
-#[derive(Debug, Default)]
-pub(super) struct ResumedStreams {
-    /// The event after which the next stream resumes.
-    last_event: Option<Arc<str>>,
-    /// The reconnection delay that the server asked for.
-    retry: Option<Duration>,
-    /// Whether a stream has ended before.
-    has_reconnected: bool,
-    /// The number of streams in a row that delivered no message but a position.
-    idle: u32,
-    /// The number of streams in a row that delivered nothing, plus the stream before them.
-    failures: u32,
-}
-
 impl ResumedStreams {
-    /// Returns whether there is a position to resume from.
-    pub(super) fn has_position(&self) -> bool {
-        self.last_event.is_some()
-    }
-
-    /// Discards the position: the rest is not available, or not needed.
-    pub(super) fn forget_position(&mut self) {
-        (self.last_event, self.retry) = (None, None);
-    }
-
     /// Records the end of a stream; returns the pause before the next.
     fn next_pause(
         &mut self,
@@ -151,7 +124,7 @@ impl HttpClient {
     }
 
     pub(super) fn stop_listening(&mut self) {
-        self.timers.clear(Timer::Listen);
+        self.timers.listen = None;
         if let Some(exchange) = mem::take(&mut self.listener).exchange {
             self.abort_exchange(exchange);
         }
@@ -207,7 +180,7 @@ impl HttpClient {
         }
         listener.is_pausing = true;
         let pause = listener.streams.next_pause(trail, config.retry, &config.backoff, rng);
-        self.timers.set(Timer::Listen, now + pause.max(MIN_PAUSE));
+        self.timers.listen = Some(now + pause.max(MIN_PAUSE));
     }
 
     fn give_up_listening(&mut self, now: Instant, detail: String, is_reported: bool) {
@@ -223,8 +196,8 @@ impl HttpClient {
     /// Waits for the answer to an accepted request on the stream of the server's own messages, as long as the request
     /// may wait. Returns whether there is such a stream.
     pub(super) fn await_on_listener(&mut self, number: i64) -> bool {
-        let is_legacy = |call: &&Call| call.revision.era() == Era::Legacy;
-        let Some(call) = self.calls.get(number).filter(is_legacy) else { return false };
+        let is_legacy = |call: &&Carriage| call.revision.era() == Era::Legacy;
+        let Some(call) = self.peer.carriage(number).filter(is_legacy) else { return false };
         let method = call.method.to_string();
         let is_listening = self.listener.exchange.is_some() || self.listener.is_pausing;
         let waits = is_listening && self.peer.tolerate(Leniency::AnswerOnEventStream { method });
@@ -236,7 +209,7 @@ impl HttpClient {
 
     /// Fails the requests that the server accepted and whose answers the stream can no longer bring.
     pub(super) fn fail_accepted_calls(&mut self, now: Instant, detail: &str) {
-        for number in self.calls.numbers(|call| call.state == CallState::Accepted) {
+        for number in self.peer.carried(|call| call.state == CarriageState::Accepted) {
             self.handle_broken_call(now, number, detail, ResumePoint::default());
         }
     }
@@ -250,19 +223,19 @@ impl HttpClient {
 
     /// Schedules a request for the rest of an answer, whose stream ended at `trail`.
     pub(super) fn resume_later(&mut self, now: Instant, number: i64, trail: ResumePoint) {
-        let Some(call) = self.calls.get_mut(number) else { return };
-        let Self { config, rng, .. } = self;
-        let pause = call.streams.next_pause(trail, config.retry, &config.backoff, rng);
-        call.state = CallState::BackingOff;
-        self.timers.set(Timer::Call(number), now + pause);
+        let Self { peer, config, rng, .. } = self;
+        peer.update_carriage(number, |call| {
+            let pause = call.streams.next_pause(trail, config.retry, &config.backoff, rng);
+            call.state = CarriageState::BackingOff { until: now + pause };
+        });
     }
 
     /// Requests the rest of an interrupted answer.
     pub(super) fn request_resumption(&mut self, number: i64) {
-        let last_event = self.calls.get(number).and_then(|call| call.streams.last_event.clone());
+        let last_event = self.peer.carriage(number).and_then(|call| call.streams.last_event.clone());
         let Some(last_event) = last_event else { return };
         if let Ok(exchange) = self.open_exchange(ExchangeKind::Resume { number, last_event }) {
-            self.calls.set_state(number, CallState::InExchange(exchange));
+            self.peer.update_carriage(number, |call| call.state = CarriageState::InExchange(exchange));
         }
     }
 
@@ -274,7 +247,7 @@ impl HttpClient {
         is_current: bool,
         ended: ExchangeOutcome,
     ) {
-        let Some(call) = self.calls.get_mut(number) else { return };
+        let Some(call) = self.peer.carriage_mut(number) else { return };
         let failed = call.streams.failures > self.config.backoff.attempts;
         let detail = match ended {
             ExchangeOutcome::Unanswered(_, trail) | ExchangeOutcome::Broken { trail, refused: None, .. }

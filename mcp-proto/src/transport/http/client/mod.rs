@@ -24,7 +24,7 @@
 // | `detect` | era detection, and its requests |
 // | `exchange` | the open exchanges: opening, redirecting and replacing them; `parked`: those that wait for authorization |
 // | `response`, `read` | what arrives in an exchange; its messages |
-// | `call`, `retry` | the unresolved requests; what follows the outcome of each exchange |
+// | `call`, `retry` | the requests; what follows the outcome of each exchange |
 // | `session` | the session, its gate, and the messages that wait for it |
 // | `listen`, `legacy_sse` | the streams requested by GET |
 // | `tool_catalog` | the headers of tools, whether they may be called twice, and listing them again |
@@ -48,13 +48,13 @@ mod retry;
 mod session;
 mod tool_catalog;
 
-use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::fmt;
 
 use bytes::Bytes;
 
 use crate::backoff::SplitMix64;
+use crate::peer::Outbox as _;
 use crate::peer::client::{Client, ClientCommands, ClientLoan, ClientTransport, Event, LinkAction, State};
 use crate::transport::http::{ExchangeEnd, ExchangeId, Fields};
 use crate::{Instant, Limits};
@@ -67,7 +67,6 @@ pub use parked::{AuthorizationRequired, UnauthorizedPolicy};
 pub use response::exchange_error;
 
 use address::Address;
-use call::CallTable;
 use detect::{Handshake, HttpEraDetection};
 use exchange::{ExchangeKind, ExchangeTable, ResponseState};
 use legacy_sse::LegacySseStream;
@@ -114,7 +113,6 @@ pub struct HttpClient {
     rng: SplitMix64,
     timers: Timers,
     exchanges: ExchangeTable,
-    calls: CallTable,
     session: ClientSession,
     listener: Listener,
     /// The event stream of HTTP+SSE, if the server uses that transport.
@@ -152,7 +150,6 @@ impl HttpClient {
             rng: SplitMix64::new(config.seed),
             timers: Timers::default(),
             exchanges: ExchangeTable::default(),
-            calls: CallTable::default(),
             session: ClientSession::default(),
             listener: Listener::default(),
             legacy_sse: None,
@@ -215,9 +212,7 @@ impl HttpClient {
             self.perform_detection(now, act);
             self.advance(now);
         }
-        while let Some(timer) = self.timers.pop(now) {
-            self.handle_timer(now, timer);
-        }
+        self.run_timers(now);
         self.suspend_parked_deadlines(now);
         self.peer.handle_timeout(now, &mut self.outbox);
         self.advance(now);
@@ -243,7 +238,7 @@ impl HttpClient {
         if self.peer.is_closed() {
             return None;
         }
-        [self.peer.poll_timeout(), self.detect_deadline(), self.timers.next()].into_iter().flatten().min()
+        [self.peer.poll_timeout(), self.detect_deadline(), self.next_timer()].into_iter().flatten().min()
     }
 
     // --- Getters ---
@@ -267,7 +262,7 @@ impl HttpClient {
 
     /// Returns the number of bytes queued for sending.
     pub fn queued(&self) -> usize {
-        crate::peer::Outbox::queued(&self.outbox)
+        self.outbox.queued().saturating_add(self.peer.queued_bytes())
     }
 
     /// Returns the peer, for its getters.
@@ -294,14 +289,7 @@ impl HttpClient {
         self.exchanges.record_unparked(now);
         loop {
             self.peer.advance_watches(now, &mut self.outbox);
-            while let Some(output) = self.outbox.next_peer_output() {
-                match output {
-                    PeerOutput::Request(number, call) => self.take_request(number, call),
-                    PeerOutput::Post(post) => self.take_post(now, post),
-                    PeerOutput::Cancel { id, reason } => self.cancel_call(id, reason.as_deref()),
-                    PeerOutput::Forget(number) => self.forget_call(number),
-                }
-            }
+            self.take_peer_output(now);
             if self.peer.is_closed() && self.closing != CloseState::Closed {
                 self.abort_all();
             }
@@ -312,6 +300,15 @@ impl HttpClient {
                 && !self.peer.has_pending_watches()
             {
                 return;
+            }
+        }
+    }
+
+    fn take_peer_output(&mut self, now: Instant) {
+        while let Some(output) = self.outbox.next_peer_output() {
+            match output {
+                PeerOutput::Post(post) => self.take_post(now, post),
+                PeerOutput::Release(call, end) => self.release_call(now, &call, end),
             }
         }
     }
@@ -327,24 +324,48 @@ impl HttpClient {
         {
             self.send_post(now, post);
         }
-        while let Some(number) = self.outbox.next_request(self.calls.used_slots < most) {
+        while let Some(number) = self.peer.next_waiting(most) {
             self.send_call(now, number);
         }
     }
 
-    fn handle_timer(&mut self, now: Instant, timer: Timer) {
-        match timer {
-            Timer::Call(number) => self.resume_or_send(now, number),
-            Timer::Drain(exchange) => {
+    fn next_timer(&self) -> Option<Instant> {
+        let Timers { listen, events, opening, posts, relist } = self.timers;
+        let next = self.exchanges.next_deadline();
+        [next, listen, events, opening, posts, relist].into_iter().flatten().min()
+    }
+
+    /// Runs the transport's timers that are due; one may lead to the next.
+    fn run_timers(&mut self, now: Instant) {
+        let is_due = |at: &mut Instant| *at <= now;
+        loop {
+            let resumable = self.peer.resumable(now);
+            if resumable.is_empty() && self.next_timer().is_none_or(|next| next > now) {
+                return;
+            }
+            for number in resumable {
+                self.resume_or_send(now, number);
+            }
+            while let Some(exchange) = self.exchanges.next_due(now) {
                 self.abort_exchange(exchange);
             }
-            Timer::Listen => self.open_listener(),
-            Timer::Events => self.handle_events_timer(now),
-            Timer::Opening => self.resend_initialized(now),
-            Timer::Posts => self.resend_posts(),
-            Timer::Relist => self.finish_relisting(now, false),
+            if self.timers.listen.take_if(is_due).is_some() {
+                self.open_listener();
+            }
+            if self.timers.events.take_if(is_due).is_some() {
+                self.handle_events_timer(now);
+            }
+            if self.timers.opening.take_if(is_due).is_some() {
+                self.resend_initialized(now);
+            }
+            if self.timers.posts.take_if(is_due).is_some() {
+                self.resend_posts();
+            }
+            if self.timers.relist.take_if(is_due).is_some() {
+                self.finish_relisting(now, false);
+            }
+            self.advance(now);
         }
-        self.advance(now);
     }
 
     // --- Closing ---
@@ -391,7 +412,6 @@ impl HttpClient {
         for exchange in self.exchanges.ids() {
             self.abort_exchange(exchange);
         }
-        self.calls = CallTable::default();
         self.session.end();
         self.tools.relisting = None;
         self.handshakes.clear();
@@ -437,60 +457,17 @@ impl fmt::Debug for HttpClient {
     }
 }
 
-/// The purpose of a timer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Timer {
-    /// Resend a request, or resume its stream.
-    Call(i64),
-    /// Abort an exchange whose remaining body is not needed, such as after an answer.
-    Drain(ExchangeId),
-    /// Request the stream of the server's own messages again.
-    Listen,
-    /// Reopen the HTTP+SSE stream, or give up waiting for its `endpoint` event.
-    Events,
-    /// Resend the notification that opens a session, or stop waiting for its response.
-    Opening,
-    /// Resend one-way messages.
-    Posts,
-    /// Give up listing the tools.
-    Relist,
-}
-
-/// The timers that are set, at most one of each kind.
+/// The timers that exist once.
 #[derive(Debug, Default)]
 struct Timers {
-    due: BTreeSet<(Instant, Timer)>,
-    deadlines: BTreeMap<Timer, Instant>,
-}
-
-impl Timers {
-    fn set(&mut self, timer: Timer, at: Instant) {
-        self.clear(timer);
-        self.deadlines.insert(timer, at);
-        self.due.insert((at, timer));
-    }
-
-    /// Sets a timer unless it is set already.
-    fn set_if_unset(&mut self, timer: Timer, at: Instant) {
-        if !self.deadlines.contains_key(&timer) {
-            self.set(timer, at);
-        }
-    }
-
-    fn clear(&mut self, timer: Timer) {
-        if let Some(at) = self.deadlines.remove(&timer) {
-            self.due.remove(&(at, timer));
-        }
-    }
-
-    fn next(&self) -> Option<Instant> {
-        self.due.first().map(|&(at, _)| at)
-    }
-
-    fn pop(&mut self, now: Instant) -> Option<Timer> {
-        let &(at, timer) = self.due.first().filter(|&&(at, _)| at <= now)?;
-        self.due.remove(&(at, timer));
-        self.deadlines.remove(&timer);
-        Some(timer)
-    }
+    /// Request the stream of the server's own messages again.
+    listen: Option<Instant>,
+    /// Reopen the HTTP+SSE stream, or give up waiting for its `endpoint` event.
+    events: Option<Instant>,
+    /// Resend the notification that opens a session, or stop waiting for its response.
+    opening: Option<Instant>,
+    /// Resend one-way messages.
+    posts: Option<Instant>,
+    /// Give up listing the tools.
+    relist: Option<Instant>,
 }

@@ -1,6 +1,7 @@
 //! Client output: messages queued for sending, and actions for the driver.
 
 use alloc::borrow::Cow;
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -9,13 +10,11 @@ use core::{fmt, mem};
 
 use bytes::Bytes;
 
-use crate::peer::{MessageKind, Outbox};
+use crate::peer::{Carriage, CarriageEnd, EncodedRequest, MessageKind, Outbox};
 use crate::schema::{Direction, MethodInfo, Revision};
 use crate::transport::http::{ExchangeId, Verb};
 
 use super::address::RedactedUrl;
-use super::call::Call;
-use super::encoded_request::EncodedRequest;
 use super::parked::AuthorizationRequired;
 
 /// An action for the driver.
@@ -65,14 +64,9 @@ impl fmt::Debug for HttpRequest {
 /// An output that the peer queued since the last `advance`.
 #[derive(Debug)]
 pub(super) enum PeerOutput {
-    /// A request, or another input round of it, by its number.
-    Request(i64, Call),
     Post(OneWayMessage),
-    Cancel {
-        id: i64,
-        reason: Option<String>,
-    },
-    Forget(i64),
+    /// A request that the peer has ended.
+    Release(Box<Carriage>, CarriageEnd),
 }
 
 /// A notification or a reply: a message that gets no answer.
@@ -90,10 +84,8 @@ pub(super) struct OneWayMessage {
 pub(super) struct HttpOutbox {
     scratch: Vec<u8>,
     peer_output: VecDeque<PeerOutput>,
-    /// The sizes in bytes of requests that wait for an exchange, by number.
-    ///
-    /// The first are the long-lived ones (`false`), which do not count toward the limit of exchanges.
-    requests: BTreeMap<(bool, i64), usize>,
+    /// The carriage of the request that was committed last, for its record.
+    carriage: Option<Box<Carriage>>,
     posts: VecDeque<OneWayMessage>,
     opening: BTreeMap<ExchangeId, HttpRequest>,
     aborts: VecDeque<ExchangeId>,
@@ -106,21 +98,10 @@ impl HttpOutbox {
 
     pub(super) fn next_peer_output(&mut self) -> Option<PeerOutput> {
         let output = self.peer_output.pop_front()?;
-        match &output {
-            PeerOutput::Request(_, call) => self.subtract_bytes(call.body_bytes()),
-            PeerOutput::Post(OneWayMessage { body, .. }) => self.subtract_bytes(body.len()),
-            PeerOutput::Cancel { .. } | PeerOutput::Forget(_) => {}
+        if let PeerOutput::Post(post) = &output {
+            self.subtract_bytes(post.body.len());
         }
         Some(output)
-    }
-
-    /// Takes back the peer's last output if it is this request, which the peer wrote at the transport's demand.
-    pub(super) fn take_last_request(&mut self, number: i64) -> Option<Call> {
-        let is_wanted =
-            |output: &mut PeerOutput| matches!(output, PeerOutput::Request(last, _) if *last == number);
-        let PeerOutput::Request(_, call) = self.peer_output.pop_back_if(is_wanted)? else { return None };
-        self.subtract_bytes(call.body_bytes());
-        Some(call)
     }
 
     /// Drops the queued replies.
@@ -139,25 +120,6 @@ impl HttpOutbox {
     }
 
     // --- Messages that wait for an exchange ---
-
-    pub(super) fn enqueue_request(&mut self, number: i64, bytes: usize, is_long_lived: bool) {
-        self.requests.insert((!is_long_lived, number), bytes);
-        self.bytes = self.bytes.saturating_add(bytes);
-    }
-
-    /// Removes a request, if it is queued.
-    pub(super) fn remove_request(&mut self, number: i64) {
-        let bytes = self.requests.remove(&(true, number)).or_else(|| self.requests.remove(&(false, number)));
-        self.subtract_bytes(bytes.unwrap_or(0));
-    }
-
-    /// Takes the next request: a long-lived one, or else any if an exchange is free.
-    pub(super) fn next_request(&mut self, has_room: bool) -> Option<i64> {
-        let first = self.requests.first_entry().filter(|entry| has_room || !entry.key().0)?;
-        let ((_, number), bytes) = first.remove_entry();
-        self.subtract_bytes(bytes);
-        Some(number)
-    }
 
     pub(super) fn push_post(&mut self, post: OneWayMessage) {
         self.bytes = self.bytes.saturating_add(post.body.len());
@@ -221,7 +183,6 @@ impl HttpOutbox {
         let opens: usize = self.opening.values().map(|request| request.body.len()).sum();
         self.scratch.clear();
         self.peer_output.clear();
-        self.requests.clear();
         self.posts.clear();
         self.bytes = opens;
     }
@@ -250,49 +211,39 @@ impl Outbox for HttpOutbox {
 
     fn commit(&mut self, about: MessageKind<'_>) {
         let body = self.take_scratch();
-        self.bytes = self.bytes.saturating_add(body.len());
-        self.peer_output.push_back(match about {
-            MessageKind::Request { id, method, params, name_param, revision, .. } => {
+        let notification = match about {
+            MessageKind::Request { method, params, name_param, revision, .. } => {
                 let info = MethodInfo::find(method, Direction::ClientToServer, revision);
                 let subject = info.and_then(|info| info.subject).or(name_param);
                 let encoded = EncodedRequest::new(body, params, subject);
                 let method = info.map_or_else(|| String::from(method).into(), |info| info.name.into());
                 let is_unbounded = info.is_some_and(|info| info.unbounded);
                 //= C4.3 "Body is one request or one notification (no batch, no response)"
-                PeerOutput::Request(id, Call::new(method, revision, id, encoded, is_unbounded))
+                self.carriage = Some(Box::new(Carriage::new(method, revision, encoded, is_unbounded)));
+                return;
             }
-            MessageKind::Notification { method, revision, .. } => PeerOutput::Post(OneWayMessage {
-                notification: Some((String::from(method).into(), revision)),
-                body,
-                failures: 0,
-            }),
-            MessageKind::Reply(_) => {
-                //= C1.6 "POST on HTTP"
-                PeerOutput::Post(OneWayMessage { notification: None, body, failures: 0 })
+            MessageKind::Notification { method, revision, .. } => {
+                Some((String::from(method).into(), revision))
             }
-        });
-    }
-
-    fn commit_retry(&mut self, first: i64, about: MessageKind<'_>) {
-        self.commit(about);
-        if let Some(PeerOutput::Request(number, _)) = self.peer_output.back_mut() {
-            *number = first;
-        }
+            //= C1.6 "POST on HTTP"
+            MessageKind::Reply(_) => None,
+        };
+        self.bytes = self.bytes.saturating_add(body.len());
+        self.peer_output.push_back(PeerOutput::Post(OneWayMessage { notification, body, failures: 0 }));
     }
 
     fn queued(&self) -> usize {
         self.bytes
     }
 
-    fn cancel(&mut self, id: i64, reason: Option<&str>) {
-        self.peer_output.push_back(PeerOutput::Cancel { id, reason: reason.map(Into::into) });
+    /// Does nothing: a request without a carriage is not with the server.
+    fn cancel(&mut self, _: i64, _: Option<&str>) {}
+
+    fn take_carriage(&mut self) -> Option<Box<Carriage>> {
+        self.carriage.take()
     }
 
-    fn forget(&mut self, id: i64) {
-        self.peer_output.push_back(PeerOutput::Forget(id));
-    }
-
-    fn cancel_retry(&mut self, first: i64, _: i64, reason: Option<&str>) {
-        self.cancel(first, reason);
+    fn release(&mut self, carriage: Box<Carriage>, end: CarriageEnd) {
+        self.peer_output.push_back(PeerOutput::Release(carriage, end));
     }
 }

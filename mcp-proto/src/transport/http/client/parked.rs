@@ -16,16 +16,15 @@ use alloc::string::String;
 use core::fmt;
 
 use crate::Instant;
-use crate::peer::TransportError;
 use crate::peer::client::{ConnectProgress, ConnectStep};
+use crate::peer::{CarriageState, TransportError};
 use crate::transport::http::ExchangeId;
 
-use super::call::{CallOwner, CallState};
+use super::HttpClient;
 use super::exchange::{ClientExchange, ExchangeKind, ResponseState};
 use super::legacy_sse::EVENTS_TIMEOUT;
 use super::response::ExchangeOutcome;
 use super::session::{POST_RESPONSE_TIMEOUT, SendGate};
-use super::{HttpClient, Timer};
 
 /// How the client handles an exchange that the server refuses for lack of authorization.
 ///
@@ -88,7 +87,7 @@ impl HttpClient {
     /// `detail` is a human-readable reason. Does nothing if the exchange is not parked.
     pub fn refuse(&mut self, now: Instant, exchange: ExchangeId, detail: &str) {
         if self.exchanges.is_parked(exchange)
-            && let Some(held) = self.remove_exchange(exchange)
+            && let Some(held) = self.exchanges.remove(exchange)
         {
             self.outbox.withdraw_challenge(exchange);
             let ClientExchange { kind, generation, response, .. } = held;
@@ -129,11 +128,11 @@ impl HttpClient {
         match &exchange.kind {
             ExchangeKind::Handshake { .. } => self.pause_detection(now),
             ExchangeKind::Events => {
-                self.timers.clear(Timer::Events);
+                self.timers.events = None;
                 self.pause_detection(now);
             }
-            ExchangeKind::Call(number) if self.is_relisting(*number) => self.timers.clear(Timer::Relist),
-            ExchangeKind::Post(post) if self.session.is_opened_by(post) => self.timers.clear(Timer::Opening),
+            ExchangeKind::Call(number) if self.lists_tools(*number) => self.timers.relist = None,
+            ExchangeKind::Post(post) if self.session.is_opened_by(post) => self.timers.opening = None,
             _ => {}
         }
         self.exchanges.park(id, exchange, ended);
@@ -141,7 +140,7 @@ impl HttpClient {
     }
 
     fn reopen_exchange(&mut self, now: Instant, id: ExchangeId) {
-        let Some(held) = self.remove_exchange(id) else { return };
+        let Some(held) = self.exchanges.remove(id) else { return };
         self.outbox.withdraw_challenge(id);
         let ClientExchange { kind, url, redirects, generation, authorization_attempts: attempts, .. } = held;
         let outdated = generation != self.session.generation;
@@ -163,23 +162,19 @@ impl HttpClient {
             ExchangeKind::Handshake { .. } => self.resume_detection(now),
             ExchangeKind::Events => {
                 self.resume_detection(now);
-                self.timers.set(Timer::Events, now + EVENTS_TIMEOUT);
+                self.timers.events = Some(now + EVENTS_TIMEOUT);
             }
             ExchangeKind::Call(number) | ExchangeKind::Resume { number, .. } => {
                 self.peer.suspend_deadline_until(*number, now);
-                if self.is_relisting(*number) {
-                    self.timers.set(Timer::Relist, now + self.config.client.request_timeout);
+                if self.lists_tools(*number) {
+                    self.timers.relist = Some(now + self.config.client.request_timeout);
                 }
             }
             ExchangeKind::Post(post) if self.session.is_opened_by(post) => {
-                self.timers.set(Timer::Opening, now + POST_RESPONSE_TIMEOUT);
+                self.timers.opening = Some(now + POST_RESPONSE_TIMEOUT);
             }
             ExchangeKind::Post(_) | ExchangeKind::Listen { .. } | ExchangeKind::Delete => {}
         }
-    }
-
-    fn is_relisting(&self, number: i64) -> bool {
-        self.calls.get(number).is_some_and(|call| call.owner == CallOwner::ToolListing)
     }
 
     // --- Suspended deadlines ---
@@ -206,14 +201,14 @@ impl HttpClient {
 
     /// Suspends the deadlines of requests that are parked, or queued behind parked exchanges.
     pub(super) fn suspend_parked_deadlines(&mut self, now: Instant) {
-        let Self { peer, calls, exchanges, .. } = self;
+        let Self { peer, exchanges, .. } = self;
         let since = if exchanges.has_parked() { Some(now) } else { exchanges.last_unparked };
         let Some(since) = since else { return };
-        peer.suspend_deadlines(now, |number| match calls.state(number) {
-            Some(CallState::InExchange(exchange)) => exchanges.is_parked(exchange).then_some(now),
+        peer.suspend_deadlines(now, |call| match call.map(|call| &call.state) {
+            Some(CarriageState::InExchange(exchange)) => exchanges.is_parked(*exchange).then_some(now),
             // The request is queued, or waits until the server is known.
-            Some(CallState::Queued | CallState::AwaitingTools) | None => Some(since),
-            Some(CallState::BackingOff | CallState::Accepted) => None,
+            Some(CarriageState::Queued | CarriageState::AwaitingTools(_)) | None => Some(since),
+            Some(CarriageState::BackingOff { .. } | CarriageState::Accepted) => None,
         });
     }
 }

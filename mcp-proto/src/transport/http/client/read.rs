@@ -3,7 +3,6 @@
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
 
@@ -14,13 +13,11 @@ use crate::codec::{SseEvent, SseItem};
 use crate::peer::client::Diagnostic;
 use crate::peer::{InvalidAnswerError, Leniency, Outcome, Strictness};
 use crate::rpc::{self, EnvelopeKind, Frame, Id, Malformed, MalformedKind, Message, Response};
-use crate::schema::{Cancelled, CancelledParams, Notification as _};
 use crate::transport::http::{ExchangeEnd, ExchangeId, SentState};
 
-use super::call::{Call, CallOwner};
+use super::HttpClient;
 use super::exchange::{ExchangeKind, ResponseState};
 use super::response::{BufferedBody, ExchangeOutcome, ResumePoint, http_error, is_success};
-use super::{HttpClient, Timer};
 
 /// How much may follow an answer on its stream, in bytes of events.
 ///
@@ -97,13 +94,7 @@ impl HttpClient {
                     self.handle_response(now, id, response);
                 }
             }
-            frame => {
-                let number = exchange.kind.call();
-                self.handle_other_messages(now, frame);
-                if let Some(number) = number {
-                    self.drop_ended_call(now, number);
-                }
-            }
+            frame => self.handle_other_messages(now, frame),
         }
     }
 
@@ -147,7 +138,7 @@ impl HttpClient {
             return self.peer.report(Diagnostic::UnknownAnswer(id.clone()));
         }
         let frame = Frame::Single(Message::Response(response));
-        self.peer.handle_frame(now, frame, &mut self.outbox);
+        self.handle_other_messages(now, frame);
     }
 
     /// Returns the id of the answer that an exchange should carry.
@@ -155,7 +146,7 @@ impl HttpClient {
         match kind {
             ExchangeKind::Handshake { wire, .. } => Some(*wire),
             ExchangeKind::Events => self.handshakes.last().map(|handshake| handshake.wire_id),
-            kind => self.calls.get(kind.call()?).map(|call| call.wire_id),
+            kind => self.peer.wire_id(kind.call()?),
         }
     }
 
@@ -168,13 +159,13 @@ impl HttpClient {
     fn call_answered_by(&self, id: &Option<Id>) -> Option<i64> {
         let wire = self.number_in(id)?;
         let number = self.peer.number_for_wire(wire);
-        let call = self.calls.get(number).filter(|call| call.wire_id == wire)?;
-        call.is_with_server().then_some(number)
+        let is_named = self.peer.wire_id(number) == Some(wire);
+        (is_named && self.peer.carriage(number)?.is_with_server()).then_some(number)
     }
 
     /// Returns whether there is a request that has, or had, this JSON-RPC id.
     fn has_call_for(&self, wire: Option<i64>) -> bool {
-        wire.is_some_and(|wire| self.calls.get(self.peer.number_for_wire(wire)).is_some())
+        wire.is_some_and(|wire| self.peer.carriage(self.peer.number_for_wire(wire)).is_some())
     }
 
     fn strictness(&self) -> Strictness {
@@ -193,44 +184,10 @@ impl HttpClient {
         }
     }
 
-    /// Passes requests, notifications and batches to the peer.
+    /// Passes requests, notifications and batches to the peer, which may end requests by them.
     fn handle_other_messages(&mut self, now: Instant, frame: Frame) {
-        let strictness = self.strictness();
-        let answered: Vec<i64> = match &frame {
-            // A server may end a subscription by a notification on any stream.
-            Frame::Single(Message::Notification(said)) if *said.method == *Cancelled::NAME => {
-                let params = said.params.as_ref().and_then(|params| params.decode::<CancelledParams>().ok());
-                let wire = params.and_then(|params| strictness.number_of(&params.request_id?));
-                wire.map(|wire| self.peer.number_for_wire(wire)).into_iter().collect()
-            }
-            Frame::Single(_) => Vec::new(),
-            Frame::Batch(batch) => {
-                let answers = batch.clone().filter_map(|element| match element {
-                    Ok(Message::Response(response)) => response.id,
-                    Ok(_) => None,
-                    Err(malformed) => malformed.recovered.id,
-                });
-                let numbers = answers.filter_map(|id| strictness.number_of(&id));
-                numbers.map(|wire| self.peer.number_for_wire(wire)).collect()
-            }
-        };
         self.peer.handle_frame(now, frame, &mut self.outbox);
-        for number in answered {
-            self.drop_ended_call(now, number);
-        }
-    }
-
-    /// Drops a request that the peer has resolved, because of a batch or because the server ended a subscription.
-    fn drop_ended_call(&mut self, now: Instant, number: i64) {
-        let ended = self.calls.get(number).filter(|call| call.owner == CallOwner::Application);
-        // If the ids differ, the request has another input round and this one is over.
-        let ended = ended.filter(|call| self.peer.wire_id(number) != Some(call.wire_id));
-        let Some(exchange) = ended.map(Call::exchange) else { return };
-        self.take_call(number);
-        self.note_answered();
-        if let Some(exchange) = exchange {
-            self.drain_after_answer(now, exchange);
-        }
+        self.take_peer_output(now);
     }
 
     /// Handles stream data that is no valid message, or one that is too long.
@@ -262,7 +219,7 @@ impl HttpClient {
             let ended = ExchangeOutcome::Invalid(invalid, http_error(200, ""));
             return self.resolve_on_stream(now, id, ended);
         };
-        let exchange = self.calls.exchange_of(number);
+        let exchange = self.exchange_of(number);
         self.fail_call(now, number, Outcome::Invalid(invalid));
         if let Some(exchange) = exchange {
             self.drain_after_answer(now, exchange);
@@ -278,7 +235,7 @@ impl HttpClient {
             && !exchange.is_answered()
         {
             exchange.trailing_bytes_left = Some(TRAILING_BYTES);
-            self.timers.set(Timer::Drain(id), now + TRAILING_TIME);
+            self.exchanges.set_deadline(id, now + TRAILING_TIME);
         }
     }
 
@@ -289,7 +246,7 @@ impl HttpClient {
         if self.exchanges.is_parked(id) {
             return;
         }
-        let Some(mut exchange) = self.remove_exchange(id) else { return };
+        let Some(mut exchange) = self.exchanges.remove(id) else { return };
         if exchange.is_answered() {
             return;
         }

@@ -20,10 +20,10 @@ use crate::transport::http::{
 };
 use crate::{Instant, Limits};
 
+use super::HttpClient;
 use super::exchange::{ExchangeKind, ResponseState};
 use super::legacy_sse::EVENTS_TIMEOUT;
 use super::session::POST_RESPONSE_TIMEOUT;
-use super::{HttpClient, Timer};
 
 /// The type of a response's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,13 +177,13 @@ impl HttpClient {
             ExchangeKind::Call(number) if success && !answered => self.note_success(number),
             ExchangeKind::Post(post) => {
                 // The response to a one-way message is not needed.
-                self.timers.set(Timer::Drain(id), now + POST_RESPONSE_TIMEOUT);
+                self.exchanges.set_deadline(id, now + POST_RESPONSE_TIMEOUT);
                 if success {
                     self.handle_post_accepted(id, &post);
                 }
             }
             // From now on the `endpoint` event is due.
-            ExchangeKind::Events if streams => self.timers.set(Timer::Events, now + EVENTS_TIMEOUT),
+            ExchangeKind::Events if streams => self.timers.events = Some(now + EVENTS_TIMEOUT),
             ExchangeKind::Listen { .. } | ExchangeKind::Resume { .. } if streams => {
                 self.note_stream(now, &kind)
             }

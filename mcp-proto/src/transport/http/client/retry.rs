@@ -15,16 +15,15 @@
 use crate::Instant;
 use crate::consent::Trust;
 use crate::peer::client::Diagnostic;
-use crate::peer::{LostReason, Outcome, ReissuePolicy, TransportError};
+use crate::peer::{Carriage, CarriageState, LostReason, Outcome, ReissuePolicy, TransportError};
 use crate::rpc::{ErrorObject, code};
 use crate::schema::{CallTool, Method, SubscriptionsListen};
 use crate::transport::http::SentState;
 
-use super::call::CallState;
 use super::listen::MIN_PAUSE;
 use super::response::{ExchangeOutcome, ResumePoint, is_success};
 use super::session::SendGate;
-use super::{HttpClient, Timer, encoded_request};
+use super::{HttpClient, encoded_request};
 
 impl HttpClient {
     // --- Outcomes of exchanges ---
@@ -37,7 +36,7 @@ impl HttpClient {
         is_current: bool,
         mut ended: ExchangeOutcome,
     ) {
-        if self.calls.get(number).is_none() {
+        if self.peer.carriage(number).is_none() {
             return;
         }
         if let Some(http) = ended.http_error_mut()
@@ -96,7 +95,7 @@ impl HttpClient {
         error: &ErrorObject,
         own: bool,
     ) -> bool {
-        let Some(call) = self.calls.get_mut(number) else { return false };
+        let Some(call) = self.peer.carriage_mut(number) else { return false };
         if !encoded_request::is_modern(call.revision) {
             let unknown_method = own && error.code == code::METHOD_NOT_FOUND;
             let lost = match status {
@@ -115,9 +114,7 @@ impl HttpClient {
                 if *call.method == *CallTool::NAME && !call.headers_retried && call.encoded.is_some() =>
             {
                 call.headers_retried = true;
-                call.state = CallState::AwaitingTools;
-                self.calls.free_slot(number);
-                self.relist_tools(now, number, error.clone());
+                self.await_tools(now, number, error.clone());
                 true
             }
             code::UNSUPPORTED_PROTOCOL_VERSION if !call.version_retried && call.encoded.is_some() => {
@@ -147,7 +144,7 @@ impl HttpClient {
     }
 
     fn resolve_refused(&mut self, now: Instant, number: i64, is_current: bool, http: TransportError) {
-        let Some(call) = self.calls.get(number) else { return };
+        let Some(call) = self.peer.carriage(number) else { return };
         if encoded_request::is_modern(call.revision) {
             if matches!(http.status, 400 | 404 | 405) {
                 self.redetect_era(now);
@@ -169,14 +166,14 @@ impl HttpClient {
     fn resend_in_new_session(&mut self, now: Instant, number: i64, is_current: bool) -> bool {
         /// The maximum of lost sessions per request; a server that loses more is not going to answer it.
         const MAX_RENEWALS: u32 = 3;
-        let Some(call) = self.calls.get_mut(number) else { return false };
+        let Some(call) = self.peer.carriage(number) else { return false };
         if call.encoded.is_none() || call.renewals >= MAX_RENEWALS {
             return false;
         }
         if is_current && !self.renew_session(now) {
             return false;
         }
-        if let Some(call) = self.calls.get_mut(number) {
+        if let Some(call) = self.peer.carriage_mut(number) {
             call.renewals = call.renewals.saturating_add(1);
         }
         self.requeue(now, number);
@@ -186,7 +183,7 @@ impl HttpClient {
     /// Retries a request that was not sent, after a delay.
     fn retry_unsent(&mut self, now: Instant, number: i64, detail: &str) {
         let backoff = self.config.backoff;
-        let Some(call) = self.calls.get_mut(number) else { return };
+        let Some(call) = self.peer.carriage(number) else { return };
         if call.failures >= backoff.attempts || call.encoded.is_none() {
             // A session that was lost has refused the request, under the same id.
             let outcome = match call.renewals {
@@ -195,9 +192,11 @@ impl HttpClient {
             };
             return self.fail_call(now, number, outcome);
         }
-        let pause = backoff.pause(call.failures, &mut self.rng);
-        call.back_off();
-        self.timers.set(Timer::Call(number), now + pause);
+        let until = now + backoff.pause(call.failures, &mut self.rng);
+        self.peer.update_carriage(number, |call| {
+            call.failures = call.failures.saturating_add(1);
+            call.state = CarriageState::BackingOff { until };
+        });
     }
 
     /// Resends a request after the delay in `Retry-After`. Returns whether it will be resent.
@@ -209,37 +208,38 @@ impl HttpClient {
         let in_time = self.peer.deadline_of(number).is_none_or(|deadline| now + pause < deadline);
         // 429 is the answer to a request that was not accepted; behind 503, part of the work may have been done.
         let may_repeat = match http.status {
-            429 => self.peer.sent_request(number).is_some_and(|(_, wish)| wish != ReissuePolicy::Never),
+            429 => {
+                self.peer.sent_request(number).is_some_and(|request| request.reissue != ReissuePolicy::Never)
+            }
             _ => self.is_repeatable(number, false),
         };
         if !in_time || !may_repeat {
             return false;
         }
         let attempts = self.config.backoff.attempts;
-        let Some(call) = self.calls.get_mut(number).filter(|call| call.failures < attempts) else {
+        let Some(call) = self.peer.carriage(number).filter(|call| call.failures < attempts) else {
             return false;
         };
-        call.back_off();
-        self.peer.report(Diagnostic::RequestDelayed {
-            method: call.method.as_ref().into(),
-            pause,
-            error: http.clone(),
-        });
+        let method = call.method.as_ref().into();
+        self.peer.report(Diagnostic::RequestDelayed { method, pause, error: http.clone() });
         self.assign_new_id(number);
-        self.calls.free_slot(number);
-        self.timers.set(Timer::Call(number), now + pause.max(MIN_PAUSE));
+        self.peer.update_carriage(number, |call| {
+            call.failures = call.failures.saturating_add(1);
+            call.has_slot = false;
+            call.state = CarriageState::BackingOff { until: now + pause.max(MIN_PAUSE) };
+        });
         true
     }
 
     /// Handles the loss of the connection that carried an answer.
     pub(super) fn handle_broken_call(&mut self, now: Instant, number: i64, detail: &str, trail: ResumePoint) {
         let resumable = self.is_resumable();
-        let Some(call) = self.calls.get_mut(number) else { return };
+        let Some(call) = self.peer.carriage(number) else { return };
         if !encoded_request::is_modern(call.revision) && resumable && trail.last_event.is_some() {
             return self.resume_later(now, number, trail);
         }
         if self.may_reissue(number, trail.has_events) {
-            if let Some(call) = self.calls.get_mut(number) {
+            if let Some(call) = self.peer.carriage_mut(number) {
                 call.reissued = true;
             }
             //= C4.15 "re-issued, where it is safe or opted in, as a NEW request with a new id"
@@ -267,15 +267,15 @@ impl HttpClient {
     ///
     /// `heard` is whether any event of its answer has arrived.
     pub(super) fn may_reissue(&self, number: i64, heard: bool) -> bool {
-        self.calls.get(number).is_some_and(|call| !call.reissued) && self.is_repeatable(number, heard)
+        self.peer.carriage(number).is_some_and(|call| !call.reissued) && self.is_repeatable(number, heard)
     }
 
     /// Returns whether sending a request twice has the same effect as sending it once.
     fn is_repeatable(&self, number: i64, heard: bool) -> bool {
-        let Some(call) = self.calls.get(number) else { return false };
+        let Some(request) = self.peer.sent_request(number) else { return false };
+        let Some(call) = &request.carriage else { return false };
         let Some(encoded) = &call.encoded else { return false };
-        let Some((info, wish)) = self.peer.sent_request(number) else { return false };
-        match wish {
+        match request.reissue {
             ReissuePolicy::Always => true,
             ReissuePolicy::Never => false,
             ReissuePolicy::WhereSafe => {
@@ -283,7 +283,7 @@ impl HttpClient {
                 let misses = heard && *call.method == *SubscriptionsListen::NAME;
                 //= C9.3 "Tool annotations untrusted unless the server is trusted"
                 let believed = self.config.annotations == Trust::Trusted;
-                info.is_some_and(|info| info.idempotent && !misses)
+                request.info.is_some_and(|info| info.idempotent && !misses)
                     || (believed && *call.method == *CallTool::NAME && self.tools.is_repeatable(encoded))
             }
         }
@@ -291,7 +291,8 @@ impl HttpClient {
 
     /// Sends a request or resumes its answer after a delay.
     pub(super) fn resume_or_send(&mut self, now: Instant, number: i64) {
-        match self.calls.get(number).filter(|call| call.state == CallState::BackingOff) {
+        let is_due = |call: &&Carriage| call.due().is_some_and(|due| due <= now);
+        match self.peer.carriage(number).filter(is_due) {
             None => {}
             Some(call) if call.streams.has_position() => self.request_resumption(number),
             Some(call) if call.has_slot && self.session.gate == SendGate::Open => self.send_call(now, number),

@@ -15,11 +15,11 @@ use crate::peer::client::{CloseReason, Diagnostic};
 use crate::schema::{Era, Initialized, Notification, Revision};
 use crate::transport::http::{ExchangeId, SentState, header};
 
+use super::HttpClient;
 use super::encoded_request::RequestHeaders;
 use super::exchange::ExchangeKind;
 use super::outbox::OneWayMessage;
 use super::response::{ExchangeOutcome, ResumePoint, is_success};
-use super::{HttpClient, Timer};
 
 /// How long the response to a notification or a reply may take to end.
 pub(super) const POST_RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -165,10 +165,10 @@ impl HttpClient {
     pub(super) fn discard_session(&mut self, now: Instant) {
         self.peer.report(Diagnostic::SessionLost);
         self.session.discard();
-        self.timers.clear(Timer::Opening);
+        self.timers.opening = None;
         self.outbox.drop_replies();
         self.stop_listening();
-        for number in self.calls.numbers(|call| call.streams.has_position()) {
+        for number in self.peer.carried(|call| call.streams.has_position()) {
             self.abort_call_exchange(number);
             self.handle_broken_call(now, number, "the session was lost", ResumePoint::default());
         }
@@ -215,7 +215,7 @@ impl HttpClient {
 
     /// Limits the time of a one-way message's exchange: its response is not needed, but the exchange occupies a slot.
     pub(super) fn limit_post_response(&mut self, now: Instant, exchange: ExchangeId) {
-        self.timers.set(Timer::Drain(exchange), now + self.config.client.request_timeout);
+        self.exchanges.set_deadline(exchange, now + self.config.client.request_timeout);
     }
 
     /// Handles a successful response head to a one-way message.
@@ -229,7 +229,7 @@ impl HttpClient {
     fn open_gate(&mut self) {
         if self.session.gate == SendGate::Opening {
             self.session.gate = SendGate::Open;
-            self.timers.clear(Timer::Opening);
+            self.timers.opening = None;
             self.start_listening();
         }
     }
@@ -293,10 +293,10 @@ impl HttpClient {
         post.failures = post.failures.saturating_add(1);
         if opens {
             self.session.initialized = Some(post);
-            self.timers.set(Timer::Opening, now + pause);
+            self.timers.opening = Some(now + pause);
         } else if self.session.paused_posts.len() < self.limits().exchanges {
             self.session.paused_posts.push_back(post);
-            self.timers.set_if_unset(Timer::Posts, now + pause);
+            self.timers.posts.get_or_insert(now + pause);
         }
     }
 
@@ -307,7 +307,7 @@ impl HttpClient {
         match self.session.initialized.take() {
             Some(post) => {
                 self.send_post(now, post);
-                self.timers.set(Timer::Opening, now + POST_RESPONSE_TIMEOUT);
+                self.timers.opening = Some(now + POST_RESPONSE_TIMEOUT);
             }
             None => self.open_gate(),
         }

@@ -13,14 +13,14 @@ use serde_json::value::RawValue;
 
 use crate::Instant;
 use crate::peer::client::Diagnostic;
+use crate::peer::{CarriageState, EncodedRequest, RequestId};
 use crate::rpc::members::collect_members;
 use crate::rpc::{ErrorObject, Raw, read_members};
-use crate::schema::{CallTool, ListTools, ListToolsParams, Method};
+use crate::schema::{CallTool, ListTools, ListToolsParams, Method, Revision};
 use crate::transport::http::param_headers::{ParamHeaderError, ParamHeaders};
 
-use super::call::{Call, CallOwner, CallState};
-use super::encoded_request::{EncodedRequest, is_modern};
-use super::{HttpClient, Timer};
+use super::HttpClient;
+use super::encoded_request::is_modern;
 
 /// The most pages of tools that the client lists itself; no server has more.
 const MAX_PAGES: u32 = 64;
@@ -50,10 +50,8 @@ pub(super) struct ToolCatalog {
 /// A relisting of the tools by the transport, because a call had wrong headers.
 #[derive(Debug, Default)]
 pub(super) struct ToolRelisting {
-    /// The calls that wait for it, each with the error that resolves it if the listing fails.
-    waiting_calls: BTreeMap<i64, ErrorObject>,
     /// The request of the current page.
-    number: i64,
+    request: Option<RequestId>,
     pages: u32,
     cursor: Option<String>,
 }
@@ -98,19 +96,12 @@ impl ToolCatalog {
             self.bytes = self.bytes.saturating_sub(tool.bytes(name));
         }
     }
-
-    /// Removes a call from those that wait for the tools to be listed.
-    pub(super) fn forget_waiting_call(&mut self, number: i64) {
-        if let Some(relisting) = &mut self.relisting {
-            relisting.waiting_calls.remove(&number);
-        }
-    }
 }
 
 impl HttpClient {
     /// Records a page of tools; returns it without the tools that cannot be called over HTTP.
-    pub(super) fn read_tools(&mut self, call: &Call, page: Raw) -> Raw {
-        let (modern, max_bytes) = (is_modern(call.revision), self.limits().message_bytes);
+    pub(super) fn read_tools(&mut self, revision: Revision, page: Raw) -> Raw {
+        let (modern, max_bytes) = (is_modern(revision), self.limits().message_bytes);
         let list = ToolList::read(page.clone());
         for ListedTool { name, headers, read_only, idempotent } in list.tools {
             let headers = headers.filter(|_| modern);
@@ -129,25 +120,29 @@ impl HttpClient {
     }
 
     /// Makes a call with wrong headers wait until the tools are listed again; it ends with `error` if that fails.
-    pub(super) fn relist_tools(&mut self, now: Instant, number: i64, error: ErrorObject) {
-        let begins = self.tools.relisting.is_none();
-        self.tools.relisting.get_or_insert_default().waiting_calls.insert(number, error);
-        if begins {
-            self.timers.set(Timer::Relist, now + self.config.client.request_timeout);
+    pub(super) fn await_tools(&mut self, now: Instant, number: i64, error: ErrorObject) {
+        self.peer.update_carriage(number, |call| {
+            call.has_slot = false;
+            call.state = CarriageState::AwaitingTools(Box::new(error));
+        });
+        if self.tools.relisting.is_none() {
+            self.tools.relisting = Some(ToolRelisting::default());
+            self.timers.relist = Some(now + self.config.client.request_timeout);
             // The list in the application's cache is just as outdated.
             self.peer.invalidate(ListTools::NAME);
-            self.request_tools_page();
+            self.request_tools_page(now);
         }
     }
 
-    fn request_tools_page(&mut self) {
+    fn request_tools_page(&mut self, now: Instant) {
         let Some(relisting) = &mut self.tools.relisting else { return };
         let mut params = ListToolsParams::new();
         params.cursor = relisting.cursor.clone();
-        let number = self.peer.write_transport_request(ListTools::NAME, &params, &mut self.outbox);
-        let Some(call) = self.outbox.take_last_request(number) else { return };
-        (relisting.number, relisting.pages) = (number, relisting.pages.saturating_add(1));
-        self.enqueue(number, Call { owner: CallOwner::ToolListing, is_long_lived: true, ..call });
+        relisting.pages = relisting.pages.saturating_add(1);
+        relisting.request = self.peer.list_tools(now, &params, &mut self.outbox);
+        if relisting.request.is_none() {
+            self.finish_relisting(now, false);
+        }
     }
 
     /// Handles a page that has arrived, or the failure of its request.
@@ -160,7 +155,7 @@ impl HttpClient {
         match page.and_then(next_cursor) {
             Some(Some(next)) if relisting.pages < MAX_PAGES && relisting.cursor.as_ref() != Some(&next) => {
                 relisting.cursor = Some(next);
-                self.request_tools_page();
+                self.request_tools_page(now);
             }
             // A server that repeats a cursor has no more pages.
             next => self.finish_relisting(now, next.is_some()),
@@ -170,16 +165,17 @@ impl HttpClient {
     /// Resends the calls that waited, or ends them with their errors.
     pub(super) fn finish_relisting(&mut self, now: Instant, listed: bool) {
         let Some(relisting) = self.tools.relisting.take() else { return };
-        self.timers.clear(Timer::Relist);
-        self.cancel_call(relisting.number, None);
-        for (number, error) in relisting.waiting_calls {
-            if self.calls.state(number) != Some(CallState::AwaitingTools) {
-                continue;
-            }
+        self.timers.relist = None;
+        if let Some(request) = relisting.request {
+            self.peer.cancel_own(request, &mut self.outbox);
+        }
+        for number in self.peer.carried(|call| matches!(call.state, CarriageState::AwaitingTools(_))) {
             if listed {
                 self.requeue_with_new_id(now, number);
-            } else if self.take_call(number).is_some() {
-                self.peer.handle_answer(now, number, Err(error), &mut self.outbox);
+            } else if let Some(call) = self.peer.take_carriage(number)
+                && let CarriageState::AwaitingTools(error) = call.state
+            {
+                self.peer.handle_answer(now, number, Err(*error), &mut self.outbox);
             }
         }
     }
