@@ -1,4 +1,4 @@
-//! What a transport that sends each request in an exchange of its own knows of a request, as plain data.
+//! The carriage of a request: its state in a transport that sends each request in an exchange of its own. Plain data.
 
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -165,7 +165,7 @@ pub(crate) struct EncodedRequest {
     pub(crate) arguments: Option<Range<usize>>,
 }
 
-/// Event streams, each of which resumes the one before.
+/// The event streams of one answer: each resumes the one before.
 #[derive(Debug, Default)]
 pub(crate) struct ResumedStreams {
     /// The event after which the next stream resumes.

@@ -12,6 +12,7 @@ mod event_queue;
 pub(crate) mod extensions;
 mod inbound;
 mod input_error;
+mod machine;
 mod options;
 mod outbox;
 mod outcome;
@@ -40,6 +41,7 @@ pub use encode::{AnyResult, OutgoingRequest};
 pub use inbound::InboundId;
 pub(crate) use inbound::{Inbound, InsertError};
 pub use input_error::InputError;
+pub(crate) use machine::Machine;
 pub use options::{CacheMode, InputMode, ProgressOption, ReissuePolicy, RequestOptions, TaskMode};
 pub(crate) use outbox::{MessageKind, Outbox};
 pub use outcome::{

@@ -1,14 +1,14 @@
 //! Outcomes of requests and the errors in them.
 
 use alloc::boxed::Box;
-use alloc::string::String;
+use alloc::string::{String, ToString as _};
 use core::fmt;
 use core::time::Duration;
 
 use crate::HumanDuration;
 use crate::peer::event_queue::MakeOwned;
 use crate::peer::{InputError, TaskReport};
-use crate::rpc::{ErrorObject, Raw};
+use crate::rpc::{ErrorObject, Malformed, MalformedKind, Raw};
 use crate::schema::{ClientCapability, Method, ResultFields as _, Revision, ServerCapability};
 use crate::text::SafeText;
 
@@ -194,6 +194,15 @@ pub enum InvalidAnswerError {
     },
     /// Its `resultType` is not one that client and server have agreed on.
     ResultType(String),
+}
+
+impl From<&Malformed> for InvalidAnswerError {
+    fn from(malformed: &Malformed) -> Self {
+        match malformed.kind {
+            MalformedKind::TooLong { bytes } => Self::TooLong { bytes },
+            _ => Self::Malformed(malformed.to_string()),
+        }
+    }
 }
 
 impl fmt::Display for InvalidAnswerError {

@@ -1,16 +1,12 @@
 //! The client role on a byte stream or a message channel.
 
-use alloc::string::String;
-use core::time::Duration;
-
+use crate::Instant;
 use crate::peer::client::{
     Client, ClientCommands, ClientConfig, ClientLoan, ClientTransport, CloseReason, Event, LinkAction, State,
 };
-use crate::peer::{LostReason, Outbox, TransportError};
-use crate::rpc::{Frame, Malformed};
-use crate::{Instant, Limits};
+use crate::peer::{LostReason, Machine as _, TransportError};
 
-use super::{Framing, MessageFraming, Newline, Peer, Transport};
+use super::{Framing, MessageFraming, Newline, Transport};
 
 /// A client on a byte stream: a child process, a pipe or a socket.
 ///
@@ -121,53 +117,5 @@ impl<F: Framing> ClientTransport for Transport<Client, F> {
     fn abort(&mut self, _: Instant, why: LostReason) {
         self.peer.abort(CloseReason::Lost(why));
         self.framing.clear();
-    }
-}
-
-impl Peer for Client {
-    type Event = Event;
-
-    fn handle_frame(&mut self, now: Instant, frame: Frame, out: &mut dyn Outbox) {
-        Client::handle_frame(self, now, frame, out);
-    }
-
-    fn handle_malformed(&mut self, now: Instant, malformed: Malformed, out: &mut dyn Outbox) {
-        Client::handle_malformed(self, now, malformed, out);
-    }
-
-    fn handle_closed(&mut self, now: Instant, detail: &str, out: &mut dyn Outbox) {
-        Client::handle_closed(self, now, detail, out);
-    }
-
-    fn handle_timeout(&mut self, now: Instant, out: &mut dyn Outbox) {
-        Client::handle_timeout(self, now, out);
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        Client::poll_timeout(self)
-    }
-
-    fn poll_event(&mut self) -> Option<Self::Event> {
-        Client::poll_event(self)
-    }
-
-    fn wants_read(&self) -> bool {
-        Client::wants_read(self)
-    }
-
-    fn fail(&mut self, why: String) {
-        self.abort(CloseReason::Lost(LostReason::Failed(why)));
-    }
-
-    fn is_closed(&self) -> bool {
-        Client::is_closed(self)
-    }
-
-    fn limits(&self) -> &Limits {
-        &self.config().limits
-    }
-
-    fn write_timeout(&self) -> Duration {
-        self.config().write_timeout
     }
 }

@@ -26,7 +26,6 @@
 
 #[cfg(feature = "client")]
 mod client;
-mod driven_peer;
 mod framing;
 #[cfg(feature = "http")]
 pub mod http;
@@ -40,10 +39,9 @@ use core::fmt;
 use bytes::Bytes;
 
 use crate::Instant;
-use crate::peer::Outbox as _;
+use crate::peer::{Machine, Outbox as _};
 use crate::rpc::{self, Malformed};
 
-use self::driven_peer::Peer;
 use self::framing::{Framing, MessageFraming, Newline};
 
 #[cfg(feature = "client")]
@@ -63,7 +61,7 @@ pub struct Transport<P, F> {
     waiting_since: Option<Instant>,
 }
 
-impl<P: Peer, F: Framing> Transport<P, F> {
+impl<P: Machine, F: Framing> Transport<P, F> {
     fn with(peer: P) -> Self {
         let framing = F::new(peer.limits());
         Self { peer, framing, waiting_since: None }
@@ -177,7 +175,7 @@ impl<P: Peer, F: Framing> Transport<P, F> {
     }
 }
 
-impl<P: Peer> Transport<P, Newline> {
+impl<P: Machine> Transport<P, Newline> {
     /// Handles bytes read from the stream. The result does not depend on how the stream is split into chunks.
     pub fn handle_input(&mut self, now: Instant, bytes: Bytes) {
         use crate::codec::Line;
@@ -220,7 +218,7 @@ impl<P: Peer> Transport<P, Newline> {
     }
 }
 
-impl<P: Peer> Transport<P, MessageFraming> {
+impl<P: Machine> Transport<P, MessageFraming> {
     /// Handles a whole message.
     pub fn handle_message(&mut self, now: Instant, message: &Bytes) {
         if message.len() > self.peer.limits().message_bytes {

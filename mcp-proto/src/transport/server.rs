@@ -7,11 +7,11 @@ use core::time::Duration;
 use crate::peer::server::{
     CloseReason, Event, Server, ServerCommands, ServerConfig, ServerLoan, ServerTransport,
 };
-use crate::peer::{LostReason, Outbox};
+use crate::peer::{LostReason, Machine, Outbox};
 use crate::rpc::{Frame, Malformed};
 use crate::{Instant, Limits};
 
-use super::{Framing, MessageFraming, Newline, Peer, Transport};
+use super::{Framing, MessageFraming, Newline, Transport};
 
 /// A server on a byte stream: its own standard streams, a pipe or a socket.
 ///
@@ -116,7 +116,7 @@ impl<F: Framing> ServerTransport for Transport<Server, F> {
     }
 }
 
-impl Peer for Server {
+impl Machine for Server {
     type Event = Event;
 
     fn handle_frame(&mut self, now: Instant, frame: Frame, out: &mut dyn Outbox) {

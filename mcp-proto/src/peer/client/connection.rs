@@ -47,11 +47,12 @@ impl Phase {
 /// The connection of a client, without its messages.
 #[derive(Debug)]
 pub(super) struct Connection {
-    phase: Phase,
-    state: State,
+    pub(super) phase: Phase,
+    /// The public state, which [`set_state`](Self::set_state) changes.
+    pub(super) state: State,
     actions: VecDeque<LinkAction>,
     /// The last progress report on connecting.
-    progress: Option<Box<ConnectProgress>>,
+    pub(super) progress: Option<Box<ConnectProgress>>,
 }
 
 impl Connection {
@@ -65,18 +66,6 @@ impl Connection {
         }
     }
 
-    pub(super) fn phase(&self) -> Phase {
-        self.phase
-    }
-
-    pub(super) fn enter(&mut self, phase: Phase) {
-        self.phase = phase;
-    }
-
-    pub(super) fn state(&self) -> State {
-        self.state
-    }
-
     /// Sets the public state, and reports it if it is another one.
     pub(super) fn set_state(&mut self, state: State, events: &mut EventQueue<Event>) {
         if self.state != state {
@@ -88,13 +77,9 @@ impl Connection {
         }
     }
 
-    pub(super) fn progress(&self) -> Option<&ConnectProgress> {
-        self.progress.as_deref()
-    }
-
     /// Reports the progress of connecting, if it has changed.
     pub(super) fn report_progress(&mut self, progress: ConnectProgress, events: &mut EventQueue<Event>) {
-        if progress.differs(self.progress()) {
+        if progress.differs(self.progress.as_deref()) {
             let bytes = progress.bytes();
             events.push_or_drop(Event::Connecting(Box::new(progress.clone())), bytes);
             self.progress = Some(Box::new(progress));

@@ -160,9 +160,9 @@ pub(super) fn excerpt(text: &str) -> String {
 impl Client {
     /// Starts a detection that the transport runs.
     pub(crate) fn begin_detection(&mut self) {
-        if matches!(self.connection.phase(), Phase::Disconnected) {
+        if matches!(self.connection.phase, Phase::Disconnected) {
             self.connection.clear_actions();
-            self.connection.enter(Phase::Detecting);
+            self.connection.phase = Phase::Detecting;
             self.connection.set_state(State::Connected, &mut self.events);
         }
     }
@@ -175,7 +175,7 @@ impl Client {
         known_era: KnownEra,
         out: &mut dyn Outbox,
     ) {
-        if matches!(self.connection.phase(), Phase::Detecting) {
+        if matches!(self.connection.phase, Phase::Detecting) {
             self.start(now, server, known_era, out);
         }
     }
@@ -186,10 +186,10 @@ impl Client {
     /// Withdraws the server's own requests, which end with its session. Returns whether detection runs again: it does
     /// not for a client that is closing.
     pub(crate) fn restart_detection(&mut self) -> bool {
-        if !matches!(self.connection.phase(), Phase::Ready) {
+        if !matches!(self.connection.phase, Phase::Ready) {
             return false;
         }
-        self.connection.enter(Phase::Detecting);
+        self.connection.phase = Phase::Detecting;
         self.pings.stop();
         self.withdraw_all();
         self.interrupt_watches();
@@ -199,7 +199,7 @@ impl Client {
 
     /// Reports the progress of detection.
     pub(crate) fn set_connect_progress(&mut self, progress: Option<ConnectProgress>) {
-        if let (Phase::Detecting, Some(progress)) = (self.connection.phase(), progress) {
+        if let (Phase::Detecting, Some(progress)) = (self.connection.phase, progress) {
             self.connection.report_progress(progress, &mut self.events);
         }
     }

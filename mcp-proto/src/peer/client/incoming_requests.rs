@@ -66,7 +66,7 @@ impl Client {
     /// Handles a request, on arrival or once the era of its server is known.
     pub(super) fn handle_request(&mut self, request: ServerRequest, out: &mut dyn Outbox) {
         // The sending half is closed: no answer can be sent.
-        if matches!(self.connection.phase(), Phase::Ending { .. }) {
+        if matches!(self.connection.phase, Phase::Ending { .. }) {
             return;
         }
         let ServerRequest { id, method, params, batch } = request;
@@ -241,7 +241,7 @@ impl Client {
         out: &mut dyn Outbox,
         write: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>,
     ) -> Result<(), serde_json::Error> {
-        if matches!(self.connection.phase(), Phase::Ending { .. }) {
+        if matches!(self.connection.phase, Phase::Ending { .. }) {
             return Ok(());
         }
         self.detect.note_reply_written();

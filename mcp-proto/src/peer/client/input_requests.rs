@@ -39,31 +39,13 @@ pub(super) struct RawInputRequest {
 #[derive(Clone, Debug)]
 pub(super) struct RawInputRequests(pub(super) Vec<RawInputRequest>);
 
-/// Why an `inputRequests` is not passed to the application.
-#[derive(Debug)]
-pub(super) enum InputRequestsError {
-    /// It is malformed, for this reason.
-    Malformed(String),
-    /// It has this many entries, more than the limit.
-    TooMany { asked: usize },
-}
-
-impl From<InputRequestsError> for Outcome {
-    fn from(error: InputRequestsError) -> Self {
-        match error {
-            InputRequestsError::Malformed(what) => Self::Invalid(InvalidAnswerError::Malformed(what)),
-            InputRequestsError::TooMany { asked } => Self::Input(InputError::TooMany { count: asked }),
-        }
-    }
-}
-
 impl RawInputRequests {
     /// Reads an `inputRequests` of at most `most` entries. Entries beyond that are counted, and otherwise ignored.
     ///
     /// # Errors
-    /// If it is malformed, names a key twice, or has too many entries.
-    pub(super) fn read(raw: &Raw, most: usize) -> Result<Self, InputRequestsError> {
-        let malformed = InputRequestsError::Malformed;
+    /// The outcome of the request, if it is malformed, names a key twice, or has too many entries.
+    pub(super) fn read(raw: &Raw, most: usize) -> Result<Self, Outcome> {
+        let malformed = |what| Outcome::Invalid(InvalidAnswerError::Malformed(what));
         let mut entries = EntriesVisitor {
             max_entries: most,
             entries: Vec::new(),
@@ -78,7 +60,7 @@ impl RawInputRequests {
             return Err(malformed(alloc::format!("the input {key:?} is asked for twice")));
         }
         if entries.count > most {
-            return Err(InputRequestsError::TooMany { asked: entries.count });
+            return Err(Outcome::Input(InputError::TooMany { count: entries.count }));
         }
         let asked = entries
             .entries

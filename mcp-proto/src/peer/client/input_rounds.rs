@@ -30,9 +30,7 @@ use crate::rpc::{ErrorObject, Id, Raw, code, decode_member, read_members, write}
 use crate::schema::{ClientCapability, Elicit, Era, Method, MethodInfo, Revision};
 
 use super::Client;
-use super::input_requests::{
-    InputRequestsError, InputSetId, RawInputRequest, RawInputRequests, RawInputResponses, RawMembers,
-};
+use super::input_requests::{InputSetId, RawInputRequest, RawInputRequests, RawInputResponses, RawMembers};
 use super::request_record::{Removed, Stage, StoredParams};
 
 /// The first pause before a request answered with only a state is sent again, if it happens twice in a row. Each
@@ -434,10 +432,7 @@ pub(in crate::peer::client) struct RoundParams {
 /// The pages that an error requires the user to visit, each once; `None` unless each entry is readable and has an id.
 ///
 /// More than `most` different pages are an error; the excess is counted, not stored.
-pub(super) fn read_pages(
-    data: Option<&Raw>,
-    most: usize,
-) -> Option<Result<Vec<RawInputRequest>, InputRequestsError>> {
+pub(super) fn read_pages(data: Option<&Raw>, most: usize) -> Option<Result<Vec<RawInputRequest>, Outcome>> {
     let data = data?;
     let [elicitations] = read_members(data.as_str(), ["elicitations"]).ok()?;
     let mut known = BTreeSet::new();
@@ -458,7 +453,7 @@ pub(super) fn read_pages(
     }
     match known.len() {
         0 => None,
-        count if count > most => Some(Err(InputRequestsError::TooMany { asked: count })),
+        count if count > most => Some(Err(Outcome::Input(InputError::TooMany { count }))),
         _ => Some(Ok(asked)),
     }
 }

@@ -40,7 +40,6 @@ mod watch;
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 
-use crate::Instant;
 use crate::lazy_box::LazyBox;
 use crate::peer::batch::Batches;
 use crate::peer::event_queue::{EventQueue, Pressure};
@@ -134,7 +133,7 @@ impl Client {
 
     /// The state of the connection.
     pub fn state(&self) -> State {
-        self.connection.state()
+        self.connection.state
     }
 
     /// The client's knowledge of the server, once the client is ready.
@@ -144,7 +143,7 @@ impl Client {
 
     /// The last report on connecting; `None` once the client is ready, or closed.
     pub fn connecting(&self) -> Option<&ConnectProgress> {
-        self.connection.progress()
+        self.connection.progress.as_deref()
     }
 
     /// The era of the server as this connection found it, for the next connection to the same server.
@@ -169,27 +168,10 @@ impl Client {
 
     /// Whether the connection is over.
     pub fn is_closed(&self) -> bool {
-        matches!(self.connection.phase(), Phase::Closed)
+        matches!(self.connection.phase, Phase::Closed)
     }
 
     // --- Outputs ---
-
-    /// The next event, in wire order.
-    #[must_use]
-    pub(crate) fn poll_event(&mut self) -> Option<Event> {
-        loop {
-            if self.events.is_empty() {
-                self.report_dropped();
-            }
-            let mut event = self.events.pop()?;
-            if self.watches.complete_event(&mut event) {
-                if let Event::Watch { watch, state: WatchState::On { missing } } = &event {
-                    self.invalidate_unwatched(*watch, missing);
-                }
-                return Some(event);
-            }
-        }
-    }
 
     /// The next action for the link. `flushed` says whether all written output has been handed over; the sending half
     /// is closed only then.
@@ -197,30 +179,11 @@ impl Client {
     pub(crate) fn poll_link(&mut self, flushed: bool) -> Option<LinkAction> {
         let action = self.connection.poll_action(flushed)?;
         if action == LinkAction::Open {
-            self.connection.enter(Phase::Connecting);
+            self.connection.phase = Phase::Connecting;
             self.connection.set_state(State::Connecting, &mut self.events);
             self.connection.report_progress(self.detect.opening_progress(), &mut self.events);
         }
         Some(action)
-    }
-
-    /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing else happens first.
-    #[must_use]
-    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        let phase = self.connection.phase();
-        if self.is_closed() {
-            return None;
-        }
-        let watches = self.watches.deadline().filter(|_| matches!(phase, Phase::Ready));
-        let deadlines = [
-            phase.deadline(),
-            self.requests.next_deadline(),
-            self.detect.deadline(),
-            self.pings.deadline(),
-            self.progress.deadline(),
-            watches,
-        ];
-        deadlines.into_iter().flatten().min()
     }
 
     // --- Shared with the other modules ---
@@ -321,7 +284,7 @@ impl Client {
         self.withdraw_all();
         self.pings.stop();
         self.connection.clear_actions();
-        self.connection.enter(Phase::Closed);
+        self.connection.phase = Phase::Closed;
         self.connection.set_state(State::Disconnected, &mut self.events);
         self.report_dropped();
         self.events.push(Event::Closed(closed), 0);

@@ -39,7 +39,7 @@ impl Client {
         }
         self.note_time(now);
         let mut record = self.record(now, request.info, &request.options);
-        match self.connection.phase() {
+        match self.connection.phase {
             Phase::Ready => {
                 self.admit_application(request.method, request.info)?;
                 match self.look_up(now, &request) {
@@ -88,7 +88,7 @@ impl Client {
     ) -> Result<(), RequestError> {
         let revision = self
             .revision()
-            .filter(|_| matches!(self.connection.phase(), Phase::Ready))
+            .filter(|_| matches!(self.connection.phase, Phase::Ready))
             .ok_or(RequestError::NotReady)?;
         if !N::INFO.revisions.contains(revision) {
             return Err(RequestError::Revision { method: N::NAME.to_string(), revision });
@@ -115,7 +115,7 @@ impl Client {
     ) -> Result<(), RequestError> {
         let revision = self
             .revision()
-            .filter(|_| matches!(self.connection.phase(), Phase::Ready))
+            .filter(|_| matches!(self.connection.phase, Phase::Ready))
             .ok_or(RequestError::NotReady)?;
         self.admit_extension_notification(method)?;
         let needed =
@@ -166,9 +166,9 @@ impl Client {
 
     /// Starts an orderly close.
     pub(crate) fn close(&mut self, now: Instant, out: &mut dyn Outbox) {
-        match self.connection.phase() {
+        match self.connection.phase {
             Phase::Ready => {
-                self.connection.enter(Phase::Finishing { until: now + self.config.close_timeout });
+                self.connection.phase = Phase::Finishing { until: now + self.config.close_timeout };
                 self.pings.stop();
                 let requests = self.requests.iter().map(|(id, _)| id);
                 let subscriptions: Vec<RequestId> = requests.filter(|&id| self.is_subscription(id)).collect();
@@ -211,8 +211,8 @@ impl Client {
 
     /// Advances a closing connection once nothing is in flight.
     pub(super) fn advance_close(&mut self, now: Instant) {
-        if matches!(self.connection.phase(), Phase::Finishing { .. }) && self.requests.is_empty() {
-            self.connection.enter(Phase::Ending { until: now + self.config.close_timeout });
+        if matches!(self.connection.phase, Phase::Finishing { .. }) && self.requests.is_empty() {
+            self.connection.phase = Phase::Ending { until: now + self.config.close_timeout };
             if let Some(batches) = self.batches.used_mut() {
                 batches.clear();
             }

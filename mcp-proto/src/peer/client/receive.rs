@@ -1,18 +1,18 @@
-//! Inputs of a client: the link and the server's messages.
+//! Inputs and outputs of a client: the link, the server's messages, time and events.
 
 use alloc::boxed::Box;
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
+use core::time::Duration;
 
-use crate::Instant;
 use crate::peer::batch::BatchId;
 use crate::peer::encode::MetaEntries;
 use crate::peer::{
-    AnyParams, InvalidAnswerError, Leniency, LostReason, MessageKind, Outbox, Outcome, RequestId, TaskMode,
-    TransportError, WireId,
+    AnyParams, InvalidAnswerError, Leniency, LostReason, Machine, MessageKind, Outbox, Outcome, RequestId,
+    TaskMode, TransportError, WireId,
 };
 use crate::rpc::{
-    Batch, EnvelopeKind, ErrorObject, Frame, Id, Malformed, MalformedKind, Message, Raw, Request, Response,
-    Text, code, write,
+    Batch, EnvelopeKind, ErrorObject, Frame, Id, Malformed, Message, Raw, Request, Response, Text, code,
+    write,
 };
 use crate::schema::tasks::GetTask;
 use crate::schema::{
@@ -20,63 +20,23 @@ use crate::schema::{
     Initialize, InitializeParams, Initialized, Method, Notification, Progress, ResultType, Revision,
     SetLoggingLevel, SetLoggingLevelParams,
 };
+use crate::{Instant, Limits};
 
 use super::era::DetectAction;
 use super::incoming_requests::{ServerRequest, bytes_of, decode};
 use super::meta::protocol_meta;
 use super::request_record::{ClientRequest, Removed, RequestOwner, Stage};
+use super::tasks::Tasks;
 use super::watch::NotificationScope;
 use super::{
     Client, CloseReason, ConnectError, ConnectStep, Diagnostic, Event, KnownEra, LinkAction, Phase,
-    ServerInfo, State, handshake,
+    ServerInfo, State, WatchState, handshake,
 };
 
-impl Client {
-    // --- The link ---
+impl Machine for Client {
+    type Event = Event;
 
-    /// Handles the opening of the requested link.
-    pub(crate) fn handle_open(&mut self, now: Instant, out: &mut dyn Outbox) {
-        if matches!(self.connection.phase(), Phase::Connecting) {
-            self.connection.enter(Phase::Detecting);
-            self.detect.begin(now);
-            self.connection.set_state(State::Connected, &mut self.events);
-            let act = self.detect.handle_open(now);
-            self.perform_detect(now, act, out);
-        }
-    }
-
-    /// Handles the failure to open the requested link; `detail` gives the reason.
-    pub fn handle_open_failed(&mut self, detail: &str) {
-        if matches!(self.connection.phase(), Phase::Connecting) {
-            self.finish(CloseReason::Connect(ConnectError::Open(detail.to_string())));
-        }
-    }
-
-    /// Handles the refusal of the exchange that opens the requested link, called `during`.
-    pub(crate) fn handle_open_refused(&mut self, during: &'static str, error: TransportError) {
-        if matches!(self.connection.phase(), Phase::Connecting) {
-            self.finish(CloseReason::Connect(ConnectError::Transport { during, error }));
-        }
-    }
-
-    /// Handles the end of the link; `detail` is the transport's description of it: an exit status, an error, the last
-    /// lines of standard error.
-    pub(crate) fn handle_closed(&mut self, now: Instant, detail: &str, out: &mut dyn Outbox) {
-        match self.connection.phase() {
-            Phase::Disconnected | Phase::Connecting | Phase::Closed => {}
-            Phase::Detecting => {
-                let act = self.detect.handle_end(now, detail);
-                self.perform_detect(now, act, out);
-            }
-            Phase::Ready => self.finish(CloseReason::Lost(LostReason::Disconnected(detail.to_string()))),
-            Phase::Finishing { .. } | Phase::Ending { .. } => self.finish(CloseReason::Done),
-        }
-    }
-
-    // --- The server ---
-
-    /// Handles a message, or a batch of them.
-    pub(crate) fn handle_frame(&mut self, now: Instant, frame: Frame, out: &mut dyn Outbox) {
+    fn handle_frame(&mut self, now: Instant, frame: Frame, out: &mut dyn Outbox) {
         match frame {
             Frame::Single(message) => self.take_message(now, message, None, out),
             Frame::Batch(batch) => self.handle_batch(now, batch, out),
@@ -87,9 +47,8 @@ impl Client {
         self.advance_watches(now, out);
     }
 
-    /// Handles input that is not a message. If it was the answer to a request, that request ends.
-    pub(crate) fn handle_malformed(&mut self, now: Instant, malformed: Malformed, out: &mut dyn Outbox) {
-        if self.connection.phase().is_receiving() {
+    fn handle_malformed(&mut self, now: Instant, malformed: Malformed, out: &mut dyn Outbox) {
+        if self.connection.phase.is_receiving() {
             self.take_malformed(now, malformed, out);
             self.advance_tasks(now, out);
             self.advance_close(now);
@@ -97,8 +56,130 @@ impl Client {
         }
     }
 
+    fn handle_closed(&mut self, now: Instant, detail: &str, out: &mut dyn Outbox) {
+        match self.connection.phase {
+            Phase::Disconnected | Phase::Connecting | Phase::Closed => {}
+            Phase::Detecting => {
+                let act = self.detect.handle_end(now, detail);
+                self.perform_detect(now, act, out);
+            }
+            Phase::Ready => self.finish(CloseReason::Lost(LostReason::Disconnected(detail.to_string()))),
+            Phase::Finishing { .. } | Phase::Ending { .. } => self.finish(CloseReason::Done),
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant, out: &mut dyn Outbox) {
+        self.note_time(now);
+        // One step may lead to the next, which has expired as well if its timeout is zero.
+        while self.detect.deadline().is_some_and(|deadline| deadline <= now) && !self.is_closed() {
+            let act = self.detect.handle_timeout(now);
+            self.perform_detect(now, act, out);
+        }
+        self.handle_due_requests(now, out);
+        self.deliver_due_progress(now);
+        self.advance_tasks(now, out);
+        self.handle_due_requests(now, out);
+        self.send_due_ping(now, out);
+        if matches!(self.connection.phase, Phase::Finishing { until } if until <= now) {
+            while let Some(mut removed) = self.requests.first().and_then(|id| self.take(id)) {
+                // The task continues on the server: the application can follow it again.
+                removed.notify_cancelled(None, out);
+                self.resolve(removed, Outcome::Lost(LostReason::Closed));
+            }
+            self.tasks = Tasks::default();
+        }
+        self.advance_watches(now, out);
+        self.advance_close(now);
+        if matches!(self.connection.phase, Phase::Ending { until } if until <= now) {
+            self.abort(CloseReason::Done);
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let phase = self.connection.phase;
+        if self.is_closed() {
+            return None;
+        }
+        let watches = self.watches.deadline().filter(|_| matches!(phase, Phase::Ready));
+        let deadlines = [
+            phase.deadline(),
+            self.requests.next_deadline(),
+            self.detect.deadline(),
+            self.pings.deadline(),
+            self.progress.deadline(),
+            watches,
+        ];
+        deadlines.into_iter().flatten().min()
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        loop {
+            if self.events.is_empty() {
+                self.report_dropped();
+            }
+            let mut event = self.events.pop()?;
+            if self.watches.complete_event(&mut event) {
+                if let Event::Watch { watch, state: WatchState::On { missing } } = &event {
+                    self.invalidate_unwatched(*watch, missing);
+                }
+                return Some(event);
+            }
+        }
+    }
+
+    fn wants_read(&self) -> bool {
+        Self::wants_read(self)
+    }
+
+    fn fail(&mut self, why: String) {
+        self.abort(CloseReason::Lost(LostReason::Failed(why)));
+    }
+
+    fn is_closed(&self) -> bool {
+        Self::is_closed(self)
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.config.limits
+    }
+
+    fn write_timeout(&self) -> Duration {
+        self.config.write_timeout
+    }
+}
+
+impl Client {
+    // --- The link ---
+
+    /// Handles the opening of the requested link.
+    pub(crate) fn handle_open(&mut self, now: Instant, out: &mut dyn Outbox) {
+        if matches!(self.connection.phase, Phase::Connecting) {
+            self.connection.phase = Phase::Detecting;
+            self.detect.begin(now);
+            self.connection.set_state(State::Connected, &mut self.events);
+            let act = self.detect.handle_open(now);
+            self.perform_detect(now, act, out);
+        }
+    }
+
+    /// Handles the failure to open the requested link; `detail` gives the reason.
+    pub fn handle_open_failed(&mut self, detail: &str) {
+        if matches!(self.connection.phase, Phase::Connecting) {
+            self.finish(CloseReason::Connect(ConnectError::Open(detail.to_string())));
+        }
+    }
+
+    /// Handles the refusal of the exchange that opens the requested link, called `during`.
+    pub(crate) fn handle_open_refused(&mut self, during: &'static str, error: TransportError) {
+        if matches!(self.connection.phase, Phase::Connecting) {
+            self.finish(CloseReason::Connect(ConnectError::Transport { during, error }));
+        }
+    }
+
+    // --- The server ---
+
     fn take_message(&mut self, now: Instant, message: Message, batch: Option<BatchId>, out: &mut dyn Outbox) {
-        if !self.connection.phase().is_receiving() {
+        if !self.connection.phase.is_receiving() {
             return;
         }
         match message {
@@ -133,7 +214,7 @@ impl Client {
 
     /// <https://modelcontextprotocol.io/specification/2025-03-26/basic#batching>
     fn handle_batch(&mut self, now: Instant, batch: Batch, out: &mut dyn Outbox) {
-        if !self.connection.phase().is_receiving() {
+        if !self.connection.phase.is_receiving() {
             return;
         }
         let allowed = self.revision().is_some_and(|revision| revision.differences().batches);
@@ -142,8 +223,8 @@ impl Client {
             self.report(Diagnostic::ForbiddenBatch);
         }
         let mut refused = batch.is_empty();
-        let answers = (allowed && !matches!(self.connection.phase(), Phase::Ending { .. }))
-            .then(|| self.batches.open());
+        let answers =
+            (allowed && !matches!(self.connection.phase, Phase::Ending { .. })).then(|| self.batches.open());
         for message in batch {
             match (message, answers) {
                 // In revisions without batches its requests are refused; its responses count.
@@ -158,7 +239,7 @@ impl Client {
                 (Err(malformed), None) => self.take_malformed(now, malformed, out),
             }
             // An element may have ended the connection.
-            if !self.connection.phase().is_receiving() {
+            if !self.connection.phase.is_receiving() {
                 return;
             }
         }
@@ -181,7 +262,7 @@ impl Client {
             let error = ErrorObject::new(malformed.code(), malformed.to_string());
             self.reply_error(malformed.recovered.id.as_ref(), Some(batch), &error, out);
         }
-        if self.connection.phase().is_receiving() {
+        if self.connection.phase.is_receiving() {
             self.report(Diagnostic::Malformed(Box::new(malformed)));
         }
     }
@@ -190,7 +271,7 @@ impl Client {
     fn resolve_unreadable(&mut self, now: Instant, malformed: &Malformed, out: &mut dyn Outbox) -> bool {
         let wire = malformed.recovered.id.as_ref().and_then(|id| self.config.strictness.number_of(id));
         let (Some(wire), true) = (wire, malformed.may_be_answer()) else { return false };
-        if matches!(self.connection.phase(), Phase::Detecting)
+        if matches!(self.connection.phase, Phase::Detecting)
             && let Some(request) = self.detect.request_sent_as(wire)
         {
             let unreadable = Raw::new("null").map_err(|error| ErrorObject::new(0, error.to_string()));
@@ -199,11 +280,7 @@ impl Client {
             return true;
         }
         let Some(removed) = self.take_awaiting(WireId(wire), out) else { return false };
-        let invalid = match malformed.kind {
-            MalformedKind::TooLong { bytes } => InvalidAnswerError::TooLong { bytes },
-            _ => InvalidAnswerError::Malformed(malformed.to_string()),
-        };
-        self.resolve(removed, Outcome::Invalid(invalid));
+        self.resolve(removed, Outcome::Invalid(malformed.into()));
         true
     }
 
@@ -259,7 +336,7 @@ impl Client {
         answer: Result<Raw, ErrorObject>,
         out: &mut dyn Outbox,
     ) {
-        if matches!(self.connection.phase(), Phase::Detecting) || request == ConnectStep::Initialize {
+        if matches!(self.connection.phase, Phase::Detecting) || request == ConnectStep::Initialize {
             let act = self.detect.handle_answer(now, request, answer);
             return self.perform_detect(now, act, out);
         }
@@ -280,7 +357,7 @@ impl Client {
         out: &mut dyn Outbox,
     ) {
         let Err(error) = answer else { return };
-        if matches!(self.connection.phase(), Phase::Detecting)
+        if matches!(self.connection.phase, Phase::Detecting)
             && let Some(act) = self.detect.handle_error_without_id(now, &error)
         {
             return self.perform_detect(now, act, out);
@@ -322,8 +399,11 @@ impl Client {
             Progress::NAME => self.handle_progress(now, method, params),
             Cancelled::NAME => self.handle_cancelled(method, params, out),
             _ => {
-                if *method == *ElicitationComplete::NAME {
-                    self.handle_elicitation_complete(now, params.as_ref(), out);
+                // Without a request that waits for the page, the application receives the notification only.
+                if *method == *ElicitationComplete::NAME
+                    && let Ok(page) = decode::<ElicitationCompleteParams>(params.as_ref())
+                {
+                    self.handle_page_done(now, &page.elicitation_id, out);
                 }
                 self.invalidate_changed(&method, params.as_ref());
                 self.handle_task_notification(now, &method, params.as_ref(), out);
@@ -361,14 +441,6 @@ impl Client {
         }
     }
 
-    /// Handles the report that the user has finished with a page. Without a request that waits for it, the application
-    /// receives the notification only.
-    fn handle_elicitation_complete(&mut self, now: Instant, params: Option<&Raw>, out: &mut dyn Outbox) {
-        if let Ok(params) = decode::<ElicitationCompleteParams>(params) {
-            self.handle_page_done(now, &params.elicitation_id, out);
-        }
-    }
-
     /// The subscription that a notification names.
     fn subscription_of(&self, params: Option<&Raw>) -> Option<RequestId> {
         if self.era() != Some(Era::Modern) {
@@ -399,7 +471,7 @@ impl Client {
             }
             DetectAction::Open => {
                 self.early.clear();
-                self.connection.enter(Phase::Connecting);
+                self.connection.phase = Phase::Connecting;
                 self.connection.set_state(State::Disconnected, &mut self.events);
                 self.connection.request(LinkAction::Open);
             }
@@ -429,7 +501,7 @@ impl Client {
             }
             self.pings.start(now);
         }
-        self.connection.enter(Phase::Ready);
+        self.connection.phase = Phase::Ready;
         self.connection.set_state(State::Ready, &mut self.events);
         self.request_log_level(now, out);
         while let Some(request) = self.early.pop() {
@@ -444,6 +516,12 @@ impl Client {
         let (Some(level), Some(Era::Legacy)) = (self.config.log_level, self.era()) else { return };
         //= C9.15 "logging/setLevel only if `logging` capability"
         if self.admit(SetLoggingLevel::NAME, Some(SetLoggingLevel::INFO)).is_ok() {
+            // One that the previous session has left unanswered is void.
+            let is_void = |request: &ClientRequest| request.owner == RequestOwner::LogLevel;
+            let void = self.requests.iter().find(|(_, request)| is_void(request)).map(|(id, _)| id);
+            if let Some(id) = void {
+                self.cancel_own(id, out);
+            }
             let params = SetLoggingLevelParams::new(level);
             let timeout = self.config.request_timeout;
             self.own_request(now, RequestOwner::LogLevel, SetLoggingLevel::INFO, &params, timeout, out);

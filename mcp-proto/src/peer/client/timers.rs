@@ -7,46 +7,17 @@ use crate::peer::{LostReason, Outbox, Outcome, RequestId, RequestRecord as _};
 use crate::schema::{EmptyParams, Method as _, Ping};
 
 use super::request_record::RequestOwner;
-use super::tasks::Tasks;
 use super::{Client, CloseReason, Diagnostic, Keepalive, Phase};
 
 impl Client {
-    /// Handles the timeouts that are due. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
-    pub(crate) fn handle_timeout(&mut self, now: Instant, out: &mut dyn Outbox) {
-        self.note_time(now);
-        // One step may lead to the next, which has expired as well if its timeout is zero.
-        while self.detect.deadline().is_some_and(|deadline| deadline <= now) && !self.is_closed() {
-            let act = self.detect.handle_timeout(now);
-            self.perform_detect(now, act, out);
-        }
-        self.handle_due_requests(now, out);
-        self.deliver_due_progress(now);
-        self.advance_tasks(now, out);
-        self.handle_due_requests(now, out);
-        self.send_due_ping(now, out);
-        if matches!(self.connection.phase(), Phase::Finishing { until } if until <= now) {
-            while let Some(mut removed) = self.requests.first().and_then(|id| self.take(id)) {
-                // The task continues on the server: the application can follow it again.
-                removed.notify_cancelled(None, out);
-                self.resolve(removed, Outcome::Lost(LostReason::Closed));
-            }
-            self.tasks = Tasks::default();
-        }
-        self.advance_watches(now, out);
-        self.advance_close(now);
-        if matches!(self.connection.phase(), Phase::Ending { until } if until <= now) {
-            self.abort(CloseReason::Done);
-        }
-    }
-
     /// Starts the timeout of a link that is being opened at the first input that carries the time.
     pub(super) fn note_time(&mut self, now: Instant) {
-        if matches!(self.connection.phase(), Phase::Connecting) {
+        if matches!(self.connection.phase, Phase::Connecting) {
             self.detect.begin(now);
         }
     }
 
-    fn handle_due_requests(&mut self, now: Instant, out: &mut dyn Outbox) {
+    pub(super) fn handle_due_requests(&mut self, now: Instant, out: &mut dyn Outbox) {
         // A request that is sent here may expire at once, if its timeout is zero.
         while let Some(id) = self.requests.next_due(now) {
             self.handle_due(now, id, out);
@@ -86,7 +57,7 @@ impl Client {
         }
     }
 
-    fn send_due_ping(&mut self, now: Instant, out: &mut dyn Outbox) {
+    pub(super) fn send_due_ping(&mut self, now: Instant, out: &mut dyn Outbox) {
         if let Some(config) = self.config.keepalive
             && self.pings.deadline().is_some_and(|due| due <= now)
         {

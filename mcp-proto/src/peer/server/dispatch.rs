@@ -17,12 +17,10 @@ use crate::Instant;
 use crate::peer::batch::BatchId;
 use crate::peer::event_queue::Pressure;
 use crate::peer::{
-    AnyResult, InboundId, InsertError, InvalidAnswerError, Leniency, LostReason, Outbox, Outcome, RequestId,
-    Strictness, WireId,
+    AnyResult, InboundId, InsertError, Leniency, LostReason, Outbox, Outcome, RequestId, Strictness, WireId,
 };
 use crate::rpc::{
-    Batch, ErrorObject, Frame, Id, Malformed, MalformedKind, Message, Raw, Request, Response, Text, code,
-    write,
+    Batch, ErrorObject, Frame, Id, Malformed, Message, Raw, Request, Response, Text, code, write,
 };
 use crate::schema::{
     Cancelled, CancelledParams, Discover, DiscoverResult, EmptyResult, Era, Initialize, InitializeParams,
@@ -367,11 +365,7 @@ impl Server {
         if self.connection.used_mut().and_then(|connection| connection.outbound.remove(request)).is_none() {
             return false;
         }
-        let invalid = match malformed.kind {
-            MalformedKind::TooLong { bytes } => InvalidAnswerError::TooLong { bytes },
-            _ => InvalidAnswerError::Malformed(malformed.to_string()),
-        };
-        self.resolve(request, Outcome::Invalid(invalid));
+        self.resolve(request, Outcome::Invalid(malformed.into()));
         true
     }
 

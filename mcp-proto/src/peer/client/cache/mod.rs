@@ -1,7 +1,7 @@
 //! The client's cache of responses (2026-07-28).
 //!
 //! A request with a cached answer is resolved from the cache: its outcome is returned by
-//! [`poll_event`](crate::peer::client::Client::poll_event) like any other, and no message is sent. All other requests
+//! `poll_event` like any other, and no message is sent. All other requests
 //! are sent, and their answers cached if the server sets a lifetime. Expired answers are not refreshed automatically.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching>
@@ -93,7 +93,7 @@ impl Client {
         let Some(key) = CacheRequest::new(info, params) else { return CacheLookup::Uncacheable };
         let mut fallback = Fallback::None;
         if request.options.cache == CacheMode::Use {
-            if matches!(self.connection.phase(), Phase::Ready)
+            if matches!(self.connection.phase, Phase::Ready)
                 && let Some(result) = self.cache.find(now, &key)
             {
                 return CacheLookup::Hit(result);

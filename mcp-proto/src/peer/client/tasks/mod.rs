@@ -104,7 +104,7 @@ impl Client {
             request.times.keep_only(options.hard_timeout);
         }
         request.task.mode = TaskMode::Await;
-        match self.connection.phase() {
+        match self.connection.phase {
             Phase::Ready => {
                 let request_id = self.requests.mint();
                 let mut removed = Removed { id: request_id, request };
@@ -438,7 +438,7 @@ impl Client {
         timeout: Duration,
         out: &mut dyn Outbox,
     ) -> Option<RequestId> {
-        let ready = matches!(self.connection.phase(), Phase::Ready | Phase::Finishing { .. });
+        let ready = matches!(self.connection.phase, Phase::Ready | Phase::Finishing { .. });
         let exists = self.revision().is_some_and(|revision| info.exists_in(revision));
         // At the limit of requests, those that follow tasks must not stop their own polls: as many again are allowed.
         let most = self.config.limits.requests_out.saturating_mul(2);

@@ -57,10 +57,10 @@ impl Client {
         since: WatchStart,
         out: &mut dyn Outbox,
     ) -> Result<WatchId, RequestError> {
-        if matches!(self.connection.phase(), Phase::Finishing { .. } | Phase::Ending { .. } | Phase::Closed) {
+        if matches!(self.connection.phase, Phase::Finishing { .. } | Phase::Ending { .. } | Phase::Closed) {
             return Err(RequestError::Closed);
         }
-        let ready = matches!(self.connection.phase(), Phase::Ready);
+        let ready = matches!(self.connection.phase, Phase::Ready);
         let server = self.server.as_ref().filter(|_| ready);
         let watching = self.watches.open_registry(server, &mut self.events);
         let id = watching.add(interest, since);
@@ -152,7 +152,7 @@ impl Client {
 
     /// Sends the requests that the watches need now.
     pub(crate) fn advance_watches(&mut self, now: Instant, out: &mut dyn Outbox) {
-        if !matches!(self.connection.phase(), Phase::Ready) {
+        if !matches!(self.connection.phase, Phase::Ready) {
             return;
         }
         let Some(mut watching) = self.watches.registry.take_if(|watching| watching.is_due(now)) else {
@@ -255,7 +255,7 @@ impl Client {
 
     /// Whether the watches have work to do.
     pub(crate) fn has_pending_watches(&self) -> bool {
-        matches!(self.connection.phase(), Phase::Ready)
+        matches!(self.connection.phase, Phase::Ready)
             && self.watches.registry.as_ref().is_some_and(|watching| watching.dirty)
     }
 }

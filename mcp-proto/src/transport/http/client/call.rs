@@ -149,10 +149,17 @@ impl HttpClient {
         self.peer.carriage(number)?.exchange()
     }
 
-    /// Ends the exchange of a request that the peer has ended.
+    /// Ends the exchanges of the requests that the peer has ended.
+    pub(super) fn release_calls(&mut self, now: Instant) {
+        while let Some((call, end)) = self.outbox.released.pop_front() {
+            self.release_call(now, &call, end);
+        }
+    }
+
+    /// Ends the exchange of a request.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation>
-    pub(super) fn release_call(&mut self, now: Instant, call: &Carriage, end: CarriageEnd) {
+    fn release_call(&mut self, now: Instant, call: &Carriage, end: CarriageEnd) {
         let exchange = call.exchange();
         match end {
             CarriageEnd::Answered => {

@@ -390,7 +390,7 @@ impl HttpClient {
             return self.park(now, id, exchange, ended);
         }
         let ClientExchange { kind, generation, new_session, .. } = exchange;
-        self.resolve_exchange(now, kind, generation, new_session, ended);
+        self.resolve_exchange(now, id, kind, generation, new_session, ended);
     }
 
     /// Dispatches the outcome of an exchange, which arrived on its stream; the rest of the stream is drained.
@@ -403,11 +403,11 @@ impl HttpClient {
             (ExchangeKind::Events, Some(&Handshake { exchange, wire_id: wire })) => {
                 self.drain_after_answer(now, exchange);
                 let kind = ExchangeKind::Handshake { wire, body: Bytes::new(), probe: None };
-                self.resolve_exchange(now, kind, generation, session, ended);
+                self.resolve_exchange(now, exchange, kind, generation, session, ended);
             }
             (kind, _) => {
                 self.drain_after_answer(now, id);
-                self.resolve_exchange(now, kind, generation, session, ended);
+                self.resolve_exchange(now, id, kind, generation, session, ended);
             }
         }
     }
@@ -416,6 +416,7 @@ impl HttpClient {
     pub(super) fn resolve_exchange(
         &mut self,
         now: Instant,
+        id: ExchangeId,
         kind: ExchangeKind,
         generation: u32,
         session: Option<String>,
@@ -424,6 +425,9 @@ impl HttpClient {
         // Whether the exchange belongs to this session, not to one that was lost.
         let is_current = generation == self.session.generation;
         match kind {
+            // The request has ended, or is in another exchange.
+            ExchangeKind::Call(number) | ExchangeKind::Resume { number, .. }
+                if self.exchange_of(number) != Some(id) => {}
             ExchangeKind::Handshake { wire, probe: Some(_), .. } => {
                 self.resolve_handshake(now, wire, ConnectStep::Probe, ended);
             }

@@ -124,11 +124,11 @@ impl HttpClient {
         // A stable stream counts even if no request was made on it: proxies may end idle streams.
         if was_stable {
             events.failures = 0;
-            self.session.note_stable();
+            self.session.fruitless_renewals = 0;
         }
         if had_endpoint && !self.handshakes.is_empty() {
             // The answer to the handshake was expected on the stream.
-            self.session.note_fruitless();
+            self.session.fruitless_renewals = self.session.fruitless_renewals.saturating_add(1);
         }
         let backoff = self.config.backoff;
         let failures = events.failures.max(self.session.fruitless_renewals);
@@ -166,7 +166,7 @@ impl HttpClient {
         let events = self.legacy_sse.as_mut().filter(|events| events.had_session);
         let Some(exchange) = events.and_then(|events| events.exchange.take()) else { return false };
         self.abort_exchange(exchange);
-        self.session.note_fruitless();
+        self.session.fruitless_renewals = self.session.fruitless_renewals.saturating_add(1);
         let detail = error.to_string();
         self.fail_events(now, ExchangeOutcome::broken(&detail), &detail);
         true

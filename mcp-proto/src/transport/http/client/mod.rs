@@ -54,8 +54,8 @@ use core::fmt;
 use bytes::Bytes;
 
 use crate::backoff::SplitMix64;
-use crate::peer::Outbox as _;
 use crate::peer::client::{Client, ClientCommands, ClientLoan, ClientTransport, Event, LinkAction, State};
+use crate::peer::{Machine as _, Outbox as _};
 use crate::transport::http::{ExchangeEnd, ExchangeId, Fields};
 use crate::{Instant, Limits};
 
@@ -71,7 +71,7 @@ use detect::{Handshake, HttpEraDetection};
 use exchange::{ExchangeKind, ExchangeTable, ResponseState};
 use legacy_sse::LegacySseStream;
 use listen::Listener;
-use outbox::{HttpOutbox, PeerOutput};
+use outbox::HttpOutbox;
 use session::{ClientSession, SendGate};
 use tool_catalog::ToolCatalog;
 
@@ -289,26 +289,18 @@ impl HttpClient {
         self.exchanges.record_unparked(now);
         loop {
             self.peer.advance_watches(now, &mut self.outbox);
-            self.take_peer_output(now);
+            self.outbox.has_news = false;
+            self.release_calls(now);
+            if let Some(post) = self.outbox.initialized.take() {
+                self.open_session(now, post);
+            }
             if self.peer.is_closed() && self.closing != CloseState::Closed {
                 self.abort_all();
             }
             self.send_waiting(now);
             self.finish_closing(now);
-            if !self.apply_link_actions(now)
-                && self.outbox.has_no_output()
-                && !self.peer.has_pending_watches()
-            {
+            if !self.apply_link_actions(now) && !self.outbox.has_news && !self.peer.has_pending_watches() {
                 return;
-            }
-        }
-    }
-
-    fn take_peer_output(&mut self, now: Instant) {
-        while let Some(output) = self.outbox.next_peer_output() {
-            match output {
-                PeerOutput::Post(post) => self.take_post(now, post),
-                PeerOutput::Release(call, end) => self.release_call(now, &call, end),
             }
         }
     }

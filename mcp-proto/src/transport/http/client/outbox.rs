@@ -16,6 +16,7 @@ use crate::transport::http::{ExchangeId, Verb};
 
 use super::address::RedactedUrl;
 use super::parked::AuthorizationRequired;
+use super::session::opens_session;
 
 /// An action for the driver.
 #[derive(Clone, Debug)]
@@ -61,14 +62,6 @@ impl fmt::Debug for HttpRequest {
     }
 }
 
-/// An output that the peer queued since the last `advance`.
-#[derive(Debug)]
-pub(super) enum PeerOutput {
-    Post(OneWayMessage),
-    /// A request that the peer has ended.
-    Release(Box<Carriage>, CarriageEnd),
-}
-
 /// A notification or a reply: a message that gets no answer.
 #[derive(Clone, Debug)]
 pub(super) struct OneWayMessage {
@@ -83,7 +76,12 @@ pub(super) struct OneWayMessage {
 #[derive(Debug, Default)]
 pub(super) struct HttpOutbox {
     scratch: Vec<u8>,
-    peer_output: VecDeque<PeerOutput>,
+    /// Whether the peer has written since the last `advance`.
+    pub(super) has_news: bool,
+    /// The notification that opens a session.
+    pub(super) initialized: Option<OneWayMessage>,
+    /// The requests that the peer has ended.
+    pub(super) released: VecDeque<(Box<Carriage>, CarriageEnd)>,
     /// The carriage of the request that was committed last, for its record.
     carriage: Option<Box<Carriage>>,
     posts: VecDeque<OneWayMessage>,
@@ -96,14 +94,6 @@ pub(super) struct HttpOutbox {
 impl HttpOutbox {
     // --- Output of the peer ---
 
-    pub(super) fn next_peer_output(&mut self) -> Option<PeerOutput> {
-        let output = self.peer_output.pop_front()?;
-        if let PeerOutput::Post(post) = &output {
-            self.subtract_bytes(post.body.len());
-        }
-        Some(output)
-    }
-
     /// Drops the queued replies.
     pub(super) fn drop_replies(&mut self) {
         let Self { posts, bytes, .. } = self;
@@ -112,11 +102,6 @@ impl HttpOutbox {
             *bytes = bytes.saturating_sub(if is_reply { post.body.len() } else { 0 });
             !is_reply
         });
-    }
-
-    /// Returns whether the peer queued no output.
-    pub(super) fn has_no_output(&self) -> bool {
-        self.peer_output.is_empty()
     }
 
     // --- Messages that wait for an exchange ---
@@ -182,7 +167,8 @@ impl HttpOutbox {
     pub(super) fn clear(&mut self) {
         let opens: usize = self.opening.values().map(|request| request.body.len()).sum();
         self.scratch.clear();
-        self.peer_output.clear();
+        self.initialized = None;
+        self.released.clear();
         self.posts.clear();
         self.bytes = opens;
     }
@@ -219,6 +205,7 @@ impl Outbox for HttpOutbox {
                 let method = info.map_or_else(|| String::from(method).into(), |info| info.name.into());
                 let is_unbounded = info.is_some_and(|info| info.unbounded);
                 //= C4.3 "Body is one request or one notification (no batch, no response)"
+                self.has_news = true;
                 self.carriage = Some(Box::new(Carriage::new(method, revision, encoded, is_unbounded)));
                 return;
             }
@@ -228,8 +215,13 @@ impl Outbox for HttpOutbox {
             //= C1.6 "POST on HTTP"
             MessageKind::Reply(_) => None,
         };
-        self.bytes = self.bytes.saturating_add(body.len());
-        self.peer_output.push_back(PeerOutput::Post(OneWayMessage { notification, body, failures: 0 }));
+        self.has_news = true;
+        let post = OneWayMessage { notification, body, failures: 0 };
+        if opens_session(&post) {
+            self.initialized = Some(post);
+        } else {
+            self.push_post(post);
+        }
     }
 
     fn queued(&self) -> usize {
@@ -244,6 +236,7 @@ impl Outbox for HttpOutbox {
     }
 
     fn release(&mut self, carriage: Box<Carriage>, end: CarriageEnd) {
-        self.peer_output.push_back(PeerOutput::Release(carriage, end));
+        self.has_news = true;
+        self.released.push_back((carriage, end));
     }
 }

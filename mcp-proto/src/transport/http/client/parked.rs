@@ -95,7 +95,7 @@ impl HttpClient {
                 if let Some(http) = ended.http_error_mut() {
                     http.unauthorized = Some(TransportError::excerpt(detail));
                 }
-                self.resolve_exchange(now, kind, generation, None, *ended);
+                self.resolve_exchange(now, exchange, kind, generation, None, *ended);
             }
             self.advance(now);
         }

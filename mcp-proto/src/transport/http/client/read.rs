@@ -11,8 +11,8 @@ use bytes::Bytes;
 use crate::Instant;
 use crate::codec::{SseEvent, SseItem};
 use crate::peer::client::Diagnostic;
-use crate::peer::{InvalidAnswerError, Leniency, Outcome, Strictness};
-use crate::rpc::{self, EnvelopeKind, Frame, Id, Malformed, MalformedKind, Message, Response};
+use crate::peer::{InvalidAnswerError, Leniency, Machine as _, Outcome, Strictness};
+use crate::rpc::{self, EnvelopeKind, Frame, Id, Malformed, Message, Response};
 use crate::transport::http::{ExchangeEnd, ExchangeId, SentState};
 
 use super::HttpClient;
@@ -187,7 +187,7 @@ impl HttpClient {
     /// Passes requests, notifications and batches to the peer, which may end requests by them.
     fn handle_other_messages(&mut self, now: Instant, frame: Frame) {
         self.peer.handle_frame(now, frame, &mut self.outbox);
-        self.take_peer_output(now);
+        self.release_calls(now);
     }
 
     /// Handles stream data that is no valid message, or one that is too long.
@@ -211,10 +211,7 @@ impl HttpClient {
             }
             return self.peer.handle_malformed(now, malformed, &mut self.outbox);
         }
-        let invalid = match malformed.kind {
-            MalformedKind::TooLong { bytes } => InvalidAnswerError::TooLong { bytes },
-            _ => InvalidAnswerError::Malformed(malformed.to_string()),
-        };
+        let invalid = InvalidAnswerError::from(&malformed);
         let Some(number) = elsewhere else {
             let ended = ExchangeOutcome::Invalid(invalid, http_error(200, ""));
             return self.resolve_on_stream(now, id, ended);

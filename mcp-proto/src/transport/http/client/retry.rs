@@ -36,9 +36,6 @@ impl HttpClient {
         is_current: bool,
         mut ended: ExchangeOutcome,
     ) {
-        if self.peer.carriage(number).is_none() {
-            return;
-        }
         if let Some(http) = ended.http_error_mut()
             && self.honor_retry_after(now, number, http)
         {

@@ -104,33 +104,14 @@ impl ClientSession {
         self.id = None;
     }
 
-    /// Takes the notification that opens the session, if the gate is closed; returns any other message.
-    fn start_opening(&mut self, post: OneWayMessage) -> Option<OneWayMessage> {
-        if self.gate != SendGate::Closed || !opens_session(&post) {
-            return Some(post);
-        }
-        self.gate = SendGate::Opening;
-        self.initialized = Some(post);
-        None
-    }
-
     /// Returns whether the gate opens after this message.
     pub(super) fn is_opened_by(&self, post: &OneWayMessage) -> bool {
         self.gate == SendGate::Opening && opens_session(post)
     }
-
-    /// Records that the session has lasted, even without an answered request.
-    pub(super) fn note_stable(&mut self) {
-        self.fruitless_renewals = 0;
-    }
-
-    /// Records that the session was lost before any request was answered.
-    pub(super) fn note_fruitless(&mut self) {
-        self.fruitless_renewals = self.fruitless_renewals.saturating_add(1);
-    }
 }
 
-fn opens_session(post: &OneWayMessage) -> bool {
+/// Returns whether a message is the notification that opens a session.
+pub(super) fn opens_session(post: &OneWayMessage) -> bool {
     post.notification.as_ref().is_some_and(|(method, _)| **method == *Initialized::NAME)
 }
 
@@ -138,7 +119,7 @@ impl HttpClient {
     /// Records that the server has answered a request.
     pub(super) fn note_answered(&mut self) {
         self.session.has_answered = true;
-        self.session.note_stable();
+        self.session.fruitless_renewals = 0;
         self.detection.is_era_proven = true;
         if let Some(events) = &mut self.legacy_sse {
             events.failures = 0;
@@ -194,12 +175,11 @@ impl HttpClient {
 
     // --- Notifications and replies ---
 
-    /// Queues a notification or a reply of the peer.
-    pub(super) fn take_post(&mut self, now: Instant, post: OneWayMessage) {
-        match self.session.start_opening(post) {
-            Some(post) => self.outbox.push_post(post),
-            None => self.resend_initialized(now),
-        }
+    /// Sends the notification that opens the session.
+    pub(super) fn open_session(&mut self, now: Instant, post: OneWayMessage) {
+        self.session.gate = SendGate::Opening;
+        self.session.initialized = Some(post);
+        self.resend_initialized(now);
     }
 
     pub(super) fn send_post(&mut self, now: Instant, post: OneWayMessage) {

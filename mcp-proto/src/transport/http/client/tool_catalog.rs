@@ -103,9 +103,8 @@ impl HttpClient {
     pub(super) fn read_tools(&mut self, revision: Revision, page: Raw) -> Raw {
         let (modern, max_bytes) = (is_modern(revision), self.limits().message_bytes);
         let list = ToolList::read(page.clone());
-        for ListedTool { name, headers, read_only, idempotent } in list.tools {
-            let headers = headers.filter(|_| modern);
-            let tool = CatalogTool { headers, is_repeatable: read_only || idempotent };
+        for (name, mut tool) in list.tools {
+            tool.headers = tool.headers.filter(|_| modern);
             self.tools.insert(name, tool, max_bytes);
         }
         // A legacy server does not use mirrored parameters, so all of its tools can be called.
@@ -188,19 +187,9 @@ impl HttpClient {
 struct ToolList {
     /// The result without the tools that cannot be called.
     result: Raw,
-    tools: Vec<ListedTool>,
+    /// Those that can be called, by name.
+    tools: Vec<(Box<str>, CatalogTool)>,
     excluded: Vec<ExcludedTool>,
-}
-
-/// A tool that can be called.
-#[derive(Debug)]
-struct ListedTool {
-    name: Box<str>,
-    headers: Option<ParamHeaders>,
-    /// The server declares that the tool changes nothing.
-    read_only: bool,
-    /// The server declares that calling the tool twice has no more effect than calling it once.
-    idempotent: bool,
 }
 
 /// A tool that cannot be called over HTTP, and why.
@@ -250,7 +239,7 @@ fn rewrite(result: &str, listed: &str, kept: &[&str]) -> Option<Raw> {
 }
 
 /// Reads an entry; `None` if it is no tool that a call could name.
-fn read_tool(entry: &str) -> Result<Option<ListedTool>, ExcludedTool> {
+fn read_tool(entry: &str) -> Result<Option<(Box<str>, CatalogTool)>, ExcludedTool> {
     let Some([name, schema, annotations]) = pick_members(entry, ["name", "inputSchema", "annotations"])
     else {
         return Ok(None);
@@ -263,9 +252,9 @@ fn read_tool(entry: &str) -> Result<Option<ListedTool>, ExcludedTool> {
         Some(Err(reason)) => return Err(ExcludedTool { name: name.unwrap_or_default(), reason }),
     };
     let hints = annotations.and_then(|hints| pick_members(hints, ["readOnlyHint", "idempotentHint"]));
-    let [read_only, idempotent] =
-        hints.unwrap_or_default().map(|hint| hint.is_some_and(|hint| hint == "true"));
-    Ok(name.map(|name| ListedTool { name: name.into(), headers, read_only, idempotent }))
+    // One that changes nothing, or has no further effect when it is called again.
+    let is_repeatable = hints.into_iter().flatten().flatten().any(|hint| hint == "true");
+    Ok(name.map(|name| (name.into(), CatalogTool { headers, is_repeatable })))
 }
 
 /// Reads the raw values of the named members of an object; of a repeated member, the last. `None` if it is no object.
@@ -305,7 +294,7 @@ mod tests {
         let excluded: Vec<_> = list.excluded.iter().map(|tool| &*tool.name).collect();
         assert_eq!(excluded, ["bad", "worse"]);
         assert!(list.excluded[0].reason.to_string().contains("properties.a"));
-        let kept: Vec<_> = list.tools.iter().map(|tool| (&*tool.name, tool.headers.is_some())).collect();
+        let kept: Vec<_> = list.tools.iter().map(|(name, tool)| (&**name, tool.headers.is_some())).collect();
         assert_eq!(kept, [("good", true), ("plain", false)]);
         assert!(list.result.validate().is_ok());
     }
@@ -331,8 +320,8 @@ mod tests {
                 {"name":"c","annotations":{"idempotentHint":1,"readOnlyHint":false}},
                 {"name":"d","annotations":[true,true]},{"name":"e"}]}"#,
         );
-        let hints: Vec<_> = list.tools.iter().map(|tool| (tool.read_only, tool.idempotent)).collect();
-        assert_eq!(hints, [(true, false), (false, true), (false, false), (false, false), (false, false)]);
+        let repeatable: Vec<_> = list.tools.iter().map(|(_, tool)| tool.is_repeatable).collect();
+        assert_eq!(repeatable, [true, true, false, false, false]);
     }
 
     #[test]
@@ -358,7 +347,7 @@ mod tests {
             &r#"{"tools":[{"name":"x"}],"tools":[{"name":"a","name":"b","inputSchema":INVALID,"inputSchema":{}}]}"#
                 .replace("INVALID", INVALID),
         );
-        assert_eq!(list.tools.iter().map(|tool| &*tool.name).collect::<Vec<_>>(), ["b"]);
+        assert_eq!(list.tools.iter().map(|(name, _)| &**name).collect::<Vec<_>>(), ["b"]);
         assert!(list.excluded.is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! The inputs and outputs of a peer that its transport needs.
+//! The inputs and outputs of a machine that its transport needs.
 
 use alloc::string::String;
 use core::time::Duration;
@@ -7,9 +7,9 @@ use crate::peer::Outbox;
 use crate::rpc::{Frame, Malformed};
 use crate::{Instant, Limits};
 
-/// A peer of either role, as a transport drives it.
-pub trait Peer {
-    /// The events that the peer reports to its application.
+/// A machine of either role, as a transport drives it.
+pub trait Machine {
+    /// The events for the application.
     type Event;
 
     /// Handles a message or a batch.
@@ -20,11 +20,13 @@ pub trait Peer {
     fn handle_closed(&mut self, now: Instant, detail: &str, out: &mut dyn Outbox);
     /// Runs the timers that are due at `now`.
     fn handle_timeout(&mut self, now: Instant, out: &mut dyn Outbox);
-    /// Returns when `handle_timeout` is due.
+    /// Returns when [`handle_timeout`](Self::handle_timeout) is due, if nothing else happens first.
+    #[must_use]
     fn poll_timeout(&self) -> Option<Instant>;
-    /// Returns the next event.
+    /// Returns the next event, in wire order.
+    #[must_use]
     fn poll_event(&mut self) -> Option<Self::Event>;
-    /// Returns whether the peer wants more input, that is, whether the application takes its events.
+    /// Returns whether the machine wants more input, that is, whether the application takes its events.
     fn wants_read(&self) -> bool;
     /// Dispatches deferred messages as far as the remote side takes the output.
     fn dispatch_deferred(&mut self, _now: Instant, _out: &mut dyn Outbox) {}
