@@ -291,8 +291,10 @@ impl fmt::Display for Unescaped<'_> {
             Error::InputRequired(_) => f.write_str("the server needs input before it can answer"),
             Error::Input(fault) => fault.fmt(f),
             Error::Task(report) => write!(f, "the server works on it as the task {:?}", report.id),
-            Error::TaskCancelled { message: None } => f.write_str("the server cancelled the task"),
-            Error::TaskCancelled { message: Some(why) } => write!(f, "the server cancelled the task: {why}"),
+            Error::TaskCancelled { message } => {
+                f.write_str("the server cancelled the task")?;
+                message.iter().try_for_each(|why| write!(f, ": {why}"))
+            }
             Error::Invalid(invalid) => invalid.fmt(f),
             Error::Transport(error) => error.fmt(f),
             Error::Decode { method, error, .. } => write!(f, "the result of {method} is not valid: {error}"),
@@ -300,12 +302,9 @@ impl fmt::Display for Unescaped<'_> {
                 write!(f, "the result of the tool {tool:?} is not valid: {fault}")
             }
             Error::Form(error) => write!(f, "the form is not filled in correctly: {error}"),
-            Error::TimedOut { after, hard_timeout: false, unaddressed } => {
-                write!(f, "no answer and no progress within {}", HumanDuration(*after))?;
-                quote_error_without_id(f, unaddressed.as_deref())
-            }
-            Error::TimedOut { after, hard_timeout: true, unaddressed } => {
-                write!(f, "no answer within the maximum of {}", HumanDuration(*after))?;
+            Error::TimedOut { after, hard_timeout, unaddressed } => {
+                let limit = if *hard_timeout { "within the maximum of" } else { "and no progress within" };
+                write!(f, "no answer {limit} {}", HumanDuration(*after))?;
                 quote_error_without_id(f, unaddressed.as_deref())
             }
             Error::Lost(lost) => lost.fmt(f),

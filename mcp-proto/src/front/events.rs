@@ -34,7 +34,7 @@ impl<E: ListenerEvent> Listeners<E> {
     pub(crate) fn add(&mut self) -> u64 {
         let key = self.next;
         self.next = key.saturating_add(1);
-        let mut queue = Queue::new();
+        let mut queue = Queue::new(MAX_ITEMS, MAX_BYTES);
         if let Some(last) = &self.last {
             queue.push(last.clone(), 0);
         }
@@ -201,17 +201,8 @@ pub(crate) enum QueuedItem<T> {
 }
 
 impl<T> Queue<T> {
-    pub(crate) fn new() -> Self {
-        Self::with_items(MAX_ITEMS)
-    }
-
-    /// Creates a queue of at most `most_items` items.
-    pub(crate) fn with_items(most_items: usize) -> Self {
-        Self::with_limits(most_items, MAX_BYTES)
-    }
-
     /// Creates a queue of at most `most_items` items and `most_bytes` bytes.
-    pub(crate) fn with_limits(most_items: usize, most_bytes: usize) -> Self {
+    pub(crate) fn new(most_items: usize, most_bytes: usize) -> Self {
         Self { items: VecDeque::new(), gone: 0, bytes: 0, most_items, most_bytes, missed: 0 }
     }
 

@@ -69,14 +69,16 @@
 //!
 //! # Modules and their order
 //!
-//! Each module imports only those above it; within a module, no two files import each other.
+//! Each builds on those above it. Outside of `http`, no files import each other in a circle.
 //!
-//! - what both roles share: `error`, `handler_error`, `clock`, `wakers`, `events`, `shared`, `trace`, `request`,
-//!   `request_slots`, `running_handlers`
-//! - `handler`: what handlers take, request of the client and return
-//! - `params`, `reply`, `mode`, `notification`: parameters, and type-erased handlers and answers, of both roles
-//! - `tasks`: the task registry, task stores, and the runner of task handlers
+//! - what both roles share: `error`, `handler_error`, `clock`, `params`, `wakers`, `events`, `notification`,
+//!   `request_slots`, `shared`
+//! - the records of `tasks`, in their stores and while their handlers run
+//! - `handler`: the connection of a server, and what handlers take, request of the client and return
+//! - `reply`, `trace`, `request`, `mode`, `running_handlers`, `spawned_handler`: type-erased answers and handlers
+//! - the registry of `tasks`, and their methods
 //! - `router`: the dispatch of requests to handlers; live routers
+//! - the runner of `tasks`
 //! - `server`: the handle and the driver of one connection
 //! - `http`: the exchanges, the sessions and the driver of a server over HTTP
 //!

@@ -4,7 +4,7 @@ use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
-use core::future::Future;
+use core::future::{Future, ready};
 use core::ops::Deref;
 
 use super::notification::{Notification, NotificationQueue, is_defined};
@@ -134,22 +134,17 @@ where
         T: Send + 'static;
 }
 
-/// Runs a handler with its decoded arguments, and encodes its output.
-fn run<A, C: HandlerContext, F: Future, T, H: Fn(A, C) -> F, E: Fn(T, F::Output) -> Reply + Clone>(
+/// Starts a handler with its decoded arguments. Its future encodes the output.
+fn start<A, C: HandlerContext, F: Future, T, H: Fn(A, C) -> F, E: Fn(T, F::Output) -> Reply + Clone>(
     handler: &H,
     state: &Arc<C::State>,
     decoded: Result<(A, T), Reply>,
     context: C::Plain,
     encode: &E,
-) -> impl Future<Output = Reply> + use<A, C, F, T, H, E> {
-    let running = decoded
-        .map(|(arguments, aside)| (handler(arguments, C::with_state(context, state)), aside, encode.clone()));
-    async move {
-        match running {
-            Ok((running, aside, encode)) => encode(aside, running.await),
-            Err(reply) => reply,
-        }
-    }
+) -> Result<impl Future<Output = Reply> + use<A, C, F, T, H, E>, Reply> {
+    let (arguments, aside) = decoded?;
+    let (running, encode) = (handler(arguments, C::with_state(context, state)), encode.clone());
+    Ok(async move { encode(aside, running.await) })
 }
 
 impl<A, C, F, H> Handler<SendHandlers, A, C, F> for H
@@ -170,7 +165,10 @@ where
         T: Send + 'static,
     {
         Arc::new(move |params, context| {
-            Box::pin(run(&self, &state, decode(params, &context), context, &encode))
+            match start(&self, &state, decode(params, &context), context, &encode) {
+                Ok(running) => Box::pin(running),
+                Err(reply) => Box::pin(ready(reply)),
+            }
         })
     }
 }
@@ -193,7 +191,10 @@ where
         T: Send + 'static,
     {
         Arc::new(move |params, context| {
-            Box::pin(run(&self, &state, decode(params, &context), context, &encode))
+            match start(&self, &state, decode(params, &context), context, &encode) {
+                Ok(running) => Box::pin(running),
+                Err(reply) => Box::pin(ready(reply)),
+            }
         })
     }
 }
@@ -233,7 +234,7 @@ impl<M: HandlerMode, C: 'static> NotificationHandlers<M, C> {
     {
         // Absent parameters count as an empty object.
         let decode = |notification: Notification, _: &C| {
-            let params = decode_as(&notification.method, notification.params).map_err(Reply::Error)?;
+            let params = decode_as(&notification.method, notification.params)?;
             Ok((params, ()))
         };
         self.by_name.insert(name, handler.erase(state, decode, |(), ()| no_reply()));

@@ -35,9 +35,7 @@ impl RequestSpan {
         run()
     }
 
-    pub(super) fn record_id(&self, _: RequestId) {}
-
-    pub(super) fn resolve_unsent(&mut self) {}
+    pub(super) fn record_sent<E>(&mut self, _: &Result<RequestId, E>) {}
 
     pub(super) fn resolve(&mut self, _: &SpanEnd, _: impl FnOnce() -> Option<Revision>) {}
 

@@ -92,7 +92,7 @@ pub(crate) struct NotificationQueue<T> {
 
 impl<T> NotificationQueue<T> {
     pub(super) fn new(names: BTreeSet<Cow<'static, str>>, others: bool) -> Self {
-        let waiting = Queue::with_limits(MAX_WAITING, MAX_WAITING_BYTES);
+        let waiting = Queue::new(MAX_WAITING, MAX_WAITING_BYTES);
         Self { names, others, waiting, is_running: false }
     }
 

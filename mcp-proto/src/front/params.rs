@@ -12,6 +12,8 @@ use super::Error;
 use crate::peer::RequestError;
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{CustomParams, Method, Params, meta};
+#[cfg(feature = "server")]
+use crate::schema::{Json, LoggingLevel, LoggingMessageParams};
 
 /// A context that handlers take: the one that the driver makes, completed with the router's state.
 #[doc(hidden)]
@@ -76,4 +78,16 @@ pub(super) fn request_params(params: impl Serialize) -> Result<CustomParams, Err
     let mut params = custom_params(params)?;
     params.meta.remove(meta::PROGRESS_TOKEN);
     Ok(params)
+}
+
+/// The parameters of a log message; `None` for data that does not serialize, which cannot be sent.
+#[cfg(feature = "server")]
+pub(super) fn log_params(
+    level: LoggingLevel,
+    logger: Option<String>,
+    data: &impl Serialize,
+) -> Option<LoggingMessageParams> {
+    let mut params = LoggingMessageParams::new(level, Json::encode(data).ok()?);
+    params.logger = logger;
+    Some(params)
 }

@@ -51,6 +51,12 @@ impl Reply {
     }
 }
 
+impl From<ErrorObject> for Reply {
+    fn from(error: ErrorObject) -> Self {
+        Self::Error(error)
+    }
+}
+
 impl From<HandlerPanic> for Reply {
     fn from(_: HandlerPanic) -> Self {
         Self::error(code::INTERNAL_ERROR, "the handler of this request failed unexpectedly")

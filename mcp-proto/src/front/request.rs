@@ -11,7 +11,7 @@ use core::task::{Context, Poll, ready};
 use core::time::Duration;
 
 use super::Error;
-use super::request_slots::{DriverTimer, FollowKind, RequestLink};
+use super::request_slots::{DriverTimer, FollowQueue, RequestLink};
 use super::trace::{RequestSpan, SpanEnd};
 use crate::peer::{
     CacheMode, DecodeError, InputMode, Outcome, OutgoingRequest, ProgressOption, RequestId, RequestOptions,
@@ -173,7 +173,7 @@ impl<M: Method> Request<M> {
                 options.progress = ProgressOption::Always;
             }
         };
-        self.send(always, FollowKind::Progress)
+        self.send(always, FollowQueue::progress())
     }
 
     /// The length of the result in bytes, once it has arrived.
@@ -185,7 +185,7 @@ impl<M: Method> Request<M> {
     pub(super) fn send(
         self,
         set: impl FnOnce(&mut RequestOptions),
-        follow: FollowKind,
+        follow: FollowQueue,
     ) -> Result<Call<M>, Error> {
         match self.with(set).state {
             State::Draft(draft) => Call::start(draft, follow),
@@ -208,7 +208,8 @@ impl<M: Method> Future for Request<M> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         if let State::Draft(_) = this.state {
-            let follow = if this.on_progress.is_some() { FollowKind::Progress } else { FollowKind::Nothing };
+            let follow =
+                if this.on_progress.is_some() { FollowQueue::progress() } else { FollowQueue::Nothing };
             if let State::Draft(draft) = core::mem::replace(&mut this.state, State::Finished) {
                 this.state = State::Sent(Call::start(draft, follow)?);
             }
@@ -264,7 +265,7 @@ pub struct Call<M: Method> {
 }
 
 impl<M: Method> Call<M> {
-    fn start(draft: Draft<M>, follow: FollowKind) -> Result<Self, Error> {
+    fn start(draft: Draft<M>, follow: FollowQueue) -> Result<Self, Error> {
         let Draft { link, name, params, mut options } = draft;
         let params = params?;
         let mut span = RequestSpan::of_call::<M>(name.as_deref(), &params, || link.revision(), &mut options);
@@ -272,9 +273,9 @@ impl<M: Method> Call<M> {
             Some(name) => OutgoingRequest::by_name::<M>(name, &params, options),
             None => OutgoingRequest::new::<M>(&params, options),
         };
-        let id = link.send(request, follow).inspect_err(|_| span.resolve_unsent())?;
-        span.record_id(id);
-        let mut call = Self::from_id(link, id, called_tool::<M>(&params));
+        let sent = link.send(request, follow);
+        span.record_sent(&sent);
+        let mut call = Self::from_id(link, sent?, called_tool::<M>(&params));
         (call.by_name, call.span) = (name.is_some(), span);
         Ok(call)
     }

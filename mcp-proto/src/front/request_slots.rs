@@ -7,7 +7,7 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Poll, Waker};
 
-use super::events::{Queue, QueuedItem};
+use super::events::{MAX_BYTES, MAX_ITEMS, Queue, QueuedItem};
 use super::wakers::Wakers;
 use super::{Error, Notification};
 use crate::inline_map::InlineMap;
@@ -23,17 +23,21 @@ use crate::schema::{ProgressParams, Revision};
 const MAX_PROGRESS: usize = 64;
 
 /// The items that a slot queues beside the outcome.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FollowKind {
-    Nothing,
-    Progress,
-    Subscription,
-}
-
-enum FollowQueue {
+pub(crate) enum FollowQueue {
     Nothing,
     Progress(Queue<ProgressParams>),
     Subscription(Queue<Notification>),
+}
+
+impl FollowQueue {
+    pub(crate) fn progress() -> Self {
+        Self::Progress(Queue::new(MAX_PROGRESS, MAX_BYTES))
+    }
+
+    #[cfg(feature = "client")]
+    pub(crate) fn subscription() -> Self {
+        Self::Subscription(Queue::new(MAX_ITEMS, MAX_BYTES))
+    }
 }
 
 struct RequestSlot {
@@ -48,12 +52,7 @@ struct RequestSlot {
 pub(crate) struct RequestSlots(Option<Box<InlineMap<RequestId, RequestSlot>>>);
 
 impl RequestSlots {
-    pub(crate) fn open(&mut self, request: RequestId, follow: FollowKind) {
-        let stream = match follow {
-            FollowKind::Nothing => FollowQueue::Nothing,
-            FollowKind::Progress => FollowQueue::Progress(Queue::with_items(MAX_PROGRESS)),
-            FollowKind::Subscription => FollowQueue::Subscription(Queue::new()),
-        };
+    pub(crate) fn open(&mut self, request: RequestId, stream: FollowQueue) {
         let slot = RequestSlot { outcome: None, stream, waker: None };
         self.0.get_or_insert_default().insert(request, slot);
     }
@@ -207,7 +206,7 @@ pub(crate) type DriverTimer = Pin<Box<dyn Future<Output = bool> + Send>>;
 
 /// A connection as the futures of requests see it.
 pub(crate) trait RequestLink: Send + Sync {
-    fn send(&self, request: OutgoingRequest<'_>, follow: FollowKind) -> Result<RequestId, Error>;
+    fn send(&self, request: OutgoingRequest<'_>, follow: FollowQueue) -> Result<RequestId, Error>;
 
     /// Sends a request about a task of the peer. Only servers have tasks that clients follow.
     #[cfg(feature = "client")]

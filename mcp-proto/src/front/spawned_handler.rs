@@ -15,7 +15,7 @@ use super::handler_error::catch_panic;
 use super::reply::Reply;
 use super::trace::HandlerSpan;
 use super::wakers::SendFuture;
-use super::wakers::lock;
+use super::wakers::update;
 use crate::rpc::code;
 
 /// The application's function that starts the task of a handler.
@@ -57,28 +57,22 @@ enum TaskEnd {
 impl TaskLink {
     /// Passes the end of the task to the driver.
     fn finish(&self, end: TaskEnd) {
-        let (driver, task) = {
-            let mut state = lock(&self.0);
+        update(&self.0, |state, wakers| {
             if !state.is_cancelled {
                 state.end.get_or_insert(end);
             }
-            (state.driver.take(), state.task.take())
-        };
-        drop(task);
-        if let Some(driver) = driver {
-            driver.wake();
-        }
+            wakers.wake(state.driver.take());
+            wakers.discard(state.task.take());
+        });
     }
 
     /// Stores the waker of the task. Returns whether the task is cancelled.
     fn park_task(&self, waker: &Waker) -> bool {
         let waker = waker.clone();
-        let (before, is_cancelled) = {
-            let mut state = lock(&self.0);
-            (state.task.replace(waker), state.is_cancelled)
-        };
-        drop(before);
-        is_cancelled
+        update(&self.0, |state, wakers| {
+            wakers.discard(state.task.replace(waker));
+            state.is_cancelled
+        })
     }
 }
 
@@ -92,18 +86,12 @@ impl Future for SpawnedHandler {
             let _ = catch_panic(|| drop(handler));
         }
         let Some(running) = handler else { return Poll::Ready(()) };
-        let request = context.as_ref().map(Context::inbound_request);
-        let rounds = context.as_ref().and_then(Context::input_rounds);
-        if let Some(rounds) = rounds {
-            rounds.start_task_poll();
-        }
-        let polled = span.in_scope(|| catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(cx))));
-        // A handler that is done wants no more input.
-        if let (Ok(Poll::Pending), Some(rounds), Some(request)) = (&polled, rounds, request)
-            && rounds.end_task_poll()
-        {
-            request.connection.wake_handler(request.id);
-        }
+        let mut poll = || span.in_scope(|| catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(cx))));
+        let rounds = context.as_ref().and_then(|context| Some((context.input_rounds()?, context)));
+        let polled = match rounds {
+            Some((rounds, context)) => rounds.poll_in_task(context.inbound_request(), poll),
+            None => poll(),
+        };
         let end = match polled {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(reply)) => TaskEnd::Reply(reply),
@@ -154,11 +142,10 @@ impl Future for AwaitedHandler {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Reply> {
         let waker = cx.waker().clone();
-        let (end, before) = {
-            let mut state = lock(&self.link.0);
-            (state.end.take(), state.driver.replace(waker))
-        };
-        drop(before);
+        let end = update(&self.link.0, |state, wakers| {
+            wakers.discard(state.driver.replace(waker));
+            state.end.take()
+        });
         match end {
             Some(TaskEnd::Reply(reply)) => return Poll::Ready(reply),
             // Handled like the panic of any handler. The panic hook has run.
@@ -179,14 +166,10 @@ impl Future for AwaitedHandler {
 
 impl Drop for AwaitedHandler {
     fn drop(&mut self) {
-        let (task, driver) = {
-            let mut state = lock(&self.link.0);
+        update(&self.link.0, |state, wakers| {
             state.is_cancelled = true;
-            (state.task.take(), state.driver.take())
-        };
-        drop(driver);
-        if let Some(task) = task {
-            task.wake();
-        }
+            wakers.wake(state.task.take());
+            wakers.discard(state.driver.take());
+        });
     }
 }

@@ -215,14 +215,14 @@ impl RequestSpan {
         self.span.in_scope(run)
     }
 
-    /// Records the id of a request that was sent.
-    pub(super) fn record_id(&self, request: RequestId) {
-        self.span.record("jsonrpc.request.id", request.number().to_string());
-    }
-
-    /// Ends the span of a request that was not sent.
-    pub(super) fn resolve_unsent(&mut self) {
-        self.end(&SpanEnd::error("not_sent"), None);
+    /// Records the id of a request that was sent, or ends the span of one that was not.
+    pub(super) fn record_sent<E>(&mut self, sent: &Result<RequestId, E>) {
+        match sent {
+            Ok(id) => {
+                self.span.record("jsonrpc.request.id", id.number().to_string());
+            }
+            Err(_) => self.end(&SpanEnd::error("not_sent"), None),
+        }
     }
 
     /// Ends the span of a request of this side.
@@ -266,19 +266,7 @@ impl Drop for RequestSpan {
 }
 
 /// The span in which a handler runs.
-pub(in crate::front) struct HandlerSpan(Span);
-
-impl HandlerSpan {
-    /// The span that is entered now.
-    pub(super) fn current() -> Self {
-        Self(Span::current())
-    }
-
-    /// Runs code within the span.
-    pub(super) fn in_scope<T>(&self, run: impl FnOnce() -> T) -> T {
-        self.0.in_scope(run)
-    }
-}
+pub(in crate::front) use tracing::Span as HandlerSpan;
 
 /// How a request ended.
 pub(in crate::front) struct SpanEnd {

@@ -230,10 +230,7 @@ impl Client {
     /// `notifications/cancelled`, `notifications/progress`.
     pub fn notify_custom(&self, method: &str, params: impl Serialize) -> Result<(), Error> {
         let params = custom_params(params)?;
-        self.inner.connection.command(|core, machine, now, _| {
-            core.check_open()?;
-            Ok(machine.at(now).notify_custom(method, &params)?)
-        })
+        self.inner.checked(|_, mut client| client.notify_custom(method, &params))
     }
 
     /// Notifies the server that the roots have changed, so that it can request them again.

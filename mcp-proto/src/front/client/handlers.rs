@@ -15,7 +15,7 @@ use crate::front::handler_error::IntoAnswer;
 use crate::front::mode::NotificationHandlers;
 use crate::front::notification::NotificationQueue;
 use crate::front::params::HandlerContext;
-use crate::front::params::{decode_as, decode_params};
+use crate::front::params::decode_as;
 use crate::front::reply::Reply;
 use crate::front::{CustomRequest, Handler, HandlerMode, LocalHandlers, Notification, SendHandlers};
 use crate::peer::client::{Client, ServerInfo};
@@ -26,7 +26,7 @@ use crate::schema::tasks::legacy::ClientTaskRequests;
 use crate::schema::{
     ClientCapabilities, ClientCapability, CreateMessage, CreateMessageParams, CreateMessageResult,
     CustomParams, CustomResult, Elicit, ElicitParams, ElicitResult, Extension, Json, ListRoots,
-    ListRootsParams, ListRootsResult, Method, MethodInfo, Revision, Root,
+    ListRootsParams, ListRootsResult, Method, MethodInfo, Params, Revision, Root,
 };
 
 /// The handlers of a server's requests to its client: sampling, elicitation and roots.
@@ -233,18 +233,26 @@ impl<M: HandlerMode> ClientHandlers<M> {
         F: Future<Output: IntoAnswer<T::Result>> + 'static,
         H: Fn(T::Params, ClientContext) -> F + Handler<M, T::Params, ClientContext, F>,
     {
-        let erased = handler.erase(
-            Arc::default(),
-            |params: Option<Raw>, context: &ClientContext| {
-                let rule = AnswerRule::of(T::NAME, params.as_ref(), context.root_access.as_ref())
-                    .map_err(Reply::Error)?;
-                Ok((decode_params::<T>(params).map_err(Reply::Error)?, rule))
-            },
-            |rule: AnswerRule, output: F::Output| answer(&rule, output),
-        );
-        self.handlers.insert(T::NAME.into(), erased);
+        self.insert::<_, T::Result, F>(Cow::Borrowed(T::NAME), handler);
         self.declare_tasks();
         self
+    }
+
+    /// Sets the handler of a method, whose requests and answers are checked.
+    fn insert<P: Params, R: AnyResult + Send + 'static, F>(
+        &mut self,
+        method: Cow<'static, str>,
+        handler: impl Handler<M, P, ClientContext, F>,
+    ) where
+        F: Future<Output: IntoAnswer<R>> + 'static,
+    {
+        let name = method.clone();
+        let decode = move |params: Option<Raw>, context: &ClientContext| {
+            let rule = AnswerRule::of(&name, params.as_ref(), context.root_access.as_ref())?;
+            Ok((decode_as(&name, params)?, rule))
+        };
+        let encode = |rule: AnswerRule, output: F::Output| answer(&rule, output);
+        self.handlers.insert(method, handler.erase(Arc::default(), decode, encode));
     }
 
     /// Declares capabilities that do not follow from the handlers: subcapabilities, extensions.
@@ -383,18 +391,7 @@ impl<M: HandlerMode> ClientHandlers<M> {
         F: Future<Output: IntoAnswer<CustomResult>> + 'static,
         H: Fn(CustomParams, ClientContext) -> F + Handler<M, CustomParams, ClientContext, F>,
     {
-        let method = method.into();
-        let name = method.clone();
-        let erased = handler.erase(
-            Arc::default(),
-            move |params: Option<Raw>, context: &ClientContext| {
-                let rule = AnswerRule::of(&name, params.as_ref(), context.root_access.as_ref())
-                    .map_err(Reply::Error)?;
-                Ok((decode_as(&name, params).map_err(Reply::Error)?, rule))
-            },
-            |rule: AnswerRule, output: F::Output| answer(&rule, output),
-        );
-        self.handlers.insert(Cow::Owned(method), erased);
+        self.insert::<_, CustomResult, F>(Cow::Owned(method.into()), handler);
         self
     }
 

@@ -24,12 +24,12 @@ use super::Notification;
 use super::error::Error;
 use super::events::{Events, QueuedItem};
 use super::request::Request;
-use super::request_slots::{DriverTimer, FollowKind, RequestLink, RequestTable};
+use super::request_slots::{DriverTimer, FollowQueue, RequestLink, RequestTable};
 use super::wakers::{WaitingTask, wait_until};
 use crate::peer::client::{
     CacheContext, ClientCommands, CloseReason, ConnectProgress, KnownEra, ServerInfo, State, TaskCommand,
 };
-use crate::peer::{Leniency, LostReason, Outcome, OutgoingRequest, RequestId, RequestOptions};
+use crate::peer::{Leniency, LostReason, Outcome, OutgoingRequest, RequestError, RequestId, RequestOptions};
 use crate::schema::{Method, Notification as Notifies, Revision};
 
 use self::connection::{ClientCore, Connection, FirstPoll};
@@ -77,6 +77,30 @@ struct ClientInner {
 }
 
 impl ClientInner {
+    /// Gives a command, unless the connection has ended.
+    fn checked<T>(
+        &self,
+        act: impl FnOnce(&mut ClientCore, ClientCommands<'_>) -> Result<T, RequestError>,
+    ) -> Result<T, Error> {
+        self.connection.command(|core, machine, now, _| {
+            core.check_open()?;
+            Ok(act(core, machine.at(now))?)
+        })
+    }
+
+    /// Sends a request, and opens its slot.
+    fn open(
+        &self,
+        follow: FollowQueue,
+        send: impl FnOnce(ClientCommands<'_>) -> Result<RequestId, RequestError>,
+    ) -> Result<RequestId, Error> {
+        self.checked(|core, client| {
+            let request = send(client)?;
+            core.common.slots.open(request, follow);
+            Ok(request)
+        })
+    }
+
     fn poll_notification(&self, request: RequestId, waker: Waker) -> Poll<Option<QueuedItem<Notification>>> {
         self.connection.update(|core, _, wakers| core.common.slots.poll_notification(request, waker, wakers))
     }
@@ -194,10 +218,7 @@ impl Client {
     /// # Errors
     /// If it cannot be sent: the connection is not ready or has ended, or the revision in use does not have it.
     pub fn notify<N: Notifies>(&self, params: &N::Params) -> Result<(), Error> {
-        self.inner.connection.command(|core, machine, now, _| {
-            core.check_open()?;
-            Ok(machine.at(now).notify::<N>(params)?)
-        })
+        self.inner.checked(|_, mut client| client.notify::<N>(params))
     }
 
     /// Resends a request that waits for the user's visit of a page (2025-11-25), once the user is done with it. Other
@@ -252,22 +273,12 @@ impl fmt::Debug for Client {
 }
 
 impl RequestLink for ClientInner {
-    fn send(&self, request: OutgoingRequest<'_>, follow: FollowKind) -> Result<RequestId, Error> {
-        self.connection.command(|core, machine, now, _| {
-            core.check_open()?;
-            let request = machine.at(now).send(request)?;
-            core.common.slots.open(request, follow);
-            Ok(request)
-        })
+    fn send(&self, request: OutgoingRequest<'_>, follow: FollowQueue) -> Result<RequestId, Error> {
+        self.open(follow, |mut client| client.send(request))
     }
 
     fn task(&self, id: &str, command: TaskCommand, options: RequestOptions) -> Result<RequestId, Error> {
-        self.connection.command(|core, machine, now, _| {
-            core.check_open()?;
-            let request = machine.at(now).task(id, command, options)?;
-            core.common.slots.open(request, FollowKind::Nothing);
-            Ok(request)
-        })
+        self.open(FollowQueue::Nothing, |mut client| client.task(id, command, options))
     }
 
     fn table(&self) -> &dyn RequestTable {

@@ -11,7 +11,7 @@ use super::Client;
 use crate::front::Notification;
 use crate::front::error::Error;
 use crate::front::events::QueuedItem;
-use crate::front::request_slots::{FollowKind, RequestLink};
+use crate::front::request_slots::{FollowQueue, RequestLink};
 use crate::peer::{Outcome, OutgoingRequest, RequestId, RequestOptions};
 use crate::schema::{
     SubscriptionFilter, SubscriptionsAcknowledged, SubscriptionsListen, SubscriptionsListenParams,
@@ -71,7 +71,7 @@ impl Subscription {
     pub(super) fn open(client: Client, filter: SubscriptionFilter) -> Result<Self, Error> {
         let params = SubscriptionsListenParams::new(filter);
         let outgoing = OutgoingRequest::new::<SubscriptionsListen>(&params, RequestOptions::default());
-        let id = client.inner.send(outgoing, FollowKind::Subscription)?;
+        let id = client.inner.send(outgoing, FollowQueue::subscription())?;
         Ok(Self { client, id, state: StreamState::Open })
     }
 

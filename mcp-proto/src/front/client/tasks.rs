@@ -15,7 +15,7 @@ use crate::front::error::Error;
 use crate::front::params::decode_params;
 use crate::front::reply::Reply;
 use crate::front::request::{Call, CalledTool, Request};
-use crate::front::request_slots::{FollowKind, RequestLink};
+use crate::front::request_slots::{FollowQueue, RequestLink};
 use crate::peer::client::TaskCommand;
 use crate::peer::{
     InboundId, InvalidAnswerError, Outcome, RequestOptions, TaskMode, TaskReport, related_task,
@@ -66,7 +66,7 @@ impl Request<CallTool> {
     /// # Errors
     /// If the call fails before a task exists.
     pub async fn start_task(self) -> Result<ToolCallOutcome, Error> {
-        let mut call = self.send(|options| options.task = Some(TaskMode::Handle), FollowKind::Nothing)?;
+        let mut call = self.send(|options| options.task = Some(TaskMode::Handle), FollowQueue::Nothing)?;
         match call.outcome().await {
             Outcome::Task(report) => {
                 let (link, called) = call.call_parts();

@@ -97,11 +97,10 @@ impl WatchRequest {
     pub fn open(self) -> Result<Watch, Error> {
         let Self { client, filter, since } = self;
         let requested = filter.clone();
-        let id = client.inner.connection.command(|core, machine, now, _| {
-            core.check_open()?;
-            let id = machine.at(now).watch(requested, since)?;
+        let id = client.inner.checked(|core, mut client| {
+            let id = client.watch(requested, since)?;
             core.watch_queues.open(id);
-            Ok::<_, Error>(id)
+            Ok(id)
         })?;
         Ok(Watch { client, id, filter, state: StreamState::Open })
     }
@@ -148,10 +147,7 @@ impl Watch {
     pub fn set_filter(&mut self, filter: WatchFilter) {
         self.filter = filter.clone();
         let id = self.id;
-        self.client
-            .inner
-            .connection
-            .command(|_, machine, now, _| machine.at(now).set_watch_filter(id, filter));
+        self.client.command(|mut client| client.set_watch_filter(id, filter));
     }
 
     /// Opens the same watch on another connection to the same server.

@@ -4,7 +4,7 @@ use alloc::collections::BTreeMap;
 use core::task::{Poll, Waker};
 
 use crate::front::Error;
-use crate::front::events::{Queue, QueuedItem};
+use crate::front::events::{MAX_BYTES, Queue, QueuedItem};
 use crate::front::wakers::Wakers;
 use crate::inline_map::InlineMap;
 use crate::peer::client::{Change, ChangeEvidence, CloseReason, WatchEnd, WatchFilter, WatchId, WatchState};
@@ -61,7 +61,12 @@ struct WatchQueue {
 
 impl WatchQueue {
     fn new() -> Self {
-        Self { updates: Queue::with_items(MAX_UPDATES), positions: BTreeMap::new(), end: None, waker: None }
+        Self {
+            updates: Queue::new(MAX_UPDATES, MAX_BYTES),
+            positions: BTreeMap::new(),
+            end: None,
+            waker: None,
+        }
     }
 
     fn push(&mut self, update: WatchUpdate) {

@@ -10,7 +10,7 @@ use super::inbound_request::{Caller, NotificationContext, RequestState};
 use crate::Instant;
 use crate::front::clock::Entropy;
 use crate::front::events::ListenerEvent;
-use crate::front::request_slots::{FollowKind, RequestLink, RequestTable};
+use crate::front::request_slots::{FollowQueue, RequestLink, RequestTable};
 use crate::front::shared::{ConnectionState, Core, Shared};
 use crate::front::wakers::{WaitPoint, Waiters, Wakers};
 use crate::front::{Error, Notification};
@@ -22,7 +22,7 @@ use crate::peer::{InboundId, LostReason, OutgoingRequest, Principal, RequestId, 
 use crate::quota::QuotaOwner;
 use crate::rpc::{Raw, Text};
 use crate::schema::tasks::legacy::RelatedTask;
-use crate::schema::{ClientCapabilities, Json, LoggingLevel, LoggingMessageParams, Meta, Revision, meta};
+use crate::schema::{Json, LoggingLevel, LoggingMessageParams, Meta, meta};
 
 /// Work on the client's requests, queued for the driver.
 pub(crate) enum ServerWork {
@@ -284,7 +284,7 @@ pub(in crate::front) struct ServerLink {
 }
 
 impl RequestLink for ServerLink {
-    fn send(&self, request: OutgoingRequest<'_>, follow: FollowKind) -> Result<RequestId, Error> {
+    fn send(&self, request: OutgoingRequest<'_>, follow: FollowQueue) -> Result<RequestId, Error> {
         self.connection.command(|core, machine, now, _| {
             core.check_open()?;
             let request = machine.at(now).send(self.on_behalf_of, request)?;
@@ -316,14 +316,6 @@ pub(in crate::front) struct InboundRequest {
 }
 
 impl InboundRequest {
-    pub(in crate::front) fn revision(&self) -> Revision {
-        self.context.revision
-    }
-
-    pub(in crate::front) fn client_capabilities(&self) -> &ClientCapabilities {
-        &self.context.client_capabilities
-    }
-
     pub(in crate::front) fn principal(&self) -> Option<&Principal> {
         self.context.principal.as_ref()
     }

@@ -14,7 +14,7 @@ use super::inbound_request::DeclaredScopes;
 use super::input_rounds::InputRounds;
 use crate::front::Attachments;
 use crate::front::handler_error::HandlerError;
-use crate::front::params::HandlerContext;
+use crate::front::params::{HandlerContext, log_params};
 use crate::front::tasks::running::RunningTask;
 use crate::front::wakers::wait_until;
 use crate::peer::server::{Cancellation, missing_capabilities};
@@ -104,7 +104,7 @@ impl<S> Context<S> {
 
     /// The capabilities that the client declared with this request or with its session.
     pub fn client_capabilities(&self) -> &ClientCapabilities {
-        self.info.request.client_capabilities()
+        &self.info.request.context.client_capabilities
     }
 
     /// The principal on whose behalf the request is made, if the transport knows one.
@@ -169,12 +169,11 @@ impl<S> Context<S> {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/logging>
     pub fn log(&self, level: LoggingLevel, data: impl Serialize) {
-        // Data that does not serialize cannot be sent.
-        let Ok(data) = Json::encode(&data) else { return };
-        self.send_log(LoggingMessageParams::new(level, data));
+        self.send_log(level, None, &data);
     }
 
-    pub(super) fn send_log(&self, params: LoggingMessageParams) {
+    fn send_log(&self, level: LoggingLevel, logger: Option<String>, data: &impl Serialize) {
+        let Some(params) = log_params(level, logger, data) else { return };
         match &self.task {
             Some(task) => self.log_of_task(task, params),
             None => self.connection().log(Some(self.id()), &params),
@@ -350,11 +349,7 @@ impl<S> Context<S> {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/logging>
     pub fn log_as(&self, level: LoggingLevel, logger: impl Into<String>, data: impl Serialize) {
-        // Data that does not serialize cannot be sent.
-        let Ok(data) = Json::encode(&data) else { return };
-        let mut params = LoggingMessageParams::new(level, data);
-        params.logger = Some(logger.into());
-        self.send_log(params);
+        self.send_log(level, Some(logger.into()), &data);
     }
 
     /// Whether the request was answered, cancelled or lost, so that its answer is no longer awaited.

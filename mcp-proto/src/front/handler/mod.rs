@@ -1,11 +1,10 @@
 //! The handlers' side of a server: what handlers take, request of the client and return.
 //!
 //! - [`arguments`], `json_schema`: the arguments that handlers take.
-//! - [`connection`]: the traits through which a context uses its connection and its task. The [server](super::server)
-//!   implements the first, [tasks](super::tasks) the second.
-//! - [`inbound_request`], [`access`]: the request as the peer delivered it, its caller, and what that may do.
+//! - [`inbound_request`]: the state of a request and its caller, and the context of a notification.
+//! - [`connection`]: the connection that the contexts of handlers share with its [handle and driver](super::server).
 //! - [`input_rounds`]: the client's answers in earlier rounds of its request (2026-07-28).
-//! - [`context`]: the [`Context`](context::Context) that handlers take, and that of notifications.
+//! - [`context`], [`access`]: the [`Context`](context::Context) that handlers take, and what its caller may do.
 //! - [`server_requests`]: the requests and notifications of a handler to the client.
 //! - [`output`]: the return values of handlers.
 

@@ -3,7 +3,8 @@
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::future::Future;
-use core::task::Context as TaskContext;
+use core::pin::Pin;
+use core::task::{Context as TaskContext, Poll};
 
 use super::connection::InboundRequest;
 use crate::front::Error;
@@ -53,19 +54,19 @@ impl InputRounds {
         match *self {}
     }
 
-    pub(in crate::front) fn start_poll(&self) {
+    pub(in crate::front) fn poll<F: Future>(
+        &self,
+        _: Pin<&mut F>,
+        _: &mut TaskContext<'_>,
+    ) -> Poll<Result<F::Output, HandlerError>> {
         match *self {}
     }
 
-    pub(in crate::front) fn end_poll(&self, _: &mut TaskContext<'_>) -> Option<HandlerError> {
-        match *self {}
-    }
-
-    pub(in crate::front) fn start_task_poll(&self) {
-        match *self {}
-    }
-
-    pub(in crate::front) fn end_task_poll(&self) -> bool {
+    pub(in crate::front) fn poll_in_task<T, E>(
+        &self,
+        _: &InboundRequest,
+        _: impl FnOnce() -> Result<Poll<T>, E>,
+    ) -> Result<Poll<T>, E> {
         match *self {}
     }
 
@@ -73,10 +74,6 @@ impl InputRounds {
         &self,
         _: &InboundRequest,
     ) -> Option<Result<InputRequiredResult, HandlerError>> {
-        match *self {}
-    }
-
-    pub(in crate::front) fn finish(&self) -> Option<HandlerError> {
         match *self {}
     }
 }

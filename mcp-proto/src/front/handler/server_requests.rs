@@ -175,16 +175,15 @@ impl InputFuture<Elicit> {
     /// form against its schema.
     fn elicit(context: &Context, key: String, mut params: ElicitParams) -> Self {
         let mut completion = None;
-        if let ElicitParams::Url(page) = &params
-            && let Err(why) = check_page_url(&page.url)
-        {
-            return Self::failed(RequestError::UnsafePage(why));
-        }
-        if let ElicitParams::Url(page) = &mut params
-            && context.revision().differences().url_elicitation_error
-        {
-            let id = page.elicitation_id.get_or_insert_with(|| context.inbound_request().random_id()).clone();
-            completion = Some(ElicitationCompletion { connection: context.connection().clone(), id });
+        if let ElicitParams::Url(page) = &mut params {
+            if let Err(why) = check_page_url(&page.url) {
+                return Self::failed(RequestError::UnsafePage(why));
+            }
+            if context.revision().differences().url_elicitation_error {
+                let id =
+                    page.elicitation_id.get_or_insert_with(|| context.inbound_request().random_id()).clone();
+                completion = Some(ElicitationCompletion { connection: context.connection().clone(), id });
+            }
         }
         let (asked, revision) = (params.clone(), context.revision());
         let asking =
@@ -462,12 +461,10 @@ async fn request_by_task(
 ) -> Result<Raw, Error> {
     let method = input.method().unwrap_or_default();
     if let Some(needed) =
-        required_capabilities(&input).find(|needed| !request.client_capabilities().has(*needed))
+        required_capabilities(&input).find(|needed| !request.context.client_capabilities.has(*needed))
     {
-        return Err(Error::NotSent(RequestError::Capability {
-            method: method.into(),
-            needed: RequiredCapability::Client(needed),
-        }));
+        let (method, needed) = (method.into(), RequiredCapability::Client(needed));
+        return Err(RequestError::Capability { method, needed }.into());
     }
     check_content(&input)?;
     if request.context.era == Era::Modern {
@@ -499,8 +496,7 @@ async fn send_as_request(
         InputRequest::CreateMessage(params) => send::<CreateMessage>(link, params, related).await,
         InputRequest::ListRoots(params) => send::<ListRoots>(link, params, related).await,
         InputRequest::Unknown(_) => {
-            let refusal = RequestError::Revision { method: "".into(), revision: request.revision() };
-            Err(Error::NotSent(refusal))
+            Err(RequestError::Revision { method: "".into(), revision: request.context.revision }.into())
         }
     }
 }

@@ -343,7 +343,7 @@ pub struct HttpServerDriver<H: HandlerMode = SendHandlers> {
     /// The time at which each session must be polled at the latest.
     timers: BTreeSet<(Instant, SessionId)>,
     /// The runner of tasks that any request started.
-    tasks: Option<TaskRunner<ServedRouter<H>>>,
+    tasks: Option<TaskRunner<H>>,
 }
 
 struct SessionRun<H: HandlerMode> {

@@ -22,15 +22,9 @@ use crate::schema::{
     PaginatedParams, Prompt, ReadResource, Revision, ServerCapability,
 };
 
-/// The dispatch of a request: its reply, or the future of its handler.
-pub(crate) enum Dispatch<F> {
-    /// The reply is known at once.
-    Reply(Reply),
-    /// A handler computes the reply.
-    Handler(F),
-    /// So does the handler of the tool, the prompt or the resource with this name or URI.
-    Named(F, Arc<str>),
-}
+/// The started handler of a request, with its tool, its prompt or the URI of its resource; an error is the reply of a
+/// request that needs none.
+pub(crate) type Dispatch<F> = Result<(F, Option<Arc<str>>), Reply>;
 
 impl<M: HandlerMode> Router<M> {
     /// Finds the handler of a request and starts it. `service` holds the tasks.
@@ -43,30 +37,22 @@ impl<M: HandlerMode> Router<M> {
     ) -> Dispatch<M::HandlerFuture> {
         if let Some(error) = &self.contents.error {
             let message = alloc::format!("the router of this server is invalid: {error}");
-            return Dispatch::Reply(Reply::error(code::INTERNAL_ERROR, message));
+            return Err(Reply::error(code::INTERNAL_ERROR, message));
         }
         if let Some(handler) = self.contents.methods.get(method) {
             #[cfg(feature = "auth")]
-            let context = match self.check_call_scopes(method, params.as_ref(), context) {
-                Ok(context) => context,
-                Err(denied) => return Dispatch::Reply(denied),
-            };
-            if let Err(exceeded) = self.check_rate(method, params.as_ref(), &context) {
-                return Dispatch::Reply(exceeded);
-            }
-            if let Err(error) = self.check_completion(method, params.as_ref()) {
-                return Dispatch::Reply(Reply::Error(error));
-            }
-            return Dispatch::Handler(handler(params, context));
+            let context = self.check_call_scopes(method, params.as_ref(), context)?;
+            self.check_rate(method, params.as_ref(), &context)?;
+            self.check_completion(method, params.as_ref())?;
+            return Ok((handler(params, context), None));
         }
         if let Some(service) = service
             && let Some(answering) =
                 tasks::answer(service, method, params.as_ref(), &context, self.contents.page_size)
         {
-            return Dispatch::Handler(M::wrap_future(answering));
+            return Ok((M::wrap_future(answering), None));
         }
         self.serve(method, params, context, service)
-            .unwrap_or_else(|error| Dispatch::Reply(Reply::Error(error)))
     }
 
     /// Answers a method that the router knows by itself, or by its fallback.
@@ -76,7 +62,7 @@ impl<M: HandlerMode> Router<M> {
         params: Option<Raw>,
         context: Context,
         service: Option<&Arc<TaskService>>,
-    ) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
+    ) -> Dispatch<M::HandlerFuture> {
         let declared = |capability| self.contents.capabilities.has(capability);
         //= S8.2 "Declared capability → list method answered (empty list allowed)"
         match method {
@@ -120,10 +106,10 @@ impl<M: HandlerMode> Router<M> {
                 |prompts, next| ListPromptsResult { next_cursor: next, ..ListPromptsResult::new(prompts) },
             ),
             _ => match &self.contents.fallback {
-                Some(fallback) => Ok(Dispatch::Handler(fallback((method.into(), params), context))),
+                Some(fallback) => Ok((fallback((method.into(), params), context), None)),
                 None => {
                     let message = alloc::format!("this server has no method {method}");
-                    Err(ErrorObject::new(code::METHOD_NOT_FOUND, message))
+                    Err(Reply::error(code::METHOD_NOT_FOUND, message))
                 }
             },
         }
@@ -143,66 +129,46 @@ impl<M: HandlerMode> Router<M> {
         params: Option<Raw>,
         context: Context,
         service: Option<&Arc<TaskService>>,
-    ) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
+    ) -> Dispatch<M::HandlerFuture> {
         //= S8.7 "malformed → protocol error"
         let call = decode_params::<CallTool>(params)?;
         //= S8.7 "Unknown tool"
-        let Some(entry) = self.contents.tools.get(&call.name) else { return Err(unknown_tool(&call.name)) };
+        let entry = self.contents.tools.get(&call.name).ok_or_else(|| unknown_tool(&call.name))?;
         #[cfg(feature = "auth")]
-        let context = match self.check_scopes(&call.name, context) {
-            Ok(context) => context,
-            Err(denied) => return Ok(Dispatch::Reply(denied)),
-        };
-        if let Err(exceeded) = self.check_tool_rate(&call.name, &context) {
-            return Ok(Dispatch::Reply(exceeded));
-        }
+        let context = self.check_scopes(&call.name, context)?;
+        self.check_tool_rate(&call.name, &context)?;
         #[cfg(feature = "schema-validate")]
-        if let Err(reply) = entry.item.check_arguments(&call, &context) {
-            return Ok(Dispatch::Reply(reply));
+        entry.item.check_arguments(&call, &context)?;
+        match self.begin_call(entry.item.task, &call, &context, service)? {
+            Some(begun) => Ok((begun, None)),
+            None => Ok(entry.start(call, context)),
         }
-        if let Some(begun) = self.begin_call(entry.item.task, &call, &context, service)? {
-            return Ok(begun);
-        }
-        Ok(Dispatch::Named((entry.handler)(call, context), entry.key().clone()))
     }
 
-    fn read_resource(
-        &self,
-        params: Option<Raw>,
-        context: Context,
-    ) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
+    fn read_resource(&self, params: Option<Raw>, context: Context) -> Dispatch<M::HandlerFuture> {
         let read = decode_params::<ReadResource>(params)?;
         if let Some(entry) = self.contents.resources.get(&read.uri) {
-            return Ok(Dispatch::Named((entry.handler)(read, context), entry.key().clone()));
+            return Ok(entry.start(read, context));
         }
-        let matched =
-            self.contents.templates.iter().find_map(|entry| Some((entry, entry.item.1.matches(&read.uri)?)));
-        match matched {
-            Some((entry, variables)) => {
-                Ok(Dispatch::Named((entry.handler)((read.uri, variables), context), entry.key().clone()))
-            }
+        let mut templates = self.contents.templates.iter();
+        match templates.find_map(|entry| Some((entry, entry.item.1.matches(&read.uri)?))) {
+            Some((entry, variables)) => Ok(entry.start((read.uri, variables), context)),
             //= S8.11 "Unknown resource → -32602, never empty contents"
-            None => Err(resource_not_found(&read.uri, context.revision())),
+            None => Err(resource_not_found(&read.uri, context.revision()).into()),
         }
     }
 
-    fn get_prompt(
-        &self,
-        params: Option<Raw>,
-        context: Context,
-    ) -> Result<Dispatch<M::HandlerFuture>, ErrorObject> {
+    fn get_prompt(&self, params: Option<Raw>, context: Context) -> Dispatch<M::HandlerFuture> {
         let get = decode_params::<GetPrompt>(params)?;
         //= S8.14 "-32602 for unknown name/missing argument"
-        let Some(entry) = self.contents.prompts.get(&get.name) else { return Err(unknown_prompt(&get.name)) };
+        let entry = self.contents.prompts.get(&get.name).ok_or_else(|| unknown_prompt(&get.name))?;
         let given = |name: &str| get.arguments.as_ref().is_some_and(|given| given.contains(name));
         //= S8.14 "-32602 for unknown name/missing argument"
         if let Some(missing) = required(&entry.item).find(|name| !given(name)) {
-            return Err(params_error(
-                GetPrompt::NAME,
-                &alloc::format!("the argument {missing:?} is missing"),
-            ));
+            let what = alloc::format!("the argument {missing:?} is missing");
+            return Err(params_error(GetPrompt::NAME, &what).into());
         }
-        Ok(Dispatch::Named((entry.handler)(get, context), entry.key().clone()))
+        Ok(entry.start(get, context))
     }
 
     /// Lists one page of the items of a registry, shown by `show`, as the result that `page` makes of them.
@@ -212,7 +178,7 @@ impl<M: HandlerMode> Router<M> {
         params: Option<Raw>,
         show: impl Fn(&T) -> &I,
         page: impl FnOnce(Vec<I>, Option<String>) -> L::Result,
-    ) -> Result<Dispatch<M::HandlerFuture>, ErrorObject>
+    ) -> Dispatch<M::HandlerFuture>
     where
         I: Clone,
     {
@@ -220,7 +186,7 @@ impl<M: HandlerMode> Router<M> {
         //= S8.1 "Lists do not vary per connection"
         let (items, next) = registry.page(params.cursor.as_deref(), self.contents.page_size)?;
         let items = items.into_iter().map(|item| show(item).clone()).collect();
-        Ok(Dispatch::Reply(Reply::result(page(items, next))))
+        Err(Reply::result(page(items, next)))
     }
 }
 

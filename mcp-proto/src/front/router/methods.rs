@@ -12,7 +12,6 @@ use crate::front::handler::output::ResultOrInput;
 use crate::front::handler_error::IntoAnswer;
 use crate::front::notification::NotificationQueue;
 use crate::front::params::{decode_as, decode_params};
-use crate::front::reply::Reply;
 use crate::front::{CustomRequest, Notification};
 use crate::peer::reserved_methods::is_reserved_for_tasks;
 use crate::rpc::Raw;
@@ -48,9 +47,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     {
         let erased = handler.erase(
             self.state.clone(),
-            |params, context: &Context| {
-                Ok((decode_params::<T>(params).map_err(Reply::Error)?, context.revision()))
-            },
+            |params, context: &Context| Ok((decode_params::<T>(params)?, context.revision())),
             |revision: Revision, output: F::Output| {
                 let answer = output.into_answer().map(IntoResult::into_result);
                 reply(answer.map(ResultOrInput::<T::Result>::Result), revision)
@@ -92,9 +89,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         let name = method.clone();
         let erased = handler.erase(
             self.state.clone(),
-            move |params, context: &Context| {
-                Ok((decode_as(&name, params).map_err(Reply::Error)?, context.revision()))
-            },
+            move |params, context: &Context| Ok((decode_as(&name, params)?, context.revision())),
             |revision: Revision, output: F::Output| {
                 reply(output.into_answer().map(ResultOrInput::Result), revision)
             },
@@ -191,7 +186,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         let erased = handler.erase(
             self.state.clone(),
             |(method, params): (String, Option<Raw>), context: &Context| {
-                let params = decode_as(&method, params).map_err(Reply::Error)?;
+                let params = decode_as(&method, params)?;
                 Ok((CustomRequest::new(method, params), context.revision()))
             },
             |revision: Revision, output: F::Output| {

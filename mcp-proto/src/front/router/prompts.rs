@@ -81,9 +81,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     {
         let erased = handler.erase(
             self.state.clone(),
-            |params, context: &Context| {
-                Ok((decode_params::<Complete>(params).map_err(Reply::Error)?, context.revision()))
-            },
+            |params, context: &Context| Ok((decode_params::<Complete>(params)?, context.revision())),
             |revision: Revision, output: F::Output| {
                 reply(output.into_complete_result().map(ResultOrInput::Result), revision)
             },

@@ -184,7 +184,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
             CallTool::NAME
                 if self.contents.rates.tools.is_some() || self.contents.rates.tool_limiter.is_some() =>
             {
-                let call = decode_params::<CallTool>(params.cloned()).map_err(Reply::Error)?;
+                let call = decode_params::<CallTool>(params.cloned())?;
                 self.check_tool_rate(&call.name, context)
             }
             _ => Ok(()),

@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::ops::Bound;
+use core::ops::{Bound, Deref};
 
 use super::RouterError;
 use crate::rpc::{ErrorObject, code};
@@ -43,8 +43,12 @@ pub(crate) struct Entry<T, H> {
 }
 
 impl<T, H> Entry<T, H> {
-    pub(super) fn key(&self) -> &Arc<str> {
-        &self.key
+    /// Starts the handler; it is returned with the key.
+    pub(super) fn start<P, C, F>(&self, params: P, context: C) -> (F, Option<Arc<str>>)
+    where
+        H: Deref<Target: Fn(P, C) -> F>,
+    {
+        ((self.handler)(params, context), Some(self.key.clone()))
     }
 }
 

@@ -78,7 +78,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         if method != CallTool::NAME || self.contents.scopes.0.is_empty() {
             return Ok(context);
         }
-        let call = decode_params::<CallTool>(params.cloned()).map_err(Reply::Error)?;
+        let call = decode_params::<CallTool>(params.cloned())?;
         self.check_scopes(&call.name, context)
     }
 

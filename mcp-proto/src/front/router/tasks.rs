@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 use core::future::Future;
 use core::time::Duration;
 
-use super::dispatch::{Dispatch, tool_reply, unknown_tool};
+use super::dispatch::{tool_reply, unknown_tool};
 use super::tools::{TaskTool, TaskTrigger, decode_arguments};
 use super::{Router, RouterError, ServedRouter};
 use crate::front::handler::arguments::Arguments;
@@ -16,7 +16,7 @@ use crate::front::handler::output::{DetachedCall, DetachedWork, TaskChoice, Tool
 use crate::front::handler_error::HandlerError;
 use crate::front::mode::{Handler, HandlerMode};
 use crate::front::reply::Reply;
-use crate::front::tasks::{TaskConfig, TaskHandlers, TaskListing, TaskRegistry, TaskService, TaskWork};
+use crate::front::tasks::{TaskConfig, TaskListing, TaskRegistry, TaskService, TaskWork};
 use crate::front::wakers::SendFuture;
 use crate::peer::server::{TaskAccess, missing_capabilities};
 use crate::rpc::{ErrorObject, code};
@@ -160,7 +160,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         call: &CallToolParams,
         context: &Context,
         service: Option<&Arc<TaskService>>,
-    ) -> Result<Option<Dispatch<M::HandlerFuture>>, ErrorObject> {
+    ) -> Result<Option<M::HandlerFuture>, Reply> {
         if task.is_none() && self.contents.task_registry.is_none() {
             return Ok(None);
         }
@@ -169,8 +169,8 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         match (task, service) {
             (Some(TaskTool { trigger: TaskTrigger::OnCall, .. }), Some(service)) if becomes => {
                 let ttl = requested_ttl(call.task.as_ref(), context);
-                let begun = service.begin(TaskWork::Call(call.clone()), context.clone(), ttl);
-                Ok(Some(dispatch_started::<M>(begun)))
+                let begun = service.begin(TaskWork::Call(call.clone()), context.clone(), ttl)?;
+                Ok(Some(M::wrap_future(begun)))
             }
             _ => Ok(None),
         }
@@ -181,17 +181,16 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         &self,
         detachment: DetachedCall,
         service: Option<&Arc<TaskService>>,
-    ) -> Dispatch<M::HandlerFuture> {
+    ) -> Result<M::HandlerFuture, Reply> {
         let DetachedCall { tool, choice, metadata: asked, context, work: rest } = detachment;
-        let becomes = self.becomes_task(&tool, Some(choice), asked.as_ref(), &context);
-        match (becomes, service) {
-            (Err(error), _) => Dispatch::Reply(Reply::Error(error)),
-            (Ok(true), Some(service)) => {
+        let becomes = self.becomes_task(&tool, Some(choice), asked.as_ref(), &context)?;
+        Ok(M::wrap_future(match service.filter(|_| becomes) {
+            Some(service) => {
                 let ttl = requested_ttl(asked.as_ref(), &context);
-                dispatch_started::<M>(service.begin(TaskWork::Detached(rest), context, ttl))
+                service.begin(TaskWork::Detached(rest), context, ttl)?
             }
-            (Ok(_), _) => Dispatch::Handler(M::wrap_future(begin_detached(rest, context))),
-        }
+            None => begin_detached(rest, context),
+        }))
     }
 
     /// Whether a call becomes a task.
@@ -235,14 +234,9 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     }
 }
 
-impl<M: HandlerMode> TaskHandlers for ServedRouter<M> {
-    type HandlerFuture = M::HandlerFuture;
-
-    fn snapshot(&self) -> Self {
-        Self::unchanging(self.router())
-    }
-
-    fn begin_task(&self, work: TaskWork, context: Context) -> M::HandlerFuture {
+impl<M: HandlerMode> ServedRouter<M> {
+    /// Starts the work of a task, in the context of that task.
+    pub(in crate::front) fn begin_task(&self, work: TaskWork, context: Context) -> M::HandlerFuture {
         let router = self.router();
         let handler = match work {
             TaskWork::Detached(rest) => M::wrap_future(begin_detached(rest, context)),
@@ -269,14 +263,6 @@ fn task_tool(mut tool: Tool, choice: TaskChoice, trigger: TaskTrigger) -> (Tool,
 fn begin_detached(work: DetachedWork, context: Context) -> SendFuture<Reply> {
     let working = work.begin(context);
     Box::pin(async move { tool_reply(working.await) })
-}
-
-/// Converts the start of a task into the dispatch of its call.
-fn dispatch_started<M: HandlerMode>(begun: Result<SendFuture<Reply>, Reply>) -> Dispatch<M::HandlerFuture> {
-    match begun {
-        Ok(answering) => Dispatch::Handler(M::wrap_future(answering)),
-        Err(reply) => Dispatch::Reply(reply),
-    }
 }
 
 /// The time to live that the client requests for its task, in eras that let it choose.

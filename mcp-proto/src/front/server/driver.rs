@@ -16,7 +16,6 @@ use crate::front::handler::inbound_request::RequestState;
 use crate::front::handler::input_rounds::InputRounds;
 use crate::front::handler_error::{HandlerPanic, catch_panic};
 use crate::front::reply::Reply;
-use crate::front::router::dispatch::Dispatch;
 use crate::front::router::{ListenerGuard, ServedRouter};
 use crate::front::running_handlers::RunningHandlers;
 use crate::front::shared::{Core, Shared};
@@ -57,7 +56,7 @@ pub struct ServerDriver<M: ServerTransport, H: HandlerMode = SendHandlers> {
     handles_notifications: bool,
     /// The service for calls that become tasks, and the runner if this driver runs them.
     task_service: Option<Arc<TaskService>>,
-    runner: Option<Box<TaskRunner<ServedRouter<H>>>>,
+    runner: Option<Box<TaskRunner<H>>>,
     /// Ends the machine when the driver is dropped.
     end: fn(&mut M, Instant),
     /// The registration with a live router.
@@ -216,12 +215,11 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
             self.start_notification();
         }
         self.running.take_ready();
-        let connection = self.connection.clone();
-        let poll = |id, handler: &mut SuspendableHandler<_>, cx: &mut TaskContext<'_>| {
-            handler.poll_watched(&connection, id, cx)
-        };
         while !congested
-            && let Some((id, output, span)) = self.running.poll_next(poll, SuspendableHandler::stalled)
+            && let Some((id, output, span)) = self.running.poll_next(
+                |id, handler, cx| handler.poll_watched(&self.connection, id, cx),
+                SuspendableHandler::stalled,
+            )
         {
             if id == InboundId::NO_REQUEST {
                 self.shared.end_notification();
@@ -270,21 +268,15 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
         let dispatch = || router.dispatch(&method, params, context.clone(), service);
         let begun = self.connection.now();
         let dispatched = span.in_scope(|| catch_panic(dispatch));
-        let name = match &dispatched {
-            Ok(Dispatch::Named(_, name)) => Some(&**name),
-            _ => None,
-        };
+        let name = dispatched.as_ref().ok().and_then(|started| started.as_ref().ok()?.1.as_deref());
         self.connection.report_if_blocked(begun, (id, None, name));
-        match dispatched {
-            Ok(Dispatch::Handler(answering)) => self.start(id, answering, context, None, span),
-            Ok(Dispatch::Named(answering, name)) => self.start(id, answering, context, Some(name), span),
-            Ok(Dispatch::Reply(reply)) => return self.answer(id, reply, span),
-            Err(panicked) => {
-                let reply = self.reply_to_panic(id, panicked);
-                return self.answer(id, reply, span);
+        match dispatched.unwrap_or_else(|panicked| Err(self.reply_to_panic(id, panicked))) {
+            Ok((answering, name)) => {
+                self.start(id, answering, context, name, span);
+                false
             }
+            Err(reply) => self.answer(id, reply, span),
         }
-        false
     }
 
     /// The reply to a request whose handler panicked.
@@ -303,13 +295,13 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
             Reply::Detached(detachment) => {
                 let context = detachment.context.clone();
                 let (router, service) = (self.router.router(), self.task_service.as_ref());
-                match catch_panic(|| router.detach(*detachment, service)) {
-                    Ok(Dispatch::Handler(answering) | Dispatch::Named(answering, _)) => {
+                let detached = catch_panic(|| router.detach(*detachment, service));
+                match detached.unwrap_or_else(|panicked| Err(self.reply_to_panic(id, panicked))) {
+                    Ok(answering) => {
                         self.start(id, answering, context, None, span);
                         return false;
                     }
-                    Ok(Dispatch::Reply(reply)) => reply,
-                    Err(panicked) => self.reply_to_panic(id, panicked),
+                    Err(reply) => reply,
                 }
             }
             reply => reply,
@@ -422,16 +414,7 @@ impl<F: Future<Output = Reply> + Unpin> Future for SuspendableHandler<F> {
         let future = Pin::new(future);
         let Some(context) = context else { return future.poll(cx) };
         let Some(rounds) = context.input_rounds() else { return future.poll(cx) };
-        rounds.start_poll();
-        match future.poll(cx) {
-            Poll::Ready(reply) => Poll::Ready(match rounds.finish() {
-                Some(error) => error.into_reply(context.revision()),
-                None => reply,
-            }),
-            Poll::Pending => match rounds.end_poll(cx) {
-                Some(error) => Poll::Ready(error.into_reply(context.revision())),
-                None => Poll::Pending,
-            },
-        }
+        let revision = context.revision();
+        rounds.poll(future, cx).map(|reply| reply.unwrap_or_else(|error| error.into_reply(revision)))
     }
 }

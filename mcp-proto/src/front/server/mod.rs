@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::clock::Entropy;
 use super::events::Events;
 use super::handler::connection::{ServerCore, ServerEvent, ServerLink};
-use super::params::{custom_params, request_params};
+use super::params::{custom_params, log_params, request_params};
 use super::request::Request;
 use super::router::{ChangeListener, ServedRouter};
 use super::shared::Shared;
@@ -22,7 +22,7 @@ use super::{Clock, Error, HandlerMode};
 use crate::peer::AnyParams;
 use crate::peer::server::{CloseReason, ListKind, ServerCommands, ServerTransport, Session};
 use crate::schema::tasks::TaskUpdatedParams;
-use crate::schema::{CustomMethod, Json, LoggingLevel, LoggingMessageParams, Method, Notification};
+use crate::schema::{CustomMethod, LoggingLevel, Method, Notification};
 
 pub use driver::ServerDriver;
 
@@ -85,10 +85,7 @@ impl ServerHandle {
 
     /// Logs to the client independently of its requests, if it wants messages of this level (2025-11-25 and earlier).
     pub fn log(&self, level: LoggingLevel, logger: Option<String>, data: impl Serialize) {
-        // Data that does not serialize cannot be sent.
-        let Ok(data) = Json::encode(&data) else { return };
-        let mut params = LoggingMessageParams::new(level, data);
-        params.logger = logger;
+        let Some(params) = log_params(level, logger, &data) else { return };
         self.link.connection.act(|mut server| server.log(None, &params));
     }
 

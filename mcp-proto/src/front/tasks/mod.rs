@@ -59,4 +59,4 @@ pub use super::handler::output::{DetachedWork, TaskChoice};
 
 pub(super) use methods::answer;
 pub(super) use runner::TaskRunner;
-pub(super) use service::{TaskHandlers, TaskService, TaskWork};
+pub(super) use service::{TaskService, TaskWork};

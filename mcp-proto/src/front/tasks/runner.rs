@@ -11,12 +11,14 @@ use core::task::{Context as TaskContext, Poll, Waker};
 use core::time::Duration;
 
 use super::running::{RunningTask, TaskKey, encode_result};
-use super::service::{NewTask, TaskHandlers, TaskService, TaskWork, server_ended};
+use super::service::{NewTask, TaskService, TaskWork, server_ended};
 use super::{StoreError, StoredTaskState, TaskRecord};
 use crate::Instant;
 use crate::front::handler::context::Context;
 use crate::front::handler_error::catch_panic;
+use crate::front::mode::HandlerMode;
 use crate::front::reply::Reply;
+use crate::front::router::ServedRouter;
 use crate::front::wakers::{TaskWaker, Wakers};
 use crate::peer::server::adapt_error;
 use crate::rpc::{ErrorObject, code};
@@ -32,19 +34,19 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 const MAX_CONFLICTS: u8 = 8;
 
 /// Runs tasks. It belongs to a driver, which polls it.
-pub(in crate::front) struct TaskRunner<H: TaskHandlers> {
+pub(in crate::front) struct TaskRunner<M: HandlerMode> {
     service: Arc<TaskService>,
-    handlers: H,
-    runs: BTreeMap<TaskKey, TaskRun<H>>,
+    router: ServedRouter<M>,
+    runs: BTreeMap<TaskKey, TaskRun<M>>,
     /// When each task has the next thing to do that nothing wakes it for: its [`TaskRun::due`].
     timers: BTreeSet<(Instant, TaskKey)>,
     sweep: ExpirySweep,
 }
 
-impl<H: TaskHandlers> TaskRunner<H> {
-    pub(in crate::front) fn new(service: Arc<TaskService>, handlers: H) -> Self {
+impl<M: HandlerMode> TaskRunner<M> {
+    pub(in crate::front) fn new(service: Arc<TaskService>, router: ServedRouter<M>) -> Self {
         let sweep = ExpirySweep::new(&service);
-        Self { service, handlers, runs: BTreeMap::new(), timers: BTreeSet::new(), sweep }
+        Self { service, router, runs: BTreeMap::new(), timers: BTreeSet::new(), sweep }
     }
 
     /// Runs all tasks that are ready, and stores the driver's waker.
@@ -90,7 +92,8 @@ impl<H: TaskHandlers> TaskRunner<H> {
         if let Some(deadline) = deadline {
             self.sweep.until(deadline, now);
         }
-        let mut run = TaskRun::new(&self.service, self.handlers.snapshot(), order, deadline);
+        let mut run =
+            TaskRun::new(&self.service, ServedRouter::unchanging(self.router.router()), order, deadline);
         run.schedule_refresh(&self.service, now);
         self.runs.insert(key, run);
         self.run(key);
@@ -112,7 +115,7 @@ impl<H: TaskHandlers> TaskRunner<H> {
     }
 }
 
-impl<H: TaskHandlers> Drop for TaskRunner<H> {
+impl<M: HandlerMode> Drop for TaskRunner<M> {
     fn drop(&mut self) {
         for order in self.service.close() {
             order.task.set_created(Err(StoreError::Failed("the server has ended".into())));
@@ -131,16 +134,16 @@ impl<H: TaskHandlers> Drop for TaskRunner<H> {
 }
 
 /// A running task.
-struct TaskRun<H: TaskHandlers> {
-    /// The handlers at its start.
-    handlers: H,
+struct TaskRun<M: HandlerMode> {
+    /// The router at its start.
+    router: ServedRouter<M>,
     task: Arc<RunningTask>,
     waker: Waker,
     /// The context of the task.
     context: Context,
     /// The work of the task, until it starts.
     work: Option<TaskWork>,
-    handler: Option<H::HandlerFuture>,
+    handler: Option<M::HandlerFuture>,
     /// The tool whose call it is, unless the work is the rest of one.
     tool: Option<String>,
     storing: Option<StoreOperation>,
@@ -176,8 +179,13 @@ enum StoreResult {
     Refreshed(Result<Option<TaskRecord>, StoreError>),
 }
 
-impl<H: TaskHandlers> TaskRun<H> {
-    fn new(service: &TaskService, handlers: H, order: NewTask, deadline: Option<Instant>) -> Self {
+impl<M: HandlerMode> TaskRun<M> {
+    fn new(
+        service: &TaskService,
+        router: ServedRouter<M>,
+        order: NewTask,
+        deadline: Option<Instant>,
+    ) -> Self {
         let NewTask { task: live, work, context, .. } = order;
         let tool = match &work {
             TaskWork::Call(call) => Some(call.name.clone()),
@@ -190,7 +198,7 @@ impl<H: TaskHandlers> TaskRun<H> {
             StoreResult::Created(store.create(seed).await)
         });
         Self {
-            handlers,
+            router,
             waker: Waker::from(live.waker.clone()),
             task: live,
             context,
@@ -290,7 +298,7 @@ impl<H: TaskHandlers> TaskRun<H> {
             let call = (self.context.inbound_request().id, Some(CallTool::NAME), self.tool.as_deref());
             if let Some(work) = self.work.take() {
                 let (context, begun) = (self.context.clone(), connection.now());
-                let started = catch_panic(|| self.handlers.begin_task(work, context));
+                let started = catch_panic(|| self.router.begin_task(work, context));
                 connection.report_if_blocked(begun, call);
                 match started {
                     Ok(handler) => self.handler = Some(handler),

@@ -185,18 +185,6 @@ pub(in crate::front) enum TaskWork {
     Detached(DetachedWork),
 }
 
-/// The handlers of tasks. [`ServedRouter`](crate::front::ServedRouter) implements it.
-pub(in crate::front) trait TaskHandlers: Sized {
-    /// The future of a running handler.
-    type HandlerFuture: Future<Output = Reply> + Unpin;
-
-    /// The handlers as they are now, whatever changes later.
-    fn snapshot(&self) -> Self;
-
-    /// Starts the work of a task, in the context of that task.
-    fn begin_task(&self, work: TaskWork, context: Context) -> Self::HandlerFuture;
-}
-
 /// The waiting requests, at most one timer for each active request.
 #[derive(Default)]
 pub(super) struct SleepQueue(Mutex<SleepTable>);

@@ -23,6 +23,7 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::{Future, pending, poll_fn};
+use core::pin::Pin;
 use core::task::{Context as TaskContext, Poll, Waker};
 use std::sync::Mutex;
 
@@ -147,7 +148,7 @@ impl InputRounds {
         input: InputRequest,
         take: impl FnOnce(M::Result) -> Result<M::Result, FormError>,
     ) -> Result<M::Result, Error> {
-        let (name, revision) = (&*self.method, request.revision());
+        let (name, revision) = (&*self.method, request.context.revision);
         let asked_in = MethodInfo::find(name, Direction::ClientToServer, revision);
         //= S4.1 "input_required only for tools/call, prompts/get, resources/read"
         if !asked_in.is_some_and(|info| info.input_required) {
@@ -203,42 +204,50 @@ impl InputRounds {
 
     // --- Used by the driver ---
 
-    /// Records that the handler is about to be polled.
-    pub(in crate::front) fn start_poll(&self) {
+    /// Polls the handler. An error is the reply to a request that cannot continue.
+    pub(in crate::front) fn poll<F: Future>(
+        &self,
+        handler: Pin<&mut F>,
+        cx: &mut TaskContext<'_>,
+    ) -> Poll<Result<F::Output, HandlerError>> {
         lock(&self.inner).polled = true;
-    }
-
-    /// Records that the handler was polled. Returns the reply to a request that cannot continue.
-    pub(in crate::front) fn end_poll(&self, cx: &mut TaskContext<'_>) -> Option<HandlerError> {
-        let claim = {
-            let mut inner = lock(&self.inner);
+        if let Poll::Ready(output) = handler.poll(cx) {
+            return Poll::Ready(self.finish().map_or(Ok(output), Err));
+        }
+        let (has_failed, claim) = self.visit(|inner, _| {
             inner.polled = false;
-            if inner.failure.is_some() {
-                drop(inner);
-                return self.finish();
-            }
-            inner.claim.take()
-        };
-        if let Some(mut claim) = claim {
-            match claim.as_mut().poll(cx) {
+            (inner.failure.is_some(), inner.claim.take())
+        });
+        match (has_failed, claim) {
+            (true, _) => return self.finish().map_or(Poll::Pending, |error| Poll::Ready(Err(error))),
+            (false, None) => {}
+            (false, Some(mut claim)) => match claim.as_mut().poll(cx) {
                 Poll::Pending => lock(&self.inner).claim = Some(claim),
                 Poll::Ready(claimed) => self.handle_claim(claimed),
-            }
+            },
         }
-        None
+        Poll::Pending
     }
 
-    /// Records that a task other than the driver's is about to poll the handler.
-    pub(in crate::front) fn start_task_poll(&self) {
+    /// Polls the handler by `poll` in a task other than the driver's, and wakes the driver if it must look after the
+    /// rounds.
+    pub(in crate::front) fn poll_in_task<T, E>(
+        &self,
+        request: &InboundRequest,
+        poll: impl FnOnce() -> Result<Poll<T>, E>,
+    ) -> Result<Poll<T>, E> {
         lock(&self.inner).polled_by_task = true;
-    }
-
-    /// Records that it was polled. Returns whether the driver must look after the rounds.
-    pub(in crate::front) fn end_task_poll(&self) -> bool {
-        let mut inner = lock(&self.inner);
-        inner.polled_by_task = false;
-        let is_waiting = matches!(&inner.phase, Phase::Open(round) if !round.wanted.is_empty());
-        is_waiting || inner.claim.is_some() || inner.failure.is_some()
+        let polled = poll();
+        let concerns_driver = self.visit(|inner, _| {
+            inner.polled_by_task = false;
+            let is_waiting = matches!(&inner.phase, Phase::Open(round) if !round.wanted.is_empty());
+            is_waiting || inner.claim.is_some() || inner.failure.is_some()
+        });
+        // A handler that is done wants no more input.
+        if concerns_driver && matches!(polled, Ok(Poll::Pending)) {
+            request.connection.wake_handler(request.id);
+        }
+        polled
     }
 
     /// Returns the input requests for the client, if the handler waits for nothing but its answers.
@@ -261,7 +270,7 @@ impl InputRounds {
     }
 
     /// Ends the rounds. Returns the reply that replaces the handler's, if any.
-    pub(in crate::front) fn finish(&self) -> Option<HandlerError> {
+    fn finish(&self) -> Option<HandlerError> {
         let (refused, phase) = self.visit(|inner, wakers| {
             wakers.wake_all(&mut inner.waiters);
             (inner.failure.take(), core::mem::replace(&mut inner.phase, Phase::Over))
@@ -361,7 +370,7 @@ impl InputRounds {
     fn suspend(&self, round: Round, request: &InboundRequest) -> Result<InputRequiredResult, HandlerError> {
         let mut missing: Option<ClientCapabilities> = None;
         for needed in round.wanted.iter().flat_map(|(_, input, _)| required_capabilities(input)) {
-            if !request.client_capabilities().has(needed) {
+            if !request.context.client_capabilities.has(needed) {
                 missing = Some(missing.unwrap_or_default().with(needed));
             }
         }
