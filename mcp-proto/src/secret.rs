@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 /// assert_eq!(format!("{token:?}"), "Secret(..)");
 /// assert_eq!(token.expose(), "mF_9.B5f-4.1JqM");
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {

@@ -72,7 +72,7 @@ impl fmt::Debug for Instant {
 /// let noon = UnixTime::from_epoch(Duration::from_secs(1_785_240_000));
 /// assert!(noon + Duration::from_secs(600) > noon);
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnixTime(Duration);
 
 impl UnixTime {

@@ -7,7 +7,8 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use bytes::Bytes;
 
-use super::{Secret, URL_BYTES};
+use super::{DOCUMENT_BYTES, Secret, URL_BYTES};
+use crate::text::error_text;
 use crate::transport::http::Verb;
 use crate::url::{Host, HttpUrl, HttpUrlError};
 
@@ -52,6 +53,30 @@ pub struct Fetch {
     pub body: Bytes,
     /// Maximum bytes of the response body. If it is longer, the fetch fails.
     pub limit: usize,
+}
+
+/// The media type of forms.
+pub(super) const FORM: &str = "application/x-www-form-urlencoded";
+
+impl Fetch {
+    /// A request for a document as JSON, to be given an id.
+    pub(super) fn get(url: String) -> Self {
+        Self {
+            id: FetchId(0),
+            verb: Verb::Get,
+            url,
+            headers: [("accept", Secret::new("application/json"))].into(),
+            body: Bytes::new(),
+            limit: DOCUMENT_BYTES,
+        }
+    }
+
+    /// A request with a body whose answer is JSON, to be given an id.
+    pub(super) fn post(url: String, content_type: &str, body: String) -> Self {
+        let mut fetch = Self { verb: Verb::Post, body: body.into(), ..Self::get(url) };
+        fetch.headers.push(("content-type", Secret::new(content_type)));
+        fetch
+    }
 }
 
 impl fmt::Debug for Fetch {
@@ -231,29 +256,19 @@ pub enum FetchPolicyError {
     Special(IpAddr),
 }
 
-impl fmt::Display for FetchPolicyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::TooLong => "the URL is too long",
-            Self::Syntax => "this is not a URL",
-            Self::Scheme => "the URL is neither https nor http on this machine",
-            Self::Unencrypted => "http to another machine is not encrypted: use https",
-            Self::Host => "the host of the URL is missing or ambiguous",
-            Self::NumericHost => "the host is a number that is not written as an address",
-            Self::UserInfo => "the URL has a user name",
-            Self::Fragment => "the URL has a fragment",
-            Self::Loopback => "the URL is on this machine, but the server is not",
-            Self::Private(address) => {
-                return write!(f, "{address} is in a private network: the policy refuses those");
-            }
-            Self::Special(address) => {
-                return write!(f, "{address} is a special address, which no server has");
-            }
-        })
-    }
+error_text! { FetchPolicyError:
+    Self::TooLong => "the URL is too long";
+    Self::Syntax => "this is not a URL";
+    Self::Scheme => "the URL is neither https nor http on this machine";
+    Self::Unencrypted => "http to another machine is not encrypted: use https";
+    Self::Host => "the host of the URL is missing or ambiguous";
+    Self::NumericHost => "the host is a number that is not written as an address";
+    Self::UserInfo => "the URL has a user name";
+    Self::Fragment => "the URL has a fragment";
+    Self::Loopback => "the URL is on this machine, but the server is not";
+    Self::Private(address) => "{address} is in a private network: the policy refuses those";
+    Self::Special(address) => "{address} is a special address, which no server has";
 }
-
-impl core::error::Error for FetchPolicyError {}
 
 /// The class of an IP address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

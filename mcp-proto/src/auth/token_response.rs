@@ -1,7 +1,6 @@
 //! Responses of token endpoints.
 
 use alloc::string::String;
-use core::fmt;
 use core::time::Duration;
 
 use base64::Engine;
@@ -9,11 +8,13 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::members::{Members, sanitize};
 use super::{DOCUMENT_BYTES, MetadataError, Scopes, Secret, URL_BYTES};
+use crate::text::error_text;
 
 /// How a token is used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TokenKind {
     /// By any bearer.
+    #[default]
     Bearer,
     /// With a proof of possession of its key (RFC 9449).
     Dpop,
@@ -235,40 +236,23 @@ impl TokenEndpointError {
     }
 }
 
-impl fmt::Display for TokenEndpointError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused { error, description: None } => {
-                write!(f, "the authorization server refuses: {error}")
-            }
-            Self::Refused { error, description: Some(description) } => {
-                write!(f, "the authorization server refuses: {error}: {description}")
-            }
-            Self::Unreadable(fault) => fault.fmt(f),
-            Self::Status(status) => write!(f, "the token endpoint answers with status {status}"),
-        }
-    }
+error_text! { TokenEndpointError:
+    Self::Refused { error, description: None } => "the authorization server refuses: {error}";
+    Self::Refused { error, description: Some(description) } =>
+        "the authorization server refuses: {error}: {description}";
+    Self::Unreadable(fault) => "{fault}";
+    Self::Status(status) => "the token endpoint answers with status {status}";
 }
 
-impl core::error::Error for TokenEndpointError {}
-
-impl fmt::Display for TokenResponseError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLong => f.write_str("the answer of the token endpoint is too long"),
-            Self::Json => f.write_str("the answer of the token endpoint is no JSON object"),
-            Self::Form => f.write_str("the token endpoint answers with a form rather than JSON"),
-            Self::Duplicate(name) => write!(f, "the token endpoint says twice what {name} is"),
-            Self::Missing(name) => write!(f, "the answer of the token endpoint lacks {name}"),
-            Self::InvalidMember(name) => {
-                write!(f, "in the response of the token endpoint, {name} is invalid")
-            }
-            Self::UnknownKind => f.write_str("the token is of a kind that is not known here"),
-        }
-    }
+error_text! { TokenResponseError:
+    Self::TooLong => "the answer of the token endpoint is too long";
+    Self::Json => "the answer of the token endpoint is no JSON object";
+    Self::Form => "the token endpoint answers with a form rather than JSON";
+    Self::Duplicate(name) => "the token endpoint says twice what {name} is";
+    Self::Missing(name) => "the answer of the token endpoint lacks {name}";
+    Self::InvalidMember(name) => "in the response of the token endpoint, {name} is invalid";
+    Self::UnknownKind => "the token is of a kind that is not known here";
 }
-
-impl core::error::Error for TokenResponseError {}
 
 impl From<MetadataError> for TokenResponseError {
     fn from(fault: MetadataError) -> Self {

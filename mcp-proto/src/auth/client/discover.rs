@@ -2,7 +2,6 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/authorization-server-discovery>
 
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -12,56 +11,53 @@ use super::AuthClient;
 use super::config::{LegacyDiscovery, Preregistration, TrailingSlash};
 use super::error::AuthError;
 use super::event::{Deviation, Event};
-use super::exchange::{FetchReply, FetchRequest, without_query};
-use super::flow::{DiscoveredServer, Flow, FlowEnd, FlowPurpose, FlowStep, StepResult};
-use crate::auth::{MetadataError, ResourceIdentity, ResourceMetadata, Secret, ServerMetadata};
+use super::exchange::{Exchange, FetchReply, without_query};
+use super::flow::{DiscoveredServer, Flow, FlowPurpose, FlowStep, StepResult};
+use crate::auth::{Fetch, MetadataError, ResourceIdentity, ResourceMetadata, Secret, ServerMetadata};
 
 /// Maximum number of listed authorization servers to try.
 const MAX_SERVERS: usize = 3;
 
-/// The search for a document at several URLs.
-pub(super) struct DocumentSearch {
+/// The search for a document at several URLs: those of the resource metadata, or those of the metadata of authorization
+/// servers, one server after another.
+#[derive(Default)]
+pub(super) struct Search {
     urls: VecDeque<String>,
     /// The URL in flight.
     current: String,
+    /// The issuer that the URLs belong to, and those to try after it.
+    issuer: String,
+    issuers: VecDeque<String>,
+    /// Whether the authorization server is looked for at the server's own origin.
+    at_origin: bool,
+    /// The assertion about the user, if the issuer is the identity provider.
+    pub(super) subject: Option<Secret>,
     /// The first error.
     failure: Option<AuthError>,
-    /// Whether every URL so far certainly has no document.
-    all_absent: bool,
+    /// Whether some URL may have a document, although it gave none.
+    maybe_present: bool,
 }
 
-impl DocumentSearch {
-    fn new(places: impl IntoIterator<Item = String>) -> Self {
-        Self { urls: places.into_iter().collect(), current: String::new(), failure: None, all_absent: true }
+impl Search {
+    pub(super) fn of_servers(issuers: impl Into<VecDeque<String>>, at_origin: bool) -> Self {
+        Self { issuers: issuers.into(), at_origin, ..Self::default() }
+    }
+
+    /// The next URL. An issuer without any is no URL, and certainly has no metadata.
+    fn next_url(&mut self) -> Option<String> {
+        while self.urls.is_empty() {
+            self.issuer = self.issuers.pop_front()?;
+            self.urls = ServerMetadata::well_known_urls(&self.issuer).into();
+            if self.urls.is_empty() {
+                self.failed((AuthError::IssuerMismatch { expected: without_query(&self.issuer) }, true));
+            }
+        }
+        self.urls.pop_front()
     }
 
     fn failed(&mut self, (error, absent): DocumentError) {
         self.failure.get_or_insert(error);
-        self.all_absent &= absent;
-    }
-}
-
-/// The search for the metadata of authorization servers, one after another.
-pub(super) struct ServerSearch {
-    issuer: String,
-    at_origin: bool,
-    search: DocumentSearch,
-    remaining: VecDeque<String>,
-    /// The first error of the earlier servers.
-    failure: Option<AuthError>,
-}
-
-impl ServerSearch {
-    pub(super) fn new(mut issuers: VecDeque<String>, at_origin: bool) -> Self {
-        let issuer = issuers.pop_front().unwrap_or_default();
-        let search = DocumentSearch::new(ServerMetadata::well_known_urls(&issuer));
-        Self { issuer, at_origin, search, remaining: issuers, failure: None }
-    }
-
-    /// The first error.
-    fn take_failure(&mut self) -> AuthError {
-        let mismatch = || AuthError::IssuerMismatch { expected: without_query(&self.issuer) };
-        self.failure.take().or(self.search.failure.take()).unwrap_or_else(mismatch)
+        self.maybe_present |= !absent;
     }
 }
 
@@ -89,26 +85,25 @@ fn parse_document<T>(
 
 impl AuthClient {
     /// Looks up the resource metadata: at the URL of the challenge, then at the well-known ones.
-    pub(super) fn discover_resource(&mut self, mut flow: Box<Flow>) -> StepResult {
+    pub(super) fn discover_resource(&mut self, mut flow: Flow) -> StepResult {
         flow.resource_searched = true;
         //= C12.3 "PRM: `resource_metadata` URL first, else path well-known, else root well-known, in this order"
-        let mut places: Vec<String> = flow.requirement.resource_metadata.iter().cloned().collect();
-        for place in ResourceMetadata::well_known_urls(&self.server) {
-            if !places.contains(&place) {
-                places.push(place);
-            }
+        let mut urls: VecDeque<_> = ResourceMetadata::well_known_urls(&self.server).into();
+        if let Some(named) = &flow.requirement.resource_metadata {
+            urls.retain(|url| url != named);
+            urls.push_front(named.clone());
         }
-        self.try_next_resource(flow, DocumentSearch::new(places))
+        self.try_next_resource(flow, Search { urls, ..Search::default() })
     }
 
     /// Fetches the next URL of a search. Returns whether there was one.
-    fn fetch_next(&mut self, search: &mut DocumentSearch, at_origin: bool) -> bool {
-        while let Some(url) = search.urls.pop_front() {
+    fn fetch_next(&mut self, search: &mut Search) -> bool {
+        while let Some(url) = search.next_url() {
             search.current.clone_from(&url);
-            let mut request = FetchRequest::get(url);
-            if at_origin {
+            let mut request = Exchange::new(Fetch::get(url));
+            if search.at_origin {
                 // Servers of that revision may depend on it.
-                request.headers.push(("mcp-protocol-version", Secret::new("2025-03-26")));
+                request.fetch.headers.push(("mcp-protocol-version", Secret::new("2025-03-26")));
             }
             match self.fetch(request) {
                 Ok(()) => return true,
@@ -118,28 +113,28 @@ impl AuthClient {
         false
     }
 
-    fn try_next_resource(&mut self, flow: Box<Flow>, mut search: DocumentSearch) -> StepResult {
-        if self.fetch_next(&mut search, false) {
-            return Ok(flow.into_step(FlowStep::Resource(search)));
+    fn try_next_resource(&mut self, flow: Flow, mut search: Search) -> StepResult {
+        if self.fetch_next(&mut search) {
+            return flow.enter(FlowStep::Resource(search));
         }
         // Only a server that certainly has no metadata is of 2025-03-26. An unreachable one may be of any revision, and
         // then credentials must not be sent to its origin.
-        let silent = search.all_absent && flow.requirement.resource_metadata.is_none();
+        let silent = !search.maybe_present && flow.requirement.resource_metadata.is_none();
         if silent && self.config.legacy_discovery == LegacyDiscovery::Accepted {
             //= R3 "Authorization metadata at the origin of the MCP URL"
             let origin = ServerMetadata::at_origin(&self.server);
             let origin = origin.map_err(|_| AuthError::NoResourceMetadata)?;
             let issuers = self.eligible_issuers(Vec::from([origin.issuer]))?;
-            return self.try_next_server(flow, ServerSearch::new(issuers, true));
+            return self.try_next_server(flow, Search::of_servers(issuers, true));
         }
-        let known = search.failure.filter(|_| !search.all_absent);
-        Err(known.unwrap_or(AuthError::NoResourceMetadata).into())
+        let known = search.failure.filter(|_| search.maybe_present);
+        Err(known.unwrap_or(AuthError::NoResourceMetadata))
     }
 
     pub(super) fn handle_resource_reply(
         &mut self,
-        mut flow: Box<Flow>,
-        mut search: DocumentSearch,
+        mut flow: Flow,
+        mut search: Search,
         reply: FetchReply,
     ) -> StepResult {
         let found = parse_document(reply, ResourceMetadata::parse).and_then(|resource| {
@@ -158,11 +153,11 @@ impl AuthClient {
             }
         };
         if resource.authorization_servers.is_empty() {
-            return Err(AuthError::NoAuthorizationServer.into());
+            return Err(AuthError::NoAuthorizationServer);
         }
         let issuers = self.eligible_issuers(resource.authorization_servers.clone())?;
         flow.resource = Some(resource);
-        self.try_next_server(flow, ServerSearch::new(issuers, false))
+        self.try_next_server(flow, Search::of_servers(issuers, false))
     }
 
     /// Whether a document from `place` describes the server.
@@ -222,7 +217,7 @@ impl AuthClient {
     }
 
     /// Looks up the authorization server that issued the token.
-    pub(super) fn discover_issuer(&mut self, mut flow: Box<Flow>) -> StepResult {
+    pub(super) fn discover_issuer(&mut self, mut flow: Flow) -> StepResult {
         let Some(tokens) = self.tokens.current() else { return self.discover_resource(flow) };
         let of_tokens = |found: &&Arc<DiscoveredServer>| {
             found.metadata.issuer == tokens.issuer && found.at_origin == tokens.at_origin
@@ -233,44 +228,41 @@ impl AuthClient {
                 self.continue_with_server(flow)
             }
             None => {
-                let search = ServerSearch::new([tokens.issuer.clone()].into(), tokens.at_origin);
+                let search = Search::of_servers([tokens.issuer.clone()], tokens.at_origin);
                 self.try_next_server(flow, search)
             }
         }
     }
 
-    pub(super) fn try_next_server(&mut self, mut flow: Box<Flow>, mut at: ServerSearch) -> StepResult {
-        while !self.fetch_next(&mut at.search, at.at_origin) {
-            if at.at_origin && at.search.all_absent {
-                let metadata = ServerMetadata::at_origin(&self.server);
-                let metadata = metadata.map_err(|_| AuthError::NoResourceMetadata)?;
-                flow.server = Arc::new(DiscoveredServer { metadata, at_origin: true, has_metadata: false });
-                return self.continue_with_server(flow);
-            }
-            let failure = at.take_failure();
-            if at.remaining.is_empty() {
-                return Err(failure.into());
-            }
-            at = ServerSearch { failure: Some(failure), ..ServerSearch::new(at.remaining, at.at_origin) };
+    pub(super) fn try_next_server(&mut self, mut flow: Flow, mut search: Search) -> StepResult {
+        if self.fetch_next(&mut search) {
+            return flow.enter(FlowStep::Server(search));
         }
-        Ok(flow.into_step(FlowStep::Server(at)))
+        if search.at_origin && !search.maybe_present {
+            let metadata = ServerMetadata::at_origin(&self.server);
+            let metadata = metadata.map_err(|_| AuthError::NoResourceMetadata)?;
+            flow.server = Arc::new(DiscoveredServer { metadata, at_origin: true, has_metadata: false });
+            return self.continue_with_server(flow);
+        }
+        Err(search.failure.unwrap_or(AuthError::NoAuthorizationServer))
     }
 
     pub(super) fn handle_server_reply(
         &mut self,
-        mut flow: Box<Flow>,
-        mut at: ServerSearch,
+        mut flow: Flow,
+        mut search: Search,
         reply: FetchReply,
     ) -> StepResult {
-        match self.parse_server(reply, &at.issuer) {
-            Ok(metadata) => {
-                let at_origin = at.at_origin;
+        match (self.parse_server(reply, &search.issuer), &search.subject) {
+            (Ok(provider), Some(subject)) => self.exchange_token(flow, &provider, subject),
+            (Ok(metadata), None) => {
+                let at_origin = search.at_origin;
                 flow.server = Arc::new(DiscoveredServer { metadata, at_origin, has_metadata: true });
                 self.continue_with_server(flow)
             }
-            Err(error) => {
-                at.search.failed(error);
-                self.try_next_server(flow, at)
+            (Err(error), _) => {
+                search.failed(error);
+                self.try_next_server(flow, search)
             }
         }
     }
@@ -285,37 +277,8 @@ impl AuthClient {
         Err((AuthError::IssuerMismatch { expected: without_query(issuer) }, false))
     }
 
-    /// Looks up the metadata of the identity provider.
-    pub(super) fn try_next_provider(
-        &mut self,
-        flow: Box<Flow>,
-        mut at: ServerSearch,
-        subject: Secret,
-    ) -> StepResult {
-        if self.fetch_next(&mut at.search, false) {
-            return Ok(flow.into_step(FlowStep::Provider { at, subject }));
-        }
-        Err(at.take_failure().into())
-    }
-
-    pub(super) fn handle_provider_reply(
-        &mut self,
-        flow: Box<Flow>,
-        mut at: ServerSearch,
-        subject: Secret,
-        reply: FetchReply,
-    ) -> StepResult {
-        match self.parse_server(reply, &at.issuer) {
-            Ok(provider) => self.exchange_token(flow, &provider, &subject),
-            Err(error) => {
-                at.search.failed(error);
-                self.try_next_provider(flow, at, subject)
-            }
-        }
-    }
-
     /// Continues with the discovered authorization server.
-    fn continue_with_server(&mut self, mut flow: Box<Flow>) -> StepResult {
+    fn continue_with_server(&mut self, mut flow: Flow) -> StepResult {
         self.discovered = Some(flow.server.clone());
         if flow.removed_tokens.is_some() {
             return self.revoke(flow);
@@ -332,9 +295,9 @@ impl AuthClient {
     }
 
     /// Continues without renewing the token.
-    pub(super) fn continue_without_renewal(&mut self, flow: Box<Flow>) -> StepResult {
+    pub(super) fn continue_without_renewal(&mut self, flow: Flow) -> StepResult {
         match flow.purpose {
-            FlowPurpose::EarlyRenewal if self.is_interactive() => Err(FlowEnd::Ready),
+            FlowPurpose::EarlyRenewal if self.is_interactive() => Ok(None),
             _ if flow.resource_searched => self.register(flow),
             _ => self.discover_resource(flow),
         }

@@ -2,6 +2,7 @@
 
 use alloc::collections::VecDeque;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 use core::mem::discriminant;
 use core::time::Duration;
@@ -200,7 +201,7 @@ pub enum RequestAuth {
     /// Send it with these headers, which may be none.
     Ready {
         /// The headers.
-        headers: alloc::vec::Vec<(&'static str, Secret)>,
+        headers: Vec<(&'static str, Secret)>,
         /// The token in them.
         generation: Option<TokenGeneration>,
     },
@@ -232,15 +233,8 @@ pub struct TokenStatus {
 #[derive(Default)]
 pub(super) struct ActionQueue {
     queue: VecDeque<Action>,
-    store: Option<PendingAnswer>,
-    host: Option<PendingAnswer>,
-}
-
-/// An answer that the store or the host owes.
-struct PendingAnswer {
-    question: Question,
-    /// Whether the driver has polled the question. Before that, no answer is accepted.
-    polled: bool,
+    /// The questions without an answer, those in the queue included.
+    unanswered: Vec<Question>,
 }
 
 #[derive(PartialEq, Eq)]
@@ -250,30 +244,25 @@ pub(super) enum Question {
     Assertion,
 }
 
+impl Action {
+    fn question(&self) -> Option<Question> {
+        match self {
+            Self::Load => Some(Question::Load),
+            Self::Store { .. } => Some(Question::Store),
+            Self::Assertion(_) => Some(Question::Assertion),
+            Self::Fetch(_) | Self::Abort(_) => None,
+        }
+    }
+}
+
 impl ActionQueue {
     pub(super) fn push(&mut self, action: Action) {
-        if let Some((slot, question)) = self.slot(&action) {
-            *slot = Some(PendingAnswer { question, polled: false });
-        }
+        self.unanswered.extend(action.question());
         self.queue.push_back(action);
     }
 
     pub(super) fn pop(&mut self) -> Option<Action> {
-        let action = self.queue.pop_front()?;
-        if let Some((Some(pending), _)) = self.slot(&action) {
-            pending.polled = true;
-        }
-        Some(action)
-    }
-
-    /// The question in an action, and the place for its answer.
-    fn slot(&mut self, action: &Action) -> Option<(&mut Option<PendingAnswer>, Question)> {
-        match action {
-            Action::Load => Some((&mut self.store, Question::Load)),
-            Action::Store { .. } => Some((&mut self.store, Question::Store)),
-            Action::Assertion(_) => Some((&mut self.host, Question::Assertion)),
-            Action::Fetch(_) | Action::Abort(_) => None,
-        }
+        self.queue.pop_front()
     }
 
     /// Aborts a fetch, or removes it if the driver has not polled it yet.
@@ -286,17 +275,21 @@ impl ActionQueue {
     }
 
     pub(super) fn is_store_busy(&self) -> bool {
-        self.store.is_some()
+        self.unanswered.iter().any(|question| *question != Question::Assertion)
     }
 
     pub(super) fn is_host_busy(&self) -> bool {
-        self.host.is_some()
+        self.unanswered.contains(&Question::Assertion)
     }
 
-    /// Accepts the answer to a question. Returns whether it was due.
+    /// Accepts the answer to a question that the driver has polled. Returns whether it was due.
     pub(super) fn accept(&mut self, question: Question) -> bool {
-        let due = |pending: &mut PendingAnswer| pending.polled && pending.question == question;
-        self.store.take_if(due).is_some() || self.host.take_if(due).is_some()
+        if self.queue.iter().any(|action| action.question().as_ref() == Some(&question)) {
+            return false;
+        }
+        let before = self.unanswered.len();
+        self.unanswered.retain(|pending| *pending != question);
+        self.unanswered.len() != before
     }
 }
 

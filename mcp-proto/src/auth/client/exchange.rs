@@ -4,21 +4,21 @@
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use bytes::Bytes;
 use form_urlencoded::Serializer;
 use iri_string::types::{UriAbsoluteStr, UriReferenceStr};
 
 use super::AuthClient;
-use super::config::{AuthConfig, AuthMethod, ClientCredentials, ClientProof};
+use super::config::{AuthMethod, ClientCredentials, ClientProof};
 use super::error::AuthError;
 use super::event::Action;
 use crate::Instant;
+use crate::auth::fetch::FORM;
 use crate::auth::keys::basic_credentials;
 use crate::auth::members::{SHOWN, sanitize};
 use crate::auth::{
-    Fetch, FetchId, FetchPolicy, FetchPolicyError, Now, Secret, ServerMetadata, Signer, TokenEndpointError,
+    Fetch, FetchId, FetchPolicy, FetchPolicyError, Secret, ServerMetadata, Signer, TokenEndpointError,
     TokenResponse, client_assertion, dpop, parse_token_response,
 };
 use crate::transport::http::{Fields, Verb, read_headers};
@@ -28,36 +28,41 @@ const MAX_REDIRECTS: u32 = 3;
 
 /// Makes exchanges, one at a time, with redirects.
 pub(super) struct Fetcher {
-    policy: FetchPolicy,
-    timeout: Duration,
-    /// Maximum bytes of a response.
-    limit: usize,
+    pub(super) policy: FetchPolicy,
     last_id: u64,
-    in_flight: Option<InFlight>,
+    in_flight: Option<Exchange>,
 }
 
-/// The exchange in flight.
-struct InFlight {
-    id: FetchId,
-    /// Its request, without the body.
-    request: FetchRequest,
+/// An exchange: its request, which has no body any more once it is in flight.
+pub(super) struct Exchange {
+    pub(super) fetch: Fetch,
+    /// The secrets in the request, which must not be shown if the response repeats them.
+    secrets: Vec<Secret>,
+    /// The end of the wait for a response, unless the usual timeout ends earlier.
     deadline: Option<Instant>,
     hops: u32,
+    /// The token request, if it may be repeated with the nonce of the response.
+    repeatable: Option<TokenRequest>,
 }
 
-impl InFlight {
-    fn unreachable(&self, detail: impl Into<String>) -> AuthError {
-        AuthError::Unreachable { url: without_query(&self.request.url), detail: detail.into() }
+impl Exchange {
+    pub(super) fn new(fetch: Fetch) -> Self {
+        Self { fetch, secrets: Vec::new(), deadline: None, hops: 0, repeatable: None }
     }
 
-    /// The request for the target of a redirect. `None` if the response is no redirect, or too many were followed.
-    fn redirect(&self, status: u16, location: Option<&[u8]>) -> Option<FetchRequest> {
-        let moved = matches!(status, 301 | 302 | 303 | 307 | 308) && self.request.verb == Verb::Get;
+    fn unreachable(&self, detail: impl Into<String>) -> AuthError {
+        AuthError::Unreachable { url: without_query(&self.fetch.url), detail: detail.into() }
+    }
+
+    /// The exchange with the target of a redirect. `None` if the response is no redirect, or too many were followed.
+    fn redirect(&self, status: u16, location: Option<&[u8]>) -> Option<Self> {
+        let moved = matches!(status, 301 | 302 | 303 | 307 | 308) && self.fetch.verb == Verb::Get;
         if !moved || self.hops >= MAX_REDIRECTS {
             return None;
         }
-        let target = redirect_target(&self.request.url, str::from_utf8(location?).ok()?)?;
-        Some(FetchRequest { headers: self.request.headers.clone(), ..FetchRequest::get(target) })
+        let target = redirect_target(&self.fetch.url, str::from_utf8(location?).ok()?)?;
+        let fetch = Fetch { headers: self.fetch.headers.clone(), ..Fetch::get(target) };
+        Some(Self { hops: self.hops.saturating_add(1), ..Self::new(fetch) })
     }
 }
 
@@ -66,107 +71,64 @@ pub(super) struct FetchAnswer {
     pub(super) url: String,
     pub(super) status: u16,
     pub(super) body: Bytes,
-    /// The secrets in the request, which must not be shown if the response repeats them.
+    /// See [`Exchange::secrets`].
     secrets: Vec<Secret>,
 }
 
 /// How an exchange ended.
 pub(super) type FetchReply = Result<FetchAnswer, AuthError>;
 
-/// The request of an exchange.
-pub(super) struct FetchRequest {
-    verb: Verb,
-    url: String,
-    pub(super) headers: Vec<(&'static str, Secret)>,
-    body: Bytes,
-    secrets: Vec<Secret>,
-    /// A deadline before the usual timeout.
-    deadline: Option<Instant>,
-}
-
-impl FetchRequest {
-    pub(super) fn get(url: String) -> Self {
-        let headers = Vec::from([("accept", Secret::new("application/json"))]);
-        Self { verb: Verb::Get, url, headers, body: Bytes::new(), secrets: Vec::new(), deadline: None }
-    }
-
-    pub(super) fn post(url: &str, content_type: &str, body: String) -> Self {
-        let mut request = Self { verb: Verb::Post, body: body.into(), ..Self::get(url.into()) };
-        request.headers.push(("content-type", Secret::new(content_type)));
-        request
-    }
-}
-
 impl Fetcher {
-    pub(super) fn new(policy: FetchPolicy, config: &AuthConfig) -> Self {
-        Self {
-            policy,
-            timeout: config.exchange_timeout,
-            limit: config.document_bytes,
-            last_id: 0,
-            in_flight: None,
-        }
-    }
-
-    pub(super) fn policy(&self) -> &FetchPolicy {
-        &self.policy
+    pub(super) fn new(policy: FetchPolicy) -> Self {
+        Self { policy, last_id: 0, in_flight: None }
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.in_flight.as_ref()?.deadline
     }
 
-    fn start(&mut self, now: Now, mut request: FetchRequest, hops: u32) -> Result<Action, AuthError> {
-        //= C12.26 "validate each redirect hop"
-        self.policy.check(&request.url).map_err(|error| unsafe_url(&request.url, error))?;
-        self.last_id = self.last_id.saturating_add(1);
-        let id = FetchId::new(self.last_id);
-        let fetch = Fetch {
-            id,
-            verb: request.verb,
-            url: request.url.clone(),
-            headers: request.headers.clone(),
-            body: core::mem::take(&mut request.body),
-            limit: self.limit,
-        };
-        let deadline = [now.deadline_after(self.timeout), request.deadline].into_iter().flatten().min();
-        self.in_flight = Some(InFlight { id, request, deadline, hops });
-        Ok(Action::Fetch(fetch))
-    }
-
     /// Ends the exchange in flight if it is the one with this id.
-    fn take_id(&mut self, id: FetchId) -> Option<InFlight> {
-        self.in_flight.take_if(|fetch| fetch.id == id)
+    fn take_id(&mut self, id: FetchId) -> Option<Exchange> {
+        self.in_flight.take_if(|exchange| exchange.fetch.id == id)
     }
 }
 
 impl AuthClient {
     /// Starts an exchange.
-    pub(super) fn fetch(&mut self, request: FetchRequest) -> Result<(), AuthError> {
-        self.fetcher.start(self.now, request, 0).map(|action| self.actions.push(action))
+    pub(super) fn fetch(&mut self, mut exchange: Exchange) -> Result<(), AuthError> {
+        let Exchange { fetch, deadline, .. } = &mut exchange;
+        //= C12.26 "validate each redirect hop"
+        self.fetcher.policy.check(&fetch.url).map_err(|error| unsafe_url(&fetch.url, error))?;
+        self.fetcher.last_id = self.fetcher.last_id.saturating_add(1);
+        fetch.id = FetchId::new(self.fetcher.last_id);
+        fetch.limit = self.config.document_bytes;
+        self.actions.push(Action::Fetch(fetch.clone()));
+        fetch.body.clear();
+        let usual = self.now.deadline_after(self.config.exchange_timeout);
+        *deadline = [usual, *deadline].into_iter().flatten().min();
+        self.fetcher.in_flight = Some(exchange);
+        Ok(())
     }
 
     /// Aborts the exchange in flight.
-    pub(super) fn abort_fetch(&mut self) {
-        if let Some(fetch) = self.fetcher.in_flight.take() {
-            self.actions.abort(fetch.id);
-        }
+    pub(super) fn abort_fetch(&mut self) -> Option<Exchange> {
+        let exchange = self.fetcher.in_flight.take()?;
+        self.actions.abort(exchange.fetch.id);
+        Some(exchange)
     }
 
     /// Ends the exchange in flight at its deadline.
     pub(super) fn time_out_fetch(&mut self) -> Option<FetchReply> {
-        let fetch = self.fetcher.in_flight.take()?;
-        self.actions.abort(fetch.id);
-        Some(Err(fetch.unreachable("it took too long")))
+        Some(Err(self.abort_fetch()?.unreachable("it took too long")))
     }
 
     pub(super) fn fail_fetch(&mut self, id: FetchId, detail: &str) -> Option<FetchReply> {
-        let fetch = self.fetcher.take_id(id)?;
-        let detail = redact_secrets(&sanitize(detail).unwrap_or_default(), &fetch.request.secrets);
-        Some(Err(fetch.unreachable(detail)))
+        let exchange = self.fetcher.take_id(id)?;
+        let detail = redact_secrets(&sanitize(detail).unwrap_or_default(), &exchange.secrets);
+        Some(Err(exchange.unreachable(detail)))
     }
 
-    /// Handles the response to an exchange. `None` if a redirect is followed.
+    /// Handles the response to an exchange. `None` if a redirect is followed, or a token request repeated.
     pub(super) fn handle_fetch_answer(
         &mut self,
         id: FetchId,
@@ -174,20 +136,24 @@ impl AuthClient {
         fields: &dyn Fields,
         body: Bytes,
     ) -> Option<FetchReply> {
-        let fetch = self.fetcher.take_id(id)?;
+        let exchange = self.fetcher.take_id(id)?;
         let [nonce, location] = read_headers(fields, ["dpop-nonce", "location"]);
         if let Some(nonce) = nonce.first.and_then(|nonce| str::from_utf8(nonce).ok()) {
-            self.nonces.keep(&fetch.request.url, nonce);
+            self.nonces.keep(&exchange.fetch.url, nonce);
         }
-        if body.len() > self.fetcher.limit {
-            return Some(Err(fetch.unreachable("the answer is too long")));
+        if body.len() > self.config.document_bytes {
+            return Some(Err(exchange.unreachable("the answer is too long")));
         }
-        if let Some(request) = fetch.redirect(status, location.first) {
-            let hop = self.fetcher.start(self.now, request, fetch.hops.saturating_add(1));
-            return hop.map(|action| self.actions.push(action)).err().map(Err);
+        if let Some(hop) = exchange.redirect(status, location.first) {
+            return self.fetch(hop).err().map(Err);
         }
-        let FetchRequest { url, secrets, .. } = fetch.request;
-        Some(Ok(FetchAnswer { url, status, body, secrets }))
+        let asks_nonce = || parse_token_response(status, &body).is_err_and(|error| error.is_use_dpop_nonce());
+        if let Some(request) = exchange.repeatable
+            && asks_nonce()
+        {
+            return self.token_exchange(&request).and_then(|again| self.fetch(again)).err().map(Err);
+        }
+        Some(Ok(FetchAnswer { url: exchange.fetch.url, status, body, secrets: exchange.secrets }))
     }
 }
 
@@ -222,8 +188,7 @@ fn redact_secrets(text: &str, secrets: &[Secret]) -> String {
     if tells { "(withheld: it repeats a secret)".into() } else { text.into() }
 }
 
-/// A request to a token endpoint, which may be repeated with another nonce.
-#[derive(Default)]
+/// A request to a token endpoint.
 pub(super) struct TokenRequest {
     pub(super) endpoint: String,
     /// The audience of client assertions.
@@ -234,19 +199,19 @@ pub(super) struct TokenRequest {
     pub(super) dpop_key: Option<Arc<dyn Signer>>,
     /// A deadline before the usual timeout.
     pub(super) deadline: Option<Instant>,
-    /// Whether it was repeated with a nonce.
-    nonce_retried: bool,
 }
 
 impl TokenRequest {
     /// A request that binds the token to no key and has the usual timeout.
-    pub(super) fn new(
-        endpoint: &str,
-        audience: &str,
-        form: FormBody,
-        client: Option<ClientCredentials>,
-    ) -> Self {
-        Self { endpoint: endpoint.into(), audience: audience.into(), form, client, ..Self::default() }
+    pub(super) fn new(server: &ServerMetadata, form: FormBody, client: Option<ClientCredentials>) -> Self {
+        Self {
+            endpoint: server.token_endpoint.clone(),
+            audience: server.issuer.clone(),
+            form,
+            client: client.map(|client| client.for_server(server)),
+            dpop_key: None,
+            deadline: None,
+        }
     }
 }
 
@@ -310,8 +275,15 @@ impl ClientCredentials {
 }
 
 impl AuthClient {
-    /// Starts a token request.
-    pub(super) fn request_token(&mut self, request: &TokenRequest) -> Result<(), AuthError> {
+    /// Starts a token request. If it binds the token to a key, it is repeated once with the nonce that the response
+    /// requires.
+    pub(super) fn request_token(&mut self, request: TokenRequest) -> Result<(), AuthError> {
+        let exchange = self.token_exchange(&request)?;
+        let repeatable = Some(request).filter(|request| request.dpop_key.is_some());
+        self.fetch(Exchange { repeatable, ..exchange })
+    }
+
+    fn token_exchange(&mut self, request: &TokenRequest) -> Result<Exchange, AuthError> {
         let mut headers = Vec::new();
         let mut form = request.form.clone();
         if let Some(client) = &request.client {
@@ -320,10 +292,9 @@ impl AuthClient {
         if let Some(signer) = &request.dpop_key {
             headers.push(self.dpop_proof(&**signer, "POST", &request.endpoint, None)?);
         }
-        let content_type = "application/x-www-form-urlencoded";
-        let mut fetch = FetchRequest::post(&request.endpoint, content_type, form.encode());
+        let mut fetch = Fetch::post(request.endpoint.clone(), FORM, form.encode());
         fetch.headers.append(&mut headers);
-        self.fetch(FetchRequest { secrets: form.secrets, deadline: request.deadline, ..fetch })
+        Ok(Exchange { secrets: form.secrets, deadline: request.deadline, ..Exchange::new(fetch) })
     }
 
     /// The header with a proof of possession for a request.
@@ -370,30 +341,18 @@ impl AuthClient {
             _ => Ok(form.with("client_id", id)),
         }
     }
+}
 
-    /// Handles the reply to a token request. `Ok(None)` if the request is repeated with the required nonce.
-    pub(super) fn handle_token_reply(
-        &mut self,
-        request: &mut TokenRequest,
-        reply: FetchReply,
-    ) -> Result<Option<TokenResponse>, AuthError> {
-        let FetchAnswer { status, body, secrets, .. } = reply?;
-        match parse_token_response(status, &body) {
-            Ok(granted) => Ok(Some(granted)),
-            Err(refusal)
-                if refusal.is_use_dpop_nonce() && request.dpop_key.is_some() && !request.nonce_retried =>
-            {
-                request.nonce_retried = true;
-                self.request_token(request)?;
-                Ok(None)
-            }
-            Err(TokenEndpointError::Refused { error, description }) => {
-                Err(AuthError::Token(TokenEndpointError::Refused {
-                    error: redact_secrets(&error, &secrets),
-                    description: description.map(|text| redact_secrets(&text, &secrets)),
-                }))
-            }
-            Err(refusal) => Err(AuthError::Token(refusal)),
-        }
-    }
+/// The token in the reply to a token request.
+pub(super) fn granted_token(reply: FetchReply) -> Result<TokenResponse, AuthError> {
+    let FetchAnswer { status, body, secrets, .. } = reply?;
+    parse_token_response(status, &body).map_err(|refusal| {
+        AuthError::Token(match refusal {
+            TokenEndpointError::Refused { error, description } => TokenEndpointError::Refused {
+                error: redact_secrets(&error, &secrets),
+                description: description.map(|text| redact_secrets(&text, &secrets)),
+            },
+            refusal => refusal,
+        })
+    })
 }

@@ -6,7 +6,7 @@
 //!    ├─ token can be renewed ──▶ Server ──▶ AwaitingRenewal ⇄ Saving a lease ──▶ Renewing ──▶ Saving
 //!    ▼
 //! Resource ──▶ Server ──▶ Registering ──▶ Page ──────────────────────────▶ Granting ──▶ Saving
-//!                              └──▶ AwaitingAssertion ──▶ Provider ──▶ Exchanging ──▲
+//!                              └──▶ AwaitingAssertion ──▶ Server ──▶ Exchanging ──▲
 //! ```
 //!
 //! Every flow ends with one `Event::Ready`, `Event::Failed` or `Event::LoggedOut`.
@@ -18,16 +18,16 @@ use core::time::Duration;
 
 use super::AuthClient;
 use super::config::ClientCredentials;
-use super::discover::{DocumentSearch, ServerSearch};
+use super::discover::Search;
 use super::error::AuthError;
 use super::event::{Event, TokenGeneration};
-use super::exchange::{FetchReply, TokenRequest};
+use super::exchange::FetchReply;
 use super::record::{Lease, PendingSave, Tokens};
 use crate::Instant;
 use crate::auth::{Requirement, ResourceMetadata, Scopes, Secret, ServerMetadata, Signer};
 
 /// The purpose of a flow.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum FlowPurpose {
     /// Load the record.
     #[default]
@@ -101,9 +101,9 @@ pub(super) enum FlowStep {
     /// Loading the record.
     Loading,
     /// Looking up the resource metadata.
-    Resource(DocumentSearch),
-    /// Looking up the metadata of an authorization server.
-    Server(ServerSearch),
+    Resource(Search),
+    /// Looking up the metadata of an authorization server, or of the identity provider.
+    Server(Search),
     /// Registering this client.
     Registering,
     /// A page is open.
@@ -112,16 +112,14 @@ pub(super) enum FlowStep {
     AssertionQueued,
     /// Waits for the host's assertion.
     AwaitingAssertion,
-    /// Looking up the metadata of the identity provider.
-    Provider { at: ServerSearch, subject: Secret },
     /// Exchanging the assertion at the identity provider.
-    Exchanging(TokenRequest),
+    Exchanging,
     /// Requesting a token from the authorization server.
-    Granting(TokenRequest),
+    Granting,
     /// Waits while another process renews the token.
     AwaitingRenewal(LeaseWait),
     /// Renewing the token at the authorization server.
-    Renewing { request: TokenRequest, lease: Lease, replaced: Arc<Tokens> },
+    Renewing { lease: Lease, replaced: Arc<Tokens> },
     /// Saving a change to the record.
     Saving(Box<PendingSave>),
     /// Revoking the token.
@@ -147,30 +145,13 @@ pub(super) struct LeaseWait {
     pub(super) next_poll: Option<Instant>,
 }
 
-/// How a flow ends.
-pub(super) enum FlowEnd {
-    Ready,
-    Failed(AuthError),
-    LoggedOut,
-}
-
-impl From<AuthError> for FlowEnd {
-    fn from(error: AuthError) -> Self {
-        Self::Failed(error)
-    }
-}
-
-/// The result of a step: the flow in its next step, or its end.
-pub(super) type StepResult = Result<Box<Flow>, FlowEnd>;
+/// The result of a step: the flow in its next step, or its end, which is `None` if the flow has reached its purpose.
+pub(super) type StepResult = Result<Option<Flow>, AuthError>;
 
 impl Flow {
-    pub(super) fn new(purpose: FlowPurpose, requirement: Requirement) -> Box<Self> {
-        Box::new(Self { purpose, requirement, ..Self::default() })
-    }
-
-    pub(super) fn into_step(mut self: Box<Self>, step: FlowStep) -> Box<Self> {
+    pub(super) fn enter(mut self, step: FlowStep) -> StepResult {
         self.step = step;
-        self
+        Ok(Some(self))
     }
 
     /// Whether the token must be bound to a key.
@@ -205,7 +186,10 @@ impl Flow {
             _ => {
                 let early = matches!(
                     self.step,
-                    FlowStep::Queued | FlowStep::Loading | FlowStep::Resource(_) | FlowStep::Server(_)
+                    FlowStep::Queued
+                        | FlowStep::Loading
+                        | FlowStep::Resource(_)
+                        | FlowStep::Server(Search { subject: None, .. })
                 );
                 if early
                     && let Some(scopes) = &mut self.requirement.scope
@@ -222,7 +206,7 @@ impl Flow {
 #[derive(Default)]
 pub(super) struct Flows {
     /// `None` while it is in a step.
-    pub(super) current: Option<Box<Flow>>,
+    pub(super) current: Option<Flow>,
     pub(super) queued: Option<(FlowPurpose, Requirement)>,
 }
 
@@ -264,52 +248,33 @@ const EARLY_RENEWAL_PAUSE: Duration = Duration::from_secs(10);
 impl AuthClient {
     /// Begins a flow. There must be no current one.
     pub(super) fn begin_flow(&mut self, purpose: FlowPurpose, requirement: Requirement) {
-        self.flows.current = Some(Flow::new(purpose, requirement));
+        self.flows.current = Some(Flow { purpose, requirement, ..Flow::default() });
         self.run_step(Self::load);
     }
 
-    /// Sets the flow to its next step, or ends it.
-    fn advance(&mut self, next: StepResult) {
-        match next {
-            Ok(flow) => self.flows.current = Some(flow),
-            Err(end) => {
-                if matches!(end, FlowEnd::Failed(_)) {
-                    // The next flow looks for it again.
-                    self.discovered = None;
-                }
-                self.events.push(match end {
-                    FlowEnd::Ready => Event::Ready(self.tokens.generation),
-                    FlowEnd::Failed(error) => Event::Failed(error),
-                    FlowEnd::LoggedOut => Event::LoggedOut,
-                });
-                if let Some((purpose, requirement)) = self.flows.queued.take() {
-                    self.begin_flow(purpose, requirement);
-                }
-            }
-        }
-    }
-
     /// Runs a step of the current flow.
-    pub(super) fn run_step(&mut self, step: impl FnOnce(&mut Self, Box<Flow>) -> StepResult) {
-        if let Some(flow) = self.flows.current.take() {
-            let purpose = flow.purpose.clone();
-            let next = step(self, flow);
-            let next = next.map_err(|end| self.downgrade_end(&purpose, end));
-            self.advance(next);
-        }
-    }
-
-    /// Turns failures that do not matter for the purpose into successes.
-    fn downgrade_end(&mut self, purpose: &FlowPurpose, end: FlowEnd) -> FlowEnd {
-        match (purpose, end) {
-            // The current token is still valid.
-            (FlowPurpose::EarlyRenewal, FlowEnd::Failed(_)) if !self.tokens.has_expired(self.now) => {
-                self.tokens.pause_early_renewal(self.now.deadline_after(EARLY_RENEWAL_PAUSE));
-                FlowEnd::Ready
-            }
+    pub(super) fn run_step(&mut self, step: impl FnOnce(&mut Self, Flow) -> StepResult) {
+        let Some(flow) = self.flows.current.take() else { return };
+        let purpose = flow.purpose;
+        let end = match step(self, flow) {
+            Ok(Some(flow)) => return self.flows.current = Some(flow),
             // The record is removed, even if the authorization server has not revoked the token.
-            (FlowPurpose::Logout, FlowEnd::Failed(_)) => FlowEnd::LoggedOut,
-            (_, end) => end,
+            _ if purpose == FlowPurpose::Logout => Event::LoggedOut,
+            Ok(None) => Event::Ready(self.tokens.generation),
+            // The current token is still valid.
+            Err(_) if purpose == FlowPurpose::EarlyRenewal && !self.tokens.has_expired(self.now) => {
+                self.tokens.early_renewal_after = self.now.deadline_after(EARLY_RENEWAL_PAUSE);
+                Event::Ready(self.tokens.generation)
+            }
+            Err(error) => {
+                // The next flow looks for it again.
+                self.discovered = None;
+                Event::Failed(error)
+            }
+        };
+        self.events.push(end);
+        if let Some((purpose, requirement)) = self.flows.queued.take() {
+            self.begin_flow(purpose, requirement);
         }
     }
 
@@ -324,15 +289,13 @@ impl AuthClient {
     }
 
     /// Chooses the next step by the purpose and the loaded record.
-    pub(super) fn choose_step(&mut self, flow: Box<Flow>) -> StepResult {
+    pub(super) fn choose_step(&mut self, flow: Flow) -> StepResult {
         match flow.purpose {
-            FlowPurpose::Load => Err(FlowEnd::Ready),
-            FlowPurpose::EarlyRenewal if !self.tokens.expires_soon(self.now) => Err(FlowEnd::Ready),
+            FlowPurpose::Load => Ok(None),
+            FlowPurpose::EarlyRenewal if !self.tokens.expires_soon(self.now) => Ok(None),
             FlowPurpose::EarlyRenewal if self.tokens.can_renew() => self.discover_issuer(flow),
-            FlowPurpose::EarlyRenewal if self.is_interactive() => Err(FlowEnd::Ready),
-            FlowPurpose::NewToken { refused, .. } if self.tokens.has_newer(self.now, refused) => {
-                Err(FlowEnd::Ready)
-            }
+            FlowPurpose::EarlyRenewal if self.is_interactive() => Ok(None),
+            FlowPurpose::NewToken { refused, .. } if self.tokens.has_newer(self.now, refused) => Ok(None),
             FlowPurpose::NewToken { unexpected, may_renew: true, .. }
                 if self.tokens.can_renew() && (!unexpected || self.tokens.has_expired(self.now)) =>
             {
@@ -342,7 +305,7 @@ impl AuthClient {
                 if self.tokens.has_newer(self.now, refused)
                     && self.tokens.allows_scopes(flow.requirement.scope.as_ref()) =>
             {
-                Err(FlowEnd::Ready)
+                Ok(None)
             }
             FlowPurpose::Logout => self.remove_record(flow),
             _ => self.discover_resource(flow),
@@ -355,14 +318,13 @@ impl AuthClient {
             FlowStep::Resource(search) => client.handle_resource_reply(flow, search, reply),
             FlowStep::Server(search) => client.handle_server_reply(flow, search, reply),
             FlowStep::Registering => client.handle_registration_reply(flow, reply),
-            FlowStep::Provider { at, subject } => client.handle_provider_reply(flow, at, subject, reply),
-            FlowStep::Exchanging(request) => client.handle_exchange_reply(flow, request, reply),
-            FlowStep::Granting(request) => client.handle_grant_reply(flow, request, reply),
-            FlowStep::Renewing { request, lease, replaced } => {
-                client.handle_renewal_reply(flow, (request, lease, replaced), reply)
+            FlowStep::Exchanging => client.handle_exchange_reply(flow, reply),
+            FlowStep::Granting => client.handle_grant_reply(flow, reply),
+            FlowStep::Renewing { lease, replaced } => {
+                client.handle_renewal_reply(flow, lease, replaced, reply)
             }
-            FlowStep::Revoking => Err(FlowEnd::LoggedOut),
-            other => Ok(flow.into_step(other)),
+            FlowStep::Revoking => Ok(None),
+            other => flow.enter(other),
         });
     }
 }

@@ -1,6 +1,5 @@
 //! Token requests by grant, and their scopes, resource and key.
 
-use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::fmt;
@@ -10,16 +9,15 @@ use form_urlencoded::Serializer;
 
 use super::AuthClient;
 use super::config::{DpopKey, Grant, IdentityProvider, ProviderLocation, RedirectPaths};
-use super::discover::ServerSearch;
+use super::discover::Search;
 use super::error::{AuthError, FinishError};
 use super::event::{Action, AssertionPurpose, AssertionRequest, AuthorizationPage, Event, Question};
-use super::exchange::{FetchReply, FormBody, TokenRequest, unsafe_url};
-use super::flow::{DiscoveredServer, Flow, FlowEnd, FlowStep, OpenPage, StepResult};
+use super::exchange::{FetchReply, FormBody, TokenRequest, granted_token, unsafe_url};
+use super::flow::{Flow, FlowStep, OpenPage, StepResult};
 use super::record::{RecordChange, RegisteredClient, Tokens};
-use super::tokens::{TokenOrigin, expiry};
+use super::tokens::TokenOrigin;
 use crate::auth::fetch::check_authorization_page;
 use crate::auth::members::sanitize;
-use crate::auth::token_response::id_token_subject;
 use crate::auth::{
     Es256, FetchPolicyError, Now, Pkce, Scopes, Secret, ServerMetadata, TokenEndpointError, TokenKind,
     URL_BYTES, dpop,
@@ -98,7 +96,7 @@ impl AuthClient {
     }
 
     /// Requests a token, with the client's credentials known.
-    pub(super) fn start_grant(&mut self, flow: Box<Flow>) -> StepResult {
+    pub(super) fn start_grant(&mut self, flow: Flow) -> StepResult {
         match &self.config.grant {
             Grant::AuthorizationCode => self.open_page(flow),
             Grant::ClientCredentials => {
@@ -116,19 +114,17 @@ impl AuthClient {
         form.with("resource", &self.resource_for(flow)).with_optional("scope", scopes.as_deref())
     }
 
-    fn request_grant(&mut self, flow: Box<Flow>, form: FormBody) -> StepResult {
+    fn request_grant(&mut self, flow: Flow, form: FormBody) -> StepResult {
         let server = &flow.server.metadata;
-        let mut request =
-            TokenRequest::new(&server.token_endpoint, &server.issuer, form, flow.client.clone());
-        request.dpop_key = flow.key.clone();
-        self.request_token(&request)?;
-        Ok(flow.into_step(FlowStep::Granting(request)))
+        let request = TokenRequest::new(server, form, flow.client.clone());
+        self.request_token(TokenRequest { dpop_key: flow.key.clone(), ..request })?;
+        flow.enter(FlowStep::Granting)
     }
 
     /// Requests an assertion from the host.
-    fn request_assertion(&mut self, flow: Box<Flow>) -> StepResult {
+    fn request_assertion(&mut self, flow: Flow) -> StepResult {
         if self.actions.is_host_busy() {
-            return Ok(flow.into_step(FlowStep::AssertionQueued));
+            return flow.enter(FlowStep::AssertionQueued);
         }
         let (purpose, audience) = match &self.config.grant {
             Grant::Enterprise(IdentityProvider { location: ProviderLocation::Issuer(issuer), .. }) => {
@@ -139,7 +135,7 @@ impl AuthClient {
         };
         let resource = self.resource_for(&flow);
         self.actions.push(Action::Assertion(AssertionRequest { purpose, audience, resource }));
-        Ok(flow.into_step(FlowStep::AwaitingAssertion))
+        flow.enter(FlowStep::AwaitingAssertion)
     }
 
     /// Handles the host's assertion, or the reason why it has none.
@@ -161,18 +157,19 @@ impl AuthClient {
                             client.exchange_token(flow, &server, &assertion)
                         }
                         ProviderLocation::Issuer(issuer) => {
-                            let search = ServerSearch::new([issuer].into(), false);
-                            client.try_next_provider(flow, search, assertion)
+                            let mut search = Search::of_servers([issuer], false);
+                            search.subject = Some(assertion);
+                            client.try_next_server(flow, search)
                         }
                     },
                     _ => client.present_assertion(flow, &assertion),
                 }
             }
-            other => Ok(flow.into_step(other)),
+            other => flow.enter(other),
         });
     }
 
-    fn present_assertion(&mut self, flow: Box<Flow>, assertion: &Secret) -> StepResult {
+    fn present_assertion(&mut self, flow: Flow, assertion: &Secret) -> StepResult {
         //= C14.10 "RFC 7523 jwt-bearer at the AS with the ID-JAG and client authentication"
         let form = self.with_target(FormBody::new(JWT_BEARER).with_secret("assertion", assertion), &flow);
         self.request_grant(flow, form)
@@ -181,12 +178,11 @@ impl AuthClient {
     /// Exchanges the assertion about the user for one that the authorization server accepts.
     pub(super) fn exchange_token(
         &mut self,
-        flow: Box<Flow>,
+        flow: Flow,
         server: &ServerMetadata,
         subject: &Secret,
     ) -> StepResult {
         let Grant::Enterprise(provider) = &self.config.grant else { return self.start_grant(flow) };
-        let client = provider.credentials.clone().for_server(server);
         let form = FormBody::new(TOKEN_EXCHANGE)
             //= C14.9 "RFC 8693 exchange at the IdP: requested_token_type id-jag, audience = AS issuer, resource = PRM resource, subject token id_token/saml2"
             .with("requested_token_type", ID_JAG)
@@ -194,67 +190,48 @@ impl AuthClient {
             .with_secret("subject_token", subject)
             .with("subject_token_type", provider.subject.urn());
         let form = self.with_target(form, &flow);
-        let request = TokenRequest::new(&server.token_endpoint, &server.issuer, form, Some(client));
-        self.request_token(&request)?;
-        Ok(flow.into_step(FlowStep::Exchanging(request)))
+        self.request_token(TokenRequest::new(server, form, Some(provider.credentials.clone())))?;
+        flow.enter(FlowStep::Exchanging)
     }
 
-    pub(super) fn handle_exchange_reply(
-        &mut self,
-        flow: Box<Flow>,
-        mut request: TokenRequest,
-        reply: FetchReply,
-    ) -> StepResult {
-        match self.handle_token_reply(&mut request, reply)? {
-            None => Ok(flow.into_step(FlowStep::Exchanging(request))),
-            //= C14.15 "Use the identity provider's answer only if its `issued_token_type` is id-jag"
-            Some(granted) if granted.issued_type.as_deref() == Some(ID_JAG) => {
-                self.present_assertion(flow, &granted.access)
-            }
-            Some(_) => Err(AuthError::UnusableToken.into()),
+    pub(super) fn handle_exchange_reply(&mut self, flow: Flow, reply: FetchReply) -> StepResult {
+        let granted = granted_token(reply)?;
+        //= C14.15 "Use the identity provider's answer only if its `issued_token_type` is id-jag"
+        if granted.issued_type.as_deref() == Some(ID_JAG) {
+            return self.present_assertion(flow, &granted.access);
         }
+        Err(AuthError::UnusableToken)
     }
 
-    pub(super) fn handle_grant_reply(
-        &mut self,
-        flow: Box<Flow>,
-        mut request: TokenRequest,
-        reply: FetchReply,
-    ) -> StepResult {
-        let granted = match self.handle_token_reply(&mut request, reply) {
-            Ok(None) => return Ok(flow.into_step(FlowStep::Granting(request))),
-            Ok(Some(granted)) => granted,
+    pub(super) fn handle_grant_reply(&mut self, flow: Flow, reply: FetchReply) -> StepResult {
+        let granted = match granted_token(reply) {
+            Ok(granted) => granted,
             Err(error) => return self.handle_grant_failure(flow, error),
         };
         match granted.kind {
             TokenKind::Bearer if !flow.needs_bound_token() => {}
             TokenKind::Dpop if flow.key.is_some() => {}
-            _ => return Err(AuthError::UnusableToken.into()),
+            _ => return Err(AuthError::UnusableToken),
         }
-        self.tokens.note_issued(self.now, &granted, TokenOrigin::Grant);
-        let DiscoveredServer { metadata, at_origin, .. } = &*flow.server;
         let client_id = flow.client.as_ref().map(|client| client.id.clone()).unwrap_or_default();
-        let tokens = Arc::new(Tokens {
-            subject: granted.id_token.as_ref().and_then(|token| id_token_subject(token, &metadata.issuer)),
-            issuer: metadata.issuer.clone(),
-            client_id: client_id.clone(),
+        let pin = flow
+            .pin_client
+            .then(|| RegisteredClient { id: client_id.clone(), ..RegisteredClient::default() });
+        let grant = Tokens {
+            issuer: flow.server.metadata.issuer.clone(),
+            client_id,
             resource: self.resource_for(&flow),
-            access: granted.access,
-            kind: granted.kind,
-            refresh: granted.refresh,
-            issued: self.now.unix,
-            expires: granted.lifetime.and_then(|lifetime| expiry(self.now, lifetime)),
-            granted: granted.scope,
             requested: flow.scopes.clone(),
-            at_origin: *at_origin,
-        });
-        let pin = flow.pin_client.then(|| RegisteredClient { id: client_id, ..RegisteredClient::default() });
+            at_origin: flow.server.at_origin,
+            ..Tokens::default()
+        };
+        let tokens = self.tokens.issue(self.now, granted, TokenOrigin::Grant, grant);
         let key = flow.new_key.clone();
         self.save(flow, RecordChange::SetTokens { tokens, replaced: None, pin, key })
     }
 
     /// Continues after a refused grant. A registration that the authorization server no longer knows is removed.
-    fn handle_grant_failure(&mut self, flow: Box<Flow>, error: AuthError) -> StepResult {
+    fn handle_grant_failure(&mut self, flow: Flow, error: AuthError) -> StepResult {
         let lost = matches!(&error, AuthError::Token(TokenEndpointError::Refused { error, .. })
             if error == "invalid_client");
         let issuer = flow.server.metadata.issuer.clone();
@@ -264,7 +241,7 @@ impl AuthClient {
             {
                 self.save(flow, RecordChange::ForgetClient { issuer, id, error })
             }
-            _ => Err(error.into()),
+            _ => Err(error),
         }
     }
 }
@@ -340,19 +317,19 @@ impl fmt::Debug for Redirect {
 
 impl AuthClient {
     /// Requests that the application open a page.
-    pub(super) fn open_page(&mut self, flow: Box<Flow>) -> StepResult {
+    pub(super) fn open_page(&mut self, flow: Flow) -> StepResult {
         let found = flow.server.clone();
         let issuer = &found.metadata.issuer;
         //= C12.7 "refuse if `code_challenge_methods_supported` is absent"
         if found.has_metadata && !found.metadata.offers_s256() {
-            return Err(AuthError::NoPkce { issuer: issuer.clone() }.into());
+            return Err(AuthError::NoPkce { issuer: issuer.clone() });
         }
         let endpoint = found.metadata.authorization_endpoint.as_ref();
         let endpoint =
             endpoint.ok_or_else(|| AuthError::NoAuthorizationEndpoint { issuer: issuer.clone() })?;
         check_authorization_page(endpoint, issuer).map_err(|error| unsafe_url(endpoint, error))?;
         let Some(client) = &flow.client else {
-            return Err(AuthError::NotRegistered { issuer: issuer.clone() }.into());
+            return Err(AuthError::NotRegistered { issuer: issuer.clone() });
         };
         let (state, pkce) = (Secret::new(self.rng.next_text()), Pkce::new(self.rng.next_bytes()));
         let scopes = self.scopes_to_request(&flow);
@@ -381,7 +358,7 @@ impl AuthClient {
         let url = alloc::format!("{endpoint}{separator}{}", query.finish());
         if url.len() > URL_BYTES {
             // Servers may list any number of scopes, and browsers limit the length of URLs.
-            return Err(unsafe_url(endpoint, FetchPolicyError::TooLong).into());
+            return Err(unsafe_url(endpoint, FetchPolicyError::TooLong));
         }
         self.events.push(Event::NeedsAuthorization(AuthorizationPage {
             url,
@@ -392,7 +369,7 @@ impl AuthClient {
         }));
         let deadline = self.now.deadline_after(PAGE_TIMEOUT);
         //= C12.9 "Before redirect record validated issuer with verifier/state"
-        Ok(flow.into_step(FlowStep::Page(OpenPage { state, verifier: pkce.verifier, deadline })))
+        flow.enter(FlowStep::Page(OpenPage { state, verifier: pkce.verifier, deadline }))
     }
 
     /// Withdraws the page from the application.
@@ -406,7 +383,7 @@ impl AuthClient {
     pub(super) fn fail_page(&mut self, error: AuthError) {
         if self.flows.open_page().is_some() {
             self.close_page();
-            self.run_step(|_, _| Err(FlowEnd::Failed(error)));
+            self.run_step(|_, _| Err(error));
         }
     }
 
@@ -427,36 +404,36 @@ impl AuthClient {
         self.run_step(|client, mut flow| match flow.take_step() {
             FlowStep::Page(page) => {
                 let next = client.redeem_code(flow, page, redirect);
-                if let Err(FlowEnd::Failed(error)) = &next {
+                if let Err(error) = &next {
                     result = Err(FinishError::Failed(error.clone()));
                 }
                 next
             }
-            other => Ok(flow.into_step(other)),
+            other => flow.enter(other),
         });
         result
     }
 
-    fn redeem_code(&mut self, flow: Box<Flow>, page: OpenPage, redirect: Redirect) -> StepResult {
+    fn redeem_code(&mut self, flow: Flow, page: OpenPage, redirect: Redirect) -> StepResult {
         let server = &flow.server.metadata;
         // RFC 9207, section 2.4: before any other check of the redirect.
         //= C12.10 "On iss mismatch do not act on or show error/error_description/error_uri"
         match &redirect.iss {
             //= C12.9 "check `iss` (RFC 9207) by plain string compare"
-            Some(iss) if *iss != server.issuer => return Err(AuthError::RedirectIssuerMismatch.into()),
+            Some(iss) if *iss != server.issuer => return Err(AuthError::RedirectIssuerMismatch),
             //= C12.9 "table true/absent → reject"
-            None if server.iss_in_answers => return Err(AuthError::RedirectIssuerMismatch.into()),
+            None if server.iss_in_answers => return Err(AuthError::RedirectIssuerMismatch),
             _ => {}
         }
         // The path identifies an issuer that does not name itself.
         let is_known = redirect.iss.is_some() || self.config.redirect_paths == RedirectPaths::Shared;
         if !is_known && redirect.path.as_deref() != path(&flow.redirect_uri) {
-            return Err(AuthError::RedirectIssuerMismatch.into());
+            return Err(AuthError::RedirectIssuerMismatch);
         }
         if let Some(error) = redirect.error {
             let error = sanitize(&error).unwrap_or_default();
             let description = redirect.error_description.and_then(|text| sanitize(&text));
-            return Err(AuthError::Denied { error, description }.into());
+            return Err(AuthError::Denied { error, description });
         }
         let code = redirect.code.filter(|code| !code.expose().is_empty()).ok_or(AuthError::NoCode)?;
         let form = FormBody::new("authorization_code")

@@ -127,7 +127,7 @@ impl AuthClient {
             _ => None,
         };
         Ok(Self {
-            fetcher: Fetcher::new(policy, &config),
+            fetcher: Fetcher::new(policy),
             config,
             now: Now { instant: Instant::ORIGIN, unix: UnixTime::EPOCH },
             server,
@@ -250,7 +250,7 @@ impl AuthClient {
 
     /// The policy for the addresses that exchanges may connect to.
     pub fn fetch_policy(&self) -> &FetchPolicy {
-        self.fetcher.policy()
+        &self.fetcher.policy
     }
 
     /// The canonical resource identifier of the server's URL.

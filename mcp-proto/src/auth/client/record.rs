@@ -13,9 +13,10 @@ use super::AuthClient;
 use super::config::{AuthMethod, ClientCredentials, ClientProof};
 use super::error::AuthError;
 use super::event::{Action, Event, Question, SaveOutcome, StoredRecord};
-use super::flow::{Flow, FlowEnd, FlowPurpose, FlowStep, StepResult};
+use super::flow::{Flow, FlowPurpose, FlowStep, StepResult};
 use crate::UnixTime;
 use crate::auth::{Now, Scopes, Secret, TokenKind};
+use crate::text::error_text;
 
 /// The stored state of one server, or of one account at it: tokens, and this client's registrations by authorization
 /// server. All of it is secret, and [`Debug`](fmt::Debug) shows none of it.
@@ -33,7 +34,7 @@ pub struct Record {
 const CLIENTS: usize = 16;
 
 /// The tokens for the server.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Tokens {
     pub(super) issuer: String,
     pub(super) client_id: String,
@@ -150,16 +151,10 @@ pub enum RecordError {
     Version,
 }
 
-impl fmt::Display for RecordError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Syntax => "the stored data is not a record of tokens",
-            Self::Version => "the stored record was written by a later version",
-        })
-    }
+error_text! { RecordError:
+    Self::Syntax => "the stored data is not a record of tokens";
+    Self::Version => "the stored record was written by a later version";
 }
-
-impl core::error::Error for RecordError {}
 
 impl RegisteredClient {
     pub(super) fn credentials(&self) -> ClientCredentials {
@@ -363,12 +358,12 @@ const CONFLICTS: u32 = 16;
 
 impl AuthClient {
     /// Begins a flow: loads the record.
-    pub(super) fn load(&mut self, flow: Box<Flow>) -> StepResult {
+    pub(super) fn load(&mut self, flow: Flow) -> StepResult {
         if self.actions.is_store_busy() {
-            return Ok(flow.into_step(FlowStep::Queued));
+            return flow.enter(FlowStep::Queued);
         }
         self.actions.push(Action::Load);
-        Ok(flow.into_step(FlowStep::Loading))
+        flow.enter(FlowStep::Loading)
     }
 
     /// Handles the record that the store holds.
@@ -385,7 +380,7 @@ impl AuthClient {
                     Err(detail) if flow.purpose == FlowPurpose::Logout => {
                         return client.handle_removal_failure(flow, detail);
                     }
-                    Err(detail) => return Err(AuthError::Store(detail).into()),
+                    Err(detail) => return Err(AuthError::Store(detail)),
                 }
                 client.choose_step(flow)
             }
@@ -393,16 +388,16 @@ impl AuthClient {
                 client.tokens.adopt_stored(loaded.map_err(AuthError::Store)?);
                 client.handle_lease_state(flow, wait)
             }
-            other => Ok(flow.into_step(other)),
+            other => flow.enter(other),
         });
     }
 
     /// Saves a change to the record.
-    pub(super) fn save(&mut self, flow: Box<Flow>, change: RecordChange) -> StepResult {
+    pub(super) fn save(&mut self, flow: Flow, change: RecordChange) -> StepResult {
         self.save_again(flow, change, 0)
     }
 
-    fn save_again(&mut self, flow: Box<Flow>, change: RecordChange, conflicts: u32) -> StepResult {
+    fn save_again(&mut self, flow: Flow, change: RecordChange, conflicts: u32) -> StepResult {
         let clear = matches!(change, RecordChange::Clear);
         if clear && self.tokens.version.is_none() {
             return self.revoke_removed(flow);
@@ -414,7 +409,7 @@ impl AuthClient {
                 // Another process made the change obsolete.
                 return match change {
                     RecordChange::ReleaseLease { error, .. } | RecordChange::ForgetClient { error, .. } => {
-                        Err(error.into())
+                        Err(error)
                     }
                     _ => self.choose_step(flow),
                 };
@@ -422,7 +417,7 @@ impl AuthClient {
         };
         let stored = (!clear).then(|| record.clone());
         self.actions.push(Action::Store { record: stored, expected: self.tokens.version });
-        Ok(flow.into_step(FlowStep::Saving(Box::new(PendingSave { change, record, conflicts }))))
+        flow.enter(FlowStep::Saving(Box::new(PendingSave { change, record, conflicts })))
     }
 
     /// Handles the outcome of an [`Action::Store`].
@@ -448,31 +443,29 @@ impl AuthClient {
                 }
                 Err(detail) => client.handle_save_failure(flow, *save, detail),
             },
-            other => Ok(flow.into_step(other)),
+            other => flow.enter(other),
         });
     }
 
     /// Continues after the change was saved.
-    fn handle_saved(&mut self, mut flow: Box<Flow>, change: RecordChange) -> StepResult {
+    fn handle_saved(&mut self, mut flow: Flow, change: RecordChange) -> StepResult {
         match change {
             RecordChange::TakeLease { lease, of, .. } => self.renew(flow, lease, of),
-            RecordChange::ReleaseLease { error, .. } | RecordChange::ForgetClient { error, .. } => {
-                Err(error.into())
-            }
+            RecordChange::ReleaseLease { error, .. } | RecordChange::ForgetClient { error, .. } => Err(error),
             RecordChange::DropRefresh { .. } => {
                 flow.refresh_rejected = true;
                 self.continue_without_renewal(flow)
             }
             RecordChange::AddClient { .. } => self.start_grant(flow),
-            RecordChange::SetTokens { .. } => Err(FlowEnd::Ready),
+            RecordChange::SetTokens { .. } => Ok(None),
             RecordChange::Clear => self.revoke_removed(flow),
         }
     }
 
     /// Continues after the change could not be saved: without saving it, where possible.
-    fn handle_save_failure(&mut self, flow: Box<Flow>, save: PendingSave, detail: String) -> StepResult {
+    fn handle_save_failure(&mut self, flow: Flow, save: PendingSave, detail: String) -> StepResult {
         match &save.change {
-            RecordChange::TakeLease { .. } => return Err(AuthError::Store(detail).into()),
+            RecordChange::TakeLease { .. } => return Err(AuthError::Store(detail)),
             RecordChange::Clear => return self.handle_removal_failure(flow, detail),
             RecordChange::ReleaseLease { .. } | RecordChange::ForgetClient { .. } => {}
             RecordChange::SetTokens { .. } => {

@@ -3,7 +3,6 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/client-registration>
 
-use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use core::time::Duration;
 
@@ -17,12 +16,12 @@ use super::config::{
     AuthConfig, AuthMethod, ClientCredentials, Grant, LoginMode, Preregistration, RedirectPaths,
 };
 use super::error::AuthError;
-use super::exchange::{FetchAnswer, FetchReply, FetchRequest};
+use super::exchange::{Exchange, FetchAnswer, FetchReply};
 use super::flow::{Flow, FlowStep, StepResult};
 use super::record::{RecordChange, RegisteredClient};
 use crate::UnixTime;
 use crate::auth::members::{document_text, sanitize};
-use crate::auth::{Scopes, Secret, ServerMetadata};
+use crate::auth::{Fetch, Scopes, Secret, ServerMetadata};
 
 /// Maximum bytes of a client id or secret.
 const NAME_BYTES: usize = 4096;
@@ -65,12 +64,12 @@ struct RegistrationError {
 
 impl AuthClient {
     /// Finds the client's credentials, or registers it, and requests a token.
-    pub(super) fn register(&mut self, mut flow: Box<Flow>) -> StepResult {
+    pub(super) fn register(&mut self, mut flow: Flow) -> StepResult {
         let found = flow.server.clone();
         let server = &found.metadata;
         flow.scopes = self.scopes_for(&flow, &server.issuer);
         if self.is_interactive() && self.config.login_mode == LoginMode::NonInteractive {
-            return Err(AuthError::LoginRequired { scopes: flow.scopes }.into());
+            return Err(AuthError::LoginRequired { scopes: flow.scopes });
         }
         self.choose_key(&mut flow)?;
         flow.redirect_uri.clone_from(&self.config.redirect_uri);
@@ -83,17 +82,17 @@ impl AuthClient {
             flow.redirect_uri = self.redirect_uri_for(server);
             credentials = self.earlier_registration(&server.issuer, &flow.redirect_uri);
         }
-        flow.client = credentials.map(|credentials| credentials.for_server(server));
+        flow.client = credentials;
         match (&self.config.grant, &server.registration_endpoint) {
             _ if flow.client.is_some() => self.start_grant(flow),
             (Grant::AuthorizationCode | Grant::Enterprise(_), Some(endpoint)) => {
                 let body = self.registration_body(server, &flow);
-                self.fetch(FetchRequest::post(endpoint, "application/json", body))?;
-                Ok(flow.into_step(FlowStep::Registering))
+                self.fetch(Exchange::new(Fetch::post(endpoint.clone(), "application/json", body)))?;
+                flow.enter(FlowStep::Registering)
             }
             // The assertion may identify the client.
             (Grant::JwtBearer, _) => self.start_grant(flow),
-            _ => Err(AuthError::NotRegistered { issuer: server.issuer.clone() }.into()),
+            _ => Err(AuthError::NotRegistered { issuer: server.issuer.clone() }),
         }
     }
 
@@ -150,7 +149,7 @@ impl AuthClient {
         serde_json::to_string(&registration).unwrap_or_default()
     }
 
-    pub(super) fn handle_registration_reply(&mut self, mut flow: Box<Flow>, reply: FetchReply) -> StepResult {
+    pub(super) fn handle_registration_reply(&mut self, mut flow: Flow, reply: FetchReply) -> StepResult {
         let FetchAnswer { status, body, .. } = reply?;
         let text = document_text(&body).unwrap_or_default();
         let answer =
@@ -160,10 +159,10 @@ impl AuthClient {
             let [error, description] =
                 [fault.error, fault.error_description].map(|text| text.and_then(|text| sanitize(&text)));
             //= C12.19 "registration refusal handled with a meaningful error"
-            return Err(AuthError::RegistrationRefused { status, error, description }.into());
+            return Err(AuthError::RegistrationRefused { status, error, description });
         };
         let issuer = flow.server.metadata.issuer.clone();
-        flow.client = Some(client.credentials().for_server(&flow.server.metadata));
+        flow.client = Some(client.credentials());
         self.save(flow, RecordChange::AddClient { issuer, client })
     }
 

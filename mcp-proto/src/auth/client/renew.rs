@@ -3,22 +3,20 @@
 //! A second use of a refresh token may revoke the whole grant. So a process first puts a lease into the store, by
 //! compare-and-swap; the others poll the store until the token is replaced or the lease has expired.
 
-use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::time::Duration;
 
 use super::AuthClient;
 use super::config::ClientCredentials;
-use super::discover::ServerSearch;
+use super::discover::Search;
 use super::error::AuthError;
 use super::event::{Action, Event};
-use super::exchange::{FetchReply, FormBody, TokenRequest};
-use super::flow::{Flow, FlowEnd, FlowStep, LeaseWait, StepResult};
+use super::exchange::{FetchReply, FormBody, TokenRequest, granted_token};
+use super::flow::{Flow, FlowStep, LeaseWait, StepResult};
 use super::record::{Lease, RecordChange, RegisteredClient, Tokens};
-use super::tokens::{TokenOrigin, expiry};
-use crate::auth::token_response::id_token_subject;
-use crate::auth::{TokenEndpointError, TokenKind, TokenResponse};
+use super::tokens::TokenOrigin;
+use crate::auth::{TokenEndpointError, TokenKind};
 
 /// How long one process reserves the renewal of a token in a shared store: twice an exchange.
 const LEASE: Duration = Duration::from_secs(30);
@@ -27,7 +25,7 @@ const LEASE_POLL: Duration = Duration::from_millis(500);
 
 impl AuthClient {
     /// Renews the token, or waits while another process does.
-    pub(super) fn renew_in_turn(&mut self, flow: Box<Flow>) -> StepResult {
+    pub(super) fn renew_in_turn(&mut self, flow: Flow) -> StepResult {
         let Some(of) = self.tokens.current().cloned() else { return self.choose_step(flow) };
         match &self.tokens.record.lease {
             Some(lease) if lease.holder != self.lease_holder && lease.expires > self.now.unix => {
@@ -38,30 +36,30 @@ impl AuthClient {
         }
     }
 
-    fn acquire_lease(&mut self, flow: Box<Flow>, of: Arc<Tokens>, over: Option<Lease>) -> StepResult {
+    fn acquire_lease(&mut self, flow: Flow, of: Arc<Tokens>, over: Option<Lease>) -> StepResult {
         let lease = Lease { holder: self.lease_holder.clone(), expires: self.now.unix + LEASE };
         self.save(flow, RecordChange::TakeLease { lease, of, over })
     }
 
-    fn wait_for_lease(&mut self, flow: Box<Flow>, lease: Lease) -> StepResult {
+    fn wait_for_lease(&mut self, flow: Flow, lease: Lease) -> StepResult {
         let (deadline, next_poll) = (self.now.deadline_after(LEASE), self.now.deadline_after(LEASE_POLL));
         let generation = self.tokens.generation;
-        Ok(flow.into_step(FlowStep::AwaitingRenewal(LeaseWait { lease, generation, deadline, next_poll })))
+        flow.enter(FlowStep::AwaitingRenewal(LeaseWait { lease, generation, deadline, next_poll }))
     }
 
     /// Reads the store again during a wait.
-    pub(super) fn poll_lease(&mut self, mut flow: Box<Flow>) -> StepResult {
+    pub(super) fn poll_lease(&mut self, mut flow: Flow) -> StepResult {
         if let FlowStep::AwaitingRenewal(wait) = &mut flow.step {
             wait.next_poll = None;
             if !self.actions.is_store_busy() {
                 self.actions.push(Action::Load);
             }
         }
-        Ok(flow)
+        Ok(Some(flow))
     }
 
     /// Continues a wait with the record just read.
-    pub(super) fn handle_lease_state(&mut self, flow: Box<Flow>, wait: LeaseWait) -> StepResult {
+    pub(super) fn handle_lease_state(&mut self, flow: Flow, wait: LeaseWait) -> StepResult {
         if self.tokens.generation != wait.generation {
             return self.choose_step(flow);
         }
@@ -73,7 +71,7 @@ impl AuthClient {
         match self.tokens.record.lease.clone() {
             Some(lease) if lease == wait.lease && lease.expires > self.now.unix && !over => {
                 let next = self.now.deadline_after(LEASE_POLL);
-                Ok(flow.into_step(FlowStep::AwaitingRenewal(LeaseWait { next_poll: next, ..wait })))
+                flow.enter(FlowStep::AwaitingRenewal(LeaseWait { next_poll: next, ..wait }))
             }
             Some(lease)
                 if lease != wait.lease
@@ -87,7 +85,7 @@ impl AuthClient {
     }
 
     /// Renews the token under this process's lease.
-    pub(super) fn renew(&mut self, flow: Box<Flow>, lease: Lease, of: Arc<Tokens>) -> StepResult {
+    pub(super) fn renew(&mut self, flow: Flow, lease: Lease, of: Arc<Tokens>) -> StepResult {
         let Some(refresh) = &of.refresh else { return self.choose_step(flow) };
         let server = &flow.server.metadata;
         let demands_scope =
@@ -99,35 +97,30 @@ impl AuthClient {
             .with("resource", &of.resource)
             .with_optional("scope", scope.map(ToString::to_string).as_deref());
         let credentials = self.credentials_for(&of.issuer, &of.client_id);
-        let client = Some(credentials.for_server(server));
-        let mut request = TokenRequest::new(&server.token_endpoint, &server.issuer, form, client);
-        if of.kind == TokenKind::Dpop {
-            request.dpop_key = self.tokens.signer();
-        }
+        let mut request = TokenRequest::new(server, form, Some(credentials));
+        request.dpop_key = self.tokens.signer().filter(|_| of.kind == TokenKind::Dpop);
         let remaining = lease.expires.saturating_since(self.now.unix);
         request.deadline = self.now.deadline_after(remaining.min(LEASE));
-        match self.request_token(&request) {
-            Ok(()) => Ok(flow.into_step(FlowStep::Renewing { request, lease, replaced: of })),
+        match self.request_token(request) {
+            Ok(()) => flow.enter(FlowStep::Renewing { lease, replaced: of }),
             Err(error) => self.save(flow, RecordChange::ReleaseLease { lease, error }),
         }
     }
 
     pub(super) fn handle_renewal_reply(
         &mut self,
-        flow: Box<Flow>,
-        (mut request, lease, of): (TokenRequest, Lease, Arc<Tokens>),
+        flow: Flow,
+        lease: Lease,
+        of: Arc<Tokens>,
         reply: FetchReply,
     ) -> StepResult {
-        match self.handle_token_reply(&mut request, reply) {
-            Ok(None) => Ok(flow.into_step(FlowStep::Renewing { request, lease, replaced: of })),
-            Ok(Some(granted)) if granted.kind == of.kind => {
-                let tokens = self.renewed_tokens(granted, &of);
+        match granted_token(reply) {
+            Ok(granted) if granted.kind == of.kind => {
+                let tokens = self.tokens.issue(self.now, granted, TokenOrigin::Renewal, Tokens::clone(&of));
                 let change = RecordChange::SetTokens { tokens, replaced: Some(of), pin: None, key: None };
                 self.save(flow, change)
             }
-            Ok(Some(_)) => {
-                self.save(flow, RecordChange::ReleaseLease { lease, error: AuthError::UnusableToken })
-            }
+            Ok(_) => self.save(flow, RecordChange::ReleaseLease { lease, error: AuthError::UnusableToken }),
             Err(AuthError::Token(refusal)) if refusal.is_definitive() => {
                 let lost = matches!(&refusal, TokenEndpointError::Refused { error, .. }
                     if error == "invalid_client" || error == "unauthorized_client");
@@ -136,20 +129,6 @@ impl AuthClient {
             }
             Err(error) => self.save(flow, RecordChange::ReleaseLease { lease, error }),
         }
-    }
-
-    fn renewed_tokens(&mut self, granted: TokenResponse, of: &Tokens) -> Arc<Tokens> {
-        self.tokens.note_issued(self.now, &granted, TokenOrigin::Renewal);
-        let subject = granted.id_token.as_ref().and_then(|token| id_token_subject(token, &of.issuer));
-        Arc::new(Tokens {
-            subject,
-            access: granted.access,
-            refresh: granted.refresh.or_else(|| of.refresh.clone()),
-            issued: self.now.unix,
-            expires: granted.lifetime.and_then(|lifetime| expiry(self.now, lifetime)),
-            granted: granted.scope.or_else(|| of.granted.clone()),
-            ..of.clone()
-        })
     }
 
     /// The credentials that a token was issued to.
@@ -168,13 +147,13 @@ impl AuthClient {
 
 impl AuthClient {
     /// Removes the record.
-    pub(super) fn remove_record(&mut self, mut flow: Box<Flow>) -> StepResult {
+    pub(super) fn remove_record(&mut self, mut flow: Flow) -> StepResult {
         self.note_revocable_tokens(&mut flow);
         self.save(flow, RecordChange::Clear)
     }
 
     /// Revokes the token although the store could not remove the record.
-    pub(super) fn handle_removal_failure(&mut self, mut flow: Box<Flow>, detail: String) -> StepResult {
+    pub(super) fn handle_removal_failure(&mut self, mut flow: Flow, detail: String) -> StepResult {
         self.events.push(Event::RemovalFailed(detail));
         self.note_revocable_tokens(&mut flow);
         self.revoke_removed(flow)
@@ -189,29 +168,26 @@ impl AuthClient {
     }
 
     /// Revokes the noted tokens, after the removal.
-    pub(super) fn revoke_removed(&mut self, flow: Box<Flow>) -> StepResult {
+    pub(super) fn revoke_removed(&mut self, flow: Flow) -> StepResult {
         self.tokens.clear();
-        let Some(tokens) = &flow.removed_tokens else { return Err(FlowEnd::LoggedOut) };
-        let search = ServerSearch::new([tokens.issuer.clone()].into(), tokens.at_origin);
+        let Some(tokens) = &flow.removed_tokens else { return Ok(None) };
+        let search = Search::of_servers([tokens.issuer.clone()], tokens.at_origin);
         self.try_next_server(flow, search)
     }
 
     /// Revokes the token (RFC 7009). The result does not matter.
-    pub(super) fn revoke(&mut self, mut flow: Box<Flow>) -> StepResult {
+    pub(super) fn revoke(&mut self, mut flow: Flow) -> StepResult {
         let server = &flow.server.metadata;
         let (Some(tokens), Some(endpoint)) = (flow.removed_tokens.take(), &server.revocation_endpoint) else {
-            return Err(FlowEnd::LoggedOut);
+            return Ok(None);
         };
         let (token, kind) = match &tokens.refresh {
             Some(refresh) => (refresh, "refresh_token"),
             None => (&tokens.access, "access_token"),
         };
         let form = FormBody::default().with_secret("token", token).with("token_type_hint", kind);
-        let client = flow.credentials.take().map(|client| client.for_server(server));
-        let request = TokenRequest::new(endpoint, &server.issuer, form, client);
-        match self.request_token(&request) {
-            Ok(()) => Ok(flow.into_step(FlowStep::Revoking)),
-            Err(_) => Err(FlowEnd::LoggedOut),
-        }
+        let request = TokenRequest::new(server, form, flow.credentials.take());
+        self.request_token(TokenRequest { endpoint: endpoint.clone(), ..request })?;
+        flow.enter(FlowStep::Revoking)
     }
 }

@@ -14,11 +14,13 @@ use super::event::{
 };
 use super::flow::FlowPurpose;
 use super::record::{Record, Tokens};
+use crate::Instant;
+use crate::auth::token_response::id_token_subject;
 use crate::auth::{Es256, Now, Requirement, Scopes, Secret, Signer, TokenKind, TokenResponse};
 use crate::transport::http::Verb;
-use crate::{Instant, UnixTime};
 
 /// The record as last read or written, with the state of its tokens in this process.
+#[derive(Default)]
 pub(super) struct TokenState {
     pub(super) record: Record,
     pub(super) version: Option<RecordVersion>,
@@ -35,7 +37,7 @@ pub(super) struct TokenState {
     /// The key in the record.
     stored_key: Option<Arc<dyn Signer>>,
     /// No early renewal before this time.
-    early_renewal_after: Option<Instant>,
+    pub(super) early_renewal_after: Option<Instant>,
 }
 
 /// A token that this process obtained itself.
@@ -53,32 +55,13 @@ pub(super) enum TokenOrigin {
     Renewal,
 }
 
-/// The lifetime of a token: at least ten seconds. A token that expires before its use would make each request wait for
-/// another.
-fn clamp_lifetime(lifetime: Duration) -> Duration {
-    lifetime.max(Duration::from_secs(10))
-}
-
-/// When a token expires by the wall clock. `None` beyond the end of that clock.
-pub(super) fn expiry(now: Now, lifetime: Duration) -> Option<UnixTime> {
-    Some(now.unix + clamp_lifetime(lifetime)).filter(|end| *end > now.unix)
-}
+/// The shortest lifetime of a token. One that expires before its use would make each request wait for another.
+const MIN_LIFETIME: Duration = Duration::from_secs(10);
 
 impl TokenState {
     /// No tokens yet. Tokens are bound to `provided_key`, if there is one, rather than to the key in the record.
     pub(super) fn new(provided_key: Option<Arc<dyn Signer>>) -> Self {
-        Self {
-            record: Record::default(),
-            version: None,
-            loaded: false,
-            generation: TokenGeneration::default(),
-            context: AuthContext::default(),
-            authorized: false,
-            issued: None,
-            provided_key,
-            stored_key: None,
-            early_renewal_after: None,
-        }
+        Self { provided_key, ..Self::default() }
     }
 
     pub(super) fn current(&self) -> Option<&Arc<Tokens>> {
@@ -139,10 +122,28 @@ impl TokenState {
         self.issued = None;
     }
 
-    /// Notes an issued token before it is saved.
-    pub(super) fn note_issued(&mut self, now: Now, granted: &TokenResponse, origin: TokenOrigin) {
-        let expires = granted.lifetime.and_then(|lifetime| now.deadline_after(clamp_lifetime(lifetime)));
+    /// Notes an issued token before it is saved, and returns it. What it does not name is as in `grant`.
+    pub(super) fn issue(
+        &mut self,
+        now: Now,
+        granted: TokenResponse,
+        origin: TokenOrigin,
+        grant: Tokens,
+    ) -> Arc<Tokens> {
+        let lifetime = granted.lifetime.map(|lifetime| lifetime.max(MIN_LIFETIME));
+        let expires = lifetime.and_then(|lifetime| now.deadline_after(lifetime));
         self.issued = Some(IssuedToken { access: granted.access.clone(), origin, expires });
+        Arc::new(Tokens {
+            subject: granted.id_token.as_ref().and_then(|token| id_token_subject(token, &grant.issuer)),
+            access: granted.access,
+            kind: granted.kind,
+            refresh: granted.refresh.or(grant.refresh),
+            issued: now.unix,
+            // Never beyond the end of the wall clock.
+            expires: lifetime.map(|lifetime| now.unix + lifetime).filter(|end| *end > now.unix),
+            granted: granted.scope.or(grant.granted),
+            ..grant
+        })
     }
 
     /// Notes whether a request is sent with a token: the response depends on that.
@@ -156,10 +157,6 @@ impl TokenState {
     /// Begins another authorization context.
     pub(super) fn end_context(&mut self) {
         self.context = AuthContext(self.context.0.saturating_add(1));
-    }
-
-    pub(super) fn pause_early_renewal(&mut self, until: Option<Instant>) {
-        self.early_renewal_after = until;
     }
 
     // --- Questions ---
@@ -217,10 +214,6 @@ impl TokenState {
         });
         let margin = half.map_or(MARGIN, |half| MARGIN.min(half));
         self.has_expired(Now { instant: now.instant + margin, unix: now.unix + margin })
-    }
-
-    fn is_early_renewal_paused(&self, now: Now) -> bool {
-        self.early_renewal_after.is_some_and(|until| until > now.instant)
     }
 
     /// Whether the token can be renewed with its refresh token.
@@ -295,7 +288,7 @@ impl AuthClient {
         let tokens = tokens.clone();
         let Ok(headers) = self.headers(verb, url, &tokens) else { return nothing() };
         let generation = Some(self.tokens.generation);
-        let paused = self.tokens.is_early_renewal_paused(self.now);
+        let paused = self.tokens.early_renewal_after.is_some_and(|until| until > self.now.instant);
         if self.flows.current.is_none() && !needs_user && !paused && self.tokens.expires_soon(self.now) {
             self.begin_flow(FlowPurpose::EarlyRenewal, Requirement::default());
         }
