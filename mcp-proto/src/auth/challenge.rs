@@ -336,10 +336,10 @@ impl Scopes {
     }
 }
 
-/// `scope-token` of RFC 6749: visible ASCII except `"` and `\`.
-fn is_scope(text: &str) -> bool {
+/// Whether a text has from one to `most` `NQCHAR`s of RFC 6749: visible ASCII except `"` and `\`.
+pub(super) fn is_nqchars(text: &str, most: usize) -> bool {
     let mut bytes = text.bytes();
-    (1..=SCOPE_BYTES).contains(&text.len())
+    (1..=most).contains(&text.len())
         && bytes.all(|byte| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\')
 }
 
@@ -350,7 +350,7 @@ impl<'a> FromIterator<&'a str> for Scopes {
             if known.len() == SCOPES {
                 break;
             }
-            if is_scope(scope) && !known.contains(scope) {
+            if is_nqchars(scope, SCOPE_BYTES) && !known.contains(scope) {
                 known.0.push(scope.into());
             }
         }
@@ -360,12 +360,6 @@ impl<'a> FromIterator<&'a str> for Scopes {
 
 impl fmt::Display for Scopes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, scope) in self.iter().enumerate() {
-            if at > 0 {
-                f.write_str(" ")?;
-            }
-            f.write_str(scope)?;
-        }
-        Ok(())
+        f.write_str(&self.0.join(" "))
     }
 }

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
+use super::challenge::is_nqchars;
 use super::keys::{Header, sign_jwt};
 use super::members::Members;
 use super::{Secret, SignError, Signer, fetch};
@@ -90,7 +91,7 @@ impl Nonces {
     /// Stores the `DPoP-Nonce` of a response from this URL. Invalid nonces are ignored.
     pub fn keep(&mut self, url: &str, nonce: &str) {
         let Ok(parts) = fetch::parse_url(url) else { return };
-        if !is_nonce(nonce) {
+        if !is_nqchars(nonce, NONCE_BYTES) {
             return;
         }
         let origin = parts.origin();
@@ -100,13 +101,6 @@ impl Nonces {
         }
         self.0.push((origin, nonce.into()));
     }
-}
-
-/// At least one `NQCHAR` of RFC 6749.
-fn is_nonce(text: &str) -> bool {
-    let mut bytes = text.bytes();
-    (1..=NONCE_BYTES).contains(&text.len())
-        && bytes.all(|byte| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\')
 }
 
 /// The thumbprint of a public key (RFC 7638, SHA-256), by which tokens name it. `None` if it is not a public key of a

@@ -21,6 +21,7 @@ use zeroize::Zeroizing;
 
 use super::Secret;
 use crate::UnixTime;
+use crate::text::error_text;
 
 /// Lifetime of a client assertion: it is sent at once, and the rest covers clock differences.
 const ASSERTION_LIFE: Duration = Duration::from_secs(5 * 60);
@@ -44,29 +45,27 @@ pub trait Signer: Send + Sync {
     fn sign(&self, input: &[u8]) -> Result<Vec<u8>, SignError>;
 }
 
+impl fmt::Debug for dyn Signer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Signer(..)")
+    }
+}
+
 /// A signing key could not be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SignError;
 
-impl fmt::Display for SignError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the key could not be used to sign")
-    }
+error_text! { SignError:
+    Self => "the key could not be used to sign";
 }
-
-impl core::error::Error for SignError {}
 
 /// A text that is not a P-256 private key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyError;
 
-impl fmt::Display for KeyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("this is no private key of P-256 in PKCS #8")
-    }
+error_text! { KeyError:
+    Self => "this is no private key of P-256 in PKCS #8";
 }
-
-impl core::error::Error for KeyError {}
 
 /// A P-256 private key. Its signatures need no random numbers (RFC 6979). Dropping it wipes it from memory, and
 /// [`Debug`](fmt::Debug) does not show it.

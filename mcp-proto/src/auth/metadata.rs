@@ -3,10 +3,10 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 
 use super::members::{Members, sanitize};
 use super::{FetchPolicyError, Scopes, URL_BYTES, fetch};
+use crate::text::error_text;
 
 /// The canonical URL of a server, which token requests name as their resource (RFC 8707): scheme and host in lower
 /// case, no default port, no fragment, no slash in place of an empty path.
@@ -58,20 +58,14 @@ pub enum MetadataError {
     Url(FetchPolicyError),
 }
 
-impl fmt::Display for MetadataError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLong => f.write_str("the metadata is too long"),
-            Self::Json => f.write_str("the metadata is no JSON object"),
-            Self::Duplicate(name) => write!(f, "the metadata says twice what {name} is"),
-            Self::Missing(name) => write!(f, "the metadata lacks {name}"),
-            Self::InvalidMember(name) => write!(f, "in the metadata, {name} is invalid"),
-            Self::Url(error) => error.fmt(f),
-        }
-    }
+error_text! { MetadataError:
+    Self::TooLong => "the metadata is too long";
+    Self::Json => "the metadata is no JSON object";
+    Self::Duplicate(name) => "the metadata says twice what {name} is";
+    Self::Missing(name) => "the metadata lacks {name}";
+    Self::InvalidMember(name) => "in the metadata, {name} is invalid";
+    Self::Url(error) => "{error}";
 }
-
-impl core::error::Error for MetadataError {}
 
 /// Maximum number of authorization servers that are read.
 const ISSUERS: usize = 16;
@@ -126,14 +120,10 @@ impl ResourceMetadata {
         let path = if parts.path == "/" { "" } else { parts.path };
         let query = parts.query.map(|query| format!("?{query}")).unwrap_or_default();
         // RFC 9728 preserves a trailing slash of the path; many servers omit it.
-        let places = [format!("{root}{path}{query}"), format!("{root}{}", path.trim_end_matches('/')), root];
-        let mut distinct = Vec::new();
-        for place in places {
-            if !distinct.contains(&place) {
-                distinct.push(place);
-            }
-        }
-        distinct
+        let bare = format!("{root}{}", path.trim_end_matches('/'));
+        let mut places = Vec::from([format!("{root}{path}{query}"), bare, root]);
+        places.dedup();
+        places
     }
 
     /// Parses a document.

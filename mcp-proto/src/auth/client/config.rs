@@ -3,7 +3,6 @@
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::fmt;
 use core::time::Duration;
 
 use iri_string::types::UriStr;
@@ -12,6 +11,7 @@ use crate::auth::{
     DOCUMENT_BYTES, FetchPolicy, FetchPolicyError, IssuerMatch, PrivateNetworks, Scopes, Secret, Signer,
     canonical_resource, check_page_url, fetch,
 };
+use crate::text::error_text;
 
 /// The configuration of an [`AuthClient`](super::AuthClient).
 ///
@@ -381,7 +381,7 @@ impl ClientCredentials {
 }
 
 /// How a client proves its identity.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ClientProof {
     /// Not at all.
@@ -390,16 +390,6 @@ pub enum ClientProof {
     Secret(Secret),
     /// By a signature (`private_key_jwt`).
     Key(Arc<dyn Signer>),
-}
-
-impl fmt::Debug for ClientProof {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::None => "None",
-            Self::Secret(_) => "Secret(..)",
-            Self::Key(_) => "Key(..)",
-        })
-    }
 }
 
 /// A client authentication method of token endpoints (RFC 7591, section 2).
@@ -434,22 +424,13 @@ impl AuthMethod {
 }
 
 /// The key that tokens are bound to.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum DpopKey {
     /// A key that the machine generates and stores with the tokens.
     Generated,
     /// The application's own key.
     Provided(Arc<dyn Signer>),
-}
-
-impl fmt::Debug for DpopKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Generated => "Generated",
-            Self::Provided(_) => "Provided(..)",
-        })
-    }
 }
 
 /// Whether servers may behave as in 2025-03-26.
@@ -485,26 +466,12 @@ pub enum AuthConfigError {
     IdentityProvider,
 }
 
-impl fmt::Display for AuthConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Server(error) => write!(f, "tokens may not be sent to the server: {error}"),
-            Self::Resource => f.write_str("the configured resource is not a URL without a fragment"),
-            Self::RedirectUri => f.write_str("the redirect URI is neither https nor http on loopback"),
-            Self::ClientIdDocument => {
-                f.write_str("the URL of the client's metadata document is not https with a path")
-            }
-            Self::Credentials => f.write_str(
-                "the client credentials grant needs credentials: call `AuthConfig::client_secret`",
-            ),
-            Self::Issuer => f.write_str(
-                "an issuer of the configuration is not a URL without user name, query and fragment",
-            ),
-            Self::IdentityProvider => {
-                f.write_str("the identity provider is neither at https nor at http on loopback")
-            }
-        }
-    }
+error_text! { AuthConfigError:
+    Self::Server(error) => "tokens may not be sent to the server: {error}";
+    Self::Resource => "the configured resource is not a URL without a fragment";
+    Self::RedirectUri => "the redirect URI is neither https nor http on loopback";
+    Self::ClientIdDocument => "the URL of the client's metadata document is not https with a path";
+    Self::Credentials => "the client credentials grant needs credentials: call `AuthConfig::client_secret`";
+    Self::Issuer => "an issuer of the configuration is not a URL without user name, query and fragment";
+    Self::IdentityProvider => "the identity provider is neither at https nor at http on loopback";
 }
-
-impl core::error::Error for AuthConfigError {}

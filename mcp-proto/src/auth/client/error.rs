@@ -4,6 +4,7 @@ use alloc::string::String;
 use core::fmt;
 
 use crate::auth::{FetchPolicyError, MetadataError, Scopes, TokenEndpointError};
+use crate::text::error_text;
 
 /// Why there is no token. Texts of other parties in it are shortened and safe to display.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,82 +143,55 @@ impl AuthError {
     }
 }
 
-impl fmt::Display for AuthError {
+error_text! { AuthError:
+    Self::Unreachable { url, detail } => "no answer from {url}: {detail}";
+    Self::Status { url, status } => "{url} answers with status {status}";
+    Self::Metadata { url, error } => "the document at {url} is invalid: {error}";
+    Self::UnsafeUrl { url, error } => "{url} is unsafe: {error}";
+    Self::NoResourceMetadata => "the server does not name its authorization server";
+    Self::ResourceMismatch { resource } => "the server's metadata describes another resource: {resource}";
+    Self::NoAuthorizationServer => "the server's metadata names no authorization server";
+    Self::IssuerMismatch { expected } => "the metadata at {expected} names another issuer";
+    Self::NoPkce { issuer } => "{issuer} does not support PKCE with S256";
+    Self::NoAuthorizationEndpoint { issuer } => "{issuer} has no authorization page";
+    Self::NotRegistered { issuer } =>
+        "this client is not registered at {issuer}, which has no dynamic registration";
+    Self::RegisteredElsewhere { issuer } =>
+        "the server trusts {issuer}, which did not issue this client's credentials";
+    Self::RegistrationRefused { status, error: None, description } =>
+        "the authorization server refused to register this client: status {status}{}", Suffix(description);
+    Self::RegistrationRefused { error: Some(error), description, .. } =>
+        "the authorization server refused to register this client: {error}{}", Suffix(description);
+    Self::Denied { error, description } => "the authorization was denied: {error}{}", Suffix(description);
+    Self::RedirectIssuerMismatch => "the redirect is not of the page's authorization server";
+    Self::NoCode => "the redirect of the authorization server has no code";
+    Self::PageTimedOut => "the login was not finished in time";
+    Self::PageCancelled => "the login was cancelled";
+    Self::LoginRequired { scopes: None } => "login required";
+    Self::LoginRequired { scopes: Some(scopes) } => "login required, for {scopes}";
+    Self::Token(refusal) => "{refusal}";
+    Self::UnusableToken => "the authorization server issued a token of another kind";
+    Self::DpopRequired => "the server requires tokens that are bound to a key";
+    Self::StillRefused { status } =>
+        "the server refuses a token that was just issued, with status {status}";
+    Self::InsufficientScope { scopes: None } => "the server requires a token with more scopes";
+    Self::InsufficientScope { scopes: Some(scopes) } =>
+        "the server requires a token with more scopes: {scopes}";
+    Self::Forbidden => "the server refuses the request with any token";
+    Self::Assertion(detail) => "the host has no assertion: {detail}";
+    Self::Store(detail) => "the token store failed: {detail}";
+    Self::Key => "a key could not be used to sign";
+    Self::LoggedOut => "logged out meanwhile";
+}
+
+/// The description of an error behind its code.
+struct Suffix<'a>(&'a Option<String>);
+
+impl fmt::Display for Suffix<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreachable { url, detail } => write!(f, "no answer from {url}: {detail}"),
-            Self::Status { url, status } => write!(f, "{url} answers with status {status}"),
-            Self::Metadata { url, error } => write!(f, "the document at {url} is invalid: {error}"),
-            Self::UnsafeUrl { url, error } => write!(f, "{url} is unsafe: {error}"),
-            Self::NoResourceMetadata => f.write_str("the server does not name its authorization server"),
-            Self::ResourceMismatch { resource } => {
-                write!(f, "the server's metadata describes another resource: {resource}")
-            }
-            Self::NoAuthorizationServer => f.write_str("the server's metadata names no authorization server"),
-            Self::IssuerMismatch { expected } => {
-                write!(f, "the metadata at {expected} names another issuer")
-            }
-            Self::NoPkce { issuer } => write!(f, "{issuer} does not support PKCE with S256"),
-            Self::NoAuthorizationEndpoint { issuer } => {
-                write!(f, "{issuer} has no authorization page")
-            }
-            Self::NotRegistered { issuer } => {
-                write!(f, "this client is not registered at {issuer}, which has no dynamic registration")
-            }
-            Self::RegisteredElsewhere { issuer } => {
-                write!(f, "the server trusts {issuer}, which did not issue this client's credentials")
-            }
-            Self::RegistrationRefused { status, error, description } => {
-                write!(f, "the authorization server refused to register this client: ")?;
-                match error {
-                    Some(error) => f.write_str(error)?,
-                    None => write!(f, "status {status}")?,
-                }
-                write_description(f, description)
-            }
-            Self::Denied { error, description } => {
-                write!(f, "the authorization was denied: {error}")?;
-                write_description(f, description)
-            }
-            Self::RedirectIssuerMismatch => {
-                f.write_str("the redirect is not of the page's authorization server")
-            }
-            Self::NoCode => f.write_str("the redirect of the authorization server has no code"),
-            Self::PageTimedOut => f.write_str("the login was not finished in time"),
-            Self::PageCancelled => f.write_str("the login was cancelled"),
-            Self::LoginRequired { scopes: None } => f.write_str("login required"),
-            Self::LoginRequired { scopes: Some(scopes) } => {
-                write!(f, "login required, for {scopes}")
-            }
-            Self::Token(refusal) => refusal.fmt(f),
-            Self::UnusableToken => f.write_str("the authorization server issued a token of another kind"),
-            Self::DpopRequired => f.write_str("the server requires tokens that are bound to a key"),
-            Self::StillRefused { status } => {
-                write!(f, "the server refuses a token that was just issued, with status {status}")
-            }
-            Self::InsufficientScope { scopes: Some(scopes) } => {
-                write!(f, "the server requires a token with more scopes: {scopes}")
-            }
-            Self::InsufficientScope { scopes: None } => {
-                f.write_str("the server requires a token with more scopes")
-            }
-            Self::Forbidden => f.write_str("the server refuses the request with any token"),
-            Self::Assertion(detail) => write!(f, "the host has no assertion: {detail}"),
-            Self::Store(detail) => write!(f, "the token store failed: {detail}"),
-            Self::Key => f.write_str("a key could not be used to sign"),
-            Self::LoggedOut => f.write_str("logged out meanwhile"),
-        }
+        self.0.iter().try_for_each(|description| write!(f, ": {description}"))
     }
 }
-
-fn write_description(f: &mut fmt::Formatter<'_>, description: &Option<String>) -> fmt::Result {
-    match description {
-        Some(description) => write!(f, ": {description}"),
-        None => Ok(()),
-    }
-}
-
-impl core::error::Error for AuthError {}
 
 /// Why a redirect is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -231,14 +205,8 @@ pub enum FinishError {
     Failed(AuthError),
 }
 
-impl fmt::Display for FinishError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoPage => f.write_str("no page is open"),
-            Self::StateMismatch => f.write_str("the redirect is not of the open page"),
-            Self::Failed(error) => error.fmt(f),
-        }
-    }
+error_text! { FinishError:
+    Self::NoPage => "no page is open";
+    Self::StateMismatch => "the redirect is not of the open page";
+    Self::Failed(error) => "{error}";
 }
-
-impl core::error::Error for FinishError {}

@@ -10,6 +10,7 @@ use super::Access;
 use crate::auth::members::sanitize;
 use crate::auth::{Fetch, FetchId, FetchPolicy, Now, Secret};
 use crate::quota::QuotaOwner;
+use crate::text::error_text;
 
 /// Verifies tokens, and requests the fetches that this needs.
 ///
@@ -26,7 +27,7 @@ pub trait Checker: Send {
     /// Checks a token again whose signature does not match the keys that `failed` has tried. Default: rejects it.
     fn recheck(&mut self, now: Now, token: &Secret, failed: &UnverifiedToken) -> TokenValidation {
         let _ = (now, token, failed);
-        TokenValidation::Rejected(VerifyError::invalid(WRONG_SIGNATURE))
+        TokenValidation::invalid(WRONG_SIGNATURE)
     }
 
     /// The recent owner of a known token. Its quota is used for a token whose sender has exhausted its own, so that no
@@ -69,6 +70,12 @@ pub enum TokenValidation {
     Pending(FetchId),
 }
 
+impl TokenValidation {
+    pub(super) fn invalid(why: impl Into<String>) -> Self {
+        Self::Rejected(VerifyError::invalid(why))
+    }
+}
+
 impl From<Result<Access, VerifyError>> for TokenValidation {
     fn from(checked: Result<Access, VerifyError>) -> Self {
         checked.map_or_else(Self::Rejected, |access| Self::Valid(Box::new(access)))
@@ -104,17 +111,11 @@ impl VerifyError {
     }
 }
 
-impl fmt::Display for VerifyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Invalid(why) => write!(f, "the token is refused: {why}"),
-            Self::Unavailable(why) => write!(f, "the token cannot be checked: {why}"),
-            Self::OverQuota(why) => write!(f, "the token is not checked: {why}"),
-        }
-    }
+error_text! { VerifyError:
+    Self::Invalid(why) => "the token is refused: {why}";
+    Self::Unavailable(why) => "the token cannot be checked: {why}";
+    Self::OverQuota(why) => "the token is not checked: {why}";
 }
-
-impl core::error::Error for VerifyError {}
 
 /// The keys of an issuer.
 pub(super) trait KeySet: Send + Sync {

@@ -7,7 +7,6 @@ use alloc::string::String;
 use core::fmt;
 use core::time::Duration;
 
-use bytes::Bytes;
 use serde::Deserialize;
 
 use super::access::{Claims, unix_time};
@@ -15,11 +14,11 @@ use super::caches::{Digest, ExpiringCache, digest};
 use super::checker::FETCH_TIMEOUT;
 use super::{Access, Checker, TokenValidation, VerifyError};
 use crate::Instant;
+use crate::auth::fetch::FORM;
 use crate::auth::keys::basic_credentials;
 use crate::auth::members::document_text;
 use crate::auth::{Fetch, FetchId, FetchPolicy, FetchPolicyError, Now, PrivateNetworks, Secret};
 use crate::quota::{QuotaOwner, Shares};
-use crate::transport::http::Verb;
 
 /// Configuration of token introspection.
 #[derive(Clone, Debug)]
@@ -186,19 +185,10 @@ impl IntrospectionChecker {
         let id = FetchId::new(self.last_fetch);
         let mut form = form_urlencoded::Serializer::new(String::new());
         form.append_pair("token", token.expose()).append_pair("token_type_hint", "access_token");
-        self.fetches.push_back(Fetch {
-            id,
-            verb: Verb::Post,
-            url: self.config.endpoint.clone(),
-            headers: [
-                ("accept", Secret::new("application/json")),
-                ("content-type", Secret::new("application/x-www-form-urlencoded")),
-                ("authorization", basic_credentials(&self.config.client_id, &self.config.client_secret)),
-            ]
-            .into(),
-            body: Bytes::from(form.finish()),
-            limit: ANSWER_BYTES,
-        });
+        let IntrospectionConfig { endpoint, client_id, client_secret, .. } = &self.config;
+        let mut fetch = Fetch::post(endpoint.clone(), FORM, form.finish());
+        fetch.headers.push(("authorization", basic_credentials(client_id, client_secret)));
+        self.fetches.push_back(Fetch { id, limit: ANSWER_BYTES, ..fetch });
         self.pending_by_token.insert(name, id);
         self.pending.insert(id, PendingToken { digest: name, started: now, owner, sender: sender.clone() });
         TokenValidation::Pending(id)

@@ -8,7 +8,6 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-use bytes::Bytes;
 use serde::Deserialize;
 
 use super::access::{Claims, unix_time};
@@ -17,11 +16,8 @@ use super::jws::{Jws, JwtAlgorithm, PublicKey, PublicKeys, parse_key_set};
 use super::{Checker, TokenValidation, VerifyError};
 use crate::Instant;
 use crate::auth::members::{document_text, sanitize};
-use crate::auth::{
-    DOCUMENT_BYTES, Fetch, FetchId, FetchPolicy, Now, PrivateNetworks, Secret, ServerMetadata,
-};
+use crate::auth::{Fetch, FetchId, FetchPolicy, Now, PrivateNetworks, Secret, ServerMetadata};
 use crate::quota::QuotaOwner;
-use crate::transport::http::Verb;
 
 /// Verifies signed tokens with the keys of their issuers.
 ///
@@ -90,22 +86,20 @@ impl JwtChecker {
 
     /// The issuer whose fetch this is.
     fn fetching(&mut self, id: FetchId) -> Option<&mut IssuerKeys> {
-        self.issuers.iter_mut().find(|issuer| issuer.is_fetching(id))
+        self.issuers.iter_mut().find(|issuer| issuer.fetching.is_some_and(|(fetching, _)| fetching == id))
     }
 }
 
 impl Checker for JwtChecker {
     fn check(&mut self, now: Now, _: &QuotaOwner, token: &Secret) -> TokenValidation {
-        self.try_check(now, token, None)
-            .unwrap_or_else(|why| TokenValidation::Rejected(VerifyError::invalid(why)))
+        self.try_check(now, token, None).unwrap_or_else(TokenValidation::invalid)
     }
 
     fn recheck(&mut self, now: Now, token: &Secret, failed: &UnverifiedToken) -> TokenValidation {
-        let checked = match failed.has_key_id() {
-            true => Err(WRONG_SIGNATURE.into()),
-            false => self.try_check(now, token, Some(&failed.keys)),
-        };
-        checked.unwrap_or_else(|why| TokenValidation::Rejected(VerifyError::invalid(why)))
+        if failed.has_key_id() {
+            return TokenValidation::invalid(WRONG_SIGNATURE);
+        }
+        self.try_check(now, token, Some(&failed.keys)).unwrap_or_else(TokenValidation::invalid)
     }
 
     fn handle_answer(&mut self, now: Now, id: FetchId, status: u16, body: &[u8]) {
@@ -122,11 +116,11 @@ impl Checker for JwtChecker {
     }
 
     fn poll_fetch(&mut self) -> Option<(Fetch, FetchPolicy)> {
-        self.issuers.iter_mut().find_map(IssuerKeys::poll_fetch)
+        self.issuers.iter_mut().find_map(|issuer| issuer.pending.take())
     }
 
     fn has_fetch(&self) -> bool {
-        self.issuers.iter().any(IssuerKeys::has_fetch)
+        self.issuers.iter().any(|issuer| issuer.pending.is_some())
     }
 }
 
@@ -283,25 +277,13 @@ impl IssuerKeys {
         }
     }
 
-    fn poll_fetch(&mut self) -> Option<(Fetch, FetchPolicy)> {
-        self.pending.take()
-    }
-
-    fn has_fetch(&self) -> bool {
-        self.pending.is_some()
-    }
-
-    fn is_fetching(&self, id: FetchId) -> bool {
-        self.fetching.is_some_and(|(fetching, _)| fetching == id)
-    }
-
     /// Finds the key of a signature. It may start a fetch even if the result does not depend on it.
     fn match_keys(&mut self, now: Instant, jws: &Jws<'_>) -> Result<FoundKeys, TokenValidation> {
         if matches!(self.source, KeySource::Fixed(_)) {
             if self.keys.0.is_empty() {
                 return Err(self.no_keys());
             }
-            return self.find_key(jws).map_err(rejected);
+            return self.find_key(jws).map_err(TokenValidation::invalid);
         }
         if self.requested.is_some_and(|asked| now.saturating_since(asked) >= FETCH_TIMEOUT) {
             self.fetching = None;
@@ -330,7 +312,7 @@ impl IssuerKeys {
             return self.match_keys(now, jws);
         }
         if matches!(self.source, KeySource::Fixed(_)) {
-            return Err(rejected(WRONG_SIGNATURE));
+            return Err(TokenValidation::invalid(WRONG_SIGNATURE));
         }
         self.refresh(now);
         Err(self.resolve_mismatch(WRONG_SIGNATURE))
@@ -348,7 +330,7 @@ impl IssuerKeys {
     fn resolve_mismatch(&self, why: &'static str) -> TokenValidation {
         match self.fetching {
             Some((id, _)) => TokenValidation::Pending(id),
-            None if self.fetched.is_some() => rejected(why),
+            None if self.fetched.is_some() => TokenValidation::invalid(why),
             None => self.no_keys(),
         }
     }
@@ -395,15 +377,7 @@ impl IssuerKeys {
         let id = FetchId::new(self.next_fetch);
         self.next_fetch = self.next_fetch.saturating_add(self.fetch_step);
         self.fetching = Some((id, step));
-        let fetch = Fetch {
-            id,
-            verb: Verb::Get,
-            url,
-            headers: [("accept", Secret::new("application/json"))].into(),
-            body: Bytes::new(),
-            limit: DOCUMENT_BYTES,
-        };
-        self.pending = Some((fetch, reach));
+        self.pending = Some((Fetch { id, ..Fetch::get(url) }, reach));
     }
 
     /// Handles the response to the pending fetch.
@@ -454,8 +428,4 @@ impl IssuerKeys {
         }
         metadata.jwks_uri.ok_or_else(|| "its metadata does not say where its keys are".into())
     }
-}
-
-fn rejected(why: &'static str) -> TokenValidation {
-    TokenValidation::Rejected(VerifyError::invalid(why))
 }

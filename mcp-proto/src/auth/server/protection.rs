@@ -23,6 +23,7 @@ use crate::auth::{
 #[cfg(feature = "auth-jwt")]
 use crate::quota::QuotaOwner;
 use crate::rpc::{ErrorId, code};
+use crate::text::error_text;
 use crate::transport::http::server::{HttpResponse, RETRY_AFTER_SECS, RequestHead, WWW_AUTHENTICATE};
 
 /// The access rules of a server: the issuers of its tokens, its name in them, and the required scopes.
@@ -551,18 +552,12 @@ pub enum ProtectionError {
     Scope(String),
 }
 
-impl fmt::Display for ProtectionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Resource(error) => write!(f, "the URL of the server cannot be protected: {error}"),
-            Self::Query => f.write_str("the URL of the server has a query"),
-            Self::Scope(scope) => write!(f, "{scope:?} is no scope"),
-            Self::Issuer(error) => write!(f, "the URL of the issuer is not usable: {error}"),
-        }
-    }
+error_text! { ProtectionError:
+    Self::Resource(error) => "the URL of the server cannot be protected: {error}";
+    Self::Query => "the URL of the server has a query";
+    Self::Scope(scope) => "{scope:?} is no scope";
+    Self::Issuer(error) => "the URL of the issuer is not usable: {error}";
 }
-
-impl core::error::Error for ProtectionError {}
 
 /// Maximum bytes of an error description.
 const DESCRIPTION: usize = 200;
