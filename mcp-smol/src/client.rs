@@ -107,8 +107,6 @@ struct Connection<L, H: HandlerMode> {
     clock: SystemClock,
     alarm: Alarm,
     wire: Option<WireObserver>,
-    /// Unwritten bytes of output at the last poll.
-    unwritten: usize,
 }
 
 impl<H: HandlerMode> ClientDriver<ChildLink, H> {
@@ -140,7 +138,7 @@ impl<L: Link, H: HandlerMode> ClientDriver<L, H> {
             })
         });
         let alarm = Alarm::new(runtime.into(), clock);
-        let connection = Connection { front, link, clock, alarm, wire, unwritten: 0 };
+        let connection = Connection { front, link, clock, alarm, wire };
         (client, Self { connection, repoll: Repoll::default(), unstarted: Some(runtime) })
     }
 }
@@ -148,11 +146,10 @@ impl<L: Link, H: HandlerMode> ClientDriver<L, H> {
 impl<L: Link, H: HandlerMode> Connection<L, H> {
     /// Carries out the machine's actions on the link. Ready if there were any, as more may follow.
     fn poll_machine(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Self { front, link, wire, unwritten, .. } = self;
+        let Self { front, link, wire, .. } = self;
         let mut sent = None;
         let polled = front.poll(cx, |machine, now| {
-            let left = link.pump().map_or(0, |pump| pump.unwritten());
-            if std::mem::replace(unwritten, left) > left {
+            if link.pump().is_some_and(Pump::take_progress) {
                 machine.handle_written(now);
             }
             machine.handle_timeout(now);
@@ -161,7 +158,6 @@ impl<L: Link, H: HandlerMode> Connection<L, H> {
                 .pump()
                 .and_then(Pump::outgoing)
                 .and_then(|outgoing| machine.poll_transmit(outgoing).then_some(outgoing));
-            *unwritten = transmitted.as_ref().map_or(*unwritten, |outgoing| outgoing.len());
             sent = transmitted.as_ref().and_then(|outgoing| wire.is_some().then(|| outgoing.to_vec()));
             if action.is_some() || transmitted.is_some() { Poll::Ready(action) } else { Poll::Pending }
         });

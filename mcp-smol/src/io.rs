@@ -220,6 +220,8 @@ const READ_GRACE: Duration = Duration::from_secs(1);
 pub struct Pump<R, W> {
     io: Io<R, W>,
     sending: SendState,
+    /// Whether the peer has taken bytes since the last [`take_progress`](Self::take_progress).
+    progressed: bool,
 }
 
 #[derive(Debug)]
@@ -257,7 +259,7 @@ impl fmt::Display for ReadEnd {
 
 impl<R, W> Pump<R, W> {
     pub(crate) fn new(reader: R, writer: W) -> Self {
-        Self { io: Io::new(reader, writer), sending: SendState::Open }
+        Self { io: Io::new(reader, writer), sending: SendState::Open, progressed: false }
     }
 
     /// The reader and the writer.
@@ -292,6 +294,11 @@ impl<R, W> Pump<R, W> {
         self.io.unwritten()
     }
 
+    /// Whether the peer has taken bytes since the last call.
+    pub(crate) fn take_progress(&mut self) -> bool {
+        std::mem::take(&mut self.progressed)
+    }
+
     /// The output buffer to append to; `None` while earlier output is being written.
     pub(crate) fn outgoing(&mut self) -> Option<&mut Vec<u8>> {
         if let SendState::Open = self.sending { self.io.outgoing() } else { None }
@@ -301,11 +308,13 @@ impl<R, W> Pump<R, W> {
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Pump<R, W> {
     /// Continues writing. [`poll_read`](Self::poll_read) reports a failure once reading has ended.
     pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>, clock: &SystemClock) {
+        let before = self.unwritten();
         let written = match self.sending {
             SendState::Open => self.io.poll_write(cx),
             SendState::Closing => self.io.poll_close(cx).map_ok(|()| self.sending = SendState::Closed),
             SendState::Closed | SendState::Failed { .. } => return,
         };
+        self.progressed |= self.unwritten() < before;
         if let Poll::Ready(Err(error)) = written {
             self.sending = SendState::Failed { error: Some(error), deadline: Some(clock.now() + READ_GRACE) };
         }

@@ -293,18 +293,10 @@ struct Connection<R, W, H: HandlerMode> {
     end: Option<ReadEnd>,
     /// Whether the machine accepts more input.
     wants_read: bool,
-    /// Unwritten bytes of output at the last poll.
-    unwritten: usize,
-    final_writes: Option<FinalWrites>,
+    /// The end of the wait for the client to read more of the last answers. Moves whenever it has read some.
+    final_deadline: Option<Instant>,
     /// Error that keeps it from serving anything: an invalid router.
     startup_error: Option<io::Error>,
-}
-
-/// Progress of writing the last answers.
-struct FinalWrites {
-    unwritten: usize,
-    /// Moves whenever the client has read some of them.
-    deadline: Instant,
 }
 
 impl<R, W, H: HandlerMode> Connection<R, W, H> {
@@ -322,8 +314,7 @@ impl<R, W, H: HandlerMode> Connection<R, W, H> {
             clock,
             end: None,
             wants_read: true,
-            unwritten: 0,
-            final_writes: None,
+            final_deadline: None,
             startup_error: error.map(|error| io::Error::new(io::ErrorKind::InvalidInput, error)),
         };
         (handle, connection)
@@ -331,11 +322,10 @@ impl<R, W, H: HandlerMode> Connection<R, W, H> {
 
     /// When to poll again, whatever else happens.
     fn deadline(&self) -> Option<Instant> {
-        if let Some(last) = &self.final_writes {
-            return Some(last.deadline);
-        }
-        let of_pump = self.end.is_none().then(|| self.pump.deadline()).flatten();
-        [self.front.next_timeout(), of_pump].into_iter().flatten().min()
+        self.final_deadline.or_else(|| {
+            let of_pump = self.pump.deadline().filter(|_| self.end.is_none());
+            [self.front.next_timeout(), of_pump].into_iter().flatten().min()
+        })
     }
 }
 
@@ -365,25 +355,22 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, H: HandlerMode> Connection<R, 
 
     /// Moves output from the machine to the stream. Ready if there was any.
     fn poll_machine(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Self { front, pump, wants_read, unwritten, .. } = self;
+        let Self { front, pump, wants_read, final_deadline, .. } = self;
         front.poll(cx, |machine, now| {
-            let left = pump.unwritten();
-            if std::mem::replace(unwritten, left) > left {
+            if pump.take_progress() {
                 machine.handle_written(now);
+                *final_deadline = final_deadline.map(|_| now + FINAL_WRITE_TIMEOUT);
             }
             machine.handle_timeout(now);
             *wants_read = machine.wants_read();
             let transmitted = pump.outgoing().is_some_and(|outgoing| machine.poll_transmit(outgoing));
-            if transmitted {
-                *unwritten = pump.unwritten();
-            }
             if transmitted { Poll::Ready(()) } else { Poll::Pending }
         })
     }
 
     /// Hands the client's input to the machine. Ready if there was any.
     fn poll_client(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.end.is_some() || self.final_writes.is_some() {
+        if self.end.is_some() || self.final_deadline.is_some() {
             return Poll::Pending;
         }
         // The window of held requests is full. A later read reports a failed write.
@@ -403,18 +390,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, H: HandlerMode> Connection<R, 
 
     /// The connection is over: writes the remaining output for as long as the client reads it, then closes.
     fn poll_final_writes(&mut self, closed: CloseReason, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let (unwritten, now) = (self.pump.unwritten(), self.clock.now());
-        let deadline = now + FINAL_WRITE_TIMEOUT;
-        let last = self.final_writes.get_or_insert(FinalWrites { unwritten, deadline });
-        if last.unwritten != unwritten {
-            *last = FinalWrites { unwritten, deadline };
-        }
-        if unwritten == 0 {
+        let now = self.clock.now();
+        let deadline = *self.final_deadline.get_or_insert(now + FINAL_WRITE_TIMEOUT);
+        if self.pump.unwritten() == 0 {
             self.pump.close_write();
             self.pump.poll_write(cx, &self.clock);
         }
         if !self.pump.has_closed() {
-            if now < last.deadline {
+            if now < deadline {
                 return Poll::Pending;
             }
             let error = io::Error::new(io::ErrorKind::TimedOut, "the client does not read its answers");
