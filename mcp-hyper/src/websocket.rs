@@ -108,7 +108,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin> Channel<Io> {
         if !matches!(self.stage, Stage::Open) {
             return;
         }
-        match self.heartbeat.advance(now, self.socket.get_ref().bytes_read(), reads) {
+        match self.heartbeat.advance(now, self.socket.get_ref().read, reads) {
             HeartbeatAction::None => {}
             HeartbeatAction::Ping => self.start_send(Message::Ping(Bytes::new())),
             HeartbeatAction::Fail => {
@@ -128,13 +128,13 @@ impl<Io: AsyncRead + AsyncWrite + Unpin> Channel<Io> {
 
     /// Whether the other side has accepted bytes since the last call.
     pub(crate) fn take_progress(&mut self) -> bool {
-        let written = self.socket.get_ref().bytes_written();
+        let written = self.socket.get_ref().written;
         std::mem::replace(&mut self.written, written) != written
     }
 
     /// The approximate number of bytes held for a message that has arrived in part, beyond the read buffer.
     pub(crate) fn partial_bytes(&self) -> usize {
-        let held = self.socket.get_ref().bytes_read().saturating_sub(self.consumed);
+        let held = self.socket.get_ref().read.saturating_sub(self.consumed);
         usize::try_from(held).unwrap_or(usize::MAX).saturating_sub(BUFFER)
     }
 
@@ -146,13 +146,12 @@ impl<Io: AsyncRead + AsyncWrite + Unpin> Channel<Io> {
         for _ in 0..FRAMES {
             let closing = match Pin::new(&mut self.socket).poll_next(cx) {
                 Poll::Ready(Some(Ok(Message::Text(text)))) => {
-                    self.consumed = self.socket.get_ref().bytes_read();
+                    self.consumed = self.socket.get_ref().read;
                     return Poll::Ready(ChannelEvent::Message(text.into()));
                 }
                 Poll::Ready(Some(Ok(Message::Ping(payload) | Message::Pong(payload)))) => {
                     let bytes = payload.len().saturating_add(CONTROL_HEAD) as u64;
-                    self.consumed =
-                        self.consumed.saturating_add(bytes).min(self.socket.get_ref().bytes_read());
+                    self.consumed = self.consumed.saturating_add(bytes).min(self.socket.get_ref().read);
                     continue;
                 }
                 Poll::Ready(Some(Ok(Message::Frame(_)))) => continue,
@@ -287,14 +286,6 @@ impl<Io> CountedIo<Io> {
     #[cfg(test)]
     pub(super) fn get_mut(&mut self) -> &mut Io {
         &mut self.io
-    }
-
-    fn bytes_read(&self) -> u64 {
-        self.read
-    }
-
-    fn bytes_written(&self) -> u64 {
-        self.written
     }
 }
 

@@ -75,8 +75,8 @@ pub(crate) struct Authorizer {
     /// Why the last logout failed to remove the record from the store.
     removal_error: Option<String>,
     host_replies: TaskSet<Boxed<HostReply>>,
-    /// Those of the host's replies that are responses to fetches.
-    fetches: BTreeMap<FetchId, TaskKey>,
+    /// The host's reply that is the response to a fetch. The auth client makes one at a time.
+    fetching: Option<TaskKey>,
     redirect_connections: TaskSet<Boxed<()>>,
     sent: BTreeMap<ExchangeId, SentExchange>,
     /// Exchanges that have ended but may still receive a challenge.
@@ -112,7 +112,7 @@ impl Authorizer {
             redirects: None,
             removal_error: None,
             host_replies: TaskSet::default(),
-            fetches: BTreeMap::new(),
+            fetching: None,
             redirect_connections: TaskSet::default(),
             sent: BTreeMap::new(),
             ended: Vec::new(),
@@ -228,7 +228,7 @@ impl Authorizer {
 
     /// Whether work is in progress that must not be cancelled: a token that was renewed but not stored is lost.
     pub(crate) fn is_finishing(&self) -> bool {
-        self.host_replies.len() > self.fetches.len()
+        self.host_replies.len() > usize::from(self.fetching.is_some())
             || self.shared.lock(|state, _| state.machine.is_busy() && !state.page_open)
     }
 
@@ -248,10 +248,8 @@ impl Authorizer {
 
     fn poll_host_replies(&mut self, cx: &mut Context<'_>) -> bool {
         let Poll::Ready(reply) = self.host_replies.poll_next(cx) else { return false };
-        if let HostReply::Fetched(id, _) = &reply
-            && self.fetches.remove(id).is_none()
-        {
-            return true;
+        if let HostReply::Fetched(..) = &reply {
+            self.fetching = None;
         }
         self.shared.lock(|state, now| match reply {
             HostReply::Fetched(id, Ok(FetchResponse { status, headers, body })) => {
@@ -291,10 +289,10 @@ impl Authorizer {
                 let id = fetch.id;
                 let fetching = (self.fetch)(fetch, policy);
                 let task = Box::pin(async move { HostReply::Fetched(id, fetching.await) });
-                self.fetches.insert(id, self.host_replies.insert(task));
+                self.fetching = Some(self.host_replies.insert(task));
             }
-            Action::Abort(fetch) => {
-                if let Some(task) = self.fetches.remove(&fetch) {
+            Action::Abort(_) => {
+                if let Some(task) = self.fetching.take() {
                     self.host_replies.remove(task);
                 }
             }

@@ -211,14 +211,19 @@ impl<H: HandlerMode, R: Runtime> Future for ClientDriver<H, R> {
     }
 }
 
+impl<H: HandlerMode, R> ClientDriver<H, R> {
+    fn parts(&self) -> (&Transport<R>, &Option<Authorizer>) {
+        match &self.connection {
+            Connection::Http(client) => (&client.transport, &client.authorizer),
+            #[cfg(feature = "websocket")]
+            Connection::WebSocket(client) => (&client.transport, &client.authorizer),
+        }
+    }
+}
+
 impl<H: HandlerMode, R> fmt::Debug for ClientDriver<H, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let transport = match &self.connection {
-            Connection::Http(client) => &client.transport,
-            #[cfg(feature = "websocket")]
-            Connection::WebSocket(client) => client.transport(),
-        };
-        f.debug_struct("ClientDriver").field("transport", transport).finish_non_exhaustive()
+        f.debug_struct("ClientDriver").field("transport", self.parts().0).finish_non_exhaustive()
     }
 }
 
@@ -228,12 +233,7 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
     /// while this driver is polled.
     #[must_use]
     pub fn auth(&self) -> Option<AuthHandle> {
-        let authorizer = match &self.connection {
-            Connection::Http(client) => client.authorizer.as_ref(),
-            #[cfg(feature = "websocket")]
-            Connection::WebSocket(client) => client.authorizer(),
-        };
-        authorizer.map(Authorizer::handle)
+        self.parts().1.as_ref().map(Authorizer::handle)
     }
 }
 

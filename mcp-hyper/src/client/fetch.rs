@@ -9,17 +9,16 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use futures_lite::future::or;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use http::{Method, Request, StatusCode};
+use http::{Request, StatusCode};
 use hyper::body::{Body as _, Incoming};
 use mcp_proto::auth::{Fetch, FetchPolicy};
-use mcp_proto::transport::http::Verb;
 
 use super::connection::{BackgroundTasks, Connection, Connector};
 use super::error::{SendError, error_chain};
 use super::headers::USER_AGENT;
 use super::proxy::Proxy;
 use super::target::Target;
-use crate::io::BufferedBody;
+use crate::io::{BufferedBody, method};
 use crate::runtime::{AnyRuntime, Runtime};
 use crate::task_set::TaskSet;
 
@@ -120,11 +119,7 @@ async fn perform<R: Runtime>(
 
 fn request(fetch: Fetch) -> Result<Request<BufferedBody>, String> {
     let mut request = Request::new(BufferedBody(fetch.body));
-    *request.method_mut() = match fetch.verb {
-        Verb::Get => Method::GET,
-        Verb::Post => Method::POST,
-        Verb::Delete => Method::DELETE,
-    };
+    *request.method_mut() = method(fetch.verb);
     let headers = request.headers_mut();
     for (name, value) in fetch.headers {
         let mut value = HeaderValue::try_from(value.expose())

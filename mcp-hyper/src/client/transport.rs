@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{self, HeaderMap};
-use http::{Method, Request, StatusCode};
+use http::{Request, StatusCode};
 use hyper::body::Body as _;
 use mcp_proto::Instant;
 use mcp_proto::transport::http::client::HttpRequest;
-use mcp_proto::transport::http::{ExchangeEnd, ExchangeId, SentState, Verb};
+use mcp_proto::transport::http::{ExchangeEnd, ExchangeId, SentState};
 
 use super::connection::{Connector, Http1};
 use super::error::{DialError, SendError};
@@ -23,7 +23,7 @@ use super::headers::{ExtraHeaders, header_name, header_value, mark_secrets};
 use super::pool::{Pool, SETTLE};
 use super::target::{Origin, Target};
 use super::wire::{Tap, WireEvent};
-use crate::io::BufferedBody;
+use crate::io::{BufferedBody, method};
 use crate::runtime::Runtime;
 use crate::task_set::{TaskKey, TaskSet};
 
@@ -117,11 +117,7 @@ impl<R: Runtime> Transport<R> {
     ) -> Result<(Target, Request<BufferedBody>), String> {
         let target = self.target(&request.url)?;
         let mut prepared = Request::new(BufferedBody(request.body));
-        *prepared.method_mut() = match request.verb {
-            Verb::Get => Method::GET,
-            Verb::Post => Method::POST,
-            Verb::Delete => Method::DELETE,
-        };
+        *prepared.method_mut() = method(request.verb);
         *prepared.headers_mut() = HeaderMap::with_capacity(request.headers.len() + MORE_HEADERS);
         let headers = prepared.headers_mut();
         for (name, value) in request.headers {

@@ -53,8 +53,8 @@ impl Default for WebSocketOptions {
 pub(super) struct WebSocketLoop<H: HandlerMode, R> {
     front: adapter::ClientDriver<ChannelClient, H>,
     /// Opens the connection, and performs the fetches of the authorizer.
-    transport: Transport<R>,
-    authorizer: Option<Authorizer>,
+    pub(super) transport: Transport<R>,
+    pub(super) authorizer: Option<Authorizer>,
     /// The URL of the upgrade.
     url: Arc<str>,
     link: Link,
@@ -112,16 +112,6 @@ pub(super) fn start<H: HandlerMode, R: Runtime>(
         alarm: Alarm::default(),
     };
     (client, Box::new(run))
-}
-
-impl<H: HandlerMode, R> WebSocketLoop<H, R> {
-    pub(super) fn authorizer(&self) -> Option<&Authorizer> {
-        self.authorizer.as_ref()
-    }
-
-    pub(super) fn transport(&self) -> &Transport<R> {
-        &self.transport
-    }
 }
 
 impl<H: HandlerMode, R: Runtime> WebSocketLoop<H, R> {
