@@ -29,7 +29,7 @@
 //! | many servers, programs and URLs, as an agent has | `mcp-hyper` | `host`, `client`, `smol`, `platform-roots`, `http2`, without the default features | 88 |
 //! | to log in to servers | `mcp-hyper` | `auth` | 121 |
 //! | a server that requires tokens, checked by introspection or by a function | `mcp-hyper` | `auth` | 121 |
-//! | a server that requires signed tokens | `mcp-hyper` | `auth-jwt` | 128 |
+//! | a server that requires signed tokens | `mcp-hyper` | `auth-jwt` | 122 |
 //! | a server inside of an axum application, or of another hyper service | `mcp-hyper`: [`ServerOptions::service`](crate::ServerOptions::service) | `server`, `tokio`, `schemars`, `seal`, without the default features | |
 //! | child processes or standard streams on Tokio | `mcp-smol` | `client`, `server`, `tokio`, `schemars`, `seal`, without the default features | 52 |
 //! | HTTP on Tokio | `mcp-hyper` | `tokio` in place of `smol` | |

@@ -8,12 +8,12 @@ use core::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
-use rsa::signature::Verifier;
-use rsa::{BoxedUint, Pkcs1v15Sign, Pss};
+use ring::signature::{
+    self as signatures, RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey, VerificationAlgorithm,
+};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::value::RawValue;
-use sha2::{Digest as _, Sha256, Sha384, Sha512};
 
 use super::checker::KeySet;
 use crate::auth::members::document_text;
@@ -150,14 +150,14 @@ impl fmt::Display for JwtAlgorithm {
 
 /// A public key by its type.
 enum Key {
-    Rsa(rsa::PublicKey),
-    P256(p256::ecdsa::VerifyingKey),
-    P384(p384::ecdsa::VerifyingKey),
-    Ed25519(ed25519_dalek::VerifyingKey),
+    Rsa(RsaPublicKeyComponents<Vec<u8>>),
+    /// A point of the curve of this algorithm, as SEC 1 or RFC 8032 encodes it.
+    Point(JwtAlgorithm, Vec<u8>),
 }
 
-/// Accepted sizes of RSA keys, in bits: shorter keys are breakable, and longer ones serve to cost the verifier time.
-const RSA_BITS: core::ops::RangeInclusive<usize> = 2048..=4096;
+/// Accepted bytes of the modulus of an RSA key: shorter keys are breakable, and longer ones serve to cost the verifier
+/// time.
+const RSA_BYTES: core::ops::RangeInclusive<usize> = 2048 / 8..=4096 / 8;
 
 /// A public key for verifying signatures.
 pub(super) struct PublicKey {
@@ -201,16 +201,13 @@ impl PublicKey {
         let key = match (jwk.kty.as_str(), jwk.crv.as_deref()) {
             ("RSA", _) => Key::rsa(jwk.n.as_deref()?, jwk.e.as_deref()?)?,
             ("EC", Some("P-256")) => {
-                let point = point(jwk.x.as_deref()?, jwk.y.as_deref()?, 32)?;
-                Key::P256(p256::ecdsa::VerifyingKey::from_sec1_bytes(&point).ok()?)
+                Key::Point(JwtAlgorithm::Es256, point(jwk.x.as_deref()?, jwk.y.as_deref()?, 32)?)
             }
             ("EC", Some("P-384")) => {
-                let point = point(jwk.x.as_deref()?, jwk.y.as_deref()?, 48)?;
-                Key::P384(p384::ecdsa::VerifyingKey::from_sec1_bytes(&point).ok()?)
+                Key::Point(JwtAlgorithm::Es384, point(jwk.x.as_deref()?, jwk.y.as_deref()?, 48)?)
             }
             ("OKP", Some("Ed25519")) => {
-                let point: [u8; 32] = decode(jwk.x.as_deref()?)?.try_into().ok()?;
-                Key::Ed25519(ed25519_dalek::VerifyingKey::from_bytes(&point).ok()?)
+                Key::Point(JwtAlgorithm::EdDsa, decode(jwk.x.as_deref()?).filter(|point| point.len() == 32)?)
             }
             _ => return None,
         };
@@ -236,50 +233,43 @@ impl Key {
         // The arithmetic costs as much as the bytes of a number, leading zeros included.
         let number = |text| {
             let bytes = decode(text)?;
-            let bytes = bytes.get(bytes.iter().position(|byte| *byte != 0)?..)?;
-            (bytes.len() <= RSA_BITS.end() / 8).then(|| BoxedUint::from_be_slice_vartime(bytes))
+            Some(bytes.get(bytes.iter().position(|byte| *byte != 0)?..)?.to_vec())
         };
-        let key = rsa::PublicKey::new_with_size_limits(number(modulus)?, number(exponent)?, RSA_BITS);
-        key.ok().map(Self::Rsa)
+        let n = number(modulus).filter(|n| RSA_BYTES.contains(&n.len()))?;
+        Some(Self::Rsa(RsaPublicKeyComponents { n, e: number(exponent)? }))
     }
 
     fn supports(&self, algorithm: JwtAlgorithm) -> bool {
-        match algorithm {
-            JwtAlgorithm::Es256 => matches!(self, Self::P256(_)),
-            JwtAlgorithm::Es384 => matches!(self, Self::P384(_)),
-            JwtAlgorithm::EdDsa => matches!(self, Self::Ed25519(_)),
-            _ => matches!(self, Self::Rsa(_)),
+        match self {
+            Self::Point(only, _) => *only == algorithm,
+            Self::Rsa(_) => {
+                !matches!(algorithm, JwtAlgorithm::Es256 | JwtAlgorithm::Es384 | JwtAlgorithm::EdDsa)
+            }
         }
     }
 
     /// Whether the signature of the message is by this key, which [supports](Self::supports) the algorithm.
     fn verifies(&self, algorithm: JwtAlgorithm, message: &[u8], signature: &[u8]) -> bool {
-        match self {
-            Self::P256(key) => verifies::<p256::ecdsa::Signature>(key, message, signature),
-            Self::P384(key) => verifies::<p384::ecdsa::Signature>(key, message, signature),
-            Self::Ed25519(key) => verifies::<ed25519_dalek::Signature>(key, message, signature),
-            Self::Rsa(key) => match algorithm {
-                JwtAlgorithm::Rs256 => {
-                    key.verify(Pkcs1v15Sign::new::<Sha256>(), &Sha256::digest(message), signature)
-                }
-                JwtAlgorithm::Rs384 => {
-                    key.verify(Pkcs1v15Sign::new::<Sha384>(), &Sha384::digest(message), signature)
-                }
-                JwtAlgorithm::Rs512 => {
-                    key.verify(Pkcs1v15Sign::new::<Sha512>(), &Sha512::digest(message), signature)
-                }
-                JwtAlgorithm::Ps256 => key.verify(Pss::<Sha256>::new(), &Sha256::digest(message), signature),
-                JwtAlgorithm::Ps384 => key.verify(Pss::<Sha384>::new(), &Sha384::digest(message), signature),
-                JwtAlgorithm::Ps512 => key.verify(Pss::<Sha512>::new(), &Sha512::digest(message), signature),
-                JwtAlgorithm::Es256 | JwtAlgorithm::Es384 | JwtAlgorithm::EdDsa => return false,
-            }
-            .is_ok(),
+        let rsa = |rules: &'static RsaParameters| match self {
+            Self::Rsa(key) => key.verify(rules, message, signature).is_ok(),
+            Self::Point(..) => false,
+        };
+        let point = |rules: &'static dyn VerificationAlgorithm| match self {
+            Self::Point(_, point) => UnparsedPublicKey::new(rules, point).verify(message, signature).is_ok(),
+            Self::Rsa(_) => false,
+        };
+        match algorithm {
+            JwtAlgorithm::Rs256 => rsa(&signatures::RSA_PKCS1_2048_8192_SHA256),
+            JwtAlgorithm::Rs384 => rsa(&signatures::RSA_PKCS1_2048_8192_SHA384),
+            JwtAlgorithm::Rs512 => rsa(&signatures::RSA_PKCS1_2048_8192_SHA512),
+            JwtAlgorithm::Ps256 => rsa(&signatures::RSA_PSS_2048_8192_SHA256),
+            JwtAlgorithm::Ps384 => rsa(&signatures::RSA_PSS_2048_8192_SHA384),
+            JwtAlgorithm::Ps512 => rsa(&signatures::RSA_PSS_2048_8192_SHA512),
+            JwtAlgorithm::Es256 => point(&signatures::ECDSA_P256_SHA256_FIXED),
+            JwtAlgorithm::Es384 => point(&signatures::ECDSA_P384_SHA384_FIXED),
+            JwtAlgorithm::EdDsa => point(&signatures::ED25519),
         }
     }
-}
-
-fn verifies<'a, S: TryFrom<&'a [u8]>>(key: &impl Verifier<S>, message: &[u8], signature: &'a [u8]) -> bool {
-    S::try_from(signature).is_ok_and(|signature| key.verify(message, &signature).is_ok())
 }
 
 /// Maximum number of keys tried for a signature that names none.
@@ -329,8 +319,6 @@ impl fmt::Debug for PublicKey {
 
 #[cfg(test)]
 mod tests {
-    use rsa::traits::PublicKeyParts as _;
-
     use super::*;
 
     #[test]
@@ -345,7 +333,7 @@ mod tests {
         let Some(PublicKey { key: Key::Rsa(key), .. }) = jwk(8000, 256) else {
             panic!("a key of 2,048 bits")
         };
-        assert_eq!(key.n_bits_precision(), 2048);
+        assert_eq!(key.n.len(), 256);
         assert!(jwk(0, 512).is_some() && jwk(0, 513).is_none() && jwk(0, 255).is_none());
     }
 }
