@@ -191,6 +191,7 @@ pub fn shell_word(text: &str) -> Option<String> {
 }
 
 /// Implements [`fmt::Display`] for an error by a text for each pattern, as of `format!`, and the trait of errors.
+#[cfg(feature = "auth")]
 macro_rules! error_text {
     ($type:ty: $($pattern:pat => $text:literal $(, $argument:expr)*;)+) => {
         impl core::fmt::Display for $type {
@@ -202,6 +203,7 @@ macro_rules! error_text {
         impl core::error::Error for $type {}
     };
 }
+#[cfg(feature = "auth")]
 pub(crate) use error_text;
 
 #[cfg(test)]

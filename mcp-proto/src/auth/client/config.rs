@@ -8,8 +8,8 @@ use core::time::Duration;
 use iri_string::types::UriStr;
 
 use crate::auth::{
-    DOCUMENT_BYTES, FetchPolicy, FetchPolicyError, IssuerMatch, PrivateNetworks, Scopes, Secret, Signer,
-    canonical_resource, check_page_url, fetch,
+    DOCUMENT_BYTES, FetchPolicy, FetchPolicyError, IssuerMatch, PrivateNetworks, Scopes, Secret,
+    ServerMetadata, Signer, canonical_resource, check_page_url, fetch,
 };
 use crate::text::error_text;
 
@@ -414,6 +414,12 @@ impl AuthMethod {
             Self::None => "none",
             Self::PrivateKeyJwt => "private_key_jwt",
         }
+    }
+
+    /// Whether the server supports it, or `unnamed` if it names no methods.
+    pub(super) fn is_supported(self, server: &ServerMetadata, unnamed: bool) -> bool {
+        let known = server.token_auth_methods.as_ref();
+        known.map_or(unnamed, |known| known.iter().any(|name| name == self.as_str()))
     }
 
     pub(super) fn parse(name: &str) -> Option<Self> {

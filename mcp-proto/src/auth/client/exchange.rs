@@ -255,19 +255,13 @@ impl FormBody {
 impl ClientCredentials {
     /// Chooses a method that the authorization server supports and the credentials allow.
     pub(super) fn for_server(mut self, server: &ServerMetadata) -> Self {
-        let supports = |method: &AuthMethod| {
-            server
-                .token_auth_methods
-                .as_ref()
-                .is_none_or(|known| known.iter().any(|name| name == method.as_str()))
-        };
         self.method = self.method.or(Some(match &self.proof {
             ClientProof::None => AuthMethod::None,
             ClientProof::Key(_) => AuthMethod::PrivateKeyJwt,
             // The default is basic: RFC 8414, section 2.
             ClientProof::Secret(_) => [AuthMethod::Basic, AuthMethod::Post, AuthMethod::None]
                 .into_iter()
-                .find(supports)
+                .find(|method| method.is_supported(server, true))
                 .unwrap_or(AuthMethod::Basic),
         }));
         self

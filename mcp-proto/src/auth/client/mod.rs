@@ -89,10 +89,8 @@ pub struct AuthClient {
     config: AuthConfig,
     /// The readings of the clocks at the present input or command.
     now: Now,
-    /// The server's URL.
+    /// The server's URL, at whose origin alone tokens are sent.
     server: String,
-    /// The only origin that tokens are sent to.
-    origin: String,
     /// The canonical resource identifier of the server, which its metadata and the configuration can override.
     resource: String,
     rng: SeededRng,
@@ -119,7 +117,6 @@ impl AuthClient {
             FetchPolicy::for_server(server_url, config.private_networks).map_err(AuthConfigError::Server)?;
         let server = String::from(server_url.split('#').next().unwrap_or_default());
         let resource = canonical_resource(&server).map_err(AuthConfigError::Server)?;
-        let origin = fetch::parse_url(&server).map_err(AuthConfigError::Server)?.origin();
         config.check(&policy)?;
         let mut rng = SeededRng::new(seed);
         let provided_key = match &config.dpop {
@@ -131,7 +128,6 @@ impl AuthClient {
             config,
             now: Now { instant: Instant::ORIGIN, unix: UnixTime::EPOCH },
             server,
-            origin,
             resource,
             lease_holder: rng.next_text(),
             rng,
@@ -276,9 +272,10 @@ impl AuthClient {
 
     /// Whether a URL has the server's origin, or reaches the server's `http` URL by `https`, where redirects may lead.
     fn is_server_url(&self, url: &str) -> bool {
-        let Ok(parts) = fetch::parse_url(url) else { return false };
-        let is_upgrade = || fetch::parse_url(&self.server).is_ok_and(|server| server.is_upgraded_by(&parts));
-        parts.user.is_none() && (parts.origin() == self.origin || is_upgrade())
+        let (Ok(parts), Ok(server)) = (fetch::parse_url(url), fetch::parse_url(&self.server)) else {
+            return false;
+        };
+        parts.user.is_none() && (parts.origin() == server.origin() || server.is_upgraded_by(&parts))
     }
 }
 

@@ -125,10 +125,9 @@ impl AuthClient {
     }
 
     fn registration_body(&self, server: &ServerMetadata, flow: &Flow) -> String {
-        let supports = |method: &AuthMethod| match &server.token_auth_methods {
-            Some(known) => known.iter().any(|name| name == method.as_str()),
-            // The default is basic; a server without metadata may support any method.
-            None => !flow.server.has_metadata || *method == AuthMethod::Basic,
+        // The default is basic; a server without metadata may support any method.
+        let supports = |method: &AuthMethod| {
+            method.is_supported(server, !flow.server.has_metadata || *method == AuthMethod::Basic)
         };
         let method = [AuthMethod::None, AuthMethod::Basic, AuthMethod::Post].into_iter().find(supports);
         let grants: &[&str] = match self.config.grant {

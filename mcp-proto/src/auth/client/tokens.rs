@@ -243,10 +243,12 @@ impl AuthClient {
     /// The headers for a request. Only requests to the server's origin get a token.
     pub fn credentials(&mut self, now: Now, verb: Verb, url: &str) -> RequestAuth {
         self.now = now;
+        //= C12.13 "Send only tokens issued by that server's AS"
+        if !self.is_server_url(url) {
+            return RequestAuth::Ready { headers: Vec::new(), generation: None };
+        }
         let auth = self.server_request_auth(verb, url);
-        if let RequestAuth::Ready { generation, .. } = &auth
-            && self.is_server_url(url)
-        {
+        if let RequestAuth::Ready { generation, .. } = &auth {
             self.tokens.note_sent(generation.is_some());
         }
         auth
@@ -254,8 +256,7 @@ impl AuthClient {
 
     fn server_request_auth(&mut self, verb: Verb, url: &str) -> RequestAuth {
         let nothing = || RequestAuth::Ready { headers: Vec::new(), generation: None };
-        //= C12.13 "Send only tokens issued by that server's AS"
-        if !self.is_server_url(url) || self.flows.is_logout() {
+        if self.flows.is_logout() {
             return nothing();
         }
         if !self.tokens.loaded {

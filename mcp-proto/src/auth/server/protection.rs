@@ -153,8 +153,8 @@ impl Protection {
     /// # Errors
     /// If a scope is invalid.
     pub fn required<'a>(self, scopes: impl IntoIterator<Item = &'a str>) -> Result<Self, ProtectionError> {
-        let scopes = parse_scopes(scopes).map_err(ProtectionError::Scope)?;
-        Ok(self.modify(|rules| rules.required = advertised_scopes(&scopes)))
+        let scopes = parse_advertised(scopes)?;
+        Ok(self.modify(|rules| rules.required = scopes))
     }
 
     /// Sets the scopes in the metadata: at least those that clients need for basic use. Default: the required ones.
@@ -164,8 +164,8 @@ impl Protection {
     /// # Errors
     /// If a scope is invalid.
     pub fn supported<'a>(self, scopes: impl IntoIterator<Item = &'a str>) -> Result<Self, ProtectionError> {
-        let scopes = parse_scopes(scopes).map_err(ProtectionError::Scope)?;
-        Ok(self.modify(|rules| rules.supported = Some(advertised_scopes(&scopes))))
+        let scopes = parse_advertised(scopes)?;
+        Ok(self.modify(|rules| rules.supported = Some(scopes)))
     }
 
     /// Sets which scopes include others: whether the first scope, which was granted, includes the second, which is
@@ -300,6 +300,10 @@ pub(crate) fn parse_scopes<'a>(scopes: impl IntoIterator<Item = &'a str>) -> Res
         Some(odd) => Err(odd.into()),
         None => Ok(read),
     }
+}
+
+fn parse_advertised<'a>(scopes: impl IntoIterator<Item = &'a str>) -> Result<Scopes, ProtectionError> {
+    parse_scopes(scopes).map(|scopes| advertised_scopes(&scopes)).map_err(ProtectionError::Scope)
 }
 
 /// The scopes that a server may request: never `offline_access`, which concerns only the client and its authorization
