@@ -148,9 +148,9 @@ impl Command {
         ProcessTree::prepare(&mut command);
 
         let mut child = command.spawn()?;
-        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let adopted = adopt(&mut child, self.stderr_bytes, runtime);
         let mut tree = ProcessTree::new(child, runtime);
-        match adopt(pipes, self.stderr_bytes, runtime) {
+        match adopted {
             Ok((stdin, stdout, stderr)) => {
                 Ok(Child { stdin, stdout, process: Process::new(tree, stderr, self.shutdown) })
             }
@@ -176,13 +176,12 @@ impl Command {
     }
 }
 
-type Pipes = (Option<process::ChildStdin>, Option<process::ChildStdout>, Option<process::ChildStderr>);
-
 fn adopt(
-    pipes: Pipes,
+    child: &mut process::Child,
     stderr_bytes: usize,
     runtime: RuntimeKind,
 ) -> io::Result<(ChildStdin, ChildStdout, Stderr)> {
+    let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
         return Err(io::Error::other("the child has no pipes"));
     };
