@@ -3,9 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::io;
-#[cfg(feature = "auth")]
-use std::net::IpAddr;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -107,20 +105,18 @@ impl BackgroundTasks {
 }
 
 impl<R: Runtime> Connector<R> {
-    /// Opens a connection that can serve `origin`; an error's text is shown to the user.
-    pub(super) async fn connect(&self, origin: &Origin) -> Result<Connection, DialError> {
-        self.limited(origin, self.open(origin)).await
-    }
-
-    /// Like [`connect`](Self::connect), but only to addresses that `is_allowed` accepts. With a proxy, the proxy resolves
-    /// the name.
-    #[cfg(feature = "auth")]
-    pub(super) async fn connect_within(
+    /// Opens a connection that can serve `origin`, only to addresses that `is_allowed` accepts. With a proxy, the proxy
+    /// resolves the name. An error's text is shown to the user.
+    pub(super) async fn connect(
         &self,
         origin: &Origin,
         is_allowed: impl Fn(IpAddr) -> bool,
     ) -> Result<Connection, DialError> {
-        self.limited(origin, self.open_within(origin, is_allowed)).await
+        let opening = async {
+            let (stream, form) = self.open_stream(origin, self.prior_knowledge, is_allowed).await?;
+            self.handshake(stream, origin, form, self.prior_knowledge).await
+        };
+        self.limited(origin, opening).await
     }
 
     /// Limits the time for opening a connection, and names the server in its error.
@@ -143,66 +139,33 @@ impl<R: Runtime> Connector<R> {
         format!("no {what} {} within {}", origin.with_port(), HumanDuration(self.timeout))
     }
 
-    /// The same settings, for connections that another future drives.
+    /// The same settings, for connections to other servers that another future drives.
     #[cfg(feature = "auth")]
     pub(super) fn detached(&self) -> Self {
         Self {
             runtime: self.runtime.clone(),
             proxy: self.proxy.clone(),
-            unix_socket: self.unix_socket.clone(),
+            unix_socket: None,
+            prior_knowledge: false,
             tls: self.tls.clone(),
             background: BackgroundTasks::default(),
-            ..*self
+            timeout: self.timeout,
         }
     }
 
-    #[cfg(feature = "auth")]
-    async fn open_within(
-        &self,
-        origin: &Origin,
-        is_allowed: impl Fn(IpAddr) -> bool,
-    ) -> io::Result<Connection> {
-        if self.proxy.server_for(origin).is_some() {
-            let (stream, form) = self.open_by_proxy(origin, false).await?;
-            return self.handshake(stream, origin, form, false).await;
-        }
-        let mut addresses = self.resolve(&origin.host, origin.port).await?;
-        let found = addresses.len();
-        addresses.retain(|address| is_allowed(address.ip()));
-        if found > 0 && addresses.is_empty() {
-            return Err(error::definite_error("the configuration allows none of its addresses"));
-        }
-        let stream = self.dial_addresses(addresses).await?;
-        self.handshake(stream, origin, TargetForm::Origin, false).await
-    }
-
-    async fn open(&self, origin: &Origin) -> io::Result<Connection> {
-        let (stream, form) = self.open_stream(origin, self.prior_knowledge).await?;
-        self.handshake(stream, origin, form, self.prior_knowledge).await
-    }
-
-    /// Opens a stream to the socket of the options, or else to the server or its proxy.
+    /// Opens a stream to the socket of the options, or else to the server or its proxy. A proxy cannot forward a
+    /// connection that `speaks_http2`.
     pub(super) async fn open_stream(
         &self,
         origin: &Origin,
         speaks_http2: bool,
+        is_allowed: impl Fn(IpAddr) -> bool,
     ) -> io::Result<(Box<dyn Stream>, TargetForm)> {
-        match &self.unix_socket {
-            Some(path) => {
-                Ok((self.runtime.connect(&Endpoint::Unix(path.clone())).await?, TargetForm::Origin))
-            }
-            None => self.open_by_proxy(origin, speaks_http2).await,
+        if let Some(path) = &self.unix_socket {
+            return Ok((self.runtime.connect(&Endpoint::Unix(path.clone())).await?, TargetForm::Origin));
         }
-    }
-
-    /// Opens a stream to a server, or to its proxy. A proxy cannot forward a connection that `speaks_http2`.
-    async fn open_by_proxy(
-        &self,
-        origin: &Origin,
-        speaks_http2: bool,
-    ) -> io::Result<(Box<dyn Stream>, TargetForm)> {
         let Some(server) = self.proxy.server_for(origin) else {
-            return Ok((self.dial(&origin.host, origin.port).await?, TargetForm::Origin));
+            return Ok((self.dial(&origin.host, origin.port, is_allowed).await?, TargetForm::Origin));
         };
         let mut stream = self.dial_proxy(server).await?;
         if origin.scheme == Scheme::Https || speaks_http2 {
@@ -240,21 +203,26 @@ impl<R: Runtime> Connector<R> {
     async fn dial_proxy(&self, server: &proxy::ProxyServer) -> io::Result<Box<dyn Stream>> {
         let Origin { scheme, host, port } = &*server.origin;
         let of_proxy = |error: io::Error| error::proxy_error(&format!("{host}:{port}"), &error);
-        let stream = self.dial(host, *port).await.map_err(of_proxy)?;
+        let stream = self.dial(host, *port, |_| true).await.map_err(of_proxy)?;
         match scheme {
             Scheme::Http => Ok(stream),
             Scheme::Https => self.tls.encrypt(stream, host).await.map(|(stream, _)| stream).map_err(of_proxy),
         }
     }
 
-    /// Connects to the first address that answers.
-    async fn dial(&self, host: &str, port: u16) -> io::Result<Box<dyn Stream>> {
-        let addresses = self.resolve(host, port).await?;
-        self.dial_addresses(addresses).await
-    }
-
-    async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-        self.runtime.resolve(host, port).await.map_err(|error| error::lookup_error(&error))
+    /// Connects to the first allowed address that answers.
+    async fn dial(
+        &self,
+        host: &str,
+        port: u16,
+        is_allowed: impl Fn(IpAddr) -> bool,
+    ) -> io::Result<Box<dyn Stream>> {
+        let found = self.runtime.resolve(host, port).await.map_err(|error| error::lookup_error(&error))?;
+        let allowed: Vec<_> = found.iter().filter(|address| is_allowed(address.ip())).copied().collect();
+        if allowed.is_empty() && !found.is_empty() {
+            return Err(error::definite_error("the configuration allows none of its addresses"));
+        }
+        self.dial_addresses(allowed).await
     }
 
     async fn dial_addresses(&self, addresses: Vec<SocketAddr>) -> io::Result<Box<dyn Stream>> {

@@ -101,8 +101,7 @@ async fn perform<R: Runtime>(
     let mut request = request(fetch)?;
     let url = target.origin.url();
     let is_allowed = |address| policy.allows_at(&url, address);
-    let connection =
-        connector.connect_within(&target.origin, is_allowed).await.map_err(|failure| failure.detail)?;
+    let connection = connector.connect(&target.origin, is_allowed).await.map_err(|failure| failure.detail)?;
     let sent = match connection {
         Connection::Http1(mut connection) => {
             connection.set_target(&mut request, &target);

@@ -29,7 +29,7 @@ use crate::runtime::Stream;
 pub struct Proxy {
     http: Option<ProxyServer>,
     https: Option<ProxyServer>,
-    exceptions: Exceptions,
+    exceptions: Vec<Exception>,
     loopback: bool,
 }
 
@@ -113,7 +113,8 @@ impl Proxy {
     /// `10.0.0.0/8`, each optionally with a port; `*` excludes every server. Commas or spaces separate the entries.
     #[must_use]
     pub fn except(mut self, list: &str) -> Self {
-        self.exceptions.add(list);
+        let entries = list.split(|c: char| c == ',' || c.is_ascii_whitespace());
+        self.exceptions.extend(entries.filter(|entry| !entry.is_empty()).map(Exception::parse));
         self
     }
 
@@ -130,9 +131,16 @@ impl Proxy {
             Scheme::Http => self.http.as_ref()?,
             Scheme::Https => self.https.as_ref()?,
         };
-        let direct = self.exceptions.contain(&origin.host, origin.port)
-            || (!self.loopback && is_loopback(&origin.host));
+        let direct =
+            self.excludes(&origin.host, origin.port) || (!self.loopback && is_loopback(&origin.host));
         (!direct).then_some(server)
+    }
+
+    fn excludes(&self, host: &str, port: u16) -> bool {
+        let address = host.parse().ok();
+        self.exceptions.iter().any(|exception| {
+            exception.port.is_none_or(|only| only == port) && exception.hosts.contain(host, address)
+        })
     }
 }
 
@@ -145,10 +153,7 @@ impl ProxyServer {
     }
 }
 
-/// A list of exceptions.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Exceptions(Vec<Exception>);
-
+/// Servers that the proxy is not used for.
 #[derive(Clone, Debug)]
 struct Exception {
     hosts: Hosts,
@@ -161,20 +166,6 @@ enum Hosts {
     /// A name and its subdomains, in lower case.
     Name(String),
     Network(IpNetwork),
-}
-
-impl Exceptions {
-    pub(super) fn add(&mut self, list: &str) {
-        let entries = list.split(|c: char| c == ',' || c.is_ascii_whitespace());
-        self.0.extend(entries.filter(|entry| !entry.is_empty()).map(Exception::parse));
-    }
-
-    fn contain(&self, host: &str, port: u16) -> bool {
-        let address = host.parse().ok();
-        self.0.iter().any(|exception| {
-            exception.port.is_none_or(|only| only == port) && exception.hosts.contain(host, address)
-        })
-    }
 }
 
 impl Exception {
@@ -349,9 +340,7 @@ mod tests {
     }
 
     fn contains(list: &str, host: &str, port: u16) -> bool {
-        let mut exceptions = Exceptions::default();
-        exceptions.add(list);
-        exceptions.contain(host, port)
+        Proxy::none().except(list).excludes(host, port)
     }
 
     #[test]

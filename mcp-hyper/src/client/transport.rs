@@ -169,7 +169,7 @@ impl<R: Runtime> Transport<R> {
         for _ in 0..pool.connections_to_open() {
             let (connector, origin) = (self.connector.clone(), origin.clone());
             self.tasks.insert(Task::new(async move {
-                let opened = connector.connect(&origin).await;
+                let opened = connector.connect(&origin, |_| true).await;
                 TaskOutcome::Connected { origin, opened }
             }));
         }

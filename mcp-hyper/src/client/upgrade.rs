@@ -133,7 +133,7 @@ impl<R: Runtime> Connector<R> {
     /// Opens a stream for a WebSocket. A proxy opens a tunnel for it, encrypted or not.
     async fn open_tunnel(&self, origin: &Origin) -> io::Result<Box<dyn Stream>> {
         // As for HTTP/2, which proxies do not forward either.
-        let (stream, _) = self.open_stream(origin, true).await?;
+        let (stream, _) = self.open_stream(origin, true, |_| true).await?;
         match origin.scheme {
             Scheme::Http => Ok(stream),
             Scheme::Https => self.tls.encrypt_http1(stream, &origin.host).await,

@@ -159,18 +159,45 @@ pub struct SmolSocket<T> {
     socket: Async<T>,
     /// The socket's own method, which no trait of the standard library has.
     shutdown: fn(&T, Shutdown) -> io::Result<()>,
-    awaits_read: bool,
-    awaits_write: bool,
-    // Where the reactor has a thread of its own, only the wake tells that the socket is ready.
-    readable: WakeFlag,
-    /// Most sockets take every write at once.
-    writable: Option<WakeFlag>,
+    reading: Readiness,
+    writing: Readiness,
+}
+
+/// Whether a direction of a socket is ready.
+#[derive(Default)]
+struct Readiness {
+    is_awaited: bool,
+    /// Where the reactor has a thread of its own, only the wake tells. Most sockets take every write at once, so that it
+    /// is made when it is first needed.
+    wake: Option<WakeFlag>,
+}
+
+impl Readiness {
+    /// Runs an operation, once the reactor says that the socket is ready if an earlier one found that it was not.
+    fn poll_with<T>(
+        &mut self,
+        socket: &Async<T>,
+        cx: &mut Context<'_>,
+        poll_ready: fn(&Async<T>, &mut Context<'_>) -> Poll<io::Result<()>>,
+        mut operate: impl FnMut(&T) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            if self.is_awaited {
+                ready!(self.wake.get_or_insert_default().poll_ready(cx, |cx| poll_ready(socket, cx)))?;
+                self.is_awaited = false;
+            }
+            match operate(socket.get_ref()) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.is_awaited = true,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                done => return Poll::Ready(done),
+            }
+        }
+    }
 }
 
 impl<T> SmolSocket<T> {
     pub(crate) fn new(socket: Async<T>, shutdown: fn(&T, Shutdown) -> io::Result<()>) -> Self {
-        let readable = WakeFlag::default();
-        Self { socket, shutdown, awaits_read: false, awaits_write: false, readable, writable: None }
+        Self { socket, shutdown, reading: Readiness::default(), writing: Readiness::default() }
     }
 }
 
@@ -194,24 +221,12 @@ where
     for<'s> &'s T: Read,
 {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
-        loop {
-            if self.awaits_read {
-                let Self { socket, readable, .. } = &mut *self;
-                ready!(readable.poll_ready(cx, |cx| socket.poll_readable(cx)))?;
-                self.awaits_read = false;
-            }
-            let mut socket = self.socket.get_ref();
-            match socket.read(buf) {
-                Ok(count) => {
-                    // A read that leaves room has emptied the socket. If more arrives, the reactor says so.
-                    self.awaits_read = 0 < count && count < buf.len();
-                    return Poll::Ready(Ok(count));
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.awaits_read = true,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Poll::Ready(Err(error)),
-            }
-        }
+        let Self { socket, reading, .. } = &mut *self;
+        let count =
+            ready!(reading.poll_with(socket, cx, Async::poll_readable, |mut socket| socket.read(buf)))?;
+        // A read that leaves room has emptied the socket. If more arrives, the reactor says so.
+        reading.is_awaited = 0 < count && count < buf.len();
+        Poll::Ready(Ok(count))
     }
 }
 
@@ -220,20 +235,8 @@ where
     for<'s> &'s T: Write,
 {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        loop {
-            if self.awaits_write {
-                let Self { socket, writable, .. } = &mut *self;
-                let writable = writable.get_or_insert_default();
-                ready!(writable.poll_ready(cx, |cx| socket.poll_writable(cx)))?;
-                self.awaits_write = false;
-            }
-            let mut socket = self.socket.get_ref();
-            match socket.write(buf) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.awaits_write = true,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                written => return Poll::Ready(written),
-            }
-        }
+        let Self { socket, writing, .. } = &mut *self;
+        writing.poll_with(socket, cx, Async::poll_writable, |mut socket| socket.write(buf))
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
