@@ -12,57 +12,11 @@ use super::config::{LegacyDiscovery, Preregistration, TrailingSlash};
 use super::error::AuthError;
 use super::event::{Deviation, Event};
 use super::exchange::{Exchange, FetchReply, without_query};
-use super::flow::{DiscoveredServer, Flow, FlowPurpose, FlowStep, StepResult};
+use super::flow::{DiscoveredServer, DocumentError, Flow, FlowPurpose, FlowStep, Search, StepResult};
 use crate::auth::{Fetch, MetadataError, ResourceIdentity, ResourceMetadata, Secret, ServerMetadata};
 
 /// Maximum number of listed authorization servers to try.
 const MAX_SERVERS: usize = 3;
-
-/// The search for a document at several URLs: those of the resource metadata, or those of the metadata of authorization
-/// servers, one server after another.
-#[derive(Default)]
-pub(super) struct Search {
-    urls: VecDeque<String>,
-    /// The URL in flight.
-    current: String,
-    /// The issuer that the URLs belong to, and those to try after it.
-    issuer: String,
-    issuers: VecDeque<String>,
-    /// Whether the authorization server is looked for at the server's own origin.
-    at_origin: bool,
-    /// The assertion about the user, if the issuer is the identity provider.
-    pub(super) subject: Option<Secret>,
-    /// The first error.
-    failure: Option<AuthError>,
-    /// Whether some URL may have a document, although it gave none.
-    maybe_present: bool,
-}
-
-impl Search {
-    pub(super) fn of_servers(issuers: impl Into<VecDeque<String>>, at_origin: bool) -> Self {
-        Self { issuers: issuers.into(), at_origin, ..Self::default() }
-    }
-
-    /// The next URL. An issuer without any is no URL, and certainly has no metadata.
-    fn next_url(&mut self) -> Option<String> {
-        while self.urls.is_empty() {
-            self.issuer = self.issuers.pop_front()?;
-            self.urls = ServerMetadata::well_known_urls(&self.issuer).into();
-            if self.urls.is_empty() {
-                self.failed((AuthError::IssuerMismatch { expected: without_query(&self.issuer) }, true));
-            }
-        }
-        self.urls.pop_front()
-    }
-
-    fn failed(&mut self, (error, absent): DocumentError) {
-        self.failure.get_or_insert(error);
-        self.maybe_present |= !absent;
-    }
-}
-
-/// Why a URL has no document, and whether that is certain.
-type DocumentError = (AuthError, bool);
 
 /// Parses the document in a reply.
 fn parse_document<T>(

@@ -12,16 +12,16 @@
 //! Every flow ends with one `Event::Ready`, `Event::Failed` or `Event::LoggedOut`.
 
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::time::Duration;
 
 use super::AuthClient;
 use super::config::ClientCredentials;
-use super::discover::Search;
 use super::error::AuthError;
 use super::event::{Event, TokenGeneration};
-use super::exchange::FetchReply;
+use super::exchange::{FetchReply, without_query};
 use super::record::{Lease, PendingSave, Tokens};
 use crate::Instant;
 use crate::auth::{Requirement, ResourceMetadata, Scopes, Secret, ServerMetadata, Signer};
@@ -125,6 +125,52 @@ pub(super) enum FlowStep {
     /// Revoking the token.
     Revoking,
 }
+
+/// The search for a document at several URLs: those of the resource metadata, or those of the metadata of authorization
+/// servers, one server after another.
+#[derive(Default)]
+pub(super) struct Search {
+    pub(super) urls: VecDeque<String>,
+    /// The URL in flight.
+    pub(super) current: String,
+    /// The issuer that the URLs belong to, and those to try after it.
+    pub(super) issuer: String,
+    pub(super) issuers: VecDeque<String>,
+    /// Whether the authorization server is looked for at the server's own origin.
+    pub(super) at_origin: bool,
+    /// The assertion about the user, if the issuer is the identity provider.
+    pub(super) subject: Option<Secret>,
+    /// The first error.
+    pub(super) failure: Option<AuthError>,
+    /// Whether some URL may have a document, although it gave none.
+    pub(super) maybe_present: bool,
+}
+
+impl Search {
+    pub(super) fn of_servers(issuers: impl Into<VecDeque<String>>, at_origin: bool) -> Self {
+        Self { issuers: issuers.into(), at_origin, ..Self::default() }
+    }
+
+    /// The next URL. An issuer without any is no URL, and certainly has no metadata.
+    pub(super) fn next_url(&mut self) -> Option<String> {
+        while self.urls.is_empty() {
+            self.issuer = self.issuers.pop_front()?;
+            self.urls = ServerMetadata::well_known_urls(&self.issuer).into();
+            if self.urls.is_empty() {
+                self.failed((AuthError::IssuerMismatch { expected: without_query(&self.issuer) }, true));
+            }
+        }
+        self.urls.pop_front()
+    }
+
+    pub(super) fn failed(&mut self, (error, absent): DocumentError) {
+        self.failure.get_or_insert(error);
+        self.maybe_present |= !absent;
+    }
+}
+
+/// Why a URL has no document, and whether that is certain.
+pub(super) type DocumentError = (AuthError, bool);
 
 /// The authorization page that is open.
 pub(super) struct OpenPage {

@@ -9,11 +9,10 @@ use form_urlencoded::Serializer;
 
 use super::AuthClient;
 use super::config::{DpopKey, Grant, IdentityProvider, ProviderLocation, RedirectPaths};
-use super::discover::Search;
 use super::error::{AuthError, FinishError};
 use super::event::{Action, AssertionPurpose, AssertionRequest, AuthorizationPage, Event, Question};
 use super::exchange::{FetchReply, FormBody, TokenRequest, granted_token, unsafe_url};
-use super::flow::{Flow, FlowStep, OpenPage, StepResult};
+use super::flow::{Flow, FlowStep, OpenPage, Search, StepResult};
 use super::record::{RecordChange, RegisteredClient, Tokens};
 use super::tokens::TokenOrigin;
 use crate::auth::fetch::check_authorization_page;

@@ -9,11 +9,10 @@ use core::time::Duration;
 
 use super::AuthClient;
 use super::config::ClientCredentials;
-use super::discover::Search;
 use super::error::AuthError;
 use super::event::{Action, Event};
 use super::exchange::{FetchReply, FormBody, TokenRequest, granted_token};
-use super::flow::{Flow, FlowStep, LeaseWait, StepResult};
+use super::flow::{Flow, FlowStep, LeaseWait, Search, StepResult};
 use super::record::{Lease, RecordChange, RegisteredClient, Tokens};
 use super::tokens::TokenOrigin;
 use crate::auth::{TokenEndpointError, TokenKind};

@@ -122,7 +122,7 @@ impl TokenState {
         self.issued = None;
     }
 
-    /// Notes an issued token before it is saved, and returns it. What it does not name is as in `grant`.
+    /// Notes an issued token before it is saved, and returns it. Fields that the response lacks are those of `grant`.
     pub(super) fn issue(
         &mut self,
         now: Now,
