@@ -5,7 +5,6 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::fmt;
 use core::time::Duration;
 
 use serde::Deserialize;
@@ -29,6 +28,7 @@ use crate::quota::QuotaOwner;
 /// `ISSUER#SUBJECT`, or `ISSUER?client_id=CLIENT`, as an issuer contains neither `#` nor `?`.
 ///
 /// The checker caches the keys. [`JwtConfig`] determines when it fetches them, and how often at most.
+#[derive(Debug)]
 pub struct JwtChecker {
     config: JwtConfig,
     issuers: Vec<IssuerKeys>,
@@ -121,12 +121,6 @@ impl Checker for JwtChecker {
 
     fn has_fetch(&self) -> bool {
         self.issuers.iter().any(|issuer| issuer.pending.is_some())
-    }
-}
-
-impl fmt::Debug for JwtChecker {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JwtChecker").field("config", &self.config).finish_non_exhaustive()
     }
 }
 
