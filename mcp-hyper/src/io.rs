@@ -8,10 +8,10 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_lite::{AsyncRead, AsyncWrite};
-use http::{HeaderMap, Method};
+use http::HeaderMap;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::rt::{Read, ReadBufCursor, Write};
-use mcp_proto::transport::http::{Fields, Verb};
+use mcp_proto::transport::http::Fields;
 
 /// Maximum bytes per read.
 const READ: usize = 64 * 1024;
@@ -77,16 +77,6 @@ impl Body for BufferedBody {
 
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(u64::try_from(self.0.len()).unwrap_or(u64::MAX))
-    }
-}
-
-/// The method of a request.
-#[cfg(feature = "client")]
-pub(crate) fn method(verb: Verb) -> Method {
-    match verb {
-        Verb::Get => Method::GET,
-        Verb::Post => Method::POST,
-        Verb::Delete => Method::DELETE,
     }
 }
 

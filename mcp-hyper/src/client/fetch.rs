@@ -15,10 +15,10 @@ use mcp_proto::auth::{Fetch, FetchPolicy};
 
 use super::connection::{BackgroundTasks, Connection, Connector};
 use super::error::{SendError, error_chain};
-use super::headers::USER_AGENT;
+use super::headers::{USER_AGENT, method};
 use super::proxy::Proxy;
 use super::target::Target;
-use crate::io::{BufferedBody, method};
+use crate::io::BufferedBody;
 use crate::runtime::{AnyRuntime, Runtime};
 use crate::task_set::TaskSet;
 

@@ -1,11 +1,12 @@
-//! Request headers that the application adds.
+//! Methods and headers of requests, with those that the application adds.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use bytes::Bytes;
+use http::Method;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use mcp_proto::transport::http::header as fields;
+use mcp_proto::transport::http::{Verb, header as fields};
 
 /// Headers that HTTP or the protocol sets itself, besides all those that begin with `mcp-` or `proxy-`.
 const RESERVED: &[HeaderName] = &[
@@ -29,6 +30,15 @@ const RESERVED_UNNAMED: &[&str] = &["http2-settings", "keep-alive", "last-event-
 
 pub(super) const USER_AGENT: HeaderValue =
     HeaderValue::from_static(concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")));
+
+/// The method of a request.
+pub(super) fn method(verb: Verb) -> Method {
+    match verb {
+        Verb::Get => Method::GET,
+        Verb::Post => Method::POST,
+        Verb::Delete => Method::DELETE,
+    }
+}
 
 /// Converts a name of the protocol; `None` if it is not valid in HTTP. Returns also whether the value must not be shown.
 pub(super) fn header_name(name: &str) -> Option<(HeaderName, bool)> {

@@ -19,11 +19,11 @@ use mcp_proto::transport::http::{ExchangeEnd, ExchangeId, SentState};
 use super::connection::{Connector, Http1};
 use super::error::{DialError, SendError};
 use super::exchange::{BodyRead, OpenResponse, Task, TaskOutcome};
-use super::headers::{ExtraHeaders, header_name, header_value, mark_secrets};
+use super::headers::{ExtraHeaders, header_name, header_value, mark_secrets, method};
 use super::pool::{Pool, SETTLE};
 use super::target::{Origin, Target};
 use super::wire::{Tap, WireEvent};
-use crate::io::{BufferedBody, method};
+use crate::io::BufferedBody;
 use crate::runtime::Runtime;
 use crate::task_set::{TaskKey, TaskSet};
 
