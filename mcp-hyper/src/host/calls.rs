@@ -223,7 +223,7 @@ impl<M: Method> fmt::Debug for HostRequest<M> {
 }
 
 /// A call that was made.
-pub(super) struct PendingCall<M: Method> {
+struct PendingCall<M: Method> {
     server: ServerId,
     params: M::Params,
     lookup: Option<Lookup<M>>,

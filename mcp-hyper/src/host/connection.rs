@@ -36,15 +36,6 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    pub(super) fn new(
-        shared: Arc<Shared>,
-        settings: Arc<Settings>,
-        entry: Arc<ServerEntry>,
-        generation: Generation,
-    ) -> Self {
-        Self { shared, settings, entry, generation, stop: Stop::default(), stderr: StderrTail::default() }
-    }
-
     /// Runs until the connection is over and its process has ended. Returns why; `None` if the host ordered it.
     pub(super) async fn run(self) -> Option<Failure> {
         let (client, mut driver) = match self.stop.or(self.open()).await {
@@ -196,8 +187,8 @@ fn ended(stderr: String) -> Failure {
 
 /// The lists of a server that have changed.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ChangedLists {
-    pub(super) tools: bool,
+struct ChangedLists {
+    tools: bool,
     prompts: bool,
     resources: bool,
 }
@@ -205,16 +196,16 @@ pub(super) struct ChangedLists {
 impl ChangedLists {
     const ALL: Self = Self { tools: true, prompts: true, resources: true };
 
-    pub(super) fn any(self) -> bool {
+    fn any(self) -> bool {
         self.tools || self.prompts || self.resources
     }
 }
 
 /// Reads the lists of one server.
-pub(super) struct Lists<'a> {
-    pub(super) attempt: &'a Attempt,
-    pub(super) client: &'a Client,
-    pub(super) info: &'a ServerInfo,
+struct Lists<'a> {
+    attempt: &'a Attempt,
+    client: &'a Client,
+    info: &'a ServerInfo,
 }
 
 impl Lists<'_> {

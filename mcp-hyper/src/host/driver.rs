@@ -19,9 +19,10 @@ use mcp_proto::host::tools::{CatalogueSnapshot, Freshness, ItemKind, PinPolicy, 
 
 use super::connection::Attempt;
 use super::events::HostEvent;
+use super::failure::StderrTail;
 use super::records::Loaded;
 use super::settings::Settings;
-use super::shared::{Connection, FirstPoll, Sent, Shared, State};
+use super::shared::{Connection, FirstPoll, Sent, Shared, State, Stop};
 use crate::runtime::Runtime as _;
 use crate::task_set::{TaskKey, TaskSet};
 use crate::time::{Alarm, GrowingPause};
@@ -86,13 +87,7 @@ enum Work {
 
 impl HostDriver {
     pub(super) fn new(shared: Arc<Shared>, settings: Arc<Settings>) -> Self {
-        Self { host: HostLoop::new(shared, settings), repoll: Repoll::default() }
-    }
-}
-
-impl HostLoop {
-    fn new(shared: Arc<Shared>, settings: Arc<Settings>) -> Self {
-        Self {
+        let host = HostLoop {
             shared,
             settings,
             tasks: TaskSet::default(),
@@ -103,9 +98,12 @@ impl HostLoop {
             save_at: None,
             save_pause: GrowingPause::new(SAVE_PAUSE, LONGEST_SAVE_PAUSE),
             is_closing: false,
-        }
+        };
+        Self { host, repoll: Repoll::default() }
     }
+}
 
+impl HostLoop {
     /// Polls the tasks that were woken. Returns whether any has ended.
     fn poll_tasks(&mut self, cx: &mut Context<'_>) -> bool {
         let (mut any, mut ended) = (false, Vec::new());
@@ -318,8 +316,14 @@ impl Settings {
     ) -> Option<Work> {
         match action {
             Action::Connect { server, generation } => {
-                let entry = state.entries.get(&server)?.clone();
-                let attempt = Attempt::new(shared.clone(), self.clone(), entry, generation);
+                let attempt = Attempt {
+                    shared: shared.clone(),
+                    settings: self.clone(),
+                    entry: state.entries.get(&server)?.clone(),
+                    generation,
+                    stop: Stop::default(),
+                    stderr: StderrTail::default(),
+                };
                 state.counters.attempts = state.counters.attempts.saturating_add(1);
                 let connection = Connection {
                     generation,

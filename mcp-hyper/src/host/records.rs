@@ -88,7 +88,7 @@ impl Record {
         Some(record)
     }
 
-    pub(super) fn to_json(&self) -> Vec<u8> {
+    fn to_json(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }
 

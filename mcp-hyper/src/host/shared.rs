@@ -41,7 +41,9 @@ pub(super) struct State {
     pub(super) requests: BTreeMap<ServerId, (Fingerprint, ApprovalRequest)>,
     pub(super) connections: BTreeMap<ServerId, Connection>,
     pub(super) calls: BTreeMap<CallId, CallRecord>,
-    listeners: Listeners,
+    /// The queues of the listeners.
+    listeners: BTreeMap<u64, Queue>,
+    next_listener: u64,
     /// The eras of servers, by their connections.
     pub(super) eras: BTreeMap<Fingerprint, KnownEra>,
     pub(super) counters: Counters,
@@ -51,7 +53,7 @@ pub(super) struct State {
     pub(super) is_loading: bool,
     pub(super) unsaved: Unsaved,
     pub(super) is_gate_passed: bool,
-    pub(super) is_closed: bool,
+    is_closed: bool,
     /// The waker of the driver's task.
     pub(super) driver: Option<Waker>,
     pub(super) first_poll: FirstPoll,
@@ -94,7 +96,10 @@ impl State {
     pub(super) fn publish(&mut self, event: HostEvent) {
         #[cfg(feature = "tracing")]
         self.traced.push(&event);
-        self.listeners.publish(&event, &mut self.wakes);
+        for queue in self.listeners.values_mut() {
+            queue.push(event.clone());
+            self.wakes.extend(queue.waker.take());
+        }
     }
 
     pub(super) fn pass_gate(&mut self) {
@@ -172,12 +177,32 @@ impl State {
 
     /// Passes the end of a call to its future, and reports it.
     pub(super) fn end_call(&mut self, now: Instant, id: CallId, outcome: CallOutcome) {
-        let Some(call) = self.calls.remove(&id) else { return };
-        let failure = self.plane.server(call.server).and_then(|server| server.failure.cloned());
-        let (event, waker) = call.end(now, outcome, failure);
+        let Some(record) = self.calls.remove(&id) else { return };
+        let CallRecord { server: server_id, name: server, method, item, began, call } = record;
+        let phase = if call.was_sent() { CallPhase::Sent } else { CallPhase::Waiting };
+        let failed = |error: String| {
+            let end = error.floor_char_boundary(Failure::LIMIT);
+            CallEnd::Failed { phase, error: error.get(..end).unwrap_or_default().into() }
+        };
+        let lost = |error: CallError| (failed(error.to_string()), Some(error));
+        let (end, error) = match outcome {
+            CallOutcome::Answered | CallOutcome::Refused => (call.summary().unwrap_or_else(failed), None),
+            CallOutcome::TimedOut => lost(CallError::TimedOut),
+            CallOutcome::Cancelled => (CallEnd::Cancelled { phase }, Some(CallError::Call(Error::Cancelled))),
+            CallOutcome::Lost => lost(CallError::Lost),
+            CallOutcome::Unavailable(status) => {
+                let failure = self.plane.server(server_id).and_then(|server| server.failure.cloned());
+                let failure = failure.map(Box::new);
+                let error = CallError::Unavailable { server: server.clone(), status, failure };
+                (failed(format!("the server is unavailable: {status}")), Some(error))
+            }
+            CallOutcome::Removed => lost(CallError::Removed),
+            _ => lost(CallError::Closed),
+        };
         self.counters.count(outcome);
-        self.publish(event);
-        self.wakes.extend(waker);
+        self.wakes.extend(call.end(error));
+        let latency = now.saturating_since(began);
+        self.publish(HostEvent::CallEnded { server, method, item, latency, end });
     }
 }
 
@@ -195,7 +220,8 @@ impl Shared {
             requests: BTreeMap::new(),
             connections: BTreeMap::new(),
             calls: BTreeMap::new(),
-            listeners: Listeners::default(),
+            listeners: BTreeMap::new(),
+            next_listener: 0,
             eras: BTreeMap::new(),
             counters: Counters::default(),
             new_config: None,
@@ -306,14 +332,7 @@ const MAX_EVENTS: usize = 1024;
 /// Most bytes of a queue that servers supplied.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 
-/// The listeners, each with its own queue.
-#[derive(Debug, Default)]
-pub(super) struct Listeners {
-    next: u64,
-    queues: BTreeMap<u64, Queue>,
-    is_closed: bool,
-}
-
+/// The events of one listener.
 #[derive(Debug, Default)]
 struct Queue {
     events: VecDeque<HostEvent>,
@@ -339,43 +358,6 @@ impl Queue {
     }
 }
 
-impl Listeners {
-    pub(super) fn add(&mut self) -> u64 {
-        let key = self.next;
-        self.next = key.saturating_add(1);
-        let mut queue = Queue::default();
-        if self.is_closed {
-            queue.push(HostEvent::Closed);
-        }
-        self.queues.insert(key, queue);
-        key
-    }
-
-    pub(super) fn publish(&mut self, event: &HostEvent, wakes: &mut Vec<Waker>) {
-        self.is_closed |= matches!(event, HostEvent::Closed);
-        for queue in self.queues.values_mut() {
-            queue.push(event.clone());
-            wakes.extend(queue.waker.take());
-        }
-    }
-
-    fn poll(&mut self, key: u64, cx: &Context<'_>) -> Poll<Option<HostEvent>> {
-        let Some(queue) = self.queues.get_mut(&key) else { return Poll::Ready(None) };
-        if queue.missed > 0 {
-            let count = std::mem::take(&mut queue.missed);
-            return Poll::Ready(Some(HostEvent::Missed { count }));
-        }
-        if let Some(event) = queue.pop() {
-            return Poll::Ready(Some(event));
-        }
-        if self.is_closed {
-            return Poll::Ready(None);
-        }
-        queue.waker = Some(cx.waker().clone());
-        Poll::Pending
-    }
-}
-
 /// A stream of events of a host. It does not keep the host open.
 ///
 /// At most 1,024 events are queued, and 4 MiB of what servers wrote; then [`HostEvent::Missed`] counts the oldest, which
@@ -388,7 +370,16 @@ pub struct HostEvents {
 
 impl HostEvents {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
-        let key = shared.with(|state, _| state.listeners.add());
+        let key = shared.with(|state, _| {
+            let key = state.next_listener;
+            state.next_listener = key.saturating_add(1);
+            let mut queue = Queue::default();
+            if state.is_closed {
+                queue.push(HostEvent::Closed);
+            }
+            state.listeners.insert(key, queue);
+            key
+        });
         Self { shared, key }
     }
 
@@ -398,7 +389,18 @@ impl HostEvents {
     }
 
     fn poll(&self, cx: &Context<'_>) -> Poll<Option<HostEvent>> {
-        self.shared.with(|state, _| state.listeners.poll(self.key, cx))
+        self.shared.with(|state, _| {
+            let Some(queue) = state.listeners.get_mut(&self.key) else { return Poll::Ready(None) };
+            let missed = Some(std::mem::take(&mut queue.missed)).filter(|count| *count > 0);
+            let missed = missed.map(|count| HostEvent::Missed { count });
+            match missed.or_else(|| queue.pop()) {
+                None if !state.is_closed => {
+                    queue.waker = Some(cx.waker().clone());
+                    Poll::Pending
+                }
+                event => Poll::Ready(event),
+            }
+        })
     }
 }
 
@@ -412,7 +414,7 @@ impl Stream for HostEvents {
 
 impl Drop for HostEvents {
     fn drop(&mut self) {
-        self.shared.with(|state, _| _ = state.listeners.queues.remove(&self.key));
+        self.shared.with(|state, _| _ = state.listeners.remove(&self.key));
     }
 }
 
@@ -468,43 +470,6 @@ pub(super) struct CallRecord {
     pub(super) item: Option<Arc<str>>,
     pub(super) began: Instant,
     pub(super) call: Arc<dyn SendCall>,
-}
-
-impl CallRecord {
-    /// Ends it; returns the event that reports it, and whom to wake.
-    pub(super) fn end(
-        self,
-        now: Instant,
-        outcome: CallOutcome,
-        failure: Option<Failure>,
-    ) -> (HostEvent, Option<Waker>) {
-        let phase = if self.call.was_sent() { CallPhase::Sent } else { CallPhase::Waiting };
-        let failed = |error: String| {
-            let end = error.floor_char_boundary(Failure::LIMIT);
-            CallEnd::Failed { phase, error: error.get(..end).unwrap_or_default().into() }
-        };
-        let lost = |error: CallError| (failed(error.to_string()), Some(error));
-        let (end, error) = match outcome {
-            CallOutcome::Answered | CallOutcome::Refused => {
-                (self.call.summary().unwrap_or_else(failed), None)
-            }
-            CallOutcome::TimedOut => lost(CallError::TimedOut),
-            CallOutcome::Cancelled => (CallEnd::Cancelled { phase }, Some(CallError::Call(Error::Cancelled))),
-            CallOutcome::Lost => lost(CallError::Lost),
-            CallOutcome::Unavailable(status) => {
-                let (server, failure) = (self.name.clone(), failure.map(Box::new));
-                let error = CallError::Unavailable { server, status, failure };
-                (failed(format!("the server is unavailable: {status}")), Some(error))
-            }
-            CallOutcome::Removed => lost(CallError::Removed),
-            _ => lost(CallError::Closed),
-        };
-        let waker = self.call.end(error);
-        let latency = now.saturating_since(self.began);
-        let event =
-            HostEvent::CallEnded { server: self.name, method: self.method, item: self.item, latency, end };
-        (event, waker)
-    }
 }
 
 /// A call of any method.

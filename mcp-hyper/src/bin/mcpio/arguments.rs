@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 
 use mcp_proto::consent::SafeText;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// The arguments of a tool, from `KEY=VALUE`, `KEY:=JSON` or one JSON object.
 pub(crate) fn for_tool(typed: &[String], schema: &Value) -> Result<Map<String, Value>, String> {
@@ -38,24 +38,11 @@ pub(crate) fn for_tool(typed: &[String], schema: &Value) -> Result<Map<String, V
 
 /// The arguments of a prompt: all of them are text.
 pub(crate) fn for_prompt(typed: &[String]) -> Result<Map<String, Value>, String> {
-    if let Some(object) = whole_object(typed)? {
-        return match object.iter().find(|(_, value)| !value.is_string()) {
-            Some((key, _)) => Err(format!("{key}: prompt arguments must be text")),
-            None => Ok(object),
-        };
+    let arguments = for_tool(typed, &json!({ "additionalProperties": { "type": "string" } }))?;
+    match arguments.iter().find(|(_, value)| !value.is_string()) {
+        Some((key, _)) => Err(format!("{key}: prompt arguments must be text")),
+        None => Ok(arguments),
     }
-    let mut arguments = Map::new();
-    for pair in typed {
-        let (key, value) = match split(pair)? {
-            (key, ArgumentValue::Text(text)) => (key, text.into_owned().into()),
-            (key, ArgumentValue::Json(value @ Value::String(_))) => (key, value),
-            (key, ArgumentValue::Json(_)) => return Err(format!("{key}: prompt arguments must be text")),
-        };
-        if arguments.insert(key.to_owned(), value).is_some() {
-            return Err(format!("{key} is given twice"));
-        }
-    }
-    Ok(arguments)
 }
 
 /// All arguments in one JSON object: typed, from a file or from standard input.
@@ -270,7 +257,6 @@ fn either<'a>(names: impl Iterator<Item = &'a str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn typed(words: &[&str]) -> Vec<String> {
         words.iter().map(|word| (*word).to_owned()).collect()

@@ -42,7 +42,9 @@ impl Reports {
                             bar.interrupt(|screen| log(screen, &message));
                         }
                     }
-                    Event::TaskStatus { report, .. } => bar.show_status(Instant::now(), &status(&report)),
+                    Event::TaskStatus { report, .. } => {
+                        bar.print(Instant::now(), styled(QUIET, status(&report)))
+                    }
                     Event::Diagnostic(diagnostic) if trace => {
                         bar.interrupt(|screen| show_diagnostic(screen, &diagnostic.to_string()));
                     }
@@ -65,7 +67,7 @@ impl Reports {
         loop {
             let doing = client.connecting().map(|progress| progress.to_string());
             if let Some(doing) = doing.filter(|doing| shown.as_ref() != Some(doing)) {
-                with(&self.bar, |bar| bar.show_status(Instant::now(), &doing));
+                with(&self.bar, |bar| bar.print(Instant::now(), styled(QUIET, &doing)));
                 shown = Some(doing);
             }
             Timer::after(PAUSE).await;
@@ -144,12 +146,7 @@ impl ProgressBar {
         self.print(now, line(progress, total, message));
     }
 
-    /// Shows the status of a task, in the place of its progress.
-    fn show_status(&mut self, now: Instant, status: &str) {
-        self.print(now, styled(QUIET, status));
-    }
-
-    /// Ignores write errors: nothing depends on this output.
+    /// Shows a line in the place of the last one. Ignores write errors: nothing depends on this output.
     fn print(&mut self, now: Instant, line: Text) {
         if self.screen.is_terminal() {
             let _ = self.screen.rewrite(line);

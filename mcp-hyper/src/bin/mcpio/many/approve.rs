@@ -8,10 +8,10 @@ use mcp_proto::consent::SafeText;
 use mcp_proto::host::config::{Config, Scope, ServerEntry, TransportSpec};
 use mcp_proto::host::consent::ApprovalRequest;
 use mcp_proto::host::tools::{ItemKind, PinChange};
+use mcp_proto::schema::Tool;
 use serde_json::json;
 
-use super::config::Session;
-use super::wake_idle;
+use super::{Session, wake_idle};
 use crate::error::{self, CommandError, Result};
 use crate::many;
 use crate::options::{ApproveOptions, CommonOptions};
@@ -180,12 +180,10 @@ async fn approve_changes(host: &Host, entries: &[Arc<ServerEntry>], screen: &mut
             let described: Vec<(String, Option<String>)> = changes
                 .iter()
                 .map(|change| {
-                    let is_changed = |tool: &&mcp_proto::schema::Tool| tool.name == change.item;
-                    let tool = tools.iter().find(is_changed).filter(|_| change.kind == ItemKind::Tool);
-                    (
-                        change.to_string(),
-                        tool.and_then(|tool| serde_json::to_value(tool).ok()).map(|tool| format!("{tool:#}")),
-                    )
+                    let is_changed = |tool: &&Tool| change.kind == ItemKind::Tool && tool.name == change.item;
+                    let definition =
+                        tools.iter().find(is_changed).and_then(|it| serde_json::to_value(it).ok());
+                    (change.to_string(), definition.map(|definition| format!("{definition:#}")))
                 })
                 .collect();
             (changes, described)

@@ -10,8 +10,7 @@ use mcp_proto::host::tools::{NameScheme, ToolIndex};
 use mcp_proto::schema::Tool;
 use serde_json::{Value, json};
 
-use super::config::Session;
-use super::wake_idle;
+use super::{Session, wake_idle};
 use crate::error::{CommandError, Result};
 use crate::options::{CommonOptions, ConfigOptions};
 use crate::reports::Reports;

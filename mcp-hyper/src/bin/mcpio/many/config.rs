@@ -16,26 +16,12 @@ use mcp_proto::host::consent::{ApprovalRequest, ApprovalWarning, Approvals, Perm
 use mcp_proto::host::control::Status;
 use serde::Serialize;
 
+use super::Session;
 use crate::error::{CommandError, Result};
-use crate::options::{CommonOptions, ConfigOptions, LoginOptions};
+use crate::options::{CommonOptions, ConfigOptions};
 use crate::server_requests::is_person_present;
 use crate::terminal::Screen;
 use crate::text::{QUIET, quoted_word, styled};
-
-/// The options, files and servers of one command.
-pub(crate) struct Session<'a> {
-    pub(super) options: &'a ConfigOptions,
-    pub(super) common: &'a CommonOptions,
-    pub(super) files: Vec<ConfigFile>,
-    /// The project's folder; without a project's file, the working directory.
-    pub(super) folder: PathBuf,
-    /// The files merged.
-    pub(super) config: Config,
-    /// Whether the user answers requests of the servers.
-    pub(super) answers_requests: bool,
-    /// The options of `mcpio login`.
-    pub(super) login: Option<&'a LoginOptions>,
-}
 
 impl<'a> Session<'a> {
     fn of_files(

@@ -9,6 +9,7 @@ pub(crate) mod servers;
 
 use std::collections::BTreeMap;
 use std::env;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use mcp_hyper::host::{
@@ -16,11 +17,12 @@ use mcp_hyper::host::{
     Storage as _,
 };
 use mcp_proto::Secret;
-use mcp_proto::host::config::{Config, InputSpec, Lookup, ServerEntry, ServerId, TimeoutOverrides};
+use mcp_proto::host::config::{
+    Config, ConfigFile, InputSpec, Lookup, ServerEntry, ServerId, TimeoutOverrides,
+};
 use mcp_proto::host::consent::Approvals;
 use mcp_proto::host::control::Status;
 
-use self::config::Session;
 use crate::error::{self, CommandError, Result};
 use crate::login::{print_status, show_page};
 use crate::options::{CommonOptions, ConfigOptions, LoginOptions};
@@ -28,6 +30,21 @@ use crate::server_requests::{self, NoAnswerError, TerminalPrompt, is_person_pres
 use crate::terminal::{EchoOff, Screen};
 use crate::text::{HEADING, NAME, QUIET, Text, styled};
 use crate::{arguments, connect, tokens};
+
+/// The options, files and servers of one command.
+struct Session<'a> {
+    options: &'a ConfigOptions,
+    common: &'a CommonOptions,
+    files: Vec<ConfigFile>,
+    /// The project's folder; without a project's file, the working directory.
+    folder: PathBuf,
+    /// The files merged.
+    config: Config,
+    /// Whether the user answers requests of the servers.
+    answers_requests: bool,
+    /// The options of `mcpio login`.
+    login: Option<&'a LoginOptions>,
+}
 
 impl Session<'_> {
     fn unavailable(&self, server: ServerReport) -> CommandError {
@@ -39,11 +56,7 @@ impl Session<'_> {
     }
 
     /// Starts the servers of a configuration, runs `work` with them, and ends them, also after a signal.
-    pub(super) async fn run<T>(
-        &self,
-        config: Config,
-        work: impl AsyncFnOnce(&Host) -> Result<T>,
-    ) -> Result<T> {
+    async fn run<T>(&self, config: Config, work: impl AsyncFnOnce(&Host) -> Result<T>) -> Result<T> {
         let options = error::until_signal(self.host_options(config)).await?;
         let (host, driver) = options.start();
         let mut events = host.events();
@@ -137,7 +150,7 @@ fn timeouts(common: &CommonOptions) -> Result<TimeoutOverrides> {
 }
 
 /// Waits for the first attempts of all servers, also of those that would start with their first call.
-pub(super) async fn wake_idle(host: &Host) {
+async fn wake_idle(host: &Host) {
     host.ready().await;
     for server in host.servers() {
         if server.status == Status::Idle {
@@ -152,7 +165,7 @@ pub(super) async fn wake_idle(host: &Host) {
 const APPROVALS: &str = "approvals";
 
 /// The user's approvals. What cannot be read is none.
-pub(super) async fn approvals(storage: &FileStorage) -> Result<Approvals> {
+async fn approvals(storage: &FileStorage) -> Result<Approvals> {
     let stored = storage.get(APPROVALS).await.map_err(CommandError::server)?;
     let read = stored.map(|stored| Approvals::from_json(&stored)).transpose();
     if let Err(error) = &read {
@@ -162,7 +175,7 @@ pub(super) async fn approvals(storage: &FileStorage) -> Result<Approvals> {
 }
 
 /// Changes the stored approvals, which no other process changes meanwhile. Those that cannot be read are none.
-pub(super) async fn change_approvals<T: Send + 'static>(
+async fn change_approvals<T: Send + 'static>(
     storage: &FileStorage,
     change: impl FnOnce(&mut Approvals) -> T + Send + 'static,
 ) -> Result<T> {
@@ -291,7 +304,7 @@ impl From<HostLoginError> for CommandError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mcp_proto::host::config::{ConfigFile, Source};
+    use mcp_proto::host::config::Source;
     use mcp_proto::host::consent::ApprovalRequest;
     use std::thread;
 

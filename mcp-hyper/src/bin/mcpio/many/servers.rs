@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use smol::Timer;
 use smol::future::{or, poll_once};
 
-use super::config::{Finding, FindingKind, Session, check_files, check_own_entry};
-use super::wake_idle;
+use super::config::{Finding, FindingKind, check_files, check_own_entry};
+use super::{Session, wake_idle};
 use crate::error::{CommandError, Result};
 use crate::many;
 use crate::options::{CommonOptions, ConfigOptions};
