@@ -47,8 +47,9 @@ impl ClientCapabilities {
 
     /// Whether the client renders the pages of MCP Apps.
     pub fn renders_apps(&self) -> bool {
-        let declared = self.extensions.as_ref().and_then(|extensions| extensions.get(EXTENSION));
-        let settings = declared.and_then(|settings| read_members(settings.as_str(), ["mimeTypes"]).ok());
+        let settings = self
+            .extension(EXTENSION)
+            .and_then(|settings| read_members(settings.as_str(), ["mimeTypes"]).ok());
         let media_types: Option<Vec<String>> = settings.and_then(|[types]| decode_member(types));
         media_types.is_some_and(|types| types.iter().any(|media_type| is_page(media_type)))
     }
@@ -85,24 +86,25 @@ impl Tool {
         self.named_page().filter(|uri| is_page_uri(uri))
     }
 
+    fn ui(&self) -> ToolUi {
+        self.meta.get(META).and_then(|ui| ui.decode().ok()).unwrap_or_default()
+    }
+
     /// The URI that the tool names as its page, whatever its scheme.
     pub(crate) fn named_page(&self) -> Option<String> {
-        let nested = self.meta.get(META).and_then(|ui| ui.decode::<ToolUi>().ok()?.resource_uri);
-        nested.or_else(|| self.meta.get(FLAT)?.decode().ok())
+        self.ui().resource_uri.or_else(|| self.meta.get(FLAT)?.decode().ok())
     }
 
     /// Whether the model may call the tool; some tools exist for their page alone.
     pub fn is_for_model(&self) -> bool {
-        let ui = self.meta.get(META).and_then(|ui| ui.decode::<ToolUi>().ok());
-        ui.and_then(|ui| ui.visibility).is_none_or(|who| who.iter().any(|who| who == "model"))
+        self.ui().visibility.is_none_or(|who| who.iter().any(|who| who == "model"))
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct ToolUi {
-    #[serde(rename = "resourceUri", default)]
     resource_uri: Option<String>,
-    #[serde(default)]
     visibility: Option<Vec<String>>,
 }
 

@@ -201,9 +201,7 @@ object! {
             experimental: Option<Map<Json>> = "experimental";
         }
     }
-}
 
-object! {
     /// Roots: the directories and files that a server may work in.
     pub struct RootsCapability {
         optional {
@@ -211,9 +209,7 @@ object! {
             list_changed: Option<bool> = "listChanged" until V2025_11_25;
         }
     }
-}
 
-object! {
     /// Sampling. Without further settings: text without tools.
     pub struct SamplingCapability {
         optional {
@@ -223,9 +219,7 @@ object! {
             tools: Option<Json> = "tools" since V2025_11_25;
         }
     }
-}
 
-object! {
     /// Elicitation. Without further settings: form mode.
     pub struct ElicitationCapability {
         optional {
@@ -295,9 +289,7 @@ object! {
             experimental: Option<Map<Json>> = "experimental";
         }
     }
-}
 
-object! {
     /// A capability to list something.
     pub struct ListChangedCapability {
         optional {
@@ -305,9 +297,7 @@ object! {
             list_changed: Option<bool> = "listChanged";
         }
     }
-}
 
-object! {
     /// Resources and resource templates.
     pub struct ResourcesCapability {
         optional {

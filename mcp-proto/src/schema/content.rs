@@ -40,9 +40,7 @@ object! {
             last_modified: Option<String> = "lastModified" since V2025_06_18;
         }
     }
-}
 
-object! {
     /// Text content.
     pub content TextContent as "type" = "text" {
         required {
@@ -50,9 +48,7 @@ object! {
             text: String = "text";
         }
     }
-}
 
-object! {
     /// Image content.
     pub content ImageContent as "type" = "image" {
         required {
@@ -62,9 +58,7 @@ object! {
             mime_type: String = "mimeType";
         }
     }
-}
 
-object! {
     /// Audio content. Revisions before 2025-03-26 receive a text instead.
     pub content AudioContent as "type" = "audio" {
         required {
@@ -74,9 +68,7 @@ object! {
             mime_type: String = "mimeType";
         }
     }
-}
 
-object! {
     /// Link to a resource. Revisions before 2025-06-18 receive a text instead.
     pub listed ResourceLink as "type" = "resource_link" {
         required {

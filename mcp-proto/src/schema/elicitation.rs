@@ -79,9 +79,7 @@ object! {
             task: Option<TaskMetadata> = "task" since V2025_11_25 until V2025_11_25;
         }
     }
-}
 
-object! {
     /// Schema of a form: its fields.
     pub struct ElicitSchema as "type" = "object" {
         required {
@@ -287,9 +285,7 @@ object! {
             elicitation_id: String = "elicitationId";
         }
     }
-}
 
-object! {
     /// The data of the error `URL_ELICITATION_REQUIRED` (2025-11-25).
     pub struct UrlElicitationData {
         required {

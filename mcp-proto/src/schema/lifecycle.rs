@@ -86,9 +86,7 @@ object! {
             client_info: Implementation = "clientInfo";
         }
     }
-}
 
-object! {
     /// The result of `initialize` (2025-11-25 and earlier).
     pub result InitializeResult {
         required {
@@ -104,9 +102,7 @@ object! {
             instructions: Option<String> = "instructions";
         }
     }
-}
 
-object! {
     /// The result of `server/discover`.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/discover>

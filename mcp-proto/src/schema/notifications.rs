@@ -25,9 +25,7 @@ object! {
             message: Option<String> = "message" since V2025_03_26;
         }
     }
-}
 
-object! {
     /// The parameters of `notifications/cancelled`.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/cancellation>
@@ -80,9 +78,7 @@ object! {
             level: LoggingLevel = "level";
         }
     }
-}
 
-object! {
     /// The parameters of `notifications/message`.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/logging#log-message-notifications>
@@ -98,9 +94,7 @@ object! {
             logger: Option<String> = "logger";
         }
     }
-}
 
-object! {
     /// The parameters of `subscriptions/listen`.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions>
@@ -110,9 +104,7 @@ object! {
             notifications: SubscriptionFilter = "notifications";
         }
     }
-}
 
-object! {
     /// The result of `subscriptions/listen`: the server has ended the subscription gracefully.
     pub result SubscriptionsListenResult {}
 }

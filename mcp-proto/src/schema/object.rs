@@ -1,4 +1,4 @@
-//! The `object!` macro declares an object of the protocol: its type, how it is read and how it is written.
+//! The `object!` macro declares objects of the protocol: the type of each, how it is read and how it is written.
 //!
 //! ```text
 //! object! {
@@ -113,15 +113,17 @@ impl ReadState {
 }
 
 macro_rules! object {
-    ($(#[$attr:meta])* pub $kind:ident $name:ident $(as $tag:literal = $value:literal)? $(made by $new:ident)? {
-        $(required { $($required:tt)* })?
-        $(optional { $($optional:tt)* })?
-    }) => {
+    ($(
+        $(#[$attr:meta])* pub $kind:ident $name:ident $(as $tag:literal = $value:literal)? $(made by $new:ident)? {
+            $(required { $($required:tt)* })?
+            $(optional { $($optional:tt)* })?
+        }
+    )+) => { $(
         object! {
             @$kind $name ([$(#[$attr])*] [$($tag = $value)?] [$($new)?])
             { $($($required)*)? } { $($($optional)*)? }
         }
-    };
+    )+ };
 
     (@struct $name:ident $head:tt $required:tt $optional:tt) => {
         object! { @build $name $head $required $optional {} }

@@ -73,9 +73,7 @@ object! {
             default: Option<bool> = "default";
         }
     }
-}
 
-object! {
     /// A single-select field.
     pub field EnumSchema as "type" = "string" {
         required {
@@ -89,9 +87,7 @@ object! {
             default: Option<String> = "default" since V2025_11_25;
         }
     }
-}
 
-object! {
     /// A single-select field whose options have titles. Before 2025-11-25 it is written as an [`EnumSchema`].
     pub field TitledEnumSchema as "type" = "string" {
         required {
@@ -103,9 +99,7 @@ object! {
             default: Option<String> = "default";
         }
     }
-}
 
-object! {
     /// An option with a title.
     pub struct EnumOption {
         required {
@@ -115,9 +109,7 @@ object! {
             title: String = "title";
         }
     }
-}
 
-object! {
     /// A multi-select field (since 2025-11-25).
     ///
     /// Before that it is written as an [`EnumSchema`], of which users can choose one option.
@@ -158,9 +150,7 @@ object! {
             values: Vec<String> = "enum";
         }
     }
-}
 
-object! {
     /// Options with titles.
     pub struct TitledItems {
         required {

@@ -19,9 +19,7 @@ object! {
             prompts: List<Prompt> = "prompts";
         }
     }
-}
 
-object! {
     /// A prompt that a user can choose.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/prompts#prompt>
@@ -35,9 +33,7 @@ object! {
             arguments: Option<Vec<PromptArgument>> = "arguments";
         }
     }
-}
 
-object! {
     /// An argument that a prompt accepts.
     pub struct PromptArgument {
         required {
@@ -75,9 +71,7 @@ object! {
             request_state: Option<String> = "requestState" since V2026_07_28 type strict;
         }
     }
-}
 
-object! {
     /// The result of `prompts/get`.
     pub result GetPromptResult {
         required {
@@ -91,9 +85,7 @@ object! {
             description: Option<String> = "description";
         }
     }
-}
 
-object! {
     /// One message of a prompt.
     pub struct PromptMessage {
         required {
@@ -133,9 +125,7 @@ object! {
             context: Option<CompletionContext> = "context" since V2025_06_18;
         }
     }
-}
 
-object! {
     /// An argument and its value so far.
     pub struct CompletionArgument {
         required {
@@ -145,9 +135,7 @@ object! {
             value: String = "value";
         }
     }
-}
 
-object! {
     /// Arguments that already have values.
     pub struct CompletionContext {
         optional {
@@ -179,9 +167,7 @@ object! {
             title: Option<String> = "title" since V2025_06_18;
         }
     }
-}
 
-object! {
     /// The resource or resource template whose variable is completed.
     pub struct ResourceReference as "type" = "ref/resource" {
         required {
@@ -189,9 +175,7 @@ object! {
             uri: String = "uri";
         }
     }
-}
 
-object! {
     /// The result of `completion/complete`.
     pub result CompleteResult {
         required {
@@ -199,9 +183,7 @@ object! {
             completion: Completion = "completion";
         }
     }
-}
 
-object! {
     /// Suggested values for an argument.
     pub struct Completion {
         required {

@@ -23,9 +23,7 @@ object! {
             resources: List<Resource> = "resources";
         }
     }
-}
 
-object! {
     /// The result of `resources/templates/list`.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#resource-templates>
@@ -35,9 +33,7 @@ object! {
             resource_templates: List<ResourceTemplate> = "resourceTemplates";
         }
     }
-}
 
-object! {
     /// A resource that a client can read.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#resource>
@@ -57,9 +53,7 @@ object! {
             annotations: Option<Box<Annotations>> = "annotations";
         }
     }
-}
 
-object! {
     /// A template of resources.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#resource-templates>
@@ -77,9 +71,7 @@ object! {
             annotations: Option<Box<Annotations>> = "annotations";
         }
     }
-}
 
-object! {
     /// The parameters of `resources/read`.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#reading-resources>
@@ -95,9 +87,7 @@ object! {
             request_state: Option<String> = "requestState" since V2026_07_28 type strict;
         }
     }
-}
 
-object! {
     /// The result of `resources/read`.
     pub cacheable ReadResourceResult {
         required {
@@ -105,9 +95,7 @@ object! {
             contents: Vec<ResourceContents> = "contents";
         }
     }
-}
 
-object! {
     /// The parameters of `resources/subscribe` (2025-11-25 and earlier).
     pub params SubscribeResourceParams {
         required {
@@ -139,9 +127,7 @@ object! {
             meta: Meta = "_meta" since V2025_06_18;
         }
     }
-}
 
-object! {
     /// The contents of a resource as bytes.
     pub struct BlobResourceContents {
         required {

@@ -20,9 +20,7 @@ object! {
             roots: List<Root> = "roots";
         }
     }
-}
 
-object! {
     /// A directory or file that a server may work in.
     pub struct Root {
         required {

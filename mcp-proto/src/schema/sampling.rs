@@ -78,9 +78,7 @@ object! {
             intelligence_priority: Option<Number> = "intelligencePriority";
         }
     }
-}
 
-object! {
     /// A hint at the name of a model.
     pub struct ModelHint {
         optional {
@@ -88,9 +86,7 @@ object! {
             name: Option<String> = "name";
         }
     }
-}
 
-object! {
     /// How the model uses tools.
     pub struct ToolChoice {
         optional {
@@ -210,9 +206,7 @@ object! {
             meta: Meta = "_meta";
         }
     }
-}
 
-object! {
     /// The result of a tool call (since 2025-11-25).
     pub struct ToolResultContent as "type" = "tool_result" {
         required {

@@ -23,9 +23,7 @@ object! {
             tools: List<Tool> = "tools";
         }
     }
-}
 
-object! {
     /// A tool that the model can call. Create it with [`Tool::new`].
     ///
     /// ```
@@ -143,9 +141,7 @@ object! {
             open_world_hint: Option<bool> = "openWorldHint";
         }
     }
-}
 
-object! {
     /// Execution options of a tool (2025-11-25).
     pub struct ToolExecution {
         optional {

@@ -23,9 +23,7 @@ object! {
             ttl: Option<u64> = "ttl";
         }
     }
-}
 
-object! {
     /// The value of [`RELATED_TASK`](crate::schema::meta::RELATED_TASK) in `_meta`: the task that a message belongs to.
     pub struct RelatedTask {
         required {
@@ -117,9 +115,7 @@ object! {
             next_cursor: Option<String> = "nextCursor";
         }
     }
-}
 
-object! {
     /// Task support of a client that receives requests.
     pub struct ClientTasksCapability {
         optional {
@@ -131,9 +127,7 @@ object! {
             requests: Option<ClientTaskRequests> = "requests";
         }
     }
-}
 
-object! {
     /// The requests to a client that can run as tasks.
     pub struct ClientTaskRequests {
         optional {
@@ -143,9 +137,7 @@ object! {
             elicitation: Option<ElicitationTasks> = "elicitation";
         }
     }
-}
 
-object! {
     /// The sampling requests that can run as tasks.
     pub struct SamplingTasks {
         optional {
@@ -153,9 +145,7 @@ object! {
             create_message: Option<Json> = "createMessage";
         }
     }
-}
 
-object! {
     /// The elicitation requests that can run as tasks.
     pub struct ElicitationTasks {
         optional {
@@ -163,9 +153,7 @@ object! {
             create: Option<Json> = "create";
         }
     }
-}
 
-object! {
     /// Task support of a server that receives requests.
     pub struct ServerTasksCapability {
         optional {
@@ -177,9 +165,7 @@ object! {
             requests: Option<ServerTaskRequests> = "requests";
         }
     }
-}
 
-object! {
     /// The requests to a server that can run as tasks.
     pub struct ServerTaskRequests {
         optional {
@@ -187,9 +173,7 @@ object! {
             tools: Option<ToolTasks> = "tools";
         }
     }
-}
 
-object! {
     /// The tool requests that can run as tasks.
     pub struct ToolTasks {
         optional {
