@@ -21,7 +21,7 @@ use crate::schema::{
     GetPromptResult, InitializeParams, InitializeResult, InputRequiredResult, ListPromptsResult,
     ListResourceTemplatesResult, ListResourcesResult, ListRootsResult, ListToolsResult, LoggingMessageParams,
     PaginatedParams, ProgressParams, ReadResourceParams, ReadResourceResult, Revision,
-    SubscriptionsAcknowledgedParams, SubscriptionsListenParams, WriteAt, tasks,
+    SubscriptionsListenParams, WriteAt, tasks,
 };
 
 /// Checks the reader and writer of messages with the input as a frame.
@@ -103,27 +103,17 @@ fn check_message(message: &Message) {
         deviation.kind,
         MalformedKind::NotAMessage(_) | MalformedKind::NotUtf8 | MalformedKind::LoneSurrogate
     )));
-    let message = &message;
+    let value = raw_value(&mut message).cloned();
+    let raw = |out: &mut Vec<u8>| value.as_ref().map_or(Ok(()), |value| write::raw(out, value));
     let mut out = b"before".to_vec();
-    let raw = |value: Option<&Raw>, out: &mut Vec<u8>| value.map_or(Ok(()), |value| write::raw(out, value));
-    let (written, value) = match message {
-        Message::Request(request) => {
-            let params = request.params.as_ref();
-            let written = write::request(&mut out, &request.id, &request.method, |out| raw(params, out));
-            (written.map(drop), params)
-        }
-        Message::Notification(notification) => {
-            let params = notification.params.as_ref();
-            (write::notification(&mut out, &notification.method, |out| raw(params, out)), params)
-        }
+    let written = match &message {
+        Message::Request(request) => write::request(&mut out, &request.id, &request.method, raw).map(drop),
+        Message::Notification(notification) => write::notification(&mut out, &notification.method, raw),
         Message::Response(response) => match (&response.outcome, &response.id) {
-            (Ok(result), Some(id)) => {
-                (write::result(&mut out, id, |out| raw(Some(result), out)), Some(result))
-            }
+            (Ok(_), Some(id)) => write::result(&mut out, id, raw),
             (Ok(_), None) => panic!("a result without an id"),
             (Err(error), id) => {
-                let id = id.as_ref().map_or(ErrorId::Null, ErrorId::Known);
-                (write::error(&mut out, id, error), error.data.as_ref())
+                write::error(&mut out, id.as_ref().map_or(ErrorId::Null, ErrorId::Known), error)
             }
         },
     };
@@ -136,20 +126,24 @@ fn check_message(message: &Message) {
     assert!(!line.iter().any(|byte| b"\r\n".contains(byte)), "a line break is written");
     serde_json::from_slice::<serde::de::IgnoredAny>(&line).expect("what was written is JSON");
     let Ok(Frame::Single(again)) = read(&line, 128) else { panic!("what was written is not read") };
-    assert_eq!(on_one_line(again), on_one_line(message.clone()), "another message comes back");
+    assert_eq!(on_one_line(again), on_one_line(message), "another message comes back");
 }
 
-/// The message with the line breaks between its raw tokens as spaces.
-fn on_one_line(mut message: Message) -> Message {
-    let value = match &mut message {
+/// The parameters, the result, or the data of the error.
+fn raw_value(message: &mut Message) -> Option<&mut Raw> {
+    match message {
         Message::Request(request) => request.params.as_mut(),
         Message::Notification(notification) => notification.params.as_mut(),
         Message::Response(response) => match &mut response.outcome {
             Ok(result) => Some(result),
             Err(error) => error.data.as_mut(),
         },
-    };
-    if let Some(value) = value {
+    }
+}
+
+/// The message with the line breaks between its raw tokens as spaces.
+fn on_one_line(mut message: Message) -> Message {
+    if let Some(value) = raw_value(&mut message) {
         *value = Raw::new(value.as_str().replace(['\n', '\r'], " ")).expect("it was valid before");
     }
     message
@@ -187,7 +181,6 @@ pub fn schema(data: &[u8]) {
         ProgressParams,
         ReadResourceParams,
         ReadResourceResult,
-        SubscriptionsAcknowledgedParams,
         SubscriptionsListenParams,
         tasks::CreateTaskResult,
         tasks::legacy::CreateTaskResult,
