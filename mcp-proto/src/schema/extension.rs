@@ -4,12 +4,6 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::ClientCapabilities;
-#[cfg(feature = "server")]
-use super::ServerCapabilities;
-#[cfg(any(feature = "client", feature = "server"))]
-use super::containers::Map;
-#[cfg(feature = "client")]
 use super::{
     CustomParams, CustomResult, Direction, InvalidExtensionError, Json, Meta, Method, MethodInfo,
     NotificationInfo,
@@ -129,7 +123,7 @@ impl Extension {
 
     /// Declares it in the `extensions` of capabilities.
     #[cfg(any(feature = "client", feature = "server"))]
-    fn declare(&self, extensions: &mut Option<Map<Json>>) {
+    fn declare(&self, extensions: &mut Option<super::Map<Json>>) {
         extensions.get_or_insert_default().insert(self.identifier.as_str(), self.settings.clone());
     }
 }
@@ -177,7 +171,7 @@ impl ExtensionMethod {
 }
 
 #[cfg(feature = "client")]
-impl ClientCapabilities {
+impl super::ClientCapabilities {
     /// Declares extensions with their settings.
     pub(crate) fn declare_extensions<'a>(&mut self, extensions: impl IntoIterator<Item = &'a Extension>) {
         extensions.into_iter().for_each(|extension| extension.declare(&mut self.extensions));
@@ -185,7 +179,7 @@ impl ClientCapabilities {
 }
 
 #[cfg(feature = "server")]
-impl ServerCapabilities {
+impl super::ServerCapabilities {
     /// Declares extensions with their settings.
     pub(crate) fn declare_extensions<'a>(&mut self, extensions: impl IntoIterator<Item = &'a Extension>) {
         extensions.into_iter().for_each(|extension| extension.declare(&mut self.extensions));
