@@ -313,6 +313,11 @@ impl<T: Read> Read for Box<T> {
     fn read(reader: &mut Reader<'_>) -> Result<ReadResult<Self>, NotJson> {
         T::read(reader).map(|read| read.map(Self::new))
     }
+
+    // Variants of an enum are read by it.
+    fn from_object(fields: Fields<'_, '_>) -> Result<Fit<Self>, NotJson> {
+        Ok(T::from_object(fields)?.map(Self::new))
+    }
 }
 
 /// One [`UnexpectedJson`] item makes the whole list an [`UnexpectedJson`].
