@@ -186,11 +186,8 @@ impl fmt::Display for DiagnosticKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoServers => {
-                f.write_str("the file has no servers: expected one of the tables ")?;
-                SERVER_TABLES
-                    .iter()
-                    .enumerate()
-                    .try_for_each(|(index, table)| write!(f, "{}{table}", if index == 0 { "" } else { ", " }))
+                let tables = SERVER_TABLES.join(", ");
+                write!(f, "the file has no servers: expected one of the tables {tables}")
             }
             Self::IgnoredMember(member) => write!(f, "{:?} is ignored", Quoted(member)),
             Self::IgnoredInput => f.write_str(

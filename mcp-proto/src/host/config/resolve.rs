@@ -273,12 +273,8 @@ impl<'a> Resolver<'a> {
         let lookup = Lookup::EnvFile(path);
         match self.answers.get(&lookup) {
             Some(content) => Ok(Some(content)),
-            None => Err(self.env_file_error(ResolveErrorKind::Missing(lookup))),
+            None => Err(self.error("envFile", ResolveErrorKind::Missing(lookup))),
         }
-    }
-
-    pub(in crate::host) fn env_file_error(&self, kind: ResolveErrorKind) -> ResolveError {
-        self.error("envFile", kind)
     }
 
     /// The variables in the file, if the user has approved what the project's authors may have written.
@@ -289,17 +285,17 @@ impl<'a> Resolver<'a> {
     ) -> Result<BTreeMap<String, Secret>, ResolveError> {
         let Some(content) = self.env_file_content()? else { return Ok(BTreeMap::new()) };
         let variables = parse_dotenv(content.expose());
-        let variables = variables.map_err(|error| self.env_file_error(ResolveErrorKind::EnvFile(error)))?;
+        let variables = variables.map_err(|error| self.error("envFile", ResolveErrorKind::EnvFile(error)))?;
         let is_written = |name: &String| stdio.env.contains_key(name) || stdio.forwarded.contains(name);
         let loader = variables.keys().find(|name| is_loader_variable(name) && !is_written(name));
         match (self.scope(), loader) {
             (Scope::Project, _) if approved.is_none_or(|approved| !approved.matches(&variables)) => {
-                Err(self.env_file_error(ResolveErrorKind::UnapprovedEnvFile))
+                Err(self.error("envFile", ResolveErrorKind::UnapprovedEnvFile))
             }
             (Scope::User, Some(name))
                 if stdio.env_file.as_ref().is_some_and(|it| self.may_be_of_project(it)) =>
             {
-                Err(self.env_file_error(ResolveErrorKind::LoaderVariable(name.clone())))
+                Err(self.error("envFile", ResolveErrorKind::LoaderVariable(name.clone())))
             }
             _ => Ok(variables),
         }
@@ -367,7 +363,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    fn error(&self, member: impl fmt::Display, kind: ResolveErrorKind) -> ResolveError {
+    pub(in crate::host) fn error(&self, member: impl fmt::Display, kind: ResolveErrorKind) -> ResolveError {
         ResolveError { server: self.entry.name().into(), member: member.to_string(), kind }
     }
 

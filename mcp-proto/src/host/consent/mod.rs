@@ -275,7 +275,7 @@ impl<'a> Permit<'a> {
         match resolver.env_file_content()? {
             Some(content) => request
                 .with_env_file(content, key)
-                .map_err(|error| resolver.env_file_error(ResolveErrorKind::EnvFile(error))),
+                .map_err(|error| resolver.error("envFile", ResolveErrorKind::EnvFile(error))),
             None => Ok(request),
         }
     }

@@ -103,11 +103,6 @@ impl ServerPolicy {
             call_timeout: timeouts.call.unwrap_or(Duration::MAX),
         }
     }
-
-    /// Whether the server waits for its first call.
-    pub(super) fn starts_idle(&self) -> bool {
-        self.lazy.is_some() && !self.starts_to_list
-    }
 }
 
 /// Where a server runs.
@@ -147,11 +142,6 @@ impl Status {
     /// Whether a call waits for the server rather than fails.
     pub const fn accepts_calls(self) -> bool {
         matches!(self, Self::Idle | Self::Starting | Self::Connected | Self::Reconnecting)
-    }
-
-    /// Whether the startup no longer waits for the server: it is connected, or an attempt has ended.
-    pub(super) const fn is_settled(self) -> bool {
-        !matches!(self, Self::Starting)
     }
 }
 

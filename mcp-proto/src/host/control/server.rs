@@ -16,10 +16,10 @@ impl ControlPlane {
         let Some(server) = self.servers.get_mut(&id) else { return };
         server.attempts = 0;
         match (server.first_status(), server.policy.approval) {
-            (status @ Status::Disabled, _) => self.rest(now, id, status),
+            (status @ Status::Disabled, _) => self.settle(now, id, Phase::Resting, status),
             (status @ Status::Unapproved, Some(content)) => {
                 server.action = Some(self.actions.push(Action::AskApproval { server: id, content }));
-                self.rest(now, id, status);
+                self.settle(now, id, Phase::Resting, status);
             }
             (status @ Status::Idle, _) if server.is_unused() => self.settle(now, id, Phase::Idle, status),
             _ => self.connect(now, id),
@@ -121,12 +121,8 @@ impl ControlPlane {
 
     /// Stops trying, and ends the calls that wait.
     fn give_up(&mut self, now: Instant, id: ServerId, status: Status) {
-        self.rest(now, id, status);
-        self.end_calls(now, id, CallOutcome::Unavailable(status));
-    }
-
-    fn rest(&mut self, now: Instant, id: ServerId, status: Status) {
         self.settle(now, id, Phase::Resting, status);
+        self.end_calls(now, id, CallOutcome::Unavailable(status));
     }
 
     fn settle(&mut self, now: Instant, id: ServerId, phase: Phase, status: Status) {
@@ -153,10 +149,10 @@ impl ControlPlane {
             server.since = now;
             self.changed.insert(id);
         }
-        if status.is_settled() {
-            self.starting.remove(&id);
-        } else {
+        if status == Status::Starting {
             self.starting.insert(id);
+        } else {
+            self.starting.remove(&id);
         }
         self.check_ready();
     }

@@ -251,7 +251,7 @@ impl Server {
             Status::Disabled
         } else if self.policy.approval.is_some() && !self.policy.is_approved {
             Status::Unapproved
-        } else if self.policy.starts_idle() {
+        } else if self.policy.lazy.is_some() && !self.policy.starts_to_list {
             Status::Idle
         } else {
             Status::Starting

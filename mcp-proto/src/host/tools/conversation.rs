@@ -134,9 +134,7 @@ impl Conversation {
 
     /// Whether the conversation may use the tool.
     pub fn allows(&self, tool: Entry<'_, Tool>) -> bool {
-        let matches = |patterns: &[ToolPattern]| {
-            patterns.iter().any(|pattern| pattern.matches(tool.server, &tool.item.name))
-        };
+        let matches = |patterns: &[ToolPattern]| is_any(patterns, tool);
         self.settings.allow.as_deref().is_none_or(matches) && !matches(&self.settings.deny)
     }
 
@@ -184,10 +182,8 @@ impl Conversation {
             let server = servers.entry(tool.server).or_default();
             server.all = server.all.saturating_add(*bytes);
         }
-        let is_favourite = |Candidate { tool, .. }: &&Candidate<'a>| {
-            self.settings.favourites.iter().any(|pattern| pattern.matches(tool.server, &tool.item.name))
-        };
-        let favourites: Vec<_> = all.iter().filter(is_favourite).collect();
+        let favourites = all.iter().filter(|it| is_any(&self.settings.favourites, it.tool));
+        let favourites: Vec<_> = favourites.collect();
         let mut room = self.settings.definition_bytes;
         let share = room.checked_div(servers.len()).unwrap_or(room);
         let mut shown = BTreeSet::new();
@@ -297,6 +293,11 @@ impl Conversation {
         found.iter().rev().for_each(|tool| self.reveal(tool.name));
         SearchResults { names: found.iter().map(|tool| tool.name.into()).collect(), text: describe(&found) }
     }
+}
+
+/// Whether one of the patterns matches the tool.
+fn is_any(patterns: &[ToolPattern], tool: Entry<'_, Tool>) -> bool {
+    patterns.iter().any(|pattern| pattern.matches(tool.server, &tool.item.name))
 }
 
 /// A tool that may be shown, and the size of its definition.
