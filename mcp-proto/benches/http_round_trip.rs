@@ -22,6 +22,7 @@ use mcp_proto::front::http::{HttpExchange, HttpServer, HttpServerDriver, http_se
 use mcp_proto::front::{self, Client, ClientHandlers, Router};
 use mcp_proto::peer::RequestOptions;
 use mcp_proto::peer::client::{ClientConfig, EraPolicy, Event, State};
+use mcp_proto::peer::server::ServerTransport as _;
 use mcp_proto::peer::server::{self, Answer};
 use mcp_proto::schema::{CallTool, CallToolParams, CallToolResult, Implementation, Json, Params as _, Tool};
 use mcp_proto::transport::http::client::{Action, HttpClient, HttpClientConfig, HttpRequest, ListenPolicy};

@@ -163,7 +163,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
 
     fn http1(&self, socket: Socket<Io>) -> Stage<Io, H> {
         self.monitor.set_version(HttpVersion::Http1);
-        let limits = self.monitor.limits();
+        let limits = &self.monitor.limits;
         let header_bytes = usize::try_from(limits.header_bytes).unwrap_or(usize::MAX);
         let mut builder = http1::Builder::new();
         // hyper's own timer would also run for idle connections, and cost time on each request.
@@ -245,18 +245,18 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Http2<Io, H> {
         serve: impl FnOnce(DemandQueue<H>) -> ConnectionService<H>,
     ) -> Self {
         monitor.set_version(HttpVersion::Http2);
-        let limits = monitor.limits();
+        let limits = &monitor.limits;
         let queue = Queue::new();
         let mut builder = http2::Builder::new(H::StreamQueue::from(queue.clone()));
         builder
-            .timer(SharedTimers(monitor.timers().clone()))
+            .timer(SharedTimers(monitor.timers.clone()))
             .max_concurrent_streams(limits.streams)
             .max_header_list_size(limits.header_bytes)
             .max_send_buf_size(BUFFER)
             .keep_alive_interval(limits.ping_interval)
             .keep_alive_timeout(limits.write_timeout);
         let connection = Box::pin(builder.serve_connection(HyperIo(socket), serve(queue.clone())));
-        let streams = Streams::new(queue, monitor.timers().clone(), limits.write_timeout);
+        let streams = Streams::new(queue, monitor.timers.clone(), limits.write_timeout);
         Self { connection, streams }
     }
 

@@ -13,10 +13,11 @@ use mcp_proto::front::{HandlerMode, RouterError, SendHandlers};
 use mcp_proto::quota::QuotaOwner;
 
 use super::connection::Connection;
-use super::error::{OnError, ServerError};
+use super::error::{ConnectionLimit, OnError, ServerError};
 #[cfg(feature = "auth")]
 use super::guard::Fetcher;
 use super::listener::{Listener, RetryingListener};
+use super::monitor::ShutdownOrder;
 use super::service::HttpService;
 use super::streams::ServerMode;
 use super::upgrade::EmbeddedWebSockets;
@@ -25,6 +26,9 @@ use crate::time::Alarm;
 
 /// Maximum number of connections accepted before the open ones are polled again.
 const ACCEPTED_AT_ONCE: usize = 16;
+
+/// The order to close all connections now.
+const CUT: ShutdownOrder = ShutdownOrder::Cut(ConnectionLimit::Closed);
 
 /// Time to send the last responses after the close timeout has passed.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
@@ -94,14 +98,14 @@ impl<H: HandlerMode> Future for ServiceDriver<H> {
             return Poll::Pending;
         }
         if this.deadline.is_none() {
-            shared.registry.retire_all();
+            shared.registry.shut_down(ShutdownOrder::Retire);
             let patience = this.close_timeout.saturating_add(LAST_ANSWERS);
             this.deadline = shared.clock.after(patience);
         }
         let connections = shared.registry.poll_fewer(1, cx);
         if sessions.is_pending() || connections.is_pending() {
             ready!(this.patience.poll_until(this.deadline, shared.clock.timers(), cx));
-            shared.registry.cut_all();
+            shared.registry.shut_down(CUT);
             this.websockets.clear();
         }
         Poll::Ready(Ok(()))
@@ -135,9 +139,11 @@ impl<H: HandlerMode> fmt::Debug for ServiceDriver<H> {
 #[must_use = "no connection is accepted until the driver is polled: await it, or spawn it on an executor"]
 pub struct ServerDriver<L: Listener, H: ServerMode = SendHandlers> {
     listener: Option<RetryingListener<L>>,
-    service: HttpService<H>,
     driver: ServiceDriver<H>,
-    open: OpenConnections<L, H>,
+    /// The connections that are served here. Boxed: the set moves them when it grows.
+    open: TaskSet<Box<Connection<L::Io, H>>>,
+    /// Spawns each connection as its own task, where the application has an executor for it.
+    spawn: Option<Spawn<L::Io, H>>,
     on_error: OnError,
     /// Accepted connections that wait until another connection of the same owner ends.
     parked: VecDeque<L::Io>,
@@ -150,30 +156,31 @@ pub(super) type Spawn<Io, H> = Box<dyn Fn(Connection<Io, H>) + Send>;
 impl<L: Listener, H: ServerMode> ServerDriver<L, H> {
     pub(super) fn new(
         listener: L,
-        service: HttpService<H>,
         driver: ServiceDriver<H>,
         on_error: OnError,
         spawn: Option<Spawn<L::Io, H>>,
     ) -> Self {
-        let listener = Some(RetryingListener::new(listener, service.shared().clock.timers().clone()));
-        let open = OpenConnections { here: TaskSet::default(), spawn };
-        Self { listener, service, driver, open, on_error, parked: VecDeque::new() }
+        let timers = driver.service.shared().clock.timers().clone();
+        let listener = Some(RetryingListener::new(listener, timers));
+        Self { listener, driver, open: TaskSet::default(), spawn, on_error, parked: VecDeque::new() }
     }
 
     /// Accepts connections. Ready once it has accepted as many as it may before the open ones are polled again.
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.resume_parked(cx);
-        let Some(listener) = &mut self.listener else { return Poll::Pending };
         for _ in 0..ACCEPTED_AT_ONCE {
+            let Some(listener) = &mut self.listener else { return Poll::Pending };
             match ready!(listener.poll_accept(cx)) {
                 Ok(io) => {
                     let peer = L::peer_address(&io);
-                    let shared = self.service.shared();
+                    let shared = self.driver.service.shared();
                     if shared.registry.has_room(&QuotaOwner::from_client(None, peer)) {
-                        self.open.begin(&self.service, io);
-                    } else if self.parked.len() < shared.limits.connections.div_ceil(8) {
+                        self.begin(io);
+                        continue;
+                    }
+                    if self.parked.len() < shared.limits.connections.div_ceil(8) {
                         self.parked.push_back(io);
-                        if shared.registry.poll_fewer(shared.limits.connections, cx).is_ready() {
+                        if self.poll_room(cx).is_ready() {
                             return Poll::Ready(());
                         }
                     } else {
@@ -188,32 +195,26 @@ impl<L: Listener, H: ServerMode> ServerDriver<L, H> {
 
     /// Serves parked connections while there is room. If some remain parked, the waker is called once there is room.
     fn resume_parked(&mut self, cx: &mut Context<'_>) {
-        let shared = self.service.shared();
-        while !self.parked.is_empty()
-            && shared.registry.poll_fewer(shared.limits.connections, cx).is_ready()
-            && let Some(io) = self.parked.pop_front()
-        {
-            self.open.begin(&self.service, io);
+        while !self.parked.is_empty() && self.poll_room(cx).is_ready() {
+            if let Some(io) = self.parked.pop_front() {
+                self.begin(io);
+            }
         }
     }
-}
 
-/// The connections that are served.
-struct OpenConnections<L: Listener, H: ServerMode> {
-    /// Boxed: the set moves them when it grows.
-    here: TaskSet<Box<Connection<L::Io, H>>>,
-    /// Spawns each connection as its own task, where the application has an executor for it.
-    spawn: Option<Spawn<L::Io, H>>,
-}
+    /// Ready if fewer connections are open than the limit allows.
+    fn poll_room(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let shared = self.driver.service.shared();
+        shared.registry.poll_fewer(shared.limits.connections, cx)
+    }
 
-impl<L: Listener, H: ServerMode> OpenConnections<L, H> {
     /// Starts to serve an accepted connection.
-    fn begin(&mut self, service: &HttpService<H>, io: L::Io) {
+    fn begin(&mut self, io: L::Io) {
         let (peer, attachments) = (L::peer_address(&io), L::attachments(&io));
-        let connection = service.connection_with(io, peer, attachments);
+        let connection = self.driver.service.connection_with(io, peer, attachments);
         match &self.spawn {
             Some(spawn) => spawn(connection),
-            None => _ = self.here.insert(Box::new(connection)),
+            None => _ = self.open.insert(Box::new(connection)),
         }
     }
 }
@@ -226,12 +227,12 @@ impl<L: Listener + Unpin, H: ServerMode> Future for ServerDriver<L, H> {
         if let Poll::Ready(ended) = Pin::new(&mut this.driver).poll(cx) {
             return Poll::Ready(ended);
         }
-        if this.service.shared().server.is_closing() {
+        if this.driver.service.shared().server.is_closing() {
             this.listener = None;
             this.parked.clear();
         }
         let accepted = this.poll_accept(cx);
-        while let Poll::Ready(ended) = this.open.here.poll_next(cx) {
+        while let Poll::Ready(ended) = this.open.poll_next(cx) {
             if let Err(error) = ended {
                 (this.on_error)(&ServerError::Connection(error));
             }
@@ -245,12 +246,12 @@ impl<L: Listener + Unpin, H: ServerMode> Future for ServerDriver<L, H> {
 
 impl<L: Listener, H: ServerMode> Drop for ServerDriver<L, H> {
     fn drop(&mut self) {
-        self.service.shared().registry.cut_all();
+        self.driver.service.shared().registry.shut_down(CUT);
     }
 }
 
 impl<L: Listener, H: ServerMode> fmt::Debug for ServerDriver<L, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerDriver").field("connections", &self.open.here.len()).finish_non_exhaustive()
+        f.debug_struct("ServerDriver").field("connections", &self.open.len()).finish_non_exhaustive()
     }
 }

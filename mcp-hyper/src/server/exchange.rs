@@ -8,7 +8,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
 
 use bytes::{Buf as _, Bytes};
 use http_body::{Body, Frame, SizeHint};
@@ -41,14 +40,16 @@ impl<H: HandlerMode> TimedExchange<H> {
             if let Poll::Ready(output) = output(&mut self.exchange, cx) {
                 return Poll::Ready(output);
             }
-            let timeout = self.exchange.next_timeout().and_then(|at| self.clock.at(at));
-            ready!(self.poll_until(timeout, cx));
-            self.exchange.handle_timeout();
+            ready!(self.poll_timeout(cx));
         }
     }
 
-    fn poll_until(&mut self, deadline: Option<Instant>, cx: &mut Context<'_>) -> Poll<()> {
-        self.alarm.poll_until(deadline, self.clock.timers(), cx)
+    /// Handles the exchange's next deadline. Ready once it has passed.
+    fn poll_timeout(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let deadline = self.exchange.next_timeout().and_then(|at| self.clock.at(at));
+        ready!(self.alarm.poll_until(deadline, self.clock.timers(), cx));
+        self.exchange.handle_timeout();
+        Poll::Ready(())
     }
 }
 
@@ -165,11 +166,7 @@ fn poll_request<B: Body, H: HandlerMode>(
                 live.exchange.handle_body_end();
                 request.set(None);
             }
-            Poll::Pending => {
-                let timeout = live.exchange.next_timeout().and_then(|at| live.clock.at(at));
-                ready!(live.poll_until(timeout, cx));
-                live.exchange.handle_timeout();
-            }
+            Poll::Pending => ready!(live.poll_timeout(cx)),
         }
     }
     Poll::Ready(None)
@@ -187,9 +184,9 @@ fn response<H: HandlerMode>(
     attached: ConnectionHooks,
 ) -> Response<ResponseBody<H>> {
     let left = match head.body {
-        BodyKind::Empty => RemainingBody::Bytes(0),
-        BodyKind::Sized(bytes) => RemainingBody::Bytes(bytes as u64),
-        BodyKind::Stream => RemainingBody::Unknown,
+        BodyKind::Empty => Some(0),
+        BodyKind::Sized(bytes) => Some(bytes as u64),
+        BodyKind::Stream => None,
     };
     let mut response =
         Response::new(ResponseBody { exchange: live, buffered: Bytes::new(), remaining: left, attached });
@@ -214,20 +211,14 @@ fn response<H: HandlerMode>(
 /// reads or not.
 const MAX_CHUNK: usize = 64 * 1024;
 
-/// Number of body bytes not sent yet.
-enum RemainingBody {
-    Bytes(u64),
-    /// Unknown until the body ends.
-    Unknown,
-}
-
 //= S3.16 "Client disconnect = cancel"
 /// The body of a response. Dropping it before its end tells the exchange that the client has disconnected.
 pub struct ResponseBody<H: HandlerMode = SendHandlers> {
     exchange: Option<TimedExchange<H>>,
     /// Bytes that the exchange produced and hyper has not taken yet.
     buffered: Bytes,
-    remaining: RemainingBody,
+    /// The number of body bytes not sent yet; `None` if it is unknown until the body ends.
+    remaining: Option<u64>,
     attached: ConnectionHooks,
 }
 
@@ -248,13 +239,13 @@ impl<H: HandlerMode> Body for ResponseBody<H> {
             match ready!(live.poll(cx, HttpExchange::poll_body)) {
                 Some(bytes) => this.buffered = bytes,
                 None => {
-                    this.remaining = RemainingBody::Bytes(0);
+                    this.remaining = Some(0);
                     return Poll::Ready(None);
                 }
             }
         }
         let piece = this.buffered.split_to(this.buffered.len().min(MAX_CHUNK));
-        if let RemainingBody::Bytes(left) = &mut this.remaining {
+        if let Some(left) = &mut this.remaining {
             *left = left.saturating_sub(piece.len() as u64);
         }
         if let Some(demand) = &this.attached.body_demand {
@@ -264,14 +255,11 @@ impl<H: HandlerMode> Body for ResponseBody<H> {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.remaining, RemainingBody::Bytes(0))
+        self.remaining == Some(0)
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self.remaining {
-            RemainingBody::Bytes(left) => SizeHint::with_exact(left),
-            RemainingBody::Unknown => SizeHint::default(),
-        }
+        self.remaining.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }
 

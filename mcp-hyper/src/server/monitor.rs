@@ -70,8 +70,8 @@ const LINGER: Duration = Duration::from_secs(2);
 
 /// Tracks the activity of one connection and derives its deadlines.
 pub(super) struct ConnectionMonitor {
-    limits: Arc<ServerLimits>,
-    timers: Timers,
+    pub(super) limits: Arc<ServerLimits>,
+    pub(super) timers: Timers,
     state: Mutex<State>,
 }
 
@@ -136,14 +136,6 @@ impl ConnectionMonitor {
     fn state(&self) -> MutexGuard<'_, State> {
         // No code that can panic runs under this lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn limits(&self) -> &ServerLimits {
-        &self.limits
-    }
-
-    pub(super) fn timers(&self) -> &Timers {
-        &self.timers
     }
 
     /// Records the HTTP version that the client speaks.
@@ -243,7 +235,7 @@ impl ConnectionMonitor {
             return Poll::Ready(order);
         }
         let Some((deadline, order)) = self.deadline() else { return Poll::Pending };
-        ready!(alarm.poll_until(Some(deadline), self.timers(), cx));
+        ready!(alarm.poll_until(Some(deadline), &self.timers, cx));
         Poll::Ready(order)
     }
 

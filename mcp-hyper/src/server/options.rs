@@ -336,8 +336,7 @@ impl<H: HandlerMode> ServerOptions<H> {
     {
         let on_error = self.on_error.clone();
         let (service, driver) = self.service();
-        let server = service.server().clone();
-        (server, ServerDriver::new(listener, service, driver, on_error, spawn))
+        (service.server().clone(), ServerDriver::new(listener, driver, on_error, spawn))
     }
 
     /// Returns a service to embed in another server, and its driver. Poll the driver for as long as the service is

@@ -85,17 +85,8 @@ impl ConnectionRegistry {
         Poll::Pending
     }
 
-    /// Lets open connections finish their exchanges, and retires later ones at once.
-    pub(super) fn retire_all(&self) {
-        self.broadcast(ShutdownOrder::Retire);
-    }
-
-    /// Closes all connections now.
-    pub(super) fn cut_all(&self) {
-        self.broadcast(ShutdownOrder::Cut(ConnectionLimit::Closed));
-    }
-
-    fn broadcast(&self, order: ShutdownOrder) {
+    /// Gives an order to all open connections, and to later ones at once.
+    pub(super) fn shut_down(&self, order: ShutdownOrder) {
         let mut inner = self.inner();
         inner.closing = Some(order);
         let open: Vec<_> = inner.open.iter().map(|(_, monitor)| monitor.clone()).collect();

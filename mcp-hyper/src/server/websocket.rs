@@ -87,7 +87,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin, H: HandlerMode> WebSocket<Io, H> {
         clock: Arc<RuntimeClock>,
         monitor: Arc<ConnectionMonitor>,
     ) -> Option<Self> {
-        let limits = monitor.limits();
+        let limits = &monitor.limits;
         let pings = limits.ping_interval.map(|interval| PingPolicy::new(interval, limits.write_timeout));
         let channel = Channel::new(io, ahead, Role::Server, front.message_bytes(), pings, clock.now())?;
         let (alarm, exchange) = (Alarm::default(), ExchangeGuard::new(monitor));

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::peer::{Carriage, CarriageEnd};
+use crate::peer::{Carriage, CarriageEnd, Denial};
 use crate::rpc::Id;
 use crate::schema::Revision;
 
@@ -86,5 +86,21 @@ pub trait Outbox {
     /// Handles the end of a request that has a carriage.
     fn release(&mut self, carriage: Box<Carriage>, end: CarriageEnd) {
         let _ = (carriage, end);
+    }
+
+    /// Whether each request of a legacy client has a stream of its own, which carries the messages that belong to it.
+    fn has_streams(&self) -> bool {
+        false
+    }
+
+    /// Makes the next answer report why access is denied, or none report it. For transports that report it outside of the
+    /// message.
+    fn deny(&mut self, denial: Option<&Denial>) {
+        let _ = denial;
+    }
+
+    /// Closes the SSE stream that waits for the answer to a request of the other side, where the client reconnects for it.
+    fn close_sse_stream(&mut self, id: &Id) {
+        let _ = id;
     }
 }

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use mcp_proto::peer::InboundId;
+use mcp_proto::peer::server::ServerTransport as _;
 use mcp_proto::peer::server::{Event, ServerConfig};
 use mcp_proto::schema::{CallToolResult, Implementation, ServerCapability};
 use mcp_proto::transport::http::param_headers::ParamHeaders;

@@ -484,7 +484,7 @@ async fn send_as_request(
     input: InputRequest,
 ) -> Result<Raw, Error> {
     // If each request has its own stream, the client awaits this one on the stream of `tasks/result`.
-    let of = if request.connection.read(|_, machine| machine.has_streams()) {
+    let of = if request.connection.act(|mut server| server.has_streams()) {
         Some(task.next_result_request().await)
     } else {
         None

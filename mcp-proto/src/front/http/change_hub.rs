@@ -31,7 +31,7 @@ use crate::schema::{CustomParams, Json, LoggingLevel, LoggingMessageParams, Noti
 /// The pending changes and messages of a subscriber, with the signal that wakes it.
 pub(super) struct Mailbox {
     mail: Mutex<Mail>,
-    signal: Arc<Signal>,
+    pub(super) signal: Arc<Signal>,
 }
 
 /// What a subscriber takes from its mailbox.
@@ -54,10 +54,6 @@ impl Mailbox {
         if is_first {
             self.signal.notify();
         }
-    }
-
-    pub(super) fn signal(&self) -> &Arc<Signal> {
-        &self.signal
     }
 
     pub(super) fn has_mail(&self) -> bool {
@@ -232,9 +228,9 @@ const NO_SUBSCRIBER: u64 = u64::MAX;
 
 /// A subscriber, which is removed when dropped.
 pub(super) struct Subscriber {
-    hub: Arc<Hub>,
+    pub(super) hub: Arc<Hub>,
     key: u64,
-    mailbox: Arc<Mailbox>,
+    pub(super) mailbox: Arc<Mailbox>,
     topics: InlineMap<Topic, ()>,
 }
 
@@ -256,14 +252,6 @@ impl HandlerReports for Hub {
 }
 
 impl Subscriber {
-    pub(super) fn hub(&self) -> &Arc<Hub> {
-        &self.hub
-    }
-
-    pub(super) fn mailbox(&self) -> &Arc<Mailbox> {
-        &self.mailbox
-    }
-
     /// Moves the subscriptions to a new value; this one has none afterwards.
     pub(super) fn take(&mut self) -> Self {
         let key = core::mem::replace(&mut self.key, NO_SUBSCRIBER);

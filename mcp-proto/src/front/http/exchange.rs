@@ -20,7 +20,7 @@ use crate::front::shared::{Core as _, Shared};
 use crate::front::wakers::Signal;
 use crate::front::{Attachments, HandlerMode, Notification, SendHandlers};
 use crate::peer::Principal;
-use crate::peer::server::KnownMeta;
+use crate::peer::server::{KnownMeta, ServerTransport};
 use crate::quota::QuotaOwner;
 use crate::rpc::Id;
 use crate::schema::{Method, SubscriptionsListen};

@@ -64,7 +64,7 @@ impl<M: ServerTransport, H: HandlerMode> ListeningDriver<M, H> {
                 (closes, listening.has_expired) = (true, true);
             }
             let subscriber = listening.and_then(|listening| listening.subscriber.as_ref());
-            let mail = subscriber.map(|subscriber| subscriber.mailbox().take());
+            let mail = subscriber.map(|subscriber| subscriber.mailbox.take());
             let polled = self.machine.poll(cx, |machine, now| {
                 if let Some(mail) = &mail {
                     mail.deliver(machine, now);
@@ -75,7 +75,7 @@ impl<M: ServerTransport, H: HandlerMode> ListeningDriver<M, H> {
                 take(machine, now)
             });
             // Later changes call the stored waker. Changes before it was stored would be missed.
-            let missed = subscriber.is_some_and(|subscriber| subscriber.mailbox().has_mail())
+            let missed = subscriber.is_some_and(|subscriber| subscriber.mailbox.has_mail())
                 || (!self.closing && self.service.is_closing());
             if polled.is_ready() || !missed {
                 return polled;

@@ -22,9 +22,8 @@ use crate::front::wakers::{TaskWaker, Wakers, lock};
 use crate::front::{Clock, HandlerMode, SendHandlers};
 use crate::inline_map::InlineMap;
 use crate::peer::server::{Server, ServerLoan, ServerTransport};
-use crate::peer::{Denial, InboundId, LostReason, Principal, server};
+use crate::peer::{LostReason, Principal, server};
 use crate::quota::QuotaOwner;
-use crate::rpc::ErrorObject;
 use crate::transport::http::server::{
     Chunk, ConnectionId, IdleSession, Post, PostOutcome, ResponseHead, Session, SessionId,
 };
@@ -38,11 +37,11 @@ const UNUSED_REFERENCES: usize = 3;
 
 /// A session in the session table.
 pub(super) struct SessionCell {
-    id: SessionId,
+    pub(super) id: SessionId,
     /// The owner whose quota it uses.
-    owner: QuotaOwner,
+    pub(super) owner: QuotaOwner,
     /// The principal that it belongs to.
-    principal: Option<Principal>,
+    pub(super) principal: Option<Principal>,
     mailbox: Arc<Mailbox>,
     state: Mutex<CellState>,
 }
@@ -70,21 +69,9 @@ impl SessionCell {
     ) -> Arc<Self> {
         session.at(clock.now()).set_principal(principal.clone());
         let subscriber = hub.connect(&Arc::default(), ConnectionKind::Session);
-        let mailbox = subscriber.mailbox().clone();
+        let mailbox = subscriber.mailbox.clone();
         let state = Mutex::new(CellState::Active(activate(session, subscriber, clock)));
         Arc::new(Self { id, owner, principal, mailbox, state })
-    }
-
-    pub(super) fn id(&self) -> SessionId {
-        self.id
-    }
-
-    pub(super) fn owner(&self) -> &QuotaOwner {
-        &self.owner
-    }
-
-    pub(super) fn principal(&self) -> Option<&Principal> {
-        self.principal.as_ref()
     }
 
     /// The active session; an idle one becomes active.
@@ -153,7 +140,7 @@ impl SessionCell {
 }
 
 fn activate(session: Session, subscriber: Subscriber, clock: Arc<dyn Clock>) -> Arc<ActiveSession> {
-    let signal = subscriber.mailbox().signal().clone();
+    let signal = subscriber.mailbox.signal.clone();
     let machine = SessionMachine {
         session,
         subscriber,
@@ -162,7 +149,7 @@ fn activate(session: Session, subscriber: Subscriber, clock: Arc<dyn Clock>) -> 
         closing: false,
         deadline: None,
     };
-    let core = ServerCore::over_http(Caller::default(), machine.subscriber.hub().clone());
+    let core = ServerCore::over_http(Caller::default(), machine.subscriber.hub.clone());
     Arc::new(Shared::with_signal(signal, core, machine, clock))
 }
 
@@ -238,7 +225,7 @@ pub(super) struct SessionMachine {
 impl SessionMachine {
     /// Handles timeouts, published changes and the end of the server. Ready once the session has ended.
     pub(super) fn advance(&mut self, now: Instant, closing: bool) -> Poll<()> {
-        let mail = self.subscriber.mailbox().take();
+        let mail = self.subscriber.mailbox.take();
         mail.deliver(self, now);
         if closing && !self.closing {
             self.closing = true;
@@ -301,24 +288,12 @@ impl ServerTransport for SessionMachine {
         None
     }
 
-    fn has_streams(&self) -> bool {
-        self.session.has_streams()
-    }
-
     fn lend(&mut self, now: Instant) -> ServerLoan<'_> {
         self.session.lend(now)
     }
 
     fn settle(&mut self, now: Instant) {
         ServerTransport::settle(&mut self.session, now);
-    }
-
-    fn deny(&mut self, now: Instant, request: InboundId, error: ErrorObject, denial: &Denial) {
-        self.session.deny(now, request, error, denial);
-    }
-
-    fn close_sse_stream(&mut self, now: Instant, request: InboundId) {
-        self.session.close_sse_stream(now, request);
     }
 }
 
@@ -413,7 +388,7 @@ impl<H: HandlerMode> HttpServerDriver<H> {
     /// Adds new sessions, which are polled next.
     fn start(&mut self, arrivals: Vec<Arc<SessionCell>>) {
         for cell in arrivals {
-            let id = cell.id();
+            let id = cell.id;
             let state = TaskWaker::new(id, self.service.session_signal.clone());
             let waker = Waker::from(state.clone());
             self.sessions
@@ -477,7 +452,7 @@ impl<H: HandlerMode> Drop for HttpServerDriver<H> {
     fn drop(&mut self) {
         self.service.note_driver();
         for cell in self.service.refuse_sessions() {
-            self.service.forget(cell.id());
+            self.service.forget(cell.id);
             drop(session_driver(&self.service, &self.router, &cell));
         }
         while let Some((id, running)) = self.sessions.pop_first() {

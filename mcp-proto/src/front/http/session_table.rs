@@ -33,7 +33,7 @@ impl Service {
         let mut table = lock(&self.table);
         //= S9.3 "not session id alone"
         //= S10.9 "handles/session ids are not authentication"
-        let cell = table.sessions.get(id).filter(|cell| cell.principal() == principal)?.clone();
+        let cell = table.sessions.get(id).filter(|cell| cell.principal.as_ref() == principal)?.clone();
         table.sessions.set_idle(id, None);
         Some(cell)
     }
@@ -94,7 +94,7 @@ impl Service {
             if table.closed_to_new {
                 return Err(refused());
             }
-            let inserted = table.sessions.insert(id, cell.owner(), cell.clone());
+            let inserted = table.sessions.insert(id, &cell.owner, cell.clone());
             let gone = inserted.map_err(|QuotaError| refused())?;
             table.new_sessions.push(cell.clone());
             gone

@@ -20,12 +20,12 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 
+use super::answer::{missing_capabilities, with_data};
 use super::event::RequestContext;
 use super::known_meta::{FoundMeta, KnownMeta, find_meta};
 use super::session::Session;
 use super::{Eras, PendingRequest, ServerConfig, internal_error, invalid_request};
 use crate::peer::extensions::undeclared;
-use crate::peer::server::missing_capabilities;
 use crate::peer::{RequestError, extensions};
 use crate::rpc::{ErrorObject, Id, JsonStr, Raw, code, decode_member, read_members};
 use crate::schema::{
@@ -380,10 +380,7 @@ fn missing_key_error(keys: &MetaKeys<'_>) -> ErrorObject {
 pub(crate) fn unsupported_version(eras: Eras, requested: String) -> ErrorObject {
     let message = format!("unsupported protocol version {requested:?}");
     let error = ErrorObject::new(code::UNSUPPORTED_PROTOCOL_VERSION, message);
-    match Raw::encode(&UnsupportedVersionData::from_revisions(eras.modern(), requested)) {
-        Ok(data) => error.with_data(data),
-        Err(_) => error,
-    }
+    with_data(error, &UnsupportedVersionData::from_revisions(eras.modern(), requested))
 }
 
 /// Checks that the client may call a method, if an extension defines it. Returns whether one does.

@@ -14,7 +14,7 @@ use crate::peer::{AnyResult, InboundId, LostReason, Outbox, RequestError, Result
 use crate::rpc::{ErrorObject, Id, Raw, code, decode_member, read_members, write};
 use crate::schema::{
     CallTool, ClientCapabilities, ClientCapability, ElicitParams, Era, InputRequest, InputRequiredResult,
-    Method as _, MethodInfo, MissingCapabilityData, ResultType, Revision, ServerCapability,
+    Method as _, MissingCapabilityData, ResultType, Revision, ServerCapability,
 };
 
 /// The answer to a request.
@@ -40,14 +40,9 @@ impl Server {
         let written = match answer {
             Answer::Result(result) => check_result_kind(&self.config, &served, result.result_type())
                 .and_then(|()| self.write_result(&id, &served, result, None, out)),
-            Answer::InputRequired(required) => check_input_allowed(&self.config, &served, required)
-                .and_then(|()| {
-                    let mut requests = required.input_requests.iter().flat_map(|requests| requests.iter());
-                    requests.try_for_each(|(_, request)| self.check_texts(request).map_err(invalid_input))
-                })
-                .and_then(|()| {
-                    self.write_result(&id, &served, required, Some(&ResultType::InputRequired), out)
-                }),
+            Answer::InputRequired(required) => self.check_input(&served, required).and_then(|()| {
+                self.write_result(&id, &served, required, Some(&ResultType::InputRequired), out)
+            }),
             Answer::Error(error) => {
                 //= C1.12 "own (app) codes SHOULD lie outside -32768…-32000"
                 //= S1.10 "own codes outside -32768…-32000"
@@ -85,13 +80,17 @@ impl Server {
             subscription: None,
         });
         let revision = served.revision;
+        //= S8.10 "Embedded resources → `resources` capability"
+        // <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#embedded-resources>
+        let is_probed = served.info.is_some_and(|info| info.name == CallTool::NAME)
+            && !self.config.capabilities.has(ServerCapability::Resources);
         let mut embeds_undeclared_resource = false;
-        let probe = self.resource_probe(served.info);
         self.reply(Some(id), served.batch, out, |buffer| {
             write::result(buffer, id, |buffer| {
                 let start = buffer.len();
                 result.write_result(buffer, revision, stamp)?;
-                embeds_undeclared_resource = probe.embeds_resource(buffer.get(start..).unwrap_or_default());
+                let written = buffer.get(start..).unwrap_or_default();
+                embeds_undeclared_resource = is_probed && embeds_resource(written);
                 Ok(())
             })
         })
@@ -100,11 +99,6 @@ impl Server {
             self.diagnose(Diagnostic::UndeclaredResources);
         }
         Ok(())
-    }
-
-    /// Starts an orderly close.
-    pub(crate) fn close(&mut self, now: Instant, out: &mut dyn Outbox) {
-        self.begin_close(now, false, out);
     }
 
     /// Starts to close. `serves_held` says whether requests that are held undispatched are served or refused.
@@ -135,42 +129,40 @@ impl Server {
     }
 }
 
-/// Checks that a request may be answered by asking for this input.
-///
-/// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#supported-requests>
-fn check_input_allowed(
-    config: &ServerConfig,
-    served: &PendingRequest,
-    required: &InputRequiredResult,
-) -> Result<(), ErrorObject> {
-    check_result_kind(config, served, Some(&ResultType::InputRequired))?;
-    let asks = required.input_requests.as_ref().is_some_and(|requests| !requests.is_empty());
-    //= S4.2 "≥1 of inputRequests, requestState"
-    if !(asks || required.request_state.is_some()) {
-        return Err(internal_error("the result requires input but has no input requests and no state"));
-    }
-    let mut missing: Option<ClientCapabilities> = None;
-    let requests =
-        || required.input_requests.iter().flat_map(|requests| requests.iter()).map(|(_, request)| request);
-    for request in requests() {
-        //= S4.3 "values ElicitRequest, CreateMessageRequest or ListRootsRequest"
-        if required_capability(request).is_none() {
-            return Err(internal_error("an input request of the result has an unknown method"));
+impl Server {
+    /// Checks that a request may be answered by asking for this input.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#supported-requests>
+    fn check_input(
+        &mut self,
+        served: &PendingRequest,
+        required: &InputRequiredResult,
+    ) -> Result<(), ErrorObject> {
+        check_result_kind(&self.config, served, Some(&ResultType::InputRequired))?;
+        let requests = || required.input_requests.iter().flatten().map(|(_, request)| request);
+        //= S4.2 "≥1 of inputRequests, requestState"
+        if requests().next().is_none() && required.request_state.is_none() {
+            return Err(internal_error("the result requires input but has no input requests and no state"));
         }
-        //= S1.6 "Undeclared client capability needed → -32021 with requiredCapabilities"
-        //= S4.3 "only if that capability is declared"
-        for needed in required_capabilities(request).filter(|needed| !served.capabilities.has(*needed)) {
-            missing = Some(missing.unwrap_or_default().with(needed));
+        let mut missing: Option<ClientCapabilities> = None;
+        for request in requests() {
+            //= S4.3 "values ElicitRequest, CreateMessageRequest or ListRootsRequest"
+            if required_capability(request).is_none() {
+                return Err(internal_error("an input request of the result has an unknown method"));
+            }
+            //= S1.6 "Undeclared client capability needed → -32021 with requiredCapabilities"
+            //= S4.3 "only if that capability is declared"
+            for needed in required_capabilities(request).filter(|needed| !served.capabilities.has(*needed)) {
+                missing = Some(missing.unwrap_or_default().with(needed));
+            }
         }
+        if let Some(missing) = missing {
+            return Err(missing_capabilities(missing));
+        }
+        let invalid = |error: RequestError| internal_error(error.to_string());
+        requests().try_for_each(check_content).map_err(invalid)?;
+        requests().try_for_each(|request| self.check_texts(request)).map_err(invalid)
     }
-    if let Some(missing) = missing {
-        return Err(missing_capabilities(missing));
-    }
-    requests().try_for_each(|request| check_content(request).map_err(invalid_input))
-}
-
-fn invalid_input(error: RequestError) -> ErrorObject {
-    internal_error(error.to_string())
 }
 
 /// The client capability that an input request needs; `None` if the protocol does not define its method.
@@ -256,7 +248,12 @@ fn names_capabilities(error: &ErrorObject) -> bool {
 pub fn missing_capabilities(required: ClientCapabilities) -> ErrorObject {
     let message = "the request needs capabilities that the client did not declare with it";
     let error = ErrorObject::new(code::MISSING_REQUIRED_CLIENT_CAPABILITY, message);
-    match Raw::encode(&MissingCapabilityData::new(required)) {
+    with_data(error, &MissingCapabilityData::new(required))
+}
+
+/// Adds data that always encodes.
+pub(super) fn with_data(error: ErrorObject, data: &impl serde::Serialize) -> ErrorObject {
+    match Raw::encode(data) {
         Ok(data) => error.with_data(data),
         Err(_) => error,
     }
@@ -275,21 +272,12 @@ pub fn resource_not_found(uri: &str, revision: Revision) -> ErrorObject {
         revision.differences().resource_not_found_code,
         format!("resource not found: {uri}"),
     );
-    match Raw::encode(&Data { uri }) {
-        Ok(data) => error.with_data(data),
-        Err(_) => error,
-    }
+    with_data(error, &Data { uri })
 }
 
 /// The text that every encoded embedded resource contains, before and from its colon on. Within a JSON string its
 /// quotes would be escaped.
 const MARK: (&[u8], &[u8]) = (br#""type""#, br#":"resource""#);
-
-/// Finds embedded resources in the results of one method.
-#[derive(Clone, Copy)]
-pub(super) struct ResourceProbe {
-    is_active: bool,
-}
 
 /// A content block, of which only the type is read.
 #[derive(serde::Deserialize)]
@@ -298,24 +286,10 @@ struct Block<'a> {
     kind: Option<&'a str>,
 }
 
-impl Server {
-    /// The probe for results of `method`: active for calls of tools if the server does not declare `resources`.
-    ///
-    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#embedded-resources>
-    //= S8.10 "Embedded resources → `resources` capability"
-    pub(super) fn resource_probe(&self, method: Option<&MethodInfo>) -> ResourceProbe {
-        let calls = method.is_some_and(|method| method.name == CallTool::NAME);
-        ResourceProbe { is_active: calls && !self.config.capabilities.has(ServerCapability::Resources) }
-    }
-}
-
-impl ResourceProbe {
-    /// Whether an encoded result has a content block that embeds a resource.
-    pub(super) fn embeds_resource(self, result: &[u8]) -> bool {
-        self.is_active
-            && has_mark(result)
-            && content(result).is_some_and(|blocks| blocks.iter().any(|block| block.kind == Some("resource")))
-    }
+/// Whether an encoded result has a content block that embeds a resource.
+fn embeds_resource(result: &[u8]) -> bool {
+    has_mark(result)
+        && content(result).is_some_and(|blocks| blocks.iter().any(|block| block.kind == Some("resource")))
 }
 
 fn has_mark(result: &[u8]) -> bool {

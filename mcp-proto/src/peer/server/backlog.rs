@@ -34,7 +34,7 @@ pub(super) struct Backlog {
     next: u64,
     bytes: usize,
     /// Whether the client must take answers before anything else is dispatched.
-    blocked: bool,
+    pub(super) blocked: bool,
     /// Whether the client has taken enough since held messages were last released.
     has_resumed: bool,
 }
@@ -67,10 +67,6 @@ impl Backlog {
     /// Whether the driver should stop reading until a message was dispatched.
     pub(super) fn is_full(&self) -> bool {
         self.window.is_some_and(|window| self.bytes >= window) && !self.is_empty()
-    }
-
-    pub(super) fn is_blocked(&self) -> bool {
-        self.blocked
     }
 
     pub(super) fn contains(&self, id: &Id) -> bool {
@@ -229,7 +225,7 @@ impl Server {
 
     /// Whether held messages can be dispatched now.
     pub(super) fn is_release_due(&self) -> bool {
-        self.can_release() && !self.connection.backlog.is_blocked()
+        self.can_release() && !self.connection.backlog.blocked
     }
 
     /// Whether the client leaves so much unread that no further request is dispatched.

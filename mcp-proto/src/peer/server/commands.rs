@@ -1,19 +1,24 @@
 //! Commands from the application to a server, the same for every transport, and the interface of a transport to them.
 
+use alloc::vec::Vec;
 use core::fmt;
 use core::task::Waker;
 
-use super::{Answer, CloseReason, Event, ListKind, Server};
+use super::subscriptions::Subscriber;
+use super::{Answer, CloseReason, Event, ListKind, Server, Topic};
 use crate::Instant;
 use crate::peer::{
-    AnyParams, Denial, InboundId, LostReason, Outbox, OutgoingRequest, Principal, RequestError, RequestId,
-    RequestOptions,
+    AnyParams, Denial, InboundId, LostReason, Outbox, Outcome, OutgoingRequest, Principal, RequestError,
+    RequestId, RequestOptions,
 };
 use crate::rpc::ErrorObject;
 #[cfg(feature = "std")]
 use crate::schema::InputRequest;
-use crate::schema::tasks::TaskUpdatedParams;
-use crate::schema::{LoggingMessageParams, Method, NotificationInfo, ProgressParams};
+use crate::schema::tasks::{TaskUpdated, TaskUpdatedParams};
+use crate::schema::{
+    ElicitationComplete, ElicitationCompleteParams, LoggingMessageParams, Method, Notification,
+    NotificationInfo, ProgressParams,
+};
 
 /// The commands of a server, given at one point in time.
 ///
@@ -50,6 +55,12 @@ impl<'a> ServerCommands<'a> {
         result
     }
 
+    /// Whether each request of a legacy client has a stream of its own, which carries the messages that belong to it.
+    #[cfg(feature = "std")]
+    pub(crate) fn has_streams(&mut self) -> bool {
+        self.transport.lend(self.now).outbox.has_streams()
+    }
+
     /// Checks the texts of an input request that a task delivers.
     #[cfg(feature = "std")]
     pub(crate) fn check_texts(&mut self, request: &InputRequest) -> Result<(), RequestError> {
@@ -73,7 +84,11 @@ impl<'a> ServerCommands<'a> {
     /// the [denial](Denial), unless a part of it was sent already or it is one of several; other transports send the
     /// error alone.
     pub fn deny(&mut self, request: InboundId, error: ErrorObject, denial: &Denial) {
-        self.transport.deny(self.now, request, error, denial);
+        self.run(|server, _, out| {
+            out.deny(Some(denial));
+            server.respond(request, Answer::Error(error), out);
+            out.deny(None);
+        });
     }
 
     /// Closes the SSE stream that waits for the answer to a request; the client reconnects for it (2025-11-25 over
@@ -81,7 +96,11 @@ impl<'a> ServerCommands<'a> {
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server>
     pub fn close_sse_stream(&mut self, request: InboundId) {
-        self.transport.close_sse_stream(self.now, request);
+        self.run(|server, _, out| {
+            if let Some(id) = server.wire_id(request) {
+                out.close_sse_stream(id);
+            }
+        });
     }
 
     // --- Notifications ---
@@ -109,13 +128,19 @@ impl<'a> ServerCommands<'a> {
     /// Notifies the client's subscriptions that a list has changed. While too much output is queued, or no stream is
     /// open to carry it, the change is remembered and then sent once, no matter how often the list has changed.
     pub fn list_changed(&mut self, list: ListKind) {
-        self.run(|server, now, out| server.list_changed(now, list, out));
+        self.run(|server, now, out| {
+            //= S1.19 "Only negotiated capabilities used"
+            if server.config.capabilities.has(list.capability()) {
+                server.notify_changed(now, Topic::List(list), out);
+            }
+        });
     }
 
     /// Notifies the client's subscriptions that a resource has changed; as [`list_changed`](Self::list_changed)
     /// otherwise. A change of a sub-resource is reported under the URI that was subscribed to.
     pub fn resource_updated(&mut self, uri: &str) {
-        self.run(|server, now, out| server.resource_updated(now, uri, out));
+        //= S5.8 "updated if `resources.subscribe` declared"
+        self.run(|server, now, out| server.notify_changed(now, Topic::Resource(uri.into()), out));
     }
 
     /// Sends the status of a task to the client's subscriptions to it (the tasks extension). Returns whether there was
@@ -123,13 +148,28 @@ impl<'a> ServerCommands<'a> {
     ///
     /// <https://modelcontextprotocol.io/extensions/tasks>
     pub fn task_updated(&mut self, params: &TaskUpdatedParams) -> bool {
-        self.run(|server, _, out| server.task_updated(params, out))
+        let topic = Topic::Task(params.task_id.as_str().into());
+        self.run(|server, _, out| {
+            //= S11.10 "notifications/tasks only with taskIds"
+            let listening: Vec<Subscriber> = server.subscriptions.subscribers_of(&topic).collect();
+            let is_sent = !listening.is_empty() && server.has_room(out);
+            for subscriber in listening.into_iter().filter(|_| is_sent) {
+                server.notify_subscriber(subscriber, TaskUpdated::NAME, params, out);
+            }
+            is_sent
+        })
     }
 
     /// Notifies a legacy client outside of any open request, for example of a task's status. Returns whether the
     /// notification was sent: the session's revision must have it, and the client must have said that it is ready.
     pub fn notify_session(&mut self, info: &'static NotificationInfo, params: &dyn AnyParams) -> bool {
-        self.run(|server, _, out| server.notify_session(info, params, out))
+        self.run(|server, _, out| match server.ready_session() {
+            Some(session) if info.revisions.contains(session.revision) => {
+                let revision = session.revision;
+                server.notify(info.name, None, params, revision, out)
+            }
+            _ => false,
+        })
     }
 
     /// Notifies the client that an interaction with a page is complete. `id` is the elicitation's. Returns whether it
@@ -137,7 +177,14 @@ impl<'a> ServerCommands<'a> {
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation>
     pub fn elicitation_complete(&mut self, id: &str) -> bool {
-        self.run(|server, _, out| server.elicitation_complete(id, out))
+        self.run(|server, _, out| match server.ready_session() {
+            //= S9.4 "no completion notification"
+            Some(session) if session.revision.differences().url_elicitation_error => {
+                let (revision, params) = (session.revision, ElicitationCompleteParams::new(id));
+                server.notify(ElicitationComplete::NAME, None, &params, revision, out)
+            }
+            _ => false,
+        })
     }
 
     // --- Requests to the client ---
@@ -172,9 +219,15 @@ impl<'a> ServerCommands<'a> {
     }
 
     /// Cancels a request of this side, and notifies the client. The request resolves as
-    /// [`Outcome::Cancelled`](crate::peer::Outcome::Cancelled); one that has ended already is left alone.
+    /// [`Outcome::Cancelled`]; one that has ended already is left alone.
     pub fn cancel(&mut self, request: RequestId, reason: Option<&str>) {
-        self.run(|server, _, out| server.cancel(request, reason, out));
+        self.run(|server, _, out| {
+            let connection = server.connection.used_mut();
+            if connection.is_some_and(|connection| connection.outbound.remove(request).is_some()) {
+                out.cancel(request.number(), reason);
+                server.resolve(request, Outcome::Cancelled);
+            }
+        });
     }
 
     // --- The connection ---
@@ -190,7 +243,7 @@ impl<'a> ServerCommands<'a> {
     /// this side's own requests, lets those in flight finish within
     /// [`ServerConfig::close_timeout`](super::ServerConfig::close_timeout), and answers the rest with an error.
     pub fn close(&mut self) {
-        self.run(|server, now, out| server.close(now, out));
+        self.run(|server, now, out| server.begin_close(now, false, out));
     }
 
     /// Ends the connection at once: requests in flight are not answered, and queued output need not be sent.
@@ -230,12 +283,6 @@ pub trait ServerTransport {
         None
     }
 
-    /// Whether each request of a legacy client has a stream of its own, which carries the messages that belong to it.
-    /// Default: no.
-    fn has_streams(&self) -> bool {
-        false
-    }
-
     /// Whether the client has left so many answers unread that no further handler should run. Default: no.
     fn is_congested(&self) -> bool {
         false
@@ -248,18 +295,6 @@ pub trait ServerTransport {
     /// Acts on the output of a command: dispatches deferred requests, starts the write timeout.
     #[doc(hidden)]
     fn settle(&mut self, now: Instant);
-
-    /// Carries out [`ServerCommands::deny`]. Default: sends the error alone.
-    #[doc(hidden)]
-    fn deny(&mut self, now: Instant, request: InboundId, error: ErrorObject, _denial: &Denial) {
-        let ServerLoan { server, outbox } = self.lend(now);
-        server.respond(request, Answer::Error(error), outbox);
-        self.settle(now);
-    }
-
-    /// Carries out [`ServerCommands::close_sse_stream`]. Default: does nothing, for transports without such a stream.
-    #[doc(hidden)]
-    fn close_sse_stream(&mut self, _now: Instant, _request: InboundId) {}
 
     /// Carries out [`ServerCommands::abort`].
     #[doc(hidden)]

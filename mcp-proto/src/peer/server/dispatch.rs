@@ -24,8 +24,8 @@ use crate::rpc::{
 };
 use crate::schema::{
     Cancelled, CancelledParams, Discover, DiscoverResult, EmptyResult, Era, Initialize, InitializeParams,
-    InitializeResult, Initialized, Json, Method, MethodInfo, Notification, Params, Progress, ProgressParams,
-    SetLoggingLevel, SetLoggingLevelParams, SubscribeResource, SubscribeResourceParams, SubscriptionsListen,
+    InitializeResult, Initialized, Json, Method, MethodInfo, Notification, Params, Progress, SetLoggingLevel,
+    SetLoggingLevelParams, SubscribeResource, SubscribeResourceParams, SubscriptionsListen,
     UnsubscribeResource, UnsubscribeResourceParams,
 };
 
@@ -151,28 +151,30 @@ impl Server {
         let RequestDetails { info, context, stored_bytes: kept } = asked;
         // By the method that it is in its revision: a custom method may have the name of another revision's.
         let name = info.map(|info| info.name);
-        match name {
+        let given = params.as_ref();
+        let is_local = match name {
             Some(SetLoggingLevel::NAME) => {
-                let params: SetLoggingLevelParams = decode(&method, params.as_ref())?;
+                let SetLoggingLevelParams { level, .. } = decode(&method, given)?;
                 if let Some(session) = self.session_mut() {
-                    session.log_level = Some(params.level);
+                    session.log_level = Some(level);
                 }
-                self.events.push_or_drop(Event::LogLevelSet(params.level), 0);
-                return self.answer_locally(&id, batch, &EmptyResult::new(), out);
+                self.events.push_or_drop(Event::LogLevelSet(level), 0);
+                true
             }
             //= S5.8 "resources/subscribe"
             Some(SubscribeResource::NAME) => {
-                let params: SubscribeResourceParams = decode(&method, params.as_ref())?;
-                self.subscribe(params.uri)?;
-                return self.answer_locally(&id, batch, &EmptyResult::new(), out);
+                self.subscribe(decode::<SubscribeResourceParams>(&method, given)?.uri)?;
+                true
             }
             //= S5.8 "unsubscribe"
             Some(UnsubscribeResource::NAME) => {
-                let params: UnsubscribeResourceParams = decode(&method, params.as_ref())?;
-                self.unsubscribe(params.uri)?;
-                return self.answer_locally(&id, batch, &EmptyResult::new(), out);
+                self.unsubscribe(decode::<UnsubscribeResourceParams>(&method, given)?.uri)?;
+                true
             }
-            _ => {}
+            _ => false,
+        };
+        if is_local {
+            return self.answer_locally(&id, batch, &EmptyResult::new(), out);
         }
         let served = PendingRequest {
             era: context.era,
@@ -194,11 +196,9 @@ impl Server {
                 self.write_result(&id, &served, &result, None, out)
             }
             //= S5.6 "progress/message never on a listen stream"
-            Some(SubscriptionsListen::NAME) => {
-                self.listen(id, served, decode(&method, params.as_ref())?, out)
-            }
+            Some(SubscriptionsListen::NAME) => self.listen(id, served, decode(&method, given)?, out),
             _ => {
-                let bytes = params.as_ref().map_or(0, |params| params.as_bytes().len());
+                let bytes = given.map_or(0, |params| params.as_bytes().len());
                 self.check_event_room(bytes)?;
                 if self.unanswered() >= self.config.limits.requests_in {
                     return Err(internal_error("too many requests are unanswered"));
@@ -334,7 +334,7 @@ impl Server {
                 Ok(message) => self.handle_message(now, message, Some(id), out),
                 Err(malformed) if self.resolve_unreadable(&malformed) => {}
                 Err(malformed) => {
-                    self.connection.batches.expect(id);
+                    self.expect_answer(Some(id));
                     self.refuse_malformed(malformed, Some(id), out);
                 }
             }
@@ -344,6 +344,13 @@ impl Server {
             }
         }
         self.close_batch(Some(id), out);
+    }
+
+    /// Counts a message of a batch that will be answered.
+    fn expect_answer(&mut self, batch: Option<BatchId>) {
+        if let Some(batch) = batch {
+            self.connection.batches.expect(batch);
+        }
     }
 
     /// Handles input that is not a message: answers it with an error, under its id if that could be read.
@@ -421,18 +428,14 @@ impl Server {
     ) {
         match message {
             Message::Request(request) => {
-                if let Some(batch) = batch {
-                    self.connection.batches.expect(batch);
-                }
+                self.expect_answer(batch);
                 self.receive_request(request, batch, out);
             }
             //= S1.12 "Notifications, known or not, get no answer"
             Message::Notification(mut notification) => {
                 if let Some(deviation) = notification.deviation.take() {
                     if self.config.strictness == Strictness::Strict {
-                        if let Some(batch) = batch {
-                            self.connection.batches.expect(batch);
-                        }
+                        self.expect_answer(batch);
                         return self.refuse_malformed(*deviation, batch, out);
                     }
                     self.diagnose(Diagnostic::Tolerated(Leniency::Notification(deviation)));
@@ -456,25 +459,27 @@ impl Server {
         params: Option<Raw>,
         out: &mut dyn Outbox,
     ) {
-        match &*method {
+        let handled = match &*method {
             Initialized::NAME => {
                 if let Some(session) = self.session_mut().filter(|session| !session.initialized) {
                     session.initialized = true;
                     self.events.push(Event::Initialized, 0);
                 }
+                Ok(())
             }
-            Cancelled::NAME => match decode::<CancelledParams>(&method, params.as_ref()) {
-                Ok(params) => self.handle_cancelled(params, out),
-                Err(error) => self.diagnose(Diagnostic::InvalidNotification { method, error: error.message }),
-            },
-            Progress::NAME => match decode::<ProgressParams>(&method, params.as_ref()) {
-                Ok(params) => self.handle_progress(now, &method, params),
-                Err(error) => self.diagnose(Diagnostic::InvalidNotification { method, error: error.message }),
-            },
+            Cancelled::NAME => {
+                decode(&method, params.as_ref()).map(|params| self.handle_cancelled(params, out))
+            }
+            Progress::NAME => {
+                decode(&method, params.as_ref()).map(|params| self.handle_progress(now, &method, params))
+            }
             _ => {
                 let bytes = params.as_ref().map_or(0, |params| params.as_bytes().len());
-                self.events.push_or_drop(Event::Notification { method, params }, bytes);
+                return self.events.push_or_drop(Event::Notification { method, params }, bytes);
             }
+        };
+        if let Err(error) = handled {
+            self.diagnose(Diagnostic::InvalidNotification { method, error: error.message });
         }
     }
 

@@ -238,7 +238,7 @@ impl Server {
 
     /// The number of dispatched requests of the client that are not answered yet, without subscriptions.
     pub fn unanswered(&self) -> usize {
-        self.inbound.len().saturating_sub(self.subscriptions.listen_count())
+        self.inbound.len().saturating_sub(self.subscriptions.listens)
     }
 
     /// The topics with subscribers: each once, in no particular order.
@@ -395,8 +395,7 @@ impl Server {
     /// Whether closing waits for the client to take answers, so that every request before the end of its input is
     /// served. The transport's write timeout bounds it.
     fn is_waiting_for_client(&self) -> bool {
-        matches!(self.phase, Phase::Finishing { serves_backlog: true, .. })
-            && self.connection.backlog.is_blocked()
+        matches!(self.phase, Phase::Finishing { serves_backlog: true, .. }) && self.connection.backlog.blocked
     }
 
     /// Answers the requests that the application has not answered in time.

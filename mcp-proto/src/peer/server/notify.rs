@@ -5,16 +5,14 @@ use core::time::Duration;
 
 use super::admit::admit_notification;
 use super::subscriptions::Subscriber;
-use super::{Diagnostic, Eras, ListKind, Phase, Server, ServerCommands, Session, Topic};
+use super::{Diagnostic, Eras, Phase, Server, ServerCommands, Session, Topic};
 use crate::Instant;
 use crate::peer::encode::MetaEntries;
 use crate::peer::{AnyParams, InboundId, MessageKind, Outbox, RequestError, reserved_methods};
 use crate::rpc::{Id, write};
-use crate::schema::tasks::{TaskUpdated, TaskUpdatedParams};
 use crate::schema::{
-    ElicitationComplete, ElicitationCompleteParams, EmptyParams, Era, LoggingLevel, LoggingMessage,
-    LoggingMessageParams, Notification, NotificationInfo, ResourceUpdated, ResourceUpdatedParams, Revision,
-    ServerCapability,
+    EmptyParams, Era, LoggingLevel, LoggingMessage, LoggingMessageParams, Notification, ResourceUpdated,
+    ResourceUpdatedParams, Revision, ServerCapability,
 };
 
 /// The pause before pending change notifications are tried again, if no input arrives earlier.
@@ -35,87 +33,40 @@ impl Server {
             }
             return false;
         }
-        let of_request = match request {
-            None => None,
-            Some(request) => match self.inbound.get(request) {
-                None => return false,
-                Some((id, served)) => Some((id.clone(), served.era, served.revision, served.log_level)),
-            },
+        let legacy_level = |server: &Self| {
+            server.session().and_then(|session| session.log_level).unwrap_or(LoggingLevel::Info)
         };
-        let (id, revision, least) = match of_request {
-            //= S8.18 "only on that request's stream; at or above the level"
-            Some((id, Era::Modern, revision, Some(least))) => (Some(id), revision, least),
-            //= S8.18 "No notifications/message without logLevel on that request"
-            Some((_, Era::Modern, _, None)) => return false,
-            Some((id, Era::Legacy, revision, _)) => (Some(id), revision, self.legacy_level()),
-            None => match self.session() {
-                Some(session) => (None, session.revision, self.legacy_level()),
-                None => return false,
-            },
+        let (id, revision, least) = match request {
+            Some(request) => {
+                let Some((id, served)) = self.inbound.get(request) else { return false };
+                let least = match served.era {
+                    //= S8.18 "only on that request's stream; at or above the level"
+                    //= S8.18 "No notifications/message without logLevel on that request"
+                    Era::Modern => served.log_level,
+                    Era::Legacy => Some(legacy_level(self)),
+                };
+                (Some(id.clone()), served.revision, least)
+            }
+            None => {
+                let Some(session) = self.session() else { return false };
+                (None, session.revision, Some(legacy_level(self)))
+            }
         };
-        params.level >= least && self.notify(LoggingMessage::NAME, id.as_ref(), params, revision, out)
+        least.is_some_and(|least| params.level >= least)
+            && self.notify(LoggingMessage::NAME, id.as_ref(), params, revision, out)
     }
 
-    fn legacy_level(&self) -> LoggingLevel {
-        self.session().and_then(|session| session.log_level).unwrap_or(LoggingLevel::Info)
-    }
-
-    /// Notifies subscriptions that a list has changed.
-    pub(crate) fn list_changed(&mut self, now: Instant, list: ListKind, out: &mut dyn Outbox) {
-        //= S1.19 "Only negotiated capabilities used"
-        if self.config.capabilities.has(list.capability()) {
-            self.notify_changed(now, Topic::List(list), out);
-        }
-    }
-
-    //= S5.8 "updated if `resources.subscribe` declared"
-    /// Notifies subscriptions that a resource has changed.
-    pub(crate) fn resource_updated(&mut self, now: Instant, uri: &str, out: &mut dyn Outbox) {
-        self.notify_changed(now, Topic::Resource(uri.into()), out);
-    }
-
-    /// Sends the status of a task to the subscriptions to it.
-    pub(crate) fn task_updated(&mut self, params: &TaskUpdatedParams, out: &mut dyn Outbox) -> bool {
-        let topic = Topic::Task(params.task_id.as_str().into());
-        //= S11.10 "notifications/tasks only with taskIds"
-        let listening: alloc::vec::Vec<Subscriber> = self.subscriptions.subscribers_of(&topic).collect();
-        if listening.is_empty() || !self.has_room(out) {
-            return false;
-        }
-        for subscriber in listening {
-            self.notify_subscriber(subscriber, TaskUpdated::NAME, params, out);
-        }
-        true
-    }
-
-    /// Sends a notification that belongs to no open request of a legacy session.
-    pub(crate) fn notify_session(
-        &mut self,
-        info: &'static NotificationInfo,
-        params: &dyn AnyParams,
-        out: &mut dyn Outbox,
-    ) -> bool {
-        let Some(session) = self.session().filter(|session| session.initialized) else { return false };
-        let revision = session.revision;
-        info.revisions.contains(revision) && self.notify(info.name, None, params, revision, out)
-    }
-
-    /// Notifies the client that the interaction with a page is complete.
-    pub(crate) fn elicitation_complete(&mut self, id: &str, out: &mut dyn Outbox) -> bool {
-        let revision = match self.session().filter(|session| session.initialized) {
-            //= S9.4 "no completion notification"
-            Some(session) if session.revision.differences().url_elicitation_error => session.revision,
-            _ => return false,
-        };
-        let params = ElicitationCompleteParams::new(id);
-        self.notify(ElicitationComplete::NAME, None, &params, revision, out)
+    /// The legacy session, once its client is ready.
+    pub(super) fn ready_session(&self) -> Option<&Session> {
+        self.session().filter(|session| session.initialized)
     }
 
     // --- Changes ---
 
-    fn notify_changed(&mut self, now: Instant, topic: Topic, out: &mut dyn Outbox) {
+    /// Notifies subscriptions of a change.
+    pub(super) fn notify_changed(&mut self, now: Instant, topic: Topic, out: &mut dyn Outbox) {
         if self.subscriptions.subscribers_of(&topic).next().is_some() || self.is_implied_for_session(&topic) {
-            self.subscriptions.mark_changed(topic);
+            self.subscriptions.changed.insert(topic, ());
             self.notify_changes(now, out);
         }
     }
@@ -133,7 +84,7 @@ impl Server {
 
     /// Sends the change notifications that found no room, or no reader, before.
     pub(crate) fn retry_notifications(&mut self, now: Instant, out: &mut dyn Outbox) {
-        if self.subscriptions.has_pending_changes() {
+        if !self.subscriptions.changed.is_empty() {
             self.notify_changes(now, out);
         }
     }
@@ -144,7 +95,7 @@ impl Server {
             && out.queued() <= limit
             && out.has_reader()
             && self.is_ready()
-            && let Some(topic) = self.subscriptions.take_changed()
+            && let Some((topic, ())) = self.subscriptions.used_mut().and_then(|it| it.changed.pop_first())
         {
             let interested: alloc::vec::Vec<Subscriber> = self
                 .is_implied_for_session(&topic)
@@ -171,7 +122,7 @@ impl Server {
             }
         }
         // With no readable stream, the next reader triggers a retry.
-        let left = self.subscriptions.has_pending_changes()
+        let left = !self.subscriptions.changed.is_empty()
             && !self.is_closed()
             && out.has_reader()
             && self.is_ready();
@@ -179,7 +130,7 @@ impl Server {
     }
 
     /// Writes one notification to one subscriber, under its id if it is a listen request.
-    fn notify_subscriber(
+    pub(super) fn notify_subscriber(
         &mut self,
         subscriber: Subscriber,
         method: &'static str,
@@ -199,9 +150,16 @@ impl Server {
                 None => return,
             },
         };
+        self.report_written(method, written);
+    }
+
+    /// Reports a notification that cannot be encoded. Returns whether it was written.
+    fn report_written(&mut self, method: &str, written: Result<(), serde_json::Error>) -> bool {
+        let is_written = written.is_ok();
         if let Err(error) = written {
             self.diagnose(Diagnostic::Unencodable { method: method.to_string(), error: error.to_string() });
         }
+        is_written
     }
 
     // --- Notifications of any kind ---
@@ -230,16 +188,8 @@ impl Server {
         if !self.has_room(out) {
             return false;
         }
-        match write_notification(method, request, params, revision, None, out) {
-            Ok(()) => true,
-            Err(error) => {
-                self.diagnose(Diagnostic::Unencodable {
-                    method: method.to_string(),
-                    error: error.to_string(),
-                });
-                false
-            }
-        }
+        let written = write_notification(method, request, params, revision, None, out);
+        self.report_written(method, written)
     }
 }
 
@@ -303,8 +253,7 @@ impl Server {
                 return Err(RequestError::Revision { method: method.into(), revision: Revision::LATEST });
             }
             None => {
-                let session = self.session().filter(|session| session.initialized);
-                let session = session.ok_or(RequestError::NotReady)?;
+                let session = self.ready_session().ok_or(RequestError::NotReady)?;
                 admit_notification(&self.config, method, session.revision, &session.capabilities)?;
                 (None, session.revision)
             }

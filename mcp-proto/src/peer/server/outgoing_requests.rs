@@ -9,8 +9,8 @@ use crate::consent::{UrlConsent, UrlWarning};
 use crate::peer::encode::MetaEntries;
 use crate::peer::undeclared_capability::undeclared;
 use crate::peer::{
-    InboundId, MessageKind, Outbox, Outcome, OutgoingRequest, RequestError, RequestId, RequestRecord,
-    RequestTimes, RequiredCapability, Strictness, asks_for_progress, reserved_methods,
+    InboundId, MessageKind, Outbox, OutgoingRequest, RequestError, RequestId, RequestRecord, RequestTimes,
+    RequiredCapability, Strictness, asks_for_progress, reserved_methods,
 };
 use crate::rpc::{Id, Raw, decode_member, read_members, write};
 use crate::schema::{
@@ -108,15 +108,6 @@ impl Server {
         });
         self.connection.outbound.insert(id, record);
         Ok(id)
-    }
-
-    /// Cancels a request of this side.
-    pub(crate) fn cancel(&mut self, request: RequestId, reason: Option<&str>, out: &mut dyn Outbox) {
-        let connection = self.connection.used_mut();
-        if connection.is_some_and(|connection| connection.outbound.remove(request).is_some()) {
-            out.cancel(request.number(), reason);
-            self.resolve(request, Outcome::Cancelled);
-        }
     }
 }
 

@@ -32,13 +32,13 @@ pub(super) enum Subscriber {
 #[derive(Debug)]
 pub(super) struct Subscriptions {
     /// The number of `subscriptions/listen` requests. Each knows its topics itself.
-    listens: usize,
+    pub(super) listens: usize,
     subscribers: InlineMap<Topic, InlineMap<Subscriber, ()>>,
     /// The number of pairs of topic and subscriber, and the bytes of their topics.
     pairs: usize,
     bytes: usize,
     /// The topics whose changes have not been sent yet.
-    changed: InlineMap<Topic, ()>,
+    pub(super) changed: InlineMap<Topic, ()>,
 }
 
 impl Initial for Subscriptions {
@@ -54,20 +54,10 @@ impl Subscriptions {
         Self { listens: 0, subscribers: InlineMap::new(), pairs: 0, bytes: 0, changed: InlineMap::new() }
     }
 
-    /// The number of listen requests.
-    pub(super) fn listen_count(&self) -> usize {
-        self.listens
-    }
-
     /// The number of subscriptions: each resource, list and task counts as one, and so does a listen request that is
     /// granted nothing.
     pub(super) fn len(&self) -> usize {
         self.pairs.max(self.listens)
-    }
-
-    /// The size in bytes of their names.
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
     }
 
     pub(super) fn has(&self, topic: &Topic, subscriber: Subscriber) -> bool {
@@ -149,19 +139,6 @@ impl Subscriptions {
     /// The subscribers of a topic.
     pub(super) fn subscribers_of(&self, topic: &Topic) -> impl Iterator<Item = Subscriber> + use<'_> {
         self.subscribers.get(topic).into_iter().flat_map(InlineMap::keys).copied()
-    }
-
-    /// Marks a topic as changed, if it has subscribers.
-    pub(super) fn mark_changed(&mut self, topic: Topic) {
-        self.changed.insert(topic, ());
-    }
-
-    pub(super) fn take_changed(&mut self) -> Option<Topic> {
-        self.changed.pop_first().map(|(topic, ())| topic)
-    }
-
-    pub(super) fn has_pending_changes(&self) -> bool {
-        !self.changed.is_empty()
     }
 }
 
@@ -299,8 +276,8 @@ impl Server {
         self.check_event_room(bytes)?;
         let limits = &self.config.limits;
         let fits = self.subscriptions.len().saturating_add(count) <= limits.subscriptions
-            && self.subscriptions.listen_count() < limits.subscriptions
-            && self.subscriptions.bytes().saturating_add(bytes) <= limits.event_bytes;
+            && self.subscriptions.listens < limits.subscriptions
+            && self.subscriptions.bytes.saturating_add(bytes) <= limits.event_bytes;
         let refused = || internal_error("too many subscriptions");
         fits.then_some(()).ok_or_else(refused)
     }

@@ -1,5 +1,6 @@
 //! Arrays of messages, which only a client of 2025-03-26 may post.
 
+use mcp_proto::peer::server::ServerTransport as _;
 use mcp_proto::peer::server::{Answer, Event};
 use mcp_proto::rpc::Id;
 use mcp_proto::schema::ProgressParams;

@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
 use mcp_proto::Bytes;
+use mcp_proto::peer::server::ServerTransport as _;
 use mcp_proto::peer::server::{Answer, Event, ListKind};
 use mcp_proto::peer::{InboundId, OutgoingRequest, RequestOptions};
 use mcp_proto::rpc::Id;

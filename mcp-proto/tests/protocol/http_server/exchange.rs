@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use mcp_proto::peer::LostReason;
+use mcp_proto::peer::server::ServerTransport as _;
 use mcp_proto::peer::server::{Answer, CloseReason, Event, ListKind, Topic, missing_capabilities};
 use mcp_proto::rpc::{ErrorObject, code};
 use mcp_proto::schema::{

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use mcp_proto::peer::LostReason;
+use mcp_proto::peer::server::ServerTransport as _;
 use mcp_proto::peer::server::{Answer, CloseReason, Event, ListKind};
 use mcp_proto::transport::http::server::{Chunk, ConnectionId, LegacyPaths, Session, SessionId, Setup};
 use mcp_proto::transport::http::server::{PostOutcome, RequestRoute};

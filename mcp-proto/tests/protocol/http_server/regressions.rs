@@ -4,6 +4,7 @@ use crate::common::http_server::{NOW, SessionClient, expect_request, modern, pos
 use crate::common::messages::{MODERN, request_meta};
 use mcp_proto::peer::LostReason;
 use mcp_proto::peer::server::Answer;
+use mcp_proto::peer::server::ServerTransport as _;
 use mcp_proto::transport::http::server::{BodyKind, Chunk};
 use serde_json::{Value, json};
 

@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::collections::BTreeSet;
 
+use mcp_proto::peer::server::ServerTransport as _;
 use mcp_proto::peer::server::{Answer, ListKind};
 use mcp_proto::peer::{InboundId, OutgoingRequest, RequestOptions};
 use mcp_proto::quota::{ByteBudget, ByteLimits, QuotaOwner};

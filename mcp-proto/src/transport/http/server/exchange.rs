@@ -16,9 +16,9 @@ use crate::Instant;
 #[cfg(feature = "std")]
 use crate::peer::server::KnownMeta;
 use crate::peer::server::{PreparedConfig, Server, ServerCommands, ServerLoan, ServerTransport};
-use crate::peer::{Denial, InboundId, LostReason, Outbox, Principal, server as peer};
+use crate::peer::{LostReason, Outbox, Principal, server as peer};
 use crate::quota::BytePermit;
-use crate::rpc::{ErrorObject, Frame, Message};
+use crate::rpc::{Frame, Message};
 use crate::schema::{Initialize, Method as _, Revision};
 
 /// A request on the server that has no session, from its admission to the end of its answer: one of the modern era, or
@@ -27,7 +27,8 @@ use crate::schema::{Initialize, Method as _, Revision};
 /// If the first output is the response, the answer is one JSON value; otherwise it is an event stream. The client's
 /// disconnect cancels the request.
 ///
-/// **Inputs** are the `handle_*` methods, **outputs** the `poll_*` methods; they can be called in any order.
+/// **Inputs** are the `handle_*` methods, **outputs** the `poll_*` methods, here and of [`ServerTransport`]; they can be
+/// called in any order.
 /// [`at`](Self::at) returns the **commands**.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#receiving-messages>
@@ -174,29 +175,7 @@ impl Exchange {
         });
     }
 
-    /// Runs the timers that are due. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
-    pub fn handle_timeout(&mut self, now: Instant) {
-        if self.write_deadline().is_some_and(|deadline| deadline <= now) {
-            let waited = self.setup.config().server.write_timeout;
-            self.run(now, |server, out| {
-                server.fail(alloc::format!("the client read nothing of its answer for {waited:?}"));
-                out.clear();
-            });
-        }
-        self.run(now, |server, out| server.handle_timeout(now, out));
-        if self.comment_deadline().is_some_and(|deadline| deadline <= now) {
-            self.comment_at = self.next_comment(now);
-            self.run(now, |_, out| out.keep_alive());
-        }
-    }
-
     // --- Outputs ---
-
-    /// Returns the next event, oldest first.
-    #[must_use]
-    pub fn poll_event(&mut self) -> Option<peer::Event> {
-        self.server.poll_event()
-    }
 
     /// Returns the head of the answer once its status and form are decided.
     #[must_use]
@@ -212,15 +191,6 @@ impl Exchange {
     pub fn poll_body(&mut self) -> Chunk {
         self.waiting_since = None;
         self.output.take()
-    }
-
-    /// Returns when [`handle_timeout`](Self::handle_timeout) is due, unless another input comes first.
-    #[must_use]
-    pub fn poll_timeout(&self) -> Option<Instant> {
-        [self.server.poll_timeout(), self.write_deadline(), self.comment_deadline()]
-            .into_iter()
-            .flatten()
-            .min()
     }
 
     /// Takes the body of a JSON answer whose head was taken: nothing follows it, and the exchange can be dropped. `None` for
@@ -243,11 +213,6 @@ impl Exchange {
     pub fn is_closed(&self) -> bool {
         self.server.is_closed()
     }
-
-    /// Returns the server, for its getters.
-    pub fn peer(&self) -> &Server {
-        &self.server
-    }
 }
 
 impl ServerTransport for Exchange {
@@ -256,7 +221,18 @@ impl ServerTransport for Exchange {
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        Self::handle_timeout(self, now);
+        if self.write_deadline().is_some_and(|deadline| deadline <= now) {
+            let waited = self.setup.config().server.write_timeout;
+            self.run(now, |server, out| {
+                server.fail(alloc::format!("the client read nothing of its answer for {waited:?}"));
+                out.clear();
+            });
+        }
+        self.run(now, |server, out| server.handle_timeout(now, out));
+        if self.comment_deadline().is_some_and(|deadline| deadline <= now) {
+            self.comment_at = self.next_comment(now);
+            self.run(now, |_, out| out.keep_alive());
+        }
     }
 
     fn poll_event(&mut self) -> Option<peer::Event> {
@@ -264,7 +240,8 @@ impl ServerTransport for Exchange {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        Self::poll_timeout(self)
+        let deadlines = [self.server.poll_timeout(), self.write_deadline(), self.comment_deadline()];
+        deadlines.into_iter().flatten().min()
     }
 
     fn lend(&mut self, _: Instant) -> ServerLoan<'_> {
@@ -274,13 +251,6 @@ impl ServerTransport for Exchange {
 
     fn settle(&mut self, now: Instant) {
         Self::settle(self, now);
-    }
-
-    fn deny(&mut self, now: Instant, request: InboundId, error: ErrorObject, denial: &Denial) {
-        self.run(now, |server, out| {
-            out.deny(denial);
-            server.respond(request, peer::Answer::Error(error), out);
-        });
     }
 }
 

@@ -345,13 +345,6 @@ impl ExchangeOutput {
         self.complete_bytes = self.buffer.len();
     }
 
-    /// Sets the denial, which the next answer reports.
-    pub(super) fn deny(&mut self, denial: &Denial) {
-        if !self.has_replied {
-            self.denial = Some(Box::new(denial.clone()));
-        }
-    }
-
     /// Ends the output. A request without an answer is answered with an error if the form of the answer is undecided.
     pub(super) fn end(&mut self) {
         if !self.has_replied {
@@ -418,19 +411,18 @@ impl ExchangeOutput {
 
     fn next_chunk(&mut self) -> Chunk {
         self.buffer.truncate(self.complete_bytes);
-        let bytes = match self.form {
-            ResponseForm::Undecided => return Chunk::Pending,
-            _ => Bytes::from(mem::take(&mut self.buffer)),
-        };
+        if self.form == ResponseForm::Undecided {
+            return Chunk::Pending;
+        }
+        let mut bytes = Bytes::from(mem::take(&mut self.buffer));
         self.complete_bytes = 0;
-        let bytes = match self.form {
-            ResponseForm::Json { .. } => bytes.slice(EVENT_PREFIX.len().min(bytes.len())..),
-            _ => bytes,
-        };
-        match () {
-            () if !bytes.is_empty() => Chunk::Bytes(bytes),
-            () if self.has_replied => Chunk::End,
-            () => Chunk::Pending,
+        if self.form != ResponseForm::Events {
+            let _ = bytes.split_to(EVENT_PREFIX.len().min(bytes.len()));
+        }
+        match bytes.is_empty() {
+            false => Chunk::Bytes(bytes),
+            true if self.has_replied => Chunk::End,
+            true => Chunk::Pending,
         }
     }
 
@@ -526,4 +518,10 @@ impl Outbox for ExchangeOutput {
 
     /// A modern server sends no requests, so none can be cancelled.
     fn cancel(&mut self, _: i64, _: Option<&str>) {}
+
+    fn deny(&mut self, denial: Option<&Denial>) {
+        if !self.has_replied {
+            self.denial = denial.cloned().map(Box::new);
+        }
+    }
 }

@@ -4,7 +4,6 @@ mod connections;
 mod event_store;
 mod streams;
 
-use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -19,9 +18,9 @@ use super::route::is_answered;
 use super::{LegacyPaths, Post, Setup};
 use crate::Instant;
 use crate::peer::server::{Server, ServerCommands, ServerLoan, ServerTransport};
-use crate::peer::{Denial, InboundId, LostReason, server as peer};
+use crate::peer::{LostReason, server as peer};
 use crate::quota::{ByteAccount, BytePermit, FairTable};
-use crate::rpc::{Batch, ErrorId, ErrorObject, Frame, Malformed, Message, code};
+use crate::rpc::{Batch, ErrorId, ErrorObject, Frame, Id, Malformed, Message, code};
 use crate::schema::{Cancelled, CancelledParams, Initialize, Method, Notification};
 
 pub use connections::ConnectionId;
@@ -40,7 +39,7 @@ const DUPLICATE_ID: &str = "a request with this id is still unanswered";
 /// it.
 ///
 /// **Inputs** are the `handle_*` methods, [`listen`](Self::listen) and [`delete`](Self::delete), **outputs** the
-/// `poll_*` methods; they can be called in any order. [`at`](Self::at) returns the **commands**; among them
+/// `poll_*` methods, here and of [`ServerTransport`]; they can be called in any order. [`at`](Self::at) returns the **commands**; among them
 /// [`set_principal`](ServerCommands::set_principal) binds the session to its client, so that other clients get the
 /// answer for unknown sessions.
 ///
@@ -213,8 +212,7 @@ impl Session {
             return PostOutcome::Answer(HttpResponse::empty(202));
         }
         self.streams.now = now;
-        let (stream, connection) = self.streams.open(accepts, 1, false);
-        self.streams.retain_body_permit(stream, body);
+        let (stream, connection) = self.streams.open(accepts, 1, false, body);
         self.handle_message(now, Some(stream), message);
         PostOutcome::Connection(connection)
     }
@@ -241,21 +239,13 @@ impl Session {
         let messages: Vec<Result<Message, Malformed>> = batch.collect();
         let awaiting = messages.iter().filter(|message| is_answered(message)).count();
         self.streams.now = now;
-        let (stream, connection) = match awaiting {
-            0 => (None, None),
-            _ => {
-                let (stream, connection) = self.streams.open(accepts, awaiting, true);
-                self.streams.retain_body_permit(stream, body);
-                (Some(stream), Some(connection))
-            }
-        };
+        let opened = (awaiting > 0).then(|| self.streams.open(accepts, awaiting, true, body));
+        let stream = opened.map(|(stream, _)| stream);
         for message in messages {
             match (message, stream) {
                 //= R1 "`initialize` never in one"
                 (Ok(Message::Request(request)), Some(stream)) if &*request.method == Initialize::NAME => {
-                    let error =
-                        ErrorObject::new(code::INVALID_REQUEST, "initialize must not be part of a batch");
-                    self.run(now, |_, streams| streams.refuse(stream, Some(&request.id), &error));
+                    self.refuse(now, stream, &request.id, "initialize must not be part of a batch");
                 }
                 (Ok(message), stream) => self.handle_message(now, stream, message),
                 (Err(malformed), Some(stream)) if !malformed.is_silent() => {
@@ -269,7 +259,16 @@ impl Session {
                 }
             }
         }
-        connection.map_or_else(|| PostOutcome::Answer(HttpResponse::empty(202)), PostOutcome::Connection)
+        match opened {
+            Some((_, connection)) => PostOutcome::Connection(connection),
+            None => PostOutcome::Answer(HttpResponse::empty(202)),
+        }
+    }
+
+    /// Refuses a request in place of the peer.
+    fn refuse(&mut self, now: Instant, stream: u64, id: &Id, what: &str) {
+        let error = ErrorObject::new(code::INVALID_REQUEST, what);
+        self.run(now, |_, streams| streams.refuse(stream, Some(id), &error));
     }
 
     /// Handles one message; a request is answered on `stream`.
@@ -277,8 +276,7 @@ impl Session {
         let cancelled = match (&message, stream) {
             (Message::Request(request), Some(stream)) => {
                 if !self.streams.register_request(&request.id, stream) {
-                    let error = ErrorObject::new(code::INVALID_REQUEST, DUPLICATE_ID);
-                    return self.run(now, |_, streams| streams.refuse(stream, Some(&request.id), &error));
+                    return self.refuse(now, stream, &request.id, DUPLICATE_ID);
                 }
                 None
             }
@@ -352,18 +350,6 @@ impl Session {
         });
     }
 
-    /// Runs the timers that are due. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
-    pub fn handle_timeout(&mut self, now: Instant) {
-        let expired = self.expiry().is_some_and(|expiry| expiry <= now);
-        self.run(now, |server, streams| {
-            server.handle_timeout(now, streams);
-            streams.handle_timeout();
-            if expired || (streams.transport == SessionTransport::HttpSse && !streams.is_connected()) {
-                server.abort(peer::CloseReason::Done);
-            }
-        });
-    }
-
     /// Charges queued bytes and stored events to an account of the byte budget.
     ///
     /// [`open`](Self::open) uses the account of the request.
@@ -373,16 +359,10 @@ impl Session {
 
     // --- Outputs ---
 
-    /// Returns the next event, oldest first.
-    #[must_use]
-    pub fn poll_event(&mut self) -> Option<peer::Event> {
-        self.server.poll_event()
-    }
-
     /// Returns the head of the answer on a connection once it is decided; an empty 404 if there is no such connection.
     #[must_use]
     pub fn poll_head(&mut self, connection: ConnectionId) -> Option<ResponseHead> {
-        self.streams.head(connection)
+        self.streams.connections.head(connection)
     }
 
     /// Returns the next part of the body of a connection; the end if there is no such connection.
@@ -399,13 +379,7 @@ impl Session {
     /// Returns the next connection with new output.
     #[must_use]
     pub fn poll_connection(&mut self) -> Option<ConnectionId> {
-        self.streams.poll_readable()
-    }
-
-    /// Returns when [`handle_timeout`](Self::handle_timeout) is due, unless another input comes first.
-    #[must_use]
-    pub fn poll_timeout(&self) -> Option<Instant> {
-        [self.server.poll_timeout(), self.streams.next_deadline(), self.expiry()].into_iter().flatten().min()
+        self.streams.connections.poll_readable()
     }
 
     // --- Getters ---
@@ -413,11 +387,6 @@ impl Session {
     /// Returns whether the session is over. Queued output may still be sent.
     pub fn is_closed(&self) -> bool {
         self.server.is_closed()
-    }
-
-    /// Returns the server, for its getters.
-    pub fn peer(&self) -> &Server {
-        &self.server
     }
 
     /// Returns when the session became idle: no stream open, no request being answered and no message posted.
@@ -436,7 +405,14 @@ impl ServerTransport for Session {
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        Self::handle_timeout(self, now);
+        let expired = self.expiry().is_some_and(|expiry| expiry <= now);
+        self.run(now, |server, streams| {
+            server.handle_timeout(now, streams);
+            streams.handle_timeout();
+            if expired || (streams.transport == SessionTransport::HttpSse && !streams.is_connected()) {
+                server.abort(peer::CloseReason::Done);
+            }
+        });
     }
 
     fn poll_event(&mut self) -> Option<peer::Event> {
@@ -444,11 +420,8 @@ impl ServerTransport for Session {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        Self::poll_timeout(self)
-    }
-
-    fn has_streams(&self) -> bool {
-        true
+        let deadlines = [self.server.poll_timeout(), self.streams.next_deadline(), self.expiry()];
+        deadlines.into_iter().flatten().min()
     }
 
     fn lend(&mut self, now: Instant) -> ServerLoan<'_> {
@@ -458,22 +431,6 @@ impl ServerTransport for Session {
 
     fn settle(&mut self, now: Instant) {
         Self::settle(self, now);
-    }
-
-    fn deny(&mut self, now: Instant, request: InboundId, error: ErrorObject, denial: &Denial) {
-        self.run(now, |server, streams| {
-            streams.denial = Some(Box::new(denial.clone()));
-            server.respond(request, peer::Answer::Error(error), streams);
-            streams.denial = None;
-        });
-    }
-
-    fn close_sse_stream(&mut self, now: Instant, request: InboundId) {
-        self.run(now, |server, streams| {
-            if let Some(id) = server.wire_id(request) {
-                streams.close_sse_stream(id);
-            }
-        });
     }
 }
 

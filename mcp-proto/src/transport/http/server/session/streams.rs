@@ -119,7 +119,7 @@ pub(super) struct ResponseStreams {
     pub(super) now: Instant,
     streams: StreamTable,
     next_stream: u64,
-    connections: Connections,
+    pub(super) connections: Connections,
     store: LazyBox<EventStore>,
     /// The stream of each unanswered client request.
     requests: InlineMap<Id, u64>,
@@ -130,7 +130,7 @@ pub(super) struct ResponseStreams {
     /// The bytes of answers that wait for the rest of their batch.
     batched_bytes: usize,
     /// Why the answer now being written denies its request, if it does.
-    pub(super) denial: Option<Box<Denial>>,
+    denial: Option<Box<Denial>>,
     /// The permit for queued bytes and stored events.
     permit: Option<BytePermit>,
     /// The permits for the bodies of unanswered requests without a stream of their own.
@@ -172,24 +172,25 @@ impl ResponseStreams {
 
     // --- Opening and closing streams ---
 
-    /// Opens a stream for `awaiting` answers, on a new connection.
+    /// Opens a stream for answers, on a new connection. The permit for the posted body is held until the last answer.
     pub(super) fn open(
         &mut self,
         accepts: AcceptedTypes,
-        awaiting: usize,
-        many: bool,
+        answers_due: usize,
+        is_batch: bool,
+        body_permit: Option<BytePermit>,
     ) -> (u64, ConnectionId) {
         let stream = self.next_stream;
         self.next_stream = self.next_stream.saturating_add(1);
         let config = self.setup().config();
         let patience = if self.primed { STREAM_AFTER.min(config.keepalive) } else { config.keepalive };
         let connection = self.connections.open(stream, patience, self.now);
-        let (answers_due, is_batch, connection_id) = (awaiting, many, Some(connection));
         let opened = ResponseStream {
             accepts,
             answers_due,
             is_batch,
-            connection: connection_id,
+            connection: Some(connection),
+            body_permit,
             ..Default::default()
         };
         self.streams.streams.insert(stream, opened);
@@ -249,22 +250,11 @@ impl ResponseStreams {
         let connection = self.attach_connection(stream, number, Priming::No);
         if over {
             self.connections.end(connection, self.now);
-            self.clear_connection(stream);
-            self.set_last_connection(stream, connection);
+            if let Some(known) = self.streams.get_mut(&stream) {
+                (known.connection, known.last_connection) = (None, Some(connection));
+            }
         }
         Ok(connection)
-    }
-
-    /// Ends the connection of a request's stream, so that the client resumes the stream later.
-    pub(super) fn close_sse_stream(&mut self, id: &Id) {
-        let Some(&stream) = self.requests.get(id).filter(|_| self.primed) else { return };
-        let Some(known) = self.streams.get(&stream) else { return };
-        let Some(connection) = known.connection.filter(|_| known.accepts != AcceptedTypes::Json) else {
-            return;
-        };
-        self.begin_events(stream, Priming::Retry);
-        self.connections.end(connection, self.now);
-        self.clear_connection(stream);
     }
 
     /// Closes all streams at the end of the session.
@@ -323,10 +313,6 @@ impl ResponseStreams {
         }
     }
 
-    pub(super) fn head(&self, connection: ConnectionId) -> Option<ResponseHead> {
-        self.connections.head(connection)
-    }
-
     pub(super) fn take(&mut self, connection: ConnectionId, now: Instant) -> Chunk {
         let Some((chunk, stream, number)) = self.connections.take(connection, now) else {
             return Chunk::End;
@@ -338,10 +324,6 @@ impl ResponseStreams {
         }
         self.update_permit();
         chunk
-    }
-
-    pub(super) fn poll_readable(&mut self) -> Option<ConnectionId> {
-        self.connections.poll_readable()
     }
 
     pub(super) fn next_deadline(&self) -> Option<Instant> {

@@ -1,12 +1,13 @@
 //! The peer's outbox: sends each message to its response stream.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use super::{EVENT_PREFIX_ROOM, GENERAL_STREAM, ResponseStreams, SessionTransport};
+use super::{AcceptedTypes, EVENT_PREFIX_ROOM, GENERAL_STREAM, Priming, ResponseStreams, SessionTransport};
 use crate::Instant;
-use crate::peer::{MessageKind, Outbox};
+use crate::peer::{Denial, MessageKind, Outbox};
 use crate::quota::{ByteAccount, BytePermit, BytePurpose};
 use crate::rpc::{ErrorId, Id, write};
 use crate::transport::framing::write_cancelled;
@@ -101,6 +102,26 @@ impl Outbox for ResponseStreams {
             }
         }
     }
+
+    fn has_streams(&self) -> bool {
+        true
+    }
+
+    fn deny(&mut self, denial: Option<&Denial>) {
+        self.denial = denial.cloned().map(Box::new);
+    }
+
+    /// Ends the connection of a request's stream, so that the client resumes the stream later.
+    fn close_sse_stream(&mut self, id: &Id) {
+        let Some(&stream) = self.requests.get(id).filter(|_| self.primed) else { return };
+        let Some(known) = self.streams.get(&stream) else { return };
+        let Some(connection) = known.connection.filter(|_| known.accepts != AcceptedTypes::Json) else {
+            return;
+        };
+        self.begin_events(stream, Priming::Retry);
+        self.connections.end(connection, self.now);
+        self.clear_connection(stream);
+    }
 }
 
 impl ResponseStreams {
@@ -124,13 +145,6 @@ impl ResponseStreams {
         self.permit.as_ref().is_none_or(|permit| permit.account().has_room(usage))
     }
 
-    /// Holds the permit for a posted body until all requests of its stream are answered.
-    pub(in super::super) fn retain_body_permit(&mut self, stream: u64, body: Option<BytePermit>) {
-        if let Some(stream) = self.streams.get_mut(&stream) {
-            stream.body_permit = body;
-        }
-    }
-
     /// Holds the permit for a posted body until its request, which has no stream of its own, is answered.
     pub(in super::super) fn retain_request_permit(&mut self, id: Id, body: Option<BytePermit>) {
         if let Some(body) = body {
@@ -145,13 +159,6 @@ impl ResponseStreams {
     }
 
     // --- Delivered streams ---
-
-    /// Marks the stream as delivered once this connection is written to its end.
-    pub(super) fn set_last_connection(&mut self, stream: u64, connection: ConnectionId) {
-        if let Some(stream) = self.streams.get_mut(&stream) {
-            stream.last_connection = Some(connection);
-        }
-    }
 
     /// Handles a connection written to its end, including the last event of its stream if it carried that.
     pub(super) fn handle_connection_end(&mut self, stream: u64, connection: ConnectionId, now: Instant) {
