@@ -5,28 +5,80 @@
 //! of the application to legacy sessions take the same way, in a bounded queue.
 
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::task::{Poll, Waker};
 use std::sync::Mutex;
 
-use serde::Serialize;
-
-use super::{HttpHandle, HttpServerEvent};
 use crate::Instant;
-use crate::front::events::{EventSource, Listeners};
+use crate::front::BlockedHandler;
+use crate::front::events::{EventSource, ListenerEvent, Listeners};
 use crate::front::handler::connection::HandlerReports;
 use crate::front::router::ChangeListener;
 use crate::front::wakers::{Signal, Wakers, lock};
-use crate::front::{BlockedHandler, Error};
 use crate::inline_map::InlineMap;
-use crate::peer::reserved_methods::check_server_notification;
 use crate::peer::server::{ListKind, ServerCommands, ServerTransport, Topic};
-use crate::peer::{AnyParams, RequestError};
-use crate::rpc::Raw;
 use crate::schema::tasks::TaskUpdatedParams;
-use crate::schema::{CustomParams, Json, LoggingLevel, LoggingMessageParams, Notification};
+use crate::schema::{CustomParams, LoggingMessageParams};
+
+/// An event of a server over HTTP: mostly a change in the resource subscriptions of all its clients.
+///
+/// Its clients are listening clients of 2026-07-28 and sessions of earlier revisions. A server that watches files, for
+/// example, learns here which files to watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HttpServerEvent {
+    /// A client subscribed to a resource that no other client was subscribed to. The application reports its changes
+    /// with [`HttpHandle::resource_updated`](super::HttpHandle::resource_updated).
+    Subscribed {
+        /// The resource.
+        uri: String,
+    },
+    /// The last subscription to a resource ended.
+    Unsubscribed {
+        /// The resource.
+        uri: String,
+    },
+    /// A handler blocked the driver or the task of its request, for the log.
+    HandlerBlocked(BlockedHandler),
+    /// A handler logged, and the server does not declare `logging`: its messages are dropped. Reported once. Declare the
+    /// capability ([`Router::declare`](crate::front::Router::declare)).
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/logging>
+    UndeclaredLogging,
+    /// This listener lost events, because it did not take them in time.
+    ///
+    /// [`HttpHandle::subscribed_resources`](super::HttpHandle::subscribed_resources) returns the current subscriptions.
+    Missed {
+        /// The number of lost events.
+        count: u64,
+    },
+    /// Nothing has polled the [driver](super::HttpServerDriver): a request of a legacy session, or a call that becomes a
+    /// task, has waited for a second, or a WebSocket was requested that the driver would serve. Such a request of a
+    /// session or for a WebSocket is answered with 503; the task does not begin.
+    DriverNotPolled,
+    /// The server was closed. This is the last event.
+    Closed,
+}
+
+impl ListenerEvent for HttpServerEvent {
+    fn missed(count: u64) -> Self {
+        Self::Missed { count }
+    }
+
+    fn is_last(&self) -> bool {
+        *self == Self::Closed
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Subscribed { uri } | Self::Unsubscribed { uri } => uri.len(),
+            Self::HandlerBlocked(blocked) => blocked.bytes(),
+            _ => 0,
+        }
+    }
+}
 
 /// The pending changes and messages of a subscriber, with the signal that wakes it.
 pub(super) struct Mailbox {
@@ -167,7 +219,7 @@ impl Hub {
     }
 
     /// Queues a message for every legacy session and every channel.
-    fn broadcast(&self, message: Broadcast) {
+    pub(super) fn broadcast(&self, message: Broadcast) {
         let mailboxes: Vec<Arc<Mailbox>> =
             lock(&self.0).connections.values().map(|(_, mailbox)| mailbox.clone()).collect();
         let message = Arc::new(message);
@@ -336,7 +388,7 @@ const MAX_MESSAGES: usize = 256;
 const MAX_BYTES: usize = 1024 * 1024;
 
 /// A message to all sessions.
-enum Broadcast {
+pub(super) enum Broadcast {
     Log(LoggingMessageParams),
     Notification { method: String, params: CustomParams, bytes: usize },
 }
@@ -383,81 +435,5 @@ impl BroadcastQueue {
             self.bytes = bytes;
             self.messages.push_back(message);
         }
-    }
-}
-
-/// Messages outside of requests.
-impl HttpHandle {
-    /// Logs to the clients of legacy sessions, independently of their requests: to each that has set a log level which
-    /// includes `level`, and that has the stream for such messages open (GET). Other clients never receive the message.
-    ///
-    /// A client of 2026-07-28 receives none: its log messages belong to a request, for which the handler
-    /// [logs](crate::front::Context::log). The capability must have been [declared](crate::front::Router::declare).
-    ///
-    /// The message goes to clients of all principals: it must contain no secrets, and nothing about one of them. A
-    /// client that does not read loses messages and delays no other.
-    ///
-    /// ```
-    /// # use mcp_proto::front::http::HttpHandle;
-    /// # use mcp_proto::schema::LoggingLevel;
-    /// # fn example(server: &HttpHandle) {
-    /// server.log(LoggingLevel::Warning, Some("disk".into()), "almost full");
-    /// # }
-    /// ```
-    ///
-    /// <https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging>
-    pub fn log(&self, level: LoggingLevel, logger: Option<String>, data: impl Serialize) {
-        // Data that does not serialize cannot be sent.
-        let Ok(data) = Json::encode(&data) else { return };
-        let mut params = LoggingMessageParams::new(level, data);
-        params.logger = logger;
-        //= S8.18 "only on that request's stream"
-        self.service.hub.broadcast(Broadcast::Log(params));
-    }
-
-    /// Sends a notification that the protocol does not define to all legacy sessions.
-    ///
-    /// A session without an open stream for such messages (GET) receives it when the stream is opened; a client that
-    /// does not read loses notifications and delays no other. A client of 2026-07-28 receives only the notifications
-    /// that it subscribed to, so none of these.
-    ///
-    /// # Errors
-    /// If the parameters do not serialize, or the name is one of the protocol's, which other methods send.
-    ///
-    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions#opening-a-stream>
-    pub fn notify<N: Notification>(&self, params: &N::Params) -> Result<(), Error> {
-        self.broadcast(N::NAME, params.to_raw())
-    }
-
-    /// Sends a notification by its name to all legacy sessions, like [`notify`](Self::notify). `params` is any value
-    /// that serializes to a JSON object, or to `null` for none.
-    ///
-    /// ```
-    /// # use mcp_proto::front::Error;
-    /// # use mcp_proto::front::http::HttpHandle;
-    /// # use serde_json::json;
-    /// # fn example(server: &HttpHandle) -> Result<(), Error> {
-    /// server.notify_custom("com.example/paperLow", json!({ "sheets": 12 }))?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// As [`notify`](Self::notify).
-    pub fn notify_custom(&self, method: &str, params: impl Serialize) -> Result<(), Error> {
-        self.broadcast(method, Raw::encode(&params))
-    }
-
-    fn broadcast(&self, method: &str, params: Result<Raw, serde_json::Error>) -> Result<(), Error> {
-        let unencodable = |error: serde_json::Error| RequestError::Encode(error.to_string());
-        check_server_notification(method)?;
-        let raw = params.map_err(unencodable)?;
-        let bytes = raw.as_bytes().len();
-        let params = match raw.as_str() {
-            "null" => CustomParams::new(),
-            _ => raw.decode().map_err(unencodable)?,
-        };
-        self.service.hub.broadcast(Broadcast::Notification { method: method.into(), params, bytes });
-        Ok(())
     }
 }

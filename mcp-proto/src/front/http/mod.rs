@@ -69,35 +69,41 @@
 
 mod change_hub;
 mod channel;
+mod driver;
 mod exchange;
 mod listening_driver;
 mod service;
 mod session;
-mod session_table;
 #[cfg_attr(not(feature = "auth"), path = "no_token_watch.rs")]
 mod token_watch;
 
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Deref;
 
+use change_hub::Broadcast;
+use serde::Serialize;
 use service::Service;
 
 use super::clock::Entropy;
 use super::router::{ChangeListener as _, ServedRouter};
 use super::{Clock, HandlerMode, SendHandlers};
-use crate::front::BlockedHandler;
-use crate::front::events::{Events, ListenerEvent};
-use crate::peer::Principal;
+use crate::front::Error;
+use crate::front::events::Events;
+use crate::peer::reserved_methods::check_server_notification;
 use crate::peer::server::ListKind;
+use crate::peer::{AnyParams as _, Principal, RequestError};
+use crate::rpc::Raw;
 use crate::schema::tasks::TaskUpdatedParams;
+use crate::schema::{CustomParams, Json, LoggingLevel, LoggingMessageParams, Notification};
 use crate::transport::http::server::{HttpServerConfig, RequestHead};
 
+pub use change_hub::HttpServerEvent;
 pub use channel::HttpChannel;
+pub use driver::HttpServerDriver;
 pub use exchange::HttpExchange;
-pub use session::HttpServerDriver;
 
 /// Joins a router to a server handle and the driver of its sessions.
 ///
@@ -255,60 +261,78 @@ impl fmt::Debug for HttpHandle {
     }
 }
 
-/// An event of a server over HTTP: mostly a change in the resource subscriptions of all its clients.
-///
-/// Its clients are listening clients of 2026-07-28 and sessions of earlier revisions. A server that watches files, for
-/// example, learns here which files to watch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum HttpServerEvent {
-    /// A client subscribed to a resource that no other client was subscribed to. The application reports its changes
-    /// with [`HttpHandle::resource_updated`](HttpHandle::resource_updated).
-    Subscribed {
-        /// The resource.
-        uri: String,
-    },
-    /// The last subscription to a resource ended.
-    Unsubscribed {
-        /// The resource.
-        uri: String,
-    },
-    /// A handler blocked the driver or the task of its request, for the log.
-    HandlerBlocked(BlockedHandler),
-    /// A handler logged, and the server does not declare `logging`: its messages are dropped. Reported once. Declare the
-    /// capability ([`Router::declare`](crate::front::Router::declare)).
+/// Messages outside of requests.
+impl HttpHandle {
+    /// Logs to the clients of legacy sessions, independently of their requests: to each that has set a log level which
+    /// includes `level`, and that has the stream for such messages open (GET). Other clients never receive the message.
     ///
-    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/logging>
-    UndeclaredLogging,
-    /// This listener lost events, because it did not take them in time.
+    /// A client of 2026-07-28 receives none: its log messages belong to a request, for which the handler
+    /// [logs](crate::front::Context::log). The capability must have been [declared](crate::front::Router::declare).
     ///
-    /// [`HttpHandle::subscribed_resources`](HttpHandle::subscribed_resources) returns the current subscriptions.
-    Missed {
-        /// The number of lost events.
-        count: u64,
-    },
-    /// Nothing has polled the [driver](HttpServerDriver): a request of a legacy session, or a call that becomes a
-    /// task, has waited for a second, or a WebSocket was requested that the driver would serve. Such a request of a
-    /// session or for a WebSocket is answered with 503; the task does not begin.
-    DriverNotPolled,
-    /// The server was closed. This is the last event.
-    Closed,
-}
-
-impl ListenerEvent for HttpServerEvent {
-    fn missed(count: u64) -> Self {
-        Self::Missed { count }
+    /// The message goes to clients of all principals: it must contain no secrets, and nothing about one of them. A
+    /// client that does not read loses messages and delays no other.
+    ///
+    /// ```
+    /// # use mcp_proto::front::http::HttpHandle;
+    /// # use mcp_proto::schema::LoggingLevel;
+    /// # fn example(server: &HttpHandle) {
+    /// server.log(LoggingLevel::Warning, Some("disk".into()), "almost full");
+    /// # }
+    /// ```
+    ///
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging>
+    pub fn log(&self, level: LoggingLevel, logger: Option<String>, data: impl Serialize) {
+        // Data that does not serialize cannot be sent.
+        let Ok(data) = Json::encode(&data) else { return };
+        let mut params = LoggingMessageParams::new(level, data);
+        params.logger = logger;
+        //= S8.18 "only on that request's stream"
+        self.service.hub.broadcast(Broadcast::Log(params));
     }
 
-    fn is_last(&self) -> bool {
-        *self == Self::Closed
+    /// Sends a notification that the protocol does not define to all legacy sessions.
+    ///
+    /// A session without an open stream for such messages (GET) receives it when the stream is opened; a client that
+    /// does not read loses notifications and delays no other. A client of 2026-07-28 receives only the notifications
+    /// that it subscribed to, so none of these.
+    ///
+    /// # Errors
+    /// If the parameters do not serialize, or the name is one of the protocol's, which other methods send.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions#opening-a-stream>
+    pub fn notify<N: Notification>(&self, params: &N::Params) -> Result<(), Error> {
+        self.broadcast(N::NAME, params.to_raw())
     }
 
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Subscribed { uri } | Self::Unsubscribed { uri } => uri.len(),
-            Self::HandlerBlocked(blocked) => blocked.bytes(),
-            _ => 0,
-        }
+    /// Sends a notification by its name to all legacy sessions, like [`notify`](Self::notify). `params` is any value
+    /// that serializes to a JSON object, or to `null` for none.
+    ///
+    /// ```
+    /// # use mcp_proto::front::Error;
+    /// # use mcp_proto::front::http::HttpHandle;
+    /// # use serde_json::json;
+    /// # fn example(server: &HttpHandle) -> Result<(), Error> {
+    /// server.notify_custom("com.example/paperLow", json!({ "sheets": 12 }))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`notify`](Self::notify).
+    pub fn notify_custom(&self, method: &str, params: impl Serialize) -> Result<(), Error> {
+        self.broadcast(method, Raw::encode(&params))
+    }
+
+    fn broadcast(&self, method: &str, params: Result<Raw, serde_json::Error>) -> Result<(), Error> {
+        let unencodable = |error: serde_json::Error| RequestError::Encode(error.to_string());
+        check_server_notification(method)?;
+        let raw = params.map_err(unencodable)?;
+        let bytes = raw.as_bytes().len();
+        let params = match raw.as_str() {
+            "null" => CustomParams::new(),
+            _ => raw.decode().map_err(unencodable)?,
+        };
+        self.service.hub.broadcast(Broadcast::Notification { method: method.into(), params, bytes });
+        Ok(())
     }
 }

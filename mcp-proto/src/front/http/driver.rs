@@ -1,0 +1,194 @@
+//! The driver of the legacy sessions and the tasks of a server.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+
+use super::service::Service;
+use super::session::{SessionCell, SessionMachine};
+use crate::Instant;
+use crate::front::router::ServedRouter;
+use crate::front::server::ServerDriver;
+use crate::front::tasks::TaskRunner;
+use crate::front::wakers::{TaskWaker, Wakers};
+use crate::front::{HandlerMode, SendHandlers};
+use crate::transport::http::server::SessionId;
+
+/// How long a session without open streams and requests stays as it is, before it gives up what an idle session does
+/// not need: long enough that a client which sends one request after another does not notice.
+const IDLE_DELAY: Duration = Duration::from_secs(1);
+
+/// Drives the legacy sessions and the tasks of an HTTP server.
+///
+/// It runs the handlers of sessions, which outlive the connections of their requests, the sessions' timeouts, and
+/// [tasks](crate::front::tasks) of either era.
+///
+/// Other requests of 2026-07-28 do not need it: each runs in its own [`HttpExchange`](super::HttpExchange). Sessions
+/// can be opened, and tasks started, only while the driver exists, and they make progress only while it is polled;
+/// dropping it ends them all.
+#[must_use = "requests of legacy sessions and tasks wait until the driver is polled: spawn it on an executor"]
+pub struct HttpServerDriver<H: HandlerMode = SendHandlers> {
+    service: Arc<Service>,
+    router: ServedRouter<H>,
+    /// Boxed: the nodes of the tree are partly empty.
+    sessions: BTreeMap<SessionId, Box<SessionRun<H>>>,
+    /// The time at which each session must be polled at the latest.
+    timers: BTreeSet<(Instant, SessionId)>,
+    /// The runner of tasks that any request started.
+    tasks: Option<TaskRunner<H>>,
+}
+
+struct SessionRun<H: HandlerMode> {
+    cell: Arc<SessionCell>,
+    /// `None` while the session is idle.
+    driver: Option<Box<ServerDriver<SessionMachine, H>>>,
+    state: Arc<TaskWaker<SessionId>>,
+    waker: Waker,
+    deadline: Option<Instant>,
+}
+
+impl<H: HandlerMode> HttpServerDriver<H> {
+    pub(super) fn new(service: Arc<Service>, router: ServedRouter<H>) -> Self {
+        let tasks =
+            service.task_service.as_ref().map(|service| TaskRunner::new(service.clone(), router.clone()));
+        Self { service, router, sessions: BTreeMap::new(), timers: BTreeSet::new(), tasks }
+    }
+
+    /// Runs all sessions and tasks that are ready, and stores the task's waker. Ready once the server was closed and
+    /// its sessions have ended.
+    ///
+    /// Poll it again at [`next_timeout`](Self::next_timeout) as well.
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.service.note_driver();
+        let ready = self.service.session_signal.begin();
+        let closing = self.service.is_closing();
+        let arrivals = self.service.take_new_sessions();
+        self.start(arrivals);
+        for id in ready {
+            self.run(id, closing);
+        }
+        let now = self.service.now();
+        let is_due = |(deadline, _): &&(Instant, SessionId)| *deadline <= now;
+        let due: Vec<SessionId> = self.timers.iter().take_while(is_due).map(|&(_, id)| id).collect();
+        for id in due {
+            self.run(id, closing);
+        }
+        if let Some(tasks) = &mut self.tasks {
+            tasks.poll(cx);
+        }
+        if closing && self.sessions.is_empty() {
+            let late = self.service.refuse_sessions();
+            self.start(late);
+            // They mostly end at once, without waking the driver.
+            if self.sessions.is_empty() {
+                return Poll::Ready(());
+            }
+        }
+        let mut wakers = Wakers::default();
+        let rest = self.service.session_signal.park(cx.waker().clone(), &mut wakers);
+        wakers.release();
+        // Later changes call the stored waker. Changes before it was stored would be missed.
+        if !rest || self.service.has_new_sessions() || closing != self.service.is_closing() {
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
+
+    /// The time at which [`poll`](Self::poll) is due, if its waker is not called earlier.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Instant> {
+        let of_sessions = self.timers.first().map(|(deadline, _)| *deadline);
+        let of_tasks = self.tasks.as_ref().and_then(TaskRunner::next_timeout);
+        [of_sessions, of_tasks].into_iter().flatten().min()
+    }
+
+    /// Adds new sessions, which are polled next.
+    fn start(&mut self, arrivals: Vec<Arc<SessionCell>>) {
+        for cell in arrivals {
+            let id = cell.id;
+            let state = TaskWaker::new(id, self.service.session_signal.clone());
+            let waker = Waker::from(state.clone());
+            self.sessions
+                .insert(id, Box::new(SessionRun { cell, driver: None, state, waker, deadline: None }));
+            self.run(id, self.service.is_closing());
+        }
+    }
+
+    /// Polls a session.
+    fn run(&mut self, id: SessionId, closing: bool) {
+        let Some(running) = self.sessions.get_mut(&id) else { return };
+        running.state.arm();
+        if let Some(deadline) = running.deadline.take() {
+            self.timers.remove(&(deadline, id));
+        }
+        let mut cx = Context::from_waker(&running.waker);
+        let driver = running
+            .driver
+            .get_or_insert_with(|| Box::new(session_driver(&self.service, &self.router, &running.cell)));
+        let (mut idle_since, mut is_due) = (None, false);
+        let polled = driver.poll(&mut cx, |machine, now| {
+            let turned = machine.advance(now, closing);
+            idle_since = machine.session.idle_since();
+            is_due = idle_since.is_some_and(|since| since + IDLE_DELAY <= now);
+            turned
+        });
+        if polled.is_ready() {
+            running.state.retire();
+            self.sessions.remove(&id);
+            self.service.forget(id);
+            return;
+        }
+        running.deadline = driver.next_timeout();
+        if is_due {
+            if running.cell.deactivate() {
+                running.driver = None;
+            }
+        } else if let Some(since) = idle_since {
+            let until_idle = since + IDLE_DELAY;
+            running.deadline = Some(running.deadline.map_or(until_idle, |deadline| deadline.min(until_idle)));
+        }
+        self.timers.extend(running.deadline.map(|deadline| (deadline, id)));
+        self.service.set_idle(id, idle_since);
+        // Later changes call the stored waker. Changes before it was stored would be missed.
+        if running.cell.has_changes() || closing != self.service.is_closing() {
+            running.waker.wake_by_ref();
+        }
+    }
+}
+
+fn session_driver<H: HandlerMode>(
+    service: &Service,
+    router: &ServedRouter<H>,
+    cell: &SessionCell,
+) -> ServerDriver<SessionMachine, H> {
+    let (entropy, tasks) = (service.entropy.clone(), service.task_service.clone());
+    ServerDriver::new(cell.activate(), entropy, router.clone(), tasks)
+}
+
+impl<H: HandlerMode> Drop for HttpServerDriver<H> {
+    fn drop(&mut self) {
+        self.service.note_driver();
+        for cell in self.service.refuse_sessions() {
+            self.service.forget(cell.id);
+            drop(session_driver(&self.service, &self.router, &cell));
+        }
+        while let Some((id, running)) = self.sessions.pop_first() {
+            running.state.retire();
+            self.service.forget(id);
+            if running.driver.is_none() {
+                // Without a driver, the session would go on if a request has it.
+                drop(session_driver(&self.service, &self.router, &running.cell));
+            }
+        }
+    }
+}
+
+impl<H: HandlerMode> fmt::Debug for HttpServerDriver<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpServerDriver").field("sessions", &self.sessions.len()).finish_non_exhaustive()
+    }
+}
