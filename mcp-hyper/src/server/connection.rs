@@ -143,7 +143,14 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Connection<Io,
                         Pin::into_inner(connection).into_parts();
                     let shared = self.service.shared();
                     let (clock, monitor) = (shared.clock.clone(), self.monitor.clone());
-                    match WebSocket::start(socket, &read_buf, channel, shared.websocket, clock, monitor) {
+                    match WebSocket::start(
+                        socket,
+                        &read_buf,
+                        channel,
+                        shared.websocket.tool_frames,
+                        clock,
+                        monitor,
+                    ) {
                         Some(websocket) => self.stage = Stage::WebSocket(Box::new(websocket)),
                         None => return Poll::Ready(Ok(())),
                     }

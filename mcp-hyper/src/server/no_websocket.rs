@@ -8,14 +8,13 @@ use std::task::{Context, Poll};
 use http::request::Parts;
 use mcp_proto::front::HandlerMode;
 use mcp_proto::front::http::HttpChannel;
-use mcp_proto::transport::http::server::HttpResponse;
+use mcp_proto::transport::http::server::{HttpResponse, ResponseHeaders};
 
 use super::error::ConnectionError;
 use super::monitor::ConnectionMonitor;
-use super::upgrade::{HandshakeAnswer, WebSocketOptions};
 use crate::time::RuntimeClock;
 
-pub(super) fn handshake(_: &Parts) -> HandshakeAnswer {
+pub(super) fn handshake(_: &Parts) -> Result<ResponseHeaders, HttpResponse> {
     Err(HttpResponse::empty(426))
 }
 
@@ -27,7 +26,7 @@ impl<Io, H: HandlerMode> WebSocket<Io, H> {
         _: Io,
         _: &[u8],
         _: HttpChannel<H>,
-        _: WebSocketOptions,
+        _: bool,
         _: Arc<RuntimeClock>,
         _: Arc<ConnectionMonitor>,
     ) -> Option<Self> {

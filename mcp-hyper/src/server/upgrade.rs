@@ -38,12 +38,11 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(super) struct WebSocketOptions {
     pub(super) accepts: bool,
     /// Whether clients may send tool frames.
-    #[cfg(feature = "websocket")]
     pub(super) tool_frames: bool,
 }
 
 /// The headers that accept a handshake, or the refusal.
-pub(super) type HandshakeAnswer = Result<ResponseHeaders, HttpResponse>;
+type HandshakeAnswer = Result<ResponseHeaders, HttpResponse>;
 
 /// A request to become a WebSocket.
 pub(super) struct Upgrade<H: HandlerMode> {
@@ -218,7 +217,7 @@ impl<H: HandlerMode> EmbeddedWebSockets<H> {
 /// A future that serves one upgraded connection until it ends.
 pub(super) struct EmbeddedWebSocket<H: HandlerMode> {
     stage: Stage<H>,
-    options: WebSocketOptions,
+    tool_frames: bool,
     clock: Arc<RuntimeClock>,
     monitor: Arc<ConnectionMonitor>,
     alarm: Alarm,
@@ -249,7 +248,7 @@ impl<H: HandlerMode> EmbeddedWebSocket<H> {
         monitor.note_read();
         Self {
             stage: Stage::Upgrading { upgrade, channel: Box::new(channel) },
-            options: shared.websocket,
+            tool_frames: shared.websocket.tool_frames,
             clock: shared.clock.clone(),
             monitor,
             alarm: Alarm::default(),
@@ -268,7 +267,7 @@ impl<H: HandlerMode> EmbeddedWebSocket<H> {
                 self.monitor.clone(),
             );
             let (clock, monitor) = (self.clock.clone(), self.monitor.clone());
-            match WebSocket::start(socket, &[], *channel, self.options, clock, monitor) {
+            match WebSocket::start(socket, &[], *channel, self.tool_frames, clock, monitor) {
                 Some(websocket) => self.stage = Stage::Open(Box::new(websocket)),
                 None => return Poll::Ready(Ok(())),
             }

@@ -20,7 +20,6 @@ use mcp_proto::transport::tool_frames::request_of;
 
 use super::error::ConnectionError;
 use super::monitor::{ConnectionMonitor, ExchangeGuard};
-use super::upgrade::{HandshakeAnswer, WebSocketOptions};
 use crate::time::{Alarm, RuntimeClock};
 use crate::websocket::{Channel, ChannelEvent, PingPolicy, SUBPROTOCOL};
 
@@ -31,7 +30,7 @@ const ROUNDS: usize = 4;
 const TURN: usize = 32;
 
 /// Checks the handshake of RFC 6455, section 4.2.1; returns the headers of the answer, or the refusal.
-pub(super) fn handshake(parts: &Parts) -> HandshakeAnswer {
+pub(super) fn handshake(parts: &Parts) -> Result<ResponseHeaders, HttpResponse> {
     let mut request = Request::new(());
     *request.method_mut() = parts.method.clone();
     *request.version_mut() = parts.version;
@@ -83,7 +82,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin, H: HandlerMode> WebSocket<Io, H> {
         io: Io,
         ahead: &[u8],
         front: HttpChannel<H>,
-        options: WebSocketOptions,
+        tool_frames: bool,
         clock: Arc<RuntimeClock>,
         monitor: Arc<ConnectionMonitor>,
     ) -> Option<Self> {
@@ -91,7 +90,6 @@ impl<Io: AsyncRead + AsyncWrite + Unpin, H: HandlerMode> WebSocket<Io, H> {
         let pings = limits.ping_interval.map(|interval| PingPolicy::new(interval, limits.write_timeout));
         let channel = Channel::new(io, ahead, Role::Server, front.message_bytes(), pings, clock.now())?;
         let (alarm, exchange) = (Alarm::default(), ExchangeGuard::new(monitor));
-        let tool_frames = options.tool_frames;
         Some(Self { channel, front, tool_frames, clock, alarm, error: None, _exchange: exchange })
     }
 

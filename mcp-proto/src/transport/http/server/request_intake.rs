@@ -267,6 +267,7 @@ enum EndpointKind {
 /// Checks the head of a request to turn its connection into a channel of whole messages, such as a WebSocket.
 ///
 /// The handshake of the channel itself is the adapter's.
+#[cfg(feature = "std")]
 pub(crate) fn check_upgrade(setup: &Setup, head: &RequestHead<'_>) -> Result<(), HttpResponse> {
     let [address @ .., version] =
         read_headers(head.fields, ["host", "origin", FETCH_SITE, header::PROTOCOL_VERSION]);
