@@ -15,8 +15,8 @@ use crate::peer::{LostReason, Outcome, RequestId};
 use crate::schema::ProgressParams;
 use crate::{Instant, UnixTime};
 
-/// What is kept of a connection in either role: its events are `E`, `R` is the reason of its end, `W` is work for its
-/// driver, and `T` is what the contexts of notifications need.
+/// The state of a connection that is the same in either role. `E` are its events, `R` is the reason of its end, `W` is
+/// work for its driver, and `T` the data for the contexts of notifications.
 pub(crate) struct ConnectionState<E, R, W, T> {
     pub(crate) slots: RequestSlots,
     /// How the connection ended.
@@ -118,7 +118,7 @@ pub(crate) trait Core<M: ?Sized> {
     type Work: 'static;
     type Context: 'static;
 
-    /// What is kept of the connection in either role.
+    /// The state that is the same in either role.
     fn common(&mut self) -> &mut ConnectionState<Self::Event, Self::End, Self::Work, Self::Context>;
 
     /// Takes all events out of the machine.

@@ -129,7 +129,7 @@ pub(crate) trait WaitPoint {
 
 /// A task that waits for a change, until it is dropped.
 pub(crate) struct WaitingTask<'a, P: WaitPoint + ?Sized> {
-    point: &'a P,
+    pub(crate) point: &'a P,
     key: Option<u64>,
 }
 

@@ -105,7 +105,7 @@ pub(crate) struct Caller {
     /// The owner of requests without a principal.
     pub(crate) owner: QuotaOwner,
     /// The access that the token grants.
-    pub(crate) access: CallerAccess,
+    pub(in crate::front) access: CallerAccess,
     /// The values that the adapter attached to the request.
     pub(crate) attachments: Attachments,
 }

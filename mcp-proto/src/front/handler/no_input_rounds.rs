@@ -8,7 +8,6 @@ use core::task::{Context as TaskContext, Poll};
 
 use super::connection::InboundRequest;
 use crate::front::Error;
-use crate::front::clock::Entropy;
 use crate::front::handler_error::HandlerError;
 use crate::rpc::{Raw, Text};
 use crate::schema::{Era, FormError, InputRequest, InputRequiredResult, Method};
@@ -25,13 +24,7 @@ impl Sealing {
 pub(in crate::front) enum InputRounds {}
 
 impl InputRounds {
-    pub(in crate::front) fn of(
-        _: &Text,
-        _: Option<&Raw>,
-        _: Era,
-        _: &Arc<Sealing>,
-        _: &Arc<dyn Entropy>,
-    ) -> Option<Self> {
+    pub(in crate::front) fn of(_: &Text, _: Option<&Raw>, _: Era, _: &Arc<Sealing>) -> Option<Self> {
         None
     }
 

@@ -15,7 +15,7 @@ const REMEMBERED: usize = 256;
 
 /// Items by key, in the order of their registration. Clones share them until one of them changes.
 pub(crate) struct Registry<T, H> {
-    /// What the items are, for errors.
+    /// The kind of the items, for errors.
     kind: &'static str,
     items: Arc<Items<T, H>>,
 }

@@ -250,8 +250,8 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
     /// Starts to answer a request. Returns whether the client leaves too many answers unread.
     fn begin(&mut self, request: NewRequest) -> bool {
         let NewRequest { id, method, params, context, caller, state } = request;
-        let (router, entropy) = (self.router.router(), &self.entropy);
-        let input_rounds = InputRounds::of(&method, params.as_ref(), context.era, router.sealing(), entropy);
+        let router = self.router.router();
+        let input_rounds = InputRounds::of(&method, params.as_ref(), context.era, router.sealing());
         let wire_id = || self.shared.read(|_, machine| machine.peer().wire_id(id).cloned());
         let serves = |item: Option<&str>| router.serves(&method, item);
         let span = RequestSpan::of_request(&method, params.as_ref(), Some(context.revision), wire_id, serves);

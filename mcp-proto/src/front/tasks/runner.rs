@@ -138,7 +138,6 @@ struct TaskRun<M: HandlerMode> {
     /// The router at its start.
     router: ServedRouter<M>,
     task: Arc<RunningTask>,
-    waker: Waker,
     /// The context of the task.
     context: Context,
     /// The work of the task, until it starts.
@@ -199,7 +198,6 @@ impl<M: HandlerMode> TaskRun<M> {
         });
         Self {
             router,
-            waker: Waker::from(live.waker.clone()),
             task: live,
             context,
             work: Some(work),
@@ -222,7 +220,7 @@ impl<M: HandlerMode> TaskRun<M> {
     /// Ready once the task has ended and is saved.
     fn poll(&mut self, service: &TaskService) -> Poll<()> {
         self.task.waker.arm();
-        let waker = self.waker.clone();
+        let waker = Waker::from(self.task.waker.clone());
         let mut cx = TaskContext::from_waker(&waker);
         let mut answered = false;
         loop {
@@ -484,8 +482,7 @@ impl<M: HandlerMode> TaskRun<M> {
 
 /// Periodically deletes expired tasks from the store.
 struct ExpirySweep {
-    state: Arc<TaskWaker<TaskKey>>,
-    waker: Waker,
+    waker: Arc<TaskWaker<TaskKey>>,
     next: Option<Instant>,
     /// The latest expiry of the tasks that started here.
     last: Instant,
@@ -494,9 +491,8 @@ struct ExpirySweep {
 
 impl ExpirySweep {
     fn new(service: &TaskService) -> Self {
-        let state = TaskWaker::new(TaskKey::HOUSEKEEPING, service.signal.clone());
-        let waker = Waker::from(state.clone());
-        Self { state, waker, next: None, last: Instant::ORIGIN, running: None }
+        let waker = TaskWaker::new(TaskKey::HOUSEKEEPING, service.signal.clone());
+        Self { waker, next: None, last: Instant::ORIGIN, running: None }
     }
 
     /// Schedules sweeps until after `deadline`, the expiry of a new task.
@@ -519,8 +515,8 @@ impl ExpirySweep {
             }));
         }
         let Some(running) = &mut self.running else { return };
-        self.state.arm();
-        let waker = self.waker.clone();
+        self.waker.arm();
+        let waker = Waker::from(self.waker.clone());
         let mut cx = TaskContext::from_waker(&waker);
         if !matches!(catch_panic(|| running.as_mut().poll(&mut cx)), Ok(Poll::Pending)) {
             let running = self.running.take();

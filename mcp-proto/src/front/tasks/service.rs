@@ -76,7 +76,7 @@ impl TaskService {
 
     /// Waits for `duration`, on behalf of a client's request.
     pub(super) fn sleep(&self, duration: Duration) -> SleepFuture<'_> {
-        SleepFuture::new(&self.sleeps, &*self.clock, &self.signal, self.clock.now() + duration)
+        SleepFuture { service: self, until: self.clock.now() + duration, key: None }
     }
 
     /// Starts a task. The call is answered once the store has created the task; if the call is cancelled before that,
@@ -226,22 +226,9 @@ impl SleepQueue {
 
 /// The future of a wait.
 pub(super) struct SleepFuture<'a> {
-    queue: &'a SleepQueue,
-    clock: &'a dyn Clock,
-    signal: &'a Signal<TaskKey>,
+    service: &'a TaskService,
     until: Instant,
     key: Option<SleepKey>,
-}
-
-impl<'a> SleepFuture<'a> {
-    pub(super) fn new(
-        queue: &'a SleepQueue,
-        clock: &'a dyn Clock,
-        signal: &'a Signal<TaskKey>,
-        until: Instant,
-    ) -> Self {
-        Self { queue, clock, signal, until, key: None }
-    }
 }
 
 impl Future for SleepFuture<'_> {
@@ -249,11 +236,11 @@ impl Future for SleepFuture<'_> {
     type Output = Result<(), ErrorObject>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
-        let Self { queue, clock, signal, until, key } = self.get_mut();
+        let Self { service, until, key } = self.get_mut();
         let left = cx.waker().clone();
-        let is_over = clock.now() >= *until;
+        let is_over = service.clock.now() >= *until;
         let is_new = key.is_none();
-        let polled = update(&queue.0, |table, wakers| {
+        let polled = update(&service.sleeps.0, |table, wakers| {
             if table.closed {
                 Poll::Ready(Err(server_ended()))
             } else if is_over {
@@ -269,7 +256,7 @@ impl Future for SleepFuture<'_> {
         });
         if is_new && polled.is_pending() {
             // The driver's timer may have to fire earlier now.
-            signal.notify();
+            service.signal.notify();
         }
         polled
     }
@@ -277,7 +264,7 @@ impl Future for SleepFuture<'_> {
 
 impl Drop for SleepFuture<'_> {
     fn drop(&mut self) {
-        let waker = self.key.and_then(|key| lock(&self.queue.0).waiting.remove(&key));
+        let waker = self.key.and_then(|key| lock(&self.service.sleeps.0).waiting.remove(&key));
         drop(waker);
     }
 }

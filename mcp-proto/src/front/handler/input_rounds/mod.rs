@@ -36,7 +36,6 @@ pub use self::sealing::{SingleUse, StateId, StateUse, UsedStates};
 use super::connection::InboundRequest;
 use crate::UnixTime;
 use crate::front::Error;
-use crate::front::clock::Entropy;
 use crate::front::handler_error::{HandlerError, HandlerErrorKind};
 use crate::front::wakers::{SendFuture, WaitPoint, Waiters, WaitingTask, Wakers, lock, update};
 use crate::peer::server::{NONCE_BYTES, check_content, missing_capabilities, required_capabilities};
@@ -51,7 +50,6 @@ pub(in crate::front) struct InputRounds {
     method: Text,
     params: Option<Raw>,
     sealing: Arc<Sealing>,
-    entropy: Arc<dyn Entropy>,
     inner: Mutex<RoundsState>,
 }
 
@@ -127,13 +125,11 @@ impl InputRounds {
         params: Option<&Raw>,
         era: Era,
         sealing: &Arc<Sealing>,
-        entropy: &Arc<dyn Entropy>,
     ) -> Option<Self> {
         (era == Era::Modern).then(|| Self {
             method: method.clone(),
             params: params.cloned(),
             sealing: sealing.clone(),
-            entropy: entropy.clone(),
             inner: Mutex::default(),
         })
     }
@@ -290,7 +286,7 @@ impl InputRounds {
             // Other waiters wait until the state is open.
             inner.phase = Phase::Checking(Box::default());
         }
-        let opened = self.read_attempt(now, request.principal());
+        let opened = self.read_attempt(now, request);
         let claim = match (&opened, &self.sealing.single_use) {
             (Ok(AttemptStart { state: Some((state, expires)), .. }), Some(store)) => {
                 //= S4.6 "One-time state enforced by a server-side store"
@@ -312,11 +308,7 @@ impl InputRounds {
     }
 
     /// Reads the answers and the state that the request brought.
-    fn read_attempt(
-        &self,
-        now: UnixTime,
-        principal: Option<&Principal>,
-    ) -> Result<AttemptStart, ErrorObject> {
+    fn read_attempt(&self, now: UnixTime, request: &InboundRequest) -> Result<AttemptStart, ErrorObject> {
         let brought = self.params.as_ref().map(Raw::decode::<AttemptParams>).transpose();
         let brought = brought.map_err(|error| invalid(format!("the answers cannot be read: {error}")))?;
         let Some(AttemptParams { answers, state }) = brought else { return Ok(AttemptStart::default()) };
@@ -324,8 +316,8 @@ impl InputRounds {
         begun.round.fresh = answers.unwrap_or_default();
         if let Some(text) = state {
             //= S1.7 "state by explicit handles"
-            let bound_to = self.state_binding(principal)?;
-            let sealer = self.sealing.sealer(&*self.entropy);
+            let bound_to = self.state_binding(request.principal())?;
+            let sealer = self.sealing.sealer(&*request.entropy);
             //= S4.4 "requestState is attacker-controlled: integrity (HMAC/AEAD) when it matters; reject what fails"
             let opened = sealer.open(now, &bound_to, &text).map_err(|error| invalid(error.to_string()))?;
             // A state of this server decodes unless another version of the server sealed it.
@@ -382,8 +374,8 @@ impl InputRounds {
         })?;
         let bound_to = self.state_binding(request.principal()).map_err(HandlerError::protocol)?;
         let mut nonce = [0; NONCE_BYTES];
-        self.entropy.fill(&mut nonce);
-        let sealer = self.sealing.sealer(&*self.entropy);
+        request.entropy.fill(&mut nonce);
+        let sealer = self.sealing.sealer(&*request.entropy);
         let state =
             sealer.seal(nonce, &bound_to, request.connection.unix_time() + self.sealing.lifetime, &payload);
         let requests: Map<InputRequest> =
@@ -419,7 +411,6 @@ impl WaitPoint for InputRounds {
 
 /// A future that waits for the client's answer, or for a stored value.
 struct RoundWaiter<'a> {
-    rounds: &'a InputRounds,
     request: &'a InboundRequest,
     waiting: WaitingTask<'a, InputRounds>,
     /// The key of its input request.
@@ -439,7 +430,7 @@ enum WaiterRole {
 
 impl<'a> RoundWaiter<'a> {
     fn new(rounds: &'a InputRounds, request: &'a InboundRequest, key: Option<String>) -> Self {
-        Self { rounds, request, waiting: WaitingTask::new(rounds), key, role: WaiterRole::None }
+        Self { request, waiting: WaitingTask::new(rounds), key, role: WaiterRole::None }
     }
 
     fn poll_answer(&mut self, cx: &TaskContext<'_>, input: &InputRequest) -> Poll<Result<Raw, Error>> {
@@ -465,7 +456,7 @@ impl<'a> RoundWaiter<'a> {
         });
         if conflict {
             let what = format!("the handler makes two different input requests with the key {key:?}");
-            self.rounds.fail_request(self.request, ErrorObject::new(code::INTERNAL_ERROR, what));
+            self.waiting.point.fail_request(self.request, ErrorObject::new(code::INTERNAL_ERROR, what));
         }
         polled
     }
@@ -489,7 +480,7 @@ impl<'a> RoundWaiter<'a> {
         waker: &Waker,
         look: impl FnOnce(&mut Round, &mut WaiterRole) -> Option<R>,
     ) -> Poll<Result<R, Error>> {
-        self.rounds.open(self.request);
+        self.waiting.point.open(self.request);
         let Self { waiting, role, .. } = self;
         let mut outside = false;
         let polled = waiting.poll(waker, |inner| {
@@ -513,7 +504,7 @@ impl<'a> RoundWaiter<'a> {
 
 impl Drop for RoundWaiter<'_> {
     fn drop(&mut self) {
-        let outside = self.rounds.visit(|inner, _| {
+        let outside = self.waiting.point.visit(|inner, _| {
             if let Phase::Open(round) = &mut inner.phase {
                 match self.role {
                     WaiterRole::None => {}
