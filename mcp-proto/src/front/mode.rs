@@ -200,15 +200,10 @@ where
 }
 
 /// The handlers of notifications, by name; `C` is their context.
+#[derive(Clone)]
 pub(super) struct NotificationHandlers<M: HandlerMode, C: 'static> {
     by_name: BTreeMap<Cow<'static, str>, M::Handler<Notification, C>>,
     fallback: Option<M::Handler<Notification, C>>,
-}
-
-impl<M: HandlerMode, C: 'static> Clone for NotificationHandlers<M, C> {
-    fn clone(&self) -> Self {
-        Self { by_name: self.by_name.clone(), fallback: self.fallback.clone() }
-    }
 }
 
 impl<M: HandlerMode, C: 'static> NotificationHandlers<M, C> {

@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use core::fmt;
 use core::task::{Poll, Waker};
 use std::sync::Mutex;
 
@@ -236,6 +237,12 @@ impl<C, M: ?Sized> Shared<C, M> {
 
     pub(crate) fn signal(&self) -> &Arc<Signal> {
         &self.signal
+    }
+}
+
+impl<C, M: ?Sized> fmt::Debug for Shared<C, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
     }
 }
 

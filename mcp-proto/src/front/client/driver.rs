@@ -286,19 +286,13 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
 /// See [`ClientCommands::end_cache_context`](crate::peer::client::ClientCommands::end_cache_context). It may be used
 /// under a lock of the adapter, so that credentials and context change together: it takes no other lock and wakes no
 /// task.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct CacheContextEnder(Arc<Connection>);
 
 impl CacheContextEnder {
     /// Deletes private cached answers, and caches none for the requests made so far.
     pub fn end(&self) {
         self.0.with(|_, machine, now, _| machine.at(now).end_cache_context());
-    }
-}
-
-impl fmt::Debug for CacheContextEnder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("CacheContextEnder")
     }
 }
 

@@ -1,6 +1,5 @@
 //! Subscriptions to change notifications.
 
-use core::fmt;
 use core::future::poll_fn;
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -37,6 +36,7 @@ pub enum SubscriptionUpdate {
 /// It buffers the latest 1,024 updates and 16 MiB. It ends when the server or the connection ends it, and
 /// [`outcome`](Self::outcome) then returns the reason; dropping it ends it from the client. It keeps the connection
 /// open.
+#[derive(Debug)]
 #[must_use = "dropping a subscription ends it"]
 pub struct Subscription {
     client: Client,
@@ -45,6 +45,7 @@ pub struct Subscription {
 }
 
 /// The state of a stream of updates.
+#[derive(Debug)]
 pub(super) enum StreamState {
     Open,
     Ended(Result<(), Error>),
@@ -130,11 +131,5 @@ impl Drop for Subscription {
         if self.state.is_open() {
             self.client.inner.abandon(self.id, None);
         }
-    }
-}
-
-impl fmt::Debug for Subscription {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Subscription").field("id", &self.id).finish_non_exhaustive()
     }
 }

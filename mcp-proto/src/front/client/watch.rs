@@ -1,6 +1,5 @@
 //! Watches: change notifications from servers of either era, and their queues.
 
-use core::fmt;
 use core::future::poll_fn;
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -46,6 +45,7 @@ impl Client {
 }
 
 /// A builder of a watch.
+#[derive(Debug)]
 #[must_use = "nothing is watched before `open`"]
 pub struct WatchRequest {
     client: Client,
@@ -111,18 +111,13 @@ impl WatchRequest {
     }
 }
 
-impl fmt::Debug for WatchRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WatchRequest").field("filter", &self.filter).finish_non_exhaustive()
-    }
-}
-
 /// A watch: a stream of changes.
 ///
 /// Each change is queued once, however often it happens before it is taken; at most 1,024 updates and 16 MiB are
 /// queued, and then [`Missed`](WatchUpdate::Missed) counts the oldest, which were dropped. The stream ends when the
 /// server ends it gracefully or rejects it, or with the connection; [`outcome`](Self::outcome) then returns the reason.
 /// The watch recovers from lost subscriptions by itself. Dropping it ends it; it keeps the connection open.
+#[derive(Debug)]
 #[must_use = "dropping a watch ends it"]
 pub struct Watch {
     client: Client,
@@ -198,12 +193,5 @@ impl Drop for Watch {
             core.watch_queues.close(id, wakers);
             machine.at(now).unwatch(id);
         });
-    }
-}
-
-impl fmt::Debug for Watch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { id, filter, .. } = self;
-        f.debug_struct("Watch").field("id", id).field("filter", filter).finish_non_exhaustive()
     }
 }

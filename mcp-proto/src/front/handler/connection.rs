@@ -278,6 +278,7 @@ impl WaitPoint for RequestEnd<'_> {
 }
 
 /// A connection as the requests to the client see it.
+#[derive(Debug)]
 pub(in crate::front) struct ServerLink {
     pub(in crate::front) connection: Arc<Connection>,
     pub(in crate::front) on_behalf_of: Option<InboundId>,

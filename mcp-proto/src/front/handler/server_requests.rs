@@ -299,7 +299,7 @@ impl<M: Method> fmt::Debug for InputFuture<M> {
 /// See [`InputFuture::completion`](InputFuture::completion).
 ///
 /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation>
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct ElicitationCompletion {
     connection: Arc<Connection>,
     id: String,
@@ -315,12 +315,6 @@ impl ElicitationCompletion {
     pub fn notify(&self) -> bool {
         //= S9.7 "elicitation/complete only to the originator and with the id"
         self.connection.act(|mut server| server.elicitation_complete(&self.id))
-    }
-}
-
-impl fmt::Debug for ElicitationCompletion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ElicitationCompletion").field("id", &self.id).finish_non_exhaustive()
     }
 }
 

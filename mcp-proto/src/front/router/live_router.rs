@@ -216,8 +216,10 @@ impl<M: HandlerMode, S> fmt::Debug for LiveRouter<M, S> {
 
 /// A router as servers hold it, whatever the type of its state. Everything that serves takes
 /// `impl Into<ServedRouter<M>>`: a [`Router`], an `Arc` of one, or a [`LiveRouter`].
+#[derive(Clone)]
 pub struct ServedRouter<M: HandlerMode = SendHandlers>(Contents<M>);
 
+#[derive(Clone)]
 enum Contents<M: HandlerMode> {
     Static(Arc<Router<M>>),
     Live(Arc<LiveState<M>>),
@@ -274,15 +276,6 @@ impl<M: HandlerMode, S: 'static> From<Arc<Router<M, S>>> for ServedRouter<M> {
 impl<M: HandlerMode, S: 'static> From<LiveRouter<M, S>> for ServedRouter<M> {
     fn from(router: LiveRouter<M, S>) -> Self {
         Self(Contents::Live(router.into_shared()))
-    }
-}
-
-impl<M: HandlerMode> Clone for ServedRouter<M> {
-    fn clone(&self) -> Self {
-        Self(match &self.0 {
-            Contents::Static(router) => Contents::Static(router.clone()),
-            Contents::Live(live) => Contents::Live(live.clone()),
-        })
     }
 }
 

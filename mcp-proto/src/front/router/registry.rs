@@ -30,11 +30,8 @@ struct Items<T, H> {
     removed: VecDeque<(Arc<str>, u64)>,
 }
 
-struct Slot<T, H> {
-    entry: Arc<Entry<T, H>>,
-    /// A disabled item is registered, but neither listed nor found.
-    enabled: bool,
-}
+/// An item, and whether it is enabled: a disabled item is registered, but neither listed nor found.
+type Slot<T, H> = (Arc<Entry<T, H>>, bool);
 
 pub(crate) struct Entry<T, H> {
     key: Arc<str>,
@@ -77,7 +74,7 @@ impl<T, H> Registry<T, H> {
         };
         let key: Arc<str> = key.into();
         items.index.insert(key.clone(), place);
-        items.slots.insert(place, Slot { entry: Arc::new(Entry { key, item, handler }), enabled: true });
+        items.slots.insert(place, (Arc::new(Entry { key, item, handler }), true));
         Ok(())
     }
 
@@ -104,7 +101,7 @@ impl<T, H> Registry<T, H> {
     pub(crate) fn set_enabled(&mut self, key: &str, enabled: bool) -> Result<(), RouterError> {
         let (place, items) = self.place_of(key)?;
         if let Some(slot) = items.slots.get_mut(&place) {
-            slot.enabled = enabled;
+            slot.1 = enabled;
         }
         Ok(())
     }
@@ -119,8 +116,8 @@ impl<T, H> Registry<T, H> {
 
     /// The item with this key, unless it is disabled.
     pub(crate) fn get(&self, key: &str) -> Option<&Entry<T, H>> {
-        let slot = self.items.slots.get(self.items.index.get(key)?)?;
-        slot.enabled.then_some(&*slot.entry)
+        let (entry, enabled) = self.items.slots.get(self.items.index.get(key)?)?;
+        enabled.then_some(&**entry)
     }
 
     /// Whether an item with this key is registered, even if it is disabled.
@@ -130,7 +127,7 @@ impl<T, H> Registry<T, H> {
 
     /// The items that are not disabled, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry<T, H>> {
-        self.items.slots.values().filter(|slot| slot.enabled).map(|slot| &*slot.entry)
+        self.items.slots.values().filter(|(_, enabled)| *enabled).map(|(entry, _)| &**entry)
     }
 
     /// Whether both list the same items in the same order; `listed` is the part of an item that is listed.
@@ -153,7 +150,7 @@ impl<T, H> Registry<T, H> {
             })?),
         };
         let slots = self.items.slots.range((start, Bound::Unbounded)).map(|(_, slot)| slot);
-        let mut rest = slots.filter(|slot| slot.enabled).map(|slot| &*slot.entry);
+        let mut rest = slots.filter(|(_, enabled)| *enabled).map(|(entry, _)| &**entry);
         let page: Vec<&Entry<T, H>> = rest.by_ref().take(size.max(1)).collect();
         let next = rest.next().and(page.last()).map(|entry| String::from(&*entry.key));
         Ok((page.into_iter().map(|entry| &entry.item).collect(), next))
@@ -175,14 +172,8 @@ impl<T, H> Clone for Registry<T, H> {
 
 impl<T, H> Clone for Items<T, H> {
     fn clone(&self) -> Self {
-        let Self { slots, index, next, removed } = self;
-        let slot = |slot: &Slot<T, H>| Slot { entry: slot.entry.clone(), enabled: slot.enabled };
-        Self {
-            slots: slots.iter().map(|(place, old)| (*place, slot(old))).collect(),
-            index: index.clone(),
-            next: *next,
-            removed: removed.clone(),
-        }
+        let (slots, index) = (self.slots.clone(), self.index.clone());
+        Self { slots, index, next: self.next, removed: self.removed.clone() }
     }
 }
 

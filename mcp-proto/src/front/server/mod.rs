@@ -5,7 +5,6 @@ mod driver;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
-use core::fmt;
 
 use serde::Serialize;
 
@@ -64,7 +63,7 @@ where
 /// An application's handle of one connection of its server: to notify the client, send requests and await the end.
 ///
 /// It is cheap to clone and usable from any thread. Dropping it does not end the connection.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct ServerHandle {
     link: Arc<ServerLink>,
 }
@@ -114,12 +113,6 @@ impl ServerHandle {
     pub async fn close(&self) -> CloseReason {
         self.link.connection.act(|mut server| server.close());
         self.closed().await
-    }
-}
-
-impl fmt::Debug for ServerHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerHandle").finish_non_exhaustive()
     }
 }
 
