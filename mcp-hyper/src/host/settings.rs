@@ -20,10 +20,10 @@ use mcp_proto::auth::{
 use mcp_proto::front::{Client, ClientHandlers, Error, SendHandlers};
 use mcp_proto::host::config::{
     Answers, ENV_FILE_BYTES, Lookup, PredefinedVariable, ResolveError, ResolveErrorKind, ResolvedHttp,
-    ResolvedSpec, Scope, ServerEntry, TimeoutOverrides, TransportSpec,
+    ResolvedSpec, Scope, ServerEntry, TimeoutOverrides,
 };
 #[cfg(feature = "auth")]
-use mcp_proto::host::config::{OauthSpec, Template};
+use mcp_proto::host::config::{OauthSpec, Template, TransportSpec};
 use mcp_proto::host::consent::ApprovalRequest;
 use mcp_proto::host::control::Failure;
 use mcp_proto::host::tools::ResultLimits;
