@@ -210,7 +210,7 @@ impl Bare {
 }
 
 fn echo(params: Option<mcp_proto::rpc::Raw>) -> CallToolResult {
-    let params = CallToolParams::from_json(params.expect("parameters").as_str()).unwrap();
+    let params = CallToolParams::from_raw(&params.expect("parameters")).unwrap();
     let Echo { message } = params.arguments.expect("arguments").decode().unwrap();
     CallToolResult::text(message)
 }

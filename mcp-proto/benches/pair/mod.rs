@@ -100,7 +100,7 @@ impl Pair {
         let Some(Event::Request { id, params: Some(params), .. }) = self.server.poll_event() else {
             panic!("the server has not received the request")
         };
-        let params = CallToolParams::from_json(params.as_str()).unwrap();
+        let params = CallToolParams::from_raw(&params).unwrap();
         let Echo { message } = params.arguments.unwrap().decode().unwrap();
         (id, CallToolResult::text(message))
     }

@@ -70,8 +70,7 @@ pub fn decode(value: &[u8]) -> Result<Cow<'_, str>, HeaderValueError> {
     if let Some(at) = value.iter().position(|byte| !matches!(byte, b'\t' | b' '..=b'~')) {
         return Err(HeaderValueError::Character(at));
     }
-    let text = core::str::from_utf8(value).map_err(|_| HeaderValueError::NotUtf8)?;
-    let text = text.trim_matches([' ', '\t']);
+    let text = core::str::from_utf8(value.trim_ascii()).map_err(|_| HeaderValueError::NotUtf8)?;
     if !is_marked(text) {
         return Ok(Cow::Borrowed(text));
     }

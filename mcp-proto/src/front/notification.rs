@@ -50,7 +50,7 @@ impl Notification {
             Ok(raw) => raw,
             Err(_) => return None,
         };
-        Some(N::Params::from_json(raw.as_str()).map_err(|error| Error::Decode {
+        Some(N::Params::from_raw(&raw).map_err(|error| Error::Decode {
             method: N::NAME,
             error,
             raw: raw.clone(),

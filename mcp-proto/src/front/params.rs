@@ -33,7 +33,8 @@ pub(crate) fn decode_params<M: Method>(params: Option<Raw>) -> Result<M::Params,
 
 /// Decodes the parameters of a method given by its name.
 pub(crate) fn decode_as<P: Params>(method: &str, params: Option<Raw>) -> Result<P, ErrorObject> {
-    P::from_json(params.as_ref().map_or("{}", Raw::as_str)).map_err(|error| params_error(method, &error))
+    let decoded = params.as_ref().map_or_else(|| P::from_json("{}"), P::from_raw);
+    decoded.map_err(|error| params_error(method, &error))
 }
 
 /// The error for parameters that do not match the method.

@@ -10,10 +10,8 @@ use core::fmt;
 use core::ops::Range;
 use core::time::Duration;
 
-use bytes::Bytes;
-
 use crate::Instant;
-use crate::rpc::{ErrorObject, Raw};
+use crate::rpc::{ErrorObject, Raw, Text};
 use crate::schema::Revision;
 
 /// The id of an HTTP exchange: one request and its answer. A client or server never reuses one.
@@ -154,15 +152,14 @@ pub enum CarriageEnd {
     },
 }
 
-/// An encoded request, with the places of the members that its headers repeat.
+/// An encoded request.
 #[derive(Clone, Debug)]
 pub(crate) struct EncodedRequest {
-    pub(crate) body: Bytes,
+    pub(crate) body: Text,
+    /// Where its parameters lie in `body`.
     pub(crate) params: Range<usize>,
-    /// The parameter that identifies the subject of the request, as a range of the parameters.
-    pub(crate) subject: Option<Range<usize>>,
-    /// The arguments, as a range of the parameters.
-    pub(crate) arguments: Option<Range<usize>>,
+    /// The name of the parameter that identifies the subject of the request, if its method has one.
+    pub(crate) subject: Option<Cow<'static, str>>,
 }
 
 /// The event streams of one answer: each resumes the one before.

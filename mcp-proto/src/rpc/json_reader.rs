@@ -14,7 +14,47 @@ pub(crate) struct NotJson;
 pub(crate) struct Reader<'a> {
     text: &'a str,
     at: usize,
+    /// What a scan has noted of the text.
+    noted: Option<&'a NotedMembers>,
+    has_unicode_escapes: bool,
 }
+
+/// Where a value lies in a text.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Span {
+    start: u32,
+    end: u32,
+}
+
+impl Span {
+    fn new(start: usize, end: usize) -> Result<Self, NotJson> {
+        let offset = |at| u32::try_from(at).map_err(|_| NotJson);
+        Ok(Self { start: offset(start)?, end: offset(end)? })
+    }
+
+    pub(super) fn of<'a>(&self, text: &'a str) -> Option<&'a str> {
+        let Self { start, end } = *self;
+        text.get(start as usize..end as usize).filter(|value| !value.is_empty())
+    }
+}
+
+/// What the scan of a message notes of its parameters or result: the members that other layers look for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct NotedMembers {
+    /// Whether the text is an object of valid JSON, no name of which is escaped, with each of these members at most once.
+    pub(super) is_complete: bool,
+    /// The `_meta`.
+    pub(super) meta: Span,
+    /// The `arguments` or the `structuredContent`.
+    pub(super) data: Span,
+    /// The [`PROTOCOL_VERSION`] in the `_meta` of parameters; the `resultType` of a result.
+    pub(super) tag: Span,
+}
+
+/// The key of the revision in the `_meta` of a request.
+pub(crate) const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+/// The key of the client's capabilities in the `_meta` of a request.
+pub(crate) const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 
 /// A number that has been read.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,7 +66,17 @@ pub(crate) enum ReadNumber {
 
 impl<'a> Reader<'a> {
     pub(crate) fn new(text: &'a str) -> Self {
-        Self { text, at: 0 }
+        Self { text, at: 0, noted: None, has_unicode_escapes: false }
+    }
+
+    /// A reader that does not scan the members again that a scan has noted.
+    pub(super) fn with_noted(text: &'a str, noted: &'a NotedMembers) -> Self {
+        Self { noted: noted.is_complete.then_some(noted), ..Self::new(text) }
+    }
+
+    /// Whether a string that was skipped has an escape of the form `\u`.
+    pub(super) fn has_unicode_escapes(&self) -> bool {
+        self.has_unicode_escapes
     }
 
     /// The error of a text that a reader has refused, with its position.
@@ -46,6 +96,11 @@ impl<'a> Reader<'a> {
     /// The text that has not been read.
     pub(crate) fn rest(&self) -> &'a str {
         self.text.get(self.at..).unwrap_or_default()
+    }
+
+    /// Goes to an offset at which a value begins or has ended.
+    pub(crate) fn go_to(&mut self, at: usize) {
+        self.at = at;
     }
 
     /// Skips a value of this length, which is known to be valid.
@@ -133,10 +188,32 @@ impl<'a> Reader<'a> {
             return Ok(None);
         }
         let name = self.string()?;
+        self.colon()?;
+        Ok(Some(name))
+    }
+
+    /// Like [`name`](Self::name); a name with escapes is an error.
+    #[inline(always)]
+    pub(super) fn plain_name(&mut self, is_first: &mut bool) -> Result<Option<&'a [u8]>, NotJson> {
+        if !self.item(is_first, b'}')? {
+            return Ok(None);
+        }
+        self.expect(b'"')?;
+        let start = self.at;
+        if self.skip_string()? {
+            return Err(NotJson);
+        }
+        let name = self.text.as_bytes().get(start..self.at.saturating_sub(1));
+        self.colon()?;
+        Ok(name)
+    }
+
+    #[inline(always)]
+    fn colon(&mut self) -> Result<(), NotJson> {
         self.space();
         self.expect(b':')?;
         self.space();
-        Ok(Some(name))
+        Ok(())
     }
 
     /// Reads a string, borrowed unless it has escapes.
@@ -144,19 +221,11 @@ impl<'a> Reader<'a> {
     pub(crate) fn string(&mut self) -> Result<Cow<'a, str>, NotJson> {
         let start = self.at;
         self.expect(b'"')?;
-        // Most names are short.
-        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
-        if let Some(length) = short_string(rest) {
-            let start = self.at;
-            self.at = start.saturating_add(length).saturating_add(1);
-            return Ok(Cow::Borrowed(self.text.get(start..start.saturating_add(length)).unwrap_or_default()));
-        }
         if self.skip_string()? {
             return serde_json::from_str(self.since(start)).map(Cow::Owned).map_err(|_| NotJson);
         }
-        Ok(Cow::Borrowed(
-            self.text.get(start.saturating_add(1)..self.at.saturating_sub(1)).unwrap_or_default(),
-        ))
+        let inside = start.saturating_add(1)..self.at.saturating_sub(1);
+        Ok(Cow::Borrowed(self.text.get(inside).unwrap_or_default()))
     }
 
     /// Reads a number, as an integer if it is written as one that fits.
@@ -183,42 +252,62 @@ impl<'a> Reader<'a> {
     }
 
     /// Skips a value.
+    #[inline]
     fn value(&mut self) -> Result<(), NotJson> {
+        let is_here = |span: &Span| span.start as usize == self.at && span.end != 0;
+        match self.noted.and_then(|noted| [noted.meta, noted.data].into_iter().find(is_here)) {
+            Some(span) => self.at = span.end as usize,
+            None => self.value_within(usize::MAX)?,
+        }
+        Ok(())
+    }
+
+    /// Skips a value in which at most `levels` containers are nested.
+    pub(super) fn value_within(&mut self, levels: usize) -> Result<(), NotJson> {
         let mut open = OpenContainers::default();
+        // A copy whose position stays in a register.
+        let mut reader = Self { has_unicode_escapes: false, ..*self };
         loop {
-            match self.next()? {
-                b'"' => _ = self.skip_string()?,
+            match reader.next()? {
+                b'"' => _ = reader.skip_string()?,
                 bracket @ (b'{' | b'[') => {
+                    if open.depth >= levels {
+                        return Err(NotJson);
+                    }
                     let is_object = bracket == b'{';
-                    self.space();
-                    if self.peek() == Some(if is_object { b'}' } else { b']' }) {
-                        self.advance();
+                    reader.space();
+                    if reader.peek() == Some(if is_object { b'}' } else { b']' }) {
+                        reader.advance();
                     } else {
                         open.push(is_object);
                         if is_object {
-                            self.skip_name()?;
+                            reader.skip_name()?;
                         }
                         continue;
                     }
                 }
-                b't' => self.literal("rue")?,
-                b'f' => self.literal("alse")?,
-                b'n' => self.literal("ull")?,
+                b't' => reader.literal("rue")?,
+                b'f' => reader.literal("alse")?,
+                b'n' => reader.literal("ull")?,
                 b'-' => {
-                    let first = self.next()?;
-                    self.skip_number(first)?;
+                    let first = reader.next()?;
+                    reader.skip_number(first)?;
                 }
-                first => self.skip_number(first)?,
+                first => reader.skip_number(first)?,
             }
             // Behind a value: go to the next one of the innermost container that has one.
             loop {
-                let Some(in_object) = open.innermost() else { return Ok(()) };
-                self.space();
-                match self.next()? {
+                let Some(in_object) = open.innermost() else {
+                    self.at = reader.at;
+                    self.has_unicode_escapes |= reader.has_unicode_escapes;
+                    return Ok(());
+                };
+                reader.space();
+                match reader.next()? {
                     b',' => {
-                        self.space();
+                        reader.space();
                         if in_object {
-                            self.skip_name()?;
+                            reader.skip_name()?;
                         }
                         break;
                     }
@@ -230,48 +319,82 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Skips the object that parameters or a result are, in which at most `levels` containers are nested, and notes the members that other
+    /// layers look for.
+    pub(super) fn note_members(&mut self, is_result: bool, levels: usize) -> Result<NotedMembers, NotJson> {
+        // Those behind the first four are noted only if they are repeated.
+        const NAMES: [&[u8]; 7] =
+            [b"_meta", b"arguments", b"structuredContent", b"resultType", b"name", b"uri", b"taskId"];
+        let (base, within) = (self.at, levels.checked_sub(1).ok_or(NotJson)?);
+        let mut noted = NotedMembers { is_complete: true, ..NotedMembers::default() };
+        let (mut is_first, mut seen) = (true, 0u8);
+        self.enter(b'{')?;
+        while let Some(name) = self.plain_name(&mut is_first)? {
+            let start = self.at;
+            let place = NAMES.iter().position(|known| *known == name);
+            let bit = place.map_or(0, |place| 1u8 << place);
+            if bit == 1 && !is_result {
+                self.note_version(&mut noted, base, within)?;
+            } else {
+                self.value_within(within)?;
+            }
+            let span = || Span::new(start.saturating_sub(base), self.at.saturating_sub(base));
+            match place {
+                Some(0) => noted.meta = span()?,
+                Some(1 | 2) => noted.data = span()?,
+                Some(3) if is_result => noted.tag = span()?,
+                _ => {}
+            }
+            noted.is_complete &= seen & bit == 0;
+            seen |= bit;
+        }
+        Ok(noted)
+    }
+
+    /// Skips the `_meta` of parameters, and notes the version that it names.
+    fn note_version(&mut self, noted: &mut NotedMembers, base: usize, levels: usize) -> Result<(), NotJson> {
+        if self.peek() != Some(b'{') {
+            return self.value_within(levels);
+        }
+        let (mut is_first, mut has_capabilities) = (true, false);
+        let within = levels.checked_sub(1).ok_or(NotJson)?;
+        self.enter(b'{')?;
+        while let Some(name) = self.plain_name(&mut is_first)? {
+            let start = self.at;
+            self.value_within(within)?;
+            if name == PROTOCOL_VERSION.as_bytes() {
+                noted.is_complete &= noted.tag.end == 0;
+                noted.tag = Span::new(start.saturating_sub(base), self.at.saturating_sub(base))?;
+            } else if name == CLIENT_CAPABILITIES.as_bytes() {
+                noted.is_complete &= !has_capabilities;
+                has_capabilities = true;
+            }
+        }
+        Ok(())
+    }
+
     #[inline(always)]
     fn skip_name(&mut self) -> Result<(), NotJson> {
         self.expect(b'"')?;
         self.skip_string()?;
-        self.space();
-        self.expect(b':')?;
-        self.space();
-        Ok(())
+        self.colon()
     }
 
     /// Skips the rest of a string and its closing quote. Returns whether it has escapes.
     #[inline(always)]
-    fn skip_string(&mut self) -> Result<bool, NotJson> {
-        let text = self.text.as_bytes();
-        if let Some(length) = short_string(text.get(self.at..).unwrap_or_default()) {
-            self.at = self.at.saturating_add(length).saturating_add(1);
-            return Ok(false);
-        }
-        self.skip_long_string()
-    }
-
-    fn skip_long_string(&mut self) -> Result<bool, NotJson> {
-        let mut escaped = false;
-        let text = self.text.as_bytes();
-        loop {
-            let rest = text.get(self.at..).unwrap_or_default();
-            self.at = self.at.saturating_add(find_special(rest).ok_or(NotJson)?);
-            match self.next()? {
-                b'"' => return Ok(escaped),
-                b'\\' => escaped = true,
-                _ => return Err(NotJson),
+    pub(super) fn skip_string(&mut self) -> Result<bool, NotJson> {
+        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
+        // Most strings are short.
+        match short_string(rest) {
+            Ok(length) => {
+                self.at = self.at.saturating_add(length).saturating_add(1);
+                Ok(false)
             }
-            match self.next()? {
-                b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => {}
-                b'u' => {
-                    for _ in 0..4 {
-                        if !self.next()?.is_ascii_hexdigit() {
-                            return Err(NotJson);
-                        }
-                    }
-                }
-                _ => return Err(NotJson),
+            Err(plain) => {
+                let (end, escapes) = long_string_end(self.text.as_bytes(), self.at.saturating_add(plain))?;
+                self.at = end;
+                self.has_unicode_escapes |= escapes == Escapes::Unicode;
+                Ok(escapes != Escapes::None)
             }
         }
     }
@@ -317,18 +440,57 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The length of a string without escapes whose closing quote is among the next 16 bytes.
+/// The kinds of escapes in a string.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Escapes {
+    None,
+    Short,
+    /// Those of the form `\u`, and perhaps others.
+    Unicode,
+}
+
+/// The offset behind the closing quote of the string around `at`, and the escapes from there on.
+#[inline(never)]
+fn long_string_end(text: &[u8], mut at: usize) -> Result<(usize, Escapes), NotJson> {
+    let mut escapes = Escapes::None;
+    loop {
+        let special = find_special(text.get(at..).unwrap_or_default()).ok_or(NotJson)?;
+        at = at.saturating_add(special).saturating_add(2);
+        match (text.get(at.saturating_sub(2)), text.get(at.saturating_sub(1))) {
+            (Some(b'"'), _) => return Ok((at.saturating_sub(1), escapes)),
+            (Some(b'\\'), Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't')) => {
+                escapes = escapes.max(Escapes::Short);
+            }
+            (Some(b'\\'), Some(b'u')) => {
+                let digits = text.get(at..).and_then(<[u8]>::first_chunk::<4>).ok_or(NotJson)?;
+                if !digits.iter().all(u8::is_ascii_hexdigit) {
+                    return Err(NotJson);
+                }
+                at = at.saturating_add(digits.len());
+                escapes = Escapes::Unicode;
+            }
+            _ => return Err(NotJson),
+        }
+    }
+}
+
+/// The length of a string without escapes whose closing quote is among the next 16 bytes, or else the number of bytes, at
+/// most 16, that stand for themselves.
 #[inline(always)]
-fn short_string(text: &[u8]) -> Option<usize> {
-    let (near, rest) = text.split_first_chunk()?;
-    let hits = specials(u64::from_le_bytes(*near));
-    let length = if hits != 0 {
-        hits.trailing_zeros() as usize >> 3
-    } else {
-        let hits = specials(u64::from_le_bytes(*rest.first_chunk()?));
-        8 | hits.trailing_zeros() as usize >> 3
-    };
-    (text.get(length) == Some(&b'"')).then_some(length)
+fn short_string(text: &[u8]) -> Result<usize, usize> {
+    let Some((near, rest)) = text.split_first_chunk() else { return Err(0) };
+    let mut hits = specials(u64::from_le_bytes(*near));
+    let mut length = 0;
+    if hits == 0 {
+        let Some(word) = rest.first_chunk() else { return Err(8) };
+        hits = specials(u64::from_le_bytes(*word));
+        length = 8;
+        if hits == 0 {
+            return Err(16);
+        }
+    }
+    length |= hits.trailing_zeros() as usize >> 3;
+    if text.get(length) == Some(&b'"') { Ok(length) } else { Err(length) }
 }
 
 /// The containers around a position: one bit each, set for an object.
@@ -383,13 +545,18 @@ pub(super) fn is_plain(text: &[u8]) -> bool {
 #[inline(always)]
 pub(super) fn find_special(text: &[u8]) -> Option<usize> {
     let (pairs, rest) = text.as_chunks::<16>();
-    for (index, pair) in pairs.iter().enumerate() {
+    let mut index = 0usize;
+    while let Some(pair) = pairs.get(index) {
         // Two words at once: half the branches.
         let pair = u128::from_le_bytes(*pair);
         let (low, high) = (specials(pair as u64), specials((pair >> 64) as u64));
         if low | high != 0 {
             let bits = if low != 0 { low.trailing_zeros() } else { 64 | high.trailing_zeros() };
             return Some(index << 4 | bits as usize >> 3);
+        }
+        index = index.saturating_add(1);
+        if index.is_multiple_of(4) {
+            index = index.saturating_add(plain_pairs(pairs.get(index..).unwrap_or_default()));
         }
     }
     if let Some(word) = rest.first_chunk() {
@@ -404,6 +571,16 @@ pub(super) fn find_special(text: &[u8]) -> Option<usize> {
     // It overlaps with bytes that are not special.
     let hits = specials(u64::from_le_bytes(*word));
     (hits != 0).then(|| before.len().saturating_add(hits.trailing_zeros() as usize >> 3))
+}
+
+/// The number of pairs of words at the beginning, a multiple of 4, without special bytes: for long texts.
+#[inline(never)]
+fn plain_pairs(pairs: &[[u8; 16]]) -> usize {
+    let is_plain = |four: &&[[u8; 16]; 4]| {
+        let bytes = four.as_flattened().iter();
+        !bytes.fold(false, |any, byte| any | matches!(byte, b'"' | b'\\' | ..b' '))
+    };
+    pairs.as_chunks().0.iter().take_while(is_plain).count() << 2
 }
 
 /// The special bytes of a word: the lowest bit that is set stands for the first of them.
@@ -501,9 +678,9 @@ mod plain_tests {
 
     #[test]
     fn special_characters_are_found_at_every_place() {
-        for length in 0..40 {
+        for length in (0..40).chain([63, 64, 65, 100, 200, 213]) {
             let plain =
-                "é]~ \u{7f}".repeat(7).into_bytes().into_iter().take(length).collect::<alloc::vec::Vec<_>>();
+                "é]~ \u{7f}".repeat(40).into_bytes().into_iter().take(length).collect::<alloc::vec::Vec<_>>();
             assert!(is_plain(&plain), "{}", String::from_utf8_lossy(&plain));
             for (at, special) in (0..length).zip([b'"', b'\\', 0, b'\n', 0x1f].into_iter().cycle()) {
                 let mut text = plain.clone();

@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 use serde_json::value::RawValue;
 
 use super::envelope::element;
+use super::json_reader::{NotedMembers, Reader, Span};
 use super::scan::{Cursor, ScanMode};
 use super::{EnvelopeKind, Malformed, Text, read_members};
 use crate::text::SafeText;
@@ -338,13 +339,60 @@ pub mod code {
 ///
 /// It shares the memory of the input. Only [`decode`](Self::decode) and [`validate`](Self::validate) check that it is
 /// valid JSON throughout.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Raw(ByteString);
+#[derive(Clone)]
+pub struct Raw {
+    text: ByteString,
+    /// What the scan has noted, if it has found valid JSON.
+    noted: NotedMembers,
+}
 
 impl Raw {
     /// A `Raw` of a slice that the structural scan has delimited.
     pub(crate) fn from_scan(text: ByteString) -> Self {
-        Self(text)
+        Self { text, noted: NotedMembers::default() }
+    }
+
+    pub(super) fn with_noted(self, noted: NotedMembers) -> Self {
+        Self { noted, ..self }
+    }
+
+    /// The `_meta` of an object that is valid JSON, if the scan has noted whether there is one.
+    pub(crate) fn known_meta(&self) -> Option<Option<&str>> {
+        self.known(self.noted.meta)
+    }
+
+    /// The protocol version in the `_meta` of parameters, or the `resultType` of a result, if the scan has noted whether
+    /// there is one.
+    pub(crate) fn known_tag(&self) -> Option<Option<&str>> {
+        self.known(self.noted.tag)
+    }
+
+    fn known(&self, span: Span) -> Option<Option<&str>> {
+        self.noted.is_complete.then(|| span.of(self.as_str()))
+    }
+
+    /// A reader that does not scan again what has been scanned.
+    pub(crate) fn reader(&self) -> Reader<'_> {
+        Reader::with_noted(self.as_str(), &self.noted)
+    }
+
+    /// The `_meta` of an object, unless it is null.
+    pub(crate) fn meta(&self) -> Option<Self> {
+        self.known_or_read(self.noted.meta, "_meta")
+    }
+
+    /// The `arguments` of an object, unless they are null.
+    #[cfg(all(feature = "http", feature = "server"))]
+    pub(crate) fn arguments(&self) -> Option<Self> {
+        self.known_or_read(self.noted.data, "arguments")
+    }
+
+    fn known_or_read(&self, span: Span, name: &str) -> Option<Self> {
+        let value = match self.known(span) {
+            Some(value) => value.filter(|value| *value != "null"),
+            None => read_members(self.as_str(), [name]).ok()?.into_iter().next()?,
+        };
+        Some(self.part(value?))
     }
 
     /// Checks that `text` is one JSON value, and wraps it.
@@ -354,7 +402,7 @@ impl Raw {
     pub fn new(text: impl Into<String>) -> Result<Self, serde_json::Error> {
         let text: String = text.into();
         serde_json::from_str::<&RawValue>(&text)?;
-        Ok(Self(text.into()))
+        Ok(Self::from_scan(text.into()))
     }
 
     /// Encodes a value as JSON.
@@ -362,7 +410,7 @@ impl Raw {
     /// # Errors
     /// If the value's `Serialize` fails.
     pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
-        serde_json::to_string(value).map(|text| Self(text.into()))
+        serde_json::to_string(value).map(|text| Self::from_scan(text.into()))
     }
 
     /// Decodes the value, borrowing from it where `T` borrows.
@@ -378,28 +426,31 @@ impl Raw {
     /// # Errors
     /// If it is not; the error tells the position.
     pub fn validate(&self) -> Result<(), serde_json::Error> {
-        self.decode::<serde::de::IgnoredAny>().map(drop)
+        if self.noted.is_complete {
+            return Ok(());
+        }
+        self.decode::<de::IgnoredAny>().map(drop)
     }
 
     /// A value within this one: `part` must have been borrowed from it.
     pub(crate) fn part(&self, part: &str) -> Self {
-        Self(self.0.slice_ref(part))
+        Self::from_scan(self.text.slice_ref(part))
     }
 
     /// Copies the value into memory of its own, so that keeping it does not keep the message alive.
     #[must_use]
     pub fn detached(&self) -> Self {
-        Self(self.as_str().into())
+        Self { text: self.as_str().into(), noted: self.noted }
     }
 
     /// The JSON text.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
     }
 
     /// The JSON text as shared bytes.
     pub fn as_bytes(&self) -> &Bytes {
-        self.0.as_bytes()
+        self.text.as_bytes()
     }
 }
 
@@ -414,9 +465,18 @@ impl Serialize for Raw {
 impl<'de> Deserialize<'de> for Raw {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Box::<RawValue>::deserialize(deserializer)?;
-        Ok(Self(Box::<str>::from(value).into()))
+        Ok(Self::from_scan(Box::<str>::from(value).into()))
     }
 }
+
+/// Two values are equal if their texts are.
+impl PartialEq for Raw {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Raw {}
 
 impl fmt::Debug for Raw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -5,10 +5,11 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::object::{names, object, read_variant, union};
-use super::read::{Fit, Items, Read, ReadResult, UnexpectedJson, read_text};
+use super::read::{Fit, Items, Read, ReadResult, UnexpectedJson, read_raw, read_text};
 use super::tasks::legacy::TaskMetadata;
 use super::write::serde_impls;
 use super::{Json, List, Map, Meta, Number, Params, PrimitiveSchema, Projection, Revision, WriteAt};
+use crate::rpc::Raw;
 use crate::rpc::json_reader::{NotJson, ReadNumber};
 
 union! {
@@ -144,6 +145,10 @@ impl ElicitParams {
 impl Params for ElicitParams {
     fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         read_text(text)
+    }
+
+    fn from_raw(raw: &Raw) -> Result<Self, serde_json::Error> {
+        read_raw(raw)
     }
 
     fn meta(&self) -> &Meta {

@@ -1,6 +1,5 @@
 //! JSON values that belong to the application, and numbers that keep their written form.
 
-use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -27,7 +26,7 @@ use crate::rpc::{Raw, write};
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Json(Box<RawValue>);
+pub struct Json(Box<str>);
 
 impl Json {
     /// Parses JSON text.
@@ -35,7 +34,13 @@ impl Json {
     /// # Errors
     /// If `text` is not exactly one JSON value.
     pub fn new(text: impl Into<String>) -> Result<Self, serde_json::Error> {
-        RawValue::from_string(text.into()).map(Self)
+        let text: String = text.into();
+        let mut reader = Reader::new(&text);
+        match reader.skip().and_then(|value| reader.end().map(|()| value)) {
+            Ok(value) if value.len() == text.len() => Ok(Self(text.into())),
+            Ok(value) => Ok(Self(value.into())),
+            Err(NotJson) => Err(Reader::error(&text)),
+        }
     }
 
     /// Serializes a value to JSON.
@@ -43,17 +48,17 @@ impl Json {
     /// # Errors
     /// If its `Serialize` fails.
     pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
-        serde_json::value::to_raw_value(value).map(Self)
+        serde_json::to_string(value).map(|text| Self(text.into()))
     }
 
     /// `null`.
     pub fn null() -> Self {
-        Self(RawValue::NULL.to_owned())
+        Self("null".into())
     }
 
     /// Returns `{}`, which declares a capability without settings.
     pub fn empty_object() -> Self {
-        Self::new("{}").unwrap_or_else(|_| Self::null())
+        Self("{}".into())
     }
 
     /// Deserializes the value, borrowing from its text where `T` borrows.
@@ -61,22 +66,17 @@ impl Json {
     /// # Errors
     /// If the value is not a `T`.
     pub fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
-        serde_json::from_str(self.0.get())
+        serde_json::from_str(&self.0)
     }
 
     /// Copies the text of the value at the reader.
     pub(super) fn read_text(reader: &mut Reader<'_>) -> Result<Self, NotJson> {
-        reader.first_byte()?;
-        // The parser of `RawValue` is the only one that makes one without parsing again.
-        let mut parser = serde_json::Deserializer::from_str(reader.rest());
-        let json = Self::deserialize(&mut parser).map_err(|_| NotJson)?;
-        reader.skip_known(json.as_str().len());
-        Ok(json)
+        reader.skip().map(|text| Self(text.into()))
     }
 
     /// The JSON text.
     pub fn as_str(&self) -> &str {
-        self.0.get()
+        &self.0
     }
 
     /// Whether the value is an object.
@@ -134,19 +134,20 @@ impl TryFrom<&Raw> for Json {
 
 impl From<Json> for Raw {
     fn from(json: Json) -> Self {
-        Self::from_scan(Box::<str>::from(json.0).into())
+        Self::from_scan(json.0.into())
     }
 }
 
 impl Serialize for Json {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
+        let value: &RawValue = self.decode().map_err(serde::ser::Error::custom)?;
+        value.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Box::<RawValue>::deserialize(deserializer).map(Self)
+        Box::<RawValue>::deserialize(deserializer).map(|value| Self(value.into()))
     }
 }
 

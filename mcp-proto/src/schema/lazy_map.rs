@@ -59,7 +59,8 @@ impl LazyMap {
 
     /// Checks that the value is valid JSON, and leaves an object unparsed.
     pub(super) fn read(reader: &mut Reader<'_>) -> Result<ReadResult<Self>, NotJson> {
-        let start = reader.clone();
+        reader.first_byte()?;
+        let start = reader.at();
         let text = reader.skip()?;
         let members = text.strip_prefix('{').map(str::trim_ascii_start);
         match members {
@@ -69,7 +70,7 @@ impl LazyMap {
                 Ok(Ok(Self { map: Map::new(), text }))
             }
             _ => {
-                *reader = start;
+                reader.go_to(start);
                 Entries::read(reader).map(|read| read.map(|entries| Self::from(entries.0)))
             }
         }

@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::tasks::{self, legacy};
 use super::*;
+use crate::rpc::Raw;
 use Direction::{Both, ClientToServer, ServerToClient};
 
 /// The parameters of a request or a notification.
@@ -20,6 +21,14 @@ pub trait Params:
     /// If the text is not valid JSON, or has a value of the wrong type.
     fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)
+    }
+
+    /// Decodes the parameters of a received message, of which nothing is scanned twice.
+    ///
+    /// # Errors
+    /// If they are not valid JSON, or have a value of the wrong type.
+    fn from_raw(raw: &Raw) -> Result<Self, serde_json::Error> {
+        Self::from_json(raw.as_str())
     }
 
     /// Metadata of the message: `_meta`.
@@ -40,6 +49,14 @@ pub trait ResultFields: WriteAt + Serialize + DeserializeOwned + Clone + Debug +
     /// If the text is not valid JSON, or has a value of the wrong type.
     fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)
+    }
+
+    /// Decodes a received result, of which nothing is scanned twice.
+    ///
+    /// # Errors
+    /// If it is not valid JSON, or has a value of the wrong type.
+    fn from_raw(raw: &Raw) -> Result<Self, serde_json::Error> {
+        Self::from_json(raw.as_str())
     }
 
     /// Metadata of the result: `_meta`.

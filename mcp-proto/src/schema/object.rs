@@ -244,6 +244,10 @@ macro_rules! object {
                 crate::schema::read::read_text(text)
             }
 
+            fn from_raw(raw: &crate::rpc::Raw) -> Result<Self, serde_json::Error> {
+                crate::schema::read::read_raw(raw)
+            }
+
             fn meta(&self) -> &crate::schema::Meta {
                 &self.meta
             }

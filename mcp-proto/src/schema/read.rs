@@ -14,7 +14,7 @@ use serde::de;
 
 use super::Json;
 use crate::rpc::json_reader::{NotJson, ReadNumber, Reader};
-use crate::rpc::{Id, first_member};
+use crate::rpc::{Id, Raw, first_member};
 
 /// A valid JSON value that does not fit where it occurs.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,7 +88,7 @@ pub(crate) trait Read: Sized {
     #[inline(never)]
     fn read(reader: &mut Reader<'_>) -> Result<ReadResult<Self>, NotJson> {
         let first = reader.first_byte()?;
-        let start = reader.clone();
+        let start = reader.at();
         let fit = match first {
             b'"' => Self::from_text(reader.string()?),
             b'{' => Self::from_object(Fields::enter(reader)?)?,
@@ -109,12 +109,8 @@ pub(crate) trait Read: Sized {
 
 /// Goes back to `start` and reads the value there as JSON.
 #[cold]
-fn unexpected<'a>(
-    reader: &mut Reader<'a>,
-    start: Reader<'a>,
-    reason: Reason,
-) -> Result<UnexpectedJson, NotJson> {
-    *reader = start;
+fn unexpected(reader: &mut Reader<'_>, start: usize, reason: Reason) -> Result<UnexpectedJson, NotJson> {
+    reader.go_to(start);
     Ok(UnexpectedJson { json: Json::read_text(reader)?, reason })
 }
 
@@ -123,7 +119,18 @@ fn unexpected<'a>(
 /// # Errors
 /// If it is not valid JSON, or does not fit.
 pub(crate) fn read_text<T: Read>(text: &str) -> Result<T, serde_json::Error> {
-    let mut reader = Reader::new(text);
+    read_all(Reader::new(text), text)
+}
+
+/// Reads `raw`, which is one value.
+///
+/// # Errors
+/// If it is not valid JSON, or does not fit.
+pub(crate) fn read_raw<T: Read>(raw: &Raw) -> Result<T, serde_json::Error> {
+    read_all(raw.reader(), raw.as_str())
+}
+
+fn read_all<T: Read>(mut reader: Reader<'_>, text: &str) -> Result<T, serde_json::Error> {
     match T::read(&mut reader).and_then(|read| reader.end().map(|()| read)) {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(unexpected)) => Err(de::Error::custom(unexpected)),
@@ -187,7 +194,7 @@ impl<'r, 'a> Fields<'r, 'a> {
         &mut self,
         check: impl FnOnce(&T) -> Result<(), E>,
     ) -> Result<ReadResult<T>, NotJson> {
-        let start = self.reader.clone();
+        let start = self.reader.at();
         match T::read(self.reader)? {
             Ok(value) => match check(&value) {
                 Ok(()) => Ok(Ok(value)),

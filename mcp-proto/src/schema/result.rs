@@ -64,7 +64,10 @@ impl ResultType {
     /// # Errors
     /// If it is not an object, or its `resultType` is not a string.
     pub fn from_result(raw: &Raw) -> Result<Self, serde_json::Error> {
-        result_type(raw.as_str())
+        match raw.known_tag() {
+            Some(kind) => kind.map_or(Ok(Self::Complete), kind_of),
+            None => result_type(raw.as_str()),
+        }
     }
 }
 
@@ -81,10 +84,11 @@ impl ResultType {
 /// # Errors
 /// If `text` is not an object, or its `resultType` is not a string.
 pub fn result_type(text: &str) -> Result<ResultType, serde_json::Error> {
-    match first_member(text, "resultType")? {
-        Some("\"complete\"") | None => Ok(ResultType::Complete),
-        Some(kind) => read_text(kind),
-    }
+    first_member(text, "resultType")?.map_or(Ok(ResultType::Complete), kind_of)
+}
+
+fn kind_of(json: &str) -> Result<ResultType, serde_json::Error> {
+    if json == "\"complete\"" { Ok(ResultType::Complete) } else { read_text(json) }
 }
 
 /// Cache hint of a result: how long and by whom it may be cached.

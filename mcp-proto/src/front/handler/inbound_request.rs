@@ -11,7 +11,7 @@ use crate::front::wakers::lock;
 use crate::peer::Principal;
 use crate::peer::server::Cancellation;
 use crate::quota::QuotaOwner;
-use crate::rpc::{Raw, read_members};
+use crate::rpc::Raw;
 use crate::schema::Meta;
 #[cfg(feature = "auth")]
 use crate::{auth::Scopes, auth::server::GrantedAccess};
@@ -62,7 +62,7 @@ impl RequestState {
             let source = core::mem::take(&mut *lock(&self.source));
             let text = match source {
                 MetaSource::Absent => None,
-                MetaSource::Params(params) => meta_of(&params),
+                MetaSource::Params(params) => params.meta(),
                 MetaSource::Meta(meta) => Some(meta),
             };
             Box::new(text.and_then(|text| text.decode().ok()).unwrap_or_default())
@@ -79,7 +79,7 @@ impl RequestState {
     pub(in crate::front) fn release_message(&self) {
         let mut source = lock(&self.source);
         if let MetaSource::Params(params) = &*source {
-            *source = meta_of(params).map_or(MetaSource::Absent, |meta| MetaSource::Meta(meta.detached()));
+            *source = params.meta().map_or(MetaSource::Absent, |meta| MetaSource::Meta(meta.detached()));
         }
     }
 
@@ -92,11 +92,6 @@ impl RequestState {
     pub(in crate::front) fn set_end(&self, end: Cancellation) {
         let _ = self.end.set(end);
     }
-}
-
-fn meta_of(params: &Raw) -> Option<Raw> {
-    let [meta] = read_members(params.as_str(), ["_meta"]).ok()?;
-    meta.map(|meta| params.part(meta))
 }
 
 /// The caller of a request: its quota owner, access and attachments. The peer knows its principal.

@@ -383,7 +383,7 @@ impl<H: HandlerMode> ModernExchange<H> {
         caller: Caller,
     ) -> Self {
         let signal = Arc::default();
-        let cached = service.find_meta(request.meta());
+        let cached = service.find_meta(request.meta().as_ref());
         let listens = request.method() == SubscriptionsListen::NAME;
         let token = listens.then(|| TokenWatch::new(service, &caller.access));
         let open = || {

@@ -345,7 +345,7 @@ pub(super) fn bytes_of(params: Option<&Raw>) -> usize {
 /// Decodes a notification's parameters, or returns why they are invalid.
 pub(super) fn decode<P: Params>(params: Option<&Raw>) -> Result<P, String> {
     match params {
-        Some(params) => P::from_json(params.as_str()).map_err(|error| error.to_string()),
+        Some(params) => P::from_raw(params).map_err(|error| error.to_string()),
         None => Err("it has no parameters".into()),
     }
 }

@@ -232,18 +232,17 @@ fn invalid_params(what: impl Into<String>) -> ErrorObject {
     ErrorObject::new(code::INVALID_PARAMS, what)
 }
 
-/// Decides whether and how a request is answered. `meta` is the `_meta` of its parameters, if the transport knows it.
+/// Decides whether and how a request is answered.
 pub(super) fn admit(
     config: &ServerConfig,
     session: Option<&Session>,
     mut last: Option<&mut Option<Arc<KnownMeta>>>,
     method: &str,
     params: Option<&Raw>,
-    meta: Option<&Raw>,
     in_batch: bool,
 ) -> Result<AdmittedRequest, ErrorObject> {
     let known = last.as_deref().and_then(Option::as_deref);
-    let request = match find_meta(known, params, meta)? {
+    let request = match find_meta(known, params)? {
         FoundMeta::Known { progress_token, token_bytes } => {
             let stored_bytes = token_bytes.saturating_add(known.map_or(0, |known| known.bytes));
             match known.and_then(|known| known.sender.as_ref()) {

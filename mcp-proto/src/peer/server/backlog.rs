@@ -151,7 +151,7 @@ impl Server {
             let charge = charge.clone();
             return self.connection.backlog.push(Message::Request(request), batch, charge);
         };
-        let Some(what) = refused else { return self.handle_request(request, None, batch, out) };
+        let Some(what) = refused else { return self.handle_request(request, batch, out) };
         let error = internal_error(what);
         self.reply_error(Some(&request.id), batch, &error, out);
         if !self.is_closed() {
@@ -188,7 +188,7 @@ impl Server {
             match held.message {
                 Message::Request(request) => {
                     self.connection.charge = held.charge;
-                    self.handle_request(request, None, held.batch, out);
+                    self.handle_request(request, held.batch, out);
                     self.connection.charge = None;
                 }
                 Message::Notification(notification) => {

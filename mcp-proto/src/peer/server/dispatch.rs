@@ -30,14 +30,8 @@ use crate::schema::{
 };
 
 impl Server {
-    /// Answers a request, or hands it to the application. `meta` is the `_meta` of its parameters, if it is known.
-    pub(super) fn handle_request(
-        &mut self,
-        request: Request,
-        meta: Option<&Raw>,
-        batch: Option<BatchId>,
-        out: &mut dyn Outbox,
-    ) {
+    /// Answers a request, or hands it to the application.
+    pub(super) fn handle_request(&mut self, request: Request, batch: Option<BatchId>, out: &mut dyn Outbox) {
         let (id, method) = (request.id.clone(), request.method.clone());
         // The client would take its answer for the answer to the other request. Over HTTP the exchange distinguishes
         // them, and such a request does not arrive here.
@@ -45,7 +39,7 @@ impl Server {
             self.close_batch(batch, out);
             return self.diagnose(Diagnostic::DuplicateRequest { id, method });
         }
-        let answered = match self.admit(&request, meta, batch) {
+        let answered = match self.admit(&request, batch) {
             //= S1.20 "ping answered promptly"
             Ok(AdmittedRequest::Ping) => self.answer_locally(&id, batch, &EmptyResult::new(), out),
             Ok(AdmittedRequest::Initialize) => self.open_session(&id, request.params.as_ref(), out),
@@ -67,12 +61,7 @@ impl Server {
         }
     }
 
-    fn admit(
-        &mut self,
-        request: &Request,
-        meta: Option<&Raw>,
-        batch: Option<BatchId>,
-    ) -> Result<AdmittedRequest, ErrorObject> {
+    fn admit(&mut self, request: &Request, batch: Option<BatchId>) -> Result<AdmittedRequest, ErrorObject> {
         // Held requests are served after the end of the input; a subscription would never end.
         let held = matches!(self.phase, Phase::Finishing { serves_backlog: true, .. })
             && request.method != *SubscriptionsListen::NAME;
@@ -85,7 +74,6 @@ impl Server {
             self.caches_sender.then_some(&mut self.last_meta),
             &request.method,
             request.params.as_ref(),
-            meta,
             batch.is_some(),
         )
     }
@@ -285,7 +273,7 @@ pub(super) fn decode<P: Params>(method: &str, params: Option<&Raw>) -> Result<P,
         ErrorObject::new(code::INVALID_PARAMS, alloc::format!("invalid parameters for {method}: {what}"))
     };
     match params {
-        Some(params) => P::from_json(params.as_str()).map_err(|error| invalid(error.to_string())),
+        Some(params) => P::from_raw(params).map_err(|error| invalid(error.to_string())),
         None => Err(invalid("there are none".into())),
     }
 }
@@ -305,16 +293,10 @@ impl Server {
         self.advance_close();
     }
 
-    /// Handles the only request of an exchange; `meta` is the `_meta` of its parameters, which are valid JSON.
+    /// Handles the only request of an exchange.
     #[cfg(feature = "http")]
-    pub(crate) fn handle_exchange(
-        &mut self,
-        now: Instant,
-        request: Request,
-        meta: Option<&Raw>,
-        out: &mut dyn Outbox,
-    ) {
-        self.handle_request(request, meta, None, out);
+    pub(crate) fn handle_exchange(&mut self, now: Instant, request: Request, out: &mut dyn Outbox) {
+        self.handle_request(request, None, out);
         self.retry_notifications(now, out);
         self.advance_close();
     }

@@ -140,25 +140,24 @@ fn token_range(meta: &str) -> Result<Option<Range<usize>>, NotJson> {
     Ok(None)
 }
 
-/// Checks that the parameters of a request are an object of valid JSON, and finds their `_meta`. `given` is that, if the
-/// transport has checked them already.
+/// Checks that the parameters of a request are an object of valid JSON, and finds their `_meta`.
 ///
 /// # Errors
 /// The error to answer with.
 pub(super) fn find_meta<'a>(
     known: Option<&KnownMeta>,
     params: Option<&'a Raw>,
-    given: Option<&'a Raw>,
 ) -> Result<FoundMeta<'a>, ErrorObject> {
     let Some(params) = params else { return Ok(FoundMeta::Absent) };
     let found_known = |token: Option<(Id, usize)>| {
         let (progress_token, token_bytes) = token.map_or((None, 0), |(id, bytes)| (Some(id), bytes));
         FoundMeta::Known { progress_token, token_bytes }
     };
-    if let Some(given) = given {
-        return Ok(match known.and_then(|known| known.match_whole(given.as_str())) {
+    if let Some(meta) = params.known_meta() {
+        let Some(meta) = meta else { return Ok(FoundMeta::Absent) };
+        return Ok(match known.and_then(|known| known.match_whole(meta)) {
             Some(token) => found_known(token),
-            None => FoundMeta::Other(given.as_str()),
+            None => FoundMeta::Other(meta),
         });
     }
     let unreadable =

@@ -57,7 +57,7 @@ impl HttpClient {
                 "a header of {longest} bytes is over the limit of {limit}, `Limits::header_bytes`"
             ))));
         }
-        Ok((headers, encoded.body.clone()))
+        Ok((headers, encoded.body.as_bytes().clone()))
     }
 
     /// Puts a request back into the queue, at its old position.

@@ -533,7 +533,7 @@ impl HttpClient {
         };
         let Some(call) = self.outbox.take_carriage() else { return };
         let (probe, body) = (is_probe.then_some(call.revision), call.encoded.map(|encoded| encoded.body));
-        let kind = ExchangeKind::Handshake { wire, body: body.unwrap_or_default(), probe };
+        let kind = ExchangeKind::Handshake { wire, body: body.unwrap_or_default().into_bytes(), probe };
         if let Ok(exchange) = self.open_exchange(kind) {
             self.add_handshake(exchange, wire);
         }

@@ -5,59 +5,28 @@
 use alloc::borrow::Cow;
 use alloc::string::ToString;
 use alloc::vec::Vec;
-use core::ops::Range;
-
-use bytes::Bytes;
 
 use crate::codec::header::encode;
 use crate::peer::{EncodedRequest, RequestError};
-use crate::rpc::json_reader::{NotJson, Reader};
-use crate::rpc::{Id, Raw, Text, unescape, write};
+use crate::rpc::{Id, Raw, Text, first_member, unescape, write};
 use crate::schema::{Era, Revision};
 use crate::transport::http::header;
 use crate::transport::http::param_headers::ParamHeaders;
 
 impl EncodedRequest {
-    /// Wraps an encoded request; `params` is where its parameters lie in `body`, and `subject` the name of the one that
-    /// identifies its subject, if its method has one.
-    pub(super) fn new(body: Bytes, params: Range<usize>, subject: Option<&str>) -> Self {
-        let encoded = Self { body, params, subject: None, arguments: None };
-        let Some(subject) = subject else { return encoded };
-        let [subject, arguments] = encoded.find_params([subject, "arguments"]).unwrap_or_default();
-        Self { subject, arguments, ..encoded }
-    }
-
-    /// Finds parameters, as ranges.
-    fn find_params(&self, wanted: [&str; 2]) -> Result<[Option<Range<usize>>; 2], NotJson> {
-        let mut found = [const { None }; 2];
-        let mut reader = Reader::new(self.params());
-        let mut is_first = true;
-        reader.enter(b'{')?;
-        while let Some(name) = reader.name(&mut is_first)? {
-            let start = reader.at();
-            reader.skip()?;
-            if let Some(slot) = found.iter_mut().zip(wanted).find(|(_, wanted)| name == *wanted) {
-                *slot.0 = Some(start..reader.at());
-            }
-        }
-        Ok(found)
-    }
-
     fn params(&self) -> &str {
-        let params = self.body.get(self.params.clone()).unwrap_or_default();
-        // It has been encoded as JSON: the default is never used.
-        core::str::from_utf8(params).unwrap_or_default()
+        self.body.get(self.params.clone()).unwrap_or_default()
     }
 
     /// Returns the subject of the request: a name, a URI or a task id. `None` if its method has none.
     pub(super) fn subject(&self) -> Option<Cow<'_, str>> {
-        unescape(self.params().get(self.subject.clone()?)?)
+        unescape(first_member(self.params(), self.subject.as_deref()?).ok()??)
     }
 
     /// Returns the arguments.
-    pub(super) fn arguments(&self) -> Option<Raw> {
-        let arguments = self.params().get(self.arguments.clone()?)?;
-        Text::try_from(self.body.slice_ref(arguments.as_bytes())).map(Raw::from_scan).ok()
+    fn arguments(&self) -> Option<Raw> {
+        let arguments = first_member(self.params(), "arguments").ok()??;
+        Some(Raw::from_scan(self.body.slice_ref(arguments)))
     }
 
     /// Copies the request with another id.
@@ -68,7 +37,7 @@ impl EncodedRequest {
             Ok(())
         });
         let params = params.ok()?;
-        Some(Self { body: Bytes::from(body), params, ..self.clone() })
+        Some(Self { body: Text::try_from(body).ok()?, params, subject: self.subject.clone() })
     }
 }
 

@@ -11,6 +11,7 @@ use core::{fmt, mem};
 use bytes::Bytes;
 
 use crate::peer::{Carriage, CarriageEnd, EncodedRequest, MessageKind, Outbox};
+use crate::rpc::Text;
 use crate::schema::{Direction, MethodInfo, Revision};
 use crate::transport::http::{ExchangeId, Verb};
 
@@ -200,8 +201,11 @@ impl Outbox for HttpOutbox {
         let notification = match about {
             MessageKind::Request { method, params, name_param, revision, .. } => {
                 let info = MethodInfo::find(method, Direction::ClientToServer, revision);
-                let subject = info.and_then(|info| info.subject).or(name_param);
-                let encoded = EncodedRequest::new(body, params, subject);
+                let subject = info.and_then(|info| info.subject).map(Cow::Borrowed);
+                let subject = subject.or_else(|| name_param.map(|name| String::from(name).into()));
+                // It has been encoded as JSON: the default is never used.
+                let body = Text::try_from(body).unwrap_or_default();
+                let encoded = EncodedRequest { body, params, subject };
                 let method = info.map_or_else(|| String::from(method).into(), |info| info.name.into());
                 let is_unbounded = info.is_some_and(|info| info.unbounded);
                 //= C4.3 "Body is one request or one notification (no batch, no response)"

@@ -91,11 +91,11 @@ impl Exchange {
         now: Instant,
         prepare: impl FnOnce(&mut Server),
     ) -> Self {
-        let ModernRequest { request, meta, head, principal, .. } = request;
+        let ModernRequest { request, head, principal } = request;
         //= S3.13 "SSE of a request carries only notifications for that request"
         let mut exchange = Self::new(setup, setup.modern(), head, principal);
         prepare(&mut exchange.server);
-        exchange.run(now, |server, out| server.handle_exchange(now, request, meta.as_ref(), out));
+        exchange.run(now, |server, out| server.handle_exchange(now, request, out));
         exchange.output.stage = Stage::Handling;
         exchange.comment_at = exchange.next_comment(now);
         exchange

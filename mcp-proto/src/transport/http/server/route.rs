@@ -9,7 +9,7 @@ use crate::codec::header as value;
 use crate::peer::server::{Eras, unsupported_version};
 use crate::peer::{Principal, Strictness};
 use crate::quota::BytePermit;
-use crate::rpc::json_reader::{NotJson, Reader};
+use crate::rpc::members::collect_members;
 use crate::rpc::{
     self, EnvelopeKind, ErrorId, ErrorObject, Frame, Id, Malformed, Message, Notification, Raw, Request,
     code, first_member, read_members, unescape,
@@ -77,10 +77,6 @@ pub enum RequestRoute {
 #[derive(Debug)]
 pub struct ModernRequest {
     pub(super) request: Request,
-    /// The `_meta` of its parameters.
-    pub(super) meta: Option<Raw>,
-    /// The arguments among its parameters.
-    arguments: Option<Raw>,
     pub(super) head: RetainedHead,
     pub(super) principal: Option<Principal>,
 }
@@ -105,8 +101,8 @@ impl ModernRequest {
 
     /// Returns the `_meta` of the parameters, not decoded.
     #[cfg(feature = "std")]
-    pub(crate) fn meta(&self) -> Option<&Raw> {
-        self.meta.as_ref()
+    pub(crate) fn meta(&self) -> Option<Raw> {
+        self.params()?.meta()
     }
 
     /// Returns the name of the tool, if the request is a tool call.
@@ -126,7 +122,7 @@ impl ModernRequest {
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#server-behavior-for-custom-headers>
     pub fn check(&self, headers: &ParamHeaders) -> Result<(), HttpResponse> {
         headers
-            .check(self.arguments.as_ref(), self.head.params.as_slice())
+            .check(self.params().and_then(Raw::arguments).as_ref(), self.head.params.as_slice())
             .map_err(|error| mismatch_response(ErrorId::Known(&self.request.id), format!("{error}")))
     }
 }
@@ -282,11 +278,10 @@ fn route_request(setup: &Setup, head: RetainedHead, request: Request) -> Result<
     let says_so = eras == Eras::ModernOnly
         || &*request.method == Discover::NAME
         || head.version.era() == Some(Era::Modern)
-        || (envelope.capabilities.is_some() && head.session.is_none());
+        || (head.session.is_none() && envelope.names_capabilities());
     // The peer reports the missing parts.
     if is_modern || (eras != Eras::LegacyOnly && says_so) {
-        let [meta, arguments] = envelope.parts(request.params.as_ref());
-        return Ok(RequestRoute::Modern(ModernRequest { request, meta, arguments, head, principal: None }));
+        return Ok(RequestRoute::Modern(ModernRequest { request, head, principal: None }));
     }
     route_to_session(setup, head, Ok(Frame::Single(Message::Request(request))))
 }
@@ -326,105 +321,69 @@ const MISSING_META: &str = "; without one, missing in _meta: io.modelcontextprot
 
 // --- Headers and body ---
 
-/// The parameters that headers mirror, and those that tell the eras apart.
+/// The parameters that headers mirror, and those that tell the eras apart: an object without repeated ones among them.
 #[derive(Default)]
 struct MirroredParams<'a> {
-    meta: Option<&'a str>,
+    params: Option<&'a Raw>,
     version: Option<&'a str>,
-    capabilities: Option<&'a str>,
-    name: Option<&'a str>,
-    uri: Option<&'a str>,
-    task: Option<&'a str>,
-    arguments: Option<&'a str>,
 }
 
 impl<'a> MirroredParams<'a> {
+    /// The parameters that may be mirrored.
+    const NAMES: [&'static str; 5] = ["_meta", "name", "uri", "taskId", "arguments"];
+    /// The keys of `_meta` that tell the eras apart.
+    const KEYS: [&'static str; 2] = [meta::PROTOCOL_VERSION, meta::CLIENT_CAPABILITIES];
+
     fn read(params: Option<&'a Raw>) -> Result<Self, ErrorObject> {
         // Positional members would be read as named ones; the peer refuses such parameters.
         let Some(params) = params.filter(|params| params.as_bytes().starts_with(b"{")) else {
             return Ok(Self::default());
         };
-        let mut mirrored = Self::default();
-        let (code, what) = match mirrored.read_object(params.as_str()) {
-            Ok(None) => return Ok(mirrored),
-            Ok(Some(name)) => (code::INVALID_PARAMS, format!("duplicate field `{name}`")),
-            Err(NotJson) => (code::PARSE_ERROR, format!("{}", Reader::error(params.as_str()))),
+        let version = match params.known_tag() {
+            Some(version) => version,
+            None => Self::check(params.as_str())?,
         };
-        Err(ErrorObject::new(code, format!("the parameters cannot be read: {what}")))
+        Ok(Self { params: Some(params), version: version.filter(|version| *version != "null") })
     }
 
-    /// Reads them from an object and its `_meta` in one pass. Returns the name of a repeated one.
-    fn read_object(&mut self, params: &'a str) -> Result<Option<&'static str>, NotJson> {
-        let mut reader = Reader::new(params);
-        let (mut is_first, mut repeated) = (true, None);
-        reader.enter(b'{')?;
-        while let Some(name) = reader.name(&mut is_first)? {
-            let (slot, known) = match &*name {
-                "_meta" => {
-                    let start = reader.at();
-                    repeated = self.read_meta(&mut reader)?.or(repeated);
-                    let text = reader.since(start);
-                    if self.meta.replace(text).is_some() {
-                        repeated = Some("_meta");
-                    }
-                    continue;
-                }
-                "name" => (&mut self.name, "name"),
-                "uri" => (&mut self.uri, "uri"),
-                "taskId" => (&mut self.task, "taskId"),
-                "arguments" => (&mut self.arguments, "arguments"),
-                _ => {
-                    reader.skip()?;
-                    continue;
-                }
-            };
-            if slot.replace(reader.skip()?).is_some() {
-                repeated = Some(known);
+    /// Checks parameters of which the scan has noted nothing. Returns the version.
+    fn check(params: &'a str) -> Result<Option<&'a str>, ErrorObject> {
+        let unreadable =
+            |code, what: String| ErrorObject::new(code, format!("the parameters cannot be read: {what}"));
+        let no_json = |error: serde_json::Error| unreadable(code::PARSE_ERROR, format!("{error}"));
+        let mut found = [None; 5];
+        let repeated = collect_members(params, &Self::NAMES, &mut found).map_err(no_json)?;
+        let mut keys = [None; 2];
+        let repeated_key = match found.first() {
+            Some(Some(meta)) if meta.starts_with('{') => {
+                collect_members(meta, &Self::KEYS, &mut keys).map_err(no_json)?
             }
+            _ => None,
+        };
+        let repeated = repeated.and_then(|index| Self::NAMES.get(index));
+        match repeated.or(repeated_key.and_then(|index| Self::KEYS.get(index))) {
+            Some(name) => Err(unreadable(code::INVALID_PARAMS, format!("duplicate field `{name}`"))),
+            None => Ok(keys[0]),
         }
-        for value in [&mut self.meta, &mut self.name, &mut self.uri, &mut self.task, &mut self.arguments] {
-            *value = value.filter(|value| *value != "null");
-        }
-        reader.end().map(|()| repeated)
     }
 
-    fn read_meta(&mut self, reader: &mut Reader<'a>) -> Result<Option<&'static str>, NotJson> {
-        if reader.first_byte()? != b'{' {
-            return reader.skip().map(|_| None);
-        }
-        let (mut is_first, mut repeated) = (true, None);
-        reader.enter(b'{')?;
-        while let Some(name) = reader.name(&mut is_first)? {
-            let value = reader.skip()?;
-            let (slot, known) = match &*name {
-                meta::PROTOCOL_VERSION => (&mut self.version, meta::PROTOCOL_VERSION),
-                meta::CLIENT_CAPABILITIES => (&mut self.capabilities, meta::CLIENT_CAPABILITIES),
-                _ => continue,
-            };
-            if slot.replace(value).is_some() {
-                repeated = Some(known);
-            }
-        }
-        for value in [&mut self.version, &mut self.capabilities] {
-            *value = value.filter(|value| *value != "null");
-        }
-        Ok(repeated)
-    }
-
-    /// Returns `_meta` and the arguments as parts of `params`, so that they need not be delimited again.
-    fn parts(&self, params: Option<&Raw>) -> [Option<Raw>; 2] {
-        [self.meta, self.arguments].map(|value| Some(params?.part(value?)))
+    /// Whether `_meta` has the capabilities of the client.
+    fn names_capabilities(&self) -> bool {
+        let meta = self.params.and_then(Raw::meta);
+        let capabilities =
+            meta.and_then(|meta| read_members(meta.as_str(), [meta::CLIENT_CAPABILITIES]).ok()?[0].map(drop));
+        capabilities.is_some()
     }
 
     /// Returns the parameter that `Mcp-Name` mirrors for a method.
     fn mirrored_name(&self, method: &str) -> Option<Cow<'a, str>> {
-        let named = match method {
-            CallTool::NAME | GetPrompt::NAME => self.name,
-            ReadResource::NAME => self.uri,
-            GetTask::NAME | UpdateTask::NAME | CancelTask::NAME => self.task,
-            _ => None,
+        let name = match method {
+            CallTool::NAME | GetPrompt::NAME => "name",
+            ReadResource::NAME => "uri",
+            GetTask::NAME | UpdateTask::NAME | CancelTask::NAME => "taskId",
+            _ => return None,
         };
-        unescape(named?)
+        member_text(self.params?, name)
     }
 }
 
@@ -514,6 +473,10 @@ fn check_equal(
         }
         SingleHeader::Conflicting => return Err(format!("{name} header comes with several values")),
     };
+    // Most values are not encoded.
+    if **header == *body.as_bytes() && matches!(value::encode(body), Cow::Borrowed(_)) {
+        return Ok(());
+    }
     let text = decode(header).map_err(|error| format!("{name} header cannot be read: {error}"))?;
     if text == body {
         return Ok(());
@@ -539,18 +502,18 @@ fn mismatch_response(id: ErrorId<'_>, what: String) -> HttpResponse {
 mod tests {
     use super::*;
 
-    fn read(meta: &str) -> Result<[Option<String>; 2], ErrorObject> {
+    fn read(meta: &str) -> Result<(Option<String>, bool), ErrorObject> {
         let params = Raw::new(format!(r#"{{"_meta":{meta}}}"#)).unwrap();
         let read = MirroredParams::read(Some(&params))?;
-        Ok([read.version, read.capabilities].map(|value| value.map(String::from)))
+        Ok((read.version.map(String::from), read.names_capabilities()))
     }
 
     #[test]
     fn route_reads_the_metadata_that_tells_the_eras_apart() {
         let meta = format!(r#"{{"{}":1,"{}":{{}}}}"#, meta::PROTOCOL_VERSION, meta::CLIENT_CAPABILITIES);
-        assert_eq!(read(&meta), Ok([Some("1".into()), Some("{}".into())]));
+        assert_eq!(read(&meta), Ok((Some("1".into()), true)));
         for meta in ["null", "[1]", "{}"] {
-            assert_eq!(read(meta), Ok([None, None]), "{meta}");
+            assert_eq!(read(meta), Ok((None, false)), "{meta}");
         }
     }
 
