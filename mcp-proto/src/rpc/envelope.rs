@@ -9,8 +9,8 @@ use core::ops::{Deref, Range};
 
 use bytes::Bytes;
 
-use super::json_reader::{NotJson, NotedMembers, Reader};
-use super::scan::{Cursor, MAX_DEPTH, ScanError, ScanMode, Shape, Value};
+use super::json_reader::NotedMembers;
+use super::scan::{Cursor, ScanError, ScanMode, Shape, Value};
 use super::{
     Batch, EnvelopeKind, ErrorObject, Frame, Id, InvalidMessageKind, Malformed, MalformedKind, Message,
     Notification, Raw, Recovered, Request, Response, Text, code, recover,
@@ -64,24 +64,11 @@ fn scan(frame: &Bytes, max_depth: usize) -> Result<Frame, ScanError> {
         Ok(text) => text,
         Err(error) => return scan_not_utf8(frame, max_depth, error.valid_up_to()),
     };
-    let mut reader = Reader::new(&text);
-    if let Ok(b'{') = reader.first_byte()
-        && let Ok(parts) = Parts::read_valid(&mut reader, max_depth)
-        && reader.end().is_ok()
-    {
-        return parts.message(&Source::Text(&text), max_depth).map(Frame::Single);
-    }
-    scan_invalid(text, max_depth)
-}
-
-/// Parses a frame that is a batch, or not valid JSON throughout.
-fn scan_invalid(text: Text, max_depth: usize) -> Result<Frame, ScanError> {
-    let frame = text.as_bytes();
     let mut cursor = Cursor::new(frame, 0, ScanMode::Strict { max_depth });
     cursor.space();
     match cursor.peek() {
         Some(b'{') => {
-            let parts = Parts::read(&mut cursor, frame)?;
+            let parts = Parts::read(&mut cursor, frame, &text)?;
             cursor.finish()?;
             parts.message(&Source::Text(&text), max_depth).map(Frame::Single)
         }
@@ -117,7 +104,7 @@ fn scan_not_utf8(frame: &Bytes, max_depth: usize, offset: usize) -> Result<Frame
         if cursor.peek() != Some(b'{') {
             return Err(not_utf8());
         }
-        let mut parts = Parts::read(&mut cursor, frame)?;
+        let mut parts = Parts::read(&mut cursor, frame, "")?;
         cursor.finish()?;
         if parts.result.is_some_and(|result| is_opaque_member_lost(result.of(frame))) {
             return Err(not_utf8());
@@ -137,13 +124,8 @@ pub(super) fn element(frame: &Text, value: Value, max_depth: usize) -> Result<Me
         if value.shape != Shape::Object {
             return Err(not_a_message(value.start, InvalidMessageKind::NotAnObject));
         }
-        let mut reader = Reader::new(frame);
-        reader.go_to(value.start);
-        let parts = Parts::read_valid(&mut reader, max_depth).or_else(|NotJson| {
-            let mut cursor = Cursor::new(frame.as_bytes(), value.start, ScanMode::Strict { max_depth });
-            Parts::read(&mut cursor, frame.as_bytes())
-        });
-        parts?.message(&Source::Text(frame), max_depth)
+        let mut cursor = Cursor::new(frame.as_bytes(), value.start, ScanMode::Strict { max_depth });
+        Parts::read(&mut cursor, frame.as_bytes(), frame)?.message(&Source::Text(frame), max_depth)
     };
     message().map_err(|stop| malformed(stop, value.of(frame.as_bytes())))
 }
@@ -191,7 +173,7 @@ struct Parts {
     /// The name and offset of the first member that occurred twice.
     duplicate: Option<(&'static str, usize)>,
     /// What was noted of the parameters or the result.
-    noted: NotedMembers,
+    noted: Option<NotedMembers>,
     /// Whether a string has an escape of the form `\u`.
     has_unicode_escapes: bool,
     /// The offset of the first byte that is not UTF-8.
@@ -199,72 +181,38 @@ struct Parts {
 }
 
 impl Parts {
-    /// Reads the object at the reader, which is valid JSON throughout, in one pass.
-    fn read_valid(reader: &mut Reader<'_>, max_depth: usize) -> Result<Self, NotJson> {
-        let mut parts = Self { start: reader.at(), ..Self::default() };
-        let levels = max_depth.min(MAX_DEPTH).checked_sub(1).ok_or(NotJson)?;
-        let mut is_first = true;
-        reader.enter(b'{')?;
-        while let Some(name) = reader.plain_name(&mut is_first)? {
-            let start = reader.at();
-            // Names of different lengths are told apart by these alone; a pattern would compare byte by byte.
-            let slot = if name == b"jsonrpc" {
-                &mut parts.jsonrpc
-            } else if name == b"id" {
-                &mut parts.id
-            } else if name == b"method" {
-                &mut parts.method
-            } else if name == b"params" {
-                &mut parts.params
-            } else if name == b"result" {
-                &mut parts.result
-            } else if name == b"error" {
-                &mut parts.error
-            } else {
-                reader.value_within(levels)?;
-                continue;
-            };
-            let shape = match reader.first_byte()? {
-                b'"' => {
-                    reader.go_to(start.saturating_add(1));
-                    Shape::String { escaped: reader.skip_string()? }
-                }
-                b'{' => Shape::Object,
-                b'[' => Shape::Array,
-                b't' | b'f' => Shape::Bool,
-                b'n' => Shape::Null,
-                _ => Shape::Number,
-            };
-            match shape {
-                Shape::String { .. } => {}
-                Shape::Object if name == b"params" || name == b"result" => {
-                    parts.noted = reader.note_members(name == b"result", levels)?;
-                }
-                _ => reader.value_within(levels)?,
-            }
-            if slot.replace(Value { start, end: reader.at(), shape }).is_some() {
-                return Err(NotJson);
-            }
-        }
-        parts.has_unicode_escapes = reader.has_unicode_escapes();
-        Ok(parts)
-    }
-
-    /// Reads the object at the cursor.
-    fn read(cursor: &mut Cursor<'_>, frame: &[u8]) -> Result<Self, ScanError> {
+    /// Reads the object at the cursor. `text` is the frame, or empty if that is not UTF-8: in text, parameters or a result
+    /// that are valid JSON are scanned once for all layers.
+    fn read(cursor: &mut Cursor<'_>, frame: &[u8], text: &str) -> Result<Self, ScanError> {
         let mut parts = Self { start: cursor.at(), ..Self::default() };
         cursor.enter()?;
         let mut first = true;
-        while let Some((name, value)) = cursor.member(first)? {
+        while let Some(name) = cursor.name(first)? {
             first = false;
-            let (slot, known) = match &*member_name(&name, frame)? {
+            let unescaped = member_name(&name, frame)?;
+            let (slot, known) = match &*unescaped {
                 b"jsonrpc" => (&mut parts.jsonrpc, "jsonrpc"),
                 b"id" => (&mut parts.id, "id"),
                 b"method" => (&mut parts.method, "method"),
                 b"params" => (&mut parts.params, "params"),
                 b"result" => (&mut parts.result, "result"),
                 b"error" => (&mut parts.error, "error"),
-                _ => continue,
+                _ => {
+                    cursor.value()?;
+                    continue;
+                }
+            };
+            let noted = match known {
+                "params" => cursor.note_members(text, b"arguments"),
+                "result" => cursor.note_members(text, b"structuredContent"),
+                _ => None,
+            };
+            let value = match noted {
+                Some((value, noted)) => {
+                    parts.noted = Some(noted);
+                    value
+                }
+                None => cursor.value()?,
             };
             if slot.is_none() {
                 *slot = Some(value);

@@ -19,42 +19,56 @@ pub(crate) struct Reader<'a> {
     has_unicode_escapes: bool,
 }
 
-/// Where a value lies in a text.
+/// Where a value lies in a text of at most 64 KiB; empty if there is none. What is noted of larger texts would save little.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Span {
-    start: u32,
-    end: u32,
+    start: u16,
+    end: u16,
 }
 
 impl Span {
-    fn new(start: usize, end: usize) -> Result<Self, NotJson> {
-        let offset = |at| u32::try_from(at).map_err(|_| NotJson);
-        Ok(Self { start: offset(start)?, end: offset(end)? })
+    fn new(start: usize, end: usize) -> Self {
+        match (start.try_into(), end.try_into()) {
+            (Ok(start), Ok(end)) => Self { start, end },
+            _ => Self::TOO_FAR,
+        }
     }
 
-    pub(super) fn of<'a>(&self, text: &'a str) -> Option<&'a str> {
-        let Self { start, end } = *self;
-        text.get(start as usize..end as usize).filter(|value| !value.is_empty())
+    fn is_empty(self) -> bool {
+        self.start == 0
+    }
+
+    const TOO_FAR: Self = Self { start: u16::MAX, end: 0 };
+
+    pub(super) fn of(self, text: &str) -> Option<&str> {
+        text.get(self.start.into()..self.end.into()).filter(|value| !value.is_empty())
+    }
+
+    fn end_from(self, start: usize) -> Option<usize> {
+        (usize::from(self.start) == start && self.end != 0).then_some(self.end.into())
     }
 }
 
-/// What the scan of a message notes of its parameters or result: the members that other layers look for.
-#[derive(Clone, Copy, Debug, Default)]
+/// What the scan of a message notes of its parameters or result, if they are an object of valid JSON: the members that other
+/// layers look for.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct NotedMembers {
-    /// Whether the text is an object of valid JSON, no name of which is escaped, with each of these members at most once.
-    pub(super) is_complete: bool,
     /// The `_meta`.
     pub(super) meta: Span,
     /// The `arguments` or the `structuredContent`.
     pub(super) data: Span,
-    /// The [`PROTOCOL_VERSION`] in the `_meta` of parameters; the `resultType` of a result.
-    pub(super) tag: Span,
 }
 
-/// The key of the revision in the `_meta` of a request.
-pub(crate) const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-/// The key of the client's capabilities in the `_meta` of a request.
-pub(crate) const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+impl NotedMembers {
+    /// Nothing is known.
+    pub(super) const UNKNOWN: Self = Self { meta: Span::TOO_FAR, data: Span::TOO_FAR };
+
+    /// Whether the text is an object of valid JSON, no name of which is escaped, with each member that is looked for at
+    /// most once.
+    pub(super) fn is_complete(&self) -> bool {
+        [self.meta, self.data].iter().all(|span| span.start != u16::MAX)
+    }
+}
 
 /// A number that has been read.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,6 +78,11 @@ pub(crate) enum ReadNumber {
     F64(f64),
 }
 
+/// The key of the revision in the `_meta` of a request.
+pub(crate) const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+/// The key of the client's capabilities in the `_meta` of a request.
+pub(crate) const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+
 impl<'a> Reader<'a> {
     pub(crate) fn new(text: &'a str) -> Self {
         Self { text, at: 0, noted: None, has_unicode_escapes: false }
@@ -71,7 +90,7 @@ impl<'a> Reader<'a> {
 
     /// A reader that does not scan the members again that a scan has noted.
     pub(super) fn with_noted(text: &'a str, noted: &'a NotedMembers) -> Self {
-        Self { noted: noted.is_complete.then_some(noted), ..Self::new(text) }
+        Self { noted: Some(noted), ..Self::new(text) }
     }
 
     /// Whether a string that was skipped has an escape of the form `\u`.
@@ -254,9 +273,10 @@ impl<'a> Reader<'a> {
     /// Skips a value.
     #[inline]
     fn value(&mut self) -> Result<(), NotJson> {
-        let is_here = |span: &Span| span.start as usize == self.at && span.end != 0;
-        match self.noted.and_then(|noted| [noted.meta, noted.data].into_iter().find(is_here)) {
-            Some(span) => self.at = span.end as usize,
+        let known_end =
+            |noted: &NotedMembers| noted.meta.end_from(self.at).or_else(|| noted.data.end_from(self.at));
+        match self.noted.and_then(known_end) {
+            Some(end) => self.at = end,
             None => self.value_within(usize::MAX)?,
         }
         Ok(())
@@ -319,56 +339,44 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Skips the object that parameters or a result are, in which at most `levels` containers are nested, and notes the members that other
-    /// layers look for.
-    pub(super) fn note_members(&mut self, is_result: bool, levels: usize) -> Result<NotedMembers, NotJson> {
-        // Those behind the first four are noted only if they are repeated.
-        const NAMES: [&[u8]; 7] =
-            [b"_meta", b"arguments", b"structuredContent", b"resultType", b"name", b"uri", b"taskId"];
+    /// Skips the object that parameters or a result are, in which at most `levels` containers are nested, and notes its
+    /// `_meta` and its member `data`. A repeated member that other layers look for is an error.
+    pub(super) fn note_members(&mut self, data: &[u8], levels: usize) -> Result<NotedMembers, NotJson> {
+        let names = [b"_meta", data, b"name", b"uri", b"taskId"];
         let (base, within) = (self.at, levels.checked_sub(1).ok_or(NotJson)?);
-        let mut noted = NotedMembers { is_complete: true, ..NotedMembers::default() };
-        let (mut is_first, mut seen) = (true, 0u8);
+        let mut spans = [Span::default(); 5];
+        let mut is_first = true;
         self.enter(b'{')?;
         while let Some(name) = self.plain_name(&mut is_first)? {
             let start = self.at;
-            let place = NAMES.iter().position(|known| *known == name);
-            let bit = place.map_or(0, |place| 1u8 << place);
-            if bit == 1 && !is_result {
-                self.note_version(&mut noted, base, within)?;
-            } else {
-                self.value_within(within)?;
+            let slot = names.iter().zip(&mut spans).find(|(known, _)| **known == name);
+            match name {
+                b"_meta" if self.peek() == Some(b'{') => self.meta(within)?,
+                _ => self.value_within(within)?,
             }
-            let span = || Span::new(start.saturating_sub(base), self.at.saturating_sub(base));
-            match place {
-                Some(0) => noted.meta = span()?,
-                Some(1 | 2) => noted.data = span()?,
-                Some(3) if is_result => noted.tag = span()?,
-                _ => {}
+            if let Some((_, slot)) = slot {
+                if !slot.is_empty() {
+                    return Err(NotJson);
+                }
+                *slot = Span::new(start.saturating_sub(base), self.at.saturating_sub(base));
             }
-            noted.is_complete &= seen & bit == 0;
-            seen |= bit;
         }
-        Ok(noted)
+        let [meta, data, ..] = spans;
+        Ok(NotedMembers { meta, data })
     }
 
-    /// Skips the `_meta` of parameters, and notes the version that it names.
-    fn note_version(&mut self, noted: &mut NotedMembers, base: usize, levels: usize) -> Result<(), NotJson> {
-        if self.peek() != Some(b'{') {
-            return self.value_within(levels);
-        }
-        let (mut is_first, mut has_capabilities) = (true, false);
+    /// Skips an object that is `_meta`. If one of the keys that tell the eras apart is repeated, that is an error.
+    fn meta(&mut self, levels: usize) -> Result<(), NotJson> {
         let within = levels.checked_sub(1).ok_or(NotJson)?;
+        let (mut is_first, mut seen) = (true, [false; 2]);
         self.enter(b'{')?;
         while let Some(name) = self.plain_name(&mut is_first)? {
-            let start = self.at;
-            self.value_within(within)?;
-            if name == PROTOCOL_VERSION.as_bytes() {
-                noted.is_complete &= noted.tag.end == 0;
-                noted.tag = Span::new(start.saturating_sub(base), self.at.saturating_sub(base))?;
-            } else if name == CLIENT_CAPABILITIES.as_bytes() {
-                noted.is_complete &= !has_capabilities;
-                has_capabilities = true;
+            let keys = [PROTOCOL_VERSION, CLIENT_CAPABILITIES];
+            let slot = keys.iter().zip(&mut seen).find(|(key, _)| key.as_bytes() == name);
+            if slot.is_some_and(|(_, seen)| core::mem::replace(seen, true)) {
+                return Err(NotJson);
             }
+            self.value_within(within)?;
         }
         Ok(())
     }
@@ -382,7 +390,7 @@ impl<'a> Reader<'a> {
 
     /// Skips the rest of a string and its closing quote. Returns whether it has escapes.
     #[inline(always)]
-    pub(super) fn skip_string(&mut self) -> Result<bool, NotJson> {
+    fn skip_string(&mut self) -> Result<bool, NotJson> {
         let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
         // Most strings are short.
         match short_string(rest) {

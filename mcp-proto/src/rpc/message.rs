@@ -349,11 +349,11 @@ pub struct Raw {
 impl Raw {
     /// A `Raw` of a slice that the structural scan has delimited.
     pub(crate) fn from_scan(text: ByteString) -> Self {
-        Self { text, noted: NotedMembers::default() }
+        Self { text, noted: NotedMembers::UNKNOWN }
     }
 
-    pub(super) fn with_noted(self, noted: NotedMembers) -> Self {
-        Self { noted, ..self }
+    pub(super) fn with_noted(self, noted: Option<NotedMembers>) -> Self {
+        Self { noted: noted.unwrap_or(NotedMembers::UNKNOWN), ..self }
     }
 
     /// The `_meta` of an object that is valid JSON, if the scan has noted whether there is one.
@@ -361,14 +361,8 @@ impl Raw {
         self.known(self.noted.meta)
     }
 
-    /// The protocol version in the `_meta` of parameters, or the `resultType` of a result, if the scan has noted whether
-    /// there is one.
-    pub(crate) fn known_tag(&self) -> Option<Option<&str>> {
-        self.known(self.noted.tag)
-    }
-
     fn known(&self, span: Span) -> Option<Option<&str>> {
-        self.noted.is_complete.then(|| span.of(self.as_str()))
+        self.noted.is_complete().then(|| span.of(self.as_str()))
     }
 
     /// A reader that does not scan again what has been scanned.
@@ -426,7 +420,7 @@ impl Raw {
     /// # Errors
     /// If it is not; the error tells the position.
     pub fn validate(&self) -> Result<(), serde_json::Error> {
-        if self.noted.is_complete {
+        if self.noted.is_complete() {
             return Ok(());
         }
         self.decode::<de::IgnoredAny>().map(drop)
@@ -446,6 +440,11 @@ impl Raw {
     /// The JSON text.
     pub fn as_str(&self) -> &str {
         &self.text
+    }
+
+    #[cfg(feature = "std")]
+    pub(crate) fn into_text(self) -> ByteString {
+        self.text
     }
 
     /// The JSON text as shared bytes.

@@ -6,6 +6,7 @@ use alloc::string::String;
 use memchr::memchr2;
 
 use super::MalformedKind;
+use super::json_reader::{NotedMembers, Reader};
 
 /// The deepest nesting that the scan can follow, and one more than serde_json decodes: the values inside an envelope of
 /// this depth are within its limit.
@@ -183,10 +184,7 @@ impl<'a> Cursor<'a> {
                 Shape::String { escaped: self.string()? }
             }
             Some(open @ (b'{' | b'[')) => {
-                match self.mode {
-                    ScanMode::Strict { max_depth } => self.container(max_depth)?,
-                    ScanMode::Lenient => self.guess_container()?,
-                }
+                self.container()?;
                 if open == b'{' { Shape::Object } else { Shape::Array }
             }
             Some(b'-' | b'0'..=b'9') => self.number()?,
@@ -196,6 +194,18 @@ impl<'a> Cursor<'a> {
             _ => return Err(self.stop("a value")),
         };
         Ok(Value { start, end: self.at, shape })
+    }
+
+    /// Scans the object at the cursor as valid JSON, and notes its `_meta` and its member `data`. `None`, without moving,
+    /// if it is no object or not valid.
+    pub(super) fn note_members(&mut self, text: &str, data: &[u8]) -> Option<(Value, NotedMembers)> {
+        let ScanMode::Strict { max_depth } = self.mode else { return None };
+        let (start, mut reader) = (self.at, Reader::new(text));
+        reader.go_to(start);
+        let noted = reader.note_members(data, max_depth.saturating_sub(self.depth)).ok()?;
+        self.at = reader.at();
+        self.has_unicode_escapes |= reader.has_unicode_escapes();
+        Some((Value { start, end: self.at, shape: Shape::Object }, noted))
     }
 
     /// Skips the rest of a string and its closing quote. Returns whether it has escapes.
@@ -220,9 +230,13 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Skips a container: strings are skipped, brackets must match and control characters are refused; the decoder
-    /// checks the rest.
-    fn container(&mut self, max_depth: usize) -> Result<(), ScanError> {
+    /// Skips a container. Strict: brackets must match and control characters are refused; the decoder checks the rest.
+    /// Lenient: the brackets are counted.
+    fn container(&mut self) -> Result<(), ScanError> {
+        let limit = match self.mode {
+            ScanMode::Strict { max_depth } => Some(max_depth),
+            ScanMode::Lenient => None,
+        };
         // One bit per open container: set for an object.
         let mut open = 0u128;
         let mut depth = self.depth;
@@ -234,52 +248,28 @@ impl<'a> Cursor<'a> {
                     self.string()?;
                     continue;
                 }
-                Some(b'{' | b'[') if depth >= max_depth => {
-                    return Err(ScanError {
-                        offset: self.at,
-                        kind: MalformedKind::TooDeep { limit: max_depth },
-                    });
-                }
                 Some(bracket @ (b'{' | b'[')) => {
+                    if let Some(limit) = limit.filter(|limit| depth >= *limit) {
+                        return Err(ScanError { offset: self.at, kind: MalformedKind::TooDeep { limit } });
+                    }
                     depth = depth.saturating_add(1);
                     open = open << 1 | u128::from(bracket == b'{');
                 }
                 Some(bracket @ (b'}' | b']')) => {
-                    if (open & 1 == 1) != (bracket == b'}') {
+                    if limit.is_some() && (open & 1 == 1) != (bracket == b'}') {
                         return Err(self.stop("the closing bracket that matches the opening one"));
                     }
                     open >>= 1;
                     depth = depth.saturating_sub(1);
                 }
-                Some(b'\\' | ..b' ') if !matches!(self.peek(), Some(b'\n' | b'\r' | b'\t')) => {
+                Some(b'\n' | b'\r' | b'\t') => {}
+                Some(b'\\' | ..b' ') if limit.is_some() => {
                     return Err(self.stop("no control character outside of a string"));
                 }
                 Some(_) => {}
             }
             self.advance();
-            if depth == self.depth {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Skips a container by counting its brackets, whether they match or not.
-    fn guess_container(&mut self) -> Result<(), ScanError> {
-        let mut depth = 0usize;
-        loop {
-            match self.peek() {
-                None => return Err(self.stop("a closing bracket")),
-                Some(b'"') => {
-                    self.advance();
-                    self.string()?;
-                    continue;
-                }
-                Some(b'{' | b'[') => depth = depth.saturating_add(1),
-                Some(b'}' | b']') => depth = depth.saturating_sub(1),
-                Some(_) => {}
-            }
-            self.advance();
-            if depth == 0 {
+            if depth <= self.depth {
                 return Ok(());
             }
         }

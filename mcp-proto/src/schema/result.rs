@@ -64,10 +64,7 @@ impl ResultType {
     /// # Errors
     /// If it is not an object, or its `resultType` is not a string.
     pub fn from_result(raw: &Raw) -> Result<Self, serde_json::Error> {
-        match raw.known_tag() {
-            Some(kind) => kind.map_or(Ok(Self::Complete), kind_of),
-            None => result_type(raw.as_str()),
-        }
+        result_type(raw.as_str())
     }
 }
 

@@ -116,7 +116,7 @@ impl ServerCore {
     }
 
     fn begin(&mut self, id: InboundId, method: Text, params: Option<Raw>, context: RequestContext) {
-        let state = Arc::new(RequestState::new(params.clone()));
+        let state = Arc::new(RequestState::new(params.as_ref()));
         self.active.insert(id, ActiveRequest { state: state.clone(), waiters: Waiters::default() });
         let caller = self.caller.clone();
         let request = NewRequest { id, method, params, context, caller, state };

@@ -11,7 +11,7 @@ use crate::front::wakers::lock;
 use crate::peer::Principal;
 use crate::peer::server::Cancellation;
 use crate::quota::QuotaOwner;
-use crate::rpc::Raw;
+use crate::rpc::{Raw, Text};
 use crate::schema::Meta;
 #[cfg(feature = "auth")]
 use crate::{auth::Scopes, auth::server::GrantedAccess};
@@ -34,52 +34,44 @@ pub(super) struct DeclaredScopes;
 /// The state of a request that its connection and its context share.
 #[derive(Default)]
 pub(in crate::front) struct RequestState {
-    /// The source of `meta`, until it is decoded.
-    source: Mutex<MetaSource>,
+    /// The text of `meta`, until it is decoded.
+    source: Mutex<MetaText>,
     meta: OnceLock<Box<Meta>>,
     end: OnceLock<Cancellation>,
 }
 
 #[derive(Default)]
-enum MetaSource {
-    #[default]
-    Absent,
-    /// The parameters, which share the memory of the message.
-    Params(Raw),
-    /// The `_meta`, not in the memory of the message.
-    Meta(Raw),
+struct MetaText {
+    text: Option<Text>,
+    /// Whether it shares the memory of the message.
+    is_in_message: bool,
 }
 
 impl RequestState {
-    pub(in crate::front) fn new(params: Option<Raw>) -> Self {
-        let source = params.map_or(MetaSource::Absent, MetaSource::Params);
-        Self { source: Mutex::new(source), ..Self::default() }
+    pub(in crate::front) fn new(params: Option<&Raw>) -> Self {
+        let text = params.and_then(Raw::meta).map(Raw::into_text);
+        Self { source: Mutex::new(MetaText { text, is_in_message: true }), ..Self::default() }
     }
 
     /// The `_meta` of the request, decoded on the first call. It is empty if the request has none.
     pub(super) fn meta(&self) -> &Meta {
         self.meta.get_or_init(|| {
-            let source = core::mem::take(&mut *lock(&self.source));
-            let text = match source {
-                MetaSource::Absent => None,
-                MetaSource::Params(params) => params.meta(),
-                MetaSource::Meta(meta) => Some(meta),
-            };
-            Box::new(text.and_then(|text| text.decode().ok()).unwrap_or_default())
+            let text = lock(&self.source).text.take();
+            Box::new(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
         })
     }
 
     /// Sets the `_meta`, in memory that it shares with other requests, so that the message need not be kept for it.
     #[cfg(feature = "http")]
     pub(in crate::front) fn share_meta(&self, meta: Raw) {
-        *lock(&self.source) = MetaSource::Meta(meta);
+        *lock(&self.source) = MetaText { text: Some(meta.into_text()), is_in_message: false };
     }
 
     /// Lets go of the message that the request arrived in, which a handler that waits must not keep in memory.
     pub(in crate::front) fn release_message(&self) {
         let mut source = lock(&self.source);
-        if let MetaSource::Params(params) = &*source {
-            *source = params.meta().map_or(MetaSource::Absent, |meta| MetaSource::Meta(meta.detached()));
+        if core::mem::take(&mut source.is_in_message) {
+            source.text = source.text.as_deref().map(Text::from);
         }
     }
 

@@ -339,8 +339,8 @@ impl<'a> MirroredParams<'a> {
         let Some(params) = params.filter(|params| params.as_bytes().starts_with(b"{")) else {
             return Ok(Self::default());
         };
-        let version = match params.known_tag() {
-            Some(version) => version,
+        let version = match params.known_meta() {
+            Some(meta) => meta.and_then(|meta| first_member(meta, meta::PROTOCOL_VERSION).ok()?),
             None => Self::check(params.as_str())?,
         };
         Ok(Self { params: Some(params), version: version.filter(|version| *version != "null") })
