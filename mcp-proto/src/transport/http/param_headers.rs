@@ -108,13 +108,15 @@ impl ParamHeaders {
         fields: &(impl Fields + ?Sized),
     ) -> Result<(), HeaderMismatchError> {
         let values = ArgumentReader::read(self, arguments).map_err(HeaderMismatchError::Argument)?;
-        for (name, value) in self.names.iter().zip(&values) {
+        let mut headers = alloc::vec![(None, false); self.names.len()];
+        fields.each(&mut |candidate, value| {
+            let mut known = self.names.iter().zip(&mut headers);
+            if let Some((_, (first, repeated))) = known.find(|(name, _)| candidate.eq_ignore_ascii_case(name)) {
+                *repeated |= first.replace(value).is_some();
+            }
+        });
+        for ((name, value), (given, repeated)) in self.names.iter().zip(&values).zip(headers) {
             let header = || String::from(&**name);
-            let mut given = None;
-            let mut repeated = false;
-            fields.each(&mut |candidate, value| {
-                repeated |= candidate.eq_ignore_ascii_case(name) && given.replace(value).is_some();
-            });
             if repeated {
                 return Err(HeaderMismatchError::Repeated { header: header() });
             }
