@@ -111,7 +111,8 @@ impl ParamHeaders {
         let mut headers = alloc::vec![(None, false); self.names.len()];
         fields.each(&mut |candidate, value| {
             let mut known = self.names.iter().zip(&mut headers);
-            if let Some((_, (first, repeated))) = known.find(|(name, _)| candidate.eq_ignore_ascii_case(name)) {
+            if let Some((_, (first, repeated))) = known.find(|(name, _)| candidate.eq_ignore_ascii_case(name))
+            {
                 *repeated |= first.replace(value).is_some();
             }
         });
