@@ -46,9 +46,9 @@ impl MakeOwned for Malformed {
 pub(crate) struct EventQueue<E> {
     events: InlineQueue<(E, usize)>,
     bytes: usize,
-    max_events: usize,
     max_bytes: usize,
-    dropped: u64,
+    max_events: u32,
+    dropped: u32,
 }
 
 impl<E: MakeOwned> EventQueue<E> {
@@ -56,7 +56,7 @@ impl<E: MakeOwned> EventQueue<E> {
         Self {
             events: InlineQueue::default(),
             bytes: 0,
-            max_events: most_events,
+            max_events: most_events.try_into().unwrap_or(u32::MAX),
             max_bytes: most_bytes,
             dropped: 0,
         }
@@ -70,7 +70,7 @@ impl<E: MakeOwned> EventQueue<E> {
                 let rest = (most % 10).saturating_mul(tenths).div_ceil(10);
                 (most / 10).saturating_mul(tenths).saturating_add(rest)
             };
-            self.events.len() < part(self.max_events)
+            self.events.len() < part(self.max_events as usize)
                 && self.bytes.saturating_add(bytes) <= part(self.max_bytes)
         };
         match () {
@@ -128,6 +128,6 @@ impl<E: MakeOwned> EventQueue<E> {
 
     /// The number of events dropped since the last call, if any.
     pub(crate) fn take_dropped(&mut self) -> Option<u64> {
-        Some(core::mem::take(&mut self.dropped)).filter(|&dropped| dropped > 0)
+        Some(core::mem::take(&mut self.dropped).into()).filter(|&dropped| dropped > 0)
     }
 }

@@ -48,7 +48,7 @@ use crate::schema::{
 /// The input rounds of a 2026-07-28 request, as the current attempt of the client sees them.
 pub(in crate::front) struct InputRounds {
     method: Text,
-    params: Option<Raw>,
+    params: Option<Text>,
     sealing: Arc<Sealing>,
     inner: Mutex<RoundsState>,
 }
@@ -128,7 +128,7 @@ impl InputRounds {
     ) -> Option<Self> {
         (era == Era::Modern).then(|| Self {
             method: method.clone(),
-            params: params.cloned(),
+            params: params.cloned().map(Raw::into_text),
             sealing: sealing.clone(),
             inner: Mutex::default(),
         })
@@ -309,7 +309,7 @@ impl InputRounds {
 
     /// Reads the answers and the state that the request brought.
     fn read_attempt(&self, now: UnixTime, request: &InboundRequest) -> Result<AttemptStart, ErrorObject> {
-        let brought = self.params.as_ref().map(Raw::decode::<AttemptParams>).transpose();
+        let brought = self.params.as_deref().map(serde_json::from_str::<AttemptParams>).transpose();
         let brought = brought.map_err(|error| invalid(format!("the answers cannot be read: {error}")))?;
         let Some(AttemptParams { answers, state }) = brought else { return Ok(AttemptStart::default()) };
         let mut begun = AttemptStart::default();
@@ -329,7 +329,7 @@ impl InputRounds {
     }
 
     fn state_binding(&self, principal: Option<&Principal>) -> Result<Vec<u8>, ErrorObject> {
-        state_binding(&self.sealing.server, principal, &self.method, self.params.as_ref())
+        state_binding(&self.sealing.server, principal, &self.method, self.params.as_deref())
             .map_err(|error| invalid(format!("the parameters of {} cannot be read: {error}", &*self.method)))
     }
 
