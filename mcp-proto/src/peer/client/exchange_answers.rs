@@ -14,52 +14,51 @@ use crate::peer::{
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{ListTools, ListToolsParams, Method as _};
 
-use super::request_record::{ClientRequest, Removed, RequestOwner};
+use super::request_record::{ClientRequest, RequestOwner};
 use super::{Client, Event};
 
 impl Client {
     // --- Carriages ---
 
     /// A request in flight.
-    pub(crate) fn sent_request(&self, number: i64) -> Option<&ClientRequest> {
-        self.requests.get(RequestId::new(number)).filter(|request| request.is_sent())
+    pub(crate) fn sent_request(&self, id: RequestId) -> Option<&ClientRequest> {
+        self.requests.get(id).filter(|request| request.is_sent())
     }
 
-    pub(crate) fn carriage(&self, number: i64) -> Option<&Carriage> {
-        self.requests.get(RequestId::new(number))?.carriage.as_deref()
+    pub(crate) fn carriage(&self, id: RequestId) -> Option<&Carriage> {
+        self.requests.get(id)?.carriage.as_deref()
     }
 
     /// A carriage, whose state and slot the caller does not change.
-    pub(crate) fn carriage_mut(&mut self, number: i64) -> Option<&mut Carriage> {
-        self.requests.get_mut(RequestId::new(number))?.carriage.as_deref_mut()
+    pub(crate) fn carriage_mut(&mut self, id: RequestId) -> Option<&mut Carriage> {
+        self.requests.get_mut(id)?.carriage.as_deref_mut()
     }
 
     /// Changes a carriage.
-    pub(crate) fn update_carriage(&mut self, number: i64, act: impl FnOnce(&mut Carriage)) {
-        self.requests.update(RequestId::new(number), |request| request.carriage.as_deref_mut().map(act));
+    pub(crate) fn update_carriage(&mut self, id: RequestId, act: impl FnOnce(&mut Carriage)) {
+        self.requests.update(id, |request| request.carriage.as_deref_mut().map(act));
     }
 
     /// Takes the carriage of a request that the transport ends.
-    pub(crate) fn take_carriage(&mut self, number: i64) -> Option<Box<Carriage>> {
-        self.requests.update(RequestId::new(number), |request| request.carriage.take())?
+    pub(crate) fn take_carriage(&mut self, id: RequestId) -> Option<Box<Carriage>> {
+        self.requests.update(id, |request| request.carriage.take())?
     }
 
     /// The numbers of the requests whose carriages match.
-    pub(crate) fn carried(&self, matches: impl Fn(&Carriage) -> bool) -> Vec<i64> {
+    pub(crate) fn carried(&self, matches: impl Fn(&Carriage) -> bool) -> Vec<RequestId> {
         let is_match = |request: &ClientRequest| request.carriage.as_deref().is_some_and(&matches);
-        self.requests.iter().filter(|(_, request)| is_match(request)).map(|(id, _)| id.number()).collect()
+        self.requests.iter().filter(|(_, request)| is_match(request)).map(|(id, _)| id).collect()
     }
 
     /// The next request that waits for an exchange, where `most` of them may have a slot.
-    pub(crate) fn next_waiting(&self, most: usize) -> Option<i64> {
-        self.requests.next_waiting(most).map(RequestId::number)
+    pub(crate) fn next_waiting(&self, most: usize) -> Option<RequestId> {
+        self.requests.next_waiting(most)
     }
 
     /// The numbers of the requests whose delay is over.
-    pub(crate) fn resumable(&self, now: Instant) -> Vec<i64> {
-        let numbers = self.requests.due(now).map(RequestId::number);
-        let is_due = |&number: &i64| self.carriage(number)?.due().map(|due| due <= now);
-        numbers.filter(|number| is_due(number) == Some(true)).collect()
+    pub(crate) fn resumable(&self, now: Instant) -> Vec<RequestId> {
+        let due = |id: &RequestId| self.carriage(*id).and_then(Carriage::due);
+        self.requests.due(now).filter(|id| due(id).is_some_and(|due| due <= now)).collect()
     }
 
     /// The size in bytes of the requests that are not sent yet.
@@ -70,19 +69,19 @@ impl Client {
     // --- Ids ---
 
     /// The id on the wire of a request in flight; it changes with each input round.
-    pub(crate) fn wire_id(&self, number: i64) -> Option<i64> {
-        Some(self.sent_request(number)?.wire_id(RequestId::new(number)).0)
+    pub(crate) fn wire_id(&self, id: RequestId) -> Option<i64> {
+        Some(self.sent_request(id)?.wire_id(id).0)
     }
 
     /// The number of the request that has this id on the wire.
-    pub(crate) fn number_for_wire(&self, wire: i64) -> i64 {
-        self.requests.find(WireId(wire)).number()
+    pub(crate) fn number_for_wire(&self, wire: i64) -> RequestId {
+        self.requests.find(WireId(wire))
     }
 
     /// Assigns a new id on the wire to a request that is sent again, and returns it.
-    pub(crate) fn renumber(&mut self, number: i64) -> i64 {
+    pub(crate) fn renumber(&mut self, id: RequestId) -> i64 {
         let wire = self.requests.mint().number();
-        self.requests.update(RequestId::new(number), |request| request.wire = Some(WireId(wire)));
+        self.requests.update(id, |request| request.wire = Some(WireId(wire)));
         wire
     }
 
@@ -92,51 +91,35 @@ impl Client {
     ///
     /// It is unsent unless the server has received it before: an earlier attempt or input round has another id, and a poll
     /// of a task concerns a call that was sent.
-    pub(crate) fn unsent_outcome(&self, number: i64, detail: &str) -> Outcome {
+    pub(crate) fn unsent_outcome(&self, id: RequestId, detail: &str) -> Outcome {
         let is_first = |request: &ClientRequest| request.wire.is_none() && !request.owner.is_for_task();
-        if self.sent_request(number).is_some_and(is_first) {
+        if self.sent_request(id).is_some_and(is_first) {
             Outcome::Refused(RequestError::Connect(detail.into()))
         } else {
             Outcome::Lost(LostReason::Disconnected(detail.into()))
         }
     }
 
-    /// Takes a request that the transport has sent. One that has become a task was answered already.
-    fn take_sent(&mut self, number: i64) -> Option<Removed> {
-        self.sent_request(number)?;
-        self.take(RequestId::new(number))
-    }
-
-    /// Ends a request with its answer.
-    pub(crate) fn handle_answer(
+    /// Ends a request that the transport has sent: with its answer, or with an outcome without one. One that has become a
+    /// task was answered already; a ping without an answer counts as missed only at its deadline.
+    pub(crate) fn end_sent(
         &mut self,
         now: Instant,
-        number: i64,
-        answer: Result<Raw, ErrorObject>,
+        id: RequestId,
+        end: Result<Result<Raw, ErrorObject>, Outcome>,
         out: &mut dyn Outbox,
     ) {
-        if let Some(removed) = self.take_sent(number) {
-            self.answer(now, removed, answer, out);
-            self.advance_tasks(now, out);
-            self.advance_close(now);
+        let is_over = |request: &ClientRequest| end.is_ok() || request.owner != RequestOwner::Ping;
+        if !self.sent_request(id).is_some_and(is_over) {
+            return;
         }
-    }
-
-    /// Ends a request whose exchange yielded no answer. A ping counts as missed only at its deadline.
-    pub(crate) fn handle_no_answer(
-        &mut self,
-        now: Instant,
-        number: i64,
-        outcome: Outcome,
-        out: &mut dyn Outbox,
-    ) {
-        if self.sent_request(number).is_some_and(|request| request.owner != RequestOwner::Ping)
-            && let Some(removed) = self.take(RequestId::new(number))
-        {
-            self.resolve(removed, outcome);
-            self.advance_tasks(now, out);
-            self.advance_close(now);
+        let Some(removed) = self.take(id) else { return };
+        match end {
+            Ok(answer) => self.answer(now, removed, answer, out),
+            Err(outcome) => self.resolve(removed, outcome),
         }
+        self.advance_tasks(now, out);
+        self.advance_close(now);
     }
 
     /// Sends the transport's own request for a page of tools. The transport handles its answer.
@@ -157,13 +140,13 @@ impl Client {
     // --- Deadlines ---
 
     /// The deadline of a request, if it has one.
-    pub(crate) fn deadline_of(&self, number: i64) -> Option<Instant> {
-        self.requests.deadline(RequestId::new(number))
+    pub(crate) fn deadline_of(&self, id: RequestId) -> Option<Instant> {
+        self.requests.deadline(id)
     }
 
     /// Counts the timeout of a request from `since`: the time before does not count.
-    pub(crate) fn suspend_deadline_until(&mut self, number: i64, since: Instant) {
-        self.requests.restart_timeout(RequestId::new(number), since);
+    pub(crate) fn suspend_deadline_until(&mut self, id: RequestId, since: Instant) {
+        self.requests.restart_timeout(id, since);
     }
 
     /// Counts expired timeouts of requests from the time that `since` returns for their carriages, if any.

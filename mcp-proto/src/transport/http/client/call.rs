@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::Instant;
 use crate::peer::client::RequestOwner;
-use crate::peer::{Carriage, CarriageEnd, CarriageState, LostReason, Outcome, RequestError};
+use crate::peer::{Carriage, CarriageEnd, CarriageState, LostReason, Outcome, RequestError, RequestId};
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{Cancelled, ListTools, Method, Notification, Revision};
 use crate::transport::http::ExchangeId;
@@ -21,7 +21,7 @@ impl HttpClient {
     // --- Sending ---
 
     /// Sends a queued request, which takes a slot unless it is long-lived.
-    pub(super) fn send_call(&mut self, now: Instant, number: i64) {
+    pub(super) fn send_call(&mut self, now: Instant, number: RequestId) {
         match self.open_exchange(ExchangeKind::Call(number)) {
             Ok(exchange) => {
                 self.suspend_sent_deadline(number);
@@ -35,13 +35,16 @@ impl HttpClient {
     }
 
     /// Ends a request of which no exchange can be made: with the reason, or because its message is not stored any more.
-    pub(super) fn refuse_call(&mut self, now: Instant, number: i64, refusal: Option<RequestError>) {
+    pub(super) fn refuse_call(&mut self, now: Instant, number: RequestId, refusal: Option<RequestError>) {
         let lost = || Outcome::Lost(LostReason::Disconnected("the request cannot be sent again".into()));
         self.fail_call(now, number, refusal.map_or_else(lost, Outcome::Refused));
     }
 
     /// Returns the headers and the body of a request; `None` as the error if its message is not stored any more.
-    pub(super) fn build_call(&self, number: i64) -> Result<(RequestHeaders, Bytes), Option<RequestError>> {
+    pub(super) fn build_call(
+        &self,
+        number: RequestId,
+    ) -> Result<(RequestHeaders, Bytes), Option<RequestError>> {
         let call = self.peer.carriage(number).ok_or(None)?;
         let encoded = call.encoded.as_ref().ok_or(None)?;
         let headers = if encoded_request::is_modern(call.revision) {
@@ -61,7 +64,7 @@ impl HttpClient {
     }
 
     /// Puts a request back into the queue, at its old position.
-    pub(super) fn requeue(&mut self, now: Instant, number: i64) {
+    pub(super) fn requeue(&mut self, now: Instant, number: RequestId) {
         if self.peer.carriage(number).is_some_and(|call| call.encoded.is_none()) {
             return self.fail_call(now, number, Outcome::Lost(LostReason::Disconnected(String::new())));
         }
@@ -74,12 +77,12 @@ impl HttpClient {
     }
 
     /// Puts a request back into the queue under a new id.
-    pub(super) fn requeue_with_new_id(&mut self, now: Instant, number: i64) {
+    pub(super) fn requeue_with_new_id(&mut self, now: Instant, number: RequestId) {
         self.assign_new_id(number);
         self.requeue(now, number);
     }
 
-    pub(super) fn assign_new_id(&mut self, number: i64) {
+    pub(super) fn assign_new_id(&mut self, number: RequestId) {
         let wire = self.peer.renumber(number);
         if let Some(call) = self.peer.carriage_mut(number) {
             call.encoded = call.encoded.as_ref().and_then(|encoded| encoded.with_id(wire, &call.method));
@@ -87,7 +90,7 @@ impl HttpClient {
     }
 
     /// Records a successful status: the request's body is dropped unless the request may be resent.
-    pub(super) fn note_success(&mut self, number: i64) {
+    pub(super) fn note_success(&mut self, number: RequestId) {
         let safe = self.may_reissue(number, false);
         if let Some(call) = self.peer.carriage_mut(number)
             && !safe
@@ -98,34 +101,33 @@ impl HttpClient {
 
     // --- Resolving ---
 
-    /// Resolves a request with its answer. The caller ends its exchange.
-    pub(super) fn answer_call(&mut self, now: Instant, number: i64, answer: Result<Raw, ErrorObject>) {
+    /// Resolves a request: with its answer, or with an outcome without one. The caller ends its exchange.
+    pub(super) fn end_call(
+        &mut self,
+        now: Instant,
+        number: RequestId,
+        mut end: Result<Result<Raw, ErrorObject>, Outcome>,
+    ) {
         let Some(call) = self.peer.take_carriage(number) else { return };
-        let answer = match answer {
-            Ok(result) if *call.method == *ListTools::NAME => Ok(self.read_tools(call.revision, result)),
-            answer => answer,
-        };
-        let page = if self.lists_tools(number) { Some(answer.clone().ok()) } else { None };
-        self.peer.handle_answer(now, number, answer, &mut self.outbox);
+        if let Ok(Ok(page)) = &mut end
+            && *call.method == *ListTools::NAME
+        {
+            *page = self.read_tools(call.revision, page.clone());
+        }
+        let page = self.lists_tools(number).then(|| end.clone().ok().and_then(Result::ok));
+        self.peer.end_sent(now, number, end, &mut self.outbox);
         if let Some(page) = page {
             self.handle_tools_page(now, page);
         }
     }
 
     /// Resolves a request without an answer. The caller ends its exchange.
-    pub(super) fn fail_call(&mut self, now: Instant, number: i64, outcome: Outcome) {
-        if self.peer.take_carriage(number).is_none() {
-            return;
-        }
-        let lists_tools = self.lists_tools(number);
-        self.peer.handle_no_answer(now, number, outcome, &mut self.outbox);
-        if lists_tools {
-            self.handle_tools_page(now, None);
-        }
+    pub(super) fn fail_call(&mut self, now: Instant, number: RequestId, outcome: Outcome) {
+        self.end_call(now, number, Err(outcome));
     }
 
     /// Returns whether a request is one of the transport's own, for a page of tools.
-    pub(super) fn lists_tools(&self, number: i64) -> bool {
+    pub(super) fn lists_tools(&self, number: RequestId) -> bool {
         self.peer.sent_request(number).is_some_and(|request| request.owner == RequestOwner::ToolListing)
     }
 
@@ -133,19 +135,19 @@ impl HttpClient {
     pub(super) fn answer_from_other_stream(
         &mut self,
         now: Instant,
-        number: i64,
+        number: RequestId,
         answer: Result<Raw, ErrorObject>,
     ) {
         let exchange = self.exchange_of(number);
         self.note_answered();
-        self.answer_call(now, number, answer);
+        self.end_call(now, number, Ok(answer));
         if let Some(exchange) = exchange {
             self.drain_after_answer(now, exchange);
         }
     }
 
     /// Returns the exchange of a request, if it is in one.
-    pub(super) fn exchange_of(&self, number: i64) -> Option<ExchangeId> {
+    pub(super) fn exchange_of(&self, number: RequestId) -> Option<ExchangeId> {
         self.peer.carriage(number)?.exchange()
     }
 

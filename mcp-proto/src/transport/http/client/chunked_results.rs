@@ -118,7 +118,13 @@ fn parse_error(data: &[u8]) -> Option<ErrorObject> {
 
 impl HttpClient {
     /// Handles an event with a part of a result, on a request's stream.
-    pub(super) fn handle_chunk_event(&mut self, now: Instant, id: ExchangeId, number: i64, event: &SseEvent) {
+    pub(super) fn handle_chunk_event(
+        &mut self,
+        now: Instant,
+        id: ExchangeId,
+        number: RequestId,
+        event: &SseEvent,
+    ) {
         let http = http_error(200, "");
         let ended = match self.read_chunk(number, event) {
             Ok(None) => return,
@@ -129,7 +135,11 @@ impl HttpClient {
     }
 
     /// Reads a part of a result; returns the answer that it completes.
-    fn read_chunk(&mut self, number: i64, event: &SseEvent) -> Result<Option<Answer>, InvalidAnswerError> {
+    fn read_chunk(
+        &mut self,
+        number: RequestId,
+        event: &SseEvent,
+    ) -> Result<Option<Answer>, InvalidAnswerError> {
         let name = &*event.name;
         if !matches!(name, "result" | "complete" | "error") || self.peer.carriage(number).is_none() {
             return Ok(None);
@@ -159,7 +169,7 @@ impl HttpClient {
         if let Ok(text) = core::str::from_utf8(&data)
             && let Ok(fragment) = Raw::new(text)
         {
-            let (request, bytes) = (RequestId::new(number), fragment.as_bytes().len());
+            let (request, bytes) = (number, fragment.as_bytes().len());
             self.peer.push_event(Event::PartialResult { request, fragment }, bytes);
         }
         Ok(None)

@@ -5,13 +5,14 @@ use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::ops::{Deref, DerefMut};
 use core::{fmt, mem};
 
 use bytes::Bytes;
 
 use crate::Instant;
 use crate::peer::client::ConnectStep;
-use crate::peer::{CarriageState, Leniency, RequestError, TransportError};
+use crate::peer::{CarriageState, Leniency, RequestError, RequestId, TransportError};
 use crate::rpc::Pending;
 use crate::schema::{Discover, Method, Revision};
 use crate::transport::http::{ExchangeId, Verb, header};
@@ -29,9 +30,9 @@ pub(super) enum ExchangeKind {
     /// The era probe, at this revision, or else the legacy handshake, `initialize`.
     Handshake { wire: i64, body: Bytes, probe: Option<Revision> },
     /// A request, by number.
-    Call(i64),
+    Call(RequestId),
     /// A GET for the rest of the stream that answers a request.
-    Resume { number: i64, last_event: Arc<str> },
+    Resume { number: RequestId, last_event: Arc<str> },
     /// A notification or a reply.
     Post(OneWayMessage),
     /// A GET for the messages that a legacy server sends outside requests.
@@ -44,7 +45,7 @@ pub(super) enum ExchangeKind {
 
 impl ExchangeKind {
     /// Returns the number of the request whose answer the exchange carries.
-    pub(super) fn call(&self) -> Option<i64> {
+    pub(super) fn call(&self) -> Option<RequestId> {
         match *self {
             Self::Call(number) | Self::Resume { number, .. } => Some(number),
             _ => None,
@@ -167,29 +168,8 @@ impl ExchangeTable {
         Some(exchange)
     }
 
-    pub(super) fn get(&self, id: ExchangeId) -> Option<&ClientExchange> {
-        self.exchanges.get(id)
-    }
-
-    pub(super) fn get_mut(&mut self, id: ExchangeId) -> Option<&mut ClientExchange> {
-        self.exchanges.get_mut(id)
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.exchanges.len()
-    }
-
     pub(super) fn ids(&self) -> Vec<ExchangeId> {
         self.exchanges.iter().map(|(&id, _)| id).collect()
-    }
-
-    /// Sets when an exchange is aborted.
-    pub(super) fn set_deadline(&mut self, id: ExchangeId, deadline: Instant) {
-        self.exchanges.set_deadline(id, Some(deadline));
-    }
-
-    pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.exchanges.next_deadline()
     }
 
     /// Returns the next exchange whose deadline is not later than `now`.
@@ -217,6 +197,20 @@ impl ExchangeTable {
         if mem::take(&mut self.has_unparked) {
             self.last_unparked = Some(now);
         }
+    }
+}
+
+impl Deref for ExchangeTable {
+    type Target = Pending<ClientExchange, ExchangeId>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.exchanges
+    }
+}
+
+impl DerefMut for ExchangeTable {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.exchanges
     }
 }
 
@@ -372,7 +366,7 @@ impl HttpClient {
     }
 
     /// Aborts the exchange of a request, if it is in one.
-    pub(super) fn abort_call_exchange(&mut self, number: i64) {
+    pub(super) fn abort_call_exchange(&mut self, number: RequestId) {
         if let Some(exchange) = self.exchange_of(number) {
             self.abort_exchange(exchange);
         }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use crate::Instant;
 use crate::peer::client::{CloseReason, ConnectError};
-use crate::peer::{CarriageState, LostReason, RetryAdvice};
+use crate::peer::{CarriageState, LostReason, RequestId, RetryAdvice};
 use crate::transport::http::ExchangeId;
 
 use super::HttpClient;
@@ -198,7 +198,7 @@ impl HttpClient {
     }
 
     /// Marks a request as accepted by the server, which answers it on the stream.
-    pub(super) fn mark_accepted(&mut self, number: i64) {
+    pub(super) fn mark_accepted(&mut self, number: RequestId) {
         self.note_success(number);
         self.peer.update_carriage(number, |call| {
             call.has_slot = false;

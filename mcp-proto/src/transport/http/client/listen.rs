@@ -24,7 +24,7 @@ use core::time::Duration;
 use crate::Instant;
 use crate::backoff::{Backoff, SplitMix64};
 use crate::peer::client::{Diagnostic, State};
-use crate::peer::{Carriage, CarriageState, Leniency, ResumedStreams, RetryAdvice};
+use crate::peer::{Carriage, CarriageState, Leniency, RequestId, ResumedStreams, RetryAdvice};
 use crate::schema::{Era, Revision};
 use crate::transport::http::ExchangeId;
 
@@ -195,7 +195,7 @@ impl HttpClient {
 
     /// Waits for the answer to an accepted request on the stream of the server's own messages, as long as the request
     /// may wait. Returns whether there is such a stream.
-    pub(super) fn await_on_listener(&mut self, number: i64) -> bool {
+    pub(super) fn await_on_listener(&mut self, number: RequestId) -> bool {
         let is_legacy = |call: &&Carriage| call.revision.era() == Era::Legacy;
         let Some(call) = self.peer.carriage(number).filter(is_legacy) else { return false };
         let method = call.method.to_string();
@@ -222,7 +222,7 @@ impl HttpClient {
     }
 
     /// Schedules a request for the rest of an answer, whose stream ended at `trail`.
-    pub(super) fn resume_later(&mut self, now: Instant, number: i64, trail: ResumePoint) {
+    pub(super) fn resume_later(&mut self, now: Instant, number: RequestId, trail: ResumePoint) {
         let Self { peer, config, rng, .. } = self;
         peer.update_carriage(number, |call| {
             let pause = call.streams.next_pause(trail, config.retry, &config.backoff, rng);
@@ -231,7 +231,7 @@ impl HttpClient {
     }
 
     /// Requests the rest of an interrupted answer.
-    pub(super) fn request_resumption(&mut self, number: i64) {
+    pub(super) fn request_resumption(&mut self, number: RequestId) {
         let last_event = self.peer.carriage(number).and_then(|call| call.streams.last_event.clone());
         let Some(last_event) = last_event else { return };
         if let Ok(exchange) = self.open_exchange(ExchangeKind::Resume { number, last_event }) {
@@ -243,7 +243,7 @@ impl HttpClient {
     pub(super) fn resolve_resumed(
         &mut self,
         now: Instant,
-        number: i64,
+        number: RequestId,
         is_current: bool,
         ended: ExchangeOutcome,
     ) {

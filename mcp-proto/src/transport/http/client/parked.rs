@@ -17,7 +17,7 @@ use core::fmt;
 
 use crate::Instant;
 use crate::peer::client::{ConnectProgress, ConnectStep};
-use crate::peer::{CarriageState, TransportError};
+use crate::peer::{CarriageState, RequestId, TransportError};
 use crate::transport::http::ExchangeId;
 
 use super::HttpClient;
@@ -193,7 +193,7 @@ impl HttpClient {
     }
 
     /// Excludes the time that a request was queued behind parked exchanges from its deadline, now that it is sent.
-    pub(super) fn suspend_sent_deadline(&mut self, number: i64) {
+    pub(super) fn suspend_sent_deadline(&mut self, number: RequestId) {
         if let Some(since) = self.exchanges.last_unparked {
             self.peer.suspend_deadline_until(number, since);
         }

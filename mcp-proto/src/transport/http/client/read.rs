@@ -11,7 +11,7 @@ use bytes::Bytes;
 use crate::Instant;
 use crate::codec::{SseEvent, SseItem};
 use crate::peer::client::Diagnostic;
-use crate::peer::{InvalidAnswerError, Leniency, Machine as _, Outcome, Strictness};
+use crate::peer::{InvalidAnswerError, Leniency, Machine as _, Outcome, RequestId, Strictness};
 use crate::rpc::{self, EnvelopeKind, Frame, Id, Malformed, Message, Response};
 use crate::transport::http::{ExchangeEnd, ExchangeId, SentState};
 
@@ -156,7 +156,7 @@ impl HttpClient {
     }
 
     /// Returns the sent request that a response with this id answers.
-    fn call_answered_by(&self, id: &Option<Id>) -> Option<i64> {
+    fn call_answered_by(&self, id: &Option<Id>) -> Option<RequestId> {
         let wire = self.number_in(id)?;
         let number = self.peer.number_for_wire(wire);
         let is_named = self.peer.wire_id(number) == Some(wire);
@@ -232,7 +232,7 @@ impl HttpClient {
             && !exchange.is_answered()
         {
             exchange.trailing_bytes_left = Some(TRAILING_BYTES);
-            self.exchanges.set_deadline(id, now + TRAILING_TIME);
+            self.exchanges.set_deadline(id, Some(now + TRAILING_TIME));
         }
     }
 

@@ -177,7 +177,7 @@ impl HttpClient {
             ExchangeKind::Call(number) if success && !answered => self.note_success(number),
             ExchangeKind::Post(post) => {
                 // The response to a one-way message is not needed.
-                self.exchanges.set_deadline(id, now + POST_RESPONSE_TIMEOUT);
+                self.exchanges.set_deadline(id, Some(now + POST_RESPONSE_TIMEOUT));
                 if success {
                     self.handle_post_accepted(id, &post);
                 }

@@ -15,7 +15,7 @@
 use crate::Instant;
 use crate::consent::Trust;
 use crate::peer::client::Diagnostic;
-use crate::peer::{Carriage, CarriageState, LostReason, Outcome, ReissuePolicy, TransportError};
+use crate::peer::{Carriage, CarriageState, LostReason, Outcome, ReissuePolicy, RequestId, TransportError};
 use crate::rpc::{ErrorObject, code};
 use crate::schema::{CallTool, Method, SubscriptionsListen};
 use crate::transport::http::SentState;
@@ -32,7 +32,7 @@ impl HttpClient {
     pub(super) fn resolve_call(
         &mut self,
         now: Instant,
-        number: i64,
+        number: RequestId,
         is_current: bool,
         mut ended: ExchangeOutcome,
     ) {
@@ -59,7 +59,7 @@ impl HttpClient {
                 if answer.is_ok() || is_success(http.status) {
                     self.note_answered();
                 }
-                self.answer_call(now, number, answer);
+                self.end_call(now, number, Ok(answer));
             }
             // The stream of a later session cannot bring the answer.
             ExchangeOutcome::NoAnswer(http)
@@ -86,7 +86,7 @@ impl HttpClient {
     fn handle_protocol_error(
         &mut self,
         now: Instant,
-        number: i64,
+        number: RequestId,
         is_current: bool,
         status: u16,
         error: &ErrorObject,
@@ -140,7 +140,7 @@ impl HttpClient {
         }
     }
 
-    fn resolve_refused(&mut self, now: Instant, number: i64, is_current: bool, http: TransportError) {
+    fn resolve_refused(&mut self, now: Instant, number: RequestId, is_current: bool, http: TransportError) {
         let Some(call) = self.peer.carriage(number) else { return };
         if encoded_request::is_modern(call.revision) {
             if matches!(http.status, 400 | 404 | 405) {
@@ -160,7 +160,7 @@ impl HttpClient {
     }
 
     /// Resends a request in a new session: the server lost the session and so did not accept the request.
-    fn resend_in_new_session(&mut self, now: Instant, number: i64, is_current: bool) -> bool {
+    fn resend_in_new_session(&mut self, now: Instant, number: RequestId, is_current: bool) -> bool {
         /// The maximum of lost sessions per request; a server that loses more is not going to answer it.
         const MAX_RENEWALS: u32 = 3;
         let Some(call) = self.peer.carriage(number) else { return false };
@@ -178,7 +178,7 @@ impl HttpClient {
     }
 
     /// Retries a request that was not sent, after a delay.
-    fn retry_unsent(&mut self, now: Instant, number: i64, detail: &str) {
+    fn retry_unsent(&mut self, now: Instant, number: RequestId, detail: &str) {
         let backoff = self.config.backoff;
         let Some(call) = self.peer.carriage(number) else { return };
         if call.failures >= backoff.attempts || call.encoded.is_none() {
@@ -200,7 +200,7 @@ impl HttpClient {
     ///
     /// <https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3>
     /// <https://www.rfc-editor.org/rfc/rfc6585#section-4>
-    fn honor_retry_after(&mut self, now: Instant, number: i64, http: &TransportError) -> bool {
+    fn honor_retry_after(&mut self, now: Instant, number: RequestId, http: &TransportError) -> bool {
         let (429 | 503, Some(pause)) = (http.status, http.retry_after) else { return false };
         let in_time = self.peer.deadline_of(number).is_none_or(|deadline| now + pause < deadline);
         // 429 is the answer to a request that was not accepted; behind 503, part of the work may have been done.
@@ -229,7 +229,13 @@ impl HttpClient {
     }
 
     /// Handles the loss of the connection that carried an answer.
-    pub(super) fn handle_broken_call(&mut self, now: Instant, number: i64, detail: &str, trail: ResumePoint) {
+    pub(super) fn handle_broken_call(
+        &mut self,
+        now: Instant,
+        number: RequestId,
+        detail: &str,
+        trail: ResumePoint,
+    ) {
         let resumable = self.is_resumable();
         let Some(call) = self.peer.carriage(number) else { return };
         if !encoded_request::is_modern(call.revision) && resumable && trail.last_event.is_some() {
@@ -250,7 +256,7 @@ impl HttpClient {
     fn handle_broken_stream(
         &mut self,
         now: Instant,
-        number: i64,
+        number: RequestId,
         is_current: bool,
         detail: &str,
         mut trail: ResumePoint,
@@ -263,12 +269,12 @@ impl HttpClient {
     /// Returns whether a request may be resent although the server may have acted on it.
     ///
     /// `heard` is whether any event of its answer has arrived.
-    pub(super) fn may_reissue(&self, number: i64, heard: bool) -> bool {
+    pub(super) fn may_reissue(&self, number: RequestId, heard: bool) -> bool {
         self.peer.carriage(number).is_some_and(|call| !call.reissued) && self.is_repeatable(number, heard)
     }
 
     /// Returns whether sending a request twice has the same effect as sending it once.
-    fn is_repeatable(&self, number: i64, heard: bool) -> bool {
+    fn is_repeatable(&self, number: RequestId, heard: bool) -> bool {
         let Some(request) = self.peer.sent_request(number) else { return false };
         let Some(call) = &request.carriage else { return false };
         let Some(encoded) = &call.encoded else { return false };
@@ -287,7 +293,7 @@ impl HttpClient {
     }
 
     /// Sends a request or resumes its answer after a delay.
-    pub(super) fn resume_or_send(&mut self, now: Instant, number: i64) {
+    pub(super) fn resume_or_send(&mut self, now: Instant, number: RequestId) {
         let is_due = |call: &&Carriage| call.due().is_some_and(|due| due <= now);
         match self.peer.carriage(number).filter(is_due) {
             None => {}

@@ -195,7 +195,7 @@ impl HttpClient {
 
     /// Limits the time of a one-way message's exchange: its response is not needed, but the exchange occupies a slot.
     pub(super) fn limit_post_response(&mut self, now: Instant, exchange: ExchangeId) {
-        self.exchanges.set_deadline(exchange, now + self.config.client.request_timeout);
+        self.exchanges.set_deadline(exchange, Some(now + self.config.client.request_timeout));
     }
 
     /// Handles a successful response head to a one-way message.

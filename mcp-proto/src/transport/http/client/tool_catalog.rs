@@ -119,7 +119,7 @@ impl HttpClient {
     }
 
     /// Makes a call with wrong headers wait until the tools are listed again; it ends with `error` if that fails.
-    pub(super) fn await_tools(&mut self, now: Instant, number: i64, error: ErrorObject) {
+    pub(super) fn await_tools(&mut self, now: Instant, number: RequestId, error: ErrorObject) {
         self.peer.update_carriage(number, |call| {
             call.has_slot = false;
             call.state = CarriageState::AwaitingTools(Box::new(error));
@@ -174,7 +174,7 @@ impl HttpClient {
             } else if let Some(call) = self.peer.take_carriage(number)
                 && let CarriageState::AwaitingTools(error) = call.state
             {
-                self.peer.handle_answer(now, number, Err(*error), &mut self.outbox);
+                self.peer.end_sent(now, number, Ok(Err(*error)), &mut self.outbox);
             }
         }
     }
