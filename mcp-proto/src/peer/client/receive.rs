@@ -279,6 +279,11 @@ impl Client {
             self.perform_detect(now, act, out);
             return true;
         }
+        // The answers to the machine's own requests are of no use: one that cannot be read is reported, as any message.
+        let request = self.requests.get(self.requests.find(WireId(wire)));
+        if request.is_some_and(|request| request.owner.is_own()) {
+            return false;
+        }
         let Some(removed) = self.take_awaiting(WireId(wire), out) else { return false };
         self.resolve(removed, Outcome::Invalid(malformed.into()));
         true

@@ -360,6 +360,23 @@ fn client_does_not_send_a_method_that_the_revision_lacks() {
     legacy.client.at(legacy.now).request::<Ping>(&Default::default(), RequestOptions::default()).unwrap();
 }
 
+/// C7.11: an answer that cannot be read is reported, and answers no ping.
+#[test]
+fn client_reports_an_unreadable_answer_to_a_ping() {
+    let mut config = config();
+    config.keepalive = Some(Keepalive::PRESET);
+    let mut s = ClientHarness::legacy(config);
+    s.advance(Keepalive::PRESET.interval);
+    let id = s.expect("ping");
+    s.take_events();
+    s.send_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"#));
+    let events = s.take_events();
+    assert!(matches!(events[..], [Event::Diagnostic(Diagnostic::Malformed(_))]), "{events:?}");
+    s.advance(Keepalive::PRESET.timeout);
+    let events = s.take_events();
+    assert!(matches!(events[..], [Event::Diagnostic(Diagnostic::PingMissed { misses: 1 })]), "{events:?}");
+}
+
 /// C7.11, K2
 #[test]
 fn a_server_that_misses_three_pings_is_lost() {
