@@ -7,7 +7,9 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Poll, Waker};
 
-use super::events::{MAX_BYTES, MAX_ITEMS, Queue, QueuedItem};
+#[cfg(feature = "client")]
+use super::events::MAX_ITEMS;
+use super::events::{MAX_BYTES, Queue, QueuedItem};
 use super::wakers::Wakers;
 use super::{Error, Notification};
 use crate::inline_map::InlineMap;
