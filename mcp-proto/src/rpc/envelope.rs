@@ -173,7 +173,7 @@ struct Parts {
     /// The name and offset of the first member that occurred twice.
     duplicate: Option<(&'static str, usize)>,
     /// What was noted of the parameters or the result.
-    noted: Option<NotedMembers>,
+    noted: Option<(usize, NotedMembers)>,
     /// Whether a string has an escape of the form `\u`.
     has_unicode_escapes: bool,
     /// The offset of the first byte that is not UTF-8.
@@ -209,7 +209,7 @@ impl Parts {
             };
             let value = match noted {
                 Some((value, noted)) => {
-                    parts.noted = Some(noted);
+                    parts.noted = Some((value.start, noted));
                     value
                 }
                 None => cursor.value()?,
@@ -222,6 +222,11 @@ impl Parts {
         }
         parts.has_unicode_escapes = cursor.has_unicode_escapes();
         Ok(parts)
+    }
+
+    /// What was noted of this value.
+    fn noted_of(&self, value: &Value) -> Option<NotedMembers> {
+        self.noted.filter(|(start, _)| *start == value.start).map(|(_, noted)| noted)
     }
 
     fn message(&self, frame: &Source<'_>, max_depth: usize) -> Result<Message, ScanError> {
@@ -244,7 +249,7 @@ impl Parts {
         let method = text(&method, frame, InvalidMessageKind::MethodType)?;
         let params = match self.params {
             Some(value) => match value.shape {
-                Shape::Object | Shape::Array => Some(raw(&value, frame).with_noted(self.noted)),
+                Shape::Object | Shape::Array => Some(raw(&value, frame).with_noted(self.noted_of(&value))),
                 Shape::Null => None,
                 _ => return Err(not_a_message(value.start, InvalidMessageKind::ParamsType)),
             },
@@ -301,7 +306,7 @@ impl Parts {
             (Some(result), _) => match (&id, self.id) {
                 (Some(_), _) => Ok(match self.repair(&result, frame, &mut deviation) {
                     Some(repaired) => Raw::from_scan(repaired),
-                    None => raw(&result, frame).with_noted(self.noted),
+                    None => raw(&result, frame).with_noted(self.noted_of(&result)),
                 }),
                 (None, Some(id)) => return Err(not_a_message(id.start, InvalidMessageKind::IdNull)),
                 (None, None) => return Err(not_a_message(self.start, InvalidMessageKind::IdMissing)),

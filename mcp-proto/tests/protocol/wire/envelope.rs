@@ -7,6 +7,7 @@ use mcp_proto::rpc::{
     Batch, EnvelopeKind, ErrorObject, Frame, Id, InvalidMessageKind, Malformed, MalformedKind, Message,
     Recovered, code, read, recover, recover_ends,
 };
+use mcp_proto::schema::{CallToolResult, ResultFields};
 use serde_json::{Value, json};
 
 fn frame(text: impl AsRef<[u8]>) -> Result<Frame, Malformed> {
@@ -385,6 +386,23 @@ fn malformed_message_describes_its_error() {
     let found = Malformed::too_long(b"{", b"", 17_000_000);
     assert_eq!(found.to_string(), "the message of 17000000 bytes is over the limit, `Limits::message_bytes`");
     assert_eq!(malformed("{]").to_string(), "not JSON: expected a member name at byte 1");
+}
+
+/// A response may have a member `params`, which is ignored: nothing found in it holds for the result.
+#[test]
+fn parameters_beside_a_result_do_not_affect_it() {
+    let result = |text: &str| match message(text) {
+        Message::Response(response) => response.outcome.unwrap(),
+        other => panic!("{other:?}"),
+    };
+    let invalid = result(r#"{"jsonrpc":"2.0","id":1,"result":{"content":[nonsense]},"params":{}}"#);
+    assert!(invalid.validate().is_err(), "{invalid:?}");
+    // The `_meta` of the parameters lies where the result has another member.
+    let valid = result(
+        r#"{"jsonrpc":"2.0","id":1,"result":{"abcde":"0123456789","content":[]},"params":{"_meta":{"a":1}}}"#,
+    );
+    let read = CallToolResult::from_raw(&valid).unwrap();
+    assert_eq!(read, CallToolResult::from_json(valid.as_str()).unwrap());
 }
 
 #[test]
