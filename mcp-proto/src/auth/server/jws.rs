@@ -155,9 +155,9 @@ enum Key {
     Point(JwtAlgorithm, Vec<u8>),
 }
 
-/// Accepted bytes of the modulus of an RSA key: shorter keys are breakable, and longer ones serve to cost the verifier
+/// Accepted bits of the modulus of an RSA key: shorter keys are breakable, and longer ones serve to cost the verifier
 /// time.
-const RSA_BYTES: core::ops::RangeInclusive<usize> = 2048 / 8..=4096 / 8;
+const RSA_BITS: core::ops::RangeInclusive<usize> = 2048..=4096;
 
 /// A public key for verifying signatures.
 pub(super) struct PublicKey {
@@ -235,7 +235,12 @@ impl Key {
             let bytes = decode(text)?;
             Some(bytes.get(bytes.iter().position(|byte| *byte != 0)?..)?.to_vec())
         };
-        let n = number(modulus).filter(|n| RSA_BYTES.contains(&n.len()))?;
+        let n = number(modulus)?;
+        // ring rounds up to whole bytes.
+        let unused_bits = n.first().map_or(0, |first| first.leading_zeros() as usize);
+        if !RSA_BITS.contains(&n.len().saturating_mul(8).saturating_sub(unused_bits)) {
+            return None;
+        }
         Some(Self::Rsa(RsaPublicKeyComponents { n, e: number(exponent)? }))
     }
 
@@ -335,5 +340,12 @@ mod tests {
         };
         assert_eq!(key.n.len(), 256);
         assert!(jwk(0, 512).is_some() && jwk(0, 513).is_none() && jwk(0, 255).is_none());
+    }
+
+    #[test]
+    fn rsa_key_of_fewer_than_2048_bits_is_no_key() {
+        let modulus = [&[0x7F][..], &[0xFF; 255]].concat();
+        let jwk = alloc::format!(r#"{{"kty":"RSA","e":"AQAB","n":"{}"}}"#, BASE64.encode(modulus));
+        assert!(PublicKey::from_jwk(&jwk).is_none());
     }
 }
