@@ -235,7 +235,7 @@ impl InputRounds {
         lock(&self.inner).polled_by_task = true;
         let polled = poll();
         let concerns_driver = self.visit(|inner, _| {
-            inner.polled_by_task = false;
+            inner.polled_by_task = !matches!(polled, Ok(Poll::Pending));
             let is_waiting = matches!(&inner.phase, Phase::Open(round) if !round.wanted.is_empty());
             is_waiting || inner.claim.is_some() || inner.failure.is_some()
         });
@@ -538,5 +538,53 @@ impl Round {
             }
         }
         self.wanted.retain(|(_, _, by)| *by > 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::boxed::Box;
+    use alloc::sync::Arc;
+    use core::task::Poll;
+
+    use super::*;
+    use crate::front::handler::connection::ServerCore;
+    use crate::front::handler::inbound_request::{Caller, RequestState};
+    use crate::front::shared::Shared;
+    use crate::peer::InboundId;
+    use crate::peer::server::{RequestContext, ServerConfig};
+    use crate::schema::{ElicitParams, ElicitSchema, Implementation, Revision};
+    use crate::testing::{CountingEntropy, SimulatedClock};
+    use crate::transport::StreamServer;
+
+    #[test]
+    fn handler_that_is_done_is_not_suspended() {
+        let machine = StreamServer::new(ServerConfig::new(Implementation::new("a", "1")));
+        let clock = Arc::new(SimulatedClock::default());
+        let request = InboundRequest {
+            connection: Arc::new(Shared::new(ServerCore::default(), machine, clock)),
+            id: InboundId::NO_REQUEST,
+            context: RequestContext {
+                era: Era::Modern,
+                revision: Revision::LATEST,
+                client_info: None,
+                client_capabilities: Arc::default(),
+                principal: None,
+                progress_token: None,
+                log_level: None,
+            },
+            caller: Caller::default(),
+            entropy: Arc::new(CountingEntropy::default()),
+            state: Arc::new(RequestState::new(None)),
+        };
+        let sealing = Arc::new(Sealing::new("a".into()));
+        let rounds = InputRounds::of(&Text::from("tools/call"), None, Era::Modern, &sealing).unwrap();
+        let input = ElicitParams::form("?", ElicitSchema::empty()).into();
+        let round = Round { wanted: Vec::from([(String::from("k"), input, 1)]), ..Round::default() };
+        lock(&rounds.inner).phase = Phase::Open(Box::new(round));
+        // The handler has returned in its own task, which has yet to tell the driver.
+        let polled = rounds.poll_in_task(&request, || Ok::<_, ()>(Poll::Ready(())));
+        assert!(matches!(polled, Ok(Poll::Ready(()))));
+        assert!(rounds.suspend_if_stalled(&request).is_none());
     }
 }
