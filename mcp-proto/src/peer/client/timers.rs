@@ -19,8 +19,15 @@ impl Client {
 
     pub(super) fn handle_due_requests(&mut self, now: Instant, out: &mut dyn Outbox) {
         // A request that is sent here may expire at once, if its timeout is zero.
+        let ping = self.pings.in_flight;
         while let Some(id) = self.requests.next_due(now) {
             self.handle_due(now, id, out);
+        }
+        // A missed ping may end the connection: whatever has timed out with it ends as such first.
+        if let Some(ping) = ping
+            && self.requests.get(ping).is_none()
+        {
+            self.handle_missed_ping(now, ping);
         }
     }
 
@@ -39,7 +46,6 @@ impl Client {
             self.abandon_task(now, &mut removed, out);
             removed.notify_cancelled(Some("timed out"), out);
             self.resolve(removed, outcome);
-            self.handle_missed_ping(now, id);
         } else if let Some(followed) = self.followed_task(id) {
             followed.follower.handle_timeout(now);
             self.perform_task(now, id, out);

@@ -377,6 +377,23 @@ fn client_reports_an_unreadable_answer_to_a_ping() {
     assert!(matches!(events[..], [Event::Diagnostic(Diagnostic::PingMissed { misses: 1 })]), "{events:?}");
 }
 
+/// C7.11: at a late wake-up, what has timed out beside the last ping ends as such.
+#[test]
+fn last_missed_ping_ends_no_request_that_has_timed_out() {
+    let mut config = config();
+    config.keepalive = Some(Keepalive { misses: 1, ..Keepalive::PRESET });
+    config.request_timeout = Keepalive::PRESET.timeout;
+    let mut s = ClientHarness::legacy(config);
+    s.advance(Keepalive::PRESET.interval);
+    s.expect("ping");
+    s.advance(Duration::from_secs(1));
+    let (request, _) = call(&mut s, RequestOptions::default());
+    s.now = s.now + Duration::from_secs(60);
+    s.client.handle_timeout(s.now);
+    assert!(matches!(s.outcome(request), Outcome::TimedOut { .. }));
+    assert_eq!(s.client.state(), State::Disconnected);
+}
+
 /// C7.11, K2
 #[test]
 fn a_server_that_misses_three_pings_is_lost() {
