@@ -11,8 +11,8 @@ use crate::common::messages::LEGACY;
 use mcp_proto::peer::client::{CloseReason, Diagnostic, Event, Keepalive, State};
 use mcp_proto::peer::{LostReason, Outcome, RequestId, RequestOptions};
 use mcp_proto::schema::{
-    CallTool, CallToolParams, ClientCapabilities, ListRootsResult, ListTools, ListToolsParams,
-    RootsCapability,
+    CallTool, CallToolParams, ClientCapabilities, EmptyParams, Initialized, ListRootsResult, ListTools,
+    ListToolsParams, RootsCapability,
 };
 use mcp_proto::transport::http::client::ListenPolicy;
 use mcp_proto::transport::http::{SentState, Verb};
@@ -364,6 +364,20 @@ fn client_repeats_the_initialized_notification_until_it_arrives() {
         wire.reply(&initialized, 500, &[], "");
         wire.expect_get();
         let call = wire.expect("tools/call");
+        wire.answer(&call, json!({"content": []}));
+        wire.result(request);
+    });
+}
+
+#[test]
+fn application_that_repeats_initialized_opens_no_second_stream() {
+    legacy(config(), |wire, _| {
+        wire.client.at(wire.now).notify::<Initialized>(&EmptyParams::default()).unwrap();
+        let request = call_tool(wire);
+        let post = wire.expect("notifications/initialized");
+        let call = wire.expect("tools/call");
+        wire.accept(&post);
+        wire.expect_silence();
         wire.answer(&call, json!({"content": []}));
         wire.result(request);
     });

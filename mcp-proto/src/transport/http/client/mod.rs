@@ -291,8 +291,11 @@ impl HttpClient {
             self.peer.advance_watches(now, &mut self.outbox);
             self.outbox.has_news = false;
             self.release_calls(now);
-            if let Some(post) = self.outbox.initialized.take() {
-                self.open_session(now, post);
+            match self.outbox.initialized.take() {
+                Some(post) if self.session.gate == SendGate::Closed => self.open_session(now, post),
+                // The application's own.
+                Some(post) => self.outbox.push_post(post),
+                None => {}
             }
             if self.peer.is_closed() && self.closing != CloseState::Closed {
                 self.abort_all();
