@@ -4,12 +4,14 @@
 
 use std::time::Duration;
 
-use crate::common::http_client::{ClientWire, Exchange, config, legacy, modern};
+use crate::common::http_client::{ClientWire, Exchange, config, legacy, modern, scenario};
+use crate::common::messages::{answer, discover_result};
 use mcp_proto::consent::Trust;
-use mcp_proto::peer::client::Diagnostic;
+use mcp_proto::peer::client::{Diagnostic, KnownEra, State};
 use mcp_proto::peer::{Outcome, RequestError, RequestId, RequestOptions};
-use mcp_proto::schema::{CallTool, CallToolParams, ListTools, ListToolsParams};
+use mcp_proto::schema::{CallTool, CallToolParams, Era, ListTools, ListToolsParams, Revision};
 use mcp_proto::transport::http::SentState;
+use mcp_proto::transport::http::client::HttpClientConfig;
 use serde_json::{Value, json};
 
 fn call_tool(wire: &mut ClientWire, name: &str, arguments: Value) -> RequestId {
@@ -181,6 +183,75 @@ fn call_with_a_header_mismatch_ends_if_the_tools_cannot_be_listed() {
             wire.expect_silence();
         });
     }
+}
+
+/// A configuration that knows the modern era and is yet to prove it.
+fn remembered() -> HttpClientConfig {
+    let mut config = config();
+    config.client.known_era =
+        Some(KnownEra { era: Era::Modern, version: Revision::V2026_07_28, probe_breaks_server: false });
+    config.skip_known_probe = true;
+    config
+}
+
+/// The era is in doubt when a call turns out to have wrong headers: the tools are listed once it is known.
+#[test]
+fn call_with_a_header_mismatch_waits_for_the_era() {
+    scenario(remembered(), |wire| {
+        let one = call_tool(wire, "other", json!({}));
+        let two = call_tool(wire, "query", json!({"region": "eu"}));
+        let (first, second) = (wire.expect("tools/call"), wire.expect("tools/call"));
+        wire.reply(&first, 404, &[], "");
+        assert!(matches!(wire.outcome(one), Outcome::Transport(_)));
+        let probe = wire.expect("server/discover");
+        wire.refuse(&second, 400, -32020, None);
+        wire.expect_pending(two);
+        wire.answer(&probe, discover_result());
+        assert_eq!(wire.client.state(), State::Ready);
+        let listing = wire.expect("tools/list");
+        wire.answer(&listing, page(json!([query()]), None));
+        let again = wire.expect("tools/call");
+        wire.answer(&again, json!({"resultType": "complete", "content": []}));
+        wire.result(two);
+    });
+}
+
+#[test]
+fn listing_continues_while_the_era_is_in_doubt() {
+    scenario(remembered(), |wire| {
+        let two = call_tool(wire, "query", json!({"region": "eu"}));
+        let second = wire.expect("tools/call");
+        wire.refuse(&second, 400, -32020, None);
+        let listing = wire.expect("tools/list");
+        call_tool(wire, "other", json!({}));
+        let first = wire.expect("tools/call");
+        wire.reply(&first, 404, &[], "");
+        let probe = wire.expect("server/discover");
+        let part = page(json!([query()]), Some("b"));
+        // The answer proves nothing.
+        wire.reply_json(&listing, 200, &answer(&listing.id(), part));
+        wire.expect_pending(two);
+        wire.answer(&probe, discover_result());
+        let listing = wire.expect("tools/list");
+        wire.answer(&listing, page(json!([query()]), None));
+        let again = wire.expect("tools/call");
+        wire.answer(&again, json!({"resultType": "complete", "content": []}));
+        wire.result(two);
+    });
+}
+
+#[test]
+fn listing_that_is_answered_by_a_batch_has_failed() {
+    modern(config(), |wire| {
+        let request = call_tool(wire, "query", json!({"region": "eu"}));
+        let call = wire.expect("tools/call");
+        wire.refuse(&call, 400, -32020, None);
+        let listing = wire.expect("tools/list");
+        let page = page(json!([query()]), None);
+        wire.reply_json(&listing, 200, &json!([answer(&listing.id(), page)]));
+        wire.advance(Duration::from_secs(1));
+        assert!(matches!(wire.outcome(request), Outcome::Error(error) if error.code == -32020));
+    });
 }
 
 #[test]

@@ -438,7 +438,12 @@ impl Client {
         timeout: Duration,
         out: &mut dyn Outbox,
     ) -> Option<RequestId> {
-        let ready = matches!(self.connection.phase, Phase::Ready | Phase::Finishing { .. });
+        let ready = match self.connection.phase {
+            Phase::Ready | Phase::Finishing { .. } => true,
+            // The transport sends it once the era is known again.
+            Phase::Detecting => owner == RequestOwner::ToolListing,
+            _ => false,
+        };
         let exists = self.revision().is_some_and(|revision| info.exists_in(revision));
         // At the limit of requests, those that follow tasks must not stop their own polls: as many again are allowed.
         let most = self.config.limits.requests_out.saturating_mul(2);

@@ -156,6 +156,7 @@ impl HttpClient {
         while let Some((call, end)) = self.outbox.released.pop_front() {
             self.release_call(now, &call, end);
         }
+        self.check_listing(now);
     }
 
     /// Ends the exchange of a request.

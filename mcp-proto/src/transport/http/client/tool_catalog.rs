@@ -161,6 +161,14 @@ impl HttpClient {
         }
     }
 
+    /// Ends the listing if its request has been answered elsewhere, as in a batch.
+    pub(super) fn check_listing(&mut self, now: Instant) {
+        let request = self.tools.relisting.as_ref().and_then(|relisting| relisting.request);
+        if request.is_some_and(|request| self.peer.sent_request(request).is_none()) {
+            self.handle_tools_page(now, None);
+        }
+    }
+
     /// Resends the calls that waited, or ends them with their errors.
     pub(super) fn finish_relisting(&mut self, now: Instant, listed: bool) {
         let Some(relisting) = self.tools.relisting.take() else { return };
