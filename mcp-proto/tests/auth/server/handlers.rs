@@ -267,22 +267,26 @@ fn request_in_a_session_has_the_permissions_of_its_own_token() {
     assert_eq!(text(&web.post_request(&session, "tools/call", call).json()), "written");
 }
 
-/// The first output decides: a response within an array has no status of its own.
+/// A response within an array has no status of its own, in a session and without one.
 #[test]
 fn missing_scope_in_a_batch_is_an_error_among_the_responses() {
-    let mut web = web("ada~mcp");
-    let session = web.open_with("2025-03-26", json!({}));
     let call = |id: i64, tool: &str| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool, "arguments": {}}});
     let batch = json!([call(1, "write"), call(2, "who")]).to_string();
-    let headers = [("mcp-session-id", session.as_str()), ("mcp-protocol-version", "2025-03-26")];
-    let mut caller = web.send("POST", &headers, &batch);
-    web.poll_driver();
-    let head = caller.head();
-    assert_eq!((head.status, field(&head, "www-authenticate")), (200, None));
-    let answers = caller.json();
-    let codes: Vec<&Value> =
-        answers.as_array().unwrap().iter().map(|answer| &answer["error"]["code"]).collect();
-    assert!(codes.contains(&&json!(-32600)) && codes.contains(&&Value::Null), "{answers}");
+    for is_stateless in [false, true] {
+        let mut web = HttpHarness::configured(router().0, |config| config.stateless = is_stateless);
+        (web.guard, web.token) = (Some(guard()), Some("ada~mcp".into()));
+        let session = if is_stateless { None } else { Some(web.open_with("2025-03-26", json!({}))) };
+        let mut headers = vec![("mcp-protocol-version", "2025-03-26")];
+        headers.extend(session.as_deref().map(|session| ("mcp-session-id", session)));
+        let mut caller = web.send("POST", &headers, &batch);
+        web.poll_driver();
+        let head = caller.head();
+        assert_eq!((head.status, field(&head, "www-authenticate")), (200, None), "{is_stateless}");
+        let answers = caller.json();
+        let codes: Vec<&Value> =
+            answers.as_array().unwrap().iter().map(|answer| &answer["error"]["code"]).collect();
+        assert!(codes.contains(&&json!(-32600)) && codes.contains(&&Value::Null), "{answers}");
+    }
 }
 
 /// A refusal is never a stream, whatever the client accepts.
