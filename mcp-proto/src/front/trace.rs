@@ -266,6 +266,7 @@ impl Drop for RequestSpan {
 }
 
 /// The span in which a handler runs.
+#[cfg(feature = "server")]
 pub(in crate::front) use tracing::Span as HandlerSpan;
 
 /// How a request ended.
