@@ -9,7 +9,7 @@ use core::ops::{Deref, Range};
 
 use bytes::Bytes;
 
-use super::json_reader::NotedMembers;
+use super::noted_members::NotedMembers;
 use super::scan::{Cursor, ScanError, ScanMode, Shape, Value};
 use super::{
     Batch, EnvelopeKind, ErrorObject, Frame, Id, InvalidMessageKind, Malformed, MalformedKind, Message,

@@ -5,6 +5,8 @@ use alloc::vec::Vec;
 
 use serde::de::{Error as _, IgnoredAny};
 
+use super::noted_members::NotedMembers;
+
 /// The text is not valid JSON. [`Reader::error`] tells where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotJson;
@@ -14,60 +16,9 @@ pub(crate) struct NotJson;
 pub(crate) struct Reader<'a> {
     text: &'a str,
     at: usize,
-    /// What a scan has noted of the text.
+    /// The members that a scan has noted in the text.
     noted: Option<&'a NotedMembers>,
     has_unicode_escapes: bool,
-}
-
-/// Where a value lies in a text of at most 64 KiB; empty if there is none. What is noted of larger texts would save little.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Span {
-    start: u16,
-    end: u16,
-}
-
-impl Span {
-    fn new(start: usize, end: usize) -> Self {
-        match (start.try_into(), end.try_into()) {
-            (Ok(start), Ok(end)) => Self { start, end },
-            _ => Self::TOO_FAR,
-        }
-    }
-
-    fn is_empty(self) -> bool {
-        self.start == 0
-    }
-
-    const TOO_FAR: Self = Self { start: u16::MAX, end: 0 };
-
-    pub(super) fn of(self, text: &str) -> Option<&str> {
-        text.get(self.start.into()..self.end.into()).filter(|value| !value.is_empty())
-    }
-
-    fn end_from(self, start: usize) -> Option<usize> {
-        (usize::from(self.start) == start && self.end != 0).then_some(self.end.into())
-    }
-}
-
-/// What the scan of a message notes of its parameters or result, if they are an object of valid JSON: the members that other
-/// layers look for.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct NotedMembers {
-    /// The `_meta`.
-    pub(super) meta: Span,
-    /// The `arguments` or the `structuredContent`.
-    pub(super) data: Span,
-}
-
-impl NotedMembers {
-    /// Nothing is known.
-    pub(super) const UNKNOWN: Self = Self { meta: Span::TOO_FAR, data: Span::TOO_FAR };
-
-    /// Whether the text is an object of valid JSON, no name of which is escaped, with each member that is looked for at
-    /// most once.
-    pub(super) fn is_complete(&self) -> bool {
-        [self.meta, self.data].iter().all(|span| span.start != u16::MAX)
-    }
 }
 
 /// A number that has been read.
@@ -77,11 +28,6 @@ pub(crate) enum ReadNumber {
     U64(u64),
     F64(f64),
 }
-
-/// The key of the revision in the `_meta` of a request.
-pub(crate) const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-/// The key of the client's capabilities in the `_meta` of a request.
-pub(crate) const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 
 impl<'a> Reader<'a> {
     pub(crate) fn new(text: &'a str) -> Self {
@@ -133,7 +79,7 @@ impl<'a> Reader<'a> {
     }
 
     #[inline(always)]
-    fn peek(&self) -> Option<u8> {
+    pub(super) fn peek(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }
 
@@ -337,48 +283,6 @@ impl<'a> Reader<'a> {
                 }
             }
         }
-    }
-
-    /// Skips the object that parameters or a result are, in which at most `levels` containers are nested, and notes its
-    /// `_meta` and its member `data`. A repeated member that other layers look for is an error.
-    pub(super) fn note_members(&mut self, data: &[u8], levels: usize) -> Result<NotedMembers, NotJson> {
-        let names = [b"_meta", data, b"name", b"uri", b"taskId"];
-        let (base, within) = (self.at, levels.checked_sub(1).ok_or(NotJson)?);
-        let mut spans = [Span::default(); 5];
-        let mut is_first = true;
-        self.enter(b'{')?;
-        while let Some(name) = self.plain_name(&mut is_first)? {
-            let start = self.at;
-            let slot = names.iter().zip(&mut spans).find(|(known, _)| **known == name);
-            match name {
-                b"_meta" if self.peek() == Some(b'{') => self.meta(within)?,
-                _ => self.value_within(within)?,
-            }
-            if let Some((_, slot)) = slot {
-                if !slot.is_empty() {
-                    return Err(NotJson);
-                }
-                *slot = Span::new(start.saturating_sub(base), self.at.saturating_sub(base));
-            }
-        }
-        let [meta, data, ..] = spans;
-        Ok(NotedMembers { meta, data })
-    }
-
-    /// Skips an object that is `_meta`. If one of the keys that tell the eras apart is repeated, that is an error.
-    fn meta(&mut self, levels: usize) -> Result<(), NotJson> {
-        let within = levels.checked_sub(1).ok_or(NotJson)?;
-        let (mut is_first, mut seen) = (true, [false; 2]);
-        self.enter(b'{')?;
-        while let Some(name) = self.plain_name(&mut is_first)? {
-            let keys = [PROTOCOL_VERSION, CLIENT_CAPABILITIES];
-            let slot = keys.iter().zip(&mut seen).find(|(key, _)| key.as_bytes() == name);
-            if slot.is_some_and(|(_, seen)| core::mem::replace(seen, true)) {
-                return Err(NotJson);
-            }
-            self.value_within(within)?;
-        }
-        Ok(())
     }
 
     #[inline(always)]

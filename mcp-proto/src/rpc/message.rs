@@ -10,7 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 use serde_json::value::RawValue;
 
 use super::envelope::element;
-use super::json_reader::{NotedMembers, Reader, Span};
+use super::json_reader::Reader;
+use super::noted_members::{NotedMembers, Span};
 use super::scan::{Cursor, ScanMode};
 use super::{EnvelopeKind, Malformed, Text, read_members};
 use crate::text::SafeText;

@@ -6,7 +6,8 @@ use alloc::string::String;
 use memchr::memchr2;
 
 use super::MalformedKind;
-use super::json_reader::{NotedMembers, Reader};
+use super::json_reader::Reader;
+use super::noted_members::NotedMembers;
 
 /// The deepest nesting that the scan can follow, and one more than serde_json decodes: the values inside an envelope of
 /// this depth are within its limit.

@@ -15,11 +15,11 @@ use crate::rpc::json_reader::{NotJson, Reader};
 use crate::rpc::{Id, Raw};
 
 /// Key: the revision of a request.
-pub const PROTOCOL_VERSION: &str = crate::rpc::json_reader::PROTOCOL_VERSION;
+pub const PROTOCOL_VERSION: &str = crate::rpc::noted_members::PROTOCOL_VERSION;
 /// Key: identity of the client that makes a request.
 pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 /// Key: capabilities of the client that makes a request.
-pub const CLIENT_CAPABILITIES: &str = crate::rpc::json_reader::CLIENT_CAPABILITIES;
+pub const CLIENT_CAPABILITIES: &str = crate::rpc::noted_members::CLIENT_CAPABILITIES;
 /// Key: level of the log messages that the client wants during a request.
 pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 /// Key: id of the `subscriptions/listen` request that a notification belongs to.
