@@ -9,7 +9,7 @@ use core::ops::{Deref, Range};
 
 use bytes::Bytes;
 
-use super::noted_members::NotedMembers;
+use super::noted_members::{MAX_NOTED_BYTES, NotedMembers};
 use super::scan::{Cursor, ScanError, ScanMode, Shape, Value};
 use super::{
     Batch, EnvelopeKind, ErrorObject, Frame, Id, InvalidMessageKind, Malformed, MalformedKind, Message,
@@ -203,8 +203,7 @@ impl Parts {
                 }
             };
             let noted = match known {
-                "params" => cursor.note_members(text, b"arguments"),
-                "result" => cursor.note_members(text, b"structuredContent"),
+                "params" if text.len() <= MAX_NOTED_BYTES => cursor.note_members(text, b"arguments"),
                 _ => None,
             };
             let value = match noted {

@@ -8,6 +8,9 @@ pub(crate) const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersi
 /// The key of the client's capabilities in the `_meta` of a request.
 pub(crate) const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 
+/// The size of the largest message in which members are noted, in bytes. Larger values are only delimited, which is faster.
+pub(super) const MAX_NOTED_BYTES: usize = 64 * 1024 - 1;
+
 /// The range of a value in a text of at most 64 KiB; empty if there is none. In larger texts, noting it would save little.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Span {

@@ -185,7 +185,10 @@ impl<'a> Cursor<'a> {
                 Shape::String { escaped: self.string()? }
             }
             Some(open @ (b'{' | b'[')) => {
-                self.container()?;
+                match self.mode {
+                    ScanMode::Strict { max_depth } => self.container(max_depth)?,
+                    ScanMode::Lenient => self.guess_container()?,
+                }
                 if open == b'{' { Shape::Object } else { Shape::Array }
             }
             Some(b'-' | b'0'..=b'9') => self.number()?,
@@ -231,16 +234,73 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Skips a container. Strict: brackets must match and control characters are refused; the decoder checks the rest.
-    /// Lenient: the brackets are counted.
-    fn container(&mut self) -> Result<(), ScanError> {
-        let limit = match self.mode {
-            ScanMode::Strict { max_depth } => Some(max_depth),
-            ScanMode::Lenient => None,
-        };
+    /// Skips a container: strings are skipped, brackets must match and control characters are refused; the decoder
+    /// checks the rest.
+    fn container(&mut self, max_depth: usize) -> Result<(), ScanError> {
         // One bit per open container: set for an object.
         let mut open = 0u128;
         let mut depth = self.depth;
+        let mut carry = Carry::default();
+        loop {
+            let rest = self.text.get(self.at..).unwrap_or_default();
+            let mut padded = [b' '; BLOCK];
+            let block = match rest.first_chunk() {
+                Some(block) => block,
+                None if rest.is_empty() => return Err(self.stop("a closing bracket")),
+                None => {
+                    if let Some(padded) = padded.get_mut(..rest.len()) {
+                        padded.copy_from_slice(rest);
+                    }
+                    &padded
+                }
+            };
+            let marks = carry.marks(block);
+            // Ignore the brackets behind the first stray byte.
+            let mut brackets = marks.brackets & (marks.strays.wrapping_sub(1) & !marks.strays);
+            while brackets != 0 {
+                let near = brackets.trailing_zeros() as usize;
+                brackets &= brackets.wrapping_sub(1);
+                let byte = block.get(near).copied().unwrap_or_default();
+                if byte | 0x20 == b'{' {
+                    if depth >= max_depth {
+                        self.at = self.at.saturating_add(near);
+                        return Err(ScanError {
+                            offset: self.at,
+                            kind: MalformedKind::TooDeep { limit: max_depth },
+                        });
+                    }
+                    depth = depth.saturating_add(1);
+                    open = open << 1 | u128::from(byte & 0x20 != 0);
+                    continue;
+                }
+                if (open & 1 == 1) != (byte & 0x20 != 0) {
+                    self.at = self.at.saturating_add(near);
+                    return Err(self.stop("the closing bracket that matches the opening one"));
+                }
+                open >>= 1;
+                depth = depth.saturating_sub(1);
+                if depth == self.depth {
+                    self.has_unicode_escapes |= carry.has_unicode_escapes();
+                    self.at = self.at.saturating_add(near).saturating_add(1);
+                    return Ok(());
+                }
+            }
+            if marks.strays != 0 {
+                self.at = self.at.saturating_add(marks.strays.trailing_zeros() as usize);
+                return Err(self.stop("no control character outside of a string"));
+            }
+            self.at = self.at.saturating_add(BLOCK.min(rest.len()));
+            if marks.in_long_string {
+                // `memchr2` finds its end much faster.
+                let rest = self.text.get(self.at..).unwrap_or_default();
+                self.at = self.at.saturating_add(memchr2(b'"', b'\\', rest).unwrap_or(rest.len()));
+            }
+        }
+    }
+
+    /// Skips a container by counting its brackets, whether they match or not.
+    fn guess_container(&mut self) -> Result<(), ScanError> {
+        let mut depth = 0usize;
         loop {
             match self.peek() {
                 None => return Err(self.stop("a closing bracket")),
@@ -249,28 +309,12 @@ impl<'a> Cursor<'a> {
                     self.string()?;
                     continue;
                 }
-                Some(bracket @ (b'{' | b'[')) => {
-                    if let Some(limit) = limit.filter(|limit| depth >= *limit) {
-                        return Err(ScanError { offset: self.at, kind: MalformedKind::TooDeep { limit } });
-                    }
-                    depth = depth.saturating_add(1);
-                    open = open << 1 | u128::from(bracket == b'{');
-                }
-                Some(bracket @ (b'}' | b']')) => {
-                    if limit.is_some() && (open & 1 == 1) != (bracket == b'}') {
-                        return Err(self.stop("the closing bracket that matches the opening one"));
-                    }
-                    open >>= 1;
-                    depth = depth.saturating_sub(1);
-                }
-                Some(b'\n' | b'\r' | b'\t') => {}
-                Some(b'\\' | ..b' ') if limit.is_some() => {
-                    return Err(self.stop("no control character outside of a string"));
-                }
+                Some(b'{' | b'[') => depth = depth.saturating_add(1),
+                Some(b'}' | b']') => depth = depth.saturating_sub(1),
                 Some(_) => {}
             }
             self.advance();
-            if depth <= self.depth {
+            if depth == 0 {
                 return Ok(());
             }
         }
@@ -397,6 +441,110 @@ impl Value {
     }
 }
 
+/// The size of a block in bytes.
+pub(super) const BLOCK: usize = 64;
+
+/// The scan's state at the beginning of a block.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Carry {
+    /// All ones if the block begins within a string, else 0.
+    in_string: u64,
+    /// 1 if the last byte of the previous block escapes the first byte, else 0.
+    escaped: u64,
+    /// Not 0 if a block so far has an escape of the form `\u`.
+    unicode_escapes: u64,
+}
+
+/// The structural characters of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Marks {
+    /// Brackets outside of strings.
+    pub(super) brackets: u64,
+    /// Control characters other than whitespace, and backslashes, outside of strings.
+    pub(super) strays: u64,
+    /// Whether the block ends within a string that is probably long: its last 16 bytes have no quotes or escapes.
+    pub(super) in_long_string: bool,
+}
+
+impl Carry {
+    /// Scans the next block.
+    #[inline]
+    pub(super) fn marks(&mut self, block: &[u8; BLOCK]) -> Marks {
+        let mut quotes = gather(block, |byte| byte == b'"');
+        let brackets = gather(block, |byte| byte | 0x20 == b'{' || byte | 0x20 == b'}');
+        let mut strays = 0;
+        let mut escapes = 0;
+        // Few blocks have such bytes; only those blocks pay for the exact comparison.
+        let any = block.iter().fold(false, |any, byte| any | (*byte == b'\\' || *byte < b' '));
+        if any || self.escaped != 0 {
+            strays = gather(block, |byte| {
+                byte == b'\\' || (byte < b' ' && byte != b'\n' && byte != b'\r' && byte != b'\t')
+            });
+            escapes = self.escapes(gather(block, |byte| byte == b'\\'));
+            quotes &= !escapes;
+            if escapes != 0 {
+                self.unicode_escapes |= escapes & gather(block, |byte| byte == b'u');
+            }
+        }
+        let strings = parity(quotes) ^ self.in_string;
+        self.in_string = 0u64.wrapping_sub(strings >> 63);
+        let in_long_string = (quotes | escapes) >> 48 == 0 && self.in_string != 0 && self.escaped == 0;
+        Marks { brackets: brackets & !strings, strays: strays & !strings, in_long_string }
+    }
+
+    /// Whether a block so far has an escape of the form `\u`.
+    pub(super) fn has_unicode_escapes(&self) -> bool {
+        self.unicode_escapes != 0
+    }
+
+    /// The mask of escaped bytes: those behind a backslash that is not escaped itself.
+    fn escapes(&mut self, backslashes: u64) -> u64 {
+        const ODD: u64 = 0xAAAA_AAAA_AAAA_AAAA;
+        // A run of backslashes escapes every other byte from its second one on. Subtracting the run's beginning from
+        // its shifted self borrows through the run, and leaves the parity of its length where it ends.
+        let leading = backslashes & !self.escaped;
+        let ends = ((leading << 1) | ODD).wrapping_sub(leading) ^ ODD;
+        let escapes = ends ^ (backslashes | self.escaped);
+        self.escaped = (ends & backslashes) >> 63;
+        escapes
+    }
+}
+
+/// One bit per byte: set where `is` holds.
+#[inline]
+fn gather(block: &[u8; BLOCK], is: impl Fn(u8) -> bool) -> u64 {
+    let hits = block.map(|byte| if is(byte) { 0xFF } else { 0 });
+    // Bit `w` of byte `b` of the sum is byte `b` of word `w`: a matrix of bits, to be transposed.
+    let (words, _) = hits.as_chunks::<8>();
+    let mut bits = 0;
+    for (word, lane) in words.iter().zip(LANES) {
+        bits |= u64::from_le_bytes(*word) & lane;
+    }
+    let swap = (bits ^ (bits >> 7)) & 0x00AA_00AA_00AA_00AA;
+    let bits = bits ^ swap ^ (swap << 7);
+    let swap = (bits ^ (bits >> 14)) & 0x0000_CCCC_0000_CCCC;
+    let bits = bits ^ swap ^ (swap << 14);
+    let swap = (bits ^ (bits >> 28)) & 0x0000_0000_F0F0_F0F0;
+    bits ^ swap ^ (swap << 28)
+}
+
+/// Bit `w` of every byte.
+const LANES: [u64; 8] = {
+    let first = 0x0101_0101_0101_0101u64;
+    [first, first << 1, first << 2, first << 3, first << 4, first << 5, first << 6, first << 7]
+};
+
+/// The parity of each bit and all below it: ones from an opening quote to before the closing one.
+#[inline]
+fn parity(bits: u64) -> u64 {
+    let bits = bits ^ (bits << 1);
+    let bits = bits ^ (bits << 2);
+    let bits = bits ^ (bits << 4);
+    let bits = bits ^ (bits << 8);
+    let bits = bits ^ (bits << 16);
+    bits ^ (bits << 32)
+}
+
 #[cfg(test)]
 mod tests {
     use alloc::format;
@@ -443,7 +591,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn strict_scan_finds_the_end_that_a_lenient_scan_finds(text in containers(), cut in any::<prop::sample::Index>()) {
+        fn scan_in_blocks_finds_the_end_that_a_scan_by_bytes_finds(text in containers(), cut in any::<prop::sample::Index>()) {
             let followed = format!("{text}]\"}}");
             let found = scanned(&followed, STRICT).unwrap();
             prop_assert_eq!(found.end, text.len());
@@ -461,6 +609,66 @@ mod tests {
                 prop_assert_eq!(value.integer(text.as_bytes()), text.parse().ok());
             }
             prop_assert_eq!(scanned("1.0", STRICT).unwrap().integer(b"1.0"), None);
+        }
+    }
+}
+
+#[cfg(test)]
+mod block_tests {
+    use alloc::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The reference implementation: scans byte by byte.
+    fn naive(text: &[u8]) -> (Vec<usize>, Vec<usize>) {
+        let (mut brackets, mut strays) = (Vec::new(), Vec::new());
+        let (mut in_string, mut escaped) = (false, false);
+        for (n, byte) in text.iter().enumerate() {
+            if !in_string {
+                if b"{}[]".contains(byte) {
+                    brackets.push(n);
+                }
+                if *byte == b'\\' || (*byte < b' ' && !b"\n\r\t".contains(byte)) {
+                    strays.push(n);
+                }
+            }
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => in_string = !in_string,
+                _ => {}
+            }
+        }
+        (brackets, strays)
+    }
+
+    fn positions(mut mask: u64, base: usize) -> Vec<usize> {
+        let mut found = Vec::new();
+        while mask != 0 {
+            found.push(base + mask.trailing_zeros() as usize);
+            mask &= mask - 1;
+        }
+        found
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+
+        #[test]
+        fn masks_agree_with_a_scan_byte_by_byte(
+            text in proptest::collection::vec(prop::sample::select(b"\"\"\\\\{}[]a \n\0\x1f,".to_vec()), 320)
+        ) {
+            let mut carry = Carry::default();
+            let (mut brackets, mut strays) = (Vec::new(), Vec::new());
+            for (n, block) in text.as_chunks::<BLOCK>().0.iter().enumerate() {
+                let marks = carry.marks(block);
+                brackets.extend(positions(marks.brackets, n * BLOCK));
+                strays.extend(positions(marks.strays, n * BLOCK));
+            }
+            prop_assert_eq!((brackets, strays), naive(&text));
         }
     }
 }
