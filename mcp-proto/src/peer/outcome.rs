@@ -91,9 +91,11 @@ impl Outcome {
     /// Returns the outcome itself if it is not a result, or the reason why the result does not decode.
     pub fn decode<M: Method>(self) -> Result<M::Result, DecodeError> {
         match self {
-            Self::Result(raw) => {
-                M::Result::from_raw(&raw).map_err(|error| DecodeError::Result { method: M::NAME, error, raw })
-            }
+            Self::Result(raw) => M::Result::from_json(raw.as_str()).map_err(|error| DecodeError::Result {
+                method: M::NAME,
+                error,
+                raw,
+            }),
             other => Err(DecodeError::Outcome(other)),
         }
     }

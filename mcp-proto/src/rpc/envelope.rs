@@ -172,8 +172,8 @@ struct Parts {
     error: Option<Value>,
     /// The name and offset of the first member that occurred twice.
     duplicate: Option<(&'static str, usize)>,
-    /// What was noted of the parameters or the result.
-    noted: Option<(usize, NotedMembers)>,
+    /// The members noted in the parameters.
+    noted: Option<NotedMembers>,
     /// Whether a string has an escape of the form `\u`.
     has_unicode_escapes: bool,
     /// The offset of the first byte that is not UTF-8.
@@ -181,8 +181,8 @@ struct Parts {
 }
 
 impl Parts {
-    /// Reads the object at the cursor. `text` is the frame, or empty if that is not UTF-8: in text, parameters or a result
-    /// that are valid JSON are scanned once for all layers.
+    /// Reads the object at the cursor. `text` is the frame, or empty if that is not UTF-8: in text, parameters that are
+    /// valid JSON are scanned once for all layers.
     fn read(cursor: &mut Cursor<'_>, frame: &[u8], text: &str) -> Result<Self, ScanError> {
         let mut parts = Self { start: cursor.at(), ..Self::default() };
         cursor.enter()?;
@@ -203,12 +203,12 @@ impl Parts {
                 }
             };
             let noted = match known {
-                "params" if text.len() <= MAX_NOTED_BYTES => cursor.note_members(text, b"arguments"),
+                "params" if text.len() <= MAX_NOTED_BYTES => cursor.note_members(text),
                 _ => None,
             };
             let value = match noted {
                 Some((value, noted)) => {
-                    parts.noted = Some((value.start, noted));
+                    parts.noted = Some(noted);
                     value
                 }
                 None => cursor.value()?,
@@ -221,11 +221,6 @@ impl Parts {
         }
         parts.has_unicode_escapes = cursor.has_unicode_escapes();
         Ok(parts)
-    }
-
-    /// What was noted of this value.
-    fn noted_of(&self, value: &Value) -> Option<NotedMembers> {
-        self.noted.filter(|(start, _)| *start == value.start).map(|(_, noted)| noted)
     }
 
     fn message(&self, frame: &Source<'_>, max_depth: usize) -> Result<Message, ScanError> {
@@ -248,7 +243,7 @@ impl Parts {
         let method = text(&method, frame, InvalidMessageKind::MethodType)?;
         let params = match self.params {
             Some(value) => match value.shape {
-                Shape::Object | Shape::Array => Some(raw(&value, frame).with_noted(self.noted_of(&value))),
+                Shape::Object | Shape::Array => Some(raw(&value, frame).with_noted(self.noted)),
                 Shape::Null => None,
                 _ => return Err(not_a_message(value.start, InvalidMessageKind::ParamsType)),
             },
@@ -305,7 +300,7 @@ impl Parts {
             (Some(result), _) => match (&id, self.id) {
                 (Some(_), _) => Ok(match self.repair(&result, frame, &mut deviation) {
                     Some(repaired) => Raw::from_scan(repaired),
-                    None => raw(&result, frame).with_noted(self.noted_of(&result)),
+                    None => raw(&result, frame),
                 }),
                 (None, Some(id)) => return Err(not_a_message(id.start, InvalidMessageKind::IdNull)),
                 (None, None) => return Err(not_a_message(self.start, InvalidMessageKind::IdMissing)),

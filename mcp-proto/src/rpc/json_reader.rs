@@ -220,7 +220,7 @@ impl<'a> Reader<'a> {
     #[inline]
     fn value(&mut self) -> Result<(), NotJson> {
         let known_end =
-            |noted: &NotedMembers| noted.meta.end_from(self.at).or_else(|| noted.data.end_from(self.at));
+            |noted: &NotedMembers| noted.meta.end_from(self.at).or_else(|| noted.arguments.end_from(self.at));
         match self.noted.and_then(known_end) {
             Some(end) => self.at = end,
             None => self.value_within(usize::MAX)?,

@@ -379,7 +379,7 @@ impl Raw {
     /// The `arguments` of an object, unless they are null.
     #[cfg(all(feature = "http", feature = "server"))]
     pub(crate) fn arguments(&self) -> Option<Self> {
-        self.known_or_read(self.noted.data, "arguments")
+        self.known_or_read(self.noted.arguments, "arguments")
     }
 
     fn known_or_read(&self, span: Span, name: &str) -> Option<Self> {

@@ -1,4 +1,4 @@
-//! The members of a message that several layers look for: the scan of the envelope notes where they lie, so that no layer
+//! The members of parameters that several layers look for: the scan of the envelope notes where they lie, so that no layer
 //! scans for them again.
 
 use super::json_reader::{NotJson, Reader};
@@ -8,7 +8,7 @@ pub(crate) const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersi
 /// The key of the client's capabilities in the `_meta` of a request.
 pub(crate) const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 
-/// The size of the largest message in which members are noted, in bytes. Larger values are only delimited, which is faster.
+/// The size of the largest message in which members are noted, in bytes. In a larger one the parameters are only delimited.
 pub(super) const MAX_NOTED_BYTES: usize = 64 * 1024 - 1;
 
 /// The range of a value in a text of at most 64 KiB; empty if there is none. In larger texts, noting it would save little.
@@ -44,39 +44,38 @@ impl Span {
     }
 }
 
-/// The members of parameters or a result that other layers look for, noted by the scan of the message if the object is valid
-/// JSON.
+/// The members of parameters that other layers look for, noted by the scan of the message if the object is valid JSON.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NotedMembers {
     /// The `_meta`.
     pub(super) meta: Span,
-    /// The `arguments` or the `structuredContent`.
-    pub(super) data: Span,
+    /// The `arguments`.
+    pub(super) arguments: Span,
 }
 
 impl NotedMembers {
     /// Nothing is known.
-    pub(super) const UNKNOWN: Self = Self { meta: Span::TOO_FAR, data: Span::TOO_FAR };
+    pub(super) const UNKNOWN: Self = Self { meta: Span::TOO_FAR, arguments: Span::TOO_FAR };
 
     /// Whether the text is an object of valid JSON, no name of which is escaped, with each member that is looked for at
     /// most once.
     pub(super) fn is_complete(&self) -> bool {
-        [self.meta, self.data].iter().all(|span| span.start != u16::MAX)
+        [self.meta, self.arguments].iter().all(|span| span.start != u16::MAX)
     }
 }
 
 impl Reader<'_> {
-    /// Skips the object that parameters or a result are, in which at most `levels` containers are nested, and notes its
-    /// `_meta` and its member `data`. A repeated member that other layers look for is an error.
-    pub(super) fn note_members(&mut self, data: &[u8], levels: usize) -> Result<NotedMembers, NotJson> {
-        let names = [b"_meta", data, b"name", b"uri", b"taskId"];
+    /// Skips the object that parameters are, in which at most `levels` containers are nested, and notes its members. A repeated
+    /// member that other layers look for is an error.
+    pub(super) fn note_members(&mut self, levels: usize) -> Result<NotedMembers, NotJson> {
+        let names = ["_meta", "arguments", "name", "uri", "taskId"];
         let (base, within) = (self.at(), levels.checked_sub(1).ok_or(NotJson)?);
         let mut spans = [Span::default(); 5];
         let mut is_first = true;
         self.enter(b'{')?;
         while let Some(name) = self.plain_name(&mut is_first)? {
             let start = self.at();
-            let slot = names.iter().zip(&mut spans).find(|(known, _)| **known == name);
+            let slot = names.iter().zip(&mut spans).find(|(known, _)| known.as_bytes() == name);
             match name {
                 b"_meta" if self.peek() == Some(b'{') => self.meta(within)?,
                 _ => self.value_within(within)?,
@@ -88,8 +87,8 @@ impl Reader<'_> {
                 *slot = Span::new(start.saturating_sub(base), self.at().saturating_sub(base));
             }
         }
-        let [meta, data, ..] = spans;
-        Ok(NotedMembers { meta, data })
+        let [meta, arguments, ..] = spans;
+        Ok(NotedMembers { meta, arguments })
     }
 
     /// Skips an object that is `_meta`. If one of the keys that tell the eras apart is repeated, that is an error.

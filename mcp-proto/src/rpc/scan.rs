@@ -200,13 +200,13 @@ impl<'a> Cursor<'a> {
         Ok(Value { start, end: self.at, shape })
     }
 
-    /// Scans the object at the cursor as valid JSON, and notes its `_meta` and its member `data`. `None`, without moving,
+    /// Scans the object at the cursor as valid JSON, and notes its members. `None`, without moving,
     /// if it is no object or not valid.
-    pub(super) fn note_members(&mut self, text: &str, data: &[u8]) -> Option<(Value, NotedMembers)> {
+    pub(super) fn note_members(&mut self, text: &str) -> Option<(Value, NotedMembers)> {
         let ScanMode::Strict { max_depth } = self.mode else { return None };
         let (start, mut reader) = (self.at, Reader::new(text));
         reader.go_to(start);
-        let noted = reader.note_members(data, max_depth.saturating_sub(self.depth)).ok()?;
+        let noted = reader.note_members(max_depth.saturating_sub(self.depth)).ok()?;
         self.at = reader.at();
         self.has_unicode_escapes |= reader.has_unicode_escapes();
         Some((Value { start, end: self.at, shape: Shape::Object }, noted))

@@ -51,14 +51,6 @@ pub trait ResultFields: WriteAt + Serialize + DeserializeOwned + Clone + Debug +
         serde_json::from_str(text)
     }
 
-    /// Decodes a received result, of which nothing is scanned twice.
-    ///
-    /// # Errors
-    /// If it is not valid JSON, or has a value of the wrong type.
-    fn from_raw(raw: &Raw) -> Result<Self, serde_json::Error> {
-        Self::from_json(raw.as_str())
-    }
-
     /// Metadata of the result: `_meta`.
     fn meta(&self) -> &Meta;
 

@@ -170,7 +170,11 @@ macro_rules! object {
             meta: crate::schema::Meta = "_meta" type strict;
         } }
 
-        object! { @envelope Params $name {} }
+        object! { @envelope Params $name {
+            fn from_raw(raw: &crate::rpc::Raw) -> Result<Self, serde_json::Error> {
+                crate::schema::read::read_raw(raw)
+            }
+        } }
     };
 
     (@result $name:ident $head:tt $required:tt $optional:tt) => {
@@ -242,10 +246,6 @@ macro_rules! object {
         impl crate::schema::$trait for $name {
             fn from_json(text: &str) -> Result<Self, serde_json::Error> {
                 crate::schema::read::read_text(text)
-            }
-
-            fn from_raw(raw: &crate::rpc::Raw) -> Result<Self, serde_json::Error> {
-                crate::schema::read::read_raw(raw)
             }
 
             fn meta(&self) -> &crate::schema::Meta {

@@ -7,7 +7,8 @@ use mcp_proto::rpc::{
     Batch, EnvelopeKind, ErrorObject, Frame, Id, InvalidMessageKind, Malformed, MalformedKind, Message,
     Recovered, code, read, recover, recover_ends,
 };
-use mcp_proto::schema::{CallToolResult, ResultFields};
+use mcp_proto::schema::{CallToolParams, CallToolResult, Params, ResultFields};
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 fn frame(text: impl AsRef<[u8]>) -> Result<Frame, Malformed> {
@@ -401,8 +402,33 @@ fn parameters_beside_a_result_do_not_affect_it() {
     let valid = result(
         r#"{"jsonrpc":"2.0","id":1,"result":{"abcde":"0123456789","content":[]},"params":{"_meta":{"a":1}}}"#,
     );
-    let read = CallToolResult::from_raw(&valid).unwrap();
+    let read: CallToolResult = valid.decode().unwrap();
     assert_eq!(read, CallToolResult::from_json(valid.as_str()).unwrap());
+}
+
+/// What the scan has noted of parameters changes nothing about how they are read.
+#[test]
+fn parameters_are_read_from_a_message_as_from_their_text() {
+    for params in [
+        r#"{"name":"a","arguments":{"b":[1]},"_meta":{"c":"d"}}"#,
+        r#"{ "_meta" : {} , "arguments" : null , "name" : "a" }"#,
+        r#"{"structuredContent":{"x":1},"name":"a","arguments":{"b":2}}"#,
+        r#"{"name":"a","\u005fmeta":{"c":1},"arguments":{"\u0062":"\ud83d\ude00"}}"#,
+        r#"{"name":"a","arguments":{"b":1},"arguments":{"b":2}}"#,
+        r#"{"name":"a","_meta":{"k":1,"k":2}}"#,
+        r#"{"name":"a","arguments":{"b":nonsense}}"#,
+        r#"{"name":"a","arguments":[1]}"#,
+        r#"{"name":7}"#,
+    ] {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
+        let Message::Request(request) = message(&text) else { panic!("{text}") };
+        let raw = request.params.unwrap();
+        assert_eq!(raw.as_str(), params);
+        assert_eq!(raw.validate().is_ok(), serde_json::from_str::<IgnoredAny>(params).is_ok(), "{params}");
+        let read = CallToolParams::from_raw(&raw).map_err(|error| error.to_string());
+        let expected = CallToolParams::from_json(params).map_err(|error| error.to_string());
+        assert_eq!(read, expected, "{params}");
+    }
 }
 
 #[test]
