@@ -1,8 +1,8 @@
 //! The client's cache of responses (2026-07-28).
 //!
-//! A request with a cached answer is resolved from the cache: its outcome is returned by
-//! `poll_event` like any other, and no message is sent. All other requests
-//! are sent, and their answers cached if the server sets a lifetime. Expired answers are not refreshed automatically.
+//! A request with a cached answer is resolved from the cache: its outcome is an event like any other, and no message is
+//! sent. All other requests are sent, and their answers cached if the server sets a lifetime. Expired answers are not
+//! refreshed automatically.
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching>
 

@@ -15,8 +15,8 @@ use core::time::Duration;
 use crate::Instant;
 use crate::peer::task::TaskSnapshot;
 use crate::peer::{
-    AnyParams, InputError, InputMode, InvalidAnswerError, Outbox, Outcome, ProgressOption, ReissuePolicy,
-    RequestError, RequestId, RequestOptions, TaskMode, TaskReport,
+    AnyParams, InputError, InputMode, InvalidAnswerError, Outbox, Outcome, RequestError, RequestId,
+    RequestOptions, TaskMode, TaskReport,
 };
 use crate::rpc::Raw;
 use crate::schema::tasks::{CancelTask, GetTask, TaskIdParams, TaskUpdated, UpdateTask, legacy};
@@ -428,62 +428,11 @@ impl Client {
         }
     }
 
-    /// Sends one of the machine's own requests, if one can be sent now.
-    pub(in crate::peer::client) fn own_request(
-        &mut self,
-        now: Instant,
-        owner: RequestOwner,
-        info: &'static MethodInfo,
-        params: &dyn AnyParams,
-        timeout: Duration,
-        out: &mut dyn Outbox,
-    ) -> Option<RequestId> {
-        let ready = match self.connection.phase {
-            Phase::Ready | Phase::Finishing { .. } => true,
-            // The transport sends it once the era is known again.
-            Phase::Detecting => owner == RequestOwner::ToolListing,
-            _ => false,
-        };
-        let exists = self.revision().is_some_and(|revision| info.exists_in(revision));
-        // At the limit of requests, those that follow tasks must not stop their own polls: as many again are allowed.
-        let most = self.config.limits.requests_out.saturating_mul(2);
-        let has_room = || self.requests.len() < most && !self.is_overloaded(out);
-        if !ready || !exists || !(owner.is_own() || has_room()) {
-            return None;
-        }
-        let options = RequestOptions {
-            timeout: Some(timeout),
-            hard_timeout: Some(if owner.is_own() { Duration::MAX } else { timeout }),
-            progress: ProgressOption::Never,
-            reissue: if owner.is_own() { ReissuePolicy::Never } else { ReissuePolicy::WhereSafe },
-            task: Some(TaskMode::Await),
-            ..RequestOptions::default()
-        };
-        let id = self.requests.mint();
-        let mut request = self.record(now, Some(info), &options);
-        request.owner = owner;
-        self.transmit(id, &mut request, info.name, &write_of(params), &options, out).ok()?;
-        if let Some(carriage) = request.carriage.as_mut().filter(|_| owner.is_own()) {
-            // Behind many other requests it would time out.
-            carriage.is_long_lived = true;
-        }
-        self.requests.insert(id, request);
-        Some(id)
-    }
-
     /// Cancels the pending `tasks/result` of a task that is no longer followed. Answers to its other requests are
     /// ignored as they arrive.
     fn cancel_result(&mut self, followed: &mut FollowedTask, out: &mut dyn Outbox) {
         if let Some(result) = followed.result.take() {
             self.cancel_own(result, out);
-        }
-    }
-
-    /// Cancels one of the machine's own requests, whose outcome is no longer wanted.
-    pub(crate) fn cancel_own(&mut self, id: RequestId, out: &mut dyn Outbox) {
-        if let Some(mut removed) = self.take(id) {
-            removed.notify_cancelled(None, out);
-            removed.discard();
         }
     }
 }
