@@ -5,8 +5,8 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::peer::RequestOptions;
-use crate::rpc::{Id, Raw, Text};
+use crate::peer::{MessageKind, Outbox, RequestOptions};
+use crate::rpc::{Id, Raw, Text, write};
 use crate::schema::write::{entry, known_name};
 use crate::schema::{
     At, CacheHint, ClientCapabilities, CustomMethod, CustomParams, Implementation, Json, LoggingLevel, Meta,
@@ -349,6 +349,25 @@ impl Template {
     pub(crate) fn bytes(&self) -> usize {
         self.params_bytes.saturating_add(self.method.len())
     }
+}
+
+/// Writes a notification. One of a server belongs to a `request` of its client, or to a listen request, which is then its
+/// `subscription` too.
+///
+/// # Errors
+/// If one of the application's values does not serialize.
+pub(crate) fn write_notification(
+    method: &str,
+    request: Option<&Id>,
+    params: &dyn AnyParams,
+    revision: Revision,
+    subscription: Option<&Id>,
+    out: &mut dyn Outbox,
+) -> Result<(), serde_json::Error> {
+    let entries = MetaEntries { subscription, ..MetaEntries::default() };
+    write::notification(out.buffer(), method, |buffer| params.write_params(buffer, revision, entries))?;
+    out.commit(MessageKind::Notification { method, request, revision });
+    Ok(())
 }
 
 /// A request for the command `send` of a client or server. Its method need not be known at compile time.

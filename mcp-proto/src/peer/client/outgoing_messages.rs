@@ -7,7 +7,7 @@ use core::mem;
 use core::time::Duration;
 
 use crate::Instant;
-use crate::peer::encode::{MetaEntries, Template};
+use crate::peer::encode::{MetaEntries, Template, write_notification};
 use crate::peer::reserved_methods;
 use crate::peer::{
     AnyParams, MessageKind, Outbox, Outcome, OutgoingRequest, ProgressOption, ReissuePolicy, RequestError,
@@ -130,12 +130,8 @@ impl Client {
         if self.is_overloaded(out) {
             return Err(RequestError::Overloaded { limit: self.config.limits.queued_bytes });
         }
-        write::notification(out.buffer(), method, |buffer| {
-            params.write_params(buffer, revision, MetaEntries::default())
-        })
-        .map_err(|error| RequestError::Encode(error.to_string()))?;
-        out.commit(MessageKind::Notification { method, request: None, revision });
-        Ok(())
+        write_notification(method, None, params, revision, None, out)
+            .map_err(|error| RequestError::Encode(error.to_string()))
     }
 
     /// Cancels a request of this side.

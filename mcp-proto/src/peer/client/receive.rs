@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 use core::time::Duration;
 
 use crate::peer::batch::BatchId;
-use crate::peer::encode::MetaEntries;
+use crate::peer::encode::{MetaEntries, write_notification};
 use crate::peer::{
     AnyParams, InvalidAnswerError, Leniency, LostReason, Machine, MessageKind, Outbox, Outcome, RequestId,
     TaskMode, TransportError, WireId,
@@ -498,12 +498,8 @@ impl Client {
         if era == Era::Legacy {
             self.connection.set_state(State::Initialized, &mut self.events);
             //= C2.11 "After the result send `notifications/initialized`"
-            let written = write::notification(out.buffer(), Initialized::NAME, |buffer| {
-                EmptyParams::default().write_params(buffer, revision, MetaEntries::default())
-            });
-            if written.is_ok() {
-                out.commit(MessageKind::Notification { method: Initialized::NAME, request: None, revision });
-            }
+            // It has no content that could fail to encode.
+            let _ = write_notification(Initialized::NAME, None, &EmptyParams::new(), revision, None, out);
             self.pings.start(now);
         }
         self.connection.phase = Phase::Ready;

@@ -20,17 +20,18 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 
-use super::answer::{missing_capabilities, with_data};
+use super::errors::{internal_error, invalid_request, missing_capabilities, unsupported_version};
 use super::event::RequestContext;
 use super::known_meta::{FoundMeta, KnownMeta, find_meta};
+use super::sender::{MetaKeys, SenderInfo, missing_key_error};
 use super::session::Session;
-use super::{Eras, PendingRequest, ServerConfig, internal_error, invalid_request};
+use super::{Eras, PendingRequest, ServerConfig};
 use crate::peer::extensions::undeclared;
 use crate::peer::{RequestError, extensions};
-use crate::rpc::{ErrorObject, Id, JsonStr, Raw, code, decode_member, read_members};
+use crate::rpc::{ErrorObject, Id, Raw, code, decode_member, read_members};
 use crate::schema::{
-    ClientCapabilities, Direction, Discover, Era, Extension, Initialize, Json, LoggingLevel, Method,
-    MethodInfo, Ping, Revision, UnsupportedVersionData, meta,
+    ClientCapabilities, Direction, Discover, Era, Extension, Initialize, Json, Method, MethodInfo, Ping,
+    Revision,
 };
 
 /// A request that was admitted.
@@ -52,52 +53,6 @@ pub(super) struct RequestDetails {
     pub(super) context: RequestContext,
     /// The approximate size in bytes of the state stored until it is answered, without its id and parameters.
     pub(super) stored_bytes: usize,
-}
-
-/// The values of the protocol's keys in a `_meta`.
-#[derive(Default)]
-struct MetaKeys<'a> {
-    version: Option<&'a str>,
-    capabilities: Option<&'a str>,
-    info: Option<&'a str>,
-    level: Option<&'a str>,
-    progress: Option<&'a str>,
-}
-
-impl<'a> MetaKeys<'a> {
-    const NAMES: [&'static str; 5] = [
-        meta::PROTOCOL_VERSION,
-        meta::CLIENT_CAPABILITIES,
-        meta::CLIENT_INFO,
-        meta::LOG_LEVEL,
-        meta::PROGRESS_TOKEN,
-    ];
-
-    /// Reads them from an object, or none from `null`.
-    fn read(meta: &'a str) -> Result<Self, ErrorObject> {
-        if meta == "null" {
-            return Ok(Self::default());
-        }
-        let [version, capabilities, info, level, progress] = read_members(meta, Self::NAMES)
-            .map_err(|error| invalid_params(format!("the parameters cannot be read: {error} in _meta")))?;
-        Ok(Self { version, capabilities, info, level, progress })
-    }
-
-    /// The length of all values in bytes.
-    fn bytes(&self) -> usize {
-        let values = [self.version, self.capabilities, self.info, self.level, self.progress];
-        values.into_iter().flatten().fold(0, |sum, value| sum.saturating_add(value.len()))
-    }
-
-    /// The length of the progress token.
-    fn progress_bytes(&self) -> usize {
-        self.progress.map_or(0, str::len)
-    }
-
-    /// Whether there is no key but the progress token's.
-    fn names_no_sender(&self) -> bool {
-        [self.version, self.capabilities, self.info, self.level].iter().all(Option::is_none)
-    }
 }
 
 /// The `_meta` of a request, of which the protocol's keys are read.
@@ -122,84 +77,7 @@ impl<'a> RequestMeta<'a> {
     }
 }
 
-/// The decoded sender of the last modern request of a connection: the next one most likely has the same, which then
-/// need not be decoded again.
-#[derive(Debug)]
-pub(super) struct SenderInfo {
-    /// The raw values of the keys, each followed by a line break; empty if the sender is not cached.
-    text: String,
-    /// The context of its requests, without their principal and progress token.
-    context: RequestContext,
-}
-
 impl SenderInfo {
-    /// The maximum length in bytes of a cached text.
-    const MAX_TEXT_BYTES: usize = 1024;
-
-    /// A sender with this text, and nothing else.
-    #[cfg(all(test, feature = "std", feature = "http"))]
-    pub(super) fn of_text(text: &str) -> Self {
-        Self {
-            text: text.into(),
-            context: RequestContext {
-                era: Era::Modern,
-                revision: Revision::LATEST,
-                client_info: None,
-                client_capabilities: Arc::default(),
-                principal: None,
-                progress_token: None,
-                log_level: None,
-            },
-        }
-    }
-
-    /// Whether both were decoded from the same text.
-    #[cfg(all(feature = "std", feature = "http"))]
-    pub(super) fn is_same_as(&self, other: &Self) -> bool {
-        !self.text.is_empty() && self.text == other.text
-    }
-
-    fn texts<'a>(keys: &MetaKeys<'a>) -> [&'a str; 4] {
-        [keys.version, keys.capabilities, keys.info, keys.level].map(Option::unwrap_or_default)
-    }
-
-    fn matches_keys(&self, keys: &MetaKeys<'_>) -> bool {
-        let mut rest = Some(self.text.as_str());
-        for text in Self::texts(keys) {
-            rest = rest.and_then(|rest| rest.strip_prefix(text)?.strip_prefix('\n'));
-        }
-        rest == Some("")
-    }
-
-    fn decode(config: &ServerConfig, keys: &MetaKeys<'_>) -> Result<Self, ErrorObject> {
-        let Some(JsonStr(requested)) = decode_member(keys.version) else {
-            return Err(missing_key_error(keys));
-        };
-        let spoken = Revision::parse(&requested).filter(|revision| config.eras.modern().contains(revision));
-        let Some(revision) = spoken else {
-            return Err(unsupported_version(config.eras, requested.into_owned()));
-        };
-        let Some(capabilities) = decode_member::<ClientCapabilities>(keys.capabilities) else {
-            return Err(missing_key_error(keys));
-        };
-        let log_level = match (keys.level, decode_member::<LoggingLevel>(keys.level)) {
-            //= S8.18 "bad level → -32602 (SHOULD)"
-            (Some(level), None) => return Err(invalid_params(format!("{level} is not a log level"))),
-            (_, level) => level,
-        };
-        let context = RequestContext {
-            era: Era::Modern,
-            revision,
-            client_info: decode_member(keys.info).map(Arc::new),
-            //= S1.6 "never rely on undeclared or earlier-declared capabilities"
-            client_capabilities: Arc::new(capabilities),
-            principal: None,
-            progress_token: None,
-            log_level,
-        };
-        Ok(Self { text: String::new(), context })
-    }
-
     /// Admits a request of this sender.
     fn admit(
         &self,
@@ -212,24 +90,6 @@ impl SenderInfo {
         let info = find_method(config, method, context.revision, &context.client_capabilities)?;
         Ok(AdmittedRequest::Request(RequestDetails { info, stored_bytes, context }))
     }
-
-    /// Stores the raw text that it was decoded from, if that is short enough to be cached.
-    fn into_cached(mut self, keys: &MetaKeys<'_>) -> Option<Self> {
-        let texts = Self::texts(keys);
-        let bytes = texts.iter().fold(texts.len(), |sum, text| sum.saturating_add(text.len()));
-        if bytes > Self::MAX_TEXT_BYTES {
-            return None;
-        }
-        self.text.reserve_exact(bytes);
-        for part in texts.into_iter().flat_map(|text| [text, "\n"]) {
-            self.text.push_str(part);
-        }
-        Some(self)
-    }
-}
-
-fn invalid_params(what: impl Into<String>) -> ErrorObject {
-    ErrorObject::new(code::INVALID_PARAMS, what)
 }
 
 /// Decides whether and how a request is answered.
@@ -359,27 +219,6 @@ fn find_method(
         //= S1.11 "-32601 method"
         _ => Err(ErrorObject::new(code::METHOD_NOT_FOUND, format!("unknown method {method:?}"))),
     }
-}
-
-//= S1.4 "Missing required `_meta` field → -32602"
-fn missing_key_error(keys: &MetaKeys<'_>) -> ErrorObject {
-    let version = (meta::PROTOCOL_VERSION, decode_member::<String>(keys.version).is_some());
-    let capabilities =
-        (meta::CLIENT_CAPABILITIES, decode_member::<ClientCapabilities>(keys.capabilities).is_some());
-    let mut text = String::from("missing or invalid in _meta:");
-    for (name, _) in [version, capabilities].into_iter().filter(|(_, present)| !present) {
-        text.push(' ');
-        text.push_str(name);
-    }
-    invalid_params(text)
-}
-
-//= S1.5 "Version not supported → -32022 with `supported`,`requested`"
-/// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#protocol-version-negotiation>
-pub(crate) fn unsupported_version(eras: Eras, requested: String) -> ErrorObject {
-    let message = format!("unsupported protocol version {requested:?}");
-    let error = ErrorObject::new(code::UNSUPPORTED_PROTOCOL_VERSION, message);
-    with_data(error, &UnsupportedVersionData::from_revisions(eras.modern(), requested))
 }
 
 /// Checks that the client may call a method, if an extension defines it. Returns whether one does.

@@ -7,14 +7,16 @@ use alloc::vec::Vec;
 
 use memchr::memchr_iter;
 
-use super::outgoing_requests::{check_content, required_capabilities};
-use super::{CloseReason, Diagnostic, PendingRequest, Phase, Server, ServerConfig, admit, internal_error};
+use super::admit::admit_result_type;
+use super::errors::{adapt_error, internal_error, missing_capabilities};
+use super::input_requests::{check_content, required_capabilities, required_capability};
+use super::{CloseReason, Diagnostic, PendingRequest, Phase, Server, ServerConfig};
 use crate::Instant;
 use crate::peer::{AnyResult, InboundId, LostReason, Outbox, RequestError, ResultDefaults};
-use crate::rpc::{ErrorObject, Id, Raw, code, decode_member, read_members, write};
+use crate::rpc::{ErrorObject, Id, code, decode_member, read_members, write};
 use crate::schema::{
-    CallTool, ClientCapabilities, ClientCapability, ElicitParams, Era, InputRequest, InputRequiredResult,
-    Method as _, MissingCapabilityData, ResultType, Revision, ServerCapability,
+    CallTool, ClientCapabilities, ClientCapability, Era, InputRequiredResult, Method as _, ResultType,
+    ServerCapability,
 };
 
 /// The answer to a request.
@@ -165,22 +167,6 @@ impl Server {
     }
 }
 
-/// The client capability that an input request needs; `None` if the protocol does not define its method.
-pub(super) fn required_capability(request: &InputRequest) -> Option<ClientCapability> {
-    Some(match request {
-        //= S9.1 "only declared modes"
-        InputRequest::Elicit(ElicitParams::Url(_)) => ClientCapability::ElicitationUrl,
-        InputRequest::Elicit(_) => ClientCapability::ElicitationForm,
-        //= S9.8 "Tool-enabled sampling only if sampling.tools"
-        InputRequest::CreateMessage(params) if params.tools.is_some() || params.tool_choice.is_some() => {
-            ClientCapability::SamplingTools
-        }
-        InputRequest::CreateMessage(_) => ClientCapability::Sampling,
-        InputRequest::ListRoots(_) => ClientCapability::Roots,
-        InputRequest::Unknown(_) => return None,
-    })
-}
-
 /// Checks that a request may be answered by a result of this kind.
 ///
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#result-types>
@@ -203,76 +189,11 @@ fn check_result_kind(
             served.info.is_some_and(|info| info.can_be_task)
         }
         (Some(ResultType::Other(name)), Era::Modern) => {
-            return admit::admit_result_type(config, served, name);
+            return admit_result_type(config, served, name);
         }
     };
     let refused = || internal_error("the method cannot have a result of this type");
     possible.then_some(()).ok_or_else(refused)
-}
-
-/// Replaces an error code that the revision forbids.
-///
-/// <https://modelcontextprotocol.io/specification/2026-07-28/basic#error-codes>
-pub(crate) fn adapt_error(mut error: ErrorObject, revision: Revision) -> ErrorObject {
-    let differences = revision.differences();
-    //= S1.10 "Emit only defined codes of -32020…-32099; not -32002/-32042"
-    //= C1.12 "Never emit -32002 or -32042, nor any undefined code in -32020…-32099"
-    error.code = match error.code {
-        //= S8.12 "Unknown resource → -32002"
-        code::RESOURCE_NOT_FOUND => differences.resource_not_found_code,
-        code::URL_ELICITATION_REQUIRED if !differences.url_elicitation_error => code::INTERNAL_ERROR,
-        //= S1.21 "-32020 to -32022 with their meaning alone: headers and versions are checked before a handler runs"
-        code::MISSING_REQUIRED_CLIENT_CAPABILITY if names_capabilities(&error) => error.code,
-        -32_099..=-32_020 if revision.era() == Era::Modern => code::INTERNAL_ERROR,
-        other => other,
-    };
-    error
-}
-
-fn names_capabilities(error: &ErrorObject) -> bool {
-    error.data.as_ref().is_some_and(|data| data.decode::<MissingCapabilityData>().is_ok())
-}
-
-/// The error for a modern client whose request needs capabilities that it did not declare.
-///
-/// ```
-/// use mcp_proto::peer::server::missing_capabilities;
-/// use mcp_proto::schema::{ClientCapabilities, ClientCapability};
-///
-/// let error = missing_capabilities(ClientCapabilities::default().with(ClientCapability::Sampling));
-/// assert_eq!(error.code, -32021);
-/// assert_eq!(error.data.unwrap().as_str(), r#"{"requiredCapabilities":{"sampling":{}}}"#);
-/// ```
-///
-/// <https://modelcontextprotocol.io/specification/2026-07-28/schema#missingrequiredclientcapabilityerror>
-pub fn missing_capabilities(required: ClientCapabilities) -> ErrorObject {
-    let message = "the request needs capabilities that the client did not declare with it";
-    let error = ErrorObject::new(code::MISSING_REQUIRED_CLIENT_CAPABILITY, message);
-    with_data(error, &MissingCapabilityData::new(required))
-}
-
-/// Adds data that always encodes.
-pub(super) fn with_data(error: ErrorObject, data: &impl serde::Serialize) -> ErrorObject {
-    match Raw::encode(data) {
-        Ok(data) => error.with_data(data),
-        Err(_) => error,
-    }
-}
-
-//= S8.11 "Unknown resource → -32602"
-/// The error for a resource that does not exist, in the form of `revision`.
-///
-/// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#error-handling>
-pub fn resource_not_found(uri: &str, revision: Revision) -> ErrorObject {
-    #[derive(serde::Serialize)]
-    struct Data<'a> {
-        uri: &'a str,
-    }
-    let error = ErrorObject::new(
-        revision.differences().resource_not_found_code,
-        format!("resource not found: {uri}"),
-    );
-    with_data(error, &Data { uri })
 }
 
 /// The text that every encoded embedded resource contains, before and from its colon on. Within a JSON string its

@@ -16,7 +16,8 @@ use crate::quota::OverBudgetError;
 use crate::rpc::{ErrorObject, Id, Message, Notification, Raw, Request, Text};
 use crate::schema::{Method, Ping};
 
-use super::{Connection, Diagnostic, MessageCharge, Phase, Server, internal_error, text_bytes};
+use super::errors::internal_error;
+use super::{Connection, Diagnostic, MessageCharge, Phase, Server, text_bytes};
 
 /// The size charged for a held message beside its own bytes: its entries in both maps.
 const OVERHEAD: usize = 256;

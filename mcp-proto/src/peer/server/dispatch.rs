@@ -6,13 +6,11 @@ use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 
 use super::admit::{AdmittedRequest, RequestDetails, admit};
+use super::errors::{internal_error, invalid_request};
 use super::event::RequestContext;
 use super::session::Session;
 use super::subscriptions::Subscriptions;
-use super::{
-    Cancellation, CloseReason, Diagnostic, Event, PendingRequest, Phase, Server, internal_error,
-    invalid_request, text_bytes,
-};
+use super::{Cancellation, CloseReason, Diagnostic, Event, PendingRequest, Phase, Server, text_bytes};
 use crate::Instant;
 use crate::peer::batch::BatchId;
 use crate::peer::event_queue::Pressure;

@@ -12,7 +12,7 @@ use crate::rpc::json_reader::{NotJson, Reader};
 use crate::rpc::{ErrorObject, Id, Raw, Text, code};
 use crate::schema::meta;
 
-use super::admit::SenderInfo;
+use super::sender::SenderInfo;
 
 /// A `_meta` that was parsed and checked.
 #[derive(Debug)]

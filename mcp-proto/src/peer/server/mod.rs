@@ -10,19 +10,21 @@ mod backlog;
 mod commands;
 mod config;
 mod dispatch;
+mod errors;
 mod event;
 #[cfg(all(feature = "std", feature = "http"))]
 mod idle;
+mod input_requests;
 mod known_meta;
 mod notify;
 mod outgoing_requests;
 mod progress;
 #[cfg(feature = "seal")]
 mod seal;
+mod sender;
 mod session;
 mod subscriptions;
 
-use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -37,36 +39,33 @@ use crate::peer::{
 use crate::quota::BytePermit;
 #[cfg(all(feature = "std", feature = "http"))]
 use crate::quota::OverBudgetError;
-use crate::rpc::{ErrorId, ErrorObject, Id, code, write};
+use crate::rpc::{ErrorId, ErrorObject, Id, write};
 use crate::schema::{
     CallTool, Era, Json, LoggingLevel, Method, MethodInfo, Number, ProgressParams, Revision, ServerCapability,
 };
 
 pub use crate::peer::topic::{ListKind, Topic};
 
-pub use answer::{Answer, missing_capabilities, resource_not_found};
+pub use answer::Answer;
 use backlog::Backlog;
 pub use commands::{ServerCommands, ServerLoan, ServerTransport};
 pub use config::{Eras, ServerConfig, SubscriptionAccess, TaskAccess};
+pub use errors::{missing_capabilities, resource_not_found};
 pub use event::{Cancellation, CloseReason, Diagnostic, Event, RequestContext};
 #[cfg(feature = "seal")]
 pub use seal::{NONCE_BYTES, OpenedState, SealError, SealKey, Sealer};
 pub use session::Session;
 
-pub(crate) use admit::unsupported_version;
-pub(crate) use answer::adapt_error;
 pub(crate) use config::PreparedConfig;
+use errors::internal_error;
+pub(crate) use errors::{adapt_error, unsupported_version};
 #[cfg(all(feature = "std", feature = "http"))]
 pub(crate) use idle::IdleServer;
+pub(crate) use input_requests::{check_content, check_page_url, required_capabilities};
 #[cfg(all(feature = "std", feature = "http"))]
 pub(crate) use known_meta::{KnownMeta, MetaCache};
-pub(crate) use outgoing_requests::{check_content, check_page_url, required_capabilities};
 pub(crate) use progress::exceeds;
 use subscriptions::Subscriptions;
-
-fn internal_error(message: impl Into<String>) -> ErrorObject {
-    ErrorObject::new(code::INTERNAL_ERROR, message)
-}
 
 /// The bytes of an id on the heap.
 fn text_bytes(id: &Id) -> usize {
@@ -74,10 +73,6 @@ fn text_bytes(id: &Id) -> usize {
         Id::Number(_) => 0,
         Id::String(text) => text.len(),
     }
-}
-
-fn invalid_request(message: impl Into<String>) -> ErrorObject {
-    ErrorObject::new(code::INVALID_REQUEST, message)
 }
 
 /// The phase of a connection.

@@ -7,9 +7,9 @@ use super::admit::admit_notification;
 use super::subscriptions::Subscriber;
 use super::{Diagnostic, Eras, Phase, Server, ServerCommands, Session, Topic};
 use crate::Instant;
-use crate::peer::encode::MetaEntries;
-use crate::peer::{AnyParams, InboundId, MessageKind, Outbox, RequestError, reserved_methods};
-use crate::rpc::{Id, write};
+use crate::peer::encode::write_notification;
+use crate::peer::{AnyParams, InboundId, Outbox, RequestError, reserved_methods};
+use crate::rpc::Id;
 use crate::schema::{
     EmptyParams, Era, LoggingLevel, LoggingMessage, LoggingMessageParams, Notification, ResourceUpdated,
     ResourceUpdatedParams, Revision, ServerCapability,
@@ -191,21 +191,6 @@ impl Server {
         let written = write_notification(method, request, params, revision, None, out);
         self.report_written(method, written)
     }
-}
-
-/// Writes a notification that belongs to `request`, or to a listen request, which is then its `subscription` too.
-pub(super) fn write_notification(
-    method: &str,
-    request: Option<&Id>,
-    params: &dyn AnyParams,
-    revision: Revision,
-    subscription: Option<&Id>,
-    out: &mut dyn Outbox,
-) -> Result<(), serde_json::Error> {
-    let entries = MetaEntries { subscription, ..MetaEntries::default() };
-    write::notification(out.buffer(), method, |buffer| params.write_params(buffer, revision, entries))?;
-    out.commit(MessageKind::Notification { method, request, revision });
-    Ok(())
 }
 
 impl ServerCommands<'_> {

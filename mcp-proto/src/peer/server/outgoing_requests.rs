@@ -1,21 +1,21 @@
 //! Requests of a server to its client, in a legacy session.
 
-use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 
-use super::{Diagnostic, Eras, Phase, Server, Session, admit as admission};
+use super::admit::admit_request;
+use super::input_requests::check_content;
+use super::{Eras, Phase, Server, Session};
 use crate::Instant;
-use crate::consent::{UrlConsent, UrlWarning};
 use crate::peer::encode::MetaEntries;
 use crate::peer::undeclared_capability::undeclared;
 use crate::peer::{
     InboundId, MessageKind, Outbox, OutgoingRequest, RequestError, RequestId, RequestRecord, RequestTimes,
-    RequiredCapability, Strictness, asks_for_progress, reserved_methods,
+    RequiredCapability, asks_for_progress, reserved_methods,
 };
 use crate::rpc::{Id, Raw, decode_member, read_members, write};
 use crate::schema::{
-    ClientCapability, CreateMessage, CreateMessageParams, Direction, Elicit, ElicitParams, IncludeContext,
-    InputRequest, Method, MethodInfo, Ping, Revision,
+    ClientCapability, CreateMessage, CreateMessageParams, Direction, Elicit, ElicitParams, InputRequest,
+    Method, MethodInfo, Ping, Revision,
 };
 
 /// A request of the server in flight.
@@ -80,7 +80,7 @@ impl Server {
         if let Some(input) = admit(session, &request)? {
             self.check_texts(&input)?;
         }
-        admission::admit_request(&self.config, request.method)?;
+        admit_request(&self.config, request.method)?;
 
         let OutgoingRequest { info, options, .. } = &request;
         let (timeout, hard_timeout) = (self.config.request_timeout, self.config.request_hard_timeout);
@@ -166,90 +166,6 @@ fn undeclared_context(session: &Session, info: &MethodInfo, params: &Raw) -> Opt
     //= S8.20 "includeContext thisServer/allServers not used"
     let [context] = read_members(params.as_str(), ["includeContext"]).ok()?;
     matches!(decode_member(context), Some("thisServer" | "allServers")).then_some(needed)
-}
-
-/// Checks the content of an input request, or of a server request to a legacy client.
-///
-/// <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#security-considerations>,
-/// <https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#message-content-constraints>
-pub(crate) fn check_content(request: &InputRequest) -> Result<(), RequestError> {
-    match request {
-        //= S9.1 "No secrets by form mode; URL mode for secrets"
-        InputRequest::Elicit(ElicitParams::Form(form)) => {
-            if let Some(field) = form.requested_schema.secret_field() {
-                return Err(RequestError::Content(format!(
-                    "the form requests a secret in the field {field:?}: use a page (`elicit_url`), which the client does not see"
-                )));
-            }
-            //= S9.10 "Forms hold only the primitive definitions, multi-select included"
-            match form.requested_schema.unsupported_field() {
-                Some((field, why)) => Err(RequestError::Content(format!(
-                    "the field {field:?} of the form is not one that clients know, because {why}: use `PrimitiveSchema`"
-                ))),
-                None => Ok(()),
-            }
-        }
-        //= S9.2 "URL: valid"
-        InputRequest::Elicit(ElicitParams::Url(page)) => {
-            check_page_url(&page.url).map_err(RequestError::UnsafePage)
-        }
-        //= S9.8 "every toolUse answered by a tool result"
-        InputRequest::CreateMessage(params) => {
-            params.check().map_err(|error| RequestError::Content(error.to_string()))
-        }
-        InputRequest::ListRoots(_) | InputRequest::Unknown(_) => Ok(()),
-    }
-}
-
-impl Server {
-    /// Reports a form whose texts contain a URL, which clients could make clickable; with [`Strictness::Strict`] it is
-    /// an error.
-    ///
-    /// <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#safe-url-handling>
-    pub(super) fn check_texts(&mut self, request: &InputRequest) -> Result<(), RequestError> {
-        let InputRequest::Elicit(ElicitParams::Form(form)) = request else { return Ok(()) };
-        let Some(text) = form.text_with_url() else { return Ok(()) };
-        let diagnostic = Diagnostic::UrlInForm { text: text.into() };
-        //= S9.11 "No clickable URL in a field of a form"
-        match self.config.strictness {
-            Strictness::Strict => Err(RequestError::Content(diagnostic.to_string())),
-            Strictness::Lenient => {
-                self.diagnose(diagnostic);
-                Ok(())
-            }
-        }
-    }
-}
-
-/// Checks that a client could open the URL of a page, that it contains no credentials, and that it is encrypted unless
-/// it leads to this machine.
-///
-/// <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#safe-url-handling>
-//= S9.2 "SHOULD https"
-pub(crate) fn check_page_url(url: &str) -> Result<(), String> {
-    let page = UrlConsent::new(url).map_err(|error| error.to_string())?;
-    if page.warnings().contains(&UrlWarning::UserInfo) {
-        return Err("the URL of the page contains credentials".into());
-    }
-    if page.warnings().contains(&UrlWarning::Unencrypted) {
-        return Err("the URL of the page is not https: plain http is only for pages of this machine".into());
-    }
-    Ok(())
-}
-
-/// The client capabilities that an input request needs.
-pub(crate) fn required_capabilities(request: &InputRequest) -> impl Iterator<Item = ClientCapability> {
-    //= S8.20 "includeContext thisServer/allServers not used"
-    let context = match request {
-        InputRequest::CreateMessage(params) => match params.include_context {
-            Some(IncludeContext::ThisServer | IncludeContext::AllServers) => {
-                Some(ClientCapability::SamplingContext)
-            }
-            _ => None,
-        },
-        _ => None,
-    };
-    super::answer::required_capability(request).into_iter().chain(context)
 }
 
 #[cfg(test)]

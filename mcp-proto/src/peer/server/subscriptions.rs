@@ -7,11 +7,11 @@ use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::answer::{missing_capabilities, resource_not_found};
-use super::notify::write_notification;
-use super::{Event, PendingRequest, Server, internal_error};
+use super::errors::{internal_error, missing_capabilities, resource_not_found};
+use super::{Event, PendingRequest, Server};
 use crate::inline_map::InlineMap;
 use crate::lazy_box::Initial;
+use crate::peer::encode::write_notification;
 use crate::peer::topic::{ListKind, Topic};
 use crate::peer::{AnyResult, InboundId, Outbox, ResultDefaults};
 use crate::rpc::{ErrorObject, Id, write};
