@@ -28,6 +28,7 @@ mod exchange;
 mod flow;
 mod grants;
 mod record;
+mod record_store;
 mod register;
 mod renew;
 mod tokens;
