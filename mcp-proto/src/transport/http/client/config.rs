@@ -9,7 +9,6 @@ use crate::consent::Trust;
 use crate::peer::client::ClientConfig;
 
 use super::address::RedactedUrl;
-use super::parked::UnauthorizedPolicy;
 
 /// The configuration of an [`HttpClient`](super::HttpClient).
 ///
@@ -127,4 +126,19 @@ pub enum ListenPolicy {
     IfOffered,
     /// Never request the stream.
     Never,
+}
+
+/// How the client handles an exchange that the server refuses for lack of authorization.
+///
+/// Such a refusal is a 401, or a 403 with a challenge.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnauthorizedPolicy {
+    /// End the request with the refusal.
+    #[default]
+    Report,
+    /// Park the exchange and report it as [`Action::AuthorizationRequired`](super::Action::AuthorizationRequired).
+    ///
+    /// It stays parked until [`resume`](super::HttpClient::resume) or [`refuse`](super::HttpClient::refuse). The hard
+    /// timeout of the request still counts.
+    Park,
 }

@@ -48,7 +48,7 @@ use crate::rpc::code;
 use crate::schema::{Era, Revision};
 use crate::transport::http::ExchangeId;
 
-use super::exchange::ExchangeKind;
+use super::exchange::{ExchangeKind, Handshake};
 use super::response::{ExchangeOutcome, http_error, is_success};
 use super::session::SendGate;
 use super::{HttpClient, HttpClientConfig};
@@ -477,13 +477,6 @@ impl HttpEraDetection {
         self.deadline = None;
         DetectAction::Fail(self.era.all_failed(error))
     }
-}
-
-/// A request of detection in progress.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Handshake {
-    pub(super) exchange: ExchangeId,
-    pub(super) wire_id: i64,
 }
 
 impl HttpClient {

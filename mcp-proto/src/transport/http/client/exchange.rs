@@ -19,7 +19,6 @@ use crate::transport::http::{ExchangeId, Verb, header};
 
 use super::HttpClient;
 use super::address::Address;
-use super::detect::Handshake;
 use super::encoded_request::{RequestHeaders, is_modern, modern_headers, sessionless_headers};
 use super::outbox::{HttpRequest, OneWayMessage};
 use super::response::{AnswerHead, BufferedBody, EventBody, ExchangeOutcome};
@@ -51,6 +50,13 @@ impl ExchangeKind {
             _ => None,
         }
     }
+}
+
+/// A request of era detection, in an exchange.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Handshake {
+    pub(super) exchange: ExchangeId,
+    pub(super) wire_id: i64,
 }
 
 /// The received part of a response.

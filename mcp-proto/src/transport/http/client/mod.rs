@@ -61,14 +61,13 @@ use crate::{Instant, Limits};
 
 pub use crate::backoff::Backoff;
 pub use address::UrlError;
-pub use config::{HttpClientConfig, ListenPolicy};
-pub use outbox::{Action, HttpRequest};
-pub use parked::{AuthorizationRequired, UnauthorizedPolicy};
+pub use config::{HttpClientConfig, ListenPolicy, UnauthorizedPolicy};
+pub use outbox::{Action, AuthorizationRequired, HttpRequest};
 pub use response::exchange_error;
 
 use address::Address;
-use detect::{Handshake, HttpEraDetection};
-use exchange::{ExchangeKind, ExchangeTable, ResponseState};
+use detect::HttpEraDetection;
+use exchange::{ExchangeKind, ExchangeTable, Handshake, ResponseState};
 use legacy_sse::LegacySseStream;
 use listen::Listener;
 use outbox::HttpOutbox;

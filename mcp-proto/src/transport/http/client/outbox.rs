@@ -12,12 +12,10 @@ use bytes::Bytes;
 
 use crate::peer::{Carriage, CarriageEnd, EncodedRequest, MessageKind, Outbox};
 use crate::rpc::Text;
-use crate::schema::{Direction, MethodInfo, Revision};
+use crate::schema::{Direction, Initialized, MethodInfo, Notification, Revision};
 use crate::transport::http::{ExchangeId, Verb};
 
 use super::address::RedactedUrl;
-use super::parked::AuthorizationRequired;
-use super::session::opens_session;
 
 /// An action for the driver.
 #[derive(Clone, Debug)]
@@ -63,6 +61,36 @@ impl fmt::Debug for HttpRequest {
     }
 }
 
+/// An exchange that is parked until the client is authorized.
+#[derive(Clone)]
+pub struct AuthorizationRequired {
+    /// The id of the exchange, for [`resume`](super::HttpClient::resume) and [`refuse`](super::HttpClient::refuse).
+    ///
+    /// The HTTP exchange itself has ended.
+    pub exchange: ExchangeId,
+    /// The HTTP status, 401 or 403.
+    pub status: u16,
+    /// The `WWW-Authenticate` headers, joined by commas.
+    ///
+    /// At most [`Limits::header_bytes`](crate::Limits::header_bytes) bytes.
+    pub header: Option<String>,
+    /// The nonce for the next DPoP proof of possession (RFC 9449).
+    pub dpop_nonce: Option<String>,
+    /// The number of times that this request was resumed before.
+    pub attempt: u32,
+}
+
+impl fmt::Debug for AuthorizationRequired {
+    /// Omits values that may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AuthorizationRequired")
+            .field("exchange", &self.exchange)
+            .field("status", &self.status)
+            .field("attempt", &self.attempt)
+            .finish_non_exhaustive()
+    }
+}
+
 /// A notification or a reply: a message that gets no answer.
 #[derive(Clone, Debug)]
 pub(super) struct OneWayMessage {
@@ -71,6 +99,13 @@ pub(super) struct OneWayMessage {
     pub(super) body: Bytes,
     /// The number of consecutive attempts in which it was not sent.
     pub(super) failures: u32,
+}
+
+impl OneWayMessage {
+    /// Returns whether it is the notification that opens a session.
+    pub(super) fn opens_session(&self) -> bool {
+        self.notification.as_ref().is_some_and(|(method, _)| **method == *Initialized::NAME)
+    }
 }
 
 /// Everything queued for sending.
@@ -221,7 +256,7 @@ impl Outbox for HttpOutbox {
         };
         self.has_news = true;
         let post = OneWayMessage { notification, body, failures: 0 };
-        if opens_session(&post) {
+        if post.opens_session() {
             self.initialized = Some(post);
         } else {
             self.push_post(post);

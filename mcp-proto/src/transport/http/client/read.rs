@@ -1,4 +1,4 @@
-//! Reads response bodies and dispatches their messages.
+//! Reads responses and dispatches their messages.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -8,16 +8,20 @@ use core::time::Duration;
 
 use bytes::Bytes;
 
-use crate::Instant;
 use crate::codec::{SseEvent, SseItem};
 use crate::peer::client::Diagnostic;
 use crate::peer::{InvalidAnswerError, Leniency, Machine as _, Outcome, RequestId, Strictness};
 use crate::rpc::{self, EnvelopeKind, Frame, Id, Malformed, Message, Response};
-use crate::transport::http::{ExchangeEnd, ExchangeId, SentState};
+use crate::transport::http::{ExchangeEnd, ExchangeId, Fields, SentState};
+use crate::{Instant, Limits};
 
 use super::HttpClient;
 use super::exchange::{ExchangeKind, ResponseState};
-use super::response::{BufferedBody, ExchangeOutcome, ResumePoint, http_error, is_success};
+use super::legacy_sse::EVENTS_TIMEOUT;
+use super::response::{
+    AnswerHead, BodyType, BufferedBody, EventBody, ExchangeOutcome, ResumePoint, http_error, is_success,
+};
+use super::session::POST_RESPONSE_TIMEOUT;
 
 /// How much may follow an answer on its stream, in bytes of events.
 ///
@@ -27,6 +31,62 @@ const TRAILING_BYTES: usize = 64 * 1024;
 const TRAILING_TIME: Duration = Duration::from_secs(1);
 
 impl HttpClient {
+    // --- Heads ---
+
+    /// Reads the head of a response.
+    pub(super) fn take_head(&mut self, now: Instant, id: ExchangeId, status: u16, fields: &dyn Fields) {
+        let Limits { header_bytes, message_bytes, .. } = *self.limits();
+        let Some(exchange) = self.exchanges.get(id) else { return };
+        if status < 200 || !matches!(exchange.response, ResponseState::AwaitingHead) {
+            return;
+        }
+        let mut head = AnswerHead::read(status, fields, header_bytes);
+        let redirected = self.follow_redirect(now, id, &head);
+        let Some(exchange) = self.exchanges.get_mut(id) else { return };
+        let (success, encoded) = (head.is_success(), head.encoding.is_some());
+        let streams = success
+            && !encoded
+            && !redirected
+            && head.content == BodyType::Events
+            && !matches!(status, 202 | 204);
+        if !redirected {
+            exchange.new_session = head.session.take().filter(|_| success);
+            exchange.dpop_nonce = head.dpop_nonce.take();
+        }
+        let answered = exchange.is_answered();
+        exchange.response = if streams {
+            ResponseState::Events(Box::new(EventBody::new(status, message_bytes)))
+        } else {
+            let strictness = self.config.client.strictness;
+            ResponseState::Buffered(Box::new(BufferedBody::new(head, message_bytes, strictness)))
+        };
+        if redirected {
+            return;
+        }
+        let kind = exchange.kind.clone();
+        if encoded {
+            // The client cannot read an encoded body.
+            self.outbox.abort(id);
+            return self.handle_exchange_end(now, id, ExchangeEnd::Complete);
+        }
+        match kind {
+            ExchangeKind::Call(number) if success && !answered => self.note_success(number),
+            ExchangeKind::Post(post) => {
+                // The response to a one-way message is not needed.
+                self.exchanges.set_deadline(id, Some(now + POST_RESPONSE_TIMEOUT));
+                if success {
+                    self.handle_post_accepted(id, &post);
+                }
+            }
+            // From now on the `endpoint` event is due.
+            ExchangeKind::Events if streams => self.timers.events = Some(now + EVENTS_TIMEOUT),
+            ExchangeKind::Listen { .. } | ExchangeKind::Resume { .. } if streams => {
+                self.note_stream(now, &kind)
+            }
+            _ => {}
+        }
+    }
+
     // --- Streams ---
 
     /// Reads the events that have arrived on a stream.

@@ -1,6 +1,5 @@
-//! Response heads, each of which determines how the body is read.
-//!
-//! Responses to the client: buffered bodies, event streams, and the outcome of an exchange.
+//! Responses to the client: heads, each of which determines how the body is read, buffered bodies, event streams, and the
+//! outcome of an exchange.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -12,18 +11,11 @@ use core::{fmt, mem};
 
 use bytes::Bytes;
 
+use crate::Limits;
 use crate::codec::{BYTE_ORDER_MARK, Sse, SseItem, media};
 use crate::peer::{InvalidAnswerError, Leniency, RetryAdvice, Strictness, TransportError};
 use crate::rpc::{self, ErrorObject, Frame, Message, Raw};
-use crate::transport::http::{
-    ExchangeEnd, ExchangeId, Fields, HeaderValues, SentState, header, read_headers,
-};
-use crate::{Instant, Limits};
-
-use super::HttpClient;
-use super::exchange::{ExchangeKind, ResponseState};
-use super::legacy_sse::EVENTS_TIMEOUT;
-use super::session::POST_RESPONSE_TIMEOUT;
+use crate::transport::http::{Fields, HeaderValues, SentState, header, read_headers};
 
 /// The type of a response's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,61 +127,6 @@ fn join(challenges: &HeaderValues<'_>, header_bytes: usize) -> Option<Box<str>> 
         }
     }
     (!joined.is_empty()).then(|| joined.into())
-}
-
-impl HttpClient {
-    pub(super) fn take_head(&mut self, now: Instant, id: ExchangeId, status: u16, fields: &dyn Fields) {
-        let Limits { header_bytes, message_bytes, .. } = *self.limits();
-        let Some(exchange) = self.exchanges.get(id) else { return };
-        if status < 200 || !matches!(exchange.response, ResponseState::AwaitingHead) {
-            return;
-        }
-        let mut head = AnswerHead::read(status, fields, header_bytes);
-        let redirected = self.follow_redirect(now, id, &head);
-        let Some(exchange) = self.exchanges.get_mut(id) else { return };
-        let (success, encoded) = (head.is_success(), head.encoding.is_some());
-        let streams = success
-            && !encoded
-            && !redirected
-            && head.content == BodyType::Events
-            && !matches!(status, 202 | 204);
-        if !redirected {
-            exchange.new_session = head.session.take().filter(|_| success);
-            exchange.dpop_nonce = head.dpop_nonce.take();
-        }
-        let answered = exchange.is_answered();
-        exchange.response = if streams {
-            ResponseState::Events(Box::new(EventBody::new(status, message_bytes)))
-        } else {
-            let strictness = self.config.client.strictness;
-            ResponseState::Buffered(Box::new(BufferedBody::new(head, message_bytes, strictness)))
-        };
-        if redirected {
-            return;
-        }
-        let kind = exchange.kind.clone();
-        if encoded {
-            // The client cannot read an encoded body.
-            self.outbox.abort(id);
-            return self.handle_exchange_end(now, id, ExchangeEnd::Complete);
-        }
-        match kind {
-            ExchangeKind::Call(number) if success && !answered => self.note_success(number),
-            ExchangeKind::Post(post) => {
-                // The response to a one-way message is not needed.
-                self.exchanges.set_deadline(id, Some(now + POST_RESPONSE_TIMEOUT));
-                if success {
-                    self.handle_post_accepted(id, &post);
-                }
-            }
-            // From now on the `endpoint` event is due.
-            ExchangeKind::Events if streams => self.timers.events = Some(now + EVENTS_TIMEOUT),
-            ExchangeKind::Listen { .. } | ExchangeKind::Resume { .. } if streams => {
-                self.note_stream(now, &kind)
-            }
-            _ => {}
-        }
-    }
 }
 
 /// Returns the error of an exchange that ended with a status, with the beginning of its body.

@@ -12,7 +12,7 @@ use core::{fmt, mem};
 use crate::Instant;
 use crate::peer::LostReason;
 use crate::peer::client::{CloseReason, Diagnostic};
-use crate::schema::{Era, Initialized, Notification, Revision};
+use crate::schema::{Era, Revision};
 use crate::transport::http::{ExchangeId, SentState, header};
 
 use super::HttpClient;
@@ -106,13 +106,8 @@ impl ClientSession {
 
     /// Returns whether the gate opens after this message.
     pub(super) fn is_opened_by(&self, post: &OneWayMessage) -> bool {
-        self.gate == SendGate::Opening && opens_session(post)
+        self.gate == SendGate::Opening && post.opens_session()
     }
-}
-
-/// Returns whether a message is the notification that opens a session.
-pub(super) fn opens_session(post: &OneWayMessage) -> bool {
-    post.notification.as_ref().is_some_and(|(method, _)| **method == *Initialized::NAME)
 }
 
 impl HttpClient {
