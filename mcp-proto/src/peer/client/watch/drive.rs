@@ -1,12 +1,13 @@
 //! Integration of watches into the client: commands, notifications, requests.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 
 use crate::Instant;
 use crate::peer::client::incoming_requests::decode;
 use crate::peer::client::request_record::{ClientRequest, RequestOwner};
-use crate::peer::client::{Client, Diagnostic, Event, Phase};
+use crate::peer::client::{Client, Diagnostic, Event, Phase, ServerInfo};
 use crate::peer::event_queue::EventQueue;
 use crate::peer::topic::{ListKind, Topic};
 use crate::peer::{Outbox, Outcome, OutgoingRequest, ReissuePolicy, RequestError, RequestId, RequestOptions};
@@ -20,9 +21,11 @@ use crate::schema::{
 };
 
 use super::filter::WatchFilter;
-use super::modern_subscription::ListenUpdate;
-use super::registry::{WatchMechanism, WatchRegistry};
-use super::{ChannelKind, RetryClass, WatchId, WatchStart};
+use super::legacy_subscriptions::LegacySubscriptions;
+use super::modern_subscription::{ListenUpdate, ModernSubscription};
+use super::registry::{LegacyWatches, WatchMechanism, WatchRegistry};
+use super::subscription::{RetryClass, WatchAction};
+use super::{ChannelKind, WatchId, WatchStart};
 
 /// The recipients of a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,19 +34,6 @@ pub(in crate::peer::client) enum NotificationScope {
     WatchesOnly,
     /// The watches and the application.
     Everyone,
-}
-
-/// The next action of the watches.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum WatchAction {
-    /// Send a listen request.
-    Listen(WatchFilter),
-    /// Subscribe to a resource.
-    Subscribe(Arc<str>),
-    /// Unsubscribe from a resource.
-    Unsubscribe(Arc<str>),
-    /// End a request.
-    End(RequestId),
 }
 
 impl Client {
@@ -261,6 +251,63 @@ impl Client {
 }
 
 impl WatchRegistry {
+    /// Starts on a server that is now known, or known again after a new handshake: a legacy server has lost the earlier
+    /// subscriptions.
+    pub(super) fn begin(
+        &mut self,
+        server: &ServerInfo,
+        channel: ChannelKind,
+        events: &mut EventQueue<Event>,
+    ) {
+        self.dirty = true;
+        self.lacks_event_stream = false;
+        match (server.era, &self.mechanism) {
+            (Era::Modern, WatchMechanism::Modern(_)) => {}
+            (Era::Modern, _) => {
+                self.interrupt(events);
+                self.abandon();
+                self.mechanism =
+                    WatchMechanism::Modern(Box::new(ModernSubscription::new(&self.config, channel)));
+            }
+            (Era::Legacy, _) => {
+                self.interrupt(events);
+                self.begin_legacy(server);
+            }
+        }
+    }
+
+    fn begin_legacy(&mut self, server: &ServerInfo) {
+        let keeping = match core::mem::replace(&mut self.mechanism, WatchMechanism::Unknown) {
+            WatchMechanism::Legacy(legacy) => {
+                let mut keeping = legacy.subscriptions;
+                keeping.resubscribe_all();
+                keeping
+            }
+            before => {
+                self.mechanism = before;
+                self.abandon();
+                LegacySubscriptions::new(&self.config)
+            }
+        };
+        let mut legacy = LegacyWatches::new(server, keeping);
+        for topic in self.index.keys() {
+            legacy.subscribe(topic);
+        }
+        self.mechanism = WatchMechanism::Legacy(Box::new(legacy));
+    }
+
+    /// Abandons all requests that the watches have made.
+    fn abandon(&mut self) {
+        match &mut self.mechanism {
+            WatchMechanism::Unknown => {}
+            WatchMechanism::Modern(listening) => {
+                self.abandoned.extend(core::iter::from_fn(|| listening.take_request()));
+            }
+            WatchMechanism::Legacy(legacy) => self.abandoned.extend(legacy.subscriptions.abandon()),
+        }
+        self.mechanism = WatchMechanism::Unknown;
+    }
+
     /// The next request to send, after the outcomes of earlier ones are processed.
     fn next_request(&mut self, now: Instant, events: &mut EventQueue<Event>) -> Option<WatchAction> {
         for (request, outcome) in core::mem::take(&mut self.ended) {

@@ -19,8 +19,8 @@ use crate::Instant;
 use crate::backoff::BackoffTimer;
 use crate::peer::RequestId;
 
-use super::drive::WatchAction;
-use super::{RefusalKind, RetryClass, WatchConfig};
+use super::WatchConfig;
+use super::subscription::{RefusalKind, RetryClass, WatchAction};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SubscriptionState {

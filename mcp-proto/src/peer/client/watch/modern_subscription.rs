@@ -21,9 +21,9 @@ use crate::Instant;
 use crate::backoff::BackoffTimer;
 use crate::peer::{Outcome, RequestId};
 
-use super::drive::WatchAction;
 use super::filter::WatchFilter;
-use super::{ChannelKind, OnServerEnd, RefusalKind, RetryClass, WatchConfig};
+use super::subscription::{RefusalKind, RetryClass, WatchAction};
+use super::{ChannelKind, OnServerEnd, WatchConfig};
 
 /// The time that a listen request must last to count as working, with or without notifications.
 const STEADY_AFTER: Duration = Duration::from_secs(10);

@@ -5,17 +5,16 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use crate::Instant;
-use crate::peer::client::{Event, ServerInfo};
-use crate::peer::event_queue::EventQueue;
+use crate::peer::client::ServerInfo;
 use crate::peer::topic::{ListKind, Topic};
 use crate::peer::{Outcome, RequestId};
-use crate::schema::{Era, ServerCapability};
+use crate::schema::ServerCapability;
 
 use super::filter::WatchFilter;
 use super::legacy_subscriptions::LegacySubscriptions;
 use super::modern_subscription::ModernSubscription;
-use super::notify::PendingEvents;
-use super::{ChannelKind, WatchConfig, WatchId, WatchStart};
+use super::pending_events::PendingEvents;
+use super::{WatchConfig, WatchId, WatchStart};
 
 #[derive(Debug)]
 pub(super) struct Watch {
@@ -42,11 +41,29 @@ pub(super) struct LegacyWatches {
     pub(super) subscriptions: LegacySubscriptions,
     /// The lists whose changes the server reports.
     lists: Vec<ListKind>,
-    subscribe: bool,
+    has_subscribe: bool,
     tasks: bool,
 }
 
 impl LegacyWatches {
+    pub(super) fn new(server: &ServerInfo, subscriptions: LegacySubscriptions) -> Self {
+        Self {
+            subscriptions,
+            //= C6.7 "list_changed notifications only as declared"
+            lists: ListKind::ALL.into_iter().filter(|list| server.allows(list.capability())).collect(),
+            //= C6.7 "resources/subscribe + unsubscribe only if `resources.subscribe`"
+            has_subscribe: server.allows(ServerCapability::ResourcesSubscribe),
+            tasks: server.allows(ServerCapability::Tasks),
+        }
+    }
+
+    /// Subscribes to a topic that is watched now, if that is a resource and the server lets clients subscribe.
+    pub(super) fn subscribe(&mut self, topic: &Topic) {
+        if let (Topic::Resource(uri), true) = (topic, self.has_subscribe) {
+            self.subscriptions.subscribe(uri);
+        }
+    }
+
     /// Whether the server reports this topic, once that is known.
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/server/resources#capabilities>
@@ -54,7 +71,7 @@ impl LegacyWatches {
         match topic {
             Topic::List(list) => Some(self.lists.contains(list)),
             Topic::Task(_) => Some(self.tasks),
-            Topic::Resource(_) if !self.subscribe => Some(false),
+            Topic::Resource(_) if !self.has_subscribe => Some(false),
             Topic::Resource(uri) => self.subscriptions.is_covered(uri),
         }
     }
@@ -63,7 +80,7 @@ impl LegacyWatches {
 /// The watches of a connection.
 #[derive(Debug)]
 pub(super) struct WatchRegistry {
-    config: WatchConfig,
+    pub(super) config: WatchConfig,
     pub(super) watches: BTreeMap<WatchId, Watch>,
     next: u64,
     /// The watches of each topic.
@@ -147,11 +164,8 @@ impl WatchRegistry {
         let interested = self.index.entry(topic.clone()).or_default();
         let first = interested.is_empty();
         interested.insert(id);
-        if let (true, Topic::Resource(uri), WatchMechanism::Legacy(legacy)) =
-            (first, topic, &mut self.mechanism)
-            && legacy.subscribe
-        {
-            legacy.subscriptions.subscribe(uri);
+        if let (true, WatchMechanism::Legacy(legacy)) = (first, &mut self.mechanism) {
+            legacy.subscribe(topic);
         }
     }
 
@@ -174,74 +188,6 @@ impl WatchRegistry {
 
     pub(super) fn can_watch(&self, topic: &Topic) -> bool {
         self.can_watch_tasks || !matches!(topic, Topic::Task(_))
-    }
-
-    // --- The server ---
-
-    /// Starts on a server that is now known, or known again after a new handshake: a legacy server has lost the earlier
-    /// subscriptions.
-    pub(super) fn begin(
-        &mut self,
-        server: &ServerInfo,
-        channel: ChannelKind,
-        events: &mut EventQueue<Event>,
-    ) {
-        self.dirty = true;
-        self.lacks_event_stream = false;
-        match (server.era, &self.mechanism) {
-            (Era::Modern, WatchMechanism::Modern(_)) => {}
-            (Era::Modern, _) => {
-                self.interrupt(events);
-                self.abandon();
-                self.mechanism =
-                    WatchMechanism::Modern(Box::new(ModernSubscription::new(&self.config, channel)));
-            }
-            (Era::Legacy, _) => {
-                self.interrupt(events);
-                self.begin_legacy(server);
-            }
-        }
-    }
-
-    fn begin_legacy(&mut self, server: &ServerInfo) {
-        let keeping = match core::mem::replace(&mut self.mechanism, WatchMechanism::Unknown) {
-            WatchMechanism::Legacy(legacy) => {
-                let mut keeping = legacy.subscriptions;
-                keeping.resubscribe_all();
-                keeping
-            }
-            before => {
-                self.mechanism = before;
-                self.abandon();
-                LegacySubscriptions::new(&self.config)
-            }
-        };
-        let mut legacy = LegacyWatches {
-            subscriptions: keeping,
-            //= C6.7 "list_changed notifications only as declared"
-            lists: ListKind::ALL.into_iter().filter(|list| server.allows(list.capability())).collect(),
-            //= C6.7 "resources/subscribe + unsubscribe only if `resources.subscribe`"
-            subscribe: server.allows(ServerCapability::ResourcesSubscribe),
-            tasks: server.allows(ServerCapability::Tasks),
-        };
-        for topic in self.index.keys() {
-            if let (Topic::Resource(uri), true) = (topic, legacy.subscribe) {
-                legacy.subscriptions.subscribe(uri);
-            }
-        }
-        self.mechanism = WatchMechanism::Legacy(Box::new(legacy));
-    }
-
-    /// Abandons all requests that the watches have made.
-    fn abandon(&mut self) {
-        match &mut self.mechanism {
-            WatchMechanism::Unknown => {}
-            WatchMechanism::Modern(listening) => {
-                self.abandoned.extend(core::iter::from_fn(|| listening.take_request()));
-            }
-            WatchMechanism::Legacy(legacy) => self.abandoned.extend(legacy.subscriptions.abandon()),
-        }
-        self.mechanism = WatchMechanism::Unknown;
     }
 
     /// When the watches next have work to do, if nothing else happens first.
