@@ -10,6 +10,18 @@ use serde_json::value::RawValue;
 use crate::rpc::{ErrorObject, Raw, decode_member, read_members};
 use crate::schema::tasks::{TaskError, TaskStatus};
 
+/// A command for a task that is known by its identifier alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskCommand {
+    /// Follow the task to its end: the outcome is the task's result, as for the request that created it. Cancelling
+    /// this request leaves the task running.
+    Follow,
+    /// Query the task's status. The outcome is a result, for [`TaskReport::read`](TaskReport::read).
+    Status,
+    /// Cancel the task. The outcome confirms that the server has received the command, not that the task has ended.
+    Cancel,
+}
+
 /// The report of a server's task.
 ///
 /// Tasks of 2025-11-25 and of the extension of 2026-07-28 have the same form here. Required fields that a server omits

@@ -6,184 +6,23 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr>
 
-use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::string::{String, ToString};
+use alloc::collections::BTreeMap;
+use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 
-use serde::Deserialize;
-use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
-use serde_json::value::RawValue;
+use serde::de::Error as _;
 
 use crate::Instant;
 use crate::peer::event_queue::Pressure;
 use crate::peer::undeclared_capability::undeclared;
-use crate::peer::{AnyResult, InboundId, InputError, InvalidAnswerError, Outbox, Outcome, RequestId};
-use crate::rpc::{ErrorObject, Raw, code, write};
+use crate::peer::{AnyResult, InboundId, InputError, Outbox, RequestId};
+use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{Direction, Era, MethodInfo, Revision};
 
 use super::incoming_requests::bytes_of;
+use super::raw_inputs::{InputSetId, RawInputRequest, RawInputRequests, RawInputResponses};
 use super::request_record::Stage;
 use super::{Client, Event};
-
-/// An input request, not decoded.
-#[derive(Clone, Debug)]
-pub(super) struct RawInputRequest {
-    /// The server's key for it.
-    pub(super) key: String,
-    pub(super) method: String,
-    pub(super) params: Option<Raw>,
-}
-
-/// The content of an `inputRequests`.
-#[derive(Clone, Debug)]
-pub(super) struct RawInputRequests(pub(super) Vec<RawInputRequest>);
-
-impl RawInputRequests {
-    /// Reads an `inputRequests` of at most `most` entries. Entries beyond that are counted, and otherwise ignored.
-    ///
-    /// # Errors
-    /// The outcome of the request, if it is malformed, names a key twice, or has too many entries.
-    pub(super) fn read(raw: &Raw, most: usize) -> Result<Self, Outcome> {
-        let malformed = |what| Outcome::Invalid(InvalidAnswerError::Malformed(what));
-        let mut entries = EntriesVisitor {
-            max_entries: most,
-            entries: Vec::new(),
-            keys: BTreeSet::new(),
-            count: 0,
-            duplicate_key: None,
-        };
-        serde_json::Deserializer::from_str(raw.as_str())
-            .deserialize_map(&mut entries)
-            .map_err(|error| malformed(error.to_string()))?;
-        if let Some(key) = entries.duplicate_key {
-            return Err(malformed(alloc::format!("the input {key:?} is asked for twice")));
-        }
-        if entries.count > most {
-            return Err(Outcome::Input(InputError::TooMany { count: entries.count }));
-        }
-        let asked = entries
-            .entries
-            .into_iter()
-            .map(|(key, value)| RawInputRequest::read(key, &raw.part(value.get())));
-        asked.collect::<Result<_, _>>().map(Self).map_err(malformed)
-    }
-}
-
-/// Collects the first entries of an `inputRequests`, and counts the others.
-struct EntriesVisitor<'a> {
-    max_entries: usize,
-    entries: Vec<(String, &'a RawValue)>,
-    keys: BTreeSet<String>,
-    count: usize,
-    /// The first duplicate key.
-    duplicate_key: Option<String>,
-}
-
-impl<'de> Visitor<'de> for &mut EntriesVisitor<'de> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while self.count < self.max_entries && self.duplicate_key.is_none() {
-            let Some(key) = map.next_key::<String>()? else { return Ok(()) };
-            self.count = self.count.saturating_add(1);
-            let value = map.next_value()?;
-            if self.keys.insert(key.clone()) {
-                self.entries.push((key, value));
-            } else {
-                self.duplicate_key = Some(key);
-            }
-        }
-        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {
-            self.count = self.count.saturating_add(1);
-        }
-        Ok(())
-    }
-}
-
-impl RawInputRequest {
-    /// Reads one request of an `inputRequests`.
-    ///
-    /// # Errors
-    /// A message that says why it is malformed.
-    pub(super) fn read(key: String, raw: &Raw) -> Result<Self, String> {
-        let request: Request<'_> =
-            raw.decode().map_err(|error| alloc::format!("the input request {key:?}: {error}"))?;
-        let params = request.params.map(|params| raw.part(params.get()));
-        Ok(Self { key, method: request.method, params })
-    }
-}
-
-#[derive(Deserialize)]
-struct Request<'a> {
-    method: String,
-    #[serde(borrow)]
-    params: Option<&'a RawValue>,
-}
-
-/// The members of an object in order, not decoded.
-pub(super) struct RawMembers<'a>(pub(super) Vec<(String, &'a RawValue)>);
-
-impl<'de> Deserialize<'de> for RawMembers<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct MembersVisitor;
-
-        impl<'de> Visitor<'de> for MembersVisitor {
-            type Value = RawMembers<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
-                }
-                Ok(RawMembers(members))
-            }
-        }
-
-        deserializer.deserialize_map(MembersVisitor)
-    }
-}
-
-/// The answers so far, in the order of the requests.
-#[derive(Clone, Debug, Default)]
-pub(super) struct RawInputResponses(Vec<(String, Raw)>);
-
-impl RawInputResponses {
-    /// Appends the answers as the content of an `inputResponses`.
-    ///
-    /// # Errors
-    /// If an answer is not valid JSON.
-    pub(super) fn write(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
-        out.push(b'{');
-        for (number, (key, answer)) in self.0.iter().enumerate() {
-            if number > 0 {
-                out.push(b',');
-            }
-            write::json(out, key)?;
-            out.push(b':');
-            write::raw(out, answer)?;
-        }
-        out.push(b'}');
-        Ok(())
-    }
-
-    /// Each key with its answer.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Raw)> {
-        self.0.iter().map(|(key, answer)| (&**key, answer))
-    }
-}
-
-/// The identifier of a set of input requests, never reused on a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct InputSetId(u64);
 
 /// A set of input requests with the answers so far.
 #[derive(Debug)]

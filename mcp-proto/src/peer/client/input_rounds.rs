@@ -14,11 +14,9 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::time::Duration;
-
-use serde_json::value::RawValue;
 
 use crate::Instant;
 use crate::peer::event_queue::MakeOwned;
@@ -26,75 +24,21 @@ use crate::peer::{
     InputError, InputMode, InvalidAnswerError, LostReason, MessageKind, Outbox, Outcome, RequestError,
     RequestId, WireId,
 };
-use crate::rpc::{ErrorObject, Id, Raw, code, decode_member, read_members, write};
-use crate::schema::{ClientCapability, Elicit, Era, Method, MethodInfo, Revision};
+use crate::rpc::{ErrorObject, Id, Raw, code, write};
+use crate::schema::{ClientCapability, Era, MethodInfo, Revision};
 
 use super::Client;
-use super::input_requests::{InputSetId, RawInputRequest, RawInputRequests, RawInputResponses, RawMembers};
-use super::request_record::{Removed, Stage, StoredParams};
+use super::raw_inputs::{InputRequirement, RawInputRequests, RawInputResponses, is_accepted, read_pages};
+use super::request_record::{Removed, Stage};
+use super::round_state::{RequiredPages, RoundParams, RoundStep, StoredParams, doubled};
 
 /// The first pause before a request answered with only a state is sent again, if it happens twice in a row. Each
 /// further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// The longest of these pauses: more does not help a server that sheds load, and a user is waiting.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
-/// The time given to the user for the pages before the request is sent again, if the server does not report their
-/// completion. Each further time is twice as long.
-const FIRST_PAGE_WAIT: Duration = Duration::from_secs(2);
-/// The longest of these times.
-const MAX_PAGE_WAIT: Duration = Duration::from_secs(60);
 /// The pause before a request is sent again if too much output is queued.
 const OVERLOAD_PAUSE: Duration = Duration::from_millis(100);
-
-/// Pages that the user must visit.
-#[derive(Debug)]
-struct RequiredPages {
-    /// The outcome of the request if the user declines.
-    error: ErrorObject,
-    /// The pages that the user was asked to visit.
-    requested: BTreeSet<Box<str>>,
-    /// Those that the server has not reported as complete.
-    open: BTreeSet<Box<str>>,
-}
-
-/// The next step of a request that was answered by asking for input.
-#[derive(Debug)]
-pub(super) enum RoundStep {
-    /// The application is asked for input.
-    Input { set: InputSetId, state: Option<Raw> },
-    /// The application is asked for consent to visit pages.
-    Consent { set: InputSetId },
-    /// The request is sent again after the pause: unchanged, if there is no addition.
-    Pause { until: Instant, addition: Option<RoundParams> },
-}
-
-impl RoundStep {
-    /// When the request is sent again, if it waits for that alone.
-    pub(super) fn due(&self) -> Option<Instant> {
-        match self {
-            Self::Pause { until, .. } => Some(*until),
-            Self::Input { .. } | Self::Consent { .. } => None,
-        }
-    }
-
-    /// The input requests to the application.
-    pub(super) fn input_set(&self) -> Option<InputSetId> {
-        match self {
-            Self::Input { set, .. } | Self::Consent { set } => Some(*set),
-            Self::Pause { .. } => None,
-        }
-    }
-}
-
-/// The input rounds of a request so far.
-#[derive(Debug, Default)]
-pub(super) struct InputRound {
-    /// The number of times that it was sent again.
-    count: u32,
-    /// The number of consecutive answers that asked for no new input.
-    idle: u32,
-    pages: Option<RequiredPages>,
-}
 
 impl Client {
     /// Whether a request is stored to be sent again if the server asks for input.
@@ -352,157 +296,11 @@ impl Client {
             return Err(Outcome::Lost(LostReason::Disconnected(why.into())));
         }
         let params = write::request(out.buffer(), &Id::Number(wire), info.name, |buffer| {
-            write_params(buffer, stored, addition.as_ref())
+            stored.write_with(buffer, addition.as_ref())
         });
         let params = params.map_err(|error| Outcome::Refused(RequestError::Encode(error.to_string())))?;
         let (method, name_param, related) = (info.name, None, None);
         out.commit(MessageKind::Request { id: wire, method, params, name_param, related, revision });
         Ok(())
     }
-}
-
-impl StoredParams {
-    fn can_require_pages(&self) -> bool {
-        self.revision.differences().url_elicitation_error
-    }
-}
-
-impl InputRound {
-    /// The pages that the server has not reported as complete.
-    pub(super) fn open_pages(&self) -> impl Iterator<Item = &Box<str>> {
-        self.pages.iter().flat_map(|pages| &pages.open)
-    }
-
-    /// Pauses until the user has completed the pages, or a time has passed.
-    fn pause_for_pages(&mut self, now: Instant) -> RoundStep {
-        let pause = match self.open_pages().next().is_some() || self.idle > 0 {
-            true => doubled(FIRST_PAGE_WAIT, Some(self.idle), MAX_PAGE_WAIT),
-            false => Duration::ZERO,
-        };
-        self.idle = self.idle.saturating_add(1);
-        RoundStep::Pause { until: now + pause, addition: None }
-    }
-}
-
-/// A duration that doubles with each of `times`, up to `longest`; zero before the first.
-fn doubled(first: Duration, times: Option<u32>, longest: Duration) -> Duration {
-    match times {
-        None => Duration::ZERO,
-        Some(times) => first.saturating_mul(2_u32.saturating_pow(times)).min(longest),
-    }
-}
-
-/// The input requests and state of a result.
-pub(super) struct InputRequirement {
-    pub(super) requests: Option<Raw>,
-    /// An opaque string.
-    pub(super) state: Option<Raw>,
-}
-
-impl InputRequirement {
-    /// Reads an `InputRequiredResult`.
-    ///
-    /// # Errors
-    /// A message that says why it is malformed.
-    pub(super) fn read(result: &Raw) -> Result<Self, String> {
-        let [requests, state] = read_members(result.as_str(), ["inputRequests", "requestState"])
-            .map_err(|error| error.to_string())?;
-        if state.is_some_and(|state| !state.starts_with('"')) {
-            return Err("its requestState is not a string".into());
-        }
-        if requests.is_some_and(|requests| !requests.starts_with('{')) {
-            return Err("its inputRequests are not an object".into());
-        }
-        //= C5.1 "has inputRequests and/or requestState"
-        if requests.is_none() && state.is_none() {
-            return Err("it asks for input, and has neither inputRequests nor requestState".into());
-        }
-        let part = |value: Option<&str>| value.map(|value| result.part(value));
-        Ok(Self { requests: part(requests), state: part(state) })
-    }
-}
-
-/// The parameters that the next round adds to those of the first.
-#[derive(Debug)]
-pub(in crate::peer::client) struct RoundParams {
-    pub(super) responses: Option<RawInputResponses>,
-    pub(super) state: Option<Raw>,
-}
-
-/// The pages that an error requires the user to visit, each once; `None` unless each entry is readable and has an id.
-///
-/// More than `most` different pages are an error; the excess is counted, not stored.
-pub(super) fn read_pages(data: Option<&Raw>, most: usize) -> Option<Result<Vec<RawInputRequest>, Outcome>> {
-    let data = data?;
-    let [elicitations] = read_members(data.as_str(), ["elicitations"]).ok()?;
-    let mut known = BTreeSet::new();
-    let mut asked: Vec<RawInputRequest> = Vec::new();
-    for page in decode_member::<Vec<&RawValue>>(elicitations)? {
-        let [mode, id] = read_members(page.get(), ["mode", "elicitationId"]).ok()?;
-        let id: String = decode_member(id)?;
-        if decode_member::<String>(mode)? != "url" {
-            return None;
-        }
-        if known.insert(id.clone()) && asked.len() < most {
-            asked.push(RawInputRequest {
-                key: id,
-                method: Elicit::NAME.into(),
-                params: Some(data.part(page.get())),
-            });
-        }
-    }
-    match known.len() {
-        0 => None,
-        count if count > most => Some(Err(Outcome::Input(InputError::TooMany { count }))),
-        _ => Some(Ok(asked)),
-    }
-}
-
-/// Whether the user has agreed.
-pub(super) fn is_accepted(answer: &Raw) -> bool {
-    let action = read_members(answer.as_str(), ["action"]).ok().and_then(|[action]| decode_member(action));
-    action.is_some_and(|action: String| action == "accept")
-}
-
-/// Appends the parameters of another round: those of the first, with the answers and state added.
-pub(super) fn write_params(
-    out: &mut Vec<u8>,
-    kept: &StoredParams,
-    addition: Option<&RoundParams>,
-) -> Result<(), serde_json::Error> {
-    const RESPONSES: &str = "inputResponses";
-    const STATE: &str = "requestState";
-    let Some(RoundParams { responses, state }) = addition else {
-        out.extend_from_slice(&kept.params);
-        return Ok(());
-    };
-    let RawMembers(members) = serde_json::from_slice(&kept.params)?;
-    let start = out.len();
-    // The first round's own parameters may contain these members, if the application continues an earlier request.
-    //= C5.2 "then retry the ORIGINAL request with `inputResponses`"
-    for (name, value) in members.iter().filter(|(name, _)| name != RESPONSES && name != STATE) {
-        begin_member(out, start, name)?;
-        out.extend_from_slice(value.get().as_bytes());
-    }
-    if let Some(responses) = responses {
-        begin_member(out, start, RESPONSES)?;
-        //= C5.2 "Answer each inputRequest with the matching result under the same key"
-        responses.write(out)?;
-    }
-    //= C5.3 "absent in → absent out"
-    if let Some(state) = state {
-        begin_member(out, start, STATE)?;
-        //= C5.3 "`requestState` echoed byte-exact; never parsed or changed"
-        out.extend_from_slice(state.as_bytes());
-    }
-    out.push(b'}');
-    Ok(())
-}
-
-/// Starts a member of the object that starts at `start`; the first one opens the object.
-fn begin_member(out: &mut Vec<u8>, start: usize, name: &str) -> Result<(), serde_json::Error> {
-    out.push(if out.len() == start { b'{' } else { b',' });
-    write::json(out, name)?;
-    out.push(b':');
-    Ok(())
 }

@@ -19,9 +19,8 @@ use crate::schema::{
 };
 
 use super::cache::CacheLookup;
-use super::request_record::{
-    ClientRequest, QueuedRequest, Removed, RequestOwner, Stage, StoredParams, TaskOptions,
-};
+use super::request_record::{ClientRequest, QueuedRequest, Removed, RequestOwner, Stage, TaskOptions};
+use super::round_state::StoredParams;
 use super::{Client, ClientConfig, CloseReason, LinkAction, Phase};
 
 impl Client {

@@ -6,15 +6,16 @@ use core::time::Duration;
 
 use crate::Instant;
 use crate::peer::encode::Template;
+use crate::peer::task::TaskCommand;
 use crate::peer::{
     Carriage, CarriageEnd, CarriageState, InputMode, Outbox, ReissuePolicy, RequestId, RequestOptions,
     RequestProperties, RequestRecord, RequestTimes, TaskMode, WireId,
 };
-use crate::schema::{MethodInfo, Revision};
+use crate::schema::MethodInfo;
 
-use super::cache::CacheFill;
-use super::input_rounds::{InputRound, RoundStep};
-use super::tasks::{FollowedTask, TaskCommand};
+use super::cache::store::CacheFill;
+use super::round_state::{InputRound, RoundStep, StoredParams};
+use super::tasks::follower::FollowedTask;
 
 /// The stage of a request.
 #[derive(Debug)]
@@ -80,15 +81,6 @@ pub(crate) enum TaskPart {
     Result,
     /// To send input to it.
     Update,
-}
-
-/// The stored parameters of a request, for sending it again with the input that the server has asked for.
-#[derive(Debug)]
-pub(super) struct StoredParams {
-    /// The parameters, as they were sent.
-    pub(super) params: Box<[u8]>,
-    /// The revision that they are encoded for.
-    pub(super) revision: Revision,
 }
 
 /// The task options of one request.

@@ -20,7 +20,7 @@ use crate::Instant;
 use crate::rpc::Raw;
 use crate::schema::{CacheScope, Json, MethodInfo, peek};
 
-use super::{CacheConfig, CacheContext};
+use super::config::{CacheConfig, CacheContext};
 
 /// The size charged for an answer beside its own bytes: its entries in two trees.
 const OVERHEAD: usize = 256;

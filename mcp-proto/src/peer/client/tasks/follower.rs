@@ -22,12 +22,14 @@
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::Instant;
+use crate::peer::client::raw_inputs::InputSetId;
 use crate::peer::event_queue::MakeOwned;
 use crate::peer::task::{TaskReport, TaskSnapshot};
-use crate::peer::{InvalidAnswerError, Outcome, RetryAdvice};
+use crate::peer::{InvalidAnswerError, Outcome, RequestId, RetryAdvice};
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::tasks::TaskStatus;
 use crate::schema::{Era, ResultType, result_type};
@@ -538,6 +540,32 @@ fn is_complete(result: &Raw) -> bool {
 /// The outcome for an inconsistent status report of the server.
 fn incomplete(what: &str) -> Outcome {
     Outcome::Invalid(InvalidAnswerError::Malformed(what.to_string()))
+}
+
+/// How a request is related to the task that it follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TaskOrigin {
+    /// The request has become the task; cancelling the request cancels the task.
+    ByRequest,
+    /// The task existed before the request.
+    Existing,
+}
+
+/// The task that a request follows.
+#[derive(Debug)]
+pub(in crate::peer::client) struct FollowedTask {
+    pub(in crate::peer::client) follower: Follower,
+    pub(super) origin: TaskOrigin,
+    /// The `tasks/result` request in flight.
+    pub(super) result: Option<RequestId>,
+    /// The input sets that the application was asked for on behalf of the task.
+    pub(super) input_sets: Vec<InputSetId>,
+}
+
+impl FollowedTask {
+    pub(super) fn new(follower: Follower, origin: TaskOrigin) -> Self {
+        Self { follower, origin, result: None, input_sets: Vec::new() }
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! A task belongs to the request that has become it or that follows it. Its [`Follower`] decides which requests about
 //! the task to send; these are the machine's own requests, whose outcomes are handled here instead of becoming events.
 
-mod follower;
+pub(super) mod follower;
 mod support;
 
 use alloc::boxed::Box;
@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::Instant;
-use crate::peer::task::TaskSnapshot;
+use crate::peer::task::{TaskCommand, TaskSnapshot};
 use crate::peer::{
     AnyParams, InputError, InputMode, InvalidAnswerError, Outbox, Outcome, RequestError, RequestId,
     RequestOptions, TaskMode, TaskReport,
@@ -25,25 +25,13 @@ use crate::schema::{
     result_type,
 };
 
-use super::input_requests::{InputSetId, RawInputRequest, RawInputRequests, RawInputResponses};
 use super::outgoing_messages::write_of;
+use super::raw_inputs::{RawInputRequest, RawInputRequests, RawInputResponses};
 use super::request_record::{ClientRequest, QueuedRequest, Removed, RequestOwner, Stage, TaskPart};
 use super::{Client, Event, Phase};
 
-use follower::{FollowAction, Follower, ResultWait, TaskInputMode};
+use follower::{FollowAction, FollowedTask, Follower, ResultWait, TaskInputMode, TaskOrigin};
 use support::ToolTaskSupport;
-
-/// A command for a task that is known by its identifier alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TaskCommand {
-    /// Follow the task to its end: the outcome is the task's result, as for the request that created it. Cancelling
-    /// this request leaves the task running.
-    Follow,
-    /// Query the task's status. The outcome is a result, for [`TaskReport::read`](crate::peer::TaskReport::read).
-    Status,
-    /// Cancel the task. The outcome confirms that the server has received the command, not that the task has ended.
-    Cancel,
-}
 
 /// The state of all tasks of a client.
 #[derive(Debug, Default)]
@@ -442,31 +430,5 @@ fn task_input_mode(input: InputMode) -> TaskInputMode {
     match input {
         InputMode::Automatic => TaskInputMode::Automatic,
         InputMode::Manual => TaskInputMode::Manual,
-    }
-}
-
-/// How a request is related to the task that it follows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TaskOrigin {
-    /// The request has become the task; cancelling the request cancels the task.
-    ByRequest,
-    /// The task existed before the request.
-    Existing,
-}
-
-/// The task that a request follows.
-#[derive(Debug)]
-pub(in crate::peer::client) struct FollowedTask {
-    pub(in crate::peer::client) follower: Follower,
-    pub(super) origin: TaskOrigin,
-    /// The `tasks/result` request in flight.
-    pub(super) result: Option<RequestId>,
-    /// The input sets that the application was asked for on behalf of the task.
-    pub(super) input_sets: Vec<InputSetId>,
-}
-
-impl FollowedTask {
-    pub(super) fn new(follower: Follower, origin: TaskOrigin) -> Self {
-        Self { follower, origin, result: None, input_sets: Vec::new() }
     }
 }
