@@ -159,6 +159,7 @@ mod inline_map;
 )]
 mod lazy_box;
 mod limits;
+mod meta_keys;
 #[cfg(any(feature = "auth", feature = "host"))]
 mod secret;
 mod text;

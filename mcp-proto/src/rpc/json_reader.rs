@@ -5,8 +5,6 @@ use alloc::vec::Vec;
 
 use serde::de::{Error as _, IgnoredAny};
 
-use super::noted_members::NotedMembers;
-
 /// The text is not valid JSON. [`Reader::error`] tells where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotJson;
@@ -16,9 +14,47 @@ pub(crate) struct NotJson;
 pub(crate) struct Reader<'a> {
     text: &'a str,
     at: usize,
-    /// The members that a scan has noted in the text.
-    noted: Option<&'a NotedMembers>,
+    /// Values in the text that are known to be valid.
+    known: &'a [Span],
     has_unicode_escapes: bool,
+}
+
+/// The range of a value in a text of at most 64 KiB; empty if there is none. In larger texts, noting it would save little.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Span {
+    start: u16,
+    end: u16,
+}
+
+impl Span {
+    /// The range of a value that is not noted.
+    pub(super) const TOO_FAR: Self = Self { start: u16::MAX, end: 0 };
+
+    pub(super) fn new(start: usize, end: usize) -> Self {
+        match (start.try_into(), end.try_into()) {
+            (Ok(start), Ok(end)) => Self { start, end },
+            _ => Self::TOO_FAR,
+        }
+    }
+
+    pub(super) fn is_empty(self) -> bool {
+        self.start == 0
+    }
+
+    /// Whether the range of the value is not noted.
+    pub(super) fn is_too_far(self) -> bool {
+        self.start == u16::MAX
+    }
+
+    /// The value; `None` if there is none.
+    pub(super) fn of(self, text: &str) -> Option<&str> {
+        text.get(self.start.into()..self.end.into()).filter(|value| !value.is_empty())
+    }
+
+    /// The end of the value that begins at `start`, if it is this one.
+    fn end_from(self, start: usize) -> Option<usize> {
+        (usize::from(self.start) == start && self.end != 0).then_some(self.end.into())
+    }
 }
 
 /// A number that has been read.
@@ -31,12 +67,12 @@ pub(crate) enum ReadNumber {
 
 impl<'a> Reader<'a> {
     pub(crate) fn new(text: &'a str) -> Self {
-        Self { text, at: 0, noted: None, has_unicode_escapes: false }
+        Self { text, at: 0, known: &[], has_unicode_escapes: false }
     }
 
-    /// A reader that does not scan the members again that a scan has noted.
-    pub(super) fn with_noted(text: &'a str, noted: &'a NotedMembers) -> Self {
-        Self { noted: Some(noted), ..Self::new(text) }
+    /// A reader that does not scan values again that are known to be valid.
+    pub(super) fn with_known(text: &'a str, known: &'a [Span]) -> Self {
+        Self { known, ..Self::new(text) }
     }
 
     /// Whether a string that was skipped has an escape of the form `\u`.
@@ -219,9 +255,7 @@ impl<'a> Reader<'a> {
     /// Skips a value.
     #[inline]
     fn value(&mut self) -> Result<(), NotJson> {
-        let known_end =
-            |noted: &NotedMembers| noted.meta.end_from(self.at).or_else(|| noted.arguments.end_from(self.at));
-        match self.noted.and_then(known_end) {
+        match self.known.iter().find_map(|span| span.end_from(self.at)) {
             Some(end) => self.at = end,
             None => self.value_within(usize::MAX)?,
         }

@@ -10,8 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 use serde_json::value::RawValue;
 
 use super::envelope::element;
-use super::json_reader::Reader;
-use super::noted_members::{NotedMembers, Span};
+use super::json_reader::{Reader, Span};
+use super::noted_members::NotedMembers;
 use super::scan::{Cursor, ScanMode};
 use super::{EnvelopeKind, Malformed, Text, read_members};
 use crate::text::SafeText;
@@ -359,7 +359,7 @@ impl Raw {
 
     /// The `_meta` of an object that is valid JSON, if the scan has noted whether there is one.
     pub(crate) fn known_meta(&self) -> Option<Option<&str>> {
-        self.known(self.noted.meta)
+        self.known(self.noted.meta())
     }
 
     fn known(&self, span: Span) -> Option<Option<&str>> {
@@ -368,18 +368,18 @@ impl Raw {
 
     /// A reader that does not scan again what has been scanned.
     pub(crate) fn reader(&self) -> Reader<'_> {
-        Reader::with_noted(self.as_str(), &self.noted)
+        Reader::with_known(self.as_str(), self.noted.spans())
     }
 
     /// The `_meta` of an object, unless it is null.
     pub(crate) fn meta(&self) -> Option<Self> {
-        self.known_or_read(self.noted.meta, "_meta")
+        self.known_or_read(self.noted.meta(), "_meta")
     }
 
     /// The `arguments` of an object, unless they are null.
     #[cfg(all(feature = "http", feature = "server"))]
     pub(crate) fn arguments(&self) -> Option<Self> {
-        self.known_or_read(self.noted.arguments, "arguments")
+        self.known_or_read(self.noted.arguments(), "arguments")
     }
 
     fn known_or_read(&self, span: Span, name: &str) -> Option<Self> {

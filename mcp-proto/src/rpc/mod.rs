@@ -10,7 +10,7 @@ pub(crate) mod json_reader;
 mod malformed;
 pub(crate) mod members;
 mod message;
-pub(crate) mod noted_members;
+mod noted_members;
 mod pending;
 mod scan;
 pub mod write;

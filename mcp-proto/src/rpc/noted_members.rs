@@ -1,66 +1,45 @@
 //! The members of parameters that several layers look for: the scan of the envelope notes where they lie, so that no layer
 //! scans for them again.
 
-use super::json_reader::{NotJson, Reader};
-
-/// The key of the revision in the `_meta` of a request.
-pub(crate) const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-/// The key of the client's capabilities in the `_meta` of a request.
-pub(crate) const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+use super::json_reader::{NotJson, Reader, Span};
+use crate::meta_keys::{CLIENT_CAPABILITIES, PROTOCOL_VERSION};
 
 /// The size of the largest message in which members are noted, in bytes. In a larger one the parameters are only delimited.
 pub(super) const MAX_NOTED_BYTES: usize = 64 * 1024 - 1;
 
-/// The range of a value in a text of at most 64 KiB; empty if there is none. In larger texts, noting it would save little.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Span {
-    start: u16,
-    end: u16,
-}
-
-impl Span {
-    /// The range of a value that is not noted.
-    const TOO_FAR: Self = Self { start: u16::MAX, end: 0 };
-
-    fn new(start: usize, end: usize) -> Self {
-        match (start.try_into(), end.try_into()) {
-            (Ok(start), Ok(end)) => Self { start, end },
-            _ => Self::TOO_FAR,
-        }
-    }
-
-    fn is_empty(self) -> bool {
-        self.start == 0
-    }
-
-    /// The value; `None` if there is none.
-    pub(super) fn of(self, text: &str) -> Option<&str> {
-        text.get(self.start.into()..self.end.into()).filter(|value| !value.is_empty())
-    }
-
-    /// The end of the value that begins at `start`, if it is this one.
-    pub(super) fn end_from(self, start: usize) -> Option<usize> {
-        (usize::from(self.start) == start && self.end != 0).then_some(self.end.into())
-    }
-}
-
 /// The members of parameters that other layers look for, noted by the scan of the message if the object is valid JSON.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NotedMembers {
-    /// The `_meta`.
-    pub(super) meta: Span,
-    /// The `arguments`.
-    pub(super) arguments: Span,
+    /// The `_meta` and the `arguments`.
+    spans: [Span; 2],
 }
 
 impl NotedMembers {
     /// Nothing is known.
-    pub(super) const UNKNOWN: Self = Self { meta: Span::TOO_FAR, arguments: Span::TOO_FAR };
+    pub(super) const UNKNOWN: Self = Self { spans: [Span::TOO_FAR; 2] };
 
     /// Whether the text is an object of valid JSON, no name of which is escaped, with each member that is looked for at
     /// most once.
     pub(super) fn is_complete(&self) -> bool {
-        [self.meta, self.arguments].iter().all(|span| span.start != u16::MAX)
+        self.spans.iter().all(|span| !span.is_too_far())
+    }
+
+    /// The `_meta`.
+    pub(super) fn meta(&self) -> Span {
+        let [meta, _] = self.spans;
+        meta
+    }
+
+    /// The `arguments`.
+    #[cfg(all(feature = "http", feature = "server"))]
+    pub(super) fn arguments(&self) -> Span {
+        let [_, arguments] = self.spans;
+        arguments
+    }
+
+    /// The values that a reader need not scan again.
+    pub(super) fn spans(&self) -> &[Span] {
+        &self.spans
     }
 }
 
@@ -88,7 +67,7 @@ impl Reader<'_> {
             }
         }
         let [meta, arguments, ..] = spans;
-        Ok(NotedMembers { meta, arguments })
+        Ok(NotedMembers { spans: [meta, arguments] })
     }
 
     /// Skips an object that is `_meta`. If one of the keys that tell the eras apart is repeated, that is an error.

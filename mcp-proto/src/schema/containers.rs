@@ -14,6 +14,7 @@ use serde::ser::Serializer;
 use super::read::{Fields, Fit, Items, Read};
 use super::write::{member, serialize};
 use super::{Json, Projection, WriteAt};
+use crate::meta_keys::{CLIENT_CAPABILITIES, CLIENT_INFO, PROGRESS_TOKEN, PROTOCOL_VERSION, SERVER_INFO};
 use crate::rpc::json_reader::NotJson;
 
 /// A name: borrowed from the program if it is a known one, which saves an allocation.
@@ -220,10 +221,7 @@ impl<V: WriteAt> WriteAt for Map<V> {
 }
 
 /// Reads a map; names in `known` take no allocation.
-pub(crate) fn read_knowing<V: Read>(
-    mut fields: Fields<'_, '_>,
-    known: &[&'static str],
-) -> Result<Fit<Map<V>>, NotJson> {
+fn read_knowing<V: Read>(mut fields: Fields<'_, '_>, known: &[&'static str]) -> Result<Fit<Map<V>>, NotJson> {
     let mut entries = Map::new();
     while let Some(name) = fields.name()? {
         match fields.value::<V>()? {
@@ -243,6 +241,24 @@ impl<V: Read> Read for Map<V> {
 
     fn from_object(fields: Fields<'_, '_>) -> Result<Fit<Self>, NotJson> {
         read_knowing(fields, &[])
+    }
+}
+
+/// The keys that most messages have, which are read without allocation.
+const FREQUENT: &[&str] = &[PROGRESS_TOKEN, PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, SERVER_INFO];
+
+/// The entries of an object that is `_meta`; `null` has none.
+pub(super) struct ParsedMeta(pub(super) Map<Json>);
+
+impl Read for ParsedMeta {
+    const EXPECTED: &'static str = "an object";
+
+    fn from_null() -> Fit<Self> {
+        Ok(Self(Map::new()))
+    }
+
+    fn from_object(fields: Fields<'_, '_>) -> Result<Fit<Self>, NotJson> {
+        read_knowing(fields, FREQUENT).map(|read| read.map(Self))
     }
 }
 

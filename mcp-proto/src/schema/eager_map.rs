@@ -1,8 +1,7 @@
 //! The entries of `_meta` without `std`, which has the lock that [`LazyMap`] needs to be parsed later.
 
-use super::containers::Map;
+use super::containers::{Map, ParsedMeta};
 use super::json::Json;
-use super::meta::Entries;
 use super::read::{Read as _, ReadResult};
 use crate::rpc::json_reader::{NotJson, Reader};
 
@@ -28,7 +27,7 @@ impl LazyMap {
     }
 
     pub(super) fn read(reader: &mut Reader<'_>) -> Result<ReadResult<Self>, NotJson> {
-        Entries::read(reader).map(|read| read.map(|entries| Self(entries.0)))
+        ParsedMeta::read(reader).map(|read| read.map(|entries| Self(entries.0)))
     }
 }
 

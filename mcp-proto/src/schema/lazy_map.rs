@@ -6,9 +6,8 @@ use std::sync::OnceLock;
 
 use memchr::memchr;
 
-use super::containers::Map;
+use super::containers::{Map, ParsedMeta};
 use super::json::Json;
-use super::meta::Entries;
 use super::read::{Read as _, ReadResult, read_text};
 use crate::rpc::json_reader::{NotJson, Reader};
 
@@ -29,7 +28,7 @@ struct UnparsedMap {
 impl UnparsedMap {
     fn parse(text: &str) -> Map<Json> {
         // An object without escapes in its names always parses: the default is never used.
-        read_text::<Entries>(text).map(|entries| entries.0).unwrap_or_default()
+        read_text::<ParsedMeta>(text).map(|entries| entries.0).unwrap_or_default()
     }
 }
 
@@ -71,7 +70,7 @@ impl LazyMap {
             }
             _ => {
                 reader.go_to(start);
-                Entries::read(reader).map(|read| read.map(|entries| Self::from(entries.0)))
+                ParsedMeta::read(reader).map(|read| read.map(|entries| Self::from(entries.0)))
             }
         }
     }

@@ -2,10 +2,10 @@
 
 use alloc::vec::Vec;
 
-use super::containers::read_knowing;
+use super::containers::ParsedMeta;
 use super::lazy_map::LazyMap;
 use super::object::Optional;
-use super::read::{Fields, Fit, Read, ReadResult, peek};
+use super::read::{Read, ReadResult, peek};
 use super::write::{member, serde_impls};
 use super::{
     ClientCapabilities, Implementation, Iter, Json, LoggingLevel, Map, Projection, Revision, Revisions,
@@ -14,28 +14,7 @@ use super::{
 use crate::rpc::json_reader::{NotJson, Reader};
 use crate::rpc::{Id, Raw};
 
-/// Key: the revision of a request.
-pub const PROTOCOL_VERSION: &str = crate::rpc::noted_members::PROTOCOL_VERSION;
-/// Key: identity of the client that makes a request.
-pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
-/// Key: capabilities of the client that makes a request.
-pub const CLIENT_CAPABILITIES: &str = crate::rpc::noted_members::CLIENT_CAPABILITIES;
-/// Key: level of the log messages that the client wants during a request.
-pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
-/// Key: id of the `subscriptions/listen` request that a notification belongs to.
-pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
-/// Key: identity of the server that answers a request.
-pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
-/// Key: the task that a message belongs to (2025-11-25 only).
-pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
-/// Key: the token for progress notifications of a request.
-pub const PROGRESS_TOKEN: &str = "progressToken";
-/// Key: position of a request in a trace, as in W3C Trace Context.
-pub const TRACEPARENT: &str = "traceparent";
-/// Key: data of the tracing systems involved, as in W3C Trace Context.
-pub const TRACESTATE: &str = "tracestate";
-/// Key: values that applications propagate along a trace, as in W3C Baggage.
-pub const BAGGAGE: &str = "baggage";
+pub use crate::meta_keys::*;
 
 /// The revisions of reserved keys. All other keys are written at every revision.
 const RESERVED: &[(&str, Revisions)] = &[
@@ -47,9 +26,6 @@ const RESERVED: &[(&str, Revisions)] = &[
     (SERVER_INFO, Revisions::MODERN),
     (RELATED_TASK, Revisions::only(Revision::V2025_11_25)),
 ];
-
-/// The keys that most messages have, which are read without allocation.
-const FREQUENT: &[&str] = &[PROGRESS_TOKEN, PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, SERVER_INFO];
 
 /// The `_meta` of a message or an object: names with JSON values, in order.
 ///
@@ -213,25 +189,10 @@ impl Optional for Meta {
 }
 
 impl Read for Meta {
-    const EXPECTED: &'static str = Entries::EXPECTED;
+    const EXPECTED: &'static str = ParsedMeta::EXPECTED;
 
     fn read(reader: &mut Reader<'_>) -> Result<ReadResult<Self>, NotJson> {
         LazyMap::read(reader).map(|read| read.map(Self))
-    }
-}
-
-/// The entries of an object that is `_meta`; `null` has none.
-pub(super) struct Entries(pub(super) Map<Json>);
-
-impl Read for Entries {
-    const EXPECTED: &'static str = "an object";
-
-    fn from_null() -> Fit<Self> {
-        Ok(Self(Map::new()))
-    }
-
-    fn from_object(fields: Fields<'_, '_>) -> Result<Fit<Self>, NotJson> {
-        read_knowing(fields, FREQUENT).map(|read| read.map(Self))
     }
 }
 
