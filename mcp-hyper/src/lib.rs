@@ -88,6 +88,10 @@
     allow(dead_code, unreachable_pub, reason = "not every feature uses all of it")
 )]
 
+// Its tables of texts and of fields.
+#[macro_use]
+pub extern crate mcp_proto;
+
 #[cfg(not(any(feature = "client", feature = "server")))]
 compile_error!("no role chosen: enable the feature `client`, `server` or both");
 #[cfg(not(any(feature = "smol", feature = "tokio")))]
@@ -113,7 +117,6 @@ mod time;
 mod websocket;
 
 pub use http;
-pub use mcp_proto;
 #[doc(no_inline)]
 pub use mcp_proto::schema;
 pub use mcp_proto::{

@@ -232,8 +232,4 @@ impl Runtime for AnyRuntime {
     }
 }
 
-impl fmt::Debug for AnyRuntime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AnyRuntime")
-    }
-}
+debug_fields! { AnyRuntime = "AnyRuntime" }

@@ -1,7 +1,6 @@
 //! A set of futures of which only those that were woken are polled.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::fmt;
 use std::future::Future;
 use std::mem;
 use std::pin::Pin;
@@ -187,11 +186,7 @@ impl Wake for SlotWaker {
     }
 }
 
-impl<F> fmt::Debug for TaskSet<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TaskSet").field("len", &self.len()).finish_non_exhaustive()
-    }
-}
+debug_fields! { [F] TaskSet<F>(self) { len = self.len() } }
 
 #[cfg(test)]
 mod tests {

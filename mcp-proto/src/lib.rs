@@ -148,6 +148,9 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+#[macro_use]
+mod formatting;
+
 #[cfg_attr(
     not(all(feature = "std", feature = "server", feature = "http")),
     allow(dead_code, reason = "not every feature uses all of it")

@@ -1,7 +1,6 @@
 //! Secret text that is not shown by accident.
 
 use alloc::string::String;
-use core::fmt;
 
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
@@ -40,8 +39,4 @@ impl PartialEq for Secret {
 impl Eq for Secret {}
 
 //= C12.22 "Refresh tokens confidential"
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(..)")
-    }
-}
+debug_fields! { Secret = "Secret(..)" }

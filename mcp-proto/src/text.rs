@@ -190,22 +190,6 @@ pub fn shell_word(text: &str) -> Option<String> {
     Some(word)
 }
 
-/// Implements [`fmt::Display`] for an error by a text for each pattern, as of `format!`, and the trait of errors.
-#[cfg(feature = "auth")]
-macro_rules! error_text {
-    ($type:ty: $($pattern:pat => $text:literal $(, $argument:expr)*;)+) => {
-        impl core::fmt::Display for $type {
-            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-                match self { $($pattern => write!(f, $text $(, $argument)*),)+ }
-            }
-        }
-
-        impl core::error::Error for $type {}
-    };
-}
-#[cfg(feature = "auth")]
-pub(crate) use error_text;
-
 #[cfg(test)]
 mod tests {
     use super::*;

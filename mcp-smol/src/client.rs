@@ -2,7 +2,6 @@
 
 mod link;
 
-use std::fmt;
 use std::future::{Future, pending, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -275,11 +274,7 @@ impl<L: Link + Unpin, H: HandlerMode> ClientDriver<L, H> {
     }
 }
 
-impl<L, H: HandlerMode> fmt::Debug for ClientDriver<L, H> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientDriver").finish_non_exhaustive()
-    }
-}
+debug_fields! { [L, H: HandlerMode] ClientDriver<L, H> {} }
 
 /// Options of a client: its name, its handlers and the eras it speaks.
 ///
@@ -428,12 +423,4 @@ impl<H: HandlerMode> ClientOptions<H> {
     }
 }
 
-impl<H: HandlerMode> fmt::Debug for ClientOptions<H> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { config, handlers, .. } = self;
-        f.debug_struct("ClientOptions")
-            .field("config", config)
-            .field("handlers", handlers)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields! { [H: HandlerMode] ClientOptions<H> { config, handlers } }

@@ -5,7 +5,6 @@ mod spawn_error;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{self, Stdio};
@@ -199,19 +198,15 @@ fn search_path(environment: &[(OsString, OsString)]) -> Option<&OsStr> {
     environment.iter().rev().find(|(name, _)| is_path(name)).map(|(_, value)| value.as_os_str())
 }
 
-/// Omits what may be a secret of a configuration: the arguments, the values of variables and the directory.
-impl fmt::Debug for Command {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Command")
-            .field("program", &self.program)
-            .field("args", &self.args.len())
-            .field("env", &self.env.iter().map(|(name, _)| name).collect::<Vec<_>>())
-            .field("environment", &self.environment)
-            .field("shutdown", &self.shutdown)
-            .field("stderr_bytes", &self.stderr_bytes)
-            .finish_non_exhaustive()
-    }
-}
+// Omits what may be a secret of a configuration: the arguments, the values of variables and the directory.
+debug_fields! { Command(self) {
+    program,
+    args = self.args.len(),
+    env = self.env.iter().map(|(name, _)| name).collect::<Vec<_>>(),
+    environment,
+    shutdown,
+    stderr_bytes,
+} }
 
 /// Variables of this process's environment that a child inherits, before [`Command::env`](crate::Command::env) adds to it.
 ///

@@ -200,17 +200,13 @@ impl<R, W: AsyncWrite + Unpin> Io<R, W> {
     }
 }
 
-/// Omits the output buffer.
-impl<R: fmt::Debug, W: fmt::Debug> fmt::Debug for Io<R, W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Io")
-            .field("reader", &self.reader)
-            .field("writer", &self.writer)
-            .field("ended", &self.ended)
-            .field("unwritten", &self.unwritten())
-            .finish_non_exhaustive()
-    }
-}
+// Omits the output buffer.
+debug_fields! { [R: fmt::Debug, W: fmt::Debug] Io<R, W>(self) {
+    reader,
+    writer,
+    ended,
+    unwritten = self.unwritten(),
+} }
 
 /// How long a peer that has stopped reading may still send, such as its last answers and error output.
 const READ_GRACE: Duration = Duration::from_secs(1);
@@ -246,15 +242,11 @@ pub(crate) enum ReadEnd {
     Write(io::Error),
 }
 
-/// Empty for a plain end of file.
-impl fmt::Display for ReadEnd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Eof => Ok(()),
-            Self::Read(error) => write!(f, "reading from it failed: {error}"),
-            Self::Write(error) => write!(f, "writing to it failed: {error}"),
-        }
-    }
+// Empty for a plain end of file.
+display_text! { ReadEnd:
+    Eof => "";
+    Read(error) => "reading from it failed: {error}";
+    Write(error) => "writing to it failed: {error}";
 }
 
 impl<R, W> Pump<R, W> {

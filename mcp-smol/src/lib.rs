@@ -97,6 +97,10 @@
     allow(dead_code, unreachable_pub, reason = "one role alone does not use all that both share")
 )]
 
+// Its tables of texts and of fields.
+#[macro_use]
+pub extern crate mcp_proto;
+
 #[cfg(not(any(feature = "smol", feature = "tokio")))]
 compile_error!("no runtime chosen: enable the feature `smol`, `tokio` or both");
 
@@ -118,7 +122,6 @@ mod tree;
 #[cfg(unix)]
 mod watch;
 
-pub use mcp_proto;
 #[doc(no_inline)]
 pub use mcp_proto::schema;
 pub use mcp_proto::{

@@ -1,6 +1,5 @@
 //! What waits for I/O and time on behalf of a driver.
 
-use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
@@ -202,8 +201,4 @@ impl Alarm {
     }
 }
 
-impl fmt::Debug for Alarm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Alarm").field("armed", &self.armed).finish_non_exhaustive()
-    }
-}
+debug_fields! { Alarm { armed } }

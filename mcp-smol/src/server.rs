@@ -145,11 +145,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, H: HandlerMode> Future for Ser
     }
 }
 
-impl<R, W, H: HandlerMode> fmt::Debug for ServerDriver<R, W, H> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerDriver").field("front", &self.connection.front).finish_non_exhaustive()
-    }
-}
+debug_fields! { [R, W, H: HandlerMode] ServerDriver<R, W, H>(self) { front = self.connection.front } }
 
 /// Options for serving a router: configuration beyond the router's own, and a handle for the application.
 ///

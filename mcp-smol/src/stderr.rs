@@ -2,7 +2,6 @@
 
 mod ring;
 
-use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::process::ChildStderr;
@@ -76,11 +75,7 @@ impl Stderr {
     }
 }
 
-impl fmt::Debug for Stderr {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stderr").finish_non_exhaustive()
-    }
-}
+debug_fields! { Stderr {} }
 
 /// One line of a child's standard error.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,5 @@
 //! Blocking readers and writers on threads of their own, for streams that cannot be polled.
 
-use std::fmt;
 use std::io::{self, Read, Write};
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -38,11 +37,7 @@ impl Drop for Handoff {
     }
 }
 
-impl fmt::Debug for Handoff {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handoff").finish_non_exhaustive()
-    }
-}
+debug_fields! { Handoff {} }
 
 /// A buffer that belongs to the task and to the thread in turns.
 #[derive(Default)]

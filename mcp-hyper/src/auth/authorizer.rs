@@ -5,7 +5,6 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -388,14 +387,7 @@ impl Drop for Authorizer {
     }
 }
 
-impl fmt::Debug for Authorizer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Authorizer")
-            .field("waiting", &self.waiting.len())
-            .field("refused", &self.refused.len())
-            .finish_non_exhaustive()
-    }
-}
+debug_fields! { Authorizer(self) { waiting = self.waiting.len(), refused = self.refused.len() } }
 
 /// The future that carries out the operations of an [`AuthHandle`] where no client is connected: see
 /// [`ClientOptions::authorize`](crate::ClientOptions::authorize). It never ends; drop it once no operation is left.
@@ -426,8 +418,4 @@ impl Future for AuthDriver {
     }
 }
 
-impl fmt::Debug for AuthDriver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AuthDriver").field("authorizer", &self.authorizer).finish_non_exhaustive()
-    }
-}
+debug_fields! { AuthDriver { authorizer } }

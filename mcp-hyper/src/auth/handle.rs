@@ -1,6 +1,5 @@
 //! The application's handle to a client's tokens while the driver runs.
 
-use std::fmt;
 use std::future::{pending, poll_fn};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
@@ -275,11 +274,7 @@ impl AuthHandle {
     }
 }
 
-impl fmt::Debug for AuthHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AuthHandle")
-    }
-}
+debug_fields! { AuthHandle = "AuthHandle" }
 
 /// Why there is no token.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -297,18 +292,10 @@ pub enum LoginError {
     DriverNotPolled,
 }
 
-impl fmt::Display for LoginError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Failed(error) => error.fmt(f),
-            Self::LoggedOut => f.write_str("not logged in"),
-            Self::RemovalFailed(why) => write!(f, "the tokens are still kept: {why}"),
-            Self::DriverDropped => f.write_str("the driver of the connection was dropped"),
-            Self::DriverNotPolled => {
-                f.write_str("the driver of the connection is not polled: spawn it on an executor")
-            }
-        }
-    }
+error_text! { LoginError:
+    Failed(error) => "{error}";
+    LoggedOut => "not logged in";
+    RemovalFailed(why) => "the tokens are still kept: {why}";
+    DriverDropped => "the driver of the connection was dropped";
+    DriverNotPolled => "the driver of the connection is not polled: spawn it on an executor";
 }
-
-impl std::error::Error for LoginError {}

@@ -5,7 +5,6 @@ mod handle;
 mod redirects;
 mod store;
 
-use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -152,12 +151,4 @@ fn store_key(resource: &str, account: Option<&str>) -> String {
     }
 }
 
-impl fmt::Debug for Authorization {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Authorization")
-            .field("config", &self.config)
-            .field("account", &self.account)
-            .field("redirects", &self.redirects)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields! { Authorization { config, account, redirects } }

@@ -1,7 +1,6 @@
 //! Token stores: their trait, and those in memory and in files that only their owner can read.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::fs::{self, File};
 use std::future::{Future, ready};
 use std::io::{self, Read as _};
@@ -92,11 +91,7 @@ impl TokenStore for MemoryStore {
     }
 }
 
-impl fmt::Debug for MemoryStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("MemoryStore(..)")
-    }
-}
+debug_fields! { MemoryStore = "MemoryStore(..)" }
 
 /// First line of every file.
 const HEADING: &str = "mcp tokens 1";

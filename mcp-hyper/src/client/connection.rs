@@ -1,6 +1,5 @@
 //! Opens connections to servers and proxies: HTTP/1.1 for one request at a time, HTTP/2 for many.
 
-use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -323,15 +322,7 @@ impl TlsOptions {
     }
 }
 
-impl<R> fmt::Debug for Connector<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connector")
-            .field("proxy", &self.proxy)
-            .field("unix_socket", &self.unix_socket)
-            .field("timeout", &self.timeout)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields! { [R] Connector<R> { proxy, unix_socket, timeout } }
 
 /// Flow-control window of one HTTP/2 stream, in bytes.
 #[cfg(feature = "http2")]

@@ -1,7 +1,6 @@
 //! The driver of a client: the future that moves its messages over HTTP.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::future::Future;
 use std::iter;
 use std::pin::Pin;
@@ -221,11 +220,7 @@ impl<H: HandlerMode, R> ClientDriver<H, R> {
     }
 }
 
-impl<H: HandlerMode, R> fmt::Debug for ClientDriver<H, R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientDriver").field("transport", self.parts().0).finish_non_exhaustive()
-    }
-}
+debug_fields! { [H: HandlerMode, R] ClientDriver<H, R>(self) { transport = self.parts().0 } }
 
 #[cfg(feature = "auth")]
 impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {

@@ -1,6 +1,5 @@
 //! The tasks that a client's transport polls: connections, and requests on them.
 
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -218,8 +217,4 @@ impl Future for BodyRead {
     }
 }
 
-impl fmt::Debug for BodyRead {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BodyRead").field("exchange", &self.exchange).finish_non_exhaustive()
-    }
-}
+debug_fields! { BodyRead { exchange } }

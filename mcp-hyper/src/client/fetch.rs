@@ -1,6 +1,5 @@
 //! Fetches from authorization servers: one request and one buffered response per connection.
 
-use std::fmt;
 use std::future::{Future as _, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -29,12 +28,8 @@ pub(crate) struct FetchResponse {
     pub(crate) body: Bytes,
 }
 
-impl fmt::Debug for FetchResponse {
-    /// Leaves out headers and body, which may contain secrets.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FetchResponse").field("status", &self.status).finish_non_exhaustive()
-    }
-}
+// Leaves out headers and body, which may contain secrets.
+debug_fields! { FetchResponse { status } }
 
 /// Time limit of a fetch without a client, from the name lookup to the last byte of the response.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,7 +1,6 @@
 //! Options of an HTTP client.
 
 use std::collections::hash_map::RandomState;
-use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -104,22 +103,16 @@ pub enum ConnectError {
     NoEntropy,
 }
 
-impl fmt::Display for ConnectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Url(error) => error.fmt(f),
-            Self::Header(error) => error.fmt(f),
-            Self::Runtime(error) => write!(f, "the runtime cannot be started: {error}"),
-            Self::Proxy(error) => error.fmt(f),
-            #[cfg(feature = "auth")]
-            Self::Authorization(error) => error.fmt(f),
-            Self::NoAuthorization => f.write_str("no login configured: call `ClientOptions::authorization`"),
-            Self::NoEntropy => f.write_str("the system's random number generator failed"),
-        }
-    }
+error_text! { ConnectError:
+    Url(error) => "{error}";
+    Header(error) => "{error}";
+    Runtime(error) => "the runtime cannot be started: {error}";
+    Proxy(error) => "{error}";
+    #[cfg(feature = "auth")]
+    Authorization(error) => "{error}";
+    NoAuthorization => "no login configured: call `ClientOptions::authorization`";
+    NoEntropy => "the system's random number generator failed";
 }
-
-impl std::error::Error for ConnectError {}
 
 impl Default for ClientOptions {
     /// Options of a client with the name and version of this crate.
@@ -384,16 +377,12 @@ fn authorizer<R: Runtime>(
     Ok(authorizer)
 }
 
-impl<H: HandlerMode, R> fmt::Debug for ClientOptions<H, R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientOptions")
-            .field("config", &self.settings.config)
-            .field("handlers", &self.handlers)
-            .field("headers", &self.settings.extra_headers)
-            .field("proxy", &self.settings.proxy)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields! { [H: HandlerMode, R] ClientOptions<H, R>(self) {
+    config = self.settings.config,
+    handlers,
+    headers = self.settings.extra_headers,
+    proxy = self.settings.proxy,
+} }
 
 /// The HTTP URL of the upgrade, if this is the URL of a WebSocket.
 fn http_url(url: &str) -> Option<String> {

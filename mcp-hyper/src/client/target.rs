@@ -1,6 +1,5 @@
 //! Request targets: parsed URLs and their origins.
 
-use std::fmt;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
@@ -73,15 +72,8 @@ pub(super) struct Target {
     pub(super) credentials: Option<HeaderValue>,
 }
 
-impl fmt::Debug for Target {
-    /// Leaves out query and credentials, which may be secret.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Target")
-            .field("origin", &self.origin)
-            .field("path", &self.path.path())
-            .finish_non_exhaustive()
-    }
-}
+// Leaves out query and credentials, which may be secret.
+debug_fields! { Target(self) { origin, path = self.path.path() } }
 
 impl Target {
     /// Parses a URL; `None` if it is not an absolute HTTP URL.

@@ -1,7 +1,6 @@
 //! The transport, which carries exchanges over pooled connections.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 use std::future::Future as _;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -397,11 +396,4 @@ impl<R: Runtime> Transport<R> {
     }
 }
 
-impl<R> fmt::Debug for Transport<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Transport")
-            .field("connector", &self.connector)
-            .field("exchanges", &self.exchanges.len())
-            .finish_non_exhaustive()
-    }
-}
+debug_fields! { [R] Transport<R>(self) { connector, exchanges = self.exchanges.len() } }

@@ -1,6 +1,5 @@
 //! Calls of a host: each waits for its server, is sent, and ends once.
 
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -216,11 +215,7 @@ impl<M: Method> Drop for HostRequest<M> {
     }
 }
 
-impl<M: Method> fmt::Debug for HostRequest<M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HostRequest").field("method", &M::NAME).finish_non_exhaustive()
-    }
-}
+debug_fields! { [M: Method] HostRequest<M> { method = M::NAME } }
 
 /// A call that was made.
 struct PendingCall<M: Method> {

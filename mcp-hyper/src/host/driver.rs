@@ -1,7 +1,6 @@
 //! The future that carries out the actions of the control plane, and takes in new configurations.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -433,11 +432,7 @@ impl Drop for HostLoop {
     }
 }
 
-impl fmt::Debug for HostDriver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HostDriver").field("tasks", &self.host.tasks.len()).finish_non_exhaustive()
-    }
-}
+debug_fields! { HostDriver(self) { tasks = self.host.tasks.len() } }
 
 /// Replaces the configuration; new servers start with their stored lists, pins and eras.
 pub(super) fn configure(shared: &Shared, settings: &Settings, config: &Config, loaded: Loaded) {

@@ -1,6 +1,5 @@
 //! What a host reports: events, errors of calls, states of servers, and counters.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -249,25 +248,20 @@ impl CallError {
     }
 }
 
-impl fmt::Display for CallError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Name(error) => error.fmt(f),
-            Self::UnknownServer => f.write_str("no server of this name is configured"),
-            Self::Unavailable { server, status, failure } => {
-                write!(f, "the server \"{}\" is unavailable: {status}", server.escape_debug())?;
-                failure.as_ref().map_or(Ok(()), |failure| write!(f, ": {}", failure.reason))
-            }
-            Self::TooMany => f.write_str("too many calls are open"),
-            Self::TimedOut => f.write_str("the server did not answer in time"),
-            Self::Lost => {
-                f.write_str("the connection ended before the answer: the call may have had effects")
-            }
-            Self::Removed => f.write_str("the server was removed from the configuration, or changed there"),
-            Self::Closed => f.write_str("the host is closed"),
-            Self::Call(error) => error.fmt(f),
-        }
-    }
+display_text! { CallError:
+    Name(error) => "{error}";
+    UnknownServer => "no server of this name is configured";
+    Unavailable { server, status, failure } =>
+        |f| {
+            write!(f, "the server \"{}\" is unavailable: {status}", server.escape_debug())?;
+            failure.as_ref().map_or(Ok(()), |failure| write!(f, ": {}", failure.reason))
+        };
+    TooMany => "too many calls are open";
+    TimedOut => "the server did not answer in time";
+    Lost => "the connection ended before the answer: the call may have had effects";
+    Removed => "the server was removed from the configuration, or changed there";
+    Closed => "the host is closed";
+    Call(error) => "{error}";
 }
 
 impl std::error::Error for CallError {

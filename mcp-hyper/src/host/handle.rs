@@ -507,11 +507,7 @@ where
     })
 }
 
-impl fmt::Debug for Host {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Host")
-    }
-}
+debug_fields! { Host = "Host" }
 
 /// Keeps a server running until it is dropped: see [`Host::hold`](super::Host::hold).
 #[must_use = "the server is no longer held once this is dropped"]

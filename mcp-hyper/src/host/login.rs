@@ -1,6 +1,5 @@
 //! Logins at the servers of a running host.
 
-use std::fmt;
 use std::future::pending;
 use std::sync::{Arc, OnceLock};
 
@@ -46,12 +45,7 @@ impl LoginPage {
     }
 }
 
-impl fmt::Debug for LoginPage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { server, page, .. } = self;
-        f.debug_struct("LoginPage").field("server", server).field("page", page).finish_non_exhaustive()
-    }
-}
+debug_fields! { LoginPage { server, page } }
 
 /// Why a login at a server of a host failed.
 #[derive(Debug)]
@@ -71,19 +65,13 @@ pub enum HostLoginError {
     Login(LoginError),
 }
 
-impl fmt::Display for HostLoginError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::UnknownServer => f.write_str("no such server is configured"),
-            Self::NoAuthorization => f.write_str("the host has no authorization for this server"),
-            Self::NotStarted(failure) => f.write_str(&failure.reason),
-            Self::Connection(error) => error.fmt(f),
-            Self::Login(error) => error.fmt(f),
-        }
-    }
+error_text! { HostLoginError:
+    UnknownServer => "no such server is configured";
+    NoAuthorization => "the host has no authorization for this server";
+    NotStarted(failure) => "{}", failure.reason;
+    Connection(error) => "{error}";
+    Login(error) => "{error}";
 }
-
-impl std::error::Error for HostLoginError {}
 
 /// # Logins
 impl Host {

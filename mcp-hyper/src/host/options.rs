@@ -1,7 +1,6 @@
 //! Options of a host.
 
 use std::collections::hash_map::RandomState;
-use std::fmt;
 use std::future::Future;
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::path::PathBuf;
@@ -273,14 +272,9 @@ impl HostOptions {
     }
 }
 
-impl fmt::Debug for HostOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { control, scheme, settings, .. } = self;
-        f.debug_struct("HostOptions")
-            .field("servers", &self.config.servers().len())
-            .field("control", control)
-            .field("scheme", scheme)
-            .field("folder", &settings.folder)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields! { HostOptions(self) {
+    servers = self.config.servers().len(),
+    control,
+    scheme,
+    folder = self.settings.folder,
+} }

@@ -1,7 +1,6 @@
 //! The state that handles, connections and the driver of a host share.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fmt;
 use std::future::{Future, pending, poll_fn};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -418,11 +417,7 @@ impl Drop for HostEvents {
     }
 }
 
-impl fmt::Debug for HostEvents {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("HostEvents")
-    }
-}
+debug_fields! { HostEvents = "HostEvents" }
 
 /// Values that are not written yet.
 #[derive(Debug, Default)]

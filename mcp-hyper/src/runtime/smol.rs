@@ -1,6 +1,5 @@
 //! Smol as a runtime: its reactor, sockets and timers.
 
-use std::fmt;
 use std::future::Future;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -252,8 +251,4 @@ where
     }
 }
 
-impl<T> fmt::Debug for SmolSocket<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SmolSocket").finish_non_exhaustive()
-    }
-}
+debug_fields! { [T] SmolSocket<T> {} }

@@ -1,6 +1,5 @@
 //! Tokio as a runtime: its sockets and timers.
 
-use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -186,8 +185,4 @@ impl<T: tokio::io::AsyncWrite + Unpin> AsyncWrite for TokioSocket<T> {
     }
 }
 
-impl<T> fmt::Debug for TokioSocket<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TokioSocket").finish_non_exhaustive()
-    }
-}
+debug_fields! { [T] TokioSocket<T> {} }

@@ -1,7 +1,6 @@
 //! One server connection, from its first byte to its last, over HTTP/1.1 or HTTP/2.
 
 use std::convert::Infallible;
-use std::fmt;
 use std::future::Future;
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -226,11 +225,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin + 'static, H: ServerMode> Future for Con
     }
 }
 
-impl<Io, H: ServerMode> fmt::Debug for Connection<Io, H> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection").finish_non_exhaustive()
-    }
-}
+debug_fields! { [Io, H: ServerMode] Connection<Io, H> {} }
 
 #[cfg(feature = "http2")]
 type Hyper<Io, H> =

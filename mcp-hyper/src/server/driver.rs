@@ -1,7 +1,6 @@
 //! The futures that run a server: [`ServiceDriver`] and [`ServerDriver`].
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -118,11 +117,7 @@ impl<H: HandlerMode> Drop for ServiceDriver<H> {
     }
 }
 
-impl<H: HandlerMode> fmt::Debug for ServiceDriver<H> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServiceDriver").finish_non_exhaustive()
-    }
-}
+debug_fields! { [H: HandlerMode] ServiceDriver<H> {} }
 
 /// The future that runs a whole server: it accepts connections and serves them.
 ///
@@ -250,8 +245,4 @@ impl<L: Listener, H: ServerMode> Drop for ServerDriver<L, H> {
     }
 }
 
-impl<L: Listener, H: ServerMode> fmt::Debug for ServerDriver<L, H> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerDriver").field("connections", &self.open.len()).finish_non_exhaustive()
-    }
-}
+debug_fields! { [L: Listener, H: ServerMode] ServerDriver<L, H>(self) { connections = self.open.len() } }

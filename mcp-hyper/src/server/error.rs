@@ -1,6 +1,5 @@
 //! Errors of a server and of its connections.
 
-use std::fmt;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -22,17 +21,13 @@ pub enum ConnectionError {
     LimitReached(ConnectionLimit),
 }
 
-impl fmt::Display for ConnectionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Handshake(error) => write!(f, "the TLS handshake failed: {error}"),
-            Self::Io(error) => write!(f, "the socket failed: {error}"),
-            Self::Http(error) => write!(f, "{error}"),
-            #[cfg(feature = "websocket")]
-            Self::WebSocket(detail) => write!(f, "a client's WebSocket was closed: {detail}"),
-            Self::LimitReached(limit) => write!(f, "{limit}"),
-        }
-    }
+display_text! { ConnectionError:
+    Handshake(error) => "the TLS handshake failed: {error}";
+    Io(error) => "the socket failed: {error}";
+    Http(error) => "{error}";
+    #[cfg(feature = "websocket")]
+    WebSocket(detail) => "a client's WebSocket was closed: {detail}";
+    LimitReached(limit) => "{limit}";
 }
 
 impl std::error::Error for ConnectionError {
@@ -63,17 +58,11 @@ pub enum ServerError {
     Connection(ConnectionError),
 }
 
-impl fmt::Display for ServerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Accept(error) => write!(f, "no connection could be accepted: {error}"),
-            Self::Refused(None) => f.write_str("a connection was refused: too many are open"),
-            Self::Refused(Some(address)) => {
-                write!(f, "a connection from {address} was refused: too many are open")
-            }
-            Self::Connection(error) => write!(f, "{error}"),
-        }
-    }
+display_text! { ServerError:
+    Accept(error) => "no connection could be accepted: {error}";
+    Refused(None) => "a connection was refused: too many are open";
+    Refused(Some(address)) => "a connection from {address} was refused: too many are open";
+    Connection(error) => "{error}";
 }
 
 impl std::error::Error for ServerError {
@@ -105,14 +94,10 @@ pub enum ConnectionLimit {
     Closed,
 }
 
-impl fmt::Display for ConnectionLimit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Headers => "the client took too long to send the headers of a request",
-            Self::Write => "the client does not read the responses",
-            Self::Idle => "the client did not close the connection in time",
-            Self::Displaced => "the server is full, and the client has more connections than its share",
-            Self::Closed => "the server has closed",
-        })
-    }
+display_text! { ConnectionLimit:
+    Headers => "the client took too long to send the headers of a request";
+    Write => "the client does not read the responses";
+    Idle => "the client did not close the connection in time";
+    Displaced => "the server is full, and the client has more connections than its share";
+    Closed => "the server has closed";
 }

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::convert::Infallible;
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -172,11 +171,7 @@ fn poll_request<B: Body, H: HandlerMode>(
     Poll::Ready(None)
 }
 
-impl<B, H: HandlerMode> fmt::Debug for ResponseFuture<B, H> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ResponseFuture").finish_non_exhaustive()
-    }
-}
+debug_fields! { [B, H: HandlerMode] ResponseFuture<B, H> {} }
 
 fn response<H: HandlerMode>(
     head: ResponseHead,
@@ -263,11 +258,7 @@ impl<H: HandlerMode> Body for ResponseBody<H> {
     }
 }
 
-impl<H: HandlerMode> fmt::Debug for ResponseBody<H> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ResponseBody").finish_non_exhaustive()
-    }
-}
+debug_fields! { [H: HandlerMode] ResponseBody<H> {} }
 
 /// Whether hyper has yet to send the last piece of a body.
 #[derive(Clone, Debug, Default)]

@@ -1,6 +1,5 @@
 //! Options of an HTTP server.
 
-use std::fmt;
 #[cfg(feature = "auth")]
 use std::future::Future;
 use std::sync::Arc;
@@ -379,15 +378,7 @@ impl<H: HandlerMode> ServerOptions<H> {
     }
 }
 
-impl<H: HandlerMode> fmt::Debug for ServerOptions<H> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerOptions")
-            .field("router", &self.router)
-            .field("config", &self.config)
-            .field("limits", &self.limits)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields! { [H: HandlerMode] ServerOptions<H> { router, config, limits } }
 
 #[cfg(feature = "auth")]
 impl<H: HandlerMode> ServerOptions<H> {

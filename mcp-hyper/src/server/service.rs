@@ -1,7 +1,6 @@
 //! The service that answers requests, for hyper and for connections of this crate.
 
 use std::convert::Infallible;
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 #[cfg(feature = "auth")]
@@ -171,11 +170,7 @@ impl<H: HandlerMode> Clone for HttpService<H> {
     }
 }
 
-impl<H: HandlerMode> fmt::Debug for HttpService<H> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpService").field("limits", &self.0.limits).finish_non_exhaustive()
-    }
-}
+debug_fields! { [H: HandlerMode] HttpService<H>(self) { limits = self.0.limits } }
 
 impl<B: Body, H: HandlerMode> Service<Request<B>> for HttpService<H> {
     type Response = Response<ResponseBody<H>>;

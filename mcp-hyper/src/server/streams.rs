@@ -1,6 +1,5 @@
 //! The streams of an HTTP/2 connection, polled by the connection itself.
 
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -90,11 +89,7 @@ impl<T> Clone for Queue<T> {
     }
 }
 
-impl<T> fmt::Debug for Queue<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Queue").finish_non_exhaustive()
-    }
-}
+debug_fields! { [T] Queue<T> {} }
 
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Queue<<SendHandlers as ServerMode>::Task> {
     fn execute(&self, future: F) {

@@ -2,7 +2,6 @@
 
 use alloc::sync::Arc;
 use alloc::task::Wake;
-use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use core::task::{Context, Poll, Waker};
 use std::sync::{Mutex, PoisonError};
@@ -118,11 +117,7 @@ impl Wake for RepollState {
     }
 }
 
-impl fmt::Debug for Repoll {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Repoll").finish_non_exhaustive()
-    }
-}
+debug_fields! { Repoll {} }
 
 /// A waker of one source among those that a task waits for: it wakes the task, and notes that it was called.
 ///
@@ -210,11 +205,7 @@ impl Wake for FlagState {
     }
 }
 
-impl fmt::Debug for WakeFlag {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WakeFlag").finish_non_exhaustive()
-    }
-}
+debug_fields! { WakeFlag {} }
 
 #[cfg(test)]
 mod tests {

@@ -8,7 +8,6 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use bytes::Bytes;
 
 use super::{DOCUMENT_BYTES, Secret, URL_BYTES};
-use crate::text::error_text;
 use crate::transport::http::Verb;
 use crate::url::{Host, HttpUrl, HttpUrlError};
 
@@ -257,17 +256,17 @@ pub enum FetchPolicyError {
 }
 
 error_text! { FetchPolicyError:
-    Self::TooLong => "the URL is too long";
-    Self::Syntax => "this is not a URL";
-    Self::Scheme => "the URL is neither https nor http on this machine";
-    Self::Unencrypted => "http to another machine is not encrypted: use https";
-    Self::Host => "the host of the URL is missing or ambiguous";
-    Self::NumericHost => "the host is a number that is not written as an address";
-    Self::UserInfo => "the URL has a user name";
-    Self::Fragment => "the URL has a fragment";
-    Self::Loopback => "the URL is on this machine, but the server is not";
-    Self::Private(address) => "{address} is in a private network: the policy refuses those";
-    Self::Special(address) => "{address} is a special address, which no server has";
+    TooLong => "the URL is too long";
+    Syntax => "this is not a URL";
+    Scheme => "the URL is neither https nor http on this machine";
+    Unencrypted => "http to another machine is not encrypted: use https";
+    Host => "the host of the URL is missing or ambiguous";
+    NumericHost => "the host is a number that is not written as an address";
+    UserInfo => "the URL has a user name";
+    Fragment => "the URL has a fragment";
+    Loopback => "the URL is on this machine, but the server is not";
+    Private(address) => "{address} is in a private network: the policy refuses those";
+    Special(address) => "{address} is a special address, which no server has";
 }
 
 /// The class of an IP address.

@@ -21,7 +21,6 @@ use zeroize::Zeroizing;
 
 use super::Secret;
 use crate::UnixTime;
-use crate::text::error_text;
 
 /// Lifetime of a client assertion: it is sent at once, and the rest covers clock differences.
 const ASSERTION_LIFE: Duration = Duration::from_secs(5 * 60);
@@ -55,17 +54,13 @@ impl fmt::Debug for dyn Signer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SignError;
 
-error_text! { SignError:
-    Self => "the key could not be used to sign";
-}
+error_text! { SignError => "the key could not be used to sign" }
 
 /// A text that is not a P-256 private key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyError;
 
-error_text! { KeyError:
-    Self => "this is no private key of P-256 in PKCS #8";
-}
+error_text! { KeyError => "this is no private key of P-256 in PKCS #8" }
 
 /// A P-256 private key. Its signatures need no random numbers (RFC 6979). Dropping it wipes it from memory, and
 /// [`Debug`](fmt::Debug) does not show it.
@@ -158,11 +153,7 @@ impl Signer for Es256 {
     }
 }
 
-impl fmt::Debug for Es256 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Es256(..)")
-    }
-}
+debug_fields! { Es256 = "Es256(..)" }
 
 /// Creates a client assertion, which authenticates a client (RFC 7523 section 2.2). It is valid once, for five minutes.
 ///

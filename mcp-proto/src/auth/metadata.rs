@@ -6,7 +6,6 @@ use alloc::vec::Vec;
 
 use super::members::{Members, sanitize};
 use super::{FetchPolicyError, Scopes, URL_BYTES, fetch};
-use crate::text::error_text;
 
 /// The canonical URL of a server, which token requests name as their resource (RFC 8707): scheme and host in lower
 /// case, no default port, no fragment, no slash in place of an empty path.
@@ -59,12 +58,12 @@ pub enum MetadataError {
 }
 
 error_text! { MetadataError:
-    Self::TooLong => "the metadata is too long";
-    Self::Json => "the metadata is no JSON object";
-    Self::Duplicate(name) => "the metadata says twice what {name} is";
-    Self::Missing(name) => "the metadata lacks {name}";
-    Self::InvalidMember(name) => "in the metadata, {name} is invalid";
-    Self::Url(error) => "{error}";
+    TooLong => "the metadata is too long";
+    Json => "the metadata is no JSON object";
+    Duplicate(name) => "the metadata says twice what {name} is";
+    Missing(name) => "the metadata lacks {name}";
+    InvalidMember(name) => "in the metadata, {name} is invalid";
+    Url(error) => "{error}";
 }
 
 /// Maximum number of authorization servers that are read.

@@ -8,7 +8,6 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::members::{Members, sanitize};
 use super::{DOCUMENT_BYTES, MetadataError, Scopes, Secret, URL_BYTES};
-use crate::text::error_text;
 
 /// How a token is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -237,21 +236,21 @@ impl TokenEndpointError {
 }
 
 error_text! { TokenEndpointError:
-    Self::Refused { error, description: None } => "the authorization server refuses: {error}";
-    Self::Refused { error, description: Some(description) } =>
+    Refused { error, description: None } => "the authorization server refuses: {error}";
+    Refused { error, description: Some(description) } =>
         "the authorization server refuses: {error}: {description}";
-    Self::Unreadable(fault) => "{fault}";
-    Self::Status(status) => "the token endpoint answers with status {status}";
+    Unreadable(fault) => "{fault}";
+    Status(status) => "the token endpoint answers with status {status}";
 }
 
 error_text! { TokenResponseError:
-    Self::TooLong => "the answer of the token endpoint is too long";
-    Self::Json => "the answer of the token endpoint is no JSON object";
-    Self::Form => "the token endpoint answers with a form rather than JSON";
-    Self::Duplicate(name) => "the token endpoint says twice what {name} is";
-    Self::Missing(name) => "the answer of the token endpoint lacks {name}";
-    Self::InvalidMember(name) => "in the response of the token endpoint, {name} is invalid";
-    Self::UnknownKind => "the token is of a kind that is not known here";
+    TooLong => "the answer of the token endpoint is too long";
+    Json => "the answer of the token endpoint is no JSON object";
+    Form => "the token endpoint answers with a form rather than JSON";
+    Duplicate(name) => "the token endpoint says twice what {name} is";
+    Missing(name) => "the answer of the token endpoint lacks {name}";
+    InvalidMember(name) => "in the response of the token endpoint, {name} is invalid";
+    UnknownKind => "the token is of a kind that is not known here";
 }
 
 impl From<MetadataError> for TokenResponseError {

@@ -7,7 +7,6 @@
 
 use alloc::borrow::Cow;
 use alloc::string::String;
-use core::fmt;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -86,14 +85,8 @@ fn is_marked(value: &str) -> bool {
     value.starts_with(PREFIX) && value.ends_with(SUFFIX)
 }
 
-impl fmt::Display for HeaderValueError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Character(at) => write!(f, "forbidden character at byte {at}"),
-            Self::Base64 => f.write_str("invalid base64 between the markers"),
-            Self::NotUtf8 => f.write_str("the base64 does not decode to UTF-8"),
-        }
-    }
+error_text! { HeaderValueError:
+    Character(at) => "forbidden character at byte {at}";
+    Base64 => "invalid base64 between the markers";
+    NotUtf8 => "the base64 does not decode to UTF-8";
 }
-
-impl core::error::Error for HeaderValueError {}

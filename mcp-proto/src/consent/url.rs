@@ -3,7 +3,6 @@
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::fmt;
 use core::ops::Range;
 
 use base64::Engine;
@@ -156,17 +155,11 @@ pub enum UnsafeUrlError {
     Host,
 }
 
-impl fmt::Display for UnsafeUrlError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Syntax => "the text is not a valid URL",
-            Self::Scheme => "the URL's scheme is neither http: nor https:",
-            Self::Host => "the URL has no host",
-        })
-    }
+error_text! { UnsafeUrlError:
+    Syntax => "the text is not a valid URL";
+    Scheme => "the URL's scheme is neither http: nor https:";
+    Host => "the URL has no host";
 }
-
-impl core::error::Error for UnsafeUrlError {}
 
 /// A suspicious feature of a URL. `Display` writes a sentence to show to the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -184,18 +177,12 @@ pub enum UrlWarning {
     NumericHost,
 }
 
-impl fmt::Display for UrlWarning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Unencrypted => "the connection is not encrypted: others can read what you enter there",
-            Self::UserInfo => {
-                "the URL has a user name before the host, which may look like the host but is not"
-            }
-            Self::Punycode => "the host is in Punycode: its characters may look like others",
-            Self::EncodedHost => "the host is percent-encoded: its real name differs from what you see",
-            Self::NumericHost => "the host is a number rather than a name",
-        })
-    }
+display_text! { UrlWarning:
+    Unencrypted => "the connection is not encrypted: others can read what you enter there";
+    UserInfo => "the URL has a user name before the host, which may look like the host but is not";
+    Punycode => "the host is in Punycode: its characters may look like others";
+    EncodedHost => "the host is percent-encoded: its real name differs from what you see";
+    NumericHost => "the host is a number rather than a name";
 }
 
 /// Policy of a host for icons: which ones to show, and where to fetch them.
@@ -420,17 +407,11 @@ pub enum UnsafeIconError {
     Mismatch,
 }
 
-impl fmt::Display for UnsafeIconError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Syntax => f.write_str("the icon's source is not a valid URL or base64 text"),
-            Self::Scheme => f.write_str("an icon's URL must be https: or data:"),
-            Self::Origin => f.write_str("the icon's origin is neither the server's nor trusted"),
-            Self::TooLong { limit } => write!(f, "the icon is larger than {limit} bytes"),
-            Self::Kind => f.write_str("the icon is not an image of an accepted format"),
-            Self::Mismatch => f.write_str("the icon's format differs from its declared media type"),
-        }
-    }
+error_text! { UnsafeIconError:
+    Syntax => "the icon's source is not a valid URL or base64 text";
+    Scheme => "an icon's URL must be https: or data:";
+    Origin => "the icon's origin is neither the server's nor trusted";
+    TooLong { limit } => "the icon is larger than {limit} bytes";
+    Kind => "the icon is not an image of an accepted format";
+    Mismatch => "the icon's format differs from its declared media type";
 }
-
-impl core::error::Error for UnsafeIconError {}

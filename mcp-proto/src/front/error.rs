@@ -5,10 +5,9 @@ use alloc::string::{String, ToString};
 use core::fmt;
 use core::time::Duration;
 
-use crate::HumanDuration;
 use crate::peer::{
     DecodeError, InputError, InvalidAnswerError, LostReason, Outcome, RequestError, TaskReport,
-    TransportError, quote_error_without_id,
+    TransportError, write_timeout,
 };
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{CallToolResult, FormError, List};
@@ -224,23 +223,11 @@ pub enum PagesError {
     },
 }
 
-impl fmt::Display for PagesError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Repeated { cursor } => {
-                write!(f, "the list does not end: the server returned the cursor {cursor:?} twice")
-            }
-            Self::TooMany { limit } => {
-                write!(f, "the list has more than {limit} pages, the limit `Pages::page_limit`")
-            }
-            Self::TooLong { limit } => {
-                write!(f, "the list has more than {limit} bytes, the limit `Pages::byte_limit`")
-            }
-        }
-    }
+error_text! { PagesError:
+    Repeated { cursor } => "the list does not end: the server returned the cursor {cursor:?} twice";
+    TooMany { limit } => "the list has more than {limit} pages, the limit `Pages::page_limit`";
+    TooLong { limit } => "the list has more than {limit} bytes, the limit `Pages::byte_limit`";
 }
-
-impl core::error::Error for PagesError {}
 
 /// The error of a list that could not be read to its end, with the items of the pages that were read.
 ///
@@ -303,9 +290,7 @@ impl fmt::Display for Unescaped<'_> {
             }
             Error::Form(error) => write!(f, "the form is not filled in correctly: {error}"),
             Error::TimedOut { after, hard_timeout, unaddressed } => {
-                let limit = if *hard_timeout { "within the maximum of" } else { "and no progress within" };
-                write!(f, "no answer {limit} {}", HumanDuration(*after))?;
-                quote_error_without_id(f, unaddressed.as_deref())
+                write_timeout(f, *after, *hard_timeout, unaddressed.as_deref())
             }
             Error::Lost(lost) => lost.fmt(f),
             Error::NotSent(refusal) => refusal.fmt(f),

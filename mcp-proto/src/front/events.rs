@@ -3,7 +3,6 @@
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
-use core::fmt;
 use core::future::poll_fn;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
@@ -168,11 +167,7 @@ impl<E> Drop for Events<E> {
     }
 }
 
-impl<E> fmt::Debug for Events<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Events").finish_non_exhaustive()
-    }
-}
+debug_fields! { [E] Events<E> {} }
 
 /// The maximum number of items queued for one listener.
 pub(crate) const MAX_ITEMS: usize = 1024;

@@ -56,7 +56,6 @@ mod jwt_verifier;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
-use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
@@ -188,11 +187,7 @@ impl Guard {
     }
 }
 
-impl fmt::Debug for Guard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guard").field("protection", &self.inner.protection).finish_non_exhaustive()
-    }
-}
+debug_fields! { Guard(self) { protection = self.inner.protection } }
 
 /// A request whose token is being verified: the future of its granted access, or of the answer that rejects it.
 #[must_use = "nothing happens unless it is polled"]
@@ -242,8 +237,4 @@ impl Reverifier for StreamVerifier {
     }
 }
 
-impl fmt::Debug for PendingVerification {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PendingVerification").field("presented", &self.presented).finish_non_exhaustive()
-    }
-}
+debug_fields! { PendingVerification { presented } }

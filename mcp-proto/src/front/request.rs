@@ -3,7 +3,6 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::any::Any;
-use core::fmt;
 use core::future::{Future, poll_fn};
 use core::marker::PhantomData;
 use core::pin::Pin;
@@ -228,11 +227,7 @@ impl<M: Method> Future for Request<M> {
     }
 }
 
-impl<M: Method> fmt::Debug for Request<M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Request").field("method", &M::NAME).finish_non_exhaustive()
-    }
-}
+debug_fields! { [M: Method] Request<M> { method = M::NAME } }
 
 /// The tool that a request calls, if its result may be checked.
 pub(super) type CalledTool = Option<Box<str>>;
@@ -402,8 +397,4 @@ impl<M: Method> Drop for Call<M> {
     }
 }
 
-impl<M: Method> fmt::Debug for Call<M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Call").field("method", &M::NAME).field("id", &self.id).finish_non_exhaustive()
-    }
-}
+debug_fields! { [M: Method] Call<M> { method = M::NAME, id } }

@@ -2,7 +2,6 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use core::fmt;
 use core::task::{Poll, Waker};
 use std::sync::Mutex;
 
@@ -240,11 +239,7 @@ impl<C, M: ?Sized> Shared<C, M> {
     }
 }
 
-impl<C, M: ?Sized> fmt::Debug for Shared<C, M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").finish_non_exhaustive()
-    }
-}
+debug_fields! { [C, M: ?Sized] Shared<C, M> {} }
 
 impl<C: Core<M>, M: ?Sized> WaitPoint for Shared<C, M> {
     type State = C;

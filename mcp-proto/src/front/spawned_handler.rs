@@ -3,7 +3,6 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::any::Any;
-use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context as TaskContext, Poll, Waker};
@@ -114,11 +113,7 @@ impl Drop for SpawnedHandler {
     }
 }
 
-impl fmt::Debug for SpawnedHandler {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SpawnedHandler").finish_non_exhaustive()
-    }
-}
+debug_fields! { SpawnedHandler {} }
 
 /// A handler whose task the driver awaits. Dropping it cancels the task.
 pub(super) struct AwaitedHandler {

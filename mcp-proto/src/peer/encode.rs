@@ -3,7 +3,6 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
-use core::fmt;
 
 use crate::peer::{MessageKind, Outbox, RequestOptions};
 use crate::rpc::{Id, Raw, Text, write};
@@ -329,11 +328,7 @@ pub(crate) struct Template {
     params_bytes: usize,
 }
 
-impl fmt::Debug for Template {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Template").field("method", &self.method).finish_non_exhaustive()
-    }
-}
+debug_fields! { Template { method } }
 
 impl Template {
     pub(crate) fn write(

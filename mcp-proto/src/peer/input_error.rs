@@ -1,7 +1,6 @@
 //! Errors of the input that a server asks for before it finishes a request.
 
 use alloc::string::String;
-use core::fmt;
 
 use crate::rpc::ErrorObject;
 use crate::schema::ClientCapability;
@@ -69,29 +68,12 @@ impl InputError {
     }
 }
 
-impl fmt::Display for InputError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotAnInput { key, method } => {
-                write!(
-                    f,
-                    "the input request {key:?} has the method {method:?}, which no input request may have"
-                )
-            }
-            Self::Undeclared { key, method, needed } => write!(
-                f,
-                "the input request {key:?} ({method}) requires {:?}, which this client does not declare",
-                needed.path()
-            ),
-            Self::TooMany { count: asked } => {
-                write!(f, "the server made {asked} input requests at once, more than the limit")
-            }
-            Self::Failed { key, error } => write!(f, "there is no answer to the input {key:?}: {error}"),
-            Self::TooManyRounds { limit } => {
-                write!(f, "the server still asks for input after {limit} rounds")
-            }
-        }
-    }
+error_text! { InputError:
+    NotAnInput { key, method } =>
+        "the input request {key:?} has the method {method:?}, which no input request may have";
+    Undeclared { key, method, needed } =>
+        "the input request {key:?} ({method}) requires {:?}, which this client does not declare", needed.path();
+    TooMany { count: asked } => "the server made {asked} input requests at once, more than the limit";
+    Failed { key, error } => "there is no answer to the input {key:?}: {error}";
+    TooManyRounds { limit } => "the server still asks for input after {limit} rounds";
 }
-
-impl core::error::Error for InputError {}

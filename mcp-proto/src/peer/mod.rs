@@ -48,7 +48,7 @@ pub use outcome::{
     DecodeError, InvalidAnswerError, LostReason, Outcome, RequestError, RequiredCapability, RetryAdvice,
     TransportError,
 };
-pub(crate) use outcome::{UNPOLLED_DRIVER, quote_error_without_id};
+pub(crate) use outcome::{UNPOLLED_DRIVER, write_timeout};
 pub use principal::{Denial, Principal};
 pub use requests::RequestId;
 pub(crate) use requests::{

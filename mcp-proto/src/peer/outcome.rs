@@ -130,52 +130,39 @@ pub enum DecodeError {
     },
 }
 
-impl fmt::Display for DecodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Outcome(outcome) => outcome.fmt(f),
-            Self::Result { method, error, .. } => write!(f, "the result of {method} is not valid: {error}"),
-        }
-    }
+error_text! { DecodeError:
+    Outcome(outcome) => "{outcome}";
+    Result { method, error, .. } => "the result of {method} is not valid: {error}";
 }
 
-impl core::error::Error for DecodeError {}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Result(_) => f.write_str("the peer answered"),
-            Self::ExtensionResult { result_type, .. } => {
-                write!(f, "the peer answered with a result of the type {result_type:?} of an extension")
-            }
-            Self::InputRequired(_) => f.write_str("the server needs input before it can answer"),
-            Self::Input(fault) => fault.fmt(f),
-            Self::Task(report) => write!(f, "the server works on it as the task {:?}", report.id),
-            Self::TaskCancelled { message: None } => f.write_str("the server cancelled the task"),
-            Self::TaskCancelled { message: Some(why) } => {
-                write!(f, "the server cancelled the task: {}", SafeText::block(why))
-            }
-            Self::Error(error) => write!(f, "the peer answered with an error: {error}"),
-            Self::Invalid(invalid) => invalid.fmt(f),
-            Self::Transport(error) => error.fmt(f),
-            Self::Lost(lost) => lost.fmt(f),
-            Self::TimedOut { after, hard: false, error_without_id: unaddressed } => {
-                write!(f, "no answer and no progress within {}", HumanDuration(*after))?;
-                quote_error_without_id(f, unaddressed.as_deref())
-            }
-            Self::TimedOut { after, hard: true, error_without_id: unaddressed } => {
-                write!(f, "no answer within the maximum of {}", HumanDuration(*after))?;
-                quote_error_without_id(f, unaddressed.as_deref())
-            }
-            Self::Cancelled => f.write_str("cancelled"),
-            Self::Refused(refusal) => refusal.fmt(f),
-        }
-    }
+display_text! { Outcome:
+    Result(_) => "the peer answered";
+    ExtensionResult { result_type, .. } =>
+        "the peer answered with a result of the type {result_type:?} of an extension";
+    InputRequired(_) => "the server needs input before it can answer";
+    Input(fault) => "{fault}";
+    Task(report) => "the server works on it as the task {:?}", report.id;
+    TaskCancelled { message: None } => "the server cancelled the task";
+    TaskCancelled { message: Some(why) } => "the server cancelled the task: {}", SafeText::block(why);
+    Error(error) => "the peer answered with an error: {error}";
+    Invalid(invalid) => "{invalid}";
+    Transport(error) => "{error}";
+    Lost(lost) => "{lost}";
+    TimedOut { after, hard, error_without_id } => |f| { write_timeout(f, *after, *hard, error_without_id.as_deref()) };
+    Cancelled => "cancelled";
+    Refused(refusal) => "{refusal}";
 }
 
-/// Appends to a timeout's message the error that may have been the answer.
-pub(crate) fn quote_error_without_id(f: &mut fmt::Formatter<'_>, error: Option<&ErrorObject>) -> fmt::Result {
-    match error {
+/// Writes that a timeout ended a request, with the error that may have been its answer.
+pub(crate) fn write_timeout(
+    f: &mut fmt::Formatter<'_>,
+    after: Duration,
+    hard: bool,
+    error_without_id: Option<&ErrorObject>,
+) -> fmt::Result {
+    let limit = if hard { "within the maximum of" } else { "and no progress within" };
+    write!(f, "no answer {limit} {}", HumanDuration(after))?;
+    match error_without_id {
         Some(error) => write!(f, "; meanwhile the peer sent an error without an id: {error}"),
         None => Ok(()),
     }
@@ -205,16 +192,10 @@ impl From<&Malformed> for InvalidAnswerError {
     }
 }
 
-impl fmt::Display for InvalidAnswerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Malformed(what) => write!(f, "the answer could not be read: {what}"),
-            Self::TooLong { bytes } => {
-                write!(f, "the answer of {bytes} bytes is over the limit, `Limits::message_bytes`")
-            }
-            Self::ResultType(name) => write!(f, "the answer is of the unknown type {name:?}"),
-        }
-    }
+display_text! { InvalidAnswerError:
+    Malformed(what) => "the answer could not be read: {what}";
+    TooLong { bytes } => "the answer of {bytes} bytes is over the limit, `Limits::message_bytes`";
+    ResultType(name) => "the answer is of the unknown type {name:?}";
 }
 
 /// The text about a client whose driver was never polled.
@@ -243,27 +224,18 @@ pub enum LostReason {
     DriverNotPolled,
 }
 
-impl fmt::Display for LostReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Disconnected(detail) if detail.is_empty() => f.write_str("the peer ended the connection"),
-            Self::Disconnected(detail) => {
-                write!(f, "the peer ended the connection: {}", SafeText::block(detail))
-            }
-            Self::Closed => f.write_str("the connection was closed before the answer came"),
-            Self::Failed(what) => write!(f, "the connection failed: {}", SafeText::block(what)),
-            Self::KeepaliveFailed => f.write_str("the peer stopped answering pings"),
-            Self::LimitExceeded => f.write_str(
-                "the answer was dropped: more answers wait to be taken than `Limits::event_bytes` allows",
-            ),
-            Self::Ended => f.write_str("the peer ended the subscription"),
-            Self::DriverDropped => f.write_str("the driver of the connection was dropped"),
-            Self::DriverNotPolled => f.write_str(UNPOLLED_DRIVER),
-        }
-    }
+error_text! { LostReason:
+    Disconnected(detail) if detail.is_empty() => "the peer ended the connection";
+    Disconnected(detail) => "the peer ended the connection: {}", SafeText::block(detail);
+    Closed => "the connection was closed before the answer came";
+    Failed(what) => "the connection failed: {}", SafeText::block(what);
+    KeepaliveFailed => "the peer stopped answering pings";
+    LimitExceeded =>
+        "the answer was dropped: more answers wait to be taken than `Limits::event_bytes` allows";
+    Ended => "the peer ended the subscription";
+    DriverDropped => "the driver of the connection was dropped";
+    DriverNotPolled => "{UNPOLLED_DRIVER}";
 }
-
-impl core::error::Error for LostReason {}
 
 /// Why a request was never sent. Decided when the request is made if the peer is known by then, otherwise once it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -337,51 +309,30 @@ pub enum RequestError {
     },
 }
 
-impl fmt::Display for RequestError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Capability { method, needed } => {
-                write!(f, "{method} was not sent: the other side does not declare {needed}")
-            }
-            Self::Revision { method, revision } => {
-                write!(f, "{method} was not sent: revision {} has no such method", revision.as_str())
-            }
-            Self::Extension { method, extension } => {
-                write!(f, "{method} was not sent: the other side does not declare the extension {extension}")
-            }
-            Self::Reserved { method, instead } => {
-                write!(f, "{method} was not sent: the name belongs to the protocol; use {instead}")
-            }
-            Self::Feature { method, feature } => write!(
-                f,
-                "{method} was not sent: add {feature:?} to the features of mcp-smol, mcp-hyper or mcp-proto"
-            ),
-            Self::Answered => f.write_str("not sent: the request that it belongs to is answered already"),
-            Self::Connect(why) => f.write_str(why),
-            Self::UnsafePage(why) | Self::Content(why) => write!(f, "not sent: {why}"),
-            Self::ToolLoop { limit } => write!(
-                f,
-                "not sent: this request has led to {limit} requests with results of tools already: let the last one \
-                 forbid tools, or raise `Limits::input_rounds`"
-            ),
-            Self::NotReady => f.write_str("not sent: the connection is not ready yet"),
-            Self::Closed => f.write_str("not sent: the connection is closed"),
-            Self::Encode(why) => write!(f, "not sent: the parameters could not be encoded: {why}"),
-            Self::InFlight { limit } => write!(
-                f,
-                "not sent: {limit} requests are in flight already, the limit `Limits::requests_out`"
-            ),
-            Self::Overloaded { limit } => {
-                write!(
-                    f,
-                    "not sent: more than {limit} bytes wait to be sent already, the limit `Limits::queued_bytes`"
-                )
-            }
-        }
-    }
+error_text! { RequestError:
+    Capability { method, needed } => "{method} was not sent: the other side does not declare {needed}";
+    Revision { method, revision } =>
+        "{method} was not sent: revision {} has no such method", revision.as_str();
+    Extension { method, extension } =>
+        "{method} was not sent: the other side does not declare the extension {extension}";
+    Reserved { method, instead } => "{method} was not sent: the name belongs to the protocol; use {instead}";
+    Feature { method, feature } =>
+        "{method} was not sent: add {feature:?} to the features of mcp-smol, mcp-hyper or mcp-proto";
+    Answered => "not sent: the request that it belongs to is answered already";
+    Connect(why) => "{why}";
+    UnsafePage(why) => "not sent: {why}";
+    Content(why) => "not sent: {why}";
+    ToolLoop { limit } =>
+        "not sent: this request has led to {limit} requests with results of tools already: let the last one \
+                 forbid tools, or raise `Limits::input_rounds`";
+    NotReady => "not sent: the connection is not ready yet";
+    Closed => "not sent: the connection is closed";
+    Encode(why) => "not sent: the parameters could not be encoded: {why}";
+    InFlight { limit } =>
+        "not sent: {limit} requests are in flight already, the limit `Limits::requests_out`";
+    Overloaded { limit } =>
+        "not sent: more than {limit} bytes wait to be sent already, the limit `Limits::queued_bytes`";
 }
-
-impl core::error::Error for RequestError {}
 
 /// A capability of a client or a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -392,13 +343,9 @@ pub enum RequiredCapability {
     Client(ClientCapability),
 }
 
-impl fmt::Display for RequiredCapability {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Server(capability) => write!(f, "the server capability {:?}", capability.path()),
-            Self::Client(capability) => write!(f, "the client capability {:?}", capability.path()),
-        }
-    }
+display_text! { RequiredCapability:
+    Server(capability) => "the server capability {:?}", capability.path();
+    Client(capability) => "the client capability {:?}", capability.path();
 }
 
 /// An exchange of the transport that ended with a status instead of an answer.

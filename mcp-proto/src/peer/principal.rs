@@ -2,14 +2,13 @@
 
 use alloc::string::String;
 use alloc::sync::Arc;
-use core::fmt;
 
 /// The principal of a request, as verified by the transport: the subject of an access token, or the user at the other
 /// end of a socket. A name that the client claims for itself is not a principal.
 ///
 /// It is an opaque text, compared as a whole. State issued to one principal (a request state, a task, a session) is
 /// refused to every other. The text should therefore include the issuer where there are several, and must never be a
-/// credential: [`Debug`](fmt::Debug) does not show it, but stores may keep it.
+/// credential: [`Debug`](core::fmt::Debug) does not show it, but stores may keep it.
 ///
 /// ```
 /// use mcp_proto::peer::Principal;
@@ -34,11 +33,7 @@ impl Principal {
     }
 }
 
-impl fmt::Debug for Principal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Principal(…)")
-    }
-}
+debug_fields! { Principal = "Principal(…)" }
 
 /// Why a request is denied before it is processed. HTTP shows it by status and header, as long as no part of the answer
 /// was sent; other transports show the JSON-RPC error alone.

@@ -2,7 +2,6 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
-use core::fmt;
 
 use crate::peer::event_queue::MakeOwned;
 use crate::rpc::{Id, Malformed, Raw, Recovered};
@@ -189,43 +188,29 @@ impl MakeOwned for Leniency {
     }
 }
 
-impl fmt::Display for Leniency {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NumberAsString { id } => write!(f, "the number of a request is written as the string {id}"),
-            Self::Response(malformed) => write!(f, "a response breaks JSON-RPC: {malformed}"),
-            Self::Notification(malformed) => write!(f, "a notification breaks JSON-RPC: {malformed}"),
-            Self::VersionRetried { refused, offered } => write!(
-                f,
-                "the server refused version {}; asking again with version {}",
-                refused.as_str(),
-                offered.as_str()
-            ),
-            Self::UnknownVersion { answered, used } => {
-                write!(f, "the server answers with the unknown version {answered:?}; using {}", used.as_str())
-            }
-            Self::Undeclared { method, needed } => {
-                write!(f, "{method} was sent although the server does not declare {:?}", needed.path())
-            }
-            Self::ContentType { found: None } => f.write_str("a message has no Content-Type"),
-            Self::ContentType { found: Some(found) } => write!(f, "a message has the Content-Type {found:?}"),
-            Self::NullResult { method } => write!(f, "the result of {method} is null instead of an object"),
-            Self::EmptyArray { of } => write!(f, "{of} is an empty array instead of an object"),
-            Self::AnswerOnEventStream { method } => {
-                write!(f, "{method} was accepted with status 202; its answer is expected on the event stream")
-            }
-            Self::ByteOrderMark => f.write_str("a message begins with a byte order mark"),
-            Self::RedirectToHttps => f.write_str("the server redirected from http to https"),
-            Self::MissingInputSchema { tool } => write!(f, "the tool {tool:?} has no inputSchema"),
-            Self::MissingOutput { tool } => {
-                write!(f, "the tool {tool:?} has an output schema, but its result has no structured content")
-            }
-            Self::EmptyCursor { method } => {
-                write!(f, "the empty nextCursor of {method} was read as the end of the list")
-            }
-            Self::ClientInfo => f.write_str("the clientInfo of initialize lacks its name or version"),
-        }
-    }
+display_text! { Leniency:
+    NumberAsString { id } => "the number of a request is written as the string {id}";
+    Response(malformed) => "a response breaks JSON-RPC: {malformed}";
+    Notification(malformed) => "a notification breaks JSON-RPC: {malformed}";
+    VersionRetried { refused, offered } =>
+        "the server refused version {}; asking again with version {}", refused.as_str(), offered.as_str();
+    UnknownVersion { answered, used } =>
+        "the server answers with the unknown version {answered:?}; using {}", used.as_str();
+    Undeclared { method, needed } =>
+        "{method} was sent although the server does not declare {:?}", needed.path();
+    ContentType { found: None } => "a message has no Content-Type";
+    ContentType { found: Some(found) } => "a message has the Content-Type {found:?}";
+    NullResult { method } => "the result of {method} is null instead of an object";
+    EmptyArray { of } => "{of} is an empty array instead of an object";
+    AnswerOnEventStream { method } =>
+        "{method} was accepted with status 202; its answer is expected on the event stream";
+    ByteOrderMark => "a message begins with a byte order mark";
+    RedirectToHttps => "the server redirected from http to https";
+    MissingInputSchema { tool } => "the tool {tool:?} has no inputSchema";
+    MissingOutput { tool } =>
+        "the tool {tool:?} has an output schema, but its result has no structured content";
+    EmptyCursor { method } => "the empty nextCursor of {method} was read as the end of the list";
+    ClientInfo => "the clientInfo of initialize lacks its name or version";
 }
 
 #[cfg(test)]

@@ -251,13 +251,7 @@ impl Drop for BytePermit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OverBudgetError;
 
-impl fmt::Display for OverBudgetError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the server's byte budget is exhausted: try again later")
-    }
-}
-
-impl core::error::Error for OverBudgetError {}
+error_text! { OverBudgetError => "the server's byte budget is exhausted: try again later" }
 
 #[cfg(test)]
 mod tests {

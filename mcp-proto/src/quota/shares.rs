@@ -90,13 +90,7 @@ impl fmt::Debug for QuotaOwner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuotaError;
 
-impl fmt::Display for QuotaError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the quota is exhausted and all its entries are in use: try again later")
-    }
-}
-
-impl core::error::Error for QuotaError {}
+error_text! { QuotaError => "the quota is exhausted and all its entries are in use: try again later" }
 
 /// A capacity (entries, bytes, requests in flight) divided between owners.
 ///

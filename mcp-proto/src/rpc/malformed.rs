@@ -159,46 +159,34 @@ impl fmt::Display for Malformed {
 
 impl core::error::Error for Malformed {}
 
-impl fmt::Display for MalformedKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotUtf8 => f.write_str("not UTF-8"),
-            Self::LoneSurrogate => f.write_str("half of a character (a lone surrogate)"),
-            Self::Syntax { expected } => write!(f, "not JSON: expected {expected}"),
-            Self::Truncated => f.write_str("the message ends within a value"),
-            Self::TooDeep { limit } => {
-                write!(f, "nested deeper than {limit} levels, the limit `Limits::depth`")
-            }
-            Self::TooLong { bytes } => {
-                write!(f, "the message of {bytes} bytes is over the limit, `Limits::message_bytes`")
-            }
-            Self::BatchTooLong => f.write_str("the batch has too many messages"),
-            Self::NotAMessage(kind) => write!(f, "not a JSON-RPC message: {kind}"),
-        }
-    }
+display_text! { MalformedKind:
+    NotUtf8 => "not UTF-8";
+    LoneSurrogate => "half of a character (a lone surrogate)";
+    Syntax { expected } => "not JSON: expected {expected}";
+    Truncated => "the message ends within a value";
+    TooDeep { limit } => "nested deeper than {limit} levels, the limit `Limits::depth`";
+    TooLong { bytes } => "the message of {bytes} bytes is over the limit, `Limits::message_bytes`";
+    BatchTooLong => "the batch has too many messages";
+    NotAMessage(kind) => "not a JSON-RPC message: {kind}";
 }
 
-impl fmt::Display for InvalidMessageKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NotAnObject => "neither an object nor a batch",
-            Self::Duplicate(name) => return write!(f, "`{name}` occurs twice"),
-            Self::VersionMissing => "`jsonrpc` is missing",
-            Self::VersionUnknown => "`jsonrpc` is not \"2.0\"",
-            Self::IdNull => "`id` is null",
-            Self::IdMissing => "a result without `id`",
-            Self::IdNotInteger => "`id` is not an integer of 64 bits",
-            Self::IdType => "`id` is neither an integer nor a string",
-            Self::NoMethodOrOutcome => "neither `method` nor `result` nor `error`",
-            Self::MethodType => "`method` is not a string",
-            Self::MethodAndOutcome => "`method` beside `result` or `error`",
-            Self::ParamsType => "`params` is neither an object nor an array",
-            Self::ResultAndError => "`result` beside `error`",
-            Self::ErrorType => "`error` is not an object",
-            Self::ErrorCode => "the error has no integer `code`",
-            Self::ErrorMessage => "the error has no string `message`",
-        })
-    }
+display_text! { InvalidMessageKind:
+    NotAnObject => "neither an object nor a batch";
+    Duplicate(name) => "`{name}` occurs twice";
+    VersionMissing => "`jsonrpc` is missing";
+    VersionUnknown => "`jsonrpc` is not \"2.0\"";
+    IdNull => "`id` is null";
+    IdMissing => "a result without `id`";
+    IdNotInteger => "`id` is not an integer of 64 bits";
+    IdType => "`id` is neither an integer nor a string";
+    NoMethodOrOutcome => "neither `method` nor `result` nor `error`";
+    MethodType => "`method` is not a string";
+    MethodAndOutcome => "`method` beside `result` or `error`";
+    ParamsType => "`params` is neither an object nor an array";
+    ResultAndError => "`result` beside `error`";
+    ErrorType => "`error` is not an object";
+    ErrorCode => "the error has no integer `code`";
+    ErrorMessage => "the error has no string `message`";
 }
 
 /// Recovers top-level members of a message that is cut off, over-long or invalid.

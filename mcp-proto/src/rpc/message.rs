@@ -174,14 +174,10 @@ impl fmt::Debug for Id {
     }
 }
 
-impl fmt::Display for Id {
-    /// As JSON: a string in quotes, so that `1` and `"1"` differ.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Number(number) => write!(f, "{number}"),
-            Self::String(text) => write!(f, "{text:?}"),
-        }
-    }
+// As JSON: a string in quotes, so that `1` and `"1"` differ.
+display_text! { Id:
+    Number(number) => "{number}";
+    String(text) => "{text:?}";
 }
 
 impl Serialize for Id {

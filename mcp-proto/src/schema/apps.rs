@@ -11,7 +11,6 @@ use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -251,14 +250,8 @@ pub enum PageError {
     Text,
 }
 
-impl fmt::Display for PageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Uri => f.write_str("the resource is not a page: its URI does not begin with ui://"),
-            Self::MediaType => write!(f, "the resource is not a page: its media type is not {MEDIA_TYPE}"),
-            Self::Text => f.write_str("the page is not UTF-8 text, or its base64 is invalid"),
-        }
-    }
+error_text! { PageError:
+    Uri => "the resource is not a page: its URI does not begin with ui://";
+    MediaType => "the resource is not a page: its media type is not {MEDIA_TYPE}";
+    Text => "the page is not UTF-8 text, or its base64 is invalid";
 }
-
-impl core::error::Error for PageError {}

@@ -1,7 +1,6 @@
 //! Capabilities of clients and servers.
 
 use alloc::string::String;
-use core::fmt;
 
 use super::object::{Object, object};
 use super::tasks::EXTENSION;
@@ -394,10 +393,6 @@ pub struct InvalidExtensionError {
     pub identifier: String,
 }
 
-impl fmt::Display for InvalidExtensionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is not an extension identifier: use a form such as com.example/name", self.identifier)
-    }
+error_text! { InvalidExtensionError { identifier } =>
+    "{identifier:?} is not an extension identifier: use a form such as com.example/name"
 }
-
-impl core::error::Error for InvalidExtensionError {}

@@ -6,7 +6,6 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 
 use base64::Engine;
 use base64::alphabet::STANDARD as ALPHABET;
@@ -207,13 +206,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Base64Error;
 
-impl fmt::Display for Base64Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the data is not valid base64")
-    }
-}
-
-impl core::error::Error for Base64Error {}
+error_text! { Base64Error => "the data is not valid base64" }
 
 fn decode(text: &str) -> Result<Vec<u8>, Base64Error> {
     //= C9.11 "Base64 of blobs/images/audio decoded safely"

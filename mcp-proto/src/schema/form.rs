@@ -6,7 +6,6 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 use alloc::{format, vec};
-use core::fmt;
 
 use super::format::is_format;
 use super::{
@@ -246,29 +245,19 @@ pub enum FieldError {
     TooMany,
 }
 
-impl fmt::Display for FormError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the field {:?} {}", self.field, self.error)
-    }
-}
+error_text! { FormError { field, error } => "the field {field:?} {error}" }
 
-impl core::error::Error for FormError {}
-
-impl fmt::Display for FieldError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing => f.write_str("is missing"),
-            Self::Type(expected) => write!(f, "is not {expected}"),
-            Self::TooShort => f.write_str("is too short"),
-            Self::TooLong => f.write_str("is too long"),
-            Self::Format(format) => write!(f, "does not have the format {format}"),
-            Self::TooSmall => f.write_str("is too small"),
-            Self::TooLarge => f.write_str("is too large"),
-            Self::Choice => f.write_str("is not one of the options"),
-            Self::TooFew => f.write_str("has too few options chosen"),
-            Self::TooMany => f.write_str("has too many options chosen"),
-        }
-    }
+display_text! { FieldError:
+    Missing => "is missing";
+    Type(expected) => "is not {expected}";
+    TooShort => "is too short";
+    TooLong => "is too long";
+    Format(format) => "does not have the format {format}";
+    TooSmall => "is too small";
+    TooLarge => "is too large";
+    Choice => "is not one of the options";
+    TooFew => "has too few options chosen";
+    TooMany => "has too many options chosen";
 }
 
 /// The keywords of JSON Schema that fields of forms do not have, or have only with other values.

@@ -1,7 +1,5 @@
 //! The five revisions of the protocol and their differences.
 
-use core::fmt;
-
 use super::object::names;
 use crate::rpc::code;
 
@@ -80,18 +78,9 @@ impl Revision {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownRevisionError;
 
-impl fmt::Display for UnknownRevisionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "unknown protocol revision: the known ones are {} to {}",
-            Revision::OLDEST,
-            Revision::LATEST
-        )
-    }
+error_text! { UnknownRevisionError =>
+    "unknown protocol revision: the known ones are {} to {}", Revision::OLDEST, Revision::LATEST
 }
-
-impl core::error::Error for UnknownRevisionError {}
 
 impl core::str::FromStr for Revision {
     type Err = UnknownRevisionError;

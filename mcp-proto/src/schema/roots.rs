@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt::{self, Write as _};
+use core::fmt::Write as _;
 
 use iri_string::percent_encode::PercentEncodedForUri;
 
@@ -193,15 +193,9 @@ pub enum RootError {
     Traversal,
 }
 
-impl fmt::Display for RootError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Scheme => "the root is not a `file://` URI",
-            Self::Host => "the root's URI names another machine: leave the host out",
-            Self::NotAbsolute => "the root's path is not absolute, or not a valid URI path",
-            Self::Traversal => "the root's path contains `.`, `..`, or a name with a separator or NUL",
-        })
-    }
+error_text! { RootError:
+    Scheme => "the root is not a `file://` URI";
+    Host => "the root's URI names another machine: leave the host out";
+    NotAbsolute => "the root's path is not absolute, or not a valid URI path";
+    Traversal => "the root's path contains `.`, `..`, or a name with a separator or NUL";
 }
-
-impl core::error::Error for RootError {}

@@ -4,7 +4,7 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::{fmt, slice};
+use core::slice;
 
 use super::object::{from_variants, names, object, tagged};
 use super::read::{Read, ReadResult, UnexpectedJson};
@@ -523,31 +523,13 @@ pub enum SamplingError {
     NoTool,
 }
 
-impl fmt::Display for SamplingError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Message { index } => write!(f, "message {index} is not a valid sampling message"),
-            Self::Mixed { index } => {
-                write!(
-                    f,
-                    "message {index} mixes tool results with other content or has a role other than `user`"
-                )
-            }
-            Self::Call { id } => {
-                write!(f, "the tool call {id:?} is not in an `assistant` message, or its id occurs twice")
-            }
-            Self::Unanswered { id } => write!(f, "the next message has no result for the tool call {id:?}"),
-            Self::NoCall { id } => {
-                write!(f, "a tool result refers to the call {id:?}, which the previous message does not have")
-            }
-            Self::Tool { name } => {
-                write!(f, "the model called the tool {name:?}, which the request does not offer")
-            }
-            Self::NoTool => {
-                f.write_str("the model called no tool, although the request requires a tool call")
-            }
-        }
-    }
+error_text! { SamplingError:
+    Message { index } => "message {index} is not a valid sampling message";
+    Mixed { index } =>
+        "message {index} mixes tool results with other content or has a role other than `user`";
+    Call { id } => "the tool call {id:?} is not in an `assistant` message, or its id occurs twice";
+    Unanswered { id } => "the next message has no result for the tool call {id:?}";
+    NoCall { id } => "a tool result refers to the call {id:?}, which the previous message does not have";
+    Tool { name } => "the model called the tool {name:?}, which the request does not offer";
+    NoTool => "the model called no tool, although the request requires a tool call";
 }
-
-impl core::error::Error for SamplingError {}

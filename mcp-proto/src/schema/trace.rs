@@ -2,7 +2,6 @@
 
 use alloc::collections::BTreeSet;
 use alloc::string::String;
-use core::fmt;
 
 use super::meta::{BAGGAGE, TRACEPARENT, TRACESTATE};
 use super::{Json, Meta};
@@ -152,17 +151,11 @@ pub enum TraceError {
     Baggage,
 }
 
-impl fmt::Display for TraceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Parent => "the `traceparent` does not follow W3C Trace Context",
-            Self::State => "the `tracestate` does not follow W3C Trace Context",
-            Self::Baggage => "the `baggage` does not follow W3C Baggage",
-        })
-    }
+error_text! { TraceError:
+    Parent => "the `traceparent` does not follow W3C Trace Context";
+    State => "the `tracestate` does not follow W3C Trace Context";
+    Baggage => "the `baggage` does not follow W3C Baggage";
 }
-
-impl core::error::Error for TraceError {}
 
 /// Checks the value of a trace context key; values of other keys always pass.
 pub(crate) fn check(key: &str, value: &Json) -> Result<(), TraceError> {

@@ -4,7 +4,6 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::fmt;
 use core::pin::pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
@@ -335,8 +334,4 @@ fn connect_http<M: HandlerMode, H: HandlerMode>(
     Connection { client, link: Box::new(pair) }
 }
 
-impl<M: HandlerMode, H: HandlerMode> fmt::Debug for RouterPair<M, H> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RouterPair").field("router", &self.router).finish_non_exhaustive()
-    }
-}
+debug_fields! { [M: HandlerMode, H: HandlerMode] RouterPair<M, H> { router } }

@@ -243,8 +243,4 @@ impl<P: Machine> Transport<P, MessageFraming> {
     }
 }
 
-impl<P: fmt::Debug, F> fmt::Debug for Transport<P, F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Transport").field("peer", &self.peer).finish_non_exhaustive()
-    }
-}
+debug_fields! { [P: fmt::Debug, F] Transport<P, F> { peer } }

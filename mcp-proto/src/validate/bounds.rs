@@ -1,7 +1,6 @@
 //! Limits of schemas and checks, dialects, and errors.
 
 use alloc::string::String;
-use core::fmt;
 
 use jsonschema::Draft;
 
@@ -83,18 +82,14 @@ pub enum Bound {
     Steps,
 }
 
-impl fmt::Display for Bound {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Bytes => "it is too long",
-            Self::Depth => "it nests too deeply",
-            Self::Values => "it has too many parts",
-            Self::References => "it has too many references",
-            Self::Patterns => "it has too many regular expressions",
-            Self::Unevaluated => "it nests `unevaluated` keywords too deeply",
-            Self::Steps => "the check takes too much work",
-        })
-    }
+display_text! { Bound:
+    Bytes => "it is too long";
+    Depth => "it nests too deeply";
+    Values => "it has too many parts";
+    References => "it has too many references";
+    Patterns => "it has too many regular expressions";
+    Unevaluated => "it nests `unevaluated` keywords too deeply";
+    Steps => "the check takes too much work";
 }
 
 /// A dialect of JSON Schema.
@@ -174,24 +169,14 @@ pub enum SchemaError {
     Failed,
 }
 
-impl fmt::Display for SchemaError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Dialect { uri } => write!(f, "the dialect {uri:?} of JSON Schema is not supported"),
-            Self::Reference { reference } => {
-                write!(f, "the schema refers to {reference:?}, which is not part of it")
-            }
-            Self::Invalid { pointer, reason } if pointer.is_empty() => {
-                write!(f, "the schema is not valid: {reason}")
-            }
-            Self::Invalid { pointer, reason } => write!(f, "the schema is not valid at {pointer}: {reason}"),
-            Self::Bound(bound) => write!(f, "the schema exceeds a limit: {bound}"),
-            Self::Failed => f.write_str("the validator failed on the schema"),
-        }
-    }
+error_text! { SchemaError:
+    Dialect { uri } => "the dialect {uri:?} of JSON Schema is not supported";
+    Reference { reference } => "the schema refers to {reference:?}, which is not part of it";
+    Invalid { pointer, reason } if pointer.is_empty() => "the schema is not valid: {reason}";
+    Invalid { pointer, reason } => "the schema is not valid at {pointer}: {reason}";
+    Bound(bound) => "the schema exceeds a limit: {bound}";
+    Failed => "the validator failed on the schema";
 }
-
-impl core::error::Error for SchemaError {}
 
 /// Why a value fails its check.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -210,15 +195,9 @@ pub enum CheckError {
     Failed,
 }
 
-impl fmt::Display for CheckError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Mismatch { pointer, reason } if pointer.is_empty() => f.write_str(reason),
-            Self::Mismatch { pointer, reason } => write!(f, "{pointer}: {reason}"),
-            Self::Bound(bound) => write!(f, "the value cannot be checked: {bound}"),
-            Self::Failed => f.write_str("the value cannot be checked: the validator failed on it"),
-        }
-    }
+error_text! { CheckError:
+    Mismatch { pointer, reason } if pointer.is_empty() => "{reason}";
+    Mismatch { pointer, reason } => "{pointer}: {reason}";
+    Bound(bound) => "the value cannot be checked: {bound}";
+    Failed => "the value cannot be checked: the validator failed on it";
 }
-
-impl core::error::Error for CheckError {}

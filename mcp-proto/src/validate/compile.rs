@@ -10,7 +10,6 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use core::cell::Cell;
-use core::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use jsonschema::error::ValidationErrorKind;
@@ -143,11 +142,7 @@ impl Schema {
     }
 }
 
-impl fmt::Debug for Schema {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Schema").field("dialect", &self.dialect).finish_non_exhaustive()
-    }
-}
+debug_fields! { Schema { dialect } }
 
 type GuardResult = Result<Box<dyn for<'i> Keyword<'i>>, ValidationError<'static>>;
 

@@ -80,22 +80,12 @@ pub enum OutputError {
     Schema(SchemaError),
 }
 
-impl fmt::Display for OutputError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing => {
-                f.write_str("the tool has an output schema, but its result has no structured content")
-            }
-            Self::NotAnObject => {
-                f.write_str("the structured result of a server before 2026-07-28 must be an object")
-            }
-            Self::Value(error) => write!(f, "the structured result does not fit the output schema: {error}"),
-            Self::Schema(error) => write!(f, "the structured result cannot be checked: {error}"),
-        }
-    }
+error_text! { OutputError:
+    Missing => "the tool has an output schema, but its result has no structured content";
+    NotAnObject => "the structured result of a server before 2026-07-28 must be an object";
+    Value(error) => "the structured result does not fit the output schema: {error}";
+    Schema(error) => "the structured result cannot be checked: {error}";
 }
-
-impl core::error::Error for OutputError {}
 
 impl Default for OutputSchemas {
     fn default() -> Self {

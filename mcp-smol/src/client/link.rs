@@ -1,6 +1,5 @@
 //! Links to servers: open streams, and child processes that opening starts.
 
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -381,11 +380,7 @@ fn last_lines(text: &str) -> String {
     format!("…\n{}", tail.split_once('\n').map_or(tail, |(_, whole)| whole))
 }
 
-impl fmt::Debug for ChildLink {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChildLink").field("command", &self.command).finish_non_exhaustive()
-    }
-}
+debug_fields! { ChildLink { command } }
 
 #[cfg(test)]
 mod tests {

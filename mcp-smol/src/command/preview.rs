@@ -79,14 +79,7 @@ impl fmt::Display for CommandPreview {
     }
 }
 
-impl fmt::Debug for CommandPreview {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CommandPreview")
-            .field("variables", &self.variables)
-            .field("risks", &self.risks)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields! { CommandPreview { variables, risks } }
 
 /// Writes a text in rows of a terminal of 80 columns, each behind a mark.
 fn write_marked(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
@@ -116,19 +109,15 @@ pub enum Risk {
     Loader,
 }
 
-impl fmt::Display for Risk {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::PrivilegeEscalation => "it asks for the rights of an administrator",
-            Self::Deletion => "it may delete or overwrite files",
-            Self::Network => "it talks to the network",
-            Self::Downloads => "it fetches a program and runs it",
-            Self::Script => "one of its arguments is a script",
-            Self::SensitivePath => "it names a path that holds secrets or parts of the system",
-            Self::Hidden => "it contains characters that cannot be seen",
-            Self::Loader => "it sets variables that make programs load or run something else",
-        })
-    }
+display_text! { Risk:
+    PrivilegeEscalation => "it asks for the rights of an administrator";
+    Deletion => "it may delete or overwrite files";
+    Network => "it talks to the network";
+    Downloads => "it fetches a program and runs it";
+    Script => "one of its arguments is a script";
+    SensitivePath => "it names a path that holds secrets or parts of the system";
+    Hidden => "it contains characters that cannot be seen";
+    Loader => "it sets variables that make programs load or run something else";
 }
 
 const PRIVILEGES: &[&str] = &["sudo", "doas", "su", "pkexec", "run0", "runas"];

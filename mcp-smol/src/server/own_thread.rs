@@ -1,6 +1,5 @@
 //! A server that owns its thread, without a runtime.
 
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -81,11 +80,7 @@ impl<H: HandlerMode> StdioServer<H> {
     }
 }
 
-impl<H: HandlerMode> fmt::Debug for StdioServer<H> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StdioServer").field("front", &self.0.front).finish_non_exhaustive()
-    }
-}
+debug_fields! { [H: HandlerMode] StdioServer<H>(self) { front = self.0.front } }
 
 /// How long a sleep lasts at most, so that its length fits the system's types.
 const LONGEST_SLEEP: Duration = Duration::from_secs(24 * 60 * 60);

@@ -11,7 +11,6 @@ use crate::auth::{
     DOCUMENT_BYTES, FetchPolicy, FetchPolicyError, IssuerMatch, PrivateNetworks, Scopes, Secret,
     ServerMetadata, Signer, canonical_resource, check_page_url, fetch,
 };
-use crate::text::error_text;
 
 /// The configuration of an [`AuthClient`](super::AuthClient).
 ///
@@ -473,11 +472,11 @@ pub enum AuthConfigError {
 }
 
 error_text! { AuthConfigError:
-    Self::Server(error) => "tokens may not be sent to the server: {error}";
-    Self::Resource => "the configured resource is not a URL without a fragment";
-    Self::RedirectUri => "the redirect URI is neither https nor http on loopback";
-    Self::ClientIdDocument => "the URL of the client's metadata document is not https with a path";
-    Self::Credentials => "the client credentials grant needs credentials: call `AuthConfig::client_secret`";
-    Self::Issuer => "an issuer of the configuration is not a URL without user name, query and fragment";
-    Self::IdentityProvider => "the identity provider is neither at https nor at http on loopback";
+    Server(error) => "tokens may not be sent to the server: {error}";
+    Resource => "the configured resource is not a URL without a fragment";
+    RedirectUri => "the redirect URI is neither https nor http on loopback";
+    ClientIdDocument => "the URL of the client's metadata document is not https with a path";
+    Credentials => "the client credentials grant needs credentials: call `AuthConfig::client_secret`";
+    Issuer => "an issuer of the configuration is not a URL without user name, query and fragment";
+    IdentityProvider => "the identity provider is neither at https nor at http on loopback";
 }

@@ -4,7 +4,6 @@ use alloc::string::String;
 use core::fmt;
 
 use crate::auth::{FetchPolicyError, MetadataError, Scopes, TokenEndpointError};
-use crate::text::error_text;
 
 /// Why there is no token. Texts of other parties in it are shortened and safe to display.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,44 +143,44 @@ impl AuthError {
 }
 
 error_text! { AuthError:
-    Self::Unreachable { url, detail } => "no answer from {url}: {detail}";
-    Self::Status { url, status } => "{url} answers with status {status}";
-    Self::Metadata { url, error } => "the document at {url} is invalid: {error}";
-    Self::UnsafeUrl { url, error } => "{url} is unsafe: {error}";
-    Self::NoResourceMetadata => "the server does not name its authorization server";
-    Self::ResourceMismatch { resource } => "the server's metadata describes another resource: {resource}";
-    Self::NoAuthorizationServer => "the server's metadata names no authorization server";
-    Self::IssuerMismatch { expected } => "the metadata at {expected} names another issuer";
-    Self::NoPkce { issuer } => "{issuer} does not support PKCE with S256";
-    Self::NoAuthorizationEndpoint { issuer } => "{issuer} has no authorization page";
-    Self::NotRegistered { issuer } =>
+    Unreachable { url, detail } => "no answer from {url}: {detail}";
+    Status { url, status } => "{url} answers with status {status}";
+    Metadata { url, error } => "the document at {url} is invalid: {error}";
+    UnsafeUrl { url, error } => "{url} is unsafe: {error}";
+    NoResourceMetadata => "the server does not name its authorization server";
+    ResourceMismatch { resource } => "the server's metadata describes another resource: {resource}";
+    NoAuthorizationServer => "the server's metadata names no authorization server";
+    IssuerMismatch { expected } => "the metadata at {expected} names another issuer";
+    NoPkce { issuer } => "{issuer} does not support PKCE with S256";
+    NoAuthorizationEndpoint { issuer } => "{issuer} has no authorization page";
+    NotRegistered { issuer } =>
         "this client is not registered at {issuer}, which has no dynamic registration";
-    Self::RegisteredElsewhere { issuer } =>
+    RegisteredElsewhere { issuer } =>
         "the server trusts {issuer}, which did not issue this client's credentials";
-    Self::RegistrationRefused { status, error: None, description } =>
+    RegistrationRefused { status, error: None, description } =>
         "the authorization server refused to register this client: status {status}{}", Suffix(description);
-    Self::RegistrationRefused { error: Some(error), description, .. } =>
+    RegistrationRefused { error: Some(error), description, .. } =>
         "the authorization server refused to register this client: {error}{}", Suffix(description);
-    Self::Denied { error, description } => "the authorization was denied: {error}{}", Suffix(description);
-    Self::RedirectIssuerMismatch => "the redirect is not of the page's authorization server";
-    Self::NoCode => "the redirect of the authorization server has no code";
-    Self::PageTimedOut => "the login was not finished in time";
-    Self::PageCancelled => "the login was cancelled";
-    Self::LoginRequired { scopes: None } => "login required";
-    Self::LoginRequired { scopes: Some(scopes) } => "login required, for {scopes}";
-    Self::Token(refusal) => "{refusal}";
-    Self::UnusableToken => "the authorization server issued a token of another kind";
-    Self::DpopRequired => "the server requires tokens that are bound to a key";
-    Self::StillRefused { status } =>
+    Denied { error, description } => "the authorization was denied: {error}{}", Suffix(description);
+    RedirectIssuerMismatch => "the redirect is not of the page's authorization server";
+    NoCode => "the redirect of the authorization server has no code";
+    PageTimedOut => "the login was not finished in time";
+    PageCancelled => "the login was cancelled";
+    LoginRequired { scopes: None } => "login required";
+    LoginRequired { scopes: Some(scopes) } => "login required, for {scopes}";
+    Token(refusal) => "{refusal}";
+    UnusableToken => "the authorization server issued a token of another kind";
+    DpopRequired => "the server requires tokens that are bound to a key";
+    StillRefused { status } =>
         "the server refuses a token that was just issued, with status {status}";
-    Self::InsufficientScope { scopes: None } => "the server requires a token with more scopes";
-    Self::InsufficientScope { scopes: Some(scopes) } =>
+    InsufficientScope { scopes: None } => "the server requires a token with more scopes";
+    InsufficientScope { scopes: Some(scopes) } =>
         "the server requires a token with more scopes: {scopes}";
-    Self::Forbidden => "the server refuses the request with any token";
-    Self::Assertion(detail) => "the host has no assertion: {detail}";
-    Self::Store(detail) => "the token store failed: {detail}";
-    Self::Key => "a key could not be used to sign";
-    Self::LoggedOut => "logged out meanwhile";
+    Forbidden => "the server refuses the request with any token";
+    Assertion(detail) => "the host has no assertion: {detail}";
+    Store(detail) => "the token store failed: {detail}";
+    Key => "a key could not be used to sign";
+    LoggedOut => "logged out meanwhile";
 }
 
 /// The description of an error behind its code.
@@ -206,7 +205,7 @@ pub enum FinishError {
 }
 
 error_text! { FinishError:
-    Self::NoPage => "no page is open";
-    Self::StateMismatch => "the redirect is not of the open page";
-    Self::Failed(error) => "{error}";
+    NoPage => "no page is open";
+    StateMismatch => "the redirect is not of the open page";
+    Failed(error) => "{error}";
 }

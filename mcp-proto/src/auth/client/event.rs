@@ -117,17 +117,9 @@ pub enum Deviation {
     },
 }
 
-impl fmt::Display for Deviation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TrailingSlash { resource } => {
-                write!(
-                    f,
-                    "the resource in the server's metadata differs from its URL by a trailing slash: {resource}"
-                )
-            }
-        }
-    }
+display_text! { Deviation:
+    TrailingSlash { resource } =>
+        "the resource in the server's metadata differs from its URL by a trailing slash: {resource}";
 }
 
 /// An authorization page for the user.

@@ -2,7 +2,6 @@
 
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
-use core::fmt;
 use core::time::Duration;
 
 use form_urlencoded::Serializer;
@@ -308,11 +307,7 @@ fn path(url: &str) -> Option<&str> {
     path.starts_with('/').then_some(path)
 }
 
-impl fmt::Debug for Redirect {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Redirect").field("iss", &self.iss).finish_non_exhaustive()
-    }
-}
+debug_fields! { Redirect { iss } }
 
 impl AuthClient {
     /// Requests that the application open a page.

@@ -35,7 +35,6 @@ mod tokens;
 
 use alloc::string::String;
 use alloc::sync::Arc;
-use core::fmt;
 
 use bytes::Bytes;
 
@@ -280,11 +279,7 @@ impl AuthClient {
     }
 }
 
-impl fmt::Debug for AuthClient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AuthClient")
-            .field("server", &self.server.split('?').next().unwrap_or_default())
-            .field("busy", &self.is_busy())
-            .finish_non_exhaustive()
-    }
-}
+debug_fields! { AuthClient(self) {
+    server = self.server.split('?').next().unwrap_or_default(),
+    busy = self.is_busy(),
+} }

@@ -4,7 +4,6 @@ use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
-use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -12,10 +11,9 @@ use super::config::{AuthMethod, ClientCredentials, ClientProof};
 use super::error::AuthError;
 use crate::UnixTime;
 use crate::auth::{Now, Scopes, Secret, TokenKind};
-use crate::text::error_text;
 
 /// The stored state of one server, or of one account at it: tokens, and this client's registrations by authorization
-/// server. All of it is secret, and [`Debug`](fmt::Debug) shows none of it.
+/// server. All of it is secret, and [`Debug`](core::fmt::Debug) shows none of it.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Record {
     pub(super) tokens: Option<Arc<Tokens>>,
@@ -131,11 +129,7 @@ impl Record {
     }
 }
 
-impl fmt::Debug for Record {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Record(..)")
-    }
-}
+debug_fields! { Record = "Record(..)" }
 
 /// Why a text is not a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,8 +142,8 @@ pub enum RecordError {
 }
 
 error_text! { RecordError:
-    Self::Syntax => "the stored data is not a record of tokens";
-    Self::Version => "the stored record was written by a later version";
+    Syntax => "the stored data is not a record of tokens";
+    Version => "the stored record was written by a later version";
 }
 
 impl RegisteredClient {

@@ -3,7 +3,6 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 use core::time::Duration;
 
 use serde::Deserialize;
@@ -65,17 +64,7 @@ impl Access {
     }
 }
 
-impl fmt::Debug for Access {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Access")
-            .field("principal", &self.principal)
-            .field("audiences", &self.audiences)
-            .field("scopes", &self.scopes)
-            .field("client_id", &self.client_id)
-            .field("expires", &self.expires)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields! { Access { principal, audiences, scopes, client_id, expires } }
 
 /// A presented token, with the parts of its request that its verification needs.
 #[derive(Clone, Debug)]

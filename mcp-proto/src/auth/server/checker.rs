@@ -3,14 +3,12 @@
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
-use core::fmt;
 use core::time::Duration;
 
 use super::Access;
 use crate::auth::members::sanitize;
 use crate::auth::{Fetch, FetchId, FetchPolicy, Now, Secret};
 use crate::quota::QuotaOwner;
-use crate::text::error_text;
 
 /// Verifies tokens, and requests the fetches that this needs.
 ///
@@ -112,9 +110,9 @@ impl VerifyError {
 }
 
 error_text! { VerifyError:
-    Self::Invalid(why) => "the token is refused: {why}";
-    Self::Unavailable(why) => "the token cannot be checked: {why}";
-    Self::OverQuota(why) => "the token is not checked: {why}";
+    Invalid(why) => "the token is refused: {why}";
+    Unavailable(why) => "the token cannot be checked: {why}";
+    OverQuota(why) => "the token is not checked: {why}";
 }
 
 /// The keys of an issuer.
@@ -155,8 +153,4 @@ impl UnverifiedToken {
     }
 }
 
-impl fmt::Debug for UnverifiedToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UnverifiedToken").field("access", &self.access).finish_non_exhaustive()
-    }
-}
+debug_fields! { UnverifiedToken { access } }

@@ -3,7 +3,6 @@
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::fmt;
 use core::time::Duration;
 
 use base64::Engine as _;
@@ -167,15 +166,7 @@ impl DpopConfig {
     }
 }
 
-impl fmt::Debug for DpopConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DpopConfig")
-            .field("is_required", &self.is_required)
-            .field("window", &self.window)
-            .field("nonces", &self.nonces.is_some())
-            .finish_non_exhaustive()
-    }
-}
+debug_fields! { DpopConfig(self) { is_required, window, nonces = self.nonces.is_some() } }
 
 /// The claims of a proof.
 #[derive(Deserialize)]

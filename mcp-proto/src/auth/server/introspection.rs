@@ -4,7 +4,6 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
-use core::fmt;
 use core::time::Duration;
 
 use serde::Deserialize;
@@ -303,8 +302,4 @@ impl Checker for IntrospectionChecker {
     }
 }
 
-impl fmt::Debug for IntrospectionChecker {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IntrospectionChecker").field("config", &self.config).finish_non_exhaustive()
-    }
-}
+debug_fields! { IntrospectionChecker { config } }

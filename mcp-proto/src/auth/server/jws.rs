@@ -316,11 +316,7 @@ fn point(x: &str, y: &str, bytes: usize) -> Option<Vec<u8>> {
     right.then(|| [&[4][..], &x, &y].concat())
 }
 
-impl fmt::Debug for PublicKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PublicKey").field("id", &self.id).finish_non_exhaustive()
-    }
-}
+debug_fields! { PublicKey { id } }
 
 #[cfg(test)]
 mod tests {

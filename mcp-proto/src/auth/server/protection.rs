@@ -23,7 +23,6 @@ use crate::auth::{
 #[cfg(feature = "auth-jwt")]
 use crate::quota::QuotaOwner;
 use crate::rpc::{ErrorId, code};
-use crate::text::error_text;
 use crate::transport::http::server::{HttpResponse, RETRY_AFTER_SECS, RequestHead, WWW_AUTHENTICATE};
 
 /// The access rules of a server: the issuers of its tokens, its name in them, and the required scopes.
@@ -451,16 +450,7 @@ impl Rules {
     }
 }
 
-impl fmt::Debug for Rules {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rules")
-            .field("resource", &self.resource)
-            .field("issuers", &self.issuers)
-            .field("required", &self.required)
-            .field("supported", &self.supported)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields! { Rules { resource, issuers, required, supported } }
 
 /// The response to a request for a public document, which web pages of any origin may read.
 fn public_document(method: &str, document: impl FnOnce() -> Bytes) -> HttpResponse {
@@ -557,10 +547,10 @@ pub enum ProtectionError {
 }
 
 error_text! { ProtectionError:
-    Self::Resource(error) => "the URL of the server cannot be protected: {error}";
-    Self::Query => "the URL of the server has a query";
-    Self::Scope(scope) => "{scope:?} is no scope";
-    Self::Issuer(error) => "the URL of the issuer is not usable: {error}";
+    Resource(error) => "the URL of the server cannot be protected: {error}";
+    Query => "the URL of the server has a query";
+    Scope(scope) => "{scope:?} is no scope";
+    Issuer(error) => "the URL of the issuer is not usable: {error}";
 }
 
 /// Maximum bytes of an error description.

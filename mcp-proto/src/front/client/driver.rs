@@ -2,7 +2,6 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use core::fmt;
 use core::future::{Future, poll_fn};
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -307,8 +306,4 @@ impl<M: ClientTransport, H: HandlerMode> Drop for ClientDriver<M, H> {
     }
 }
 
-impl<M: ClientTransport, H: HandlerMode> fmt::Debug for ClientDriver<M, H> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientDriver").finish_non_exhaustive()
-    }
-}
+debug_fields! { [M: ClientTransport, H: HandlerMode] ClientDriver<M, H> {} }

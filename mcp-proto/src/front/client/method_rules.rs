@@ -37,11 +37,7 @@ impl RootAccess {
     }
 }
 
-impl fmt::Debug for RootAccess {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RootAccess").finish_non_exhaustive()
-    }
-}
+debug_fields! { RootAccess {} }
 
 impl AnswerRule {
     /// Checks a request before its handler runs. Returns the rule for its answer.

@@ -16,7 +16,6 @@ mod watch_queues;
 use alloc::sync::Arc;
 #[cfg(feature = "schema-validate")]
 use core::any::Any;
-use core::fmt;
 use core::future::poll_fn;
 use core::task::{Poll, Waker};
 
@@ -266,11 +265,7 @@ impl Client {
     }
 }
 
-impl fmt::Debug for Client {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("state", &self.state()).finish_non_exhaustive()
-    }
-}
+debug_fields! { Client(self) { state = self.state() } }
 
 impl RequestLink for ClientInner {
     fn send(&self, request: OutgoingRequest<'_>, follow: FollowQueue) -> Result<RequestId, Error> {

@@ -2,7 +2,6 @@
 
 use alloc::collections::BTreeSet;
 use alloc::string::String;
-use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
@@ -213,8 +212,4 @@ impl<M: PaginatedMethod> Future for Pages<M> {
     }
 }
 
-impl<M: PaginatedMethod> fmt::Debug for Pages<M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pages").field("method", &M::NAME).field("pages", &self.pages).finish_non_exhaustive()
-    }
-}
+debug_fields! { [M: PaginatedMethod] Pages<M> { method = M::NAME, pages } }

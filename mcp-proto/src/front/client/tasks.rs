@@ -6,7 +6,6 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::fmt;
 use core::time::Duration;
 
 use super::Client;
@@ -162,12 +161,8 @@ impl TaskHandle {
     }
 }
 
-impl fmt::Debug for TaskHandle {
-    /// Omits the id, which may be all that protects the task.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TaskHandle").finish_non_exhaustive()
-    }
-}
+// Omits the id, which may be all that protects the task.
+debug_fields! { TaskHandle {} }
 
 /// The maximum number of stored tasks: each involves a user or a model.
 const MAX_TASKS: usize = 256;

@@ -4,7 +4,6 @@
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
-use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use serde::Serialize;
@@ -326,14 +325,7 @@ impl<S> Clone for Context<S> {
     }
 }
 
-impl<S> fmt::Debug for Context<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Context")
-            .field("id", &self.id())
-            .field("request", &self.info.request.context)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields! { [S] Context<S>(self) { id = self.id(), request = self.info.request.context } }
 
 impl<S> Context<S> {
     /// Logs like [`log`](Self::log) under the name of a logger, which tells the client the part of the server that the

@@ -3,7 +3,6 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::any::{Any, TypeId};
-use core::fmt;
 use std::sync::{Mutex, OnceLock};
 
 use crate::front::params::HandlerContext;
@@ -165,11 +164,7 @@ impl Attachments {
     }
 }
 
-impl fmt::Debug for Attachments {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Attachments").field("len", &self.len()).finish_non_exhaustive()
-    }
-}
+debug_fields! { Attachments(self) { len = self.len() } }
 
 /// The sender of a notification, for its handler.
 ///

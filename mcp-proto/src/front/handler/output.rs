@@ -4,7 +4,6 @@ use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
-use core::fmt;
 use core::future::Future;
 
 use super::context::Context;
@@ -434,11 +433,7 @@ impl DetachedWork {
     }
 }
 
-impl fmt::Debug for DetachedWork {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DetachedWork").finish_non_exhaustive()
-    }
-}
+debug_fields! { DetachedWork {} }
 
 /// Whether calls of a tool become tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

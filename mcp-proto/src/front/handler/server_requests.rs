@@ -10,7 +10,6 @@
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
-use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context as TaskContext, Poll};
@@ -288,11 +287,7 @@ impl<M: Method> Future for InputFuture<M> {
     }
 }
 
-impl<M: Method> fmt::Debug for InputFuture<M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InputFuture").field("method", &M::NAME).finish_non_exhaustive()
-    }
-}
+debug_fields! { [M: Method] InputFuture<M> { method = M::NAME } }
 
 /// Notifies a client that the user is done with a web page (2025-11-25).
 ///

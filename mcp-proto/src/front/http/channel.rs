@@ -3,7 +3,6 @@
 use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::sync::Arc;
-use core::fmt;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
@@ -301,8 +300,4 @@ impl<H: HandlerMode> HttpChannel<H> {
     }
 }
 
-impl<H: HandlerMode> fmt::Debug for HttpChannel<H> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpChannel").field("closed", &self.closed()).finish_non_exhaustive()
-    }
-}
+debug_fields! { [H: HandlerMode] HttpChannel<H>(self) { closed = self.closed() } }

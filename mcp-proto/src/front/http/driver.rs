@@ -4,7 +4,6 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::fmt;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
@@ -187,8 +186,4 @@ impl<H: HandlerMode> Drop for HttpServerDriver<H> {
     }
 }
 
-impl<H: HandlerMode> fmt::Debug for HttpServerDriver<H> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpServerDriver").field("sessions", &self.sessions.len()).finish_non_exhaustive()
-    }
-}
+debug_fields! { [H: HandlerMode] HttpServerDriver<H>(self) { sessions = self.sessions.len() } }

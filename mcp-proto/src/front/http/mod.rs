@@ -80,7 +80,6 @@ mod token_watch;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::fmt;
 use core::ops::Deref;
 
 use change_hub::Broadcast;
@@ -187,11 +186,7 @@ impl<H: HandlerMode> Clone for HttpServer<H> {
     }
 }
 
-impl<H: HandlerMode> fmt::Debug for HttpServer<H> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpServer").field("router", &self.router).finish_non_exhaustive()
-    }
-}
+debug_fields! { [H: HandlerMode] HttpServer<H> { router } }
 
 /// An application's handle of its server over HTTP, to publish changes and to close it.
 ///
@@ -255,11 +250,7 @@ impl HttpHandle {
     }
 }
 
-impl fmt::Debug for HttpHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpHandle").field("closing", &self.is_closing()).finish_non_exhaustive()
-    }
-}
+debug_fields! { HttpHandle(self) { closing = self.is_closing() } }
 
 /// Messages outside of requests.
 impl HttpHandle {

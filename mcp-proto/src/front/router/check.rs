@@ -1,7 +1,6 @@
 //! The check of a router's registrations, and its errors.
 
 use alloc::string::String;
-use core::fmt;
 
 use super::{HandlerMode, Router, TemplateError};
 use crate::peer::reserved_methods::is_reserved_for_tasks;
@@ -277,120 +276,56 @@ pub enum RouterError {
     },
 }
 
-impl fmt::Display for RouterError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ToolName { name } => {
-                write!(
-                    f,
-                    "the tool name {name:?} is not valid: use 1 to 128 letters, digits, _, . and -"
-                )
-            }
-            Self::InputSchema { tool } => {
-                write!(
-                    f,
-                    "the input schema of the tool {tool:?} does not describe an object: give it the type \"object\", or \
-                     let the handler take a struct"
-                )
-            }
-            #[cfg(feature = "schema-validate")]
-            Self::Schema { tool, which, error } => {
-                write!(f, "the {which} schema of the tool {tool:?} is not usable, correct it: {error}")
-            }
-            #[cfg(feature = "http")]
-            Self::ParamHeader { tool, error } => {
-                write!(f, "the tool {tool:?} has an invalid x-mcp-header mark: correct its input schema: {error}")
-            }
-            Self::PromptName => f.write_str("a prompt has an empty name: name it"),
-            Self::Uri { uri } => {
-                write!(f, "the resource {uri:?} has no valid URI: write one such as note:///today")
-            }
-            Self::Template { template, error } => {
-                write!(f, "the URI template {template:?} is not supported: {error}")
-            }
-            Self::NoTasks { tool } => {
-                write!(
-                    f,
-                    "the tool {tool:?} runs as a task, but the router runs no tasks: call `Router::tasks`"
-                )
-            }
-            Self::Scope { tool, scope } => write!(
-                f,
-                "the scope {scope:?} of the tool {tool:?} is malformed: use printable ASCII without spaces, \" and \\"
-            ),
-            Self::NoTool { tool } => {
-                write!(
-                    f,
-                    "scopes are set for the tool {tool:?}, which is not registered: check its name, or register it"
-                )
-            }
-            Self::Extension { identifier } => {
-                write!(
-                    f,
-                    "{identifier:?} is not an extension identifier: use a form such as com.example/name"
-                )
-            }
-            Self::Experimental { name } => {
-                write!(f, "the settings of the experimental capability {name:?} are not a JSON object")
-            }
-            Self::Reserved { name } if is_reserved_for_tasks(name) => write!(
-                f,
-                "{name} cannot have a handler, because the tasks extension reserves the name: use a prefix of your own, \
-                 such as com.example/"
-            ),
-            Self::Reserved { name } => {
-                write!(f, "{name} cannot have a handler: the server handles it itself")
-            }
-            Self::Page { tool, uri } => {
-                write!(
-                    f,
-                    "the page {uri:?} of the tool {tool:?} is not registered at a ui:// URI: register it with `Router::page`"
-                )
-            }
-            Self::NotRegistered { kind, name } => {
-                write!(f, "the {kind} {name:?} cannot be changed, because it is not registered: check its name")
-            }
-            Self::Undeclared { capability } => write!(
-                f,
-                "a live router cannot gain the capability {capability:?}, because clients learn it once: call \
-                 `Router::declare` or `Router::extension` before `Router::live`"
-            ),
-            Self::Fixed { what } => write!(
-                f,
-                "an update cannot change the {what} of a live router, because clients learn them once: set them \
-                 before `Router::live`"
-            ),
-            Self::NestedUpdate => f.write_str(
-                "the router is being updated on this thread: make all changes in one call of `LiveRouter::update`",
-            ),
-            Self::Shadowed { kind, name, method } => write!(
-                f,
-                "the handler of {method} hides the {kind} {name:?}: remove one of them, or change the list at run time \
-                 with `Router::live`"
-            ),
-            Self::Unanswered { capability, method } => {
-                let remedy = match capability {
-                    ServerCapability::Completions => "`Router::completion`",
-                    _ => "`Router::tasks`, or `Router::handler` for each of its methods,",
-                };
-                write!(
-                    f,
-                    "the capability {} is declared, but {method} has no handler: call {remedy} or do not declare it",
-                    capability.path()
-                )
-            }
-            Self::Duplicate { kind: what, name } => {
-                write!(f, "the {what} {name:?} is registered twice: rename or remove one of them")
-            },
-            Self::NeedsSession { capability } => {
-                write!(
-                    f,
-                    "the router declares {}, which needs sessions: serve it with sessions, or do not declare it",
-                    capability.path()
-                )
-            }
-        }
-    }
+error_text! { RouterError:
+    ToolName { name } => "the tool name {name:?} is not valid: use 1 to 128 letters, digits, _, . and -";
+    InputSchema { tool } =>
+        "the input schema of the tool {tool:?} does not describe an object: give it the type \"object\", or \
+                     let the handler take a struct";
+    #[cfg(feature = "schema-validate")]
+    Schema { tool, which, error } =>
+        "the {which} schema of the tool {tool:?} is not usable, correct it: {error}";
+    #[cfg(feature = "http")]
+    ParamHeader { tool, error } =>
+        "the tool {tool:?} has an invalid x-mcp-header mark: correct its input schema: {error}";
+    PromptName => "a prompt has an empty name: name it";
+    Uri { uri } => "the resource {uri:?} has no valid URI: write one such as note:///today";
+    Template { template, error } => "the URI template {template:?} is not supported: {error}";
+    NoTasks { tool } =>
+        "the tool {tool:?} runs as a task, but the router runs no tasks: call `Router::tasks`";
+    Scope { tool, scope } =>
+        "the scope {scope:?} of the tool {tool:?} is malformed: use printable ASCII without spaces, \" and \\";
+    NoTool { tool } =>
+        "scopes are set for the tool {tool:?}, which is not registered: check its name, or register it";
+    Extension { identifier } =>
+        "{identifier:?} is not an extension identifier: use a form such as com.example/name";
+    Experimental { name } => "the settings of the experimental capability {name:?} are not a JSON object";
+    Reserved { name } if is_reserved_for_tasks(name) =>
+        "{name} cannot have a handler, because the tasks extension reserves the name: use a prefix of your own, \
+                 such as com.example/";
+    Reserved { name } => "{name} cannot have a handler: the server handles it itself";
+    Page { tool, uri } =>
+        "the page {uri:?} of the tool {tool:?} is not registered at a ui:// URI: register it with `Router::page`";
+    NotRegistered { kind, name } =>
+        "the {kind} {name:?} cannot be changed, because it is not registered: check its name";
+    Undeclared { capability } =>
+        "a live router cannot gain the capability {capability:?}, because clients learn it once: call \
+                 `Router::declare` or `Router::extension` before `Router::live`";
+    Fixed { what } =>
+        "an update cannot change the {what} of a live router, because clients learn them once: set them \
+                 before `Router::live`";
+    NestedUpdate =>
+        "the router is being updated on this thread: make all changes in one call of `LiveRouter::update`";
+    Shadowed { kind, name, method } =>
+        "the handler of {method} hides the {kind} {name:?}: remove one of them, or change the list at run time \
+                 with `Router::live`";
+    Unanswered { capability, method } =>
+        "the capability {} is declared, but {method} has no handler: call {} or do not declare it",
+        capability.path(),
+        match capability {
+            ServerCapability::Completions => "`Router::completion`",
+            _ => "`Router::tasks`, or `Router::handler` for each of its methods,",
+        };
+    Duplicate { kind: what, name } => "the {what} {name:?} is registered twice: rename or remove one of them";
+    NeedsSession { capability } =>
+        "the router declares {}, which needs sessions: serve it with sessions, or do not declare it", capability.path();
 }
-
-impl core::error::Error for RouterError {}

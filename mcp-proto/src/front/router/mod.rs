@@ -27,7 +27,6 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::fmt;
 
 use super::handler::context::Context;
 use super::handler::inbound_request::NotificationContext;
@@ -205,19 +204,9 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     }
 }
 
-impl<M: HandlerMode, S> fmt::Debug for Router<M, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Router")
-            .field("info", &self.contents.info)
-            .field(
-                "tools",
-                &self.contents.tools.iter().map(|entry| &entry.item.tool.name).collect::<Vec<_>>(),
-            )
-            .field(
-                "resources",
-                &self.contents.resources.iter().map(|entry| &entry.item.uri).collect::<Vec<_>>(),
-            )
-            .field("prompts", &self.contents.prompts.iter().map(|entry| &entry.item.name).collect::<Vec<_>>())
-            .finish_non_exhaustive()
-    }
-}
+debug_fields! { [M: HandlerMode, S] Router<M, S>(self) {
+    info = self.contents.info,
+    tools = self.contents.tools.iter().map(|entry| &entry.item.tool.name).collect::<Vec<_>>(),
+    resources = self.contents.resources.iter().map(|entry| &entry.item.uri).collect::<Vec<_>>(),
+    prompts = self.contents.prompts.iter().map(|entry| &entry.item.name).collect::<Vec<_>>(),
+} }

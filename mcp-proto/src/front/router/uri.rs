@@ -3,7 +3,6 @@
 use alloc::borrow::ToOwned;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::fmt;
 
 use iri_string::types::UriStr;
 
@@ -90,29 +89,17 @@ pub enum TemplateError {
     },
 }
 
-impl fmt::Display for TemplateError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoVariable => f.write_str("it has no variable"),
-            Self::Unbalanced => f.write_str("its braces do not match"),
-            Self::Unsupported { variable } => write!(
-                f,
-                "the expression {{{variable}}} is not supported: use {{a}}, {{a,b}}, {{/a}}, {{/a*}}, {{+a}}, {{#a}}, \
-                 or {{?a,b}} and {{&a,b}} at the end"
-            ),
-            Self::Adjacent { variable } => {
-                write!(f, "the variable {{{variable}}} follows another one directly: separate them")
-            }
-            Self::Query { variable } => write!(
-                f,
-                "the expression {{{variable}}} has to be the last one, {{?a}} without a ? before it, {{&a}} with one"
-            ),
-            Self::Repeated { name } => write!(f, "two variables have the name {name}"),
-        }
-    }
+error_text! { TemplateError:
+    NoVariable => "it has no variable";
+    Unbalanced => "its braces do not match";
+    Unsupported { variable } =>
+        "the expression {{{variable}}} is not supported: use {{a}}, {{a,b}}, {{/a}}, {{/a*}}, {{+a}}, {{#a}}, \
+                 or {{?a,b}} and {{&a,b}} at the end";
+    Adjacent { variable } => "the variable {{{variable}}} follows another one directly: separate them";
+    Query { variable } =>
+        "the expression {{{variable}}} has to be the last one, {{?a}} without a ? before it, {{&a}} with one";
+    Repeated { name } => "two variables have the name {name}";
 }
-
-impl core::error::Error for TemplateError {}
 
 impl UriTemplate {
     pub(crate) fn parse(template: &str) -> Result<Self, TemplateError> {

@@ -3,7 +3,6 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
-use core::fmt;
 use core::future::{Future, poll_fn};
 use core::pin::Pin;
 use core::task::{Context as TaskContext, Poll};
@@ -352,11 +351,7 @@ impl<M: ServerTransport, H: HandlerMode> Drop for ServerDriver<M, H> {
     }
 }
 
-impl<M: ServerTransport, H: HandlerMode> fmt::Debug for ServerDriver<M, H> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerDriver").field("router", &self.router).finish_non_exhaustive()
-    }
-}
+debug_fields! { [M: ServerTransport, H: HandlerMode] ServerDriver<M, H> { router } }
 
 /// A running handler, which ends early if it needs input from a 2026-07-28 client.
 pub(super) struct SuspendableHandler<F> {

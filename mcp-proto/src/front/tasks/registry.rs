@@ -4,7 +4,6 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
-use core::fmt;
 use core::time::Duration;
 use std::sync::Mutex;
 
@@ -75,16 +74,7 @@ impl TaskConfig {
     }
 }
 
-impl fmt::Debug for TaskConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TaskConfig")
-            .field("ttl", &self.ttl)
-            .field("poll_interval", &self.poll_interval)
-            .field("running", &self.running)
-            .field("listing", &self.listing)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields! { TaskConfig { ttl, poll_interval, running, listing } }
 
 /// Whether clients of 2025-11-25 may list tasks. (2026-07-28 has no such list.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

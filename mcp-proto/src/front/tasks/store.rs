@@ -4,7 +4,6 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 use core::future::{Future, ready};
 use core::ops::Bound;
 use core::pin::Pin;
@@ -96,18 +95,12 @@ pub enum StoreError {
     Failed(String),
 }
 
-impl fmt::Display for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Full => f.write_str("there is no room for more tasks"),
-            Self::Conflict => f.write_str("the task has changed meanwhile"),
-            Self::Cursor => f.write_str("unknown cursor"),
-            Self::Failed(why) => write!(f, "the task store failed: {why}"),
-        }
-    }
+error_text! { StoreError:
+    Full => "there is no room for more tasks";
+    Conflict => "the task has changed meanwhile";
+    Cursor => "unknown cursor";
+    Failed(why) => "the task store failed: {why}";
 }
-
-impl core::error::Error for StoreError {}
 
 /// The limits of a [`MemoryStore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

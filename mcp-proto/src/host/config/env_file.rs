@@ -157,8 +157,4 @@ impl EnvFileBinding {
     }
 }
 
-impl fmt::Debug for EnvFileBinding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("EnvFileBinding")
-    }
-}
+debug_fields! { EnvFileBinding = "EnvFileBinding" }

@@ -106,50 +106,25 @@ pub enum ConfigErrorKind {
     UndeclaredInput(String),
 }
 
-impl fmt::Display for ConfigErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreadable(reason) => write!(f, "the file cannot be read: {}", SafeText::line(reason)),
-            Self::FileTooLarge(most) => write!(f, "the file is larger than {most} bytes"),
-            Self::Syntax { line, column, message } => {
-                write!(f, "line {line}, column {column}: {}", SafeText::line(message))
-            }
-            Self::NotATable(member) => write!(f, "{:?} must be an object of servers by name", Quoted(member)),
-            Self::TooManyServers => {
-                write!(f, "there are more than {MAX_SERVERS} servers: those after them are left out")
-            }
-            Self::InvalidName => write!(f, "the name of a server must have 1 to {NAME_BYTES} bytes"),
-            Self::DuplicateName => {
-                f.write_str("the file has another server of this name: rename one of them")
-            }
-            Self::EntryNotATable => f.write_str("the entry must be an object"),
-            Self::DuplicateMember(member) => {
-                write!(f, "the entry has {:?} twice: remove one", Quoted(member))
-            }
-            Self::WrongType { member, expected } => write!(f, "{:?} must be {expected}", Quoted(member)),
-            Self::InvalidValue { member, reason } => write!(f, "{:?}: {reason}", Quoted(member)),
-            Self::ConflictingMembers(first, second) => {
-                write!(f, "\"{first}\" and \"{second}\" contradict each other: remove one")
-            }
-            Self::MissingTransport { expected } => write!(f, "the entry has no {expected}: add it"),
-            Self::UnsupportedTransport(name) => {
-                write!(
-                    f,
-                    "connections of the type {:?} are not supported: use stdio, http, sse or websocket",
-                    Quoted(name)
-                )
-            }
-            Self::UnsupportedReference { member, reference } => write!(
-                f,
-                "{:?}: {} is not supported: use ${{NAME}}, ${{NAME:-default}}, ${{env:NAME}} or ${{input:id}}",
-                Quoted(member),
-                SafeText::line(reference)
-            ),
-            Self::UndeclaredInput(id) => {
-                write!(f, "there is no input of the id {:?} that the user can type or pick", Quoted(id))
-            }
-        }
-    }
+display_text! { ConfigErrorKind:
+    Unreadable(reason) => "the file cannot be read: {}", SafeText::line(reason);
+    FileTooLarge(most) => "the file is larger than {most} bytes";
+    Syntax { line, column, message } => "line {line}, column {column}: {}", SafeText::line(message);
+    NotATable(member) => "{:?} must be an object of servers by name", Quoted(member);
+    TooManyServers => "there are more than {MAX_SERVERS} servers: those after them are left out";
+    InvalidName => "the name of a server must have 1 to {NAME_BYTES} bytes";
+    DuplicateName => "the file has another server of this name: rename one of them";
+    EntryNotATable => "the entry must be an object";
+    DuplicateMember(member) => "the entry has {:?} twice: remove one", Quoted(member);
+    WrongType { member, expected } => "{:?} must be {expected}", Quoted(member);
+    InvalidValue { member, reason } => "{:?}: {reason}", Quoted(member);
+    ConflictingMembers(first, second) => "\"{first}\" and \"{second}\" contradict each other: remove one";
+    MissingTransport { expected } => "the entry has no {expected}: add it";
+    UnsupportedTransport(name) =>
+        "connections of the type {:?} are not supported: use stdio, http, sse or websocket", Quoted(name);
+    UnsupportedReference { member, reference } =>
+        "{:?}: {} is not supported: use ${{NAME}}, ${{NAME:-default}}, ${{env:NAME}} or ${{input:id}}", Quoted(member), SafeText::line(reference);
+    UndeclaredInput(id) => "there is no input of the id {:?} that the user can type or pick", Quoted(id);
 }
 
 /// A part of a file that is ignored, which the user may want to know. `Display` writes one line.
@@ -182,17 +157,10 @@ pub enum DiagnosticKind {
     IgnoredInput,
 }
 
-impl fmt::Display for DiagnosticKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoServers => {
-                let tables = SERVER_TABLES.join(", ");
-                write!(f, "the file has no servers: expected one of the tables {tables}")
-            }
-            Self::IgnoredMember(member) => write!(f, "{:?} is ignored", Quoted(member)),
-            Self::IgnoredInput => f.write_str(
-                "an input is ignored: it needs an id and the type promptString or pickString, and has limits",
-            ),
-        }
-    }
+display_text! { DiagnosticKind:
+    NoServers =>
+        "the file has no servers: expected one of the tables {}", SERVER_TABLES.join(", ");
+    IgnoredMember(member) => "{:?} is ignored", Quoted(member);
+    IgnoredInput =>
+        "an input is ignored: it needs an id and the type promptString or pickString, and has limits";
 }

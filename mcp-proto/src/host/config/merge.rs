@@ -228,18 +228,12 @@ pub enum OmissionReason {
     TooMany,
 }
 
-impl fmt::Display for OmissionReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NameTaken => f.write_str("another server has the name: rename one of them"),
-            Self::SimilarName => {
-                f.write_str("one of your servers has a name that looks like it: rename one of them")
-            }
-            Self::SameServer(_) => f.write_str("the same server is configured under another name"),
-            Self::Filtered => f.write_str("the application does not use it"),
-            Self::TooMany => write!(f, "there are {MAX_SERVERS} servers already"),
-        }
-    }
+display_text! { OmissionReason:
+    NameTaken => "another server has the name: rename one of them";
+    SimilarName => "one of your servers has a name that looks like it: rename one of them";
+    SameServer(_) => "the same server is configured under another name";
+    Filtered => "the application does not use it";
+    TooMany => "there are {MAX_SERVERS} servers already";
 }
 
 /// The difference of two configurations, by server id and meaning. An unchanged server needs no action.

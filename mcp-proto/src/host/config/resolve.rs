@@ -35,14 +35,7 @@ pub struct ResolvedStdio {
     pub cwd: Option<String>,
 }
 
-impl fmt::Debug for ResolvedStdio {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ResolvedStdio")
-            .field("args", &self.args.len())
-            .field("env", &self.env.keys())
-            .finish_non_exhaustive()
-    }
-}
+debug_fields! { ResolvedStdio(self) { args = self.args.len(), env = self.env.keys() } }
 
 /// A URL to connect to.
 pub struct ResolvedHttp {
@@ -58,14 +51,7 @@ pub struct ResolvedHttp {
     pub client_secret: Option<Secret>,
 }
 
-impl fmt::Debug for ResolvedHttp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ResolvedHttp")
-            .field("transport", &self.transport)
-            .field("headers", &self.headers.keys())
-            .finish_non_exhaustive()
-    }
-}
+debug_fields! { ResolvedHttp(self) { transport, headers = self.headers.keys() } }
 
 /// Why an entry cannot be resolved. `Display` says which entry and which member, on one line, without any value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,39 +98,26 @@ pub enum ResolveErrorKind {
     Value,
 }
 
-impl fmt::Display for ResolveErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing(Lookup::EnvFile(_)) => f.write_str(
-                "the file of environment variables cannot be read: it must be a regular file of UTF-8 text, and of \
-                 yours for a project's server",
-            ),
-            Self::Missing(lookup) => {
-                write!(f, "{} has no value: set it", SafeText::line(&lookup.to_string()))
-            }
-            Self::EnvFile(error) => error.fmt(f),
-            Self::UnapprovedEnvFile => f.write_str(
-                "you have not approved the variables of this file as they are now: approve the server again",
-            ),
-            Self::LoaderVariable(name) => write!(
-                f,
-                "the file of a project sets {}, which can make programs run other code: \
-                 remove it there, or write it into \"env\" of the entry",
-                SafeText::line(name)
-            ),
-            Self::Url => f.write_str("the value is not the URL of an HTTP server"),
-            Self::Folder => f.write_str(
-                "the path of the project's file is not absolute, so that the folder of the project is unknown: \
-                 name the file by its whole path",
-            ),
-            Self::Resource => f.write_str(
-                "the server would get tokens for another resource: \
-                 write the URL of the entry, or a parent of it by whole path segments",
-            ),
-            Self::HeaderValue => f.write_str("a header cannot have this value: it has control characters"),
-            Self::Value => f.write_str("the value is empty or has the character U+0000"),
-        }
-    }
+display_text! { ResolveErrorKind:
+    Missing(Lookup::EnvFile(_)) =>
+        "the file of environment variables cannot be read: it must be a regular file of UTF-8 text, and of \
+                 yours for a project's server";
+    Missing(lookup) => "{} has no value: set it", SafeText::line(&lookup.to_string());
+    EnvFile(error) => "{error}";
+    UnapprovedEnvFile =>
+        "you have not approved the variables of this file as they are now: approve the server again";
+    LoaderVariable(name) =>
+        "the file of a project sets {}, which can make programs run other code: \
+                 remove it there, or write it into \"env\" of the entry", SafeText::line(name);
+    Url => "the value is not the URL of an HTTP server";
+    Folder =>
+        "the path of the project's file is not absolute, so that the folder of the project is unknown: \
+                 name the file by its whole path";
+    Resource =>
+        "the server would get tokens for another resource: \
+                 write the URL of the entry, or a parent of it by whole path segments";
+    HeaderValue => "a header cannot have this value: it has control characters";
+    Value => "the value is empty or has the character U+0000";
 }
 
 /// Resolves the texts of one entry.

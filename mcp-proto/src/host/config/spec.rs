@@ -5,7 +5,6 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::fmt;
 use core::time::Duration;
 
 use super::template::{Lookup, Template};
@@ -350,15 +349,8 @@ impl InputSpec {
     }
 }
 
-impl fmt::Debug for InputSpec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The default may be a secret.
-        f.debug_struct("InputSpec")
-            .field("id", &self.id)
-            .field("is_password", &self.is_password)
-            .finish_non_exhaustive()
-    }
-}
+// The default may be a secret.
+debug_fields! { InputSpec { id, is_password } }
 
 /// How long a server may take; `None` is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -430,17 +422,9 @@ pub struct TimeoutVariableError {
     pub variable: &'static str,
 }
 
-impl fmt::Display for TimeoutVariableError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the environment variable {} must be a number of milliseconds, 0 for no limit",
-            self.variable
-        )
-    }
+error_text! { TimeoutVariableError { variable } =>
+    "the environment variable {variable} must be a number of milliseconds, 0 for no limit"
 }
-
-impl core::error::Error for TimeoutVariableError {}
 
 /// Whether tokens for `resource` may go to the server at `url`: if it is this URL, or a parent of it by whole path
 /// segments. Other tenants of the same origin have other paths.

@@ -300,16 +300,12 @@ pub enum Lookup {
     EnvFile(String),
 }
 
-impl fmt::Display for Lookup {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Variable(name) => write!(f, "the environment variable {name}"),
-            Self::Input(id) => write!(f, "the input {id}"),
-            Self::Predefined(variable) => write!(f, "${{{}}}", variable.as_str()),
-            // The path may be made of secrets.
-            Self::EnvFile(_) => f.write_str("the file of environment variables"),
-        }
-    }
+display_text! { Lookup:
+    Variable(name) => "the environment variable {name}";
+    Input(id) => "the input {id}";
+    Predefined(variable) => "${{{}}}", variable.as_str();
+    // The path may be made of secrets.
+    EnvFile(_) => "the file of environment variables";
 }
 
 impl fmt::Debug for Lookup {

@@ -25,7 +25,6 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -74,14 +73,7 @@ impl Approval {
     }
 }
 
-impl fmt::Debug for Approval {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Approval")
-            .field("path", &self.path)
-            .field("server", &self.server)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields! { Approval { path, server } }
 
 /// The user's approvals, at most one of each server of each project.
 ///
@@ -167,15 +159,9 @@ impl Approvals {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ApprovalsError;
 
-impl fmt::Display for ApprovalsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "the stored approvals of project servers cannot be read: each server must be approved again",
-        )
-    }
+error_text! { ApprovalsError =>
+    "the stored approvals of project servers cannot be read: each server must be approved again"
 }
-
-impl core::error::Error for ApprovalsError {}
 
 /// The right to start a server as its entry says. Only [`ServerEntry::permit`] gives it.
 #[derive(Clone, Copy, Debug)]

@@ -163,17 +163,9 @@ pub struct RequestLine {
     pub text: String,
 }
 
-impl fmt::Display for RequestLine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.label, SafeText::line(&self.text))
-    }
-}
+display_text! { RequestLine { label, text } => "{label}: {}", SafeText::line(text) }
 
-impl fmt::Debug for RequestLine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RequestLine").field("label", &self.label).finish_non_exhaustive()
-    }
-}
+debug_fields! { RequestLine { label } }
 
 #[derive(Default)]
 struct Lines(Vec<RequestLine>);
@@ -310,40 +302,21 @@ impl ApprovalWarning {
     }
 }
 
-impl fmt::Display for ApprovalWarning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Shell => {
-                f.write_str("the program is a shell, or runs code in its arguments: read each of them")
-            }
-            Self::LoadsCode(name) => {
-                let name = beginning(name);
-                write!(f, "the variable {name} can make programs run other code or connect elsewhere")
-            }
-            Self::UnknownVariable(name) => {
-                let name = beginning(name);
-                write!(f, "the program decides what the variable {name} changes: read its value")
-            }
-            Self::Url(warning) => warning.fmt(f),
-            Self::Hidden => {
-                f.write_str("what starts, or where it connects, depends on values that are not shown")
-            }
-            Self::ChoosesLogin(member) => {
-                write!(f, "the project, not you, chooses where or as what you log in, by \"{member}\"")
-            }
-            Self::HasLogin => {
-                f.write_str("you have logged in at this URL: the server is used in your name from the first connection on")
-            }
-            Self::MayHaveLogin => {
-                f.write_str("if you have logged in at its URL, or a login there does not need you, the server is used in your name from the first connection on")
-            }
-            Self::ForeignResource(resource) => write!(
-                f,
-                "the server gets tokens for {}, which is neither its URL nor a parent of it, as far as the entry shows",
-                SafeText::line(resource)
-            ),
-        }
-    }
+display_text! { ApprovalWarning:
+    Shell => "the program is a shell, or runs code in its arguments: read each of them";
+    LoadsCode(name) =>
+        "the variable {} can make programs run other code or connect elsewhere", beginning(name);
+    UnknownVariable(name) =>
+        "the program decides what the variable {} changes: read its value", beginning(name);
+    Url(warning) => "{warning}";
+    Hidden => "what starts, or where it connects, depends on values that are not shown";
+    ChoosesLogin(member) => "the project, not you, chooses where or as what you log in, by \"{member}\"";
+    HasLogin =>
+        "you have logged in at this URL: the server is used in your name from the first connection on";
+    MayHaveLogin =>
+        "if you have logged in at its URL, or a login there does not need you, the server is used in your name from the first connection on";
+    ForeignResource(resource) =>
+        "the server gets tokens for {}, which is neither its URL nor a parent of it, as far as the entry shows", SafeText::line(resource);
 }
 
 /// The beginning of a name, which a line shows whole: a longer one could fill rows.

@@ -2,7 +2,6 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use core::fmt;
 use core::time::Duration;
 
 use super::policy::{Failure, FailureKind, ServerPolicy, Status};
@@ -18,13 +17,7 @@ const STABLE_AFTER: Duration = Duration::from_secs(30);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownServer;
 
-impl fmt::Display for UnknownServer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no such server is configured")
-    }
-}
-
-impl core::error::Error for UnknownServer {}
+error_text! { UnknownServer => "no such server is configured" }
 
 /// # Commands
 impl ControlPlane {

@@ -145,20 +145,16 @@ impl Status {
     }
 }
 
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Disabled => "disabled",
-            Self::Unapproved => "not approved",
-            Self::Idle => "idle",
-            Self::Starting => "starting",
-            Self::Connected => "connected",
-            Self::Reconnecting => "reconnecting",
-            Self::NeedsAuthorization => "needs authorization",
-            Self::Failed => "failed",
-            Self::Suspended => "suspended",
-        })
-    }
+display_text! { Status:
+    Disabled => "disabled";
+    Unapproved => "not approved";
+    Idle => "idle";
+    Starting => "starting";
+    Connected => "connected";
+    Reconnecting => "reconnecting";
+    NeedsAuthorization => "needs authorization";
+    Failed => "failed";
+    Suspended => "suspended";
 }
 
 /// A server's status with its reason.

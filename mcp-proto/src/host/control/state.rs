@@ -144,18 +144,12 @@ pub enum CallRefusal {
     Closed,
 }
 
-impl fmt::Display for CallRefusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::UnknownServer => f.write_str("no such server is configured"),
-            Self::Unavailable(status) => write!(f, "the server is unavailable: {status}"),
-            Self::TooMany => f.write_str("too many calls are open"),
-            Self::Closed => f.write_str("the host is closed"),
-        }
-    }
+error_text! { CallRefusal:
+    UnknownServer => "no such server is configured";
+    Unavailable(status) => "the server is unavailable: {status}";
+    TooMany => "too many calls are open";
+    Closed => "the host is closed";
 }
-
-impl core::error::Error for CallRefusal {}
 
 #[derive(Debug)]
 pub(super) struct Call {

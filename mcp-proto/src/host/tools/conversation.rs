@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt::{self, Write as _};
+use core::fmt::Write as _;
 
 use serde::Deserialize;
 
@@ -376,13 +376,9 @@ impl SearchRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidSearchError;
 
-impl fmt::Display for InvalidSearchError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the arguments must be an object with a text `query` and, if wanted, an integer `limit`")
-    }
+error_text! { InvalidSearchError =>
+    "the arguments must be an object with a text `query` and, if wanted, an integer `limit`"
 }
-
-impl core::error::Error for InvalidSearchError {}
 
 /// The answer to a call of the search tool.
 #[derive(Clone, Debug, PartialEq, Eq)]

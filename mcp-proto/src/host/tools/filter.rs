@@ -2,7 +2,6 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::fmt;
 
 /// A pattern of names: `*` stands for any text, `?` for one character, everything else for itself.
 ///
@@ -23,13 +22,7 @@ pub struct Glob(Box<str>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidGlobError;
 
-impl fmt::Display for InvalidGlobError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a pattern of names must have 1 to {} bytes", Glob::MAX_BYTES)
-    }
-}
-
-impl core::error::Error for InvalidGlobError {}
+error_text! { InvalidGlobError => "a pattern of names must have 1 to {} bytes", Glob::MAX_BYTES }
 
 impl Glob {
     /// The longest pattern, in bytes: room for any name that models can use, and more.

@@ -2,7 +2,6 @@
 
 use alloc::format;
 use alloc::string::String;
-use core::fmt;
 
 use crate::host::digest::Digest;
 
@@ -54,16 +53,10 @@ pub enum InvalidSchemeError {
     Separator,
 }
 
-impl fmt::Display for InvalidSchemeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Prefix => "the prefix of names must be at most 16 ASCII letters, digits, `_` and `-`",
-            Self::Separator => "the separator of names must be 1 to 4 times `_`, or 1 to 4 times `-`",
-        })
-    }
+error_text! { InvalidSchemeError:
+    Prefix => "the prefix of names must be at most 16 ASCII letters, digits, `_` and `-`";
+    Separator => "the separator of names must be 1 to 4 times `_`, or 1 to 4 times `-`";
 }
-
-impl core::error::Error for InvalidSchemeError {}
 
 impl Default for NameScheme {
     /// The prefix `mcp__` and the separator `__`.

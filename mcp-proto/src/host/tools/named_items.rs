@@ -5,7 +5,6 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::fmt;
 
 use serde::Serialize;
 
@@ -129,18 +128,12 @@ pub enum LookupError {
     Denied,
 }
 
-impl fmt::Display for LookupError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Unknown => "no server has an item of this name: list or search the tools again",
-            Self::Collision => "two items have this name, so both are hidden: rename one of their servers",
-            Self::Blocked => "the definition changed after it was approved: ask the user to approve it again",
-            Self::Denied => "the configuration of the server denies this tool",
-        })
-    }
+error_text! { LookupError:
+    Unknown => "no server has an item of this name: list or search the tools again";
+    Collision => "two items have this name, so both are hidden: rename one of their servers";
+    Blocked => "the definition changed after it was approved: ask the user to approve it again";
+    Denied => "the configuration of the server denies this tool";
 }
-
-impl core::error::Error for LookupError {}
 
 /// The lists, by kind.
 #[derive(Debug, Default)]

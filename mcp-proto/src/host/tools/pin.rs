@@ -53,16 +53,12 @@ impl ItemKind {
     }
 }
 
-impl fmt::Display for ItemKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Tool => "tool",
-            Self::Prompt => "prompt",
-            Self::Resource => "resource",
-            Self::ResourceTemplate => "resource template",
-            Self::Instructions => "instructions",
-        })
-    }
+display_text! { ItemKind:
+    Tool => "tool";
+    Prompt => "prompt";
+    Resource => "resource";
+    ResourceTemplate => "resource template";
+    Instructions => "instructions";
 }
 
 /// A member of a definition that a pin covers.

@@ -1,7 +1,5 @@
 //! Commands from the application to a client, the same for every transport, and the transport that carries them.
 
-use core::fmt;
-
 use crate::Instant;
 use crate::peer::{
     AnyParams, AnyResult, InboundId, LostReason, Outbox, OutgoingRequest, RequestError, RequestId,
@@ -208,11 +206,7 @@ impl<'a> ClientCommands<'a> {
     }
 }
 
-impl fmt::Debug for ClientCommands<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientCommands").field("now", &self.now).finish_non_exhaustive()
-    }
-}
+debug_fields! { ClientCommands<'_> { now } }
 
 /// A client on its transport: a byte stream, a message channel or HTTP.
 ///

@@ -3,7 +3,6 @@
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 use core::time::Duration;
 
 use crate::HumanDuration;
@@ -146,74 +145,40 @@ impl ConnectError {
     }
 }
 
-impl fmt::Display for ConnectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Open(detail) => write!(f, "the connection could not be opened: {detail}"),
-            Self::Ended { during, detail } if detail.is_empty() => {
-                write!(f, "the server ended the connection during {during}")
-            }
-            Self::Ended { during, detail } => {
-                write!(f, "the server ended the connection during {during}: {detail}")
-            }
-            Self::Refused { during, error } => write!(f, "the server refused {during}: {error}"),
-            Self::Unexpected { during, reason: what } => {
-                write!(f, "the server's answer to {during} is not valid: {what}")
-            }
-            Self::Transport { during, error } => write!(f, "the server answered {during} with {error}"),
-            Self::Unreachable(detail) => f.write_str(detail),
-            Self::Failed { during, detail } => write!(f, "{during} failed: {detail}"),
-            Self::HeadersChanged { error } => {
-                write!(
-                    f,
-                    "a proxy on the way to the server changes or removes headers of requests: {error}"
-                )
-            }
-            Self::AllFailed(tried) => {
-                for (number, error) in tried.iter().enumerate() {
-                    f.write_str(if number == 0 { "" } else { "; then " })?;
-                    error.fmt(f)?;
-                }
-                Ok(())
-            }
-            Self::TimedOut { during, after } => {
-                write!(f, "the server did not answer {during} within {}", HumanDuration(*after))
-            }
-            Self::NotReady { during, within, last } => {
-                write!(f, "not ready within {}, while waiting for {during}", HumanDuration(*within))?;
-                match last {
-                    Some(last) => write!(f, " again: {last}"),
-                    None => Ok(()),
-                }
-            }
-            Self::NoCommonVersion { ours, theirs } => write!(
-                f,
-                "no protocol version in common: the server speaks {}, this client {}",
-                theirs.join(", "),
-                ours.join(", ")
-            ),
-            Self::MissingCapabilities { required } => {
-                write!(f, "the server requires capabilities that this client does not have: {required}")
-            }
-            Self::LegacyServer { evidence } => {
-                //= C2.6 "shows an actionable error"
-                write!(
-                    f,
-                    "this is a legacy server and only modern ones are allowed: set `EraPolicy::Auto` or \
-                     update the server ({evidence})"
-                )
-            }
-            Self::BothErasAnswered => f.write_str(
-                "the server answered the era probe after initialize had been sent, and is started again for the modern era",
-            ),
-            Self::ProbeBrokeServer { detail } if detail.is_empty() => {
-                f.write_str("the server ended on the era probe; use the legacy-only mode for it")
-            }
-            Self::ProbeBrokeServer { detail } => {
-                write!(f, "the server ended on the era probe; use the legacy-only mode for it: {detail}")
-            }
-        }
-    }
+error_text! { ConnectError:
+    Open(detail) => "the connection could not be opened: {detail}";
+    Ended { during, detail } if detail.is_empty() => "the server ended the connection during {during}";
+    Ended { during, detail } => "the server ended the connection during {during}: {detail}";
+    Refused { during, error } => "the server refused {during}: {error}";
+    Unexpected { during, reason: what } => "the server's answer to {during} is not valid: {what}";
+    Transport { during, error } => "the server answered {during} with {error}";
+    Unreachable(detail) => "{detail}";
+    Failed { during, detail } => "{during} failed: {detail}";
+    HeadersChanged { error } =>
+        "a proxy on the way to the server changes or removes headers of requests: {error}";
+    AllFailed(tried) =>
+        |f| {
+            tried.iter().enumerate().try_for_each(|(number, error)| {
+                write!(f, "{}{error}", if number == 0 { "" } else { "; then " })
+            })
+        };
+    TimedOut { during, after } => "the server did not answer {during} within {}", HumanDuration(*after);
+    NotReady { during, within, last: None } =>
+        "not ready within {}, while waiting for {during}", HumanDuration(*within);
+    NotReady { during, within, last: Some(last) } =>
+        "not ready within {}, while waiting for {during} again: {last}", HumanDuration(*within);
+    NoCommonVersion { ours, theirs } =>
+        "no protocol version in common: the server speaks {}, this client {}", theirs.join(", "), ours.join(", ");
+    MissingCapabilities { required } =>
+        "the server requires capabilities that this client does not have: {required}";
+    LegacyServer { evidence } =>
+        //= C2.6 "shows an actionable error"
+        "this is a legacy server and only modern ones are allowed: set `EraPolicy::Auto` or update the server \
+         ({evidence})";
+    BothErasAnswered =>
+        "the server answered the era probe after initialize had been sent, and is started again for the modern era";
+    ProbeBrokeServer { detail } if detail.is_empty() =>
+        "the server ended on the era probe; use the legacy-only mode for it";
+    ProbeBrokeServer { detail } =>
+        "the server ended on the era probe; use the legacy-only mode for it: {detail}";
 }
-
-impl core::error::Error for ConnectError {}

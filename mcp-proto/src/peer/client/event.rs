@@ -2,7 +2,6 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
-use core::fmt;
 use core::time::Duration;
 
 use crate::HumanDuration;
@@ -290,56 +289,30 @@ pub(super) fn id_bytes(id: &Id) -> usize {
     }
 }
 
-impl fmt::Display for Diagnostic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Malformed(malformed) => write!(f, "not a message: {malformed}"),
-            Self::UnknownAnswer(id) => write!(f, "an answer to request {id}, which was never made"),
-            Self::Error(error) => write!(f, "an error that answers no request: {error}"),
-            Self::ForbiddenRequest { id, method } => {
-                write!(f, "the server sent the request {id} ({}), which its revision forbids", &**method)
-            }
-            Self::DuplicateRequest { id, method } => {
-                write!(
-                    f,
-                    "the request {id} ({}) has the id of an unanswered request: not answered",
-                    &**method
-                )
-            }
-            Self::Tolerated(leniency) => leniency.fmt(f),
-            Self::ForbiddenBatch => f.write_str("a batch, which the revision in use does not have"),
-            Self::InvalidNotification { method, error } => {
-                write!(f, "the notification {} could not be read: {error}", &**method)
-            }
-            Self::ProgressSkipped { request, count } => {
-                write!(f, "{count} progress reports on {request:?} came too fast: newer ones replaced them")
-            }
-            Self::NotificationsDropped { count } => {
-                write!(f, "{count} notifications were dropped: the application does not take its events")
-            }
-            Self::PingMissed { misses } => write!(f, "the server did not answer a ping ({misses} in a row)"),
-            Self::KnownEraWrong => {
-                f.write_str("the remembered era of the server was wrong; detecting it again")
-            }
-            Self::AnsweredStale { method, reason: why } => {
-                write!(f, "{method} was answered by an expired entry of the cache: {why}")
-            }
-            Self::SessionLost => f.write_str("the server has forgotten the session; opening a new one"),
-            Self::ToolExcluded { name, reason } => {
-                write!(f, "the tool {name:?} cannot be called over HTTP and is left out: {reason}")
-            }
-            Self::RequestDelayed { method, pause, error } => {
-                write!(f, "{method} is sent again in {}: {error}", HumanDuration(*pause))
-            }
-            Self::DriverNotPolled => f.write_str(UNPOLLED_DRIVER),
-            Self::MessageRejected { message: what, error } => {
-                write!(f, "the server did not accept {what}: {error}")
-            }
-            Self::EventStreamUnavailable { detail } => {
-                write!(f, "the stream of the server's own messages is not open: {detail}")
-            }
-        }
-    }
+display_text! { Diagnostic:
+    Malformed(malformed) => "not a message: {malformed}";
+    UnknownAnswer(id) => "an answer to request {id}, which was never made";
+    Error(error) => "an error that answers no request: {error}";
+    ForbiddenRequest { id, method } =>
+        "the server sent the request {id} ({}), which its revision forbids", &**method;
+    DuplicateRequest { id, method } =>
+        "the request {id} ({}) has the id of an unanswered request: not answered", &**method;
+    Tolerated(leniency) => "{leniency}";
+    ForbiddenBatch => "a batch, which the revision in use does not have";
+    InvalidNotification { method, error } => "the notification {} could not be read: {error}", &**method;
+    ProgressSkipped { request, count } =>
+        "{count} progress reports on {request:?} came too fast: newer ones replaced them";
+    NotificationsDropped { count } =>
+        "{count} notifications were dropped: the application does not take its events";
+    PingMissed { misses } => "the server did not answer a ping ({misses} in a row)";
+    KnownEraWrong => "the remembered era of the server was wrong; detecting it again";
+    AnsweredStale { method, reason: why } => "{method} was answered by an expired entry of the cache: {why}";
+    SessionLost => "the server has forgotten the session; opening a new one";
+    ToolExcluded { name, reason } => "the tool {name:?} cannot be called over HTTP and is left out: {reason}";
+    RequestDelayed { method, pause, error } => "{method} is sent again in {}: {error}", HumanDuration(*pause);
+    DriverNotPolled => "{UNPOLLED_DRIVER}";
+    MessageRejected { message: what, error } => "the server did not accept {what}: {error}";
+    EventStreamUnavailable { detail } => "the stream of the server's own messages is not open: {detail}";
 }
 
 /// How a connection ended.
@@ -379,12 +352,8 @@ impl CloseReason {
     }
 }
 
-impl fmt::Display for CloseReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Done => f.write_str("the connection was closed"),
-            Self::Connect(error) => error.fmt(f),
-            Self::Lost(lost) => lost.fmt(f),
-        }
-    }
+display_text! { CloseReason:
+    Done => "the connection was closed";
+    Connect(error) => "{error}";
+    Lost(lost) => "{lost}";
 }

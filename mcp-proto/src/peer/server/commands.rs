@@ -1,7 +1,6 @@
 //! Commands from the application to a server, the same for every transport, and the interface of a transport to them.
 
 use alloc::vec::Vec;
-use core::fmt;
 use core::task::Waker;
 
 use super::subscriptions::Subscriber;
@@ -252,11 +251,7 @@ impl<'a> ServerCommands<'a> {
     }
 }
 
-impl fmt::Debug for ServerCommands<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerCommands").field("now", &self.now).finish_non_exhaustive()
-    }
-}
+debug_fields! { ServerCommands<'_> { now } }
 
 /// A server on its transport: a byte stream, a message channel, an HTTP exchange or an HTTP session.
 ///

@@ -4,7 +4,6 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::fmt;
 use core::time::Duration;
 
 use crate::Limits;
@@ -180,8 +179,4 @@ impl SubscriptionAccess {
     }
 }
 
-impl fmt::Debug for SubscriptionAccess {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SubscriptionAccess").finish_non_exhaustive()
-    }
-}
+debug_fields! { SubscriptionAccess {} }

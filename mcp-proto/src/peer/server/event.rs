@@ -3,7 +3,6 @@
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
-use core::fmt;
 
 use super::text_bytes;
 use crate::consent::SafeText;
@@ -246,54 +245,30 @@ impl Diagnostic {
     }
 }
 
-impl fmt::Display for Diagnostic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Malformed(malformed) => write!(f, "not a message: {malformed}"),
-            Self::Tolerated(leniency) => leniency.fmt(f),
-            Self::DuplicateRequest { id, method } => {
-                write!(
-                    f,
-                    "the request {id} ({}) has the id of an unanswered request: not answered",
-                    &**method
-                )
-            }
-            Self::UnknownAnswer(Some(id)) => write!(f, "an answer to request {id}, which was never made"),
-            Self::UnknownAnswer(None) => f.write_str("an answer without an id"),
-            Self::Error(error) => write!(f, "an error that answers no request: {error}"),
-            Self::Refused { method, error } => write!(f, "the request {} was refused: {error}", &**method),
-            Self::AnswerReplaced { id, error } => {
-                write!(f, "the answer to {id:?} was replaced by an error: {error}")
-            }
-            Self::ReservedErrorCode { id, code } => {
-                write!(
-                    f,
-                    "the error of {id:?} has the reserved code {code}: choose one outside -32768 to -32000"
-                )
-            }
-            Self::UndeclaredResources => f.write_str(
-                "the result of a tool embeds a resource, but the server does not declare `resources`",
-            ),
-            Self::UrlInForm { text } => write!(
-                f,
-                "the form shows a URL in {text:?}, which clients must not make clickable: use a page (`elicit_url`)"
-            ),
-            Self::UndeclaredLogging => f.write_str(
-                "a log message was dropped, because the server does not declare `logging`: declare it \
-                 (`Router::declare`)",
-            ),
-            Self::InvalidNotification { method, error } => {
-                write!(f, "the notification {} could not be read: {error}", &**method)
-            }
-            Self::Unencodable { method, error } => {
-                write!(f, "{method} was not sent: it cannot be encoded: {error}")
-            }
-            Self::ProgressSkipped { request, count } => {
-                write!(f, "{count} progress reports on {request:?} came too fast: newer ones replaced them")
-            }
-            Self::NotificationsDropped { count } => write!(f, "{count} notifications were dropped"),
-        }
-    }
+display_text! { Diagnostic:
+    Malformed(malformed) => "not a message: {malformed}";
+    Tolerated(leniency) => "{leniency}";
+    DuplicateRequest { id, method } =>
+        "the request {id} ({}) has the id of an unanswered request: not answered", &**method;
+    UnknownAnswer(Some(id)) => "an answer to request {id}, which was never made";
+    UnknownAnswer(None) => "an answer without an id";
+    Error(error) => "an error that answers no request: {error}";
+    Refused { method, error } => "the request {} was refused: {error}", &**method;
+    AnswerReplaced { id, error } => "the answer to {id:?} was replaced by an error: {error}";
+    ReservedErrorCode { id, code } =>
+        "the error of {id:?} has the reserved code {code}: choose one outside -32768 to -32000";
+    UndeclaredResources =>
+        "the result of a tool embeds a resource, but the server does not declare `resources`";
+    UrlInForm { text } =>
+        "the form shows a URL in {text:?}, which clients must not make clickable: use a page (`elicit_url`)";
+    UndeclaredLogging =>
+        "a log message was dropped, because the server does not declare `logging`: declare it \
+                 (`Router::declare`)";
+    InvalidNotification { method, error } => "the notification {} could not be read: {error}", &**method;
+    Unencodable { method, error } => "{method} was not sent: it cannot be encoded: {error}";
+    ProgressSkipped { request, count } =>
+        "{count} progress reports on {request:?} came too fast: newer ones replaced them";
+    NotificationsDropped { count } => "{count} notifications were dropped";
 }
 
 /// How a connection ended.
@@ -306,13 +281,9 @@ pub enum CloseReason {
     Lost(LostReason),
 }
 
-impl fmt::Display for CloseReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Done => f.write_str("the connection was closed"),
-            Self::Lost(lost) => lost.fmt(f),
-        }
-    }
+display_text! { CloseReason:
+    Done => "the connection was closed";
+    Lost(lost) => "{lost}";
 }
 
 /// The number of characters that are kept of a client's reason.
@@ -366,14 +337,10 @@ impl Cancellation {
     }
 }
 
-impl fmt::Display for Cancellation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Client { reason: Some(reason) } => write!(f, "the client cancelled the request: {reason}"),
-            Self::Client { reason: None } => f.write_str("the client cancelled the request"),
-            Self::Disconnected => f.write_str("the client has disconnected"),
-            Self::Closed(closed) => closed.fmt(f),
-            Self::Answered => f.write_str("the request was answered"),
-        }
-    }
+display_text! { Cancellation:
+    Client { reason: Some(reason) } => "the client cancelled the request: {reason}";
+    Client { reason: None } => "the client cancelled the request";
+    Disconnected => "the client has disconnected";
+    Closed(closed) => "{closed}";
+    Answered => "the request was answered";
 }

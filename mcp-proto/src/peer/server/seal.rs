@@ -1,7 +1,6 @@
 //! Sealed request state: text that a server gives to a client and that is accepted back only unchanged.
 
 use alloc::vec::Vec;
-use core::fmt;
 use core::time::Duration;
 
 use aes_gcm_siv::aead::{AeadInOut, KeyInit};
@@ -22,7 +21,7 @@ const FORMAT_PREFIX: &str = "1.";
 const PURPOSE: &[u8] = b"MCP request state\0";
 
 /// A key for sealing states: 32 random bytes. They are wiped from memory on drop, and not shown by
-/// [`Debug`](fmt::Debug).
+/// [`Debug`](core::fmt::Debug).
 pub struct SealKey(Zeroizing<[u8; 32]>);
 
 impl SealKey {
@@ -32,11 +31,7 @@ impl SealKey {
     }
 }
 
-impl fmt::Debug for SealKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SealKey(…)")
-    }
-}
+debug_fields! { SealKey = "SealKey(…)" }
 
 /// Seals request states and opens them again. The cipher is AES-256-GCM-SIV, which stays safe if two server instances
 /// with the same key ever pick the same random number.
@@ -87,16 +82,10 @@ pub enum SealError {
     Expired,
 }
 
-impl fmt::Display for SealError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Foreign => "the request state is not one that this server has given for this request",
-            Self::Expired => "the request state has lapsed: send the request without it",
-        })
-    }
+error_text! { SealError:
+    Foreign => "the request state is not one that this server has given for this request";
+    Expired => "the request state has lapsed: send the request without it";
 }
-
-impl core::error::Error for SealError {}
 
 impl Sealer {
     /// Creates a sealer that seals with the newest key and opens states sealed with any of the keys.
@@ -156,11 +145,7 @@ impl Sealer {
     }
 }
 
-impl fmt::Debug for Sealer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sealer").field("older", &self.older.len()).finish_non_exhaustive()
-    }
-}
+debug_fields! { Sealer(self) { older = self.older.len() } }
 
 fn associated(bound_to: &[u8]) -> Vec<u8> {
     [PURPOSE, bound_to].concat()

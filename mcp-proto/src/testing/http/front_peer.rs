@@ -4,7 +4,6 @@ use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::fmt;
 use core::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -207,8 +206,4 @@ impl<H: HandlerMode> HttpPeer for FrontPeer<H> {
     }
 }
 
-impl<H: HandlerMode> fmt::Debug for FrontPeer<H> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FrontPeer").field("exchanges", &self.exchanges.len()).finish_non_exhaustive()
-    }
-}
+debug_fields! { [H: HandlerMode] FrontPeer<H>(self) { exchanges = self.exchanges.len() } }

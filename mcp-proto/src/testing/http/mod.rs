@@ -558,15 +558,7 @@ impl<C: PairSide<Machine = HttpClient>> HttpPair<C> {
     }
 }
 
-impl<C: fmt::Debug> fmt::Debug for HttpPair<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpPair")
-            .field("now", &self.now)
-            .field("client", &self.client)
-            .field("open", &self.exchanges.len())
-            .finish_non_exhaustive()
-    }
-}
+debug_fields! { [C: fmt::Debug] HttpPair<C>(self) { now, client, open = self.exchanges.len() } }
 
 fn proxy_response(status: u16) -> Vec<HttpOutput> {
     let headers = Vec::from([("content-type".to_owned(), "text/html".to_owned())]);

@@ -11,7 +11,6 @@ pub mod server;
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 use core::net::IpAddr;
 use core::str::FromStr;
 
@@ -184,13 +183,7 @@ pub struct IpNetwork {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpNetworkError;
 
-impl fmt::Display for IpNetworkError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("this is neither an IP address nor a network such as 10.0.0.0/8")
-    }
-}
-
-impl core::error::Error for IpNetworkError {}
+error_text! { IpNetworkError => "this is neither an IP address nor a network such as 10.0.0.0/8" }
 
 impl IpNetwork {
     /// Returns whether the network contains the address.

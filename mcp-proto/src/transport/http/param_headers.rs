@@ -31,7 +31,6 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::fmt;
 
 use serde_json::value::RawValue;
 
@@ -319,25 +318,12 @@ pub enum HeaderArgumentError {
     },
 }
 
-impl fmt::Display for HeaderArgumentError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Json(error) => write!(f, "the arguments cannot be read: {error}"),
-            Self::Kind { at } => {
-                write!(f, "the argument {at} is a header too, and neither text nor an integer nor a boolean")
-            }
-            Self::Range { at } => {
-                write!(
-                    f,
-                    "the argument {at} is a header too, and beyond the integers that every side can read"
-                )
-            }
-            Self::Duplicate { at } => write!(f, "the argument {at} is a header too, and is given twice"),
-        }
-    }
+error_text! { HeaderArgumentError:
+    Json(error) => "the arguments cannot be read: {error}";
+    Kind { at } => "the argument {at} is a header too, and neither text nor an integer nor a boolean";
+    Range { at } => "the argument {at} is a header too, and beyond the integers that every side can read";
+    Duplicate { at } => "the argument {at} is a header too, and is given twice";
 }
-
-impl core::error::Error for HeaderArgumentError {}
 
 /// How the headers of a call differ from its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -374,22 +360,14 @@ pub enum HeaderMismatchError {
     Argument(HeaderArgumentError),
 }
 
-impl fmt::Display for HeaderMismatchError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing { header } => write!(f, "the header {header} is missing"),
-            Self::Unexpected { header } => write!(f, "the header {header} has no argument to repeat"),
-            Self::Repeated { header } => write!(f, "the header {header} is given more than once"),
-            Self::Undecodable { header, error } => {
-                write!(f, "the header {header} cannot be read: {error}")
-            }
-            Self::Different { header } => write!(f, "the header {header} differs from its argument"),
-            Self::Argument(error) => error.fmt(f),
-        }
-    }
+error_text! { HeaderMismatchError:
+    Missing { header } => "the header {header} is missing";
+    Unexpected { header } => "the header {header} has no argument to repeat";
+    Repeated { header } => "the header {header} is given more than once";
+    Undecodable { header, error } => "the header {header} cannot be read: {error}";
+    Different { header } => "the header {header} differs from its argument";
+    Argument(error) => "{error}";
 }
-
-impl core::error::Error for HeaderMismatchError {}
 
 /// Joins the names of a path with dots for an error message, shortened to one line.
 fn display_path<'a>(path: impl IntoIterator<Item = &'a str>) -> String {

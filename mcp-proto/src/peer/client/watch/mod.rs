@@ -184,11 +184,7 @@ pub enum WatchEnd {
     Refused(Box<Outcome>),
 }
 
-impl fmt::Display for WatchEnd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ByServer => f.write_str("the server has ended the subscription"),
-            Self::Refused(outcome) => write!(f, "the server does not notify of changes: {outcome}"),
-        }
-    }
+display_text! { WatchEnd:
+    ByServer => "the server has ended the subscription";
+    Refused(outcome) => "the server does not notify of changes: {outcome}";
 }

@@ -21,17 +21,11 @@ pub enum UrlError {
     Host,
 }
 
-impl fmt::Display for UrlError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Syntax => "this is not a URL",
-            Self::Scheme => "the URL begins with neither http: nor https:",
-            Self::Host => "the URL names no host, or one that can be read in more than one way",
-        })
-    }
+error_text! { UrlError:
+    Syntax => "this is not a URL";
+    Scheme => "the URL begins with neither http: nor https:";
+    Host => "the URL names no host, or one that can be read in more than one way";
 }
-
-impl core::error::Error for UrlError {}
 
 impl From<HttpUrlError> for UrlError {
     fn from(error: HttpUrlError) -> Self {

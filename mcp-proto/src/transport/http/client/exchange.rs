@@ -5,8 +5,8 @@ use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::mem;
 use core::ops::{Deref, DerefMut};
-use core::{fmt, mem};
 
 use bytes::Bytes;
 
@@ -109,16 +109,8 @@ impl ClientExchange {
     }
 }
 
-impl fmt::Debug for ClientExchange {
-    /// Omits the session id and the bytes read so far.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientExchange")
-            .field("purpose", &self.kind)
-            .field("url", &self.url)
-            .field("generation", &self.generation)
-            .finish_non_exhaustive()
-    }
-}
+// Omits the session id and the bytes read so far.
+debug_fields! { ClientExchange(self) { purpose = self.kind, url, generation } }
 
 /// The open exchanges, and counts of them by kind.
 #[derive(Debug, Default)]

@@ -49,7 +49,6 @@ mod session;
 mod tool_catalog;
 
 use alloc::vec::Vec;
-use core::fmt;
 
 use bytes::Bytes;
 
@@ -440,16 +439,7 @@ impl ClientTransport for HttpClient {
     }
 }
 
-impl fmt::Debug for HttpClient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpClient")
-            .field("url", &self.url)
-            .field("session", &self.session)
-            .field("exchanges", &self.exchanges.len())
-            .field("peer", &self.peer)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields! { HttpClient(self) { url, session, exchanges = self.exchanges.len(), peer } }
 
 /// The timers that exist once.
 #[derive(Debug, Default)]

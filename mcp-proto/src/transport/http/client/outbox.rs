@@ -80,16 +80,8 @@ pub struct AuthorizationRequired {
     pub attempt: u32,
 }
 
-impl fmt::Debug for AuthorizationRequired {
-    /// Omits values that may be secret.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AuthorizationRequired")
-            .field("exchange", &self.exchange)
-            .field("status", &self.status)
-            .field("attempt", &self.attempt)
-            .finish_non_exhaustive()
-    }
-}
+// Omits values that may be secret.
+debug_fields! { AuthorizationRequired { exchange, status, attempt } }
 
 /// A notification or a reply: a message that gets no answer.
 #[derive(Clone, Debug)]

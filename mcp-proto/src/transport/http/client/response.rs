@@ -6,8 +6,8 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::mem;
 use core::time::Duration;
-use core::{fmt, mem};
 
 use bytes::Bytes;
 
@@ -97,15 +97,8 @@ impl AnswerHead {
     }
 }
 
-impl fmt::Debug for AnswerHead {
-    /// Omits the session id and the redirect target, which may be secret.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AnswerHead")
-            .field("status", &self.status)
-            .field("content", &self.content)
-            .finish_non_exhaustive()
-    }
-}
+// Omits the session id and the redirect target, which may be secret.
+debug_fields! { AnswerHead { status, content } }
 
 /// Returns the error of an exchange that ended with this status and these headers, as an [`HttpClient`](super::HttpClient)
 /// reports it: for exchanges that are not its own, such as the upgrade to a WebSocket.

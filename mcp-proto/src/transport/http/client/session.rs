@@ -6,8 +6,8 @@
 use alloc::collections::VecDeque;
 use alloc::string::ToString;
 use alloc::sync::Arc;
+use core::mem;
 use core::time::Duration;
-use core::{fmt, mem};
 
 use crate::Instant;
 use crate::peer::LostReason;
@@ -55,19 +55,8 @@ pub(super) struct ClientSession {
     paused_posts: VecDeque<OneWayMessage>,
 }
 
-impl fmt::Debug for ClientSession {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        //= C4.18 "treat as secret"
-        let Self { generation, gate, has_answered, fruitless_renewals, offers_stream, .. } = self;
-        f.debug_struct("ClientSession")
-            .field("generation", generation)
-            .field("gate", gate)
-            .field("has_answered", has_answered)
-            .field("fruitless_renewals", fruitless_renewals)
-            .field("offers_stream", offers_stream)
-            .finish_non_exhaustive()
-    }
-}
+//= C4.18 "treat as secret"
+debug_fields! { ClientSession { generation, gate, has_answered, fruitless_renewals, offers_stream } }
 
 impl ClientSession {
     /// Begins a session once the server's era is known.

@@ -6,7 +6,6 @@ use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::fmt;
 
 use memchr::memmem;
 
@@ -58,32 +57,16 @@ pub enum ParamHeaderError {
     TooMany,
 }
 
-impl fmt::Display for ParamHeaderError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Schema(error) => write!(f, "its input schema cannot be read: {error}"),
-            Self::NotText { at } => write!(f, "the x-mcp-header of {at} is not text"),
-            Self::Name { at, name } => {
-                write!(f, "the x-mcp-header of {at} cannot be the name of a header: {name:?}")
-            }
-            Self::Duplicate { at, name } => {
-                write!(f, "the x-mcp-header of {at} is that of another parameter: {name:?}")
-            }
-            Self::Type { at } => write!(
-                f,
-                "{at} has an x-mcp-header, and is declared neither as a string nor as an integer nor as a boolean"
-            ),
-            Self::Unreachable { at } => {
-                write!(f, "{at} has an x-mcp-header, and is not reached through properties alone")
-            }
-            Self::TooMany => {
-                write!(f, "more than {} parameters have an x-mcp-header", super::ParamHeaders::MAX_HEADERS)
-            }
-        }
-    }
+error_text! { ParamHeaderError:
+    Schema(error) => "its input schema cannot be read: {error}";
+    NotText { at } => "the x-mcp-header of {at} is not text";
+    Name { at, name } => "the x-mcp-header of {at} cannot be the name of a header: {name:?}";
+    Duplicate { at, name } => "the x-mcp-header of {at} is that of another parameter: {name:?}";
+    Type { at } =>
+        "{at} has an x-mcp-header, and is declared neither as a string nor as an integer nor as a boolean";
+    Unreachable { at } => "{at} has an x-mcp-header, and is not reached through properties alone";
+    TooMany => "more than {} parameters have an x-mcp-header", super::ParamHeaders::MAX_HEADERS;
 }
-
-impl core::error::Error for ParamHeaderError {}
 
 pub(super) fn read(schema: &str) -> Result<Option<ParamHeaders>, ParamHeaderError> {
     // With an escape in it, the name is still the same.

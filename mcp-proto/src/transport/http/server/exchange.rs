@@ -4,7 +4,6 @@
 use alloc::string::String;
 #[cfg(feature = "std")]
 use alloc::sync::Arc;
-use core::fmt;
 
 use super::request_intake::{RetainedHead, VersionHeader};
 #[cfg(feature = "std")]
@@ -254,11 +253,7 @@ impl ServerTransport for Exchange {
     }
 }
 
-impl fmt::Debug for Exchange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Exchange").field("server", &self.server).finish_non_exhaustive()
-    }
-}
+debug_fields! { Exchange { server } }
 
 //= S3.18 "others may assume 2025-03-26"
 /// The revision of a request without `MCP-Protocol-Version`.

@@ -2,7 +2,6 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use core::str::FromStr;
 
@@ -51,13 +50,9 @@ enum ProxyMatch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProxyAddressError(String);
 
-impl fmt::Display for ProxyAddressError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is no proxy: give an address, a network such as 10.0.0.0/8, or `unix`", self.0)
-    }
+error_text! { ProxyAddressError(inner) =>
+    "{:?} is no proxy: give an address, a network such as 10.0.0.0/8, or `unix`", inner
 }
-
-impl core::error::Error for ProxyAddressError {}
 
 impl TrustedProxy {
     /// Peers without an address, as on a Unix domain socket.

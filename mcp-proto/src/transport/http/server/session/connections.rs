@@ -49,15 +49,8 @@ struct Connection {
     keepalive_at: Option<Instant>,
 }
 
-impl fmt::Debug for Connection {
-    /// Omits the queued bytes, which may contain the session id.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection")
-            .field("stream", &self.stream)
-            .field("queued", &self.queue.len())
-            .finish_non_exhaustive()
-    }
-}
+// Omits the queued bytes, which may contain the session id.
+debug_fields! { Connection(self) { stream, queued = self.queue.len() } }
 
 impl Connection {
     /// Returns the number of queued bytes.

@@ -434,11 +434,7 @@ impl ServerTransport for Session {
     }
 }
 
-impl fmt::Debug for Session {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Session").field("server", &self.server).finish_non_exhaustive()
-    }
-}
+debug_fields! { Session { server } }
 
 /// A bounded table of a server's sessions, or of handles to them.
 ///
@@ -497,11 +493,7 @@ impl SessionId {
     }
 }
 
-impl fmt::Display for SessionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
-    }
-}
+display_text! { SessionId(inner) => "{:032x}", inner }
 
 impl fmt::Debug for SessionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
