@@ -14,9 +14,11 @@ use core::iter;
 /// ```
 #[must_use]
 pub fn is_type(content_type: &[u8], full: &str) -> bool {
-    let essence = || segments(content_type, b';').next().unwrap_or_default().trim_ascii();
-    // What most peers send needs no parsing.
-    content_type == full.as_bytes() || essence().eq_ignore_ascii_case(full.as_bytes())
+    let essence = content_type.trim_ascii_start().split_at_checked(full.len());
+    essence.is_some_and(|(essence, rest)| {
+        essence.eq_ignore_ascii_case(full.as_bytes())
+            && matches!(rest.trim_ascii_start().first(), None | Some(b';'))
+    })
 }
 
 /// Whether the `Accept` headers of a request accept the type `full`, given as `type/subtype`.

@@ -92,6 +92,15 @@ impl PartialLine {
         !matches!(self, Self::Name(_, 0))
     }
 
+    /// Begins a line with `text`, which arrives next. A stream's first line is as any other if it begins with no byte
+    /// order mark.
+    #[inline]
+    pub(super) fn begin(&mut self, text: &[u8]) {
+        if matches!(self, Self::Mark(0)) && !text.is_empty() && text.first() != BYTE_ORDER_MARK.first() {
+            *self = Self::default();
+        }
+    }
+
     /// Whether the next bytes of the line are data.
     #[inline]
     pub(super) fn is_data(&self) -> bool {

@@ -177,6 +177,7 @@ impl Sse {
                 self.chunks.advance(end);
                 continue;
             }
+            self.event.line.begin(rest);
             let item = if self.event.line.has_started() {
                 self.event.end_of_line(rest.get(..length).unwrap_or_default())
             } else if length == 0 {
