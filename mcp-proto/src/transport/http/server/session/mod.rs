@@ -483,9 +483,9 @@ impl SessionId {
     /// Parses an id in the form that `Display` writes.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {
-        let digits = text.len() == 32 && text.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-        let text = core::str::from_utf8(text).ok().filter(|_| digits)?;
-        u128::from_str_radix(text, 16).ok().map(Self)
+        let text = <&[u8; 32]>::try_from(text).ok()?;
+        let digit = |byte: u8| char::from(byte).to_digit(16).filter(|_| !byte.is_ascii_uppercase());
+        text.iter().try_fold(0, |id, &byte| Some(id << 4 | u128::from(digit(byte)?))).map(Self)
     }
 
     pub(super) fn to_hex(self) -> String {
