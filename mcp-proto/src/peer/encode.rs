@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use crate::peer::{MessageKind, Outbox, RequestOptions};
 use crate::rpc::{Id, Raw, Text, write};
-use crate::schema::write::{entry, known_name};
+use crate::schema::write::{entry, known_name, member};
 use crate::schema::{
     At, CacheHint, ClientCapabilities, CustomMethod, CustomParams, Implementation, Json, LoggingLevel, Meta,
     Method, MethodInfo, Params, Projection, ResultFields, ResultType, Revision, meta, trace,
@@ -163,6 +163,9 @@ pub trait AnyParams {
     /// # Errors
     /// If one of the application's values does not serialize.
     fn write_key(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error>;
+
+    /// Whether the parameters may have a field of this name, besides `_meta`.
+    fn may_have_field(&self, name: &str) -> bool;
 }
 
 impl<P: Params> AnyParams for P {
@@ -199,6 +202,10 @@ impl<P: Params> AnyParams for P {
         out.push(b'}');
         Ok(())
     }
+
+    fn may_have_field(&self, name: &str) -> bool {
+        Params::may_have_field(self, name)
+    }
 }
 
 /// Fields that the protocol adds to a modern result.
@@ -231,6 +238,9 @@ pub trait AnyResult {
     /// The result's own `resultType`, if it sets one.
     fn result_type(&self) -> Option<&ResultType>;
 
+    /// Whether its content may embed a resource.
+    fn may_embed_resource(&self) -> bool;
+
     /// The result as its own type, for the spans of requests.
     #[cfg(feature = "tracing")]
     #[doc(hidden)]
@@ -260,6 +270,10 @@ impl<R: ResultFields> AnyResult for R {
 
     fn result_type(&self) -> Option<&ResultType> {
         ResultFields::result_type(self)
+    }
+
+    fn may_embed_resource(&self) -> bool {
+        ResultFields::may_embed_resource(self)
     }
 
     #[cfg(feature = "tracing")]
@@ -312,7 +326,7 @@ fn write_result_meta(own: &Meta, out: &mut Vec<u8>, stamp: ResultDefaults<'_>) {
             || (key == meta::SUBSCRIPTION_ID && stamp.subscription.is_some())
     };
     for (key, value) in own.iter().filter(|(key, _)| !stamped(key)) {
-        entry(out, key, value);
+        member(out, key, value, Projection::Full);
     }
     out.push(b'}');
 }
@@ -323,7 +337,7 @@ pub(crate) struct Template {
     /// The method; `None` if it is given by its name alone.
     pub(crate) info: Option<&'static MethodInfo>,
     pub(crate) options: RequestOptions,
-    params: Box<dyn AnyParams + Send + Sync>,
+    pub(crate) params: Box<dyn AnyParams + Send + Sync>,
     /// The size of the parameters in bytes, as JSON.
     params_bytes: usize,
 }
@@ -331,15 +345,6 @@ pub(crate) struct Template {
 debug_fields! { Template { method } }
 
 impl Template {
-    pub(crate) fn write(
-        &self,
-        out: &mut Vec<u8>,
-        revision: Revision,
-        entries: MetaEntries<'_>,
-    ) -> Result<(), serde_json::Error> {
-        self.params.write_params(out, revision, entries)
-    }
-
     /// The size of its content in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.params_bytes.saturating_add(self.method.len())

@@ -3,8 +3,6 @@
 use alloc::borrow::Cow;
 use alloc::format;
 
-#[cfg(feature = "client")]
-use memchr::memchr_iter;
 use serde::{Deserialize, de};
 
 use super::json_reader::{NotJson, Reader};
@@ -97,17 +95,6 @@ pub(crate) fn decode_member<'a, T: Deserialize<'a>>(value: Option<&'a str>) -> O
 #[derive(Deserialize)]
 pub(crate) struct JsonStr<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
-/// Whether JSON text that this side has encoded may have a member `name` on some level: without this name before a
-/// colon, it has none.
-#[cfg(feature = "client")]
-pub(crate) fn may_have_member(json: &[u8], name: &str) -> bool {
-    memchr_iter(b':', json).any(|colon| {
-        let quoted = json.get(..colon).and_then(|before| before.strip_suffix(b"\""));
-        let before = quoted.and_then(|before| before.strip_suffix(name.as_bytes()));
-        before.is_some_and(|before| before.ends_with(b"\""))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use alloc::string::ToString;
@@ -143,13 +130,5 @@ mod tests {
         }
         let error = read_members("[1]", ["uri"]).unwrap_err();
         assert_eq!(error.to_string(), "expected an object");
-    }
-
-    #[test]
-    #[cfg(feature = "client")]
-    fn member_is_suspected_on_every_level_but_not_in_text() {
-        let suspected = |json: &str| may_have_member(json.as_bytes(), "task");
-        assert!(suspected(r#"{"name":"a","task":{}}"#) && suspected(r#"{"arguments":{"task":1}}"#));
-        assert!(!suspected(r#"{"name":"task","other_task":1}"#) && !suspected(r#"{"text":"\"task\":"}"#));
     }
 }

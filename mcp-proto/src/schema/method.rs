@@ -39,6 +39,11 @@ pub trait Params:
 
     /// Appends every field except `_meta` to an open object.
     fn write_fields(&self, view: Projection, out: &mut Vec<u8>);
+
+    /// Whether [`write_fields`](Self::write_fields) may write a field of this name.
+    fn may_have_field(&self, _name: &str) -> bool {
+        true
+    }
 }
 
 /// The result of a request.
@@ -74,6 +79,11 @@ pub trait ResultFields: WriteAt + Serialize + DeserializeOwned + Clone + Debug +
 
     /// Appends every field except `_meta`, `resultType`, `ttlMs` and `cacheScope` to an open object.
     fn write_fields(&self, view: Projection, out: &mut Vec<u8>);
+
+    /// Whether its content may embed a resource. If so, the encoded result is searched for one.
+    fn may_embed_resource(&self) -> bool {
+        true
+    }
 }
 
 /// A method: a type without values that ties the parameters of a request to its result.

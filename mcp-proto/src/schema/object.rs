@@ -15,8 +15,8 @@
 //! }
 //! ```
 //!
-//! Instead of `struct`, the keyword may be `params` (of a request or notification), `result`, `cacheable` (a result
-//! that a client may cache), `page` (a page of a list), `listed` (an item of a list with a name), `content` (a block of
+//! Instead of `struct`, the keyword may be `params` (of a request or notification), `result`, `called` (the result of a
+//! tool), `cacheable` (a result that a client may cache), `page` (a page of a list), `listed` (an item of a list with a name), `content` (a block of
 //! content) or `field` (of a form); these add the members that all types of their kind have.
 //! Either block may be missing. `struct Name as "type" = "text"` has a field with a constant value; `struct Name made by
 //! f` names the constructor `f` instead of `new`. After the wire name of a field may follow, in this order:
@@ -174,12 +174,27 @@ macro_rules! object {
             fn from_raw(raw: &crate::rpc::Raw) -> Result<Self, serde_json::Error> {
                 crate::schema::read::read_raw(raw)
             }
+
+            fn may_have_field(&self, name: &str) -> bool {
+                self.holds(name) || self.extra.contains(name)
+            }
         } }
     };
 
     (@result $name:ident $head:tt $required:tt $optional:tt) => {
         object! { @result $name $head $required $optional {} {
             type HandlerOutput = Self;
+        } }
+    };
+
+    (@called $name:ident $head:tt $required:tt $optional:tt) => {
+        object! { @result $name $head $required $optional {} {
+            type HandlerOutput = Self;
+
+            fn may_embed_resource(&self) -> bool {
+                let may_embed = |block: &ContentBlock| matches!(block, ContentBlock::Resource(_) | ContentBlock::Unknown(_));
+                self.content.iter().any(may_embed)
+            }
         } }
     };
 
@@ -573,8 +588,9 @@ macro_rules! union {
                 }
             )?
 
+            #[allow(unused_mut)]
             fn from_object(
-                $fields: crate::schema::read::Fields<'_, '_>,
+                mut $fields: crate::schema::read::Fields<'_, '_>,
             ) -> Result<crate::schema::read::Fit<Self>, crate::rpc::json_reader::NotJson> {
                 $read
             }

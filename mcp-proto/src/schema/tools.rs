@@ -211,7 +211,7 @@ object! {
     /// ```
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#tool-result>
-    pub result CallToolResult {
+    pub called CallToolResult {
         optional {
             /// Content for the model. A missing list is read as an empty one.
             content: Vec<ContentBlock> = "content" type strict;

@@ -7,7 +7,7 @@ use core::mem;
 use core::time::Duration;
 
 use crate::Instant;
-use crate::peer::encode::{MetaEntries, Template, write_notification};
+use crate::peer::encode::{Template, write_notification};
 use crate::peer::reserved_methods;
 use crate::peer::{
     AnyParams, MessageKind, Outbox, Outcome, OutgoingRequest, ProgressOption, ReissuePolicy, RequestError,
@@ -52,8 +52,7 @@ impl Client {
                     CacheLookup::Uncacheable => {}
                 }
                 let id = self.requests.mint();
-                let write = write_of(request.params);
-                self.transmit(id, &mut record, request.method, &write, &request.options, out)?;
+                self.transmit(id, &mut record, request.method, request.params, &request.options, out)?;
                 self.requests.insert(id, record);
                 Ok(id)
             }
@@ -254,13 +253,11 @@ impl Client {
         template: &Template,
         out: &mut dyn Outbox,
     ) -> Result<(), RequestError> {
-        let Template { method, info, options, .. } = template;
+        let Template { method, info, options, params, .. } = template;
         let info = info.or_else(|| self.method_by_name(method));
         removed.request.info = info;
         self.admit_application(method, info)?;
-        let write =
-            |buffer: &mut _, revision, entries: MetaEntries<'_>| template.write(buffer, revision, entries);
-        self.transmit(removed.id, &mut removed.request, method, &write, options, out)
+        self.transmit(removed.id, &mut removed.request, method, &**params, options, out)
     }
 
     /// The protocol's method of this name, in the revision in use or the newest.
@@ -318,13 +315,13 @@ impl Client {
         }
     }
 
-    /// Sends a request, whose parameters `write_params` appends.
+    /// Sends a request.
     pub(super) fn transmit(
         &mut self,
         id: RequestId,
         record: &mut ClientRequest,
         method: &str,
-        write_params: WriteParams<'_>,
+        params: &dyn AnyParams,
         options: &RequestOptions,
         out: &mut dyn Outbox,
     ) -> Result<(), RequestError> {
@@ -334,18 +331,24 @@ impl Client {
         let entries = self.meta.entries(record.progress.then_some(number), options);
         let revision = self.revision().unwrap_or(Revision::LATEST);
         let goes_round = self.has_rounds(record.info, options.input, revision);
-        let params = write::request(out.buffer(), &Id::Number(number), method, |buffer| {
+        let written = write::request(out.buffer(), &Id::Number(number), method, |buffer| {
             let start = buffer.len();
-            write_params(buffer, revision, entries)?;
+            params.write_params(buffer, revision, entries)?;
             let (info, mode) = (record.info, record.task.mode);
-            record.task.requested = self.tasks.support.request_task(info, revision, mode, buffer, start)?;
+            // Most servers run no calls as tasks, and most applications ask for none.
+            let support = &self.tasks.support;
+            let may_request_task = support.is_offered() || params.may_have_field("task");
+            record.task.requested =
+                may_request_task && support.request_task(info, revision, mode, buffer, start)?;
             record.stored_params = goes_round
                 .then(|| StoredParams { params: buffer.get(start..).unwrap_or_default().into(), revision });
             Ok(())
         })
         .map_err(|error| RequestError::Encode(error.to_string()))?;
         let name_param = self.extension_name_param(method);
-        out.commit(MessageKind::Request { id: number, method, params, name_param, related: None, revision });
+        let about =
+            MessageKind::Request { id: number, method, params: written, name_param, related: None, revision };
+        out.commit(about);
         record.carriage = out.take_carriage();
         Ok(())
     }
@@ -386,7 +389,7 @@ impl Client {
         let id = self.requests.mint();
         let mut request = self.record(now, Some(info), &options);
         request.owner = owner;
-        self.transmit(id, &mut request, info.name, &write_of(params), &options, out).ok()?;
+        self.transmit(id, &mut request, info.name, params, &options, out).ok()?;
         if let Some(carriage) = request.carriage.as_mut().filter(|_| owner.is_own()) {
             // Behind many other requests it would time out.
             carriage.is_long_lived = true;
@@ -402,14 +405,4 @@ impl Client {
             removed.discard();
         }
     }
-}
-
-/// Appends parameters for a revision, with the entries merged into their `_meta`.
-type WriteParams<'a> = &'a dyn Fn(&mut Vec<u8>, Revision, MetaEntries<'_>) -> Result<(), serde_json::Error>;
-
-/// The function that writes these parameters.
-pub(super) fn write_of(
-    params: &dyn AnyParams,
-) -> impl Fn(&mut Vec<u8>, Revision, MetaEntries<'_>) -> Result<(), serde_json::Error> {
-    |buffer, revision, entries| params.write_params(buffer, revision, entries)
 }

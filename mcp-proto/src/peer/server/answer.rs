@@ -85,7 +85,8 @@ impl Server {
         //= S8.10 "Embedded resources → `resources` capability"
         // <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#embedded-resources>
         let is_probed = served.info.is_some_and(|info| info.name == CallTool::NAME)
-            && !self.config.capabilities.has(ServerCapability::Resources);
+            && !self.config.capabilities.has(ServerCapability::Resources)
+            && result.may_embed_resource();
         let mut embeds_undeclared_resource = false;
         self.reply(Some(id), served.batch, out, |buffer| {
             write::result(buffer, id, |buffer| {

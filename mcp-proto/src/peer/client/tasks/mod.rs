@@ -25,7 +25,6 @@ use crate::schema::{
     result_type,
 };
 
-use super::outgoing_messages::write_of;
 use super::raw_inputs::{RawInputRequest, RawInputRequests, RawInputResponses};
 use super::request_record::{ClientRequest, QueuedRequest, Removed, RequestOwner, Stage, TaskPart};
 use super::{Client, Event, Phase};
@@ -137,7 +136,7 @@ impl Client {
         let options = &RequestOptions { task: Some(TaskMode::Await), ..options.clone() };
         let Removed { id: request_id, request } = removed;
         request.info = Some(info);
-        self.transmit(*request_id, request, info.name, &write_of(&TaskIdParams::new(id)), options, out)
+        self.transmit(*request_id, request, info.name, &TaskIdParams::new(id), options, out)
     }
 
     // --- Shared with the other modules ---

@@ -7,7 +7,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::peer::TaskMode;
-use crate::rpc::{JsonStr, Raw, decode_member, may_have_member, read_members};
+use crate::rpc::{JsonStr, Raw, decode_member, read_members};
 use crate::schema::{
     CallTool, ListToolsResult, Method as _, MethodInfo, Revision, ServerCapabilities, TaskSupport,
 };
@@ -74,12 +74,7 @@ impl ToolTaskSupport {
         if !is_call || revision != Revision::V2025_11_25 {
             return Ok(false);
         }
-        let params = out.get(start..).unwrap_or_default();
-        // Most servers run no calls as tasks, and most applications ask for none.
-        if !self.is_offered && !may_have_member(params, "task") {
-            return Ok(false);
-        }
-        let params = core::str::from_utf8(params).unwrap_or_default();
+        let params = core::str::from_utf8(out.get(start..).unwrap_or_default()).unwrap_or_default();
         let Ok([name, task]) = read_members(params, ["name", "task"]) else { return Ok(false) };
         let by_application = task.is_some();
         //= C14.7 "Experimental 2025 tasks: only with capability"
