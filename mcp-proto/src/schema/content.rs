@@ -128,7 +128,7 @@ tagged! {
         ResourceLink(Box<ResourceLink>) = "resource_link" since V2025_06_18,
         /// Embedded contents of a resource.
         Resource(EmbeddedResource) = "resource",
-    } chosen |fields| fields.look_at("type")?.and_then(Result::ok)
+    } chosen |fields| fields.tag("type")?.and_then(Result::ok)
 }
 
 impl ContentBlock {

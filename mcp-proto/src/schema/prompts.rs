@@ -152,7 +152,7 @@ tagged! {
         Prompt(PromptReference) = "ref/prompt",
         /// A resource or resource template.
         Resource(ResourceReference) = "ref/resource",
-    } chosen |fields| fields.look_at("type")?.and_then(Result::ok)
+    } chosen |fields| fields.tag("type")?.and_then(Result::ok)
 }
 
 object! {

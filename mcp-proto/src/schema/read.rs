@@ -224,6 +224,17 @@ impl<'r, 'a> Fields<'r, 'a> {
         self.reader.skip()
     }
 
+    /// Reads the value of the first field `name`: of the one that comes next, or else ahead of the fields that follow.
+    pub(crate) fn tag<T: Read>(&mut self, name: &str) -> Result<Option<ReadResult<T>>, NotJson> {
+        let start = (self.reader.at(), self.is_first);
+        if self.name()?.is_some_and(|next| next == name) {
+            return self.value().map(Some);
+        }
+        self.reader.go_to(start.0);
+        self.is_first = start.1;
+        self.look_at(name)
+    }
+
     /// Looks at the fields that follow, without reading them, until `by_name` returns something for a name.
     pub(crate) fn look<T>(&self, mut by_name: impl FnMut(&str) -> Option<T>) -> Result<Option<T>, NotJson> {
         let mut ahead = Fields { reader: &mut self.reader.clone(), is_first: self.is_first };

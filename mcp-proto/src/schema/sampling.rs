@@ -187,7 +187,7 @@ tagged! {
         ToolUse(ToolUseContent) = "tool_use" since V2025_11_25,
         /// The result of a tool call.
         ToolResult(ToolResultContent) = "tool_result" since V2025_11_25,
-    } chosen |fields| fields.look_at("type")?.and_then(Result::ok)
+    } chosen |fields| fields.tag("type")?.and_then(Result::ok)
 }
 
 object! {

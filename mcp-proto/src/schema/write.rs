@@ -97,9 +97,12 @@ pub(crate) fn member<T: WriteAt + ?Sized>(out: &mut Vec<u8>, name: &str, value: 
     value.write(view, out);
 }
 
-/// Appends a member that is the same at every revision to an open object.
+/// Appends a member that is the same at every revision to an open object. Its name has no characters to escape.
 pub(crate) fn entry<T: WriteAt + ?Sized>(out: &mut Vec<u8>, name: &str, value: &T) {
-    member(out, name, value, Projection::Full);
+    known_name(out, "\"");
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\":");
+    value.write(Projection::Full, out);
 }
 
 impl<T: WriteAt + ?Sized> WriteAt for &T {
