@@ -220,13 +220,26 @@ impl<'a> Reader<'a> {
     /// Reads a string, borrowed unless it has escapes.
     #[inline]
     pub(crate) fn string(&mut self) -> Result<Cow<'a, str>, NotJson> {
-        let start = self.at;
         self.expect(b'"')?;
-        if self.skip_string()? {
-            return serde_json::from_str(self.since(start)).map(Cow::Owned).map_err(|_| NotJson);
+        let inside = self.rest();
+        match short_string(inside.as_bytes()) {
+            Ok(length) => {
+                self.skip_known(length.saturating_add(1));
+                Ok(Cow::Borrowed(inside.get(..length).unwrap_or_default()))
+            }
+            Err(plain) => self.long_string(plain),
         }
-        let inside = start.saturating_add(1)..self.at.saturating_sub(1);
-        Ok(Cow::Borrowed(self.text.get(inside).unwrap_or_default()))
+    }
+
+    /// Reads the rest of a string, of which the first bytes stand for themselves.
+    #[inline(never)]
+    fn long_string(&mut self, plain: usize) -> Result<Cow<'a, str>, NotJson> {
+        let inside = self.at;
+        if self.skip_long_string(plain)? {
+            let quoted = self.since(inside.saturating_sub(1));
+            return serde_json::from_str(quoted).map(Cow::Owned).map_err(|_| NotJson);
+        }
+        Ok(Cow::Borrowed(self.text.get(inside..self.at.saturating_sub(1)).unwrap_or_default()))
     }
 
     /// Reads a number, as an integer if it is written as one that fits.
@@ -263,7 +276,17 @@ impl<'a> Reader<'a> {
     }
 
     /// Skips a value in which at most `levels` containers are nested.
+    #[inline]
     pub(super) fn value_within(&mut self, levels: usize) -> Result<(), NotJson> {
+        if self.peek() == Some(b'"') {
+            self.advance();
+            return self.skip_string().map(drop);
+        }
+        self.any_value_within(levels)
+    }
+
+    #[inline(never)]
+    fn any_value_within(&mut self, levels: usize) -> Result<(), NotJson> {
         let mut open = OpenContainers::default();
         // A copy whose position stays in a register.
         let mut reader = Self { has_unicode_escapes: false, ..*self };
@@ -336,13 +359,17 @@ impl<'a> Reader<'a> {
                 self.at = self.at.saturating_add(length).saturating_add(1);
                 Ok(false)
             }
-            Err(plain) => {
-                let (end, escapes) = long_string_end(self.text.as_bytes(), self.at.saturating_add(plain))?;
-                self.at = end;
-                self.has_unicode_escapes |= escapes == Escapes::Unicode;
-                Ok(escapes != Escapes::None)
-            }
+            Err(plain) => self.skip_long_string(plain),
         }
+    }
+
+    /// Like [`skip_string`](Self::skip_string), for one of which the first bytes stand for themselves.
+    #[inline(always)]
+    fn skip_long_string(&mut self, plain: usize) -> Result<bool, NotJson> {
+        let (end, escapes) = long_string_end(self.text.as_bytes(), self.at.saturating_add(plain))?;
+        self.at = end;
+        self.has_unicode_escapes |= escapes == Escapes::Unicode;
+        Ok(escapes != Escapes::None)
     }
 
     /// Skips the rest of a number whose first digit is `first`.

@@ -52,6 +52,12 @@ pub(crate) fn collect_members<'a>(
 /// # Errors
 /// If the member is missing because `text` is not an object.
 pub(crate) fn first_member<'a>(text: &'a str, name: &str) -> Result<Option<&'a str>, serde_json::Error> {
+    // The members that are looked for often come first.
+    if let Some(start) = after_first_name(text, name) {
+        let mut reader = Reader::new(text);
+        reader.go_to(start);
+        return reader.skip().map(Some).map_err(|_| object_error(text));
+    }
     let mut found = None;
     let each = |member: Cow<'_, str>, value| {
         let is_wanted = member == name;
@@ -60,6 +66,12 @@ pub(crate) fn first_member<'a>(text: &'a str, name: &str) -> Result<Option<&'a s
     };
     each_member(text, each).map_err(|_| object_error(text))?;
     Ok(found)
+}
+
+/// The offset behind the colon of the first member, if that has this name, written without space and escapes.
+fn after_first_name(text: &str, name: &str) -> Option<usize> {
+    let rest = text.strip_prefix("{\"")?.strip_prefix(name)?.strip_prefix("\":")?;
+    Some(text.len().saturating_sub(rest.len()))
 }
 
 /// Calls `each` with the name and the value of each member of the object `text`, until it returns false.
