@@ -12,6 +12,11 @@ pub trait Machine {
     /// The events for the application.
     type Event;
 
+    /// Returns the length of the `_meta` that `text` begins with, if that is the one of the last message, which need not be
+    /// scanned again.
+    fn known_meta_length(&self, _text: &str) -> Option<usize> {
+        None
+    }
     /// Handles a message or a batch.
     fn handle_frame(&mut self, now: Instant, frame: Frame, out: &mut dyn Outbox);
     /// Handles input that is not a message, or a message skipped because of its length.

@@ -9,7 +9,7 @@ use core::ops::{Deref, Range};
 
 use bytes::Bytes;
 
-use super::noted_members::{MAX_NOTED_BYTES, NotedMembers};
+use super::noted_members::{KnownObject, MAX_NOTED_BYTES, NotedMembers};
 use super::scan::{Cursor, ScanError, ScanMode, Shape, Value};
 use super::{
     Batch, EnvelopeKind, ErrorObject, Frame, Id, InvalidMessageKind, Malformed, MalformedKind, Message,
@@ -46,7 +46,16 @@ use super::{
 /// assert_eq!(malformed.recovered.id, Some(Id::Number(7)));
 /// ```
 pub fn read(frame: &Bytes, max_depth: usize) -> Result<Frame, Malformed> {
-    scan(frame, max_depth).map_err(|stop| malformed(stop, frame))
+    read_knowing(frame, max_depth, &|_| None)
+}
+
+/// Like [`read`], with a `_meta` of parameters that earlier messages had, which were read with the same `max_depth`.
+pub(crate) fn read_knowing(
+    frame: &Bytes,
+    max_depth: usize,
+    known: KnownObject<'_>,
+) -> Result<Frame, Malformed> {
+    scan(frame, max_depth, known).map_err(|stop| malformed(stop, frame))
 }
 
 fn malformed(stop: ScanError, message: &[u8]) -> Malformed {
@@ -58,7 +67,7 @@ fn not_a_message(offset: usize, kind: InvalidMessageKind) -> ScanError {
 }
 
 #[inline]
-fn scan(frame: &Bytes, max_depth: usize) -> Result<Frame, ScanError> {
+fn scan(frame: &Bytes, max_depth: usize, known: KnownObject<'_>) -> Result<Frame, ScanError> {
     //= C1.22 "JSON-RPC text is UTF-8"
     let text = match Text::try_from(frame.clone()) {
         Ok(text) => text,
@@ -68,7 +77,7 @@ fn scan(frame: &Bytes, max_depth: usize) -> Result<Frame, ScanError> {
     cursor.space();
     match cursor.peek() {
         Some(b'{') => {
-            let parts = Parts::read(&mut cursor, frame, &text)?;
+            let parts = Parts::read(&mut cursor, frame, &text, known)?;
             cursor.finish()?;
             parts.message(&Source::Text(&text), max_depth).map(Frame::Single)
         }
@@ -104,7 +113,7 @@ fn scan_not_utf8(frame: &Bytes, max_depth: usize, offset: usize) -> Result<Frame
         if cursor.peek() != Some(b'{') {
             return Err(not_utf8());
         }
-        let mut parts = Parts::read(&mut cursor, frame, "")?;
+        let mut parts = Parts::read(&mut cursor, frame, "", &|_| None)?;
         cursor.finish()?;
         if parts.result.is_some_and(|result| is_opaque_member_lost(result.of(frame))) {
             return Err(not_utf8());
@@ -125,7 +134,8 @@ pub(super) fn element(frame: &Text, value: Value, max_depth: usize) -> Result<Me
             return Err(not_a_message(value.start, InvalidMessageKind::NotAnObject));
         }
         let mut cursor = Cursor::new(frame.as_bytes(), value.start, ScanMode::Strict { max_depth });
-        Parts::read(&mut cursor, frame.as_bytes(), frame)?.message(&Source::Text(frame), max_depth)
+        let parts = Parts::read(&mut cursor, frame.as_bytes(), frame, &|_| None)?;
+        parts.message(&Source::Text(frame), max_depth)
     };
     message().map_err(|stop| malformed(stop, value.of(frame.as_bytes())))
 }
@@ -159,6 +169,65 @@ impl Source<'_> {
     }
 }
 
+/// A member of messages that JSON-RPC defines.
+#[derive(Clone, Copy)]
+enum Member {
+    Version,
+    Id,
+    Method,
+    Params,
+    Result,
+    Error,
+}
+
+impl Member {
+    /// The name with its quotes and the colon, as nearly all writers write it.
+    const fn written(self) -> &'static str {
+        match self {
+            Self::Version => r#""jsonrpc":"#,
+            Self::Id => r#""id":"#,
+            Self::Method => r#""method":"#,
+            Self::Params => r#""params":"#,
+            Self::Result => r#""result":"#,
+            Self::Error => r#""error":"#,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        self.written().trim_matches(['"', ':'])
+    }
+
+    /// The only one whose name begins with this byte.
+    fn by_initial(byte: u8) -> Option<Self> {
+        Some(match byte {
+            b'j' => Self::Version,
+            b'i' => Self::Id,
+            b'm' => Self::Method,
+            b'p' => Self::Params,
+            b'r' => Self::Result,
+            b'e' => Self::Error,
+            _ => return None,
+        })
+    }
+
+    /// Reads the name at the cursor; `None` for another one.
+    #[inline]
+    fn read(cursor: &mut Cursor<'_>, frame: &[u8]) -> Result<Option<Self>, ScanError> {
+        let initial = cursor.rest().get(1).copied();
+        let probable = initial.and_then(Self::by_initial).map(|member| (member, member.written().as_bytes()));
+        if let Some((member, written)) = probable
+            && cursor.rest().starts_with(written)
+        {
+            cursor.skip(written);
+            return Ok(Some(member));
+        }
+        let name = cursor.any_name()?;
+        let name = member_name(&name, frame)?;
+        let member = name.first().copied().and_then(Self::by_initial);
+        Ok(member.filter(|member| member.name().as_bytes() == &*name))
+    }
+}
+
 /// The members of a message, delimited.
 #[derive(Default)]
 struct Parts {
@@ -183,27 +252,24 @@ struct Parts {
 impl Parts {
     /// Reads the object at the cursor. `text` is the frame, or empty if that is not UTF-8: in text, parameters that are
     /// valid JSON are scanned once for all layers.
-    fn read(cursor: &mut Cursor<'_>, frame: &[u8], text: &str) -> Result<Self, ScanError> {
+    fn read(
+        cursor: &mut Cursor<'_>,
+        frame: &[u8],
+        text: &str,
+        known_meta: KnownObject<'_>,
+    ) -> Result<Self, ScanError> {
         let mut parts = Self { start: cursor.at(), ..Self::default() };
         cursor.enter()?;
         let mut first = true;
-        while let Some(name) = cursor.name(first)? {
+        while cursor.next_member(first)? {
             first = false;
-            let unescaped = member_name(&name, frame)?;
-            let (slot, known) = match &*unescaped {
-                b"jsonrpc" => (&mut parts.jsonrpc, "jsonrpc"),
-                b"id" => (&mut parts.id, "id"),
-                b"method" => (&mut parts.method, "method"),
-                b"params" => (&mut parts.params, "params"),
-                b"result" => (&mut parts.result, "result"),
-                b"error" => (&mut parts.error, "error"),
-                _ => {
-                    cursor.value()?;
-                    continue;
-                }
+            let start = cursor.at();
+            let Some(member) = Member::read(cursor, frame)? else {
+                cursor.value()?;
+                continue;
             };
-            let noted = match known {
-                "params" if text.len() <= MAX_NOTED_BYTES => cursor.note_members(text),
+            let noted = match member {
+                Member::Params if text.len() <= MAX_NOTED_BYTES => cursor.note_members(text, known_meta),
                 _ => None,
             };
             let value = match noted {
@@ -213,14 +279,26 @@ impl Parts {
                 }
                 None => cursor.value()?,
             };
+            let slot = parts.slot(member);
             if slot.is_none() {
                 *slot = Some(value);
             } else if parts.duplicate.is_none() {
-                parts.duplicate = Some((known, name.start));
+                parts.duplicate = Some((member.name(), start));
             }
         }
         parts.has_unicode_escapes = cursor.has_unicode_escapes();
         Ok(parts)
+    }
+
+    fn slot(&mut self, member: Member) -> &mut Option<Value> {
+        match member {
+            Member::Version => &mut self.jsonrpc,
+            Member::Id => &mut self.id,
+            Member::Method => &mut self.method,
+            Member::Params => &mut self.params,
+            Member::Result => &mut self.result,
+            Member::Error => &mut self.error,
+        }
     }
 
     fn message(&self, frame: &Source<'_>, max_depth: usize) -> Result<Message, ScanError> {

@@ -16,6 +16,7 @@ mod scan;
 pub mod write;
 
 pub use envelope::read;
+pub(crate) use envelope::read_knowing;
 #[cfg(all(feature = "client", feature = "http"))]
 pub(crate) use envelope::repair_outcome;
 pub(crate) use json_reader::unescape;
@@ -26,6 +27,7 @@ pub use message::Id;
 pub use message::Raw;
 pub use message::{Batch, Frame, Message, Notification, Request, Response};
 pub use message::{ErrorObject, code};
+pub(crate) use noted_members::KnownObject;
 pub use pending::Pending;
 pub use write::ErrorId;
 

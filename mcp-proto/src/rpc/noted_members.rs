@@ -7,6 +7,10 @@ use crate::meta_keys::{CLIENT_CAPABILITIES, PROTOCOL_VERSION};
 /// The size of the largest message in which members are noted, in bytes. In a larger one the parameters are only delimited.
 pub(super) const MAX_NOTED_BYTES: usize = 64 * 1024 - 1;
 
+/// Tells the length of a known `_meta` object if a text begins with it: an object that was valid in an earlier message, of
+/// which the scan compares the bytes rather than read the members again.
+pub(crate) type KnownObject<'a> = &'a dyn Fn(&str) -> Option<usize>;
+
 /// The members of parameters that other layers look for, noted by the scan of the message if the object is valid JSON.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NotedMembers {
@@ -46,27 +50,39 @@ impl NotedMembers {
 impl Reader<'_> {
     /// Skips the object that parameters are, in which at most `levels` containers are nested, and notes its members. A repeated
     /// member that other layers look for is an error.
-    pub(super) fn note_members(&mut self, levels: usize) -> Result<NotedMembers, NotJson> {
-        let names = ["_meta", "arguments", "name", "uri", "taskId"];
+    pub(super) fn note_members(
+        &mut self,
+        levels: usize,
+        known: KnownObject<'_>,
+    ) -> Result<NotedMembers, NotJson> {
         let (base, within) = (self.at(), levels.checked_sub(1).ok_or(NotJson)?);
-        let mut spans = [Span::default(); 5];
+        let [mut meta, mut arguments, mut own_name, mut uri, mut task_id] = [Span::default(); 5];
         let mut is_first = true;
         self.enter(b'{')?;
         while let Some(name) = self.plain_name(&mut is_first)? {
             let start = self.at();
-            let slot = names.iter().zip(&mut spans).find(|(known, _)| known.as_bytes() == name);
+            let slot = match name {
+                b"_meta" => Some(&mut meta),
+                b"arguments" => Some(&mut arguments),
+                b"name" => Some(&mut own_name),
+                b"uri" => Some(&mut uri),
+                b"taskId" => Some(&mut task_id),
+                _ => None,
+            };
             match name {
-                b"_meta" if self.peek() == Some(b'{') => self.meta(within)?,
+                b"_meta" if self.peek() == Some(b'{') => match known(self.rest()) {
+                    Some(length) => self.skip_known(length),
+                    None => self.meta(within)?,
+                },
                 _ => self.value_within(within)?,
             }
-            if let Some((_, slot)) = slot {
+            if let Some(slot) = slot {
                 if !slot.is_empty() {
                     return Err(NotJson);
                 }
                 *slot = Span::new(start.saturating_sub(base), self.at().saturating_sub(base));
             }
         }
-        let [meta, arguments, ..] = spans;
         Ok(NotedMembers { spans: [meta, arguments] })
     }
 

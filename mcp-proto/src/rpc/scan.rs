@@ -7,7 +7,7 @@ use memchr::memchr2;
 
 use super::MalformedKind;
 use super::json_reader::Reader;
-use super::noted_members::NotedMembers;
+use super::noted_members::{KnownObject, NotedMembers};
 
 /// The deepest nesting that the scan can follow, and one more than serde_json decodes: the values inside an envelope of
 /// this depth are within its limit.
@@ -158,9 +158,18 @@ impl<'a> Cursor<'a> {
     /// Reads the name of the next member and skips the colon.
     #[inline(always)]
     pub(super) fn name(&mut self, first: bool) -> Result<Option<Value>, ScanError> {
-        if !self.item(first, b'}', "a comma or the end of the object")? {
-            return Ok(None);
-        }
+        if self.next_member(first)? { self.any_name().map(Some) } else { Ok(None) }
+    }
+
+    /// Skips to the name of the next member (`true`), or behind the object (`false`).
+    #[inline(always)]
+    pub(super) fn next_member(&mut self, first: bool) -> Result<bool, ScanError> {
+        self.item(first, b'}', "a comma or the end of the object")
+    }
+
+    /// Reads the name at the cursor and skips the colon.
+    #[inline]
+    pub(super) fn any_name(&mut self) -> Result<Value, ScanError> {
         if self.peek() != Some(b'"') {
             return Err(self.stop("a member name"));
         }
@@ -171,7 +180,20 @@ impl<'a> Cursor<'a> {
         }
         self.advance();
         self.space();
-        Ok(Some(name))
+        Ok(name)
+    }
+
+    /// Skips a text that lies at the cursor, and the space behind it.
+    #[inline(always)]
+    pub(super) fn skip(&mut self, text: &[u8]) {
+        self.at = self.at.saturating_add(text.len());
+        self.space();
+    }
+
+    /// The text that has not been scanned.
+    #[inline(always)]
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.text.get(self.at..).unwrap_or_default()
     }
 
     /// Delimits one value. A number or literal on this level is checked fully; the inside of a container only for its
@@ -202,11 +224,15 @@ impl<'a> Cursor<'a> {
 
     /// Scans the object at the cursor as valid JSON, and notes its members. `None`, without moving,
     /// if it is no object or not valid.
-    pub(super) fn note_members(&mut self, text: &str) -> Option<(Value, NotedMembers)> {
+    pub(super) fn note_members(
+        &mut self,
+        text: &str,
+        known: KnownObject<'_>,
+    ) -> Option<(Value, NotedMembers)> {
         let ScanMode::Strict { max_depth } = self.mode else { return None };
         let (start, mut reader) = (self.at, Reader::new(text));
         reader.go_to(start);
-        let noted = reader.note_members(max_depth.saturating_sub(self.depth)).ok()?;
+        let noted = reader.note_members(max_depth.saturating_sub(self.depth), known).ok()?;
         self.at = reader.at();
         self.has_unicode_escapes |= reader.has_unicode_escapes();
         Some((Value { start, end: self.at, shape: Shape::Object }, noted))

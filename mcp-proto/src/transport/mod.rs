@@ -95,7 +95,9 @@ impl<P: Machine, F: Framing> Transport<P, F> {
             return;
         }
         let depth = self.peer.limits().depth;
-        self.run(now, |peer, out| match rpc::read(text, depth) {
+        let known_meta = |text: &str| self.peer.known_meta_length(text);
+        let frame = rpc::read_knowing(text, depth, &known_meta);
+        self.run(now, |peer, out| match frame {
             Ok(frame) => peer.handle_frame(now, frame, out),
             Err(malformed) => peer.handle_malformed(now, malformed, out),
         });

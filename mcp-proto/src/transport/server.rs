@@ -119,6 +119,10 @@ impl<F: Framing> ServerTransport for Transport<Server, F> {
 impl Machine for Server {
     type Event = Event;
 
+    fn known_meta_length(&self, text: &str) -> Option<usize> {
+        Server::known_meta_length(self, text)
+    }
+
     fn handle_frame(&mut self, now: Instant, frame: Frame, out: &mut dyn Outbox) {
         Server::handle_frame(self, now, frame, out);
     }

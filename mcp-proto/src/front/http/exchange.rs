@@ -150,7 +150,9 @@ impl<H: HandlerMode> HttpExchange<H> {
             let open = self.service.check_open();
             // The request is rejected unless headers and body name the same tool.
             let params = intake.tool().and_then(|tool| self.router.param_headers(&tool));
-            let stage = open.and_then(|()| self.route(intake.finish(), params));
+            let known = self.service.last_meta();
+            let known_meta = |text: &str| known.as_ref()?.length_in(text);
+            let stage = open.and_then(|()| self.route(intake.finish_knowing(&known_meta), params));
             self.caller.attachments = Attachments::new();
             self.set_stage(stage.unwrap_or_else(Stage::Answer));
         }

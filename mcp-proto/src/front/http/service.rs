@@ -155,6 +155,11 @@ impl Service {
         lock(&self.bytes).used()
     }
 
+    /// The most recently used entry of the cache, which the next request most likely has as well.
+    pub(super) fn last_meta(&self) -> Option<Arc<KnownMeta>> {
+        lock(&self.metas).last_used()
+    }
+
     /// The cached entry for the `_meta` of a request.
     pub(super) fn find_meta(&self, meta: Option<&Raw>) -> Option<Arc<KnownMeta>> {
         meta.and_then(|meta| lock(&self.metas).find(meta))

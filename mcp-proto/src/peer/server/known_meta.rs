@@ -69,6 +69,11 @@ impl KnownMeta {
         (bytes == text.len()).then_some(token)
     }
 
+    /// The length of the `_meta` at the beginning of `text`, if it is this one.
+    pub(crate) fn length_in(&self, text: &str) -> Option<usize> {
+        self.match_start(text).map(|(length, _)| length)
+    }
+
     /// The length and the progress token of the `_meta` at the beginning of `text`, if it is this one. Only the value
     /// of the progress token may differ, so it is as valid as the known one.
     fn match_start(&self, text: &str) -> Option<(usize, Option<(Id, usize)>)> {
@@ -108,6 +113,11 @@ impl MetaCache {
         {
             used.rotate_right(1);
         }
+        self.last_used()
+    }
+
+    /// The most recently used entry.
+    pub(crate) fn last_used(&self) -> Option<Arc<KnownMeta>> {
         self.entries.first().cloned()
     }
 
@@ -213,7 +223,12 @@ fn leading_token(text: &[u8]) -> Option<(Id, usize)> {
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::String;
+
+    use bytes::Bytes;
+
     use super::*;
+    use crate::rpc::{self, Frame, Malformed, Message};
 
     fn token_of(known: &str, text: &str) -> Option<Option<Id>> {
         let known = KnownMeta::new(known, 0, None).unwrap();
@@ -242,6 +257,41 @@ mod tests {
         assert_eq!(token_of(r#"{"progressToken":1}"#, r#"{"progressToken":2}!"#), Some(Some(Id::Number(2))));
         assert_eq!(token_of(r#"{"progressToken":1}"#, r#"{"progressToken":2,"a":1}"#), None);
         assert_eq!(token_of(r#"{"progressToken":1}"#, "{}"), None);
+    }
+
+    #[test]
+    fn message_with_the_known_meta_is_read_as_any_other() {
+        let meta = r#"{"a":{"b":[]},"progressToken":7,"c":1}"#;
+        let known = KnownMeta::new(meta, 0, None).unwrap();
+        for params in [
+            r#"{"_meta":META}"#,
+            r#"{"name":"a","_meta": META ,"arguments":{}}"#,
+            r#"{"_meta":META,"_meta":META}"#,
+            r#"{"_meta":META,"_meta":null}"#,
+            r#"{"_meta":META,"name":1,"name":2}"#,
+            r#"{"\u005fmeta":META}"#,
+            r#"{"arguments":{"_meta":META}}"#,
+            r#"{"_meta":METAMETA}"#,
+            r#"{"_meta":META"#,
+            r#"{"_meta":META,}"#,
+            r#"{"_meta":[META]}"#,
+        ] {
+            for meta in
+                [meta, &meta.replace('7', "\"x\""), &meta.replace('7', "07"), &meta.replace("{\"b", "\"b")]
+            {
+                let params = params.replace("META", meta);
+                let frame =
+                    Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":1,"method":"a","params":{params}}}"#));
+                let noted = |read: Result<Frame, Malformed>| match read {
+                    Ok(Frame::Single(Message::Request(request))) => Ok(request
+                        .params
+                        .map(|params| (params.known_meta().map(|meta| meta.map(String::from)), params))),
+                    other => Err(format!("{other:?}")),
+                };
+                let knowing = rpc::read_knowing(&frame, 5, &|text| known.length_in(text));
+                assert_eq!(noted(knowing), noted(rpc::read(&frame, 5)), "{params}");
+            }
+        }
     }
 
     #[cfg(all(feature = "std", feature = "http"))]

@@ -307,6 +307,11 @@ impl Server {
         self.last_meta = known;
     }
 
+    /// The length of the `_meta` that `text` begins with, if that is the one of the last request.
+    pub(crate) fn known_meta_length(&self, text: &str) -> Option<usize> {
+        self.last_meta.as_ref()?.length_in(text)
+    }
+
     /// Takes the `_meta` of the last request, if that was admitted.
     #[cfg(all(feature = "std", feature = "http"))]
     pub(crate) fn take_meta(&mut self) -> Option<Arc<KnownMeta>> {

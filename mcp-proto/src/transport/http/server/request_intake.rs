@@ -18,7 +18,7 @@ use crate::codec::{header as value, media};
 use crate::peer::Principal;
 use crate::peer::server::Eras;
 use crate::quota::{ByteAccount, BytePermit, BytePurpose, QuotaOwner};
-use crate::rpc::{ErrorId, code};
+use crate::rpc::{ErrorId, KnownObject, code};
 use crate::schema::{CallTool, Era, Method, MethodInfo, Revision};
 use crate::transport::http::param_headers::ParamHeaders;
 use crate::transport::http::{Fields, HeaderValues, header, read_headers};
@@ -240,8 +240,13 @@ impl RequestIntake {
     /// Routes the request, whose body is complete.
     #[must_use]
     pub fn finish(self) -> RequestRoute {
+        self.finish_knowing(&|_| None)
+    }
+
+    /// Like [`finish`](Self::finish), with the `_meta` of an earlier request.
+    pub(crate) fn finish_knowing(self, known_meta: KnownObject<'_>) -> RequestRoute {
         match self.target {
-            IntakeTarget::Endpoint => route(&self.setup, self.head, &self.body),
+            IntakeTarget::Endpoint => route(&self.setup, self.head, &self.body, known_meta),
             IntakeTarget::Messages(id) => route_message(&self.setup, self.head, id, &self.body),
             IntakeTarget::Routed(routed) => *routed,
         }

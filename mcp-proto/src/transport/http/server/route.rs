@@ -11,8 +11,8 @@ use crate::peer::{Principal, Strictness};
 use crate::quota::BytePermit;
 use crate::rpc::members::collect_members;
 use crate::rpc::{
-    self, EnvelopeKind, ErrorId, ErrorObject, Frame, Id, Malformed, Message, Notification, Raw, Request,
-    code, first_member, read_members, unescape,
+    self, EnvelopeKind, ErrorId, ErrorObject, Frame, Id, KnownObject, Malformed, Message, Notification, Raw,
+    Request, code, first_member, read_members, unescape,
 };
 use crate::schema::tasks::{CancelTask, GetTask, UpdateTask};
 use crate::schema::{
@@ -191,8 +191,13 @@ impl Post {
 }
 
 /// Routes a message posted to the endpoint.
-pub(super) fn route(setup: &Setup, head: RetainedHead, body: &Bytes) -> RequestRoute {
-    let routed = match rpc::read(body, setup.config().limits().depth) {
+pub(super) fn route(
+    setup: &Setup,
+    head: RetainedHead,
+    body: &Bytes,
+    known_meta: KnownObject<'_>,
+) -> RequestRoute {
+    let routed = match rpc::read_knowing(body, setup.config().limits().depth, known_meta) {
         Ok(frame) => route_frame(setup, head, frame),
         Err(malformed) => route_malformed(setup, head, malformed),
     };
