@@ -235,8 +235,11 @@ impl<T> InlineQueue<T> {
         }
     }
 
+    /// Takes the first item. Most queues are empty when they are drained: then nothing is moved.
+    #[inline]
     pub(crate) fn pop_front(&mut self) -> Option<T> {
         match self {
+            Self::Inline(None) => None,
             Self::Inline(only) => only.take(),
             Self::Several(items) => {
                 let item = items.pop_front();

@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 use core::any::Any;
 use core::future::{Future, poll_fn};
 use core::marker::PhantomData;
+use core::mem;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use core::time::Duration;
@@ -187,7 +188,7 @@ impl<M: Method> Request<M> {
         follow: FollowQueue,
     ) -> Result<Call<M>, Error> {
         match self.with(set).state {
-            State::Draft(draft) => Call::start(draft, follow),
+            State::Draft(mut draft) => Call::start(&mut draft, follow),
             State::Sent(call) => Ok(call),
             State::Finished => Err(Error::Finished),
         }
@@ -206,11 +207,15 @@ impl<M: Method> Future for Request<M> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        if let State::Draft(_) = this.state {
+        if let State::Draft(draft) = &mut this.state {
             let follow =
                 if this.on_progress.is_some() { FollowQueue::progress() } else { FollowQueue::Nothing };
-            if let State::Draft(draft) = core::mem::replace(&mut this.state, State::Finished) {
-                this.state = State::Sent(Call::start(draft, follow)?);
+            match Call::start(draft, follow) {
+                Ok(call) => this.state = State::Sent(call),
+                Err(error) => {
+                    this.state = State::Finished;
+                    return Poll::Ready(Err(error));
+                }
             }
         }
         let State::Sent(call) = &mut this.state else { return Poll::Ready(Err(Error::Finished)) };
@@ -260,17 +265,22 @@ pub struct Call<M: Method> {
 }
 
 impl<M: Method> Call<M> {
-    fn start(draft: Draft<M>, follow: FollowQueue) -> Result<Self, Error> {
-        let Draft { link, name, params, mut options } = draft;
-        let params = params?;
-        let mut span = RequestSpan::of_call::<M>(name.as_deref(), &params, || link.revision(), &mut options);
-        let request = match &name {
-            Some(name) => OutgoingRequest::by_name::<M>(name, &params, options),
-            None => OutgoingRequest::new::<M>(&params, options),
+    /// Sends a draft, which is not used any more then.
+    fn start(draft: &mut Draft<M>, follow: FollowQueue) -> Result<Self, Error> {
+        let Draft { link, name, params, options } = draft;
+        let params = match params {
+            Ok(params) => &*params,
+            Err(error) => return Err(mem::replace(error, Error::Finished)),
+        };
+        let mut span = RequestSpan::of_call::<M>(name.as_deref(), params, || link.revision(), options);
+        let options = mem::take(options);
+        let request = match name {
+            Some(name) => OutgoingRequest::by_name::<M>(name, params, options),
+            None => OutgoingRequest::new::<M>(params, options),
         };
         let sent = link.send(request, follow);
         span.record_sent(&sent);
-        let mut call = Self::from_id(link, sent?, called_tool::<M>(&params));
+        let mut call = Self::from_id(link.clone(), sent?, called_tool::<M>(params));
         (call.by_name, call.span) = (name.is_some(), span);
         Ok(call)
     }

@@ -58,7 +58,8 @@ impl<F: Future + Unpin> RunningHandlers<F> {
 
     /// Queues the handlers that have become ready. Handlers that become ready later are polled after the next call.
     pub(crate) fn take_ready(&mut self) {
-        for request in self.signal.begin() {
+        let mut ready = self.signal.begin();
+        while let Some(request) = ready.pop_front() {
             self.ready.push_back(request);
         }
     }

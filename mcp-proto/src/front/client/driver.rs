@@ -160,12 +160,12 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
     }
 
     fn run_handlers(&mut self) {
-        let (work, server) = self.shared.update(|core, _, _| {
+        let (mut work, server) = self.shared.update(|core, _, _| {
             core.driver_polled = true;
             (core.common.take_work(), core.server.clone())
         });
         let mut replies: InlineQueue<(InboundId, Reply)> = InlineQueue::default();
-        for item in work {
+        while let Some(item) = work.pop_front() {
             match item {
                 ClientWork::Stop(id) if self.client_tasks.stop_waiting(id) => {}
                 ClientWork::Stop(id) => self.running.stop(id),
