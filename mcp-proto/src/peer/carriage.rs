@@ -10,8 +10,10 @@ use core::fmt;
 use core::ops::Range;
 use core::time::Duration;
 
+use bytes::Bytes;
+
 use crate::Instant;
-use crate::rpc::{ErrorObject, Raw, Text};
+use crate::rpc::{ErrorObject, Raw};
 use crate::schema::Revision;
 
 /// The id of an HTTP exchange: one request and its answer. A client or server never reuses one.
@@ -104,6 +106,12 @@ impl Carriage {
         }
     }
 
+    /// The parameters of the message, as long as it is stored.
+    pub(crate) fn params(&self) -> Option<Bytes> {
+        let EncodedRequest { body, params, .. } = self.encoded.as_ref()?;
+        body.get(params.clone()).map(|params| body.slice_ref(params))
+    }
+
     /// The exchange of the request, if it is in one.
     pub(crate) fn exchange(&self) -> Option<ExchangeId> {
         match self.state {
@@ -155,7 +163,8 @@ pub enum CarriageEnd {
 /// An encoded request.
 #[derive(Clone, Debug)]
 pub(crate) struct EncodedRequest {
-    pub(crate) body: Text,
+    /// UTF-8, as this side has written it.
+    pub(crate) body: Bytes,
     /// Where its parameters lie in `body`.
     pub(crate) params: Range<usize>,
     /// The name of the parameter that identifies the subject of the request, if its method has one.

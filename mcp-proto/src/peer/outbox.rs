@@ -6,7 +6,7 @@ use core::ops::Range;
 
 use crate::peer::{Carriage, CarriageEnd, Denial};
 use crate::rpc::Id;
-use crate::schema::Revision;
+use crate::schema::{MethodInfo, Revision};
 
 /// The kind of a message, for transports that treat kinds differently: an HTTP request is an exchange of its own, and a
 /// reply may use the quota reserved for replies.
@@ -19,6 +19,8 @@ pub enum MessageKind<'a> {
         id: i64,
         /// Its method.
         method: &'a str,
+        /// The method, where it is known to be one of the protocol's.
+        info: Option<&'static MethodInfo>,
         /// Where its parameters lie in the outbox's buffer; empty if it has none.
         params: Range<usize>,
         /// The parameter that identifies the subject of a request of an extension.
@@ -77,6 +79,11 @@ pub trait Outbox {
     /// Notifies the other side that this side no longer waits for request `id`: by a notification on a stream, by
     /// ending the exchange over HTTP.
     fn cancel(&mut self, id: i64, reason: Option<&str>);
+
+    /// Whether each committed request has a carriage, which keeps the message.
+    fn has_carriages(&self) -> bool {
+        false
+    }
 
     /// Takes the carriage of the request that was committed last, for its record: `None` on a stream, which has none.
     fn take_carriage(&mut self) -> Option<Box<Carriage>> {

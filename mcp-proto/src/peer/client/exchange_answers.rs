@@ -3,7 +3,6 @@
 //! Where each request has an exchange of its own, an answer belongs to the request of its exchange, whatever its id.
 //! Requests are identified by their number here; their id on the wire changes when they are sent again.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -37,11 +36,6 @@ impl Client {
     /// Changes a carriage.
     pub(crate) fn update_carriage(&mut self, id: RequestId, act: impl FnOnce(&mut Carriage)) {
         self.requests.update(id, |request| request.carriage.as_deref_mut().map(act));
-    }
-
-    /// Takes the carriage of a request that the transport ends.
-    pub(crate) fn take_carriage(&mut self, id: RequestId) -> Option<Box<Carriage>> {
-        self.requests.update(id, |request| request.carriage.take())?
     }
 
     /// The numbers of the requests whose carriages match.
@@ -100,8 +94,8 @@ impl Client {
         }
     }
 
-    /// Ends a request that the transport has sent: with its answer, or with an outcome without one. One that has become a
-    /// task was answered already; a ping without an answer counts as missed only at its deadline.
+    /// Ends a request that the transport has sent: with its answer, or with an outcome without one. Its carriage ends in
+    /// any case. One that has become a task was answered already; a ping without an answer counts as missed only at its deadline.
     pub(crate) fn end_sent(
         &mut self,
         now: Instant,
@@ -111,9 +105,11 @@ impl Client {
     ) {
         let is_over = |request: &ClientRequest| end.is_ok() || request.owner != RequestOwner::Ping;
         if !self.sent_request(id).is_some_and(is_over) {
+            self.requests.update(id, |request| request.carriage = None);
             return;
         }
-        let Some(removed) = self.take(id) else { return };
+        let Some(mut removed) = self.take(id) else { return };
+        removed.request.carriage = None;
         match end {
             Ok(answer) => self.answer(now, removed, answer, out),
             Err(outcome) => self.resolve(removed, outcome),

@@ -299,8 +299,15 @@ impl Client {
             stored.write_with(buffer, addition.as_ref())
         });
         let params = params.map_err(|error| Outcome::Refused(RequestError::Encode(error.to_string())))?;
-        let (method, name_param, related) = (info.name, None, None);
-        out.commit(MessageKind::Request { id: wire, method, params, name_param, related, revision });
+        out.commit(MessageKind::Request {
+            id: wire,
+            method: info.name,
+            info: Some(info),
+            params,
+            name_param: None,
+            related: None,
+            revision,
+        });
         Ok(())
     }
 }

@@ -6,6 +6,8 @@ use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
 
+use bytes::Bytes;
+
 use crate::Instant;
 use crate::peer::encode::{Template, write_notification};
 use crate::peer::reserved_methods;
@@ -331,6 +333,7 @@ impl Client {
         let entries = self.meta.entries(record.progress.then_some(number), options);
         let revision = self.revision().unwrap_or(Revision::LATEST);
         let goes_round = self.has_rounds(record.info, options.input, revision);
+        let (has_carriage, mut stored) = (out.has_carriages(), None);
         let written = write::request(out.buffer(), &Id::Number(number), method, |buffer| {
             let start = buffer.len();
             params.write_params(buffer, revision, entries)?;
@@ -340,16 +343,25 @@ impl Client {
             let may_request_task = support.is_offered() || params.may_have_field("task");
             record.task.requested =
                 may_request_task && support.request_task(info, revision, mode, buffer, start)?;
-            record.stored_params = goes_round
-                .then(|| StoredParams { params: buffer.get(start..).unwrap_or_default().into(), revision });
+            if goes_round && !has_carriage {
+                stored = buffer.get(start..).map(Bytes::copy_from_slice);
+            }
             Ok(())
         })
         .map_err(|error| RequestError::Encode(error.to_string()))?;
         let name_param = self.extension_name_param(method);
-        let about =
-            MessageKind::Request { id: number, method, params: written, name_param, related: None, revision };
-        out.commit(about);
+        out.commit(MessageKind::Request {
+            id: number,
+            method,
+            info: record.info,
+            params: written,
+            name_param,
+            related: None,
+            revision,
+        });
         record.carriage = out.take_carriage();
+        let stored = stored.or_else(|| record.carriage.as_ref().filter(|_| goes_round)?.params());
+        record.stored_params = stored.map(|params| StoredParams { params, revision });
         Ok(())
     }
 

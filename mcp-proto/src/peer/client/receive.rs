@@ -569,6 +569,7 @@ impl Client {
             Ok(params) => out.commit(MessageKind::Request {
                 id: number,
                 method,
+                info: None,
                 params,
                 name_param: None,
                 related: None,

@@ -5,6 +5,8 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use bytes::Bytes;
+
 use crate::Instant;
 use crate::rpc::{ErrorObject, Raw, write};
 use crate::schema::Revision;
@@ -96,7 +98,7 @@ pub(super) fn doubled(first: Duration, times: Option<u32>, longest: Duration) ->
 #[derive(Debug)]
 pub(super) struct StoredParams {
     /// The parameters, as they were sent.
-    pub(super) params: Box<[u8]>,
+    pub(super) params: Bytes,
     /// The revision that they are encoded for.
     pub(super) revision: Revision,
 }

@@ -101,6 +101,7 @@ impl Server {
         out.commit(MessageKind::Request {
             id: number,
             method: request.method,
+            info: request.info,
             params,
             name_param: None,
             related,

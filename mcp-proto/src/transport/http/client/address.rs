@@ -116,7 +116,7 @@ impl Address {
 
     /// This URL at the origin of `server`, if only requests to that one are encrypted.
     pub(super) fn secured_by(self, server: &Self) -> Self {
-        if !self.is_plain() || server.is_plain() {
+        if Arc::ptr_eq(&self.0, &server.0) || !self.is_plain() || server.is_plain() {
             return self;
         }
         let (Ok(url), Ok(server)) = (UriStr::new(&self.0), UriStr::new(&server.0)) else { return self };

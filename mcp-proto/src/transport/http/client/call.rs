@@ -60,7 +60,7 @@ impl HttpClient {
                 "a header of {longest} bytes is over the limit of {limit}, `Limits::header_bytes`"
             ))));
         }
-        Ok((headers, encoded.body.as_bytes().clone()))
+        Ok((headers, encoded.body.clone()))
     }
 
     /// Puts a request back into the queue, at its old position.
@@ -108,11 +108,12 @@ impl HttpClient {
         number: RequestId,
         mut end: Result<Result<Raw, ErrorObject>, Outcome>,
     ) {
-        let Some(call) = self.peer.take_carriage(number) else { return };
-        if let Ok(Ok(page)) = &mut end
-            && *call.method == *ListTools::NAME
+        let Some(call) = self.peer.carriage(number) else { return };
+        let revision = call.revision;
+        if *call.method == *ListTools::NAME
+            && let Ok(Ok(page)) = &mut end
         {
-            *page = self.read_tools(call.revision, page.clone());
+            *page = self.read_tools(revision, page.clone());
         }
         let page = self.lists_tools(number).then(|| end.clone().ok().and_then(Result::ok));
         self.peer.end_sent(now, number, end, &mut self.outbox);

@@ -125,11 +125,12 @@ impl HttpClient {
         number: RequestId,
         event: &SseEvent,
     ) {
-        let http = http_error(200, "");
+        let http = || http_error(200, "");
         let ended = match self.read_chunk(number, event) {
             Ok(None) => return,
-            Ok(Some(answer)) => ExchangeOutcome::Answer { http, answer, has_request_id: true },
-            Err(invalid) => ExchangeOutcome::Invalid(invalid, http),
+            Ok(Some(Ok(result))) => ExchangeOutcome::Result { status: 200, result },
+            Ok(Some(Err(error))) => ExchangeOutcome::Error { http: http(), error, has_request_id: true },
+            Err(invalid) => ExchangeOutcome::Invalid(invalid, http()),
         };
         self.resolve_on_stream(now, id, ended);
     }

@@ -327,13 +327,13 @@ impl HttpEraDetection {
             ExchangeOutcome::NoAnswer(http)
             | ExchangeOutcome::Invalid(_, http)
             | ExchangeOutcome::Unanswered(http, _) => (None, None, http),
-            ExchangeOutcome::Answer { http, answer: Ok(result), .. } => {
-                match self.era.read_result(asked, &result).filter(|_| is_success(http.status)) {
+            ExchangeOutcome::Result { status, result } => {
+                match self.era.read_result(asked, &result).filter(|_| is_success(status)) {
                     Some(answer) => return answer,
-                    None => (None, None, http_error(http.status, result.as_str())),
+                    None => (None, None, http_error(status, result.as_str())),
                 }
             }
-            ExchangeOutcome::Answer { http, answer: Err(error), .. } => {
+            ExchangeOutcome::Error { http, error, .. } => {
                 if let Some(answer) = self.era.read_modern_error(asked, &error) {
                     return answer;
                 }
@@ -347,7 +347,7 @@ impl HttpEraDetection {
             }
         };
         let evidence = self.evidence_of_status(asked, http.status, code, offered);
-        JudgedAnswer::failure(evidence, ConnectError::Transport { during, error: http })
+        JudgedAnswer::failure(evidence, ConnectError::Transport { during, error: *http })
     }
 
     /// The evidence in a status, and in the code of a JSON-RPC error with it that both eras use.
@@ -526,7 +526,7 @@ impl HttpClient {
         };
         let Some(call) = self.outbox.take_carriage() else { return };
         let (probe, body) = (is_probe.then_some(call.revision), call.encoded.map(|encoded| encoded.body));
-        let kind = ExchangeKind::Handshake { wire, body: body.unwrap_or_default().into_bytes(), probe };
+        let kind = ExchangeKind::Handshake { wire, body: body.unwrap_or_default(), probe };
         if let Ok(exchange) = self.open_exchange(kind) {
             self.add_handshake(exchange, wire);
         }

@@ -6,6 +6,8 @@ use alloc::borrow::Cow;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
+use memchr::memchr2;
+
 use crate::codec::header::encode;
 use crate::peer::{EncodedRequest, RequestError};
 use crate::rpc::{Id, Raw, Text, first_member, unescape, write};
@@ -14,30 +16,42 @@ use crate::transport::http::header;
 use crate::transport::http::param_headers::ParamHeaders;
 
 impl EncodedRequest {
-    fn params(&self) -> &str {
+    fn params(&self) -> &[u8] {
         self.body.get(self.params.clone()).unwrap_or_default()
+    }
+
+    fn member(&self, name: &str) -> Option<&str> {
+        first_member(core::str::from_utf8(self.params()).ok()?, name).ok()?
     }
 
     /// Returns the subject of the request: a name, a URI or a task id. `None` if its method has none.
     pub(super) fn subject(&self) -> Option<Cow<'_, str>> {
-        unescape(first_member(self.params(), self.subject.as_deref()?).ok()??)
+        let name = self.subject.as_deref()?;
+        self.leading_subject(name).map(Cow::Borrowed).or_else(|| unescape(self.member(name)?))
+    }
+
+    /// Returns the subject where the parameters begin with it, and it has no escapes: the parameters of this crate.
+    fn leading_subject(&self, name: &str) -> Option<&str> {
+        let rest =
+            self.params().strip_prefix(b"{\"")?.strip_prefix(name.as_bytes())?.strip_prefix(b"\":\"")?;
+        let (value, end) = rest.split_at_checked(memchr2(b'"', b'\\', rest)?)?;
+        core::str::from_utf8(value).ok().filter(|_| end.first() == Some(&b'"'))
     }
 
     /// Returns the arguments.
     fn arguments(&self) -> Option<Raw> {
-        let arguments = first_member(self.params(), "arguments").ok()??;
-        Some(Raw::from_scan(self.body.slice_ref(arguments)))
+        let arguments = self.body.slice_ref(self.member("arguments")?.as_bytes());
+        Some(Raw::from_scan(Text::try_from(arguments).ok()?))
     }
 
     /// Copies the request with another id.
     pub(super) fn with_id(&self, id: i64, method: &str) -> Option<Self> {
         let mut body = Vec::with_capacity(self.body.len().saturating_add(20));
         let params = write::request(&mut body, &Id::Number(id), method, |out| {
-            out.extend_from_slice(self.params().as_bytes());
+            out.extend_from_slice(self.params());
             Ok(())
         });
-        let params = params.ok()?;
-        Some(Self { body: Text::try_from(body).ok()?, params, subject: self.subject.clone() })
+        Some(Self { body: body.into(), params: params.ok()?, subject: self.subject.clone() })
     }
 }
 

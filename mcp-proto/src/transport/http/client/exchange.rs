@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use crate::Instant;
 use crate::peer::client::ConnectStep;
-use crate::peer::{CarriageState, Leniency, RequestError, RequestId, TransportError};
+use crate::peer::{CarriageState, Leniency, RequestError, RequestId};
 use crate::rpc::Pending;
 use crate::schema::{Discover, Method, Revision};
 use crate::transport::http::{ExchangeId, Verb, header};
@@ -21,7 +21,7 @@ use super::HttpClient;
 use super::address::Address;
 use super::encoded_request::{RequestHeaders, is_modern, modern_headers, sessionless_headers};
 use super::outbox::{HttpRequest, OneWayMessage};
-use super::response::{AnswerHead, BufferedBody, EventBody, ExchangeOutcome};
+use super::response::{AnswerHead, BufferedBody, EventBody, ExchangeOutcome, HeadDetails};
 
 /// The purpose of an exchange.
 #[derive(Clone, Debug)]
@@ -65,7 +65,7 @@ pub(super) enum ResponseState {
     /// Nothing yet.
     AwaitingHead,
     /// A body that is parsed once it is complete.
-    Buffered(Box<BufferedBody>),
+    Buffered(BufferedBody),
     /// An event stream.
     Events(Box<EventBody>),
     /// A refusal for lack of authorization; the exchange is parked.
@@ -80,10 +80,8 @@ pub(super) struct ClientExchange {
     pub(super) authorization_attempts: u32,
     /// The number of the session that it belongs to.
     pub(super) generation: u32,
-    /// The session id in the response's head.
-    pub(super) new_session: Option<String>,
-    /// The DPoP nonce (RFC 9449) in the response's head.
-    pub(super) dpop_nonce: Option<String>,
+    /// The rare headers of the response.
+    pub(super) details: Option<Box<HeadDetails>>,
     pub(super) response: ResponseState,
     /// The number of bytes that may still follow the answer, once the answer has arrived.
     pub(super) trailing_bytes_left: Option<usize>,
@@ -103,7 +101,7 @@ impl ClientExchange {
     pub(super) fn status(&self) -> Option<u16> {
         match &self.response {
             ResponseState::AwaitingHead | ResponseState::Parked(_) => None,
-            ResponseState::Buffered(whole) => Some(whole.head.status),
+            ResponseState::Buffered(whole) => Some(whole.status),
             ResponseState::Events(events) => Some(events.status),
         }
     }
@@ -142,8 +140,7 @@ impl ExchangeTable {
             redirects: 0,
             authorization_attempts: 0,
             generation,
-            new_session: None,
-            dpop_nonce: None,
+            details: None,
             response: ResponseState::AwaitingHead,
             trailing_bytes_left: None,
         };
@@ -334,7 +331,8 @@ impl HttpClient {
             self.requeue(now, number);
             return true;
         }
-        let target = head.location.as_deref().and_then(|location| exchange.url.resolve_redirect(location));
+        let target = head.details.as_deref().and_then(|details| details.location.as_deref());
+        let target = target.and_then(|location| exchange.url.resolve_redirect(location));
         let (Some(target), true) = (target, exchange.redirects < MAX_REDIRECTS) else { return false };
         let Ok(request) = self.build_request(&exchange.kind) else { return false };
         let upgrades = exchange.url.is_plain() && !target.is_plain();
@@ -381,15 +379,16 @@ impl HttpClient {
         if self.is_to_park(&mut ended) {
             return self.park(now, id, exchange, ended);
         }
-        let ClientExchange { kind, generation, new_session, .. } = exchange;
-        self.resolve_exchange(now, id, kind, generation, new_session, ended);
+        let ClientExchange { kind, generation, details, .. } = exchange;
+        let session = details.and_then(|details| details.session);
+        self.resolve_exchange(now, id, kind, generation, session, ended);
     }
 
     /// Dispatches the outcome of an exchange, which arrived on its stream; the rest of the stream is drained.
     pub(super) fn resolve_on_stream(&mut self, now: Instant, id: ExchangeId, ended: ExchangeOutcome) {
         let Some(exchange) = self.exchanges.get_mut(id) else { return };
-        let (kind, generation, session) =
-            (exchange.kind.clone(), exchange.generation, exchange.new_session.take());
+        let session = exchange.details.as_mut().and_then(|details| details.session.take());
+        let (kind, generation) = (exchange.kind.clone(), exchange.generation);
         match (kind, self.handshakes.last()) {
             // On the HTTP+SSE stream only the handshake is expected.
             (ExchangeKind::Events, Some(&Handshake { exchange, wire_id: wire })) => {
@@ -424,14 +423,7 @@ impl HttpClient {
                 self.resolve_handshake(now, wire, ConnectStep::Probe, ended);
             }
             ExchangeKind::Handshake { wire, probe: None, .. } => {
-                let found = matches!(
-                    ended,
-                    ExchangeOutcome::Answer {
-                        http: TransportError { status: 200..300, .. },
-                        answer: Ok(_),
-                        ..
-                    }
-                );
+                let found = matches!(ended, ExchangeOutcome::Result { status: 200..300, .. });
                 //= C4.18 "Store `MCP-Session-Id` from InitializeResult"
                 self.session.id = session.filter(|_| found && self.legacy_sse.is_none()).map(Arc::from);
                 self.resolve_handshake(now, wire, ConnectStep::Initialize, ended);

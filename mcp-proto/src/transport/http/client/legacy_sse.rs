@@ -85,18 +85,14 @@ impl HttpClient {
     pub(super) fn handle_events_end(&mut self, now: Instant, ended: ExchangeOutcome) {
         self.timers.events = None;
         let detail = match &ended {
-            ExchangeOutcome::Answer { http: error, .. }
-            | ExchangeOutcome::Unanswered(error, _)
+            ExchangeOutcome::Unanswered(error, _)
             | ExchangeOutcome::NoAnswer(error)
+            | ExchangeOutcome::Error { http: error, .. }
             | ExchangeOutcome::Invalid(_, error) => error.to_string(),
+            ExchangeOutcome::Result { status, .. } => http_error(*status, "").to_string(),
             ExchangeOutcome::Unreachable { detail } | ExchangeOutcome::Broken { detail, .. } => {
                 detail.clone()
             }
-        };
-        let ended = match ended {
-            // No message answers the GET itself.
-            ExchangeOutcome::Answer { http, .. } => ExchangeOutcome::NoAnswer(http),
-            ended => ended,
         };
         self.fail_events(now, ended, &detail);
     }

@@ -149,6 +149,7 @@ impl HttpClient {
         }
         self.listener.exchange = None;
         let began = self.listener.started_at.take();
+        let answered = |status| (ResumePoint::default(), format!("status {status}"));
         let (mut trail, detail) = match ended {
             ExchangeOutcome::Unanswered(_, trail) => (trail, String::from("the stream ended")),
             ExchangeOutcome::Broken { detail, trail, refused: None, .. } => (trail, detail),
@@ -169,9 +170,8 @@ impl HttpClient {
                 }
                 (ResumePoint { retry: error.retry_after, ..ResumePoint::default() }, detail)
             }
-            ExchangeOutcome::Answer { http, .. } => {
-                (ResumePoint::default(), format!("status {}", http.status))
-            }
+            ExchangeOutcome::Result { status, .. } => answered(status),
+            ExchangeOutcome::Error { http, .. } => answered(http.status),
         };
         trail.has_events |= began.is_some_and(|began| now.saturating_since(began) >= STABLE_AFTER);
         let Self { listener, config, rng, .. } = self;

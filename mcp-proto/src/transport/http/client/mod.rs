@@ -180,13 +180,14 @@ impl HttpClient {
     pub fn handle_body(&mut self, now: Instant, exchange: ExchangeId, piece: Bytes) {
         let Some(entry) = self.exchanges.get_mut(exchange) else { return };
         match &mut entry.response {
-            ResponseState::AwaitingHead | ResponseState::Parked(_) => {}
+            ResponseState::AwaitingHead | ResponseState::Parked(_) => return,
             ResponseState::Buffered(whole) => {
-                if !whole.add(piece) {
-                    // The rest of the body is not needed.
-                    self.outbox.abort(exchange);
-                    self.handle_exchange_end(now, exchange, ExchangeEnd::Complete);
+                if whole.add(piece) {
+                    return;
                 }
+                // The rest of the body is not needed.
+                self.outbox.abort(exchange);
+                self.handle_exchange_end(now, exchange, ExchangeEnd::Complete);
             }
             ResponseState::Events(events) => {
                 events.sse.handle_input(piece);

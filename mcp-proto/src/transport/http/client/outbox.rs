@@ -10,9 +10,9 @@ use core::{fmt, mem};
 
 use bytes::Bytes;
 
+use crate::inline_map::InlineMap;
 use crate::peer::{Carriage, CarriageEnd, EncodedRequest, MessageKind, Outbox};
-use crate::rpc::Text;
-use crate::schema::{Direction, Initialized, MethodInfo, Notification, Revision};
+use crate::schema::{Initialized, Notification, Revision};
 use crate::transport::http::{ExchangeId, Verb};
 
 use super::address::RedactedUrl;
@@ -113,7 +113,7 @@ pub(super) struct HttpOutbox {
     /// The carriage of the request that was committed last, for its record.
     carriage: Option<Box<Carriage>>,
     posts: VecDeque<OneWayMessage>,
-    opening: BTreeMap<ExchangeId, HttpRequest>,
+    opening: InlineMap<ExchangeId, HttpRequest>,
     aborts: VecDeque<ExchangeId>,
     pub(super) challenges: BTreeMap<ExchangeId, AuthorizationRequired>,
     bytes: usize,
@@ -193,7 +193,7 @@ impl HttpOutbox {
 
     /// Discards everything that waits for an exchange.
     pub(super) fn clear(&mut self) {
-        let opens: usize = self.opening.values().map(|request| request.body.len()).sum();
+        let opens: usize = self.opening.iter().map(|(_, request)| request.body.len()).sum();
         self.scratch.clear();
         self.initialized = None;
         self.released.clear();
@@ -226,12 +226,9 @@ impl Outbox for HttpOutbox {
     fn commit(&mut self, about: MessageKind<'_>) {
         let body = self.take_scratch();
         let notification = match about {
-            MessageKind::Request { method, params, name_param, revision, .. } => {
-                let info = MethodInfo::find(method, Direction::ClientToServer, revision);
+            MessageKind::Request { method, info, params, name_param, revision, .. } => {
                 let subject = info.and_then(|info| info.subject).map(Cow::Borrowed);
                 let subject = subject.or_else(|| name_param.map(|name| String::from(name).into()));
-                // It has been encoded as JSON: the default is never used.
-                let body = Text::try_from(body).unwrap_or_default();
                 let encoded = EncodedRequest { body, params, subject };
                 let method = info.map_or_else(|| String::from(method).into(), |info| info.name.into());
                 let is_unbounded = info.is_some_and(|info| info.unbounded);
@@ -261,6 +258,10 @@ impl Outbox for HttpOutbox {
 
     /// Does nothing: a request without a carriage is not with the server.
     fn cancel(&mut self, _: i64, _: Option<&str>) {}
+
+    fn has_carriages(&self) -> bool {
+        true
+    }
 
     fn take_carriage(&mut self) -> Option<Box<Carriage>> {
         self.carriage.take()

@@ -76,7 +76,7 @@ impl HttpClient {
             exchange: id,
             status: http.status,
             header: http.challenge.as_deref().map(Into::into),
-            dpop_nonce: exchange.dpop_nonce.clone(),
+            dpop_nonce: exchange.details.as_ref().and_then(|details| details.dpop_nonce.clone()),
             attempt: exchange.authorization_attempts,
         };
         match &exchange.kind {

@@ -19,7 +19,8 @@ use super::HttpClient;
 use super::exchange::{ExchangeKind, ResponseState};
 use super::legacy_sse::EVENTS_TIMEOUT;
 use super::response::{
-    AnswerHead, BodyType, BufferedBody, EventBody, ExchangeOutcome, ResumePoint, http_error, is_success,
+    AnswerHead, BodyType, BufferedBody, EventBody, ExchangeOutcome, HeadDetails, ResumePoint, http_error,
+    is_success,
 };
 use super::session::POST_RESPONSE_TIMEOUT;
 
@@ -43,22 +44,22 @@ impl HttpClient {
         let mut head = AnswerHead::read(status, fields, header_bytes);
         let redirected = self.follow_redirect(now, id, &head);
         let Some(exchange) = self.exchanges.get_mut(id) else { return };
-        let (success, encoded) = (head.is_success(), head.encoding.is_some());
+        let has_encoding = |details: &HeadDetails| details.encoding.is_some();
+        let (success, encoded) = (head.is_success(), head.details.as_deref().is_some_and(has_encoding));
         let streams = success
             && !encoded
             && !redirected
             && head.content == BodyType::Events
             && !matches!(status, 202 | 204);
         if !redirected {
-            exchange.new_session = head.session.take().filter(|_| success);
-            exchange.dpop_nonce = head.dpop_nonce.take();
+            exchange.details = head.details.take();
         }
         let answered = exchange.is_answered();
         exchange.response = if streams {
             ResponseState::Events(Box::new(EventBody::new(status, message_bytes)))
         } else {
             let strictness = self.config.client.strictness;
-            ResponseState::Buffered(Box::new(BufferedBody::new(head, message_bytes, strictness)))
+            ResponseState::Buffered(BufferedBody::new(&head, message_bytes, strictness))
         };
         if redirected {
             return;
@@ -177,9 +178,13 @@ impl HttpClient {
         if expected.is_some() && (own || response.outcome.is_err()) {
             let status = exchange.status().unwrap_or(200);
             self.note_deviations(&mut response);
-            let what = response.outcome.as_ref().err().map(ToString::to_string).unwrap_or_default();
-            let http = http_error(status, &what);
-            let ended = ExchangeOutcome::Answer { http, answer: response.outcome, has_request_id: own };
+            let ended = match response.outcome {
+                Ok(result) => ExchangeOutcome::Result { status, result },
+                Err(error) => {
+                    let http = http_error(status, &error.to_string());
+                    ExchangeOutcome::Error { http, error, has_request_id: own }
+                }
+            };
             return self.resolve_on_stream(now, id, ended);
         }
         if named.is_none()
@@ -326,23 +331,23 @@ impl HttpClient {
         let (sent, refused, trail) = match mem::replace(&mut exchange.response, ResponseState::AwaitingHead) {
             ResponseState::AwaitingHead | ResponseState::Parked(_) => (sent, None, ResumePoint::default()),
             ResponseState::Buffered(whole) if is_complete => {
-                let ended = self.buffered_outcome(now, &exchange.kind, *whole);
+                let details = exchange.details.as_deref();
+                let ended = self.buffered_outcome(now, &exchange.kind, details, whole);
                 return self.end_exchange(now, id, exchange, ended);
             }
             ResponseState::Buffered(whole) => {
-                (SentState::MaybeSent, whole.into_truncated_error(), ResumePoint::default())
+                let refused = whole.into_truncated_error(exchange.details.as_deref());
+                (SentState::MaybeSent, refused, ResumePoint::default())
             }
             ResponseState::Events(events) => {
                 let trail = events.resume_point(self.limits().header_bytes);
                 if is_complete {
                     let error = http_error(events.status, "the event stream ended without an answer");
-                    exchange.new_session = None;
                     return self.end_exchange(now, id, exchange, ExchangeOutcome::Unanswered(error, trail));
                 }
                 (SentState::MaybeSent, None, trail)
             }
         };
-        exchange.new_session = None;
         self.end_exchange(now, id, exchange, ExchangeOutcome::Broken { sent, detail, refused, trail });
     }
 
@@ -351,24 +356,25 @@ impl HttpClient {
         &mut self,
         now: Instant,
         kind: &ExchangeKind,
+        details: Option<&HeadDetails>,
         whole: BufferedBody,
     ) -> ExchangeOutcome {
-        let success = whole.head.is_success();
         let expected = self.expected_id(kind);
-        let (found, error, leniency) = whole.finish(self.limits().depth);
+        let (found, error, leniency) = whole.finish(details, self.limits().depth);
+        let success = is_success(error.status);
         if let Some(leniency) = leniency {
             self.peer.report(Diagnostic::Tolerated(leniency));
         }
         match found {
-            Err(invalid) => ExchangeOutcome::Invalid(invalid, error),
+            Err(invalid) => ExchangeOutcome::Invalid(invalid, error.into_error()),
             Ok(Some(Frame::Single(Message::Response(Response { deviation: Some(deviation), .. }))))
                 if self.strictness() == Strictness::Strict =>
             {
                 let invalid = InvalidAnswerError::Malformed(deviation.to_string());
                 if success {
-                    ExchangeOutcome::Invalid(invalid, error)
+                    ExchangeOutcome::Invalid(invalid, error.into_error())
                 } else {
-                    ExchangeOutcome::NoAnswer(error)
+                    ExchangeOutcome::NoAnswer(error.into_error())
                 }
             }
             Ok(Some(Frame::Single(Message::Response(mut response)))) => {
@@ -378,16 +384,27 @@ impl HttpClient {
                     self.note_deviations(&mut response);
                 }
                 match (response.id, response.outcome) {
-                    (Some(id), Ok(_)) if !own => ExchangeOutcome::Invalid(foreign_result(&id), error),
-                    (_, answer) => ExchangeOutcome::Answer { http: error, answer, has_request_id: own },
+                    (Some(id), Ok(_)) if !own => {
+                        ExchangeOutcome::Invalid(foreign_result(&id), error.into_error())
+                    }
+                    // No message answers the GET of HTTP+SSE.
+                    _ if matches!(kind, ExchangeKind::Events) => {
+                        ExchangeOutcome::NoAnswer(error.into_error())
+                    }
+                    (_, Ok(result)) => ExchangeOutcome::Result { status: error.status, result },
+                    (_, Err(answer)) => ExchangeOutcome::Error {
+                        http: error.into_error(),
+                        error: answer,
+                        has_request_id: own,
+                    },
                 }
             }
             Ok(Some(frame @ Frame::Batch(_))) if success => {
                 // The batch may include the answer.
                 self.handle_other_messages(now, frame);
-                ExchangeOutcome::NoAnswer(error)
+                ExchangeOutcome::NoAnswer(error.into_error())
             }
-            Ok(_) => ExchangeOutcome::NoAnswer(error),
+            Ok(_) => ExchangeOutcome::NoAnswer(error.into_error()),
         }
     }
 }

@@ -32,18 +32,26 @@ pub(super) fn is_success(status: u16) -> bool {
 }
 
 /// The head of a response.
+#[derive(Debug)]
 pub(super) struct AnswerHead {
     pub(super) status: u16,
     pub(super) content: BodyType,
+    /// The headers that a plain answer lacks.
+    pub(super) details: Option<Box<HeadDetails>>,
+}
+
+/// The headers of a response that most answers lack.
+#[derive(Default)]
+pub(super) struct HeadDetails {
     /// The content type, if it is neither JSON nor an event stream.
-    pub(super) unexpected_type: Option<String>,
+    unexpected_type: Option<String>,
     pub(super) session: Option<String>,
     pub(super) location: Option<String>,
     /// The content encoding, which the client did not ask for.
     pub(super) encoding: Option<String>,
     pub(super) dpop_nonce: Option<String>,
-    /// The error to report if the response turns out to be one; the body is still to come.
-    pub(super) error: TransportError,
+    challenge: Option<Box<str>>,
+    retry_after: Option<Duration>,
 }
 
 impl AnswerHead {
@@ -73,23 +81,24 @@ impl AnswerHead {
             Some(_) => BodyType::Unexpected,
             None => BodyType::Untyped,
         };
-        let unexpected_type = if content == BodyType::Unexpected { text(&content_type) } else { None };
-        let session = text(&session)
-            .filter(|id| !id.is_empty() && id.bytes().all(|byte| (0x21..=0x7e).contains(&byte)));
-        let mut error = http_error(status, "");
-        error.challenge = join(&challenges, header_bytes);
-        error.needs_authorization |= status == 403 && error.challenge.is_some();
-        if !is_success(status) {
-            error.retry_after =
-                text(&retry_after).and_then(|value| parse_retry_after(&value, text(&date).as_deref()));
+        let others = [&encoding, &session, &location, &retry_after, &dpop_nonce, &challenges];
+        if content != BodyType::Unexpected && others.iter().all(|values| values.first.is_none()) {
+            return Self { status, content, details: None };
         }
-        let location = if (300..400).contains(&status) { text(&location) } else { None };
-        error.location = location.as_deref().map(TransportError::excerpt);
-        let encoding = text(&encoding).filter(|encoding| {
-            !encoding.is_empty() && !encoding.eq_ignore_ascii_case("identity") && !matches!(status, 204 | 304)
-        });
-        let dpop_nonce = text(&dpop_nonce);
-        Self { status, content, unexpected_type, session, location, encoding, dpop_nonce, error }
+        let if_matching = |matches: bool, values| if matches { text(values) } else { None };
+        let details = HeadDetails {
+            unexpected_type: if_matching(content == BodyType::Unexpected, &content_type),
+            session: text(&session)
+                .filter(|id| !id.is_empty() && id.bytes().all(|byte| (0x21..=0x7e).contains(&byte))),
+            location: if_matching((300..400).contains(&status), &location),
+            encoding: if_matching(!matches!(status, 204 | 304), &encoding)
+                .filter(|encoding| !encoding.is_empty() && !encoding.eq_ignore_ascii_case("identity")),
+            dpop_nonce: text(&dpop_nonce),
+            challenge: join(&challenges, header_bytes),
+            retry_after: if_matching(!is_success(status), &retry_after)
+                .and_then(|value| parse_retry_after(&value, text(&date).as_deref())),
+        };
+        Self { status, content, details: Some(Box::new(details)) }
     }
 
     pub(super) fn is_success(&self) -> bool {
@@ -98,14 +107,37 @@ impl AnswerHead {
 }
 
 // Omits the session id and the redirect target, which may be secret.
-debug_fields! { AnswerHead { status, content } }
+debug_fields! { HeadDetails { encoding, retry_after } }
+
+/// The error of a response, which is made only where it is reported.
+pub(super) struct UnreportedError<'a> {
+    pub(super) status: u16,
+    details: Option<&'a HeadDetails>,
+    /// The part of the body to quote.
+    quoted: Bytes,
+}
+
+impl UnreportedError<'_> {
+    pub(super) fn into_error(self) -> Box<TransportError> {
+        let mut error = http_error(self.status, "");
+        error.detail = excerpt(&self.quoted);
+        if let Some(details) = self.details {
+            error.challenge = details.challenge.clone();
+            error.needs_authorization |= self.status == 403 && error.challenge.is_some();
+            error.retry_after = details.retry_after;
+            error.location = details.location.as_deref().map(TransportError::excerpt);
+        }
+        error
+    }
+}
 
 /// Returns the error of an exchange that ended with this status and these headers, as an [`HttpClient`](super::HttpClient)
 /// reports it: for exchanges that are not its own, such as the upgrade to a WebSocket.
 ///
 /// Values longer than [`Limits::header_bytes`] are omitted.
 pub fn exchange_error(status: u16, fields: &dyn Fields, limits: &Limits) -> TransportError {
-    AnswerHead::read(status, fields, limits.header_bytes).error
+    let AnswerHead { status, details, .. } = AnswerHead::read(status, fields, limits.header_bytes);
+    *UnreportedError { status, details: details.as_deref(), quoted: Bytes::new() }.into_error()
 }
 
 /// Joins all challenges of a response.
@@ -131,8 +163,8 @@ fn join(challenges: &HeaderValues<'_>, header_bytes: usize) -> Option<Box<str>> 
 /// | 408, 425, 429, 5xx | may help later |
 /// | 400 to 404, 410 | never helps |
 /// | any other | may help or not |
-pub(super) fn http_error(status: u16, body: &str) -> TransportError {
-    let mut error = TransportError::new("HTTP", status, body);
+pub(super) fn http_error(status: u16, body: &str) -> Box<TransportError> {
+    let mut error = Box::new(TransportError::new("HTTP", status, body));
     error.retry = match status {
         408 | 425 | 429 | 500.. => RetryAdvice::Later,
         400..=404 | 410 => RetryAdvice::Never,
@@ -219,7 +251,8 @@ fn excerpt(body: &[u8]) -> Box<str> {
 /// A body that is parsed once it is complete.
 #[derive(Debug)]
 pub(super) struct BufferedBody {
-    pub(super) head: AnswerHead,
+    pub(super) status: u16,
+    content: BodyType,
     strictness: Strictness,
     body: BodyBuffer,
     bytes: usize,
@@ -229,7 +262,7 @@ pub(super) struct BufferedBody {
 }
 
 /// The message in a body, the error to report if that is no answer, and the deviation that was tolerated.
-type FinishedBody = (Result<Option<Frame>, InvalidAnswerError>, TransportError, Option<Leniency>);
+type FinishedBody<'a> = (Result<Option<Frame>, InvalidAnswerError>, UnreportedError<'a>, Option<Leniency>);
 
 #[derive(Debug)]
 enum BodyBuffer {
@@ -239,18 +272,23 @@ enum BodyBuffer {
 }
 
 impl BufferedBody {
-    pub(super) fn new(head: AnswerHead, message_bytes: usize, strictness: Strictness) -> Self {
+    pub(super) fn new(head: &AnswerHead, message_bytes: usize, strictness: Strictness) -> Self {
+        let (status, content) = (head.status, head.content);
         let body = BodyBuffer::Slice(Bytes::new());
-        Self { head, strictness, body, bytes: 0, begins_as_json: None, message_bytes }
+        Self { status, content, strictness, body, bytes: 0, begins_as_json: None, message_bytes }
+    }
+
+    fn is_success(&self) -> bool {
+        is_success(self.status)
     }
 
     /// Returns whether the body should be JSON: by its head or, without a content type, by its first character.
     fn is_json(&self) -> bool {
-        match self.head.content {
+        match self.content {
             BodyType::Json => true,
             BodyType::Untyped => {
                 self.strictness == Strictness::Lenient
-                    && self.head.is_success()
+                    && self.is_success()
                     && self.begins_as_json == Some(true)
             }
             BodyType::Events | BodyType::Unexpected => false,
@@ -290,14 +328,15 @@ impl BufferedBody {
     }
 
     /// Parses the body, which is complete or read as far as its limit.
-    pub(super) fn finish(mut self, depth: usize) -> FinishedBody {
+    pub(super) fn finish(mut self, details: Option<&HeadDetails>, depth: usize) -> FinishedBody<'_> {
         let body = mem::replace(&mut self.body, BodyBuffer::Slice(Bytes::new())).join();
-        if let Some(encoding) = self.head.encoding.take() {
+        let mut error = UnreportedError { status: self.status, details, quoted: Bytes::new() };
+        if let Some(encoding) = details.and_then(|details| details.encoding.as_deref()) {
             let what = format!("the server sent content-encoding: {encoding}, which was not asked for");
-            self.head.error.detail = TransportError::excerpt(&what);
-            let invalid = InvalidAnswerError::Malformed(self.head.error.detail.to_string());
-            let found = if self.head.is_success() { Err(invalid) } else { Ok(None) };
-            return (found, self.head.error, None);
+            let invalid = InvalidAnswerError::Malformed(TransportError::excerpt(&what).into());
+            error.quoted = what.into();
+            let found = if self.is_success() { Err(invalid) } else { Ok(None) };
+            return (found, error, None);
         }
         let text = match body.strip_prefix(BYTE_ORDER_MARK) {
             Some(text) if self.strictness == Strictness::Lenient => body.slice_ref(text),
@@ -305,25 +344,30 @@ impl BufferedBody {
         };
         let found = self.parse_body(&text, depth);
         // A success with an answer needs no excerpt.
-        if !self.head.is_success() || !matches!(found, Ok(Some(Frame::Single(Message::Response(_))))) {
-            self.head.error.detail = excerpt(&body);
-        }
-        let untyped = self.head.content != BodyType::Json && self.head.is_success();
+        let needs_excerpt =
+            !self.is_success() || !matches!(found, Ok(Some(Frame::Single(Message::Response(_)))));
+        let untyped = self.content != BodyType::Json && self.is_success();
         let leniency = match found {
-            Ok(Some(_)) if untyped => Some(Leniency::ContentType { found: self.head.unexpected_type.take() }),
+            Ok(Some(_)) if untyped => {
+                let found = details.and_then(|details| details.unexpected_type.clone());
+                Some(Leniency::ContentType { found })
+            }
             Ok(Some(_)) if text.len() < body.len() => Some(Leniency::ByteOrderMark),
             _ => None,
         };
-        (found, self.head.error, leniency)
+        if needs_excerpt {
+            error.quoted = body;
+        }
+        (found, error, leniency)
     }
 
     fn parse_body(&self, body: &Bytes, depth: usize) -> Result<Option<Frame>, InvalidAnswerError> {
-        let answers = self.is_json() && self.head.is_success();
+        let answers = self.is_json() && self.is_success();
         if self.bytes > self.limit() {
             let too_long = InvalidAnswerError::TooLong { bytes: self.limit().saturating_add(1) };
             return if answers { Err(too_long) } else { Ok(None) };
         }
-        if self.head.is_success() && !answers && self.strictness == Strictness::Strict {
+        if self.is_success() && !answers && self.strictness == Strictness::Strict {
             return Ok(None);
         }
         // Some servers send their errors as plain text, or without a content type.
@@ -340,12 +384,10 @@ impl BufferedBody {
     }
 
     /// Returns the error for a body whose rest never arrives: the status, if it is a refusal.
-    pub(super) fn into_truncated_error(mut self) -> Option<TransportError> {
-        if self.head.is_success() {
-            return None;
-        }
-        self.head.error.detail = excerpt(&self.body.join());
-        Some(self.head.error)
+    pub(super) fn into_truncated_error(self, details: Option<&HeadDetails>) -> Option<Box<TransportError>> {
+        let Self { status, body, .. } = self;
+        let error = || UnreportedError { status, details, quoted: body.join() }.into_error();
+        (!is_success(status)).then(error)
     }
 }
 
@@ -412,22 +454,24 @@ impl ResumePoint {
 /// The outcome of an exchange that should have carried an answer.
 #[derive(Debug)]
 pub(super) enum ExchangeOutcome {
-    /// The answer.
-    Answer {
-        /// The status, and other details to report if the answer is an error.
-        http: TransportError,
-        answer: Result<Raw, ErrorObject>,
+    /// The answer is a result, under this status.
+    Result { status: u16, result: Raw },
+    /// The answer is an error.
+    Error {
+        /// The error of the exchange, with the status.
+        http: Box<TransportError>,
+        error: ErrorObject,
         /// Whether the answer has the id of the request.
         has_request_id: bool,
     },
     /// A response without an answer.
-    NoAnswer(TransportError),
+    NoAnswer(Box<TransportError>),
     /// An answer that cannot be parsed.
-    Invalid(InvalidAnswerError, TransportError),
+    Invalid(InvalidAnswerError, Box<TransportError>),
     /// The stream ended orderly, without the answer.
-    Unanswered(TransportError, ResumePoint),
+    Unanswered(Box<TransportError>, ResumePoint),
     /// The connection failed.
-    Broken { sent: SentState, detail: String, refused: Option<TransportError>, trail: ResumePoint },
+    Broken { sent: SentState, detail: String, refused: Option<Box<TransportError>>, trail: ResumePoint },
     /// No connection could be made, and none can be expected on a retry.
     Unreachable { detail: String },
 }
@@ -442,20 +486,18 @@ impl ExchangeOutcome {
     /// Returns the HTTP error, if the status or the answer is a refusal.
     pub(super) fn http_error_mut(&mut self) -> Option<&mut TransportError> {
         match self {
-            Self::Answer { http, answer: Err(_), .. } | Self::NoAnswer(http) => Some(http),
-            Self::Broken { refused, .. } => refused.as_mut(),
-            Self::Answer { answer: Ok(_), .. }
-            | Self::Invalid(..)
-            | Self::Unanswered(..)
-            | Self::Unreachable { .. } => None,
+            Self::Error { http, .. } | Self::NoAnswer(http) => Some(http),
+            Self::Broken { refused, .. } => refused.as_deref_mut(),
+            Self::Result { .. } | Self::Invalid(..) | Self::Unanswered(..) | Self::Unreachable { .. } => None,
         }
     }
 
     /// Converts the outcome of a GET: an error with an error status is about the stream, not about any request.
     pub(super) fn into_get_outcome(self) -> Self {
         match self {
-            Self::Answer { http, answer: Err(error), .. } if !is_success(http.status) => {
-                Self::NoAnswer(TransportError { detail: TransportError::excerpt(&error.to_string()), ..http })
+            Self::Error { mut http, error, .. } if !is_success(http.status) => {
+                http.detail = TransportError::excerpt(&error.to_string());
+                Self::NoAnswer(http)
             }
             ended => ended,
         }

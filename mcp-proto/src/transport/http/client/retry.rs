@@ -43,29 +43,31 @@ impl HttpClient {
         }
         match ended {
             // The JSON-RPC error lacks the challenge, which says how to log in.
-            ExchangeOutcome::Answer { http, answer: Err(_), .. } if http.needs_authorization => {
-                self.resolve_refused(now, number, is_current, http);
+            ExchangeOutcome::Error { http, .. } if http.needs_authorization => {
+                self.resolve_refused(now, number, is_current, *http);
             }
             // Refused before the request was read: the error of the exchange says when to try again.
-            ExchangeOutcome::Answer { http, answer: Err(error), has_request_id: false }
-                if http.status == 429 =>
-            {
-                let detail = TransportError::excerpt(&error.message);
-                self.resolve_refused(now, number, is_current, TransportError { detail, ..http });
+            ExchangeOutcome::Error { mut http, error, has_request_id: false } if http.status == 429 => {
+                http.detail = TransportError::excerpt(&error.message);
+                self.resolve_refused(now, number, is_current, *http);
             }
-            ExchangeOutcome::Answer { http, answer: Err(error), has_request_id: own }
+            ExchangeOutcome::Error { http, error, has_request_id: own }
                 if self.handle_protocol_error(now, number, is_current, http.status, &error, own) => {}
-            ExchangeOutcome::Answer { http, answer, .. } => {
-                if answer.is_ok() || is_success(http.status) {
+            ExchangeOutcome::Error { http, error, .. } => {
+                if is_success(http.status) {
                     self.note_answered();
                 }
-                self.end_call(now, number, Ok(answer));
+                self.end_call(now, number, Ok(Err(error)));
+            }
+            ExchangeOutcome::Result { result, .. } => {
+                self.note_answered();
+                self.end_call(now, number, Ok(Ok(result)));
             }
             // The stream of a later session cannot bring the answer.
             ExchangeOutcome::NoAnswer(http)
                 if http.status == 202 && is_current && self.await_on_listener(number) => {}
             ExchangeOutcome::NoAnswer(http) | ExchangeOutcome::Broken { refused: Some(http), .. } => {
-                self.resolve_refused(now, number, is_current, http);
+                self.resolve_refused(now, number, is_current, *http);
             }
             ExchangeOutcome::Invalid(invalid, _) => self.fail_call(now, number, Outcome::Invalid(invalid)),
             ExchangeOutcome::Unanswered(_, trail) => {

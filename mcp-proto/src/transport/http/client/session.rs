@@ -220,7 +220,7 @@ impl HttpClient {
             {
                 return self.retry_post_later(now, post, "");
             }
-            ExchangeOutcome::Answer { http: error, answer: Err(_), .. }
+            ExchangeOutcome::Error { http: error, .. }
             | ExchangeOutcome::NoAnswer(error)
             | ExchangeOutcome::Broken { refused: Some(error), .. } => Some(error),
             ExchangeOutcome::Broken { sent: SentState::NotSent, detail, .. }
@@ -237,7 +237,7 @@ impl HttpClient {
                 return;
             }
             let method = post.notification.map_or("a reply".into(), |(method, _)| method);
-            self.peer.report(Diagnostic::MessageRejected { message: method.into(), error });
+            self.peer.report(Diagnostic::MessageRejected { message: method.into(), error: *error });
         }
         if opens {
             self.open_gate();

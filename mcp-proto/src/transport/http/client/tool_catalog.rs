@@ -59,7 +59,7 @@ pub(super) struct ToolRelisting {
 impl ToolCatalog {
     /// Returns the mirrored parameters of the tool that a request calls, if it is a call.
     pub(super) fn param_headers(&self, method: &str, request: &EncodedRequest) -> Option<&ParamHeaders> {
-        if method != CallTool::NAME || self.tools.is_empty() {
+        if self.tools.is_empty() || method != CallTool::NAME {
             return None;
         }
         self.called_tool(request)?.headers.as_ref()
@@ -179,10 +179,11 @@ impl HttpClient {
         for number in self.peer.carried(|call| matches!(call.state, CarriageState::AwaitingTools(_))) {
             if listed {
                 self.requeue_with_new_id(now, number);
-            } else if let Some(call) = self.peer.take_carriage(number)
-                && let CarriageState::AwaitingTools(error) = call.state
+            } else if let Some(call) = self.peer.carriage(number)
+                && let CarriageState::AwaitingTools(error) = &call.state
             {
-                self.peer.end_sent(now, number, Ok(Err(*error)), &mut self.outbox);
+                let error = ErrorObject::clone(error);
+                self.peer.end_sent(now, number, Ok(Err(error)), &mut self.outbox);
             }
         }
     }

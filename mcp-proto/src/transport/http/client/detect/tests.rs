@@ -2,6 +2,7 @@
 
 mod answers;
 
+use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use alloc::{format, vec};
@@ -148,12 +149,12 @@ fn raw(json: &str) -> Raw {
     Raw::new(json).expect("valid JSON")
 }
 
-fn answer(http: TransportError, answer: Result<Raw, ErrorObject>) -> ExchangeOutcome {
-    ExchangeOutcome::Answer { http, answer, has_request_id: true }
+fn answer(http: Box<TransportError>, error: ErrorObject) -> ExchangeOutcome {
+    ExchangeOutcome::Error { http, error, has_request_id: true }
 }
 
 fn result(status: u16, json: &str) -> ExchangeOutcome {
-    answer(http_error(status, ""), Ok(raw(json)))
+    ExchangeOutcome::Result { status, result: raw(json) }
 }
 
 fn discovered(versions: &[&str]) -> ExchangeOutcome {
@@ -167,11 +168,11 @@ fn initialized(version: &str) -> ExchangeOutcome {
 
 fn error_with(status: u16, code: i64, data: &str) -> ExchangeOutcome {
     let error = ErrorObject::new(code, "no").with_data(raw(data));
-    answer(http_error(status, "{error}"), Err(error))
+    answer(http_error(status, "{error}"), error)
 }
 
 fn error(status: u16, code: i64) -> ExchangeOutcome {
-    answer(http_error(status, "{error}"), Err(ErrorObject::new(code, "no")))
+    answer(http_error(status, "{error}"), ErrorObject::new(code, "no"))
 }
 
 fn unsupported(status: u16, versions: &[&str]) -> ExchangeOutcome {
@@ -462,7 +463,7 @@ proptest! {
             match (reply, asked) {
                 (Some(reply), "probe") => run.probe(reply),
                 (Some(reply), "initialize") => run.initialize(reply),
-                (Some(ExchangeOutcome::Answer { answer: Ok(_), .. }), _) => run.events(Ok(())),
+                (Some(ExchangeOutcome::Result { .. }), _) => run.events(Ok(())),
                 (Some(reply), _) => run.events(Err(reply)),
                 (None, _) => run.wait().1,
             };

@@ -300,7 +300,7 @@ fn reopened_event_stream_repeats_the_handshake() {
 /// The error keeps the challenge, which the client needs to log in.
 #[test]
 fn error_contains_the_challenge() {
-    for reply in [ExchangeOutcome::NoAnswer, |http| answer(http, Err(ErrorObject::new(-32001, "log in")))] {
+    for reply in [ExchangeOutcome::NoAnswer, |http| answer(http, ErrorObject::new(-32001, "log in"))] {
         for status in [401, 403] {
             let mut http = http_error(status, "log in");
             http.challenge = Some("Bearer".into());
@@ -388,7 +388,7 @@ fn detection_honours_the_retry_time_of_the_server() {
     assert_eq!(run.wait(), (Duration::ZERO, PROBE.into()));
     let mut http = http_error(429, "{error}");
     http.retry_after = Some(Duration::from_secs(3));
-    assert_eq!(run.probe(answer(http, Err(ErrorObject::new(SERVER_ERROR, "slow down")))), "wait");
+    assert_eq!(run.probe(answer(http, ErrorObject::new(SERVER_ERROR, "slow down"))), "wait");
     assert_eq!(run.wait(), (Duration::from_secs(3), PROBE.into()));
 }
 
