@@ -232,4 +232,4 @@ impl Runtime for AnyRuntime {
     }
 }
 
-debug_fields! { AnyRuntime = "AnyRuntime" }
+debug_fields! { AnyRuntime => "AnyRuntime" }

@@ -48,19 +48,12 @@ macro_rules! error_text {
 /// Implements `Debug` with the listed fields alone: one that is not listed may be secret, or has nothing to show.
 ///
 /// `[H: Mode] Server<H> { router }` shows a field; `Handle(self) { closing = self.is_closing() }` shows a value;
-/// `Key = "Key(..)"` is all that is shown.
+/// `Key => "Key(..)"` is all that is shown, as [`display_text!`] writes a struct.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! debug_fields {
     (@value $this:ident $field:ident) => { &$this.$field };
     (@value $this:ident $field:ident $value:expr) => { &$value };
-    ($type:ident = $text:literal) => {
-        impl ::core::fmt::Debug for $type {
-            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-                f.write_str($text)
-            }
-        }
-    };
     ($([$($generics:tt)*])? $type:ident $(<$($argument:tt),*>)? { $($fields:tt)* }) => {
         $crate::debug_fields! { $([$($generics)*])? $type $(<$($argument),*>)? (self) { $($fields)* } }
     };
@@ -75,6 +68,14 @@ macro_rules! debug_fields {
                         $crate::debug_fields!(@value $this $field $($value)?),
                     ))*
                     .finish_non_exhaustive()
+            }
+        }
+    };
+    ($type:ident $(($($inner:pat),*))? => $text:literal $(, $argument:expr)*) => {
+        impl ::core::fmt::Debug for $type {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                $(let Self($($inner),*) = self;)?
+                ::core::write!(f, $text $(, $argument)*)
             }
         }
     };

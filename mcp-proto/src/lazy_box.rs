@@ -1,7 +1,8 @@
 //! A value that takes memory only once it is used.
 
-use alloc::boxed::Box;
 use core::ops::{Deref, DerefMut};
+
+use crate::prelude::*;
 
 /// A type with an initial value that costs nothing to look at.
 pub(crate) trait Initial: Sized + 'static {

@@ -163,6 +163,7 @@ mod inline_map;
 mod lazy_box;
 mod limits;
 mod meta_keys;
+mod prelude;
 #[cfg(any(feature = "auth", feature = "host"))]
 mod secret;
 mod text;

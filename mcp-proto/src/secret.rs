@@ -1,9 +1,9 @@
 //! Secret text that is not shown by accident.
 
-use alloc::string::String;
-
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
+
+use crate::prelude::*;
 
 /// A secret text, such as a token, a password or a code, that is never shown by accident. Dropping it wipes it from
 /// memory, and comparisons reveal by their duration nothing but its length.
@@ -39,4 +39,4 @@ impl PartialEq for Secret {
 impl Eq for Secret {}
 
 //= C12.22 "Refresh tokens confidential"
-debug_fields! { Secret = "Secret(..)" }
+debug_fields! { Secret => "Secret(..)" }

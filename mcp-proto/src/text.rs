@@ -1,8 +1,8 @@
 //! Escaping of a peer's text for terminals, logs, dialogs and shells.
 
-use alloc::string::{String, ToString as _};
-use alloc::vec::Vec;
 use core::fmt::{self, Write as _};
+
+use crate::prelude::*;
 
 /// Displays a peer's text safely: it cannot control a terminal, reorder the text around it or hide in it.
 ///

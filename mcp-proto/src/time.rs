@@ -55,11 +55,7 @@ impl core::ops::Add<Duration> for Instant {
     }
 }
 
-impl fmt::Debug for Instant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Instant({:?})", self.0)
-    }
-}
+debug_fields! { Instant(inner) => "Instant({inner:?})" }
 
 /// A time of day, for data that leaves the process or outlives it: the expiry of a sealed state, the start of a task.
 ///
@@ -104,11 +100,7 @@ impl core::ops::Add<Duration> for UnixTime {
     }
 }
 
-impl fmt::Debug for UnixTime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "UnixTime({:?})", self.0)
-    }
-}
+debug_fields! { UnixTime(inner) => "UnixTime({inner:?})" }
 
 /// Displays a duration for humans: `250 ms`, `1.5 s`, `45 s`, `2 min 30 s`, `3 h`.
 ///

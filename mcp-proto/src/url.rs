@@ -3,11 +3,11 @@
 //! Every comparison of origins in this crate uses [`HttpUrl::origin`]: two notions of the same server would let
 //! credentials cross between different servers.
 
-use alloc::format;
-use alloc::string::String;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use iri_string::types::UriStr;
+
+use crate::prelude::*;
 
 /// An absolute `http` or `https` URL.
 #[derive(Clone, Copy)]

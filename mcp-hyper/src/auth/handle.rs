@@ -274,7 +274,7 @@ impl AuthHandle {
     }
 }
 
-debug_fields! { AuthHandle = "AuthHandle" }
+debug_fields! { AuthHandle => "AuthHandle" }
 
 /// Why there is no token.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -91,7 +91,7 @@ impl TokenStore for MemoryStore {
     }
 }
 
-debug_fields! { MemoryStore = "MemoryStore(..)" }
+debug_fields! { MemoryStore => "MemoryStore(..)" }
 
 /// First line of every file.
 const HEADING: &str = "mcp tokens 1";

@@ -507,7 +507,7 @@ where
     })
 }
 
-debug_fields! { Host = "Host" }
+debug_fields! { Host => "Host" }
 
 /// Keeps a server running until it is dropped: see [`Host::hold`](super::Host::hold).
 #[must_use = "the server is no longer held once this is dropped"]

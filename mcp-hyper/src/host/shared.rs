@@ -417,7 +417,7 @@ impl Drop for HostEvents {
     }
 }
 
-debug_fields! { HostEvents = "HostEvents" }
+debug_fields! { HostEvents => "HostEvents" }
 
 /// Values that are not written yet.
 #[derive(Debug, Default)]

@@ -1,11 +1,10 @@
 //! Challenges in the `WWW-Authenticate` header, and the scopes that they name.
 
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::fmt;
 
 use super::URL_BYTES;
 use super::members::sanitize;
+use crate::prelude::*;
 
 /// Maximum bytes of a header that are parsed: the header limit of most HTTP implementations.
 const HEADER_BYTES: usize = 16 * 1024;

@@ -1,8 +1,5 @@
 //! DPoP proofs of possession of a token's key (RFC 9449).
 
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Serialize;
@@ -14,6 +11,7 @@ use super::keys::{Header, sign_jwt};
 use super::members::Members;
 use super::{Secret, SignError, Signer, fetch};
 use crate::UnixTime;
+use crate::prelude::*;
 
 /// Maximum number of origins with a nonce: more than one client uses at the same time.
 const ORIGINS: usize = 16;

@@ -1,13 +1,12 @@
 //! HTTP fetches that the driver performs, and the policy for their URLs and addresses.
 
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use bytes::Bytes;
 
 use super::{DOCUMENT_BYTES, Secret, URL_BYTES};
+use crate::prelude::*;
 use crate::transport::http::Verb;
 use crate::url::{Host, HttpUrl, HttpUrlError};
 
@@ -27,11 +26,7 @@ impl FetchId {
     }
 }
 
-impl fmt::Debug for FetchId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "fetch {}", self.0)
-    }
-}
+debug_fields! { FetchId(inner) => "fetch {inner}" }
 
 /// An HTTP request for the driver to perform: connect only to addresses that
 /// [`FetchPolicy::allows`](super::FetchPolicy::allows), follow no redirect, send no cookie, read at most `limit` bytes

@@ -1,9 +1,6 @@
 //! Keys and secrets by which a client proves its identity: code verifiers (RFC 7636), signing keys, and signed tokens
 //! (RFC 7515, RFC 7519).
 
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
@@ -21,6 +18,7 @@ use zeroize::Zeroizing;
 
 use super::Secret;
 use crate::UnixTime;
+use crate::prelude::*;
 
 /// Lifetime of a client assertion: it is sent at once, and the rest covers clock differences.
 const ASSERTION_LIFE: Duration = Duration::from_secs(5 * 60);
@@ -153,7 +151,7 @@ impl Signer for Es256 {
     }
 }
 
-debug_fields! { Es256 = "Es256(..)" }
+debug_fields! { Es256 => "Es256(..)" }
 
 /// Creates a client assertion, which authenticates a client (RFC 7523 section 2.2). It is valid once, for five minutes.
 ///

@@ -1,13 +1,10 @@
 //! Bounded access to members of untrusted JSON documents, and texts of other parties for display.
 
-use alloc::string::String;
-use alloc::vec;
-use alloc::vec::Vec;
-
 use serde_json::value::RawValue;
 
 use super::{DOCUMENT_BYTES, MetadataError, Scopes, URL_BYTES};
 use crate::codec::BYTE_ORDER_MARK;
+use crate::prelude::*;
 use crate::rpc::members::collect_members;
 use crate::text::SafeText;
 

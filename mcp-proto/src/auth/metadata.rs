@@ -1,11 +1,8 @@
 //! Metadata of protected resources (RFC 9728) and of authorization servers (RFC 8414, OpenID Connect Discovery).
 
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use super::members::{Members, sanitize};
 use super::{FetchPolicyError, Scopes, URL_BYTES, fetch};
+use crate::prelude::*;
 
 /// The canonical URL of a server, which token requests name as their resource (RFC 8707): scheme and host in lower
 /// case, no default port, no fragment, no slash in place of an empty path.

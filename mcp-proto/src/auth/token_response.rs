@@ -1,6 +1,5 @@
 //! Responses of token endpoints.
 
-use alloc::string::String;
 use core::time::Duration;
 
 use base64::Engine;
@@ -8,6 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::members::{Members, sanitize};
 use super::{DOCUMENT_BYTES, MetadataError, Scopes, Secret, URL_BYTES};
+use crate::prelude::*;
 
 /// How a token is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -6,10 +6,11 @@
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#value-encoding>
 
 use alloc::borrow::Cow;
-use alloc::string::String;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+
+use crate::prelude::*;
 
 const PREFIX: &str = "=?base64?";
 const SUFFIX: &str = "?=";

@@ -1,13 +1,12 @@
 //! Newline framing, as in the stdio transport.
 
-use alloc::vec::Vec;
-
 use bytes::{Buf, Bytes};
 use memchr::{memchr, memrchr};
 
 use super::BYTE_ORDER_MARK;
 use super::partial::Chunks;
 use super::partial::Partial;
+use crate::prelude::*;
 
 /// Splits a byte stream into lines; the stream may arrive in pieces of any size.
 ///

@@ -1,12 +1,12 @@
 //! A buffer for a line or an event's data that arrives in pieces.
 
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 use core::ops::Range;
 
 use bytes::{Buf, Bytes, BytesMut};
 
 use super::Line;
+use crate::prelude::*;
 
 /// How much is kept of the beginning of over-long contents, in bytes.
 const HEAD_BYTES: usize = 4096;

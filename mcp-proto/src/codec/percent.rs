@@ -1,6 +1,6 @@
 //! Percent-encoding in URIs.
 
-use alloc::vec::Vec;
+use crate::prelude::*;
 
 /// Decodes percent-encoding; `None` if a `%` is not followed by two hexadecimal digits.
 pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {

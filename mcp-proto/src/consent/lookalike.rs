@@ -1,8 +1,7 @@
 //! Characters that look alike.
 
-use alloc::string::String;
-
 use super::SafeText;
+use crate::prelude::*;
 
 /// What a reader sees of a text, for comparisons only: texts that look alike have the same skeleton.
 ///

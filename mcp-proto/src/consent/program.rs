@@ -1,7 +1,6 @@
 //! What decides the code that a program runs: code or commands in its arguments, and environment variables.
 
-use alloc::string::String;
-use alloc::vec::Vec;
+use crate::prelude::*;
 
 /// A program that runs code which one of its options contains. Lists are words with spaces between.
 struct Interpreter {

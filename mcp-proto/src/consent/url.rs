@@ -1,14 +1,12 @@
 //! Checks of what a server names by a URL: pages that the user visits, and icons.
 
-use alloc::string::String;
-use alloc::vec;
-use alloc::vec::Vec;
 use core::ops::Range;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use iri_string::types::UriStr;
 
+use crate::prelude::*;
 use crate::schema::{ElicitUrlParams, Icon};
 use crate::url::HttpUrl;
 

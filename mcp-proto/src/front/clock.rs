@@ -6,10 +6,10 @@
     reason = "the only system clock of the crate, for adapters to pass in"
 )]
 
-use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::time::Duration;
 
+use crate::prelude::*;
 use crate::{Instant, UnixTime};
 
 /// The clock of a connection. An adapter supplies its runtime's clock; tests supply one that they set.

@@ -1,7 +1,5 @@
 //! The errors of calls.
 
-use alloc::boxed::Box;
-use alloc::string::{String, ToString};
 use core::fmt;
 use core::time::Duration;
 
@@ -9,6 +7,7 @@ use crate::peer::{
     DecodeError, InputError, InvalidAnswerError, LostReason, Outcome, RequestError, TaskReport,
     TransportError, write_timeout,
 };
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{CallToolResult, FormError, List};
 use crate::text::SafeText;

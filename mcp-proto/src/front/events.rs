@@ -1,8 +1,6 @@
 //! Bounded queues of items for one listener, and the event streams of connections and servers.
 
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::vec::Vec;
 use core::future::poll_fn;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
@@ -10,6 +8,7 @@ use core::task::{Context, Poll, Waker};
 use futures_core::Stream;
 
 use super::wakers::Wakers;
+use crate::prelude::*;
 
 /// The listeners of a connection, each with its own queue.
 pub(crate) struct Listeners<E> {

@@ -53,8 +53,6 @@ mod checker_verifier;
 #[cfg(feature = "auth-jwt")]
 mod jwt_verifier;
 
-use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::sync::Arc;
 use core::future::Future;
 use core::pin::Pin;
@@ -67,6 +65,7 @@ use crate::auth::server::{
     Reverifier, VerifyError,
 };
 use crate::auth::{Fetch, FetchId, FetchPolicy, Now};
+use crate::prelude::*;
 use crate::transport::http::server::{HttpResponse, RequestHead};
 
 pub use checker_verifier::{CheckerVerifier, IntrospectionVerifier};

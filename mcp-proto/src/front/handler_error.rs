@@ -1,12 +1,11 @@
 //! The errors and the panics of handlers.
 
-use alloc::format;
-use alloc::string::{String, ToString};
 use core::any::Any;
 use core::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::peer::Denial;
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, code};
 
 /// The error of a handler. Any error converts into it with `?`.

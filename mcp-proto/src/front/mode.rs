@@ -1,7 +1,6 @@
 //! Whether handlers may move between threads, their erased types, and those of notifications.
 
 use alloc::borrow::Cow;
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::future::{Future, ready};
@@ -11,6 +10,7 @@ use super::notification::{Notification, NotificationQueue, is_defined};
 use super::params::{HandlerContext, decode_as};
 use super::reply::Reply;
 use super::wakers::{LocalFuture, SendFuture};
+use crate::prelude::*;
 use crate::schema::{EmptyResult, Params};
 
 /// Whether handlers, and so the driver that runs them, may move between threads: [`SendHandlers`] or [`LocalHandlers`].

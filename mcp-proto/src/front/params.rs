@@ -1,8 +1,6 @@
 //! What handlers take: their contexts, and parameters, which are also encoded from any value for methods that are known
 //! by their names alone.
 
-use alloc::format;
-use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::fmt;
 
@@ -10,6 +8,7 @@ use serde::Serialize;
 
 use super::Error;
 use crate::peer::RequestError;
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{CustomParams, Method, Params, meta};
 #[cfg(feature = "server")]

@@ -1,7 +1,5 @@
 //! The type-erased answer of a handler.
 
-use alloc::boxed::Box;
-use alloc::string::{String, ToString};
 use core::fmt;
 
 #[cfg(feature = "server")]
@@ -9,6 +7,7 @@ use super::handler::output::DetachedCall;
 use super::handler_error::HandlerPanic;
 use super::handler_error::{HandlerError, HandlerErrorKind};
 use crate::peer::{AnyResult, Denial};
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, code};
 use crate::schema::InputRequiredResult;
 #[cfg(feature = "server")]

@@ -1,6 +1,5 @@
 //! Requests as futures.
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::any::Any;
 use core::future::{Future, poll_fn};
@@ -16,6 +15,7 @@ use super::trace::{RequestSpan, SpanEnd};
 use crate::peer::{
     CacheMode, DecodeError, InputMode, Outcome, OutgoingRequest, ProgressOption, RequestId, RequestOptions,
 };
+use crate::prelude::*;
 use crate::schema::{CallToolParams, LoggingLevel, Meta, Method, ProgressParams, TraceContext};
 
 /// A request that is sent when it is first polled, and cancelled on the wire when it is dropped before its answer.

@@ -1,7 +1,5 @@
 //! The slots of sent requests whose outcome a future awaits.
 
-use alloc::boxed::Box;
-use alloc::string::String;
 use core::any::Any;
 use core::future::Future;
 use core::pin::Pin;
@@ -18,6 +16,7 @@ use crate::peer::client::TaskCommand;
 use crate::peer::{LostReason, Outcome, OutgoingRequest, RequestId};
 #[cfg(feature = "client")]
 use crate::peer::{RequestError, RequestOptions};
+use crate::prelude::*;
 use crate::schema::{ProgressParams, Revision};
 
 /// The maximum number of progress notifications queued for one call. Each supersedes those before it, so the oldest are

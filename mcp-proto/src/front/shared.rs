@@ -1,6 +1,5 @@
 //! The state that the handles and the driver of a connection share: the machine, and the waiters for its events.
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::task::{Poll, Waker};
 use std::sync::Mutex;
@@ -12,6 +11,7 @@ use super::request_slots::{RequestSlots, RequestTable};
 use super::wakers::{Signal, WaitPoint, Waiters, Wakers, lock};
 use crate::inline_map::InlineQueue;
 use crate::peer::{LostReason, Outcome, RequestId};
+use crate::prelude::*;
 use crate::schema::ProgressParams;
 use crate::{Instant, UnixTime};
 

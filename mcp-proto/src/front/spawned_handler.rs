@@ -1,6 +1,5 @@
 //! Handlers that run as tasks of the application's executor, apart from their driver.
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::any::Any;
 use core::future::Future;
@@ -15,6 +14,7 @@ use super::reply::Reply;
 use super::trace::HandlerSpan;
 use super::wakers::SendFuture;
 use super::wakers::update;
+use crate::prelude::*;
 use crate::rpc::code;
 
 /// The application's function that starts the task of a handler.

@@ -84,8 +84,6 @@
 //! [OpenTelemetry's conventions for MCP]: https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/mcp.md
 
 use alloc::borrow::Cow;
-use alloc::boxed::Box;
-use alloc::string::{String, ToString as _};
 use core::any::Any;
 use core::cell::OnceCell;
 use core::fmt::Write as _;
@@ -97,6 +95,7 @@ use tracing::field::Empty;
 use super::reply::Reply;
 use crate::consent::SafeText;
 use crate::peer::{Outcome, RequestId, RequestOptions};
+use crate::prelude::*;
 use crate::rpc::{Id, Raw, decode_member, read_members};
 use crate::schema::{
     CallTool, CallToolParams, CallToolResult, CustomParams, Era, GetPrompt, GetPromptParams, Meta, Method,

@@ -3,7 +3,6 @@
 //! A connection has one waker slot. The driver fills it under the lock of the machine, only if no work was left there;
 //! commands and handlers take the waker out and call it. Wakers are cloned, called and dropped outside every lock.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::task::Wake;
@@ -15,6 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::inline_map::InlineQueue;
 use crate::peer::InboundId;
+use crate::prelude::*;
 
 /// Locks a mutex whose content stays valid across panics.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,8 +1,5 @@
 //! Fuzzing of OAuth: challenges, metadata, answers with tokens, and the addresses that may be fetched.
 
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
 
@@ -13,6 +10,7 @@ use crate::auth::{
     ResourceMetadata, Scopes, Secret, ServerMetadata, TokenEndpointError, TokenKind, TokenResponse,
     URL_BYTES, canonical_resource, check_page_url, parse_token_response,
 };
+use crate::prelude::*;
 
 /// Reads the input as a `WWW-Authenticate` header.
 pub fn challenge(data: &[u8]) {

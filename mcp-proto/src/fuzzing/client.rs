@@ -1,9 +1,6 @@
 //! Fuzzing of a client with arbitrary operations of the server, the application, the driver and the clock.
 
 use alloc::collections::VecDeque;
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
 
 use arbitrary::Arbitrary;
 use bytes::Bytes;
@@ -14,6 +11,7 @@ use super::server_messages;
 use crate::Instant;
 use crate::peer::client::Event;
 use crate::peer::{LostReason, RequestOptions};
+use crate::prelude::*;
 use crate::rpc::{Id, Message};
 use crate::schema::{
     CallTool, CallToolParams, ClientCapability, ElicitAction, ElicitResult, EmptyParams, ListRootsResult,

@@ -1,9 +1,6 @@
 //! The driver of every fuzzed machine: it applies the operations and checks the contracts that all machines keep.
 
 use alloc::collections::BTreeMap;
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::fmt::{Debug, Write as _};
 use core::mem;
 use core::time::Duration;
@@ -16,6 +13,7 @@ use crate::peer::client::{
     WatchId, WatchStart, WatchState,
 };
 use crate::peer::{AnyResult, InboundId, LostReason, RequestError, RequestId, RequestOptions};
+use crate::prelude::*;
 use crate::rpc::{self, ErrorObject, Frame, Message};
 use crate::schema::{
     Implementation, Method, SubscriptionFilter, SubscriptionsListen, SubscriptionsListenParams,

@@ -1,9 +1,6 @@
 //! Fuzzing of the host: its control plane, its configuration, names of tools and their results.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use arbitrary::{Arbitrary, Unstructured};
@@ -22,6 +19,7 @@ use crate::host::control::{
 use crate::host::tools::{
     Author, Catalogue, Conversion, ModelContent, ModelPart, NameScheme, ResultLimits, ServerSettings,
 };
+use crate::prelude::*;
 use crate::schema::{CallToolResult, GetPromptResult, Json, ReadResourceResult, Tool};
 use crate::{Instant, Secret};
 

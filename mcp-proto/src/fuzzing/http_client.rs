@@ -1,10 +1,6 @@
 //! Fuzzing of an HTTP client with arbitrary operations of the server, the application, the driver and the clock.
 
-use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 
 use arbitrary::Arbitrary;
 use serde_json::Value;
@@ -15,6 +11,7 @@ use super::server_messages;
 use crate::Instant;
 use crate::peer::client::Event;
 use crate::peer::{LostReason, ReissuePolicy, RequestOptions};
+use crate::prelude::*;
 use crate::rpc::Id;
 use crate::schema::{
     CallTool, CallToolParams, ClientCapability, EmptyParams, Json, ListRootsResult, ListTools,

@@ -1,11 +1,7 @@
 //! Fuzzing of an HTTP server with arbitrary operations of the clients, the application, the transport and the clock.
 
-use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
-use alloc::format;
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 
@@ -17,6 +13,7 @@ use crate::codec::{Sse, SseItem};
 use crate::front::tasks::{TaskChoice, TaskConfig};
 use crate::front::{Context, HandlerError, Router, SendHandlers};
 use crate::peer::server::{Eras, ListKind, SealKey, Sealer};
+use crate::prelude::*;
 use crate::quota::ByteLimits;
 use crate::rpc::{Id, Message};
 use crate::schema::{CallToolParams, ElicitParams, ElicitSchema, Era, ServerCapability, StringSchema, Tool};

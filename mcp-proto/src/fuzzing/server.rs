@@ -1,9 +1,6 @@
 //! Fuzzing of a server with arbitrary operations of the client, the application, the driver and the clock.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use arbitrary::Arbitrary;
@@ -16,6 +13,7 @@ use crate::peer::server::{
     Answer, Eras, Event, ListKind, NONCE_BYTES, SealError, SealKey, Sealer, ServerConfig,
 };
 use crate::peer::{InboundId, LostReason};
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, Id, Message};
 use crate::schema::tasks::{GetTaskResult, TaskStatus, TaskUpdatedParams};
 use crate::schema::{

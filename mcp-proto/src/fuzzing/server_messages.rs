@@ -1,9 +1,7 @@
 //! Messages that a fuzzed client receives.
 
-use alloc::format;
-use alloc::string::String;
-
 use super::harness::choose;
+use crate::prelude::*;
 use crate::rpc::Id;
 
 /// The result of `server/discover`.

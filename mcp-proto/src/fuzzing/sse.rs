@@ -1,14 +1,12 @@
 //! Fuzzing of event streams, in arbitrary chunks.
 
-use alloc::borrow::ToOwned;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use bytes::Bytes;
 
 use super::wire::{Decoder, check_chunks, chopped};
 use crate::codec::sse::{Sse, SseEvent, SseItem, write};
+use crate::prelude::*;
 
 /// The maximum length of a field other than `data`.
 const FIELD_BYTES: usize = 4096;

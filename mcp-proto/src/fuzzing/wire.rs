@@ -1,8 +1,6 @@
 //! Fuzzing of what is read from the wire: lines, headers, envelopes and schema types.
 
 use alloc::borrow::Cow;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 use core::fmt::Debug;
 
 use bytes::Bytes;
@@ -11,6 +9,7 @@ use serde::de::DeserializeOwned;
 
 use crate::codec::header::{HeaderValueError, decode, encode};
 use crate::codec::{Line, Lines, media};
+use crate::prelude::*;
 use crate::rpc::{
     ErrorId, Frame, Id, Malformed, MalformedKind, Message, Raw, Recovered, code, read, recover, recover_ends,
     write,

@@ -1,13 +1,13 @@
 //! SHA-256: identities and fingerprints of servers, and hashes of what they offer.
 
 use alloc::collections::BTreeSet;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
+
+use crate::prelude::*;
 
 /// Bytes that are written as hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

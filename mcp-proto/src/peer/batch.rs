@@ -3,9 +3,9 @@
 //! <https://modelcontextprotocol.io/specification/2025-03-26/basic#batching>
 
 use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
 
 use crate::lazy_box::Initial;
+use crate::prelude::*;
 
 /// One batch whose answers are being collected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,18 +1,15 @@
 //! The carriage of a request: its state in a transport that sends each request in an exchange of its own. Plain data.
 
 use alloc::borrow::Cow;
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
-use core::fmt;
 use core::ops::Range;
 use core::time::Duration;
 
 use bytes::Bytes;
 
 use crate::Instant;
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::Revision;
 
@@ -32,11 +29,7 @@ impl ExchangeId {
     }
 }
 
-impl fmt::Debug for ExchangeId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "exchange {}", self.0)
-    }
-}
+debug_fields! { ExchangeId(inner) => "exchange {inner}" }
 
 /// The transport's part of the record of a request, while the transport has the request.
 #[derive(Debug)]

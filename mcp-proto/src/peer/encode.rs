@@ -1,10 +1,9 @@
 //! Encoding of parameters and results: projected to the revision in use, with the protocol's `_meta` merged in.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
-use alloc::vec::Vec;
 
 use crate::peer::{MessageKind, Outbox, RequestOptions};
+use crate::prelude::*;
 use crate::rpc::{Id, Raw, Text, write};
 use crate::schema::write::{entry, known_name, member};
 use crate::schema::{

@@ -1,8 +1,7 @@
 //! The registered extensions of a peer.
 
-use alloc::string::ToString;
-
 use super::RequestError;
+use crate::prelude::*;
 use crate::schema::{Direction, Extension, ExtensionMethod, MethodInfo};
 
 /// The extension that defines a method of requests in `direction`, unless the protocol does.

@@ -1,7 +1,5 @@
 //! The table of the other side's unanswered requests.
 
-use core::fmt;
-
 use crate::inline_map::InlineMap;
 use crate::rpc::Id;
 
@@ -19,11 +17,7 @@ impl InboundId {
     }
 }
 
-impl fmt::Debug for InboundId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "inbound request {}", self.0)
-    }
-}
+debug_fields! { InboundId(inner) => "inbound request {inner}" }
 
 /// Why a request is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! Errors of the input that a server asks for before it finishes a request.
 
-use alloc::string::String;
-
+use crate::prelude::*;
 use crate::rpc::ErrorObject;
 use crate::schema::ClientCapability;
 

@@ -1,9 +1,9 @@
 //! The inputs and outputs of a machine that its transport needs.
 
-use alloc::string::String;
 use core::time::Duration;
 
 use crate::peer::Outbox;
+use crate::prelude::*;
 use crate::rpc::{Frame, Malformed};
 use crate::{Instant, Limits};
 

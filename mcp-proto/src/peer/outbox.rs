@@ -1,10 +1,9 @@
 //! The outgoing half of a transport, for peers to write to.
 
-use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::ops::Range;
 
 use crate::peer::{Carriage, CarriageEnd, Denial};
+use crate::prelude::*;
 use crate::rpc::Id;
 use crate::schema::{MethodInfo, Revision};
 

@@ -1,13 +1,12 @@
 //! Outcomes of requests and the errors in them.
 
-use alloc::boxed::Box;
-use alloc::string::{String, ToString as _};
 use core::fmt;
 use core::time::Duration;
 
 use crate::HumanDuration;
 use crate::peer::event_queue::MakeOwned;
 use crate::peer::{InputError, TaskReport};
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, Malformed, MalformedKind, Raw};
 use crate::schema::{ClientCapability, Method, ResultFields as _, Revision, ServerCapability};
 use crate::text::SafeText;

@@ -1,7 +1,8 @@
 //! The principal of a request.
 
-use alloc::string::String;
 use alloc::sync::Arc;
+
+use crate::prelude::*;
 
 /// The principal of a request, as verified by the transport: the subject of an access token, or the user at the other
 /// end of a socket. A name that the client claims for itself is not a principal.
@@ -33,7 +34,7 @@ impl Principal {
     }
 }
 
-debug_fields! { Principal = "Principal(…)" }
+debug_fields! { Principal => "Principal(…)" }
 
 /// Why a request is denied before it is processed. HTTP shows it by status and header, as long as no part of the answer
 /// was sent; other transports show the JSON-RPC error alone.

@@ -1,10 +1,10 @@
 //! Pacing of progress reports, the newest kept.
 
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
 
 use crate::Instant;
+use crate::prelude::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 

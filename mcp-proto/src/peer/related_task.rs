@@ -2,13 +2,10 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#related-task-metadata>
 
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use serde::de::Error as _;
 
 use crate::peer::AnyResult;
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::tasks::legacy::RelatedTask;
 use crate::schema::{EmptyResult, Json, Meta, Revision, meta};

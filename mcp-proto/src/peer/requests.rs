@@ -1,14 +1,12 @@
 //! The table of this side's requests in flight.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::string::String;
-use core::fmt;
 use core::time::Duration;
 
 use crate::Instant;
 use crate::inline_map::InlineMap;
 use crate::peer::{Outcome, ProgressOption, RequestOptions};
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, Pending};
 use crate::schema::MethodInfo;
 
@@ -28,11 +26,7 @@ impl RequestId {
     }
 }
 
-impl fmt::Debug for RequestId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "request {}", self.0)
-    }
-}
+debug_fields! { RequestId(inner) => "request {inner}" }
 
 /// An id of this side's request on the wire. A request that is sent again has another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,8 +1,7 @@
 //! Names of the protocol that messages by name alone must not have, because the engine's own commands send them.
 
-use alloc::string::ToString;
-
 use super::RequestError;
+use crate::prelude::*;
 use crate::schema::{
     Cancelled, ElicitationComplete, Initialize, Initialized, LoggingMessage, Method, MethodInfo,
     Notification, NotificationInfo, Progress, PromptListChanged, ResourceListChanged, ResourceUpdated,

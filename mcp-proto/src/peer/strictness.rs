@@ -1,9 +1,7 @@
 //! How strictly a peer holds the other side to the specification.
 
-use alloc::boxed::Box;
-use alloc::string::String;
-
 use crate::peer::event_queue::MakeOwned;
+use crate::prelude::*;
 use crate::rpc::{Id, Malformed, Raw, Recovered};
 use crate::schema::{Method as _, MethodInfo, Ping, Revision, ServerCapability};
 

@@ -1,12 +1,11 @@
 //! Reports about the server's tasks, of every revision.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::string::{String, ToString};
 use core::time::Duration;
 
 use serde_json::value::RawValue;
 
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw, decode_member, read_members};
 use crate::schema::tasks::{TaskError, TaskStatus};
 

@@ -1,10 +1,6 @@
 //! Parser of JSON-RPC envelopes.
 
 use alloc::borrow::Cow;
-use alloc::boxed::Box;
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 use core::ops::{Deref, Range};
 
 use bytes::Bytes;
@@ -15,6 +11,7 @@ use super::{
     Batch, EnvelopeKind, ErrorObject, Frame, Id, InvalidMessageKind, Malformed, MalformedKind, Message,
     Notification, Raw, Recovered, Request, Response, Text, code, recover,
 };
+use crate::prelude::*;
 
 /// Reads one frame: a message or a batch.
 ///

@@ -1,9 +1,10 @@
 //! The reader of JSON text: it goes from value to value in one pass and checks everything that it passes.
 
 use alloc::borrow::Cow;
-use alloc::vec::Vec;
 
 use serde::de::{Error as _, IgnoredAny};
+
+use crate::prelude::*;
 
 /// The text is not valid JSON. [`Reader::error`] tells where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 //! Reading single members of an object without decoding the others.
 
 use alloc::borrow::Cow;
-use alloc::format;
 
 use serde::{Deserialize, de};
 
 use super::json_reader::{NotJson, Reader};
+use crate::prelude::*;
 
 /// Reads the members `names` of the object `text`. A member that is missing or null is `None`.
 ///

@@ -1,7 +1,5 @@
 //! JSON-RPC messages: requests, notifications, responses and batches, their ids, errors and undecoded values.
 
-use alloc::boxed::Box;
-use alloc::string::String;
 use core::fmt;
 
 use bytes::Bytes;
@@ -14,6 +12,7 @@ use super::json_reader::{Reader, Span};
 use super::noted_members::NotedMembers;
 use super::scan::{Cursor, ScanMode};
 use super::{EnvelopeKind, Malformed, Text, read_members};
+use crate::prelude::*;
 use crate::text::SafeText;
 
 /// One JSON-RPC message.

@@ -1,13 +1,13 @@
 //! The structural scan: finds where values end without decoding them.
 
 use alloc::borrow::Cow;
-use alloc::string::String;
 
 use memchr::memchr2;
 
 use super::MalformedKind;
 use super::json_reader::Reader;
 use super::noted_members::{KnownObject, NotedMembers};
+use crate::prelude::*;
 
 /// The deepest nesting that the scan can follow, and one more than serde_json decodes: the values inside an envelope of
 /// this depth are within its limit.
@@ -681,7 +681,6 @@ mod block_tests {
 
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
 
         #[test]
         fn masks_agree_with_a_scan_byte_by_byte(

@@ -1,6 +1,5 @@
 //! Encoder of JSON-RPC envelopes: appends each to a buffer in one pass and on one line.
 
-use alloc::vec::Vec;
 use core::ops::Range;
 
 use memchr::memchr2;
@@ -8,6 +7,7 @@ use serde::Serialize;
 
 use super::json_reader::is_plain;
 use super::{ErrorObject, Id, Raw};
+use crate::prelude::*;
 
 /// The id of an error response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,10 +7,7 @@
 //!
 //! <https://modelcontextprotocol.io/extensions/apps/overview>
 
-use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
-use alloc::string::String;
-use alloc::vec::Vec;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -18,6 +15,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::{ClientCapabilities, Json, Meta, Resource, ResourceContents, ServerCapabilities, Tool};
+use crate::prelude::*;
 use crate::rpc::{decode_member, read_members};
 
 /// Identifier of the MCP Apps extension.

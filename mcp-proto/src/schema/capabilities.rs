@@ -1,11 +1,10 @@
 //! Capabilities of clients and servers.
 
-use alloc::string::String;
-
 use super::object::{Object, object};
 use super::tasks::EXTENSION;
 use super::tasks::legacy::{ClientTasksCapability, ServerTasksCapability};
 use super::{Json, Map, Meta, Revision};
+use crate::prelude::*;
 
 /// What declares a capability.
 trait Part {

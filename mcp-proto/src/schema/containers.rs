@@ -1,11 +1,7 @@
 //! Maps that keep the order of their names, and lists that keep their invalid items.
 
 use alloc::borrow::Cow;
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::{self, Vec};
 use core::ops::{Deref, DerefMut};
 use core::{fmt, iter, slice};
 
@@ -15,6 +11,7 @@ use super::read::{Fields, Fit, Items, Read};
 use super::write::{member, serialize};
 use super::{Json, Projection, WriteAt};
 use crate::meta_keys::{CLIENT_CAPABILITIES, CLIENT_INFO, PROGRESS_TOKEN, PROTOCOL_VERSION, SERVER_INFO};
+use crate::prelude::*;
 use crate::rpc::json_reader::NotJson;
 
 /// A name: borrowed from the program if it is a known one, which saves an allocation.

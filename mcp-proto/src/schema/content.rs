@@ -2,11 +2,6 @@
 //!
 //! A kind of content that a revision does not have is written as a text that describes it.
 
-use alloc::boxed::Box;
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use base64::Engine;
 use base64::alphabet::STANDARD as ALPHABET;
 use base64::engine::DecodePaddingMode;
@@ -14,6 +9,7 @@ use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 
 use super::object::{names, object, tagged};
 use super::{BlobResourceContents, Number, ResourceContents};
+use crate::prelude::*;
 
 names! {
     /// Sender of a message.

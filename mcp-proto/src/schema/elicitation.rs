@@ -1,14 +1,13 @@
 //! Elicitation: a server asks the user for input, by a form or a web page.
 
 use alloc::borrow::Cow;
-use alloc::string::String;
-use alloc::vec::Vec;
 
 use super::object::{names, object, read_variant, union};
 use super::read::{Fit, Items, Read, ReadResult, UnexpectedJson, read_raw, read_text};
 use super::tasks::legacy::TaskMetadata;
 use super::write::serde_impls;
 use super::{Json, List, Map, Meta, Number, Params, PrimitiveSchema, Projection, Revision, WriteAt};
+use crate::prelude::*;
 use crate::rpc::Raw;
 use crate::rpc::json_reader::{NotJson, ReadNumber};
 

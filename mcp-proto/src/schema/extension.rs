@@ -1,13 +1,10 @@
 //! What the protocol does not define: extensions as values, and methods by their names.
 
-use alloc::boxed::Box;
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use super::{
     CustomParams, CustomResult, Direction, InvalidExtensionError, Json, Meta, Method, MethodInfo,
     NotificationInfo,
 };
+use crate::prelude::*;
 
 /// An extension of the protocol: its identifier, settings, methods, notifications and result types.
 ///

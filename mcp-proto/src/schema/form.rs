@@ -3,9 +3,6 @@
 //! <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#requested-schema>
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::string::String;
-use alloc::vec::Vec;
-use alloc::{format, vec};
 
 use super::format::is_format;
 use super::{
@@ -13,6 +10,7 @@ use super::{
     Map, MultiSelectItems, MultiSelectSchema, Number, NumberKind, NumberSchema, PrimitiveSchema, Revision,
     StringFormat, StringSchema,
 };
+use crate::prelude::*;
 
 impl ElicitSchema {
     /// Returns the default values of the fields. A default that is not valid for its own field is left out.

@@ -1,8 +1,5 @@
 //! Input requests: a server asks for input in its result, and the client sends the request again with the answers.
 
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use super::object::{from_variants, object, tagged};
 use super::read::{Fields, Fit, Read, ReadResult, UnexpectedJson, expected};
 use super::write::{member, serde_impls};
@@ -10,6 +7,7 @@ use super::{
     CreateMessage, CreateMessageParams, CreateMessageResult, Elicit, ElicitParams, ElicitResult, Json,
     ListRoots, ListRootsParams, ListRootsResult, Map, Method, Projection, ResultType, WriteAt,
 };
+use crate::prelude::*;
 use crate::rpc::json_reader::{NotJson, Reader};
 
 /// Requests for input from the server, each under a key that the server chooses.

@@ -1,8 +1,5 @@
 //! JSON values that belong to the application, and numbers that keep their written form.
 
-use alloc::boxed::Box;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -10,6 +7,7 @@ use serde_json::value::RawValue;
 
 use super::read::{Fit, Read, ReadResult, expected};
 use super::{Projection, WriteAt};
+use crate::prelude::*;
 use crate::rpc::json_reader::{NotJson, ReadNumber, Reader};
 use crate::rpc::{Raw, write};
 

@@ -1,6 +1,5 @@
 //! An object of JSON values that is parsed when it is first looked at.
 
-use alloc::boxed::Box;
 use core::fmt;
 use std::sync::OnceLock;
 
@@ -9,6 +8,7 @@ use memchr::memchr;
 use super::containers::{Map, ParsedMeta};
 use super::json::Json;
 use super::read::{Read as _, ReadResult, read_text};
+use crate::prelude::*;
 use crate::rpc::json_reader::{NotJson, Reader};
 
 /// The entries of `_meta`: those of the map, or of the text while there is one.

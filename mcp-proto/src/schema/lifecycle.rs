@@ -1,10 +1,8 @@
 //! Lifecycle: `initialize`, `server/discover`, and the identities of client and server.
 
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use super::object::{display_names, names, object};
 use super::{ClientCapabilities, Revision, ServerCapabilities};
+use crate::prelude::*;
 
 object! {
     /// Identity of a client or server. For display and logs only: it changes no behaviour.

@@ -1,7 +1,5 @@
 //! `_meta`: metadata attached to a message or an object.
 
-use alloc::vec::Vec;
-
 use super::containers::ParsedMeta;
 use super::lazy_map::LazyMap;
 use super::object::Optional;
@@ -11,6 +9,7 @@ use super::{
     ClientCapabilities, Implementation, Iter, Json, LoggingLevel, Map, Projection, Revision, Revisions,
     WriteAt,
 };
+use crate::prelude::*;
 use crate::rpc::json_reader::{NotJson, Reader};
 use crate::rpc::{Id, Raw};
 

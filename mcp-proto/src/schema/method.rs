@@ -1,6 +1,5 @@
 //! The table of all methods and notifications of the protocol.
 
-use alloc::vec::Vec;
 use core::fmt::Debug;
 
 use serde::Serialize;
@@ -8,6 +7,7 @@ use serde::de::DeserializeOwned;
 
 use super::tasks::{self, legacy};
 use super::*;
+use crate::prelude::*;
 use crate::rpc::Raw;
 use Direction::{Both, ClientToServer, ServerToClient};
 

@@ -1,10 +1,8 @@
 //! Progress, cancellation, log messages and subscriptions: their notifications, and the requests that ask for them.
 
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use super::object::{names, object};
 use super::{Json, Number};
+use crate::prelude::*;
 use crate::rpc::Id;
 
 object! {

@@ -32,12 +32,11 @@
 //! Reading is lenient: fields may come in any order; unknown fields, and optional fields of the wrong type, are kept in
 //! `extra`. If a field occurs twice, the last occurrence of the right type counts.
 
-use alloc::format;
-use alloc::vec::Vec;
 use core::fmt;
 
 use super::read::{Fields, Fit, Read, ReadResult, Reason};
 use super::{Extra, WriteAt};
+use crate::prelude::*;
 use crate::rpc::json_reader::NotJson;
 
 /// A type made by [`object!`].

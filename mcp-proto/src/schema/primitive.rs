@@ -1,11 +1,9 @@
 //! Form fields: the subset of JSON Schema that elicitation forms use.
 
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use super::Number;
 use super::object::{names, object, read_variant, union};
 use super::read::expected;
+use crate::prelude::*;
 
 object! {
     /// A text field.

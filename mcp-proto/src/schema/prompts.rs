@@ -1,10 +1,8 @@
 //! Prompts, and completion: suggested values for an argument of a prompt or resource template.
 
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use super::object::{display_names, object, tagged};
 use super::{ContentBlock, InputResponses, List, Map, PaginatedParams, Role};
+use crate::prelude::*;
 
 /// The parameters of `prompts/list`.
 pub type ListPromptsParams = PaginatedParams;

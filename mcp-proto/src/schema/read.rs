@@ -4,15 +4,12 @@
 //! why it does not fit. The caller decides whether to keep it raw, skip it or fail.
 
 use alloc::borrow::Cow;
-use alloc::boxed::Box;
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::fmt;
 
 use serde::de;
 
 use super::Json;
+use crate::prelude::*;
 use crate::rpc::json_reader::{NotJson, ReadNumber, Reader};
 use crate::rpc::{Id, Raw, first_member};
 

@@ -1,11 +1,8 @@
 //! Resources: listing, reading and subscribing.
 
-use alloc::boxed::Box;
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use super::object::{object, tagged};
 use super::{Annotations, InputResponses, List, Meta, PaginatedParams};
+use crate::prelude::*;
 
 /// The parameters of `resources/list`.
 pub type ListResourcesParams = PaginatedParams;

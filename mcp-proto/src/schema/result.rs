@@ -1,13 +1,13 @@
 //! Kinds of results, and how long they may be cached.
 
 use alloc::borrow::Cow;
-use alloc::boxed::Box;
 use core::fmt;
 use core::time::Duration;
 
 use super::read::{Fit, Read, read_text};
 use super::write::text_impls;
 use super::{CacheScope, ResultFields};
+use crate::prelude::*;
 use crate::rpc::{Raw, first_member};
 
 /// Kind of a result: its `resultType`.

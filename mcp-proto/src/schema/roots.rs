@@ -1,7 +1,5 @@
 //! Roots: the directories and files that a server may work in.
 
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::fmt::Write as _;
 
 use iri_string::percent_encode::PercentEncodedForUri;
@@ -9,6 +7,7 @@ use iri_string::percent_encode::PercentEncodedForUri;
 use super::object::object;
 use super::{List, Meta};
 use crate::codec::percent;
+use crate::prelude::*;
 
 object! {
     /// The result of `roots/list`.

@@ -1,9 +1,6 @@
 //! Sampling: a server asks the client's model.
 
 use alloc::collections::BTreeSet;
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 use core::slice;
 
 use super::object::{from_variants, names, object, tagged};
@@ -14,6 +11,7 @@ use super::{
     AudioContent, ContentBlock, ImageContent, Json, List, Meta, Number, Projection, Revision, Role,
     TextContent, Tool, WriteAt, lines, may_be_structured, stand_in,
 };
+use crate::prelude::*;
 use crate::rpc::json_reader::{NotJson, Reader};
 
 object! {

@@ -1,14 +1,11 @@
 //! Tools: `tools/list` and `tools/call`.
 
-use alloc::string::String;
-use alloc::vec;
-use alloc::vec::Vec;
-
 use super::object::{names, object};
 use super::tasks::legacy::TaskMetadata;
 use super::{
     ContentBlock, Icon, InputResponses, Json, List, Meta, PaginatedParams, Projection, Revision, lines,
 };
+use crate::prelude::*;
 
 /// The parameters of `tools/list`.
 pub type ListToolsParams = PaginatedParams;

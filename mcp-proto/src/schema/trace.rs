@@ -1,10 +1,10 @@
 //! W3C Trace Context and Baggage in `_meta`: they connect the spans of a request across programs.
 
 use alloc::collections::BTreeSet;
-use alloc::string::String;
 
 use super::meta::{BAGGAGE, TRACEPARENT, TRACESTATE};
 use super::{Json, Meta};
+use crate::prelude::*;
 
 /// Maximum number of members of a `tracestate`.
 const STATE_MEMBERS: usize = 32;

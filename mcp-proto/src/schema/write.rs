@@ -1,13 +1,10 @@
 //! Writing a value with the fields of one revision.
 
-use alloc::boxed::Box;
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use serde::ser::{Error as _, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::{Revision, Revisions};
+use crate::prelude::*;
 use crate::rpc::{Id, write};
 
 /// The part of a value that is written.

@@ -46,14 +46,13 @@ mod network;
 #[cfg(feature = "std")]
 mod router_pair;
 
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::Instant;
 use crate::peer::client::{self, ClientConfig, LinkAction};
 use crate::peer::server::ServerConfig;
 use crate::peer::{Outcome, RequestId};
+use crate::prelude::*;
 use crate::transport::{StreamClient, StreamServer};
 
 #[cfg(feature = "std")]

@@ -1,15 +1,13 @@
 //! A simulated network with latency that delivers in chunks.
 
 use alloc::collections::VecDeque;
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::num::NonZeroUsize;
 use core::time::Duration;
 
 use bytes::Bytes;
 
 use crate::Instant;
+use crate::prelude::*;
 
 /// The behaviour of a simulated network.
 #[derive(Clone, Copy, Debug)]

@@ -1,9 +1,6 @@
 //! A router and a client, joined on simulated time.
 
-use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::pin::pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
@@ -15,6 +12,7 @@ use super::http::{FrontPeer, HttpPair, NetworkConditions};
 use super::{CountingEntropy, Network, Pair, PairSide, ServerSide, SimulatedClock};
 use crate::front::{Client, ClientHandlers, Clock as _, HandlerMode, SendHandlers, ServedRouter};
 use crate::peer::client::{ClientConfig, EraPolicy};
+use crate::prelude::*;
 use crate::schema::Implementation;
 use crate::transport::StreamClient;
 #[cfg(feature = "http")]

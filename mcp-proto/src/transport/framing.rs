@@ -1,7 +1,6 @@
 //! The two message framings: newline-delimited and whole messages.
 
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 use core::mem;
 
 use bytes::Bytes;
@@ -9,6 +8,7 @@ use bytes::Bytes;
 use crate::Limits;
 use crate::codec::Lines;
 use crate::peer::{MessageKind, Outbox};
+use crate::prelude::*;
 use crate::rpc::{Id, write};
 use crate::schema::{Cancelled, Notification, Revision};
 

@@ -33,13 +33,13 @@ pub mod http;
 mod server;
 pub mod tool_frames;
 
-use alloc::vec::Vec;
 use core::fmt;
 
 use bytes::Bytes;
 
 use crate::Instant;
 use crate::peer::{Machine, Outbox as _};
+use crate::prelude::*;
 use crate::rpc::{self, Malformed};
 
 use self::framing::{Framing, MessageFraming, Newline};

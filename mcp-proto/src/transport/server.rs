@@ -1,6 +1,5 @@
 //! The server role on a byte stream or a message channel.
 
-use alloc::string::String;
 use alloc::sync::Arc;
 use core::time::Duration;
 
@@ -8,6 +7,7 @@ use crate::peer::server::{
     CloseReason, Event, Server, ServerCommands, ServerConfig, ServerLoan, ServerTransport,
 };
 use crate::peer::{LostReason, Machine, Outbox};
+use crate::prelude::*;
 use crate::rpc::{Frame, Malformed};
 use crate::{Instant, Limits};
 

@@ -20,12 +20,12 @@
 //! ```
 
 use alloc::borrow::Cow;
-use alloc::format;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::prelude::*;
 use crate::rpc::code;
 use crate::schema::{CallTool, Initialize, Method as _, Ping, Revision};
 

@@ -1,8 +1,8 @@
 //! Limits of schemas and checks, dialects, and errors.
 
-use alloc::string::String;
-
 use jsonschema::Draft;
+
+use crate::prelude::*;
 
 /// Limits of schemas and checks. A schema or value over a limit is refused, never accepted unchecked.
 ///

@@ -4,11 +4,7 @@
 //! the value. So a keyword of this module guards each reference, and spends the steps that the target schema can cost
 //! for the current value. Once the budget is spent, every further reference fails, and the validator soon ends.
 
-use alloc::borrow::ToOwned;
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::format;
-use alloc::string::{String, ToString};
 use core::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -18,6 +14,7 @@ use serde_json::Value;
 
 use super::prepare::{self, Contents, GUARD, Size, Weight, prepare, wide};
 use super::{Bound, Bounds, CheckError, Dialect, SchemaError};
+use crate::prelude::*;
 use crate::schema::Json;
 
 /// The greatest size of one regular expression's program, and of the cache that it runs with, in bytes.

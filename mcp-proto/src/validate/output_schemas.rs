@@ -1,11 +1,11 @@
 //! The output schemas of a server's tools, by which a client checks their results.
 
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::fmt;
 
 use super::{Bounds, CheckError, Schema, SchemaError};
+use crate::prelude::*;
 use crate::schema::{CallToolResult, Json, Tool};
 
 /// The greatest number of tools remembered.

@@ -1,14 +1,12 @@
 //! Preparation of a schema for the compiler: checks its limits, finds its dialects, and guards and weighs its references.
 
-use alloc::borrow::ToOwned;
 use alloc::collections::BTreeSet;
-use alloc::string::String;
-use alloc::vec::Vec;
 
 use serde_json::{Map, Value, json};
 
 use super::{Bound, Bounds, Dialect, SchemaError};
 use crate::codec::percent;
+use crate::prelude::*;
 
 /// The keyword that guards a reference. Its value is the reference.
 pub(super) const GUARD: &str = "mcp-proto:guard";

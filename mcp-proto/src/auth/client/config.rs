@@ -1,8 +1,6 @@
 //! Configuration of the client.
 
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use iri_string::types::UriStr;
@@ -11,6 +9,7 @@ use crate::auth::{
     DOCUMENT_BYTES, FetchPolicy, FetchPolicyError, IssuerMatch, PrivateNetworks, Scopes, Secret,
     ServerMetadata, Signer, canonical_resource, check_page_url, fetch,
 };
+use crate::prelude::*;
 
 /// The configuration of an [`AuthClient`](super::AuthClient).
 ///

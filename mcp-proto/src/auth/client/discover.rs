@@ -3,9 +3,7 @@
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/authorization-server-discovery>
 
 use alloc::collections::VecDeque;
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 use super::AuthClient;
 use super::config::{LegacyDiscovery, Preregistration, TrailingSlash};
@@ -14,6 +12,7 @@ use super::event::{Deviation, Event};
 use super::exchange::{Exchange, FetchReply, without_query};
 use super::flow::{DiscoveredServer, DocumentError, Flow, FlowPurpose, FlowStep, Search, StepResult};
 use crate::auth::{Fetch, MetadataError, ResourceIdentity, ResourceMetadata, Secret, ServerMetadata};
+use crate::prelude::*;
 
 /// Maximum number of listed authorization servers to try.
 const MAX_SERVERS: usize = 3;

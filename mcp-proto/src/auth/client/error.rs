@@ -1,9 +1,9 @@
 //! Errors of authorization.
 
-use alloc::string::String;
 use core::fmt;
 
 use crate::auth::{FetchPolicyError, MetadataError, Scopes, TokenEndpointError};
+use crate::prelude::*;
 
 /// Why there is no token. Texts of other parties in it are shortened and safe to display.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,8 +1,6 @@
 //! Outputs of the machine: actions, events and decisions.
 
 use alloc::collections::VecDeque;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::fmt;
 use core::mem::discriminant;
 use core::time::Duration;
@@ -11,6 +9,7 @@ use super::error::AuthError;
 use super::record::Record;
 use crate::UnixTime;
 use crate::auth::{Fetch, FetchId, Scopes, Secret, TokenKind};
+use crate::prelude::*;
 
 /// An action for the driver.
 #[derive(Clone, Debug)]

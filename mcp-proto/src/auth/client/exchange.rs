@@ -1,9 +1,7 @@
 //! Exchanges with authorization servers: fetches, which follow redirects, and token requests with the client's
 //! authentication.
 
-use alloc::string::{String, ToString};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 use bytes::Bytes;
 use form_urlencoded::Serializer;
@@ -21,6 +19,7 @@ use crate::auth::{
     Fetch, FetchId, FetchPolicy, FetchPolicyError, Secret, ServerMetadata, Signer, TokenEndpointError,
     TokenResponse, client_assertion, dpop, parse_token_response,
 };
+use crate::prelude::*;
 use crate::transport::http::{Fields, Verb, read_headers};
 
 /// Maximum number of redirects to a document.

@@ -11,9 +11,7 @@
 //!
 //! Every flow ends with one `Event::Ready`, `Event::Failed` or `Event::LoggedOut`.
 
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use alloc::string::String;
 use alloc::sync::Arc;
 use core::time::Duration;
 
@@ -25,6 +23,7 @@ use super::exchange::{FetchReply, without_query};
 use super::record::{Lease, PendingSave, Tokens};
 use crate::Instant;
 use crate::auth::{Requirement, ResourceMetadata, Scopes, Secret, ServerMetadata, Signer};
+use crate::prelude::*;
 
 /// The purpose of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

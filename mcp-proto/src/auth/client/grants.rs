@@ -1,6 +1,5 @@
 //! Token requests by grant, and their scopes, resource and key.
 
-use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::time::Duration;
 
@@ -20,6 +19,7 @@ use crate::auth::{
     Es256, FetchPolicyError, Now, Pkce, Scopes, Secret, ServerMetadata, TokenEndpointError, TokenKind,
     URL_BYTES, dpop,
 };
+use crate::prelude::*;
 
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";

@@ -33,7 +33,6 @@ mod register;
 mod renew;
 mod tokens;
 
-use alloc::string::String;
 use alloc::sync::Arc;
 
 use bytes::Bytes;
@@ -42,6 +41,7 @@ use crate::auth::dpop::Nonces;
 use crate::auth::fetch;
 use crate::auth::keys::SeededRng;
 use crate::auth::{FetchId, FetchPolicy, Now, Requirement, canonical_resource};
+use crate::prelude::*;
 use crate::transport::http::Fields;
 use crate::{Instant, UnixTime};
 

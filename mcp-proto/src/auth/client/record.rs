@@ -2,7 +2,6 @@
 
 use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
-use alloc::string::String;
 use alloc::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -11,6 +10,7 @@ use super::config::{AuthMethod, ClientCredentials, ClientProof};
 use super::error::AuthError;
 use crate::UnixTime;
 use crate::auth::{Now, Scopes, Secret, TokenKind};
+use crate::prelude::*;
 
 /// The stored state of one server, or of one account at it: tokens, and this client's registrations by authorization
 /// server. All of it is secret, and [`Debug`](core::fmt::Debug) shows none of it.
@@ -129,7 +129,7 @@ impl Record {
     }
 }
 
-debug_fields! { Record = "Record(..)" }
+debug_fields! { Record => "Record(..)" }
 
 /// Why a text is not a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

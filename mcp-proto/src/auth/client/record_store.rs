@@ -1,14 +1,12 @@
 //! Loading of the record from the store, and saving of its changes by compare-and-swap.
 
-use alloc::boxed::Box;
-use alloc::string::String;
-
 use super::AuthClient;
 use super::error::AuthError;
 use super::event::{Action, Event, Question, SaveOutcome, StoredRecord};
 use super::flow::{Flow, FlowPurpose, FlowStep, StepResult};
 use super::record::{PendingSave, Record, RecordChange};
 use crate::auth::Now;
+use crate::prelude::*;
 
 /// Maximum number of conflicts of one change: that many mean that another process keeps writing.
 const CONFLICTS: u32 = 16;

@@ -3,7 +3,6 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/client-registration>
 
-use alloc::string::{String, ToString};
 use core::time::Duration;
 
 use base64::Engine;
@@ -22,6 +21,7 @@ use super::record::{RecordChange, RegisteredClient};
 use crate::UnixTime;
 use crate::auth::members::{document_text, sanitize};
 use crate::auth::{Fetch, Scopes, Secret, ServerMetadata};
+use crate::prelude::*;
 
 /// Maximum bytes of a client id or secret.
 const NAME_BYTES: usize = 4096;

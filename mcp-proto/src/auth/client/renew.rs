@@ -3,7 +3,6 @@
 //! A second use of a refresh token may revoke the whole grant. So a process first puts a lease into the store, by
 //! compare-and-swap; the others poll the store until the token is replaced or the lease has expired.
 
-use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::time::Duration;
 
@@ -16,6 +15,7 @@ use super::flow::{Flow, FlowStep, LeaseWait, Search, StepResult};
 use super::record::{Lease, RecordChange, RegisteredClient, Tokens};
 use super::tokens::TokenOrigin;
 use crate::auth::{TokenEndpointError, TokenKind};
+use crate::prelude::*;
 
 /// How long one process reserves the renewal of a token in a shared store: twice an exchange.
 const LEASE: Duration = Duration::from_secs(30);

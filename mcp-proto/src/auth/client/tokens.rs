@@ -1,8 +1,6 @@
 //! The current tokens, the credentials of requests, and requests that the server refuses.
 
-use alloc::format;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::AuthClient;
@@ -17,6 +15,7 @@ use super::record::{Record, Tokens};
 use crate::Instant;
 use crate::auth::token_response::id_token_subject;
 use crate::auth::{Es256, Now, Requirement, Scopes, Secret, Signer, TokenKind, TokenResponse};
+use crate::prelude::*;
 use crate::transport::http::Verb;
 
 /// The record as last read or written, with the state of its tokens in this process.

@@ -1,8 +1,5 @@
 //! The token that a request presents, the access that it grants, and the reasons to refuse it.
 
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use serde::Deserialize;
@@ -10,6 +7,7 @@ use serde::Deserialize;
 use crate::UnixTime;
 use crate::auth::{Now, Scopes, Secret, TokenKind};
 use crate::peer::Principal;
+use crate::prelude::*;
 use crate::quota::QuotaOwner;
 use crate::rpc::ErrorId;
 use crate::schema::Json;

@@ -1,13 +1,12 @@
 //! Token checkers, which verify tokens and determine their access.
 
-use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::sync::Arc;
 use core::time::Duration;
 
 use super::Access;
 use crate::auth::members::sanitize;
 use crate::auth::{Fetch, FetchId, FetchPolicy, Now, Secret};
+use crate::prelude::*;
 use crate::quota::QuotaOwner;
 
 /// Verifies tokens, and requests the fetches that this needs.

@@ -1,8 +1,6 @@
 //! DPoP verification: proofs that the sender of a token holds its key (RFC 9449).
 
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use base64::Engine as _;
@@ -19,6 +17,7 @@ use super::jws::{Jws, JwtAlgorithm, PublicKey};
 use crate::UnixTime;
 use crate::auth::dpop::{thumbprint, token_hash};
 use crate::auth::{Secret, TokenKind, canonical_resource};
+use crate::prelude::*;
 use crate::quota::QuotaOwner;
 
 /// The rules for proofs of possession.

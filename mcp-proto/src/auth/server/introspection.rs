@@ -1,9 +1,6 @@
 //! Token introspection: asks the issuer about opaque tokens (RFC 7662).
 
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::format;
-use alloc::string::String;
 use core::time::Duration;
 
 use serde::Deserialize;
@@ -17,6 +14,7 @@ use crate::auth::fetch::FORM;
 use crate::auth::keys::basic_credentials;
 use crate::auth::members::document_text;
 use crate::auth::{Fetch, FetchId, FetchPolicy, FetchPolicyError, Now, PrivateNetworks, Secret};
+use crate::prelude::*;
 use crate::quota::{QuotaOwner, Shares};
 
 /// Configuration of token introspection.

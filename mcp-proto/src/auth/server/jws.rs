@@ -1,9 +1,5 @@
 //! Signed texts (JWS), and the public keys that verify them.
 
-use alloc::boxed::Box;
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::fmt;
 
 use base64::Engine as _;
@@ -17,6 +13,7 @@ use serde_json::value::RawValue;
 
 use super::checker::KeySet;
 use crate::auth::members::document_text;
+use crate::prelude::*;
 use crate::rpc::{decode_member, read_members};
 
 /// Maximum bytes of a signed text: no longer one fits the header limit of most servers.

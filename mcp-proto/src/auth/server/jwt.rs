@@ -1,10 +1,6 @@
 //! Verification of signed tokens (RFC 9068, RFC 7519) with the keys of their issuers, which are fetched and cached.
 
-use alloc::boxed::Box;
-use alloc::format;
-use alloc::string::{String, ToString};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use serde::Deserialize;
@@ -16,6 +12,7 @@ use super::{Checker, TokenValidation, VerifyError};
 use crate::Instant;
 use crate::auth::members::{document_text, sanitize};
 use crate::auth::{Fetch, FetchId, FetchPolicy, Now, PrivateNetworks, Secret, ServerMetadata};
+use crate::prelude::*;
 use crate::quota::QuotaOwner;
 
 /// Verifies signed tokens with the keys of their issuers.

@@ -1,9 +1,6 @@
 //! The access rules of a protected server.
 
-use alloc::boxed::Box;
-use alloc::string::{String, ToString};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
@@ -20,6 +17,7 @@ use crate::auth::{
     Challenge, FetchPolicyError, Now, ResourceMetadata, Scopes, TokenKind, canonical_resource,
     check_page_url, fetch,
 };
+use crate::prelude::*;
 #[cfg(feature = "auth-jwt")]
 use crate::quota::QuotaOwner;
 use crate::rpc::{ErrorId, code};

@@ -4,8 +4,6 @@ mod line;
 pub mod write;
 
 use alloc::borrow::Cow;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use bytes::Bytes;
@@ -14,6 +12,7 @@ use memchr::memchr2;
 use super::Line;
 use super::partial::Chunks;
 use super::partial::Partial;
+use crate::prelude::*;
 use line::{ByteStep, Field, LineEnd, PartialLine};
 
 /// The longest value of a field other than `data`, in bytes: ids travel back in a header, where no server accepts more.

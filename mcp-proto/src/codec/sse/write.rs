@@ -1,10 +1,10 @@
 //! Encoder of event streams. Each function appends to `out`.
 
-use alloc::string::ToString;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use memchr::memchr2;
+
+use crate::prelude::*;
 
 /// Writes an event.
 ///

@@ -1,13 +1,12 @@
 //! The client's calls, one method per request of the protocol.
 
-use alloc::string::{String, ToString};
-
 use serde::Serialize;
 
 use super::{Client, Pages, Subscription};
 use crate::front::params::{custom_params, request_params};
 use crate::front::{Error, Request};
 use crate::peer::RequestError;
+use crate::prelude::*;
 use crate::schema::{
     CallTool, CallToolParams, Complete, CompleteParams, CompletionArgument, CustomMethod, Era, GetPrompt,
     GetPromptParams, Json, ListPrompts, ListResourceTemplates, ListResources, ListTools, LoggingLevel, Map,

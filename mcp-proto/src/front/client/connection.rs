@@ -1,6 +1,5 @@
 //! The state that a client's handles and its driver share, its events, and the timers of calls whose driver is never polled.
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::future::Future;
 use core::ops::ControlFlow;
@@ -17,6 +16,7 @@ use crate::front::wakers::Wakers;
 use crate::front::{Error, Notification};
 use crate::peer::client::{ClientTransport, CloseReason, ConnectProgress, Diagnostic, ServerInfo, State};
 use crate::peer::{InboundId, LostReason, Outcome, RequestError, RequestId, TaskReport, client};
+use crate::prelude::*;
 use crate::rpc::{Raw, Text};
 
 /// Work on the server's requests, queued for the driver.

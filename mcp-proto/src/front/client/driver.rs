@@ -1,6 +1,5 @@
 //! The driver of a client's connection, which an adapter polls.
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::future::{Future, poll_fn};
 use core::pin::Pin;
@@ -21,6 +20,7 @@ use crate::front::{Clock, HandlerMode, SendHandlers};
 use crate::inline_map::InlineQueue;
 use crate::peer::client::{ClientCommands, ClientTransport, CloseReason, ServerInfo};
 use crate::peer::{AnyResult, InboundId, LostReason};
+use crate::prelude::*;
 use crate::rpc::Raw;
 
 /// Joins a machine to a handle for its application and a driver for its transport.

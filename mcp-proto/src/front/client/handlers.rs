@@ -1,12 +1,8 @@
 //! The client's handlers of requests and notifications of the server.
 
 use alloc::borrow::Cow;
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::format;
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 use core::future::Future;
 
@@ -20,6 +16,7 @@ use crate::front::reply::Reply;
 use crate::front::{CustomRequest, Handler, HandlerMode, LocalHandlers, Notification, SendHandlers};
 use crate::peer::client::{Client, ServerInfo};
 use crate::peer::{AnyResult, RequestId};
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema;
 use crate::schema::tasks::legacy::ClientTaskRequests;

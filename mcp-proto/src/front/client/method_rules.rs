@@ -1,15 +1,12 @@
 //! Checks of a server's requests before their handlers run, and of the handlers' answers.
 
-use alloc::boxed::Box;
-use alloc::format;
-use alloc::string::ToString;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 
 use crate::consent::UrlConsent;
 use crate::front::params::decode_params;
 use crate::peer::AnyResult;
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{
     CreateMessage, Elicit, ElicitFormParams, ElicitParams, ListRoots, ListRootsResult, Method, Revision,

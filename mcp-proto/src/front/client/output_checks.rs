@@ -1,7 +1,5 @@
 //! Checks of tools' structured results as they arrive.
 
-use alloc::boxed::Box;
-use alloc::string::String;
 use core::any::Any;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
@@ -10,6 +8,7 @@ use super::{Client, ClientInner};
 use crate::front::Error;
 use crate::front::request_slots::RequestLink as _;
 use crate::front::wakers::lock;
+use crate::prelude::*;
 use crate::schema::{CallToolResult, Era, ListToolsResult};
 use crate::validate::{Lookup, OutputError, OutputSchemas, check, compile};
 

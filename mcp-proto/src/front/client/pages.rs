@@ -1,7 +1,6 @@
 //! Lists that come in pages.
 
 use alloc::collections::BTreeSet;
-use alloc::string::String;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
@@ -11,6 +10,7 @@ use super::Client;
 use crate::front::Request;
 use crate::front::error::{Error, ListError, PagesError};
 use crate::peer::{CacheMode, Leniency, RequestOptions};
+use crate::prelude::*;
 use crate::rpc::code;
 use crate::schema::{
     List, ListPrompts, ListResourceTemplates, ListResources, ListTools, Method, PaginatedParams, Prompt,

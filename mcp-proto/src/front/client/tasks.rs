@@ -1,11 +1,7 @@
 //! Tasks: those of the server that tool calls became, and those into which a server of 2025-11-25 turns its own requests.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::format;
-use alloc::string::{String, ToString};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::Client;
@@ -19,6 +15,7 @@ use crate::peer::client::TaskCommand;
 use crate::peer::{
     InboundId, InvalidAnswerError, Outcome, RequestOptions, TaskMode, TaskReport, related_task,
 };
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw, code, decode_member, read_members};
 use crate::schema::tasks::TaskStatus;
 use crate::schema::tasks::legacy::{

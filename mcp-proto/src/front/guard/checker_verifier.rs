@@ -1,10 +1,7 @@
 //! An adapter from `Checker` to `Verifier`, with the requests that wait for its exchanges.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
@@ -18,6 +15,7 @@ use crate::auth::server::{
 };
 use crate::auth::{Fetch, FetchId, FetchPolicy, FetchPolicyError, Now};
 use crate::front::wakers::{Waiters, Wakers, lock, update};
+use crate::prelude::*;
 use crate::quota::{QuotaOwner, Shares};
 
 /// The maximum number of requests that wait for exchanges. Each costs some KiB. A sender with more than its share of

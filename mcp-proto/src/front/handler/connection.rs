@@ -1,7 +1,6 @@
 //! The connection of a handler's client: the state that a server's handles, its driver and the contexts of its handlers
 //! share, its events, and reports of handlers that block.
 
-use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
@@ -19,6 +18,7 @@ use crate::peer::server::{
     Cancellation, CloseReason, Diagnostic, RequestContext, ServerCommands, ServerTransport,
 };
 use crate::peer::{InboundId, LostReason, OutgoingRequest, Principal, RequestId, server};
+use crate::prelude::*;
 use crate::quota::QuotaOwner;
 use crate::rpc::{Raw, Text};
 use crate::schema::tasks::legacy::RelatedTask;

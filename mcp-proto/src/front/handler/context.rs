@@ -1,8 +1,6 @@
 //! The contexts of handlers: the request that a handler answers and the operations on its behalf, and the sender of a
 //! notification.
 
-use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -18,6 +16,7 @@ use crate::front::tasks::running::RunningTask;
 use crate::front::wakers::wait_until;
 use crate::peer::server::{Cancellation, missing_capabilities};
 use crate::peer::{InboundId, Principal, RequestError};
+use crate::prelude::*;
 use crate::quota::QuotaOwner;
 use crate::rpc::{ErrorObject, Id, code};
 use crate::schema::{

@@ -1,6 +1,5 @@
 //! The client's request and its caller, independent of the state of its handler.
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::any::{Any, TypeId};
 use std::sync::{Mutex, OnceLock};
@@ -9,6 +8,7 @@ use crate::front::params::HandlerContext;
 use crate::front::wakers::lock;
 use crate::peer::Principal;
 use crate::peer::server::Cancellation;
+use crate::prelude::*;
 use crate::quota::QuotaOwner;
 use crate::rpc::{Raw, Text};
 use crate::schema::Meta;

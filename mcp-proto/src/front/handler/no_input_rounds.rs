@@ -1,6 +1,5 @@
 //! Stands in for `input_rounds` without the feature `seal`: handlers cannot request input from clients of 2026-07-28.
 
-use alloc::string::String;
 use alloc::sync::Arc;
 use core::future::Future;
 use core::pin::Pin;
@@ -9,6 +8,7 @@ use core::task::{Context as TaskContext, Poll};
 use super::connection::InboundRequest;
 use crate::front::Error;
 use crate::front::handler_error::HandlerError;
+use crate::prelude::*;
 use crate::rpc::{Raw, Text};
 use crate::schema::{Era, FormError, InputRequest, InputRequiredResult, Method};
 

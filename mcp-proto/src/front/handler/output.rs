@@ -1,14 +1,11 @@
 //! The return values of a server's handlers, their checks, and work of a tool that continues as a task.
 
-use alloc::boxed::Box;
-use alloc::string::{String, ToString};
-use alloc::vec;
-use alloc::vec::Vec;
 use core::future::Future;
 
 use super::context::Context;
 use crate::front::handler_error::HandlerError;
 use crate::front::wakers::SendFuture;
+use crate::prelude::*;
 use crate::schema::tasks::legacy::TaskMetadata;
 use crate::schema::{
     BlobResourceContents, Cached, CallToolResult, CompleteResult, Completion, ContentBlock, GetPromptResult,

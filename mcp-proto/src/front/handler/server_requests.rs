@@ -7,8 +7,6 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr>
 
-use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::sync::Arc;
 use core::future::Future;
 use core::pin::Pin;
@@ -27,6 +25,7 @@ use crate::front::wakers::SendFuture;
 use crate::front::{Error, Request};
 use crate::peer::server::{check_content, check_page_url, required_capabilities};
 use crate::peer::{AnyParams, Outcome, RequestError, RequiredCapability};
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{
     At, ClientCapability, CreateMessage, CreateMessageParams, CustomMethod, Elicit, ElicitParams,

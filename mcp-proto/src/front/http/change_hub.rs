@@ -5,9 +5,7 @@
 //! of the application to legacy sessions take the same way, in a bounded queue.
 
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::task::{Poll, Waker};
 use std::sync::Mutex;
 
@@ -19,6 +17,7 @@ use crate::front::router::ChangeListener;
 use crate::front::wakers::{Signal, Wakers, lock};
 use crate::inline_map::InlineMap;
 use crate::peer::server::{ListKind, ServerCommands, ServerTransport, Topic};
+use crate::prelude::*;
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{CustomParams, LoggingMessageParams};
 

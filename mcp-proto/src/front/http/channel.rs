@@ -1,7 +1,5 @@
 //! A client's connection of whole messages, such as a WebSocket, at a server over HTTP.
 
-use alloc::boxed::Box;
-use alloc::string::ToString;
 use alloc::sync::Arc;
 use core::task::{Context, Poll};
 use core::time::Duration;
@@ -18,6 +16,7 @@ use crate::front::shared::Shared;
 use crate::front::{Attachments, HandlerMode, SendHandlers};
 use crate::peer::server::CloseReason;
 use crate::peer::{LostReason, Principal};
+use crate::prelude::*;
 use crate::quota::{BytePermit, BytePurpose, OverBudgetError, QuotaOwner};
 use crate::transport::ChannelServer;
 use crate::transport::http::server::{HttpResponse, RequestHead, ResponseHeaders, check_upgrade};

@@ -1,9 +1,7 @@
 //! The driver of the legacy sessions and the tasks of a server.
 
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
@@ -15,6 +13,7 @@ use crate::front::server::ServerDriver;
 use crate::front::tasks::TaskRunner;
 use crate::front::wakers::{TaskWaker, Wakers};
 use crate::front::{HandlerMode, SendHandlers};
+use crate::prelude::*;
 use crate::transport::http::server::SessionId;
 
 /// How long a session without open streams and requests stays as it is, before it gives up what an idle session does

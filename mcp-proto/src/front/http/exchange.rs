@@ -1,6 +1,5 @@
 //! The exchange of one HTTP request and its answer.
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::future::Future;
 use core::pin::Pin;
@@ -21,6 +20,7 @@ use crate::front::wakers::Signal;
 use crate::front::{Attachments, HandlerMode, Notification, SendHandlers};
 use crate::peer::Principal;
 use crate::peer::server::{KnownMeta, ServerTransport};
+use crate::prelude::*;
 use crate::quota::QuotaOwner;
 use crate::rpc::Id;
 use crate::schema::{Method, SubscriptionsListen};

@@ -1,6 +1,5 @@
 //! The driver of an exchange or a channel: it also passes on published changes and the end of the server.
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::task::{Context, Poll};
 
@@ -14,6 +13,7 @@ use crate::front::router::ServedRouter;
 use crate::front::server::ServerDriver;
 use crate::front::shared::Shared;
 use crate::peer::server::{ServerCommands, ServerTransport};
+use crate::prelude::*;
 
 /// The driver of a machine that may listen for changes.
 pub(super) struct ListeningDriver<M: ServerTransport, H: HandlerMode> {

@@ -77,9 +77,7 @@ mod session;
 #[cfg_attr(not(feature = "auth"), path = "no_token_watch.rs")]
 mod token_watch;
 
-use alloc::string::{String, ToString};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::ops::Deref;
 
 use change_hub::Broadcast;
@@ -94,6 +92,7 @@ use crate::front::events::Events;
 use crate::peer::reserved_methods::check_server_notification;
 use crate::peer::server::ListKind;
 use crate::peer::{AnyParams as _, Principal, RequestError};
+use crate::prelude::*;
 use crate::rpc::Raw;
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{CustomParams, Json, LoggingLevel, LoggingMessageParams, Notification};

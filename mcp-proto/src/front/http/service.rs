@@ -1,8 +1,6 @@
 //! The state that the exchanges, the sessions and the handles of a server share.
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::sync::Mutex;
@@ -19,6 +17,7 @@ use crate::front::{Clock, HandlerMode};
 use crate::inline_map::InlineMap;
 use crate::peer::Principal;
 use crate::peer::server::{KnownMeta, MetaCache};
+use crate::prelude::*;
 use crate::quota::{ByteAccount, ByteBudget, QuotaError, QuotaOwner, RateLimiter};
 use crate::rpc::{Id, Raw};
 use crate::schema::tasks::TaskUpdatedParams;

@@ -1,7 +1,5 @@
 //! A legacy session, shared between the driver and the exchanges of its client.
 
-use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::sync::Arc;
 use core::mem;
 use core::task::{Context, Poll, Waker};
@@ -16,6 +14,7 @@ use crate::front::wakers::{Wakers, lock};
 use crate::inline_map::InlineMap;
 use crate::peer::server::{Server, ServerLoan, ServerTransport};
 use crate::peer::{LostReason, Principal, server};
+use crate::prelude::*;
 use crate::quota::QuotaOwner;
 use crate::transport::http::server::{
     Chunk, ConnectionId, IdleSession, Post, PostOutcome, ResponseHead, Session, SessionId,

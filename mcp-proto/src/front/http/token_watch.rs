@@ -1,6 +1,5 @@
 //! The watch over the token of an open stream.
 
-use alloc::boxed::Box;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
@@ -8,6 +7,7 @@ use super::service::Service;
 use crate::auth::Now;
 use crate::auth::server::{GrantedAccess, Reverification};
 use crate::front::handler::inbound_request::CallerAccess;
+use crate::prelude::*;
 use crate::{Instant, UnixTime};
 
 /// How long the verification of an open stream's token may take.

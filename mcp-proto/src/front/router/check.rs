@@ -1,9 +1,8 @@
 //! The check of a router's registrations, and its errors.
 
-use alloc::string::String;
-
 use super::{HandlerMode, Router, TemplateError};
 use crate::peer::reserved_methods::is_reserved_for_tasks;
+use crate::prelude::*;
 use crate::schema::tasks::{CancelTask, GetTask, UpdateTask, legacy};
 use crate::schema::{
     CallTool, Complete, GetPrompt, ListPrompts, ListResourceTemplates, ListResources, ListTools, Method,

@@ -1,11 +1,11 @@
 //! New routers, and the state that their handlers share.
 
-use alloc::string::String;
 use alloc::sync::Arc;
 
 use super::RouterContents;
 use super::{HandlerMode, Router};
 use crate::front::mode::{LocalHandlers, SendHandlers};
+use crate::prelude::*;
 use crate::schema::Implementation;
 
 impl Router<SendHandlers> {

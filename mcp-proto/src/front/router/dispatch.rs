@@ -1,8 +1,6 @@
 //! The dispatch of requests to their handlers, and the replies.
 
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 use super::registry::Registry;
 use super::{Context, HandlerMode, Router, SendHandlers};
@@ -15,6 +13,7 @@ use crate::front::tasks;
 use crate::front::tasks::TaskService;
 use crate::peer::AnyResult;
 use crate::peer::server::resource_not_found;
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{
     CallTool, CallToolResult, GetPrompt, ListPrompts, ListPromptsResult, ListResourceTemplates,

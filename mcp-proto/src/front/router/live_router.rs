@@ -1,9 +1,7 @@
 //! Routers as they are served: static, or live ones, which change while they serve.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::string::String;
 use alloc::sync::{Arc, Weak};
-use alloc::vec::Vec;
 use core::{fmt, mem};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
@@ -12,6 +10,7 @@ use std::thread::ThreadId;
 use super::{HandlerMode, Router, RouterError, SendHandlers};
 use crate::front::wakers::lock;
 use crate::peer::server::ListKind;
+use crate::prelude::*;
 use crate::schema::{ServerCapabilities, ServerCapability};
 
 /// Live routers.

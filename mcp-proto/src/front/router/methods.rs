@@ -1,8 +1,6 @@
 //! The methods and notifications that a router handles, and the capabilities and extensions that it declares.
 
 use alloc::borrow::Cow;
-use alloc::boxed::Box;
-use alloc::string::String;
 use core::future::Future;
 
 use super::dispatch::reply;
@@ -14,6 +12,7 @@ use crate::front::notification::NotificationQueue;
 use crate::front::params::{decode_as, decode_params};
 use crate::front::{CustomRequest, Notification};
 use crate::peer::reserved_methods::is_reserved_for_tasks;
+use crate::prelude::*;
 use crate::rpc::Raw;
 use crate::schema::{
     self, CacheHint, Cancelled, CustomParams, CustomResult, Discover, EmptyResult, Extension, Initialize,

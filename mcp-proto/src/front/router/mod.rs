@@ -24,9 +24,7 @@ mod uri;
 
 use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 use super::handler::context::Context;
 use super::handler::inbound_request::NotificationContext;
@@ -35,6 +33,7 @@ use super::mode::{Handler, HandlerMode, NotificationHandlers, SendHandlers};
 use super::spawned_handler::Spawner;
 use super::tasks::TaskRegistry;
 use crate::peer::server::{ServerConfig, SubscriptionAccess};
+use crate::prelude::*;
 use crate::rpc::Raw;
 use crate::schema::{
     CacheHint, CallToolParams, Extension, GetPromptParams, Implementation, Map, Prompt, ReadResourceParams,

@@ -1,6 +1,5 @@
 //! Prompts and completions, with their handlers.
 
-use alloc::format;
 use core::future::Future;
 
 use super::dispatch::{prompt_reply, reply, unknown_prompt};
@@ -11,6 +10,7 @@ use crate::front::handler::output::{CompletionOutput, PromptOutput, ResultOrInpu
 use crate::front::params::{decode_params, params_error};
 use crate::front::reply::Reply;
 use crate::front::{Handler, HandlerMode};
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{
     Complete, CompleteParams, GetPrompt, GetPromptParams, ListPrompts, ListResourceTemplates, Method, Prompt,

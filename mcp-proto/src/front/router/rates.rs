@@ -1,6 +1,5 @@
 //! The rates of tool calls and completions.
 
-use alloc::string::String;
 use alloc::sync::Arc;
 use core::time::Duration;
 use std::sync::Mutex;
@@ -10,6 +9,7 @@ use crate::front::params::decode_params;
 use crate::front::reply::Reply;
 use crate::front::wakers::lock;
 use crate::peer::Principal;
+use crate::prelude::*;
 use crate::quota::{QuotaOwner, RateLimit, RateLimiter};
 use crate::rpc::{Raw, code};
 use crate::schema::{CallTool, CallToolResult, Complete, Method as _};

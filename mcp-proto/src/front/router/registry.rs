@@ -1,13 +1,11 @@
 //! A registry of items that are listed in order and found by key.
 
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::format;
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::ops::{Bound, Deref};
 
 use super::RouterError;
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, code};
 
 /// The number of removed items whose places in the list are remembered.

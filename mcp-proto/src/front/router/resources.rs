@@ -1,6 +1,5 @@
 //! Resources, resource templates and pages of tools, with their handlers; which resources may be subscribed to.
 
-use alloc::string::String;
 use alloc::sync::Arc;
 use core::future::Future;
 
@@ -16,6 +15,7 @@ use crate::front::reply::Reply;
 use crate::front::{Handler, HandlerMode};
 use crate::peer::Principal;
 use crate::peer::server::SubscriptionAccess;
+use crate::prelude::*;
 use crate::schema::{ReadResourceParams, Resource, ResourceTemplate, Revision, ServerCapability, apps};
 
 /// Resources.

@@ -1,7 +1,6 @@
 //! The scopes that tools require.
 
 use alloc::collections::BTreeMap;
-use alloc::string::String;
 use alloc::sync::Arc;
 
 use super::{Context, HandlerMode, Router, RouterError};
@@ -9,6 +8,7 @@ use crate::auth::Scopes;
 use crate::auth::server::parse_scopes;
 use crate::front::params::decode_params;
 use crate::front::reply::Reply;
+use crate::prelude::*;
 use crate::rpc::Raw;
 use crate::schema::{CallTool, Method as _};
 

@@ -1,13 +1,13 @@
 //! Arguments of prompts and variables of templates: strings, as the fields of a handler's type.
 
 use alloc::collections::BTreeMap;
-use alloc::string::String;
 use core::fmt;
 
 use serde::de::value::{Error, MapDeserializer};
 use serde::de::{DeserializeOwned, Deserializer, Error as _, IntoDeserializer, Unexpected, Visitor};
 use serde::forward_to_deserialize_any;
 
+use crate::prelude::*;
 use crate::schema::Map;
 
 /// Decodes a struct or a map whose values are strings. A field that is a number or a `bool` is parsed.

@@ -1,8 +1,5 @@
 //! Tools whose calls become tasks.
 
-use alloc::boxed::Box;
-use alloc::format;
-use alloc::string::String;
 use alloc::sync::Arc;
 use core::future::Future;
 use core::time::Duration;
@@ -19,6 +16,7 @@ use crate::front::reply::Reply;
 use crate::front::tasks::{TaskConfig, TaskListing, TaskRegistry, TaskService, TaskWork};
 use crate::front::wakers::SendFuture;
 use crate::peer::server::{TaskAccess, missing_capabilities};
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, code};
 use crate::schema::tasks::legacy;
 use crate::schema::tasks::legacy::TaskMetadata;

@@ -1,12 +1,9 @@
 //! URI template matching, with checks against path traversal.
 
-use alloc::borrow::ToOwned;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-
 use iri_string::types::UriStr;
 
 use crate::codec::percent;
+use crate::prelude::*;
 use crate::schema::Map;
 
 /// A URI template after RFC 6570, limited to expressions that match a URI in one pass, in time linear in the URI.

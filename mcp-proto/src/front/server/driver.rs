@@ -1,6 +1,5 @@
 //! The driver of a server's connection, which an adapter polls.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::future::{Future, poll_fn};
@@ -23,6 +22,7 @@ use crate::front::trace::RequestSpan;
 use crate::front::{Attachments, HandlerMode, SendHandlers};
 use crate::peer::server::{Answer, Cancellation, CloseReason, ServerCommands, ServerTransport};
 use crate::peer::{InboundId, LostReason};
+use crate::prelude::*;
 
 /// Drives one connection of a server: an adapter's future holds it beside its transport.
 ///

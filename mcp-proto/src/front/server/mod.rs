@@ -2,8 +2,6 @@
 
 mod driver;
 
-use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::sync::Arc;
 
 use serde::Serialize;
@@ -20,6 +18,7 @@ use super::wakers::wait_until;
 use super::{Clock, Error, HandlerMode};
 use crate::peer::AnyParams;
 use crate::peer::server::{CloseReason, ListKind, ServerCommands, ServerTransport, Session};
+use crate::prelude::*;
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{CustomMethod, LoggingLevel, Method, Notification};
 

@@ -1,10 +1,7 @@
 //! The `tasks/*` methods, in both forms of tasks.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::format;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::future::Future;
 
 use super::registry::TaskLookup;
@@ -16,6 +13,7 @@ use crate::front::params::decode_params;
 use crate::front::reply::Reply;
 use crate::front::wakers::SendFuture;
 use crate::peer::server::missing_capabilities;
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::tasks::{CancelTask, GetTask, UpdateTask, legacy};
 use crate::schema::{

@@ -1,8 +1,6 @@
 //! The record of a task, as stores keep it.
 
 use alloc::collections::BTreeMap;
-use alloc::format;
-use alloc::string::{String, ToString};
 use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::UnixTime;
 use crate::front::clock::{iso_8601, millis};
 use crate::peer::Principal;
+use crate::prelude::*;
 use crate::quota::QuotaOwner;
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::tasks::{

@@ -1,8 +1,6 @@
 //! The task configuration of a server.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::string::String;
 use alloc::sync::Arc;
 use core::time::Duration;
 use std::sync::Mutex;
@@ -12,6 +10,7 @@ use super::{MemoryStore, TaskRecord, TaskStore};
 use crate::UnixTime;
 use crate::front::wakers::lock;
 use crate::peer::Principal;
+use crate::prelude::*;
 use crate::quota::{QuotaError, QuotaOwner, Shares};
 use crate::rpc::{ErrorObject, code};
 

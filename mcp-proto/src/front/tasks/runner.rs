@@ -1,8 +1,6 @@
 //! The runner of task handlers, which saves their tasks and notifies clients.
 
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::string::String;
 use alloc::sync::Arc;
 use core::future::Future;
 use core::mem;
@@ -21,6 +19,7 @@ use crate::front::reply::Reply;
 use crate::front::router::ServedRouter;
 use crate::front::wakers::{TaskWaker, Wakers};
 use crate::peer::server::adapt_error;
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, code};
 use crate::schema::tasks::TaskStatus;
 use crate::schema::tasks::legacy::TaskStatusChanged;

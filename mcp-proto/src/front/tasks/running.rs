@@ -1,9 +1,6 @@
 //! A running task: the state that its handler, the client's requests and the runner share.
 
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::format;
-use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::task::Wake;
 use std::sync::Mutex;
@@ -15,6 +12,7 @@ use crate::front::wakers::{TaskWaker, WaitPoint, Waiters, Wakers, lock, update, 
 use crate::peer::InboundId;
 use crate::peer::progress_pacer::{ProgressPacer, ProgressRate};
 use crate::peer::server::{Cancellation, exceeds};
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{InputRequest, InputRequests, InputResponses, Json, Number};
 use crate::{Instant, UnixTime};

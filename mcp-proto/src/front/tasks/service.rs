@@ -1,9 +1,7 @@
 //! The task service of a connection, or of a server over HTTP.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context as TaskContext, Poll, Waker};
@@ -18,6 +16,7 @@ use crate::front::handler::output::DetachedWork;
 use crate::front::reply::Reply;
 use crate::front::wakers::{SendFuture, Signal, TaskWaker, lock, update};
 use crate::peer::Denial;
+use crate::prelude::*;
 use crate::quota::QuotaError;
 use crate::rpc::{ErrorObject, code};
 use crate::schema::tasks::TaskUpdatedParams;

@@ -1,9 +1,6 @@
 //! Task stores.
 
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::future::{Future, ready};
 use core::ops::Bound;
 use core::pin::Pin;
@@ -13,6 +10,7 @@ use super::TaskRecord;
 use crate::UnixTime;
 use crate::front::wakers::lock;
 use crate::peer::Principal;
+use crate::prelude::*;
 use crate::quota::Shares;
 use crate::rpc::{ErrorObject, code};
 

@@ -1,14 +1,12 @@
 //! Configured servers, and where: applications, their files, and the folders of projects.
 
-use alloc::format;
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 use super::spec::{ServerSpec, StdioSpec, TransportSpec};
 use super::template::{Lookup, PredefinedVariable, References, Template};
 use super::{PROJECT_FILE_BYTES, USER_FILE_BYTES};
 use crate::host::digest::{Fingerprint, ServerId};
+use crate::prelude::*;
 
 /// Whose configuration a server belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

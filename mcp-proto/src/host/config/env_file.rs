@@ -1,7 +1,6 @@
 //! Files of environment variables, and what an approval says of one.
 
 use alloc::collections::BTreeMap;
-use alloc::string::String;
 use core::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +9,7 @@ use super::{ENV_FILE_BYTES, MAX_SERVERS};
 use crate::Secret;
 use crate::consent::is_harmless_variable;
 use crate::host::digest::{Digester, Hex};
+use crate::prelude::*;
 
 /// Reads a `.env` file: the variables that it sets, by name. The last of several with one name counts.
 ///
@@ -157,4 +157,4 @@ impl EnvFileBinding {
     }
 }
 
-debug_fields! { EnvFileBinding = "EnvFileBinding" }
+debug_fields! { EnvFileBinding => "EnvFileBinding" }

@@ -1,12 +1,12 @@
 //! Mistakes in a configuration.
 
-use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 
 use super::entry::{SERVER_TABLES, Source};
 use super::{MAX_SERVERS, NAME_BYTES};
 use crate::consent::SafeText;
+use crate::prelude::*;
 
 /// An entry, or a whole file, that cannot be used. `Display` names the place, the mistake and the remedy, on one
 /// line without control characters and without any value of the file.

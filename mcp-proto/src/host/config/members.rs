@@ -1,14 +1,12 @@
 //! Typed access to the members of an entry.
 
 use alloc::collections::BTreeMap;
-use alloc::format;
-use alloc::string::{String, ToString as _};
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::error::ConfigErrorKind;
 use super::syntax::{Table, Value};
 use super::template::{References, Template};
+use crate::prelude::*;
 
 pub(super) type ReadResult<T> = Result<T, ConfigErrorKind>;
 

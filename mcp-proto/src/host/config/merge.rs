@@ -1,9 +1,7 @@
 //! Several files as one configuration, and the difference of two configurations.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 
 use super::MAX_SERVERS;
@@ -12,6 +10,7 @@ use super::error::{ConfigError, Diagnostic};
 use super::read::ConfigFile;
 use crate::consent::{SafeText, skeleton};
 use crate::host::digest::{Fingerprint, ServerId};
+use crate::prelude::*;
 
 /// The servers of several files, each once, and the servers that were omitted.
 #[derive(Clone, Debug, Default)]

@@ -1,9 +1,7 @@
 //! Reading of configuration files.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::entry::{Application, Scope, ServerEntry, Source};
@@ -19,6 +17,7 @@ use super::syntax::{Document, Table, Value, is_toml, possible_names};
 use super::template::{Lookup, References, Template};
 use super::{INPUT_BYTES, MAX_INPUTS, MAX_SERVERS, NAME_BYTES};
 use crate::consent::UrlConsent;
+use crate::prelude::*;
 
 /// A configuration file that was read: its servers and its errors.
 ///

@@ -1,8 +1,6 @@
 //! Entries with their references replaced by values.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::string::{String, ToString as _};
-use alloc::vec::Vec;
 use core::fmt;
 
 use super::entry::{Scope, ServerEntry, contains, has_folder, has_step_upwards, is_absolute, join};
@@ -13,6 +11,7 @@ use super::spec::{
 use super::template::{Answers, Lookup, PredefinedVariable, Reference, Template};
 use crate::Secret;
 use crate::consent::{SafeText, UrlConsent, is_loader_variable};
+use crate::prelude::*;
 
 /// A program or a URL with every value in place, for one start. `Debug` shows names only.
 #[derive(Debug)]

@@ -1,14 +1,12 @@
 //! The specification of a server: its program or URL, its timeouts, and the resources that it may get tokens for.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::format;
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::template::{Lookup, Template};
 use crate::host::digest::{Digester, Fingerprint};
+use crate::prelude::*;
 use crate::url::HttpUrl;
 
 /// A server as configured: how it is reached and how it is used, with references unresolved.

@@ -1,9 +1,6 @@
 //! The text of a configuration file, in JSON or TOML, read into the tables that concern servers.
 
 use alloc::collections::BTreeSet;
-use alloc::format;
-use alloc::string::{String, ToString as _};
-use alloc::vec::Vec;
 use core::fmt;
 
 use memchr::memmem;
@@ -12,6 +9,7 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAcces
 use super::NAME_BYTES;
 use super::entry::{Application, SERVER_TABLES, Source};
 use super::error::ConfigErrorKind;
+use crate::prelude::*;
 
 /// A value of JSON or TOML. A table keeps repeated names, which are errors of the entry that has them.
 pub(super) enum Value {

@@ -1,13 +1,11 @@
 //! Texts with references, the lookups that they need, and their answers.
 
 use alloc::collections::BTreeMap;
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::fmt;
 
 use crate::Secret;
 use crate::host::digest::Digester;
+use crate::prelude::*;
 
 /// A configured text with references such as `${TOKEN}`, which are replaced when the server starts.
 ///

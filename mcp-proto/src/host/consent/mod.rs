@@ -21,10 +21,7 @@
 
 mod request;
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::string::String;
-use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -34,6 +31,7 @@ use super::config::{
     ServerEntry,
 };
 use super::digest::{Digester, Hex};
+use crate::prelude::*;
 pub use request::{ApprovalRequest, ApprovalWarning, RequestLine};
 
 /// The user's approval of one server of one project. It says nothing about any other entry.

@@ -1,8 +1,5 @@
 //! The request that the user sees before a project's server may start.
 
-use alloc::format;
-use alloc::string::{String, ToString as _};
-use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
@@ -15,6 +12,7 @@ use crate::host::config::{
     Answers, DotenvError, EnvFileBinding, HttpSpec, HttpTransport, InputSpec, Lookup, Resolver, Scope,
     ServerEntry, ServerSpec, StdioSpec, Template, TransportSpec, parse_dotenv,
 };
+use crate::prelude::*;
 use crate::{HumanDuration, Secret};
 
 /// The question whether a project's server may start, with everything that the approval covers.

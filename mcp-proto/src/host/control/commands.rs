@@ -1,7 +1,6 @@
 //! Commands of the application, and reports of the driver.
 
 use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::policy::{Failure, FailureKind, ServerPolicy, Status};
@@ -9,6 +8,7 @@ use super::state::{CallOutcome, Generation, Phase, Server, Then};
 use super::{ControlPlane, Lifecycle, Timer};
 use crate::Instant;
 use crate::host::config::{Fingerprint, ServerId};
+use crate::prelude::*;
 
 /// How long a connection must live until the attempts before it are forgiven.
 const STABLE_AFTER: Duration = Duration::from_secs(30);

@@ -1,6 +1,5 @@
 //! How servers are started, kept and given up, and where each stands.
 
-use alloc::string::String;
 use core::fmt;
 use core::time::Duration;
 
@@ -8,6 +7,7 @@ use crate::Instant;
 use crate::backoff::Backoff;
 use crate::consent::SafeText;
 use crate::host::config::{Fingerprint, Scope, ServerEntry, TimeoutOverrides, TransportSpec};
+use crate::prelude::*;
 
 /// The times and limits of a [`ControlPlane`](super::ControlPlane), the same for all its servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

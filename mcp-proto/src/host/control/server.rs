@@ -1,6 +1,5 @@
 //! The transitions of a server between its phases.
 
-use alloc::string::String;
 use core::mem;
 
 use super::policy::{Failure, FailureKind, Location, Status};
@@ -9,6 +8,7 @@ use super::{ControlPlane, Event, Lifecycle, Timer};
 use crate::Instant;
 use crate::backoff::BackoffTimer;
 use crate::host::config::ServerId;
+use crate::prelude::*;
 
 impl ControlPlane {
     /// Starts a server as if it were new: after it was configured, enabled, approved or reconnected.

@@ -1,9 +1,7 @@
 //! The catalogue: what all servers offer, under names for a model.
 
 use alloc::collections::BTreeMap;
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt::{self, Write as _};
 
 use serde::{Deserialize, Serialize};
@@ -14,6 +12,7 @@ use super::name::NameScheme;
 use super::named_items::{CatalogueItem, Collision, Entry, LookupError, Sections};
 use super::pin::{ItemKind, Pin, PinChange, PinPolicy, Pins};
 use crate::consent::SafeText;
+use crate::prelude::*;
 use crate::schema::{Json, List, Prompt, Resource, ResourceTemplate, Tool};
 
 /// Limits of a [`Catalogue`], for each server.

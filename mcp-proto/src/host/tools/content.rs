@@ -1,12 +1,10 @@
 //! Content for a model: its parts, and how they read as text that tells the host from the servers.
 
 use alloc::borrow::Cow;
-use alloc::format;
-use alloc::string::{String, ToString as _};
-use alloc::vec::Vec;
 use core::fmt::{self, Write as _};
 
 use crate::consent::{SafeText, is_opening_bracket, prototype};
+use crate::prelude::*;
 use crate::schema::ContentBlock;
 
 /// How lines of the host begin where its words and those of a server are one text.

@@ -1,9 +1,6 @@
 //! What one conversation with a model sees of the catalogue: filters, a budget, and tools found by search.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::fmt::Write as _;
 
 use serde::Deserialize;
@@ -14,6 +11,7 @@ use super::filter::ToolPattern;
 use super::named_items::{Entry, LookupError, ToolDefinition};
 use super::search::ToolIndex;
 use crate::consent::SafeText;
+use crate::prelude::*;
 use crate::schema::{Json, Tool};
 
 /// How many found tools a conversation remembers.

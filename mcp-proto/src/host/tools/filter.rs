@@ -1,7 +1,6 @@
 //! Which tools a host shows: allowed and denied by patterns.
 
-use alloc::boxed::Box;
-use alloc::vec::Vec;
+use crate::prelude::*;
 
 /// A pattern of names: `*` stands for any text, `?` for one character, everything else for itself.
 ///

@@ -1,9 +1,7 @@
 //! Names by which a model knows the items of many servers.
 
-use alloc::format;
-use alloc::string::String;
-
 use crate::host::digest::Digest;
+use crate::prelude::*;
 
 /// Characters of the hash in a name: 12 of base32 hold 60 bits.
 const HASH_CHARACTERS: usize = 12;

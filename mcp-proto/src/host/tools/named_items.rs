@@ -2,13 +2,12 @@
 
 use alloc::borrow::Cow;
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 use serde::Serialize;
 
 use super::pin::ItemKind;
+use crate::prelude::*;
 use crate::schema::{Json, Prompt, Resource, ResourceTemplate, Tool};
 
 /// An item of a server and its name for a model.

@@ -1,8 +1,6 @@
 //! Pins: hashes of approved definitions, by which a host notices that a server changed one.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::content::prefix_of;
 use crate::consent::SafeText;
 use crate::host::digest::Digest;
+use crate::prelude::*;
 use crate::schema::Json;
 
 /// How many bytes of a name the line about a change shows.

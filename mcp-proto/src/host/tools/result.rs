@@ -1,14 +1,12 @@
 //! Results of tools, prompts and resources, converted to content for a model within limits.
 
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::fmt::Write as _;
 
 use serde_json::Value;
 
 use super::content::{Author, ModelContent, ModelPart, describe, prefix_of, suffix_of};
 use crate::host::digest::Digest;
+use crate::prelude::*;
 use crate::schema::{
     BlobResourceContents, CallToolResult, ContentBlock, EmbeddedResource, GetPromptResult, ImageContent,
     Json, ReadResourceResult, ResourceContents, ResourceLink, Role,

@@ -1,8 +1,6 @@
 //! Search over the tools of all servers.
 
 use alloc::collections::BTreeMap;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::ops::Bound;
 
 use serde::Deserialize;
@@ -10,6 +8,7 @@ use serde::de::IgnoredAny;
 
 use super::catalogue::Catalogue;
 use super::named_items::Entry;
+use crate::prelude::*;
 use crate::schema::Tool;
 
 /// How many words of one server are indexed beside the names of its tools: a hundred tools of two hundred words.

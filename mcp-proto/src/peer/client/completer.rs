@@ -9,11 +9,10 @@
 //! | no answer arrives | nothing is shown; the same text is requested again when it is next typed |
 
 use alloc::collections::VecDeque;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::Instant;
+use crate::prelude::*;
 use crate::schema::{CompleteParams, Completion, CompletionArgument, CompletionContext, Map, Reference};
 
 /// The maximum number of values in an answer; further ones are dropped.

@@ -1,12 +1,11 @@
 //! Configuration of a client.
 
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::CacheConfig;
 use crate::Limits;
 use crate::peer::{Strictness, TaskMode};
+use crate::prelude::*;
 use crate::schema::{ClientCapabilities, Era, Extension, Implementation, LoggingLevel, Revision};
 
 use super::WatchConfig;

@@ -1,12 +1,10 @@
 //! Errors of connecting.
 
-use alloc::boxed::Box;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::HumanDuration;
 use crate::peer::TransportError;
+use crate::prelude::*;
 use crate::rpc::ErrorObject;
 
 /// Why a connection never became ready.

@@ -1,11 +1,11 @@
 //! The phase of the connection, its public state, and the actions for its link.
 
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::fmt;
 use core::time::Duration;
 
 use crate::peer::event_queue::EventQueue;
+use crate::prelude::*;
 use crate::{HumanDuration, Instant};
 
 use super::{ConnectError, Event};

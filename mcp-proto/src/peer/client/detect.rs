@@ -21,13 +21,11 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/stdio#backward-compatibility>
 
-use alloc::boxed::Box;
-use alloc::format;
-use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
 
 use crate::Instant;
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{Era, Revision};
 

@@ -32,12 +32,8 @@
 #[cfg(test)]
 mod tests;
 
-use alloc::boxed::Box;
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-
 use crate::peer::{Leniency, Strictness};
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{ClientCapabilities, Era, Revision};
 

@@ -1,13 +1,12 @@
 //! Events from a client to its application.
 
-use alloc::boxed::Box;
-use alloc::string::String;
 use core::time::Duration;
 
 use crate::HumanDuration;
 use crate::peer::UNPOLLED_DRIVER;
 use crate::peer::event_queue::MakeOwned;
 use crate::peer::{InboundId, Leniency, LostReason, Outcome, RequestId, TaskReport, TransportError};
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, Id, Malformed, Raw, Recovered, Text};
 use crate::schema::{MethodInfo, ProgressParams};
 

@@ -3,13 +3,13 @@
 //! Where each request has an exchange of its own, an answer belongs to the request of its exchange, whatever its id.
 //! Requests are identified by their number here; their id on the wire changes when they are sent again.
 
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::Instant;
 use crate::peer::{
     Carriage, LostReason, Outbox, Outcome, RequestError, RequestId, RequestRecord as _, WireId,
 };
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{ListTools, ListToolsParams, Method as _};
 

@@ -1,16 +1,13 @@
 //! Lenient readers for answers to the probe and to `initialize`, for which a malformed field is ignored and the others
 //! count; and handshakes that the transport runs.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 
 use serde_json::value::RawValue;
 
 use crate::Instant;
 use crate::peer::Outbox;
+use crate::prelude::*;
 use crate::rpc::{Raw, decode_member, read_members};
 use crate::schema::{
     ClientCapabilities, Era, Implementation, Json, Revision, ServerCapabilities, ServerCapability, meta,

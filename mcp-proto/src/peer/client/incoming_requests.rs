@@ -1,15 +1,12 @@
 //! Requests of a legacy server, and their answers.
 
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 
 use crate::peer::batch::BatchId;
 use crate::peer::event_queue::Pressure;
 use crate::peer::undeclared_capability::undeclared;
 use crate::peer::{AnyResult, InboundId, InsertError, LostReason, MessageKind, Outbox, related_task};
+use crate::prelude::*;
 use crate::rpc::{ErrorId, ErrorObject, Id, Raw, Text, code, write};
 use crate::schema::{Direction, EmptyResult, Era, Method, MethodInfo, Params, Ping, Revision};
 use crate::{Instant, Limits};

@@ -7,8 +7,6 @@
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr>
 
 use alloc::collections::BTreeMap;
-use alloc::string::String;
-use alloc::vec::Vec;
 
 use serde::de::Error as _;
 
@@ -16,6 +14,7 @@ use crate::Instant;
 use crate::peer::event_queue::Pressure;
 use crate::peer::undeclared_capability::undeclared;
 use crate::peer::{AnyResult, InboundId, InputError, Outbox, RequestId};
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{Direction, Era, MethodInfo, Revision};
 

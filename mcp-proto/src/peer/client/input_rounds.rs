@@ -12,10 +12,7 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr>
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
-use alloc::string::ToString;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::Instant;
@@ -24,6 +21,7 @@ use crate::peer::{
     InputError, InputMode, InvalidAnswerError, LostReason, MessageKind, Outbox, Outcome, RequestError,
     RequestId, WireId,
 };
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, Id, Raw, code, write};
 use crate::schema::{ClientCapability, Era, MethodInfo, Revision};
 

@@ -39,7 +39,6 @@ mod timers;
 mod tolerance;
 mod watch;
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 
 use crate::lazy_box::LazyBox;
@@ -47,6 +46,7 @@ use crate::peer::batch::Batches;
 use crate::peer::event_queue::{EventQueue, Pressure};
 use crate::peer::progress_pacer::{ProgressPacer, ProgressRate};
 use crate::peer::{Inbound, LostReason, Outcome, RequestError, RequestId, Requests};
+use crate::prelude::*;
 use crate::schema::{Era, ProgressParams, Revision};
 
 pub use crate::peer::task::TaskCommand;

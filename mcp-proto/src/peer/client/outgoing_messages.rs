@@ -1,8 +1,5 @@
 //! Implementation of the client's commands. [`ClientCommands`](super::ClientCommands) has their documentation.
 
-use alloc::boxed::Box;
-use alloc::string::ToString;
-use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
 
@@ -15,6 +12,7 @@ use crate::peer::{
     AnyParams, MessageKind, Outbox, Outcome, OutgoingRequest, ProgressOption, ReissuePolicy, RequestError,
     RequestId, RequestOptions, RequestTimes, RequiredCapability, TaskMode, asks_for_progress,
 };
+use crate::prelude::*;
 use crate::rpc::{Id, write};
 use crate::schema::{
     Direction, Method, MethodInfo, Notification, NotificationInfo, Revision, SubscriptionsListen,

@@ -1,8 +1,6 @@
 //! Input requests and their answers as they travel, not decoded.
 
 use alloc::collections::BTreeSet;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 use core::fmt;
 
 use serde::Deserialize;
@@ -10,6 +8,7 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::peer::{InputError, InvalidAnswerError, Outcome};
+use crate::prelude::*;
 use crate::rpc::{Raw, decode_member, read_members, write};
 use crate::schema::{Elicit, Method as _};
 

@@ -1,7 +1,5 @@
 //! Inputs and outputs of a client: the link, the server's messages, time and events.
 
-use alloc::boxed::Box;
-use alloc::string::{String, ToString};
 use core::time::Duration;
 
 use crate::peer::batch::BatchId;
@@ -10,6 +8,7 @@ use crate::peer::{
     AnyParams, InvalidAnswerError, Leniency, LostReason, Machine, MessageKind, Outbox, Outcome, RequestId,
     TaskMode, TransportError, WireId,
 };
+use crate::prelude::*;
 use crate::rpc::{
     Batch, EnvelopeKind, ErrorObject, Frame, Id, Malformed, Message, Raw, Request, Response, Text, code,
     write,

@@ -1,10 +1,9 @@
 //! Progress reports of a server on the requests of this side.
 
-use alloc::string::String;
-
 use crate::Instant;
 use crate::peer::RequestId;
 use crate::peer::progress_pacer::RemainingProgress;
+use crate::prelude::*;
 use crate::rpc::{Raw, Text};
 use crate::schema::ProgressParams;
 

@@ -1,7 +1,5 @@
 //! The record of one request: it owns its stage, and all that is stored for it until it ends.
 
-use alloc::boxed::Box;
-use alloc::string::String;
 use core::time::Duration;
 
 use crate::Instant;
@@ -11,6 +9,7 @@ use crate::peer::{
     Carriage, CarriageEnd, CarriageState, InputMode, Outbox, ReissuePolicy, RequestId, RequestOptions,
     RequestProperties, RequestRecord, RequestTimes, TaskMode, WireId,
 };
+use crate::prelude::*;
 use crate::schema::MethodInfo;
 
 use super::cache::store::CacheFill;

@@ -1,13 +1,12 @@
 //! The state of a request that a server answers by asking for input, as its record owns it.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use bytes::Bytes;
 
 use crate::Instant;
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw, write};
 use crate::schema::Revision;
 

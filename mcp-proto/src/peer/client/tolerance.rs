@@ -1,12 +1,9 @@
 //! Deviations of the server that a lenient client tolerates and reports.
 
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-
 use serde_json::value::RawValue;
 
 use crate::peer::{InvalidAnswerError, Leniency, RequestError, RequiredCapability, Strictness};
+use crate::prelude::*;
 use crate::rpc::{Id, Raw, decode_member, read_members};
 use crate::schema::{
     CallTool, Era, GetPrompt, GetPromptResult, ListPrompts, ListResourceTemplates, ListResources, ListTools,

@@ -16,8 +16,6 @@
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning>,
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extension-negotiation>
 
-use alloc::format;
-use alloc::string::String;
 use alloc::sync::Arc;
 
 use super::errors::{internal_error, invalid_request, missing_capabilities, unsupported_version};
@@ -28,6 +26,7 @@ use super::session::Session;
 use super::{Eras, PendingRequest, ServerConfig};
 use crate::peer::extensions::undeclared;
 use crate::peer::{RequestError, extensions};
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, Id, Raw, code, decode_member, read_members};
 use crate::schema::{
     ClientCapabilities, Direction, Discover, Era, Extension, Initialize, Json, Method, MethodInfo, Ping,

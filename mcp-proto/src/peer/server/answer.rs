@@ -1,10 +1,6 @@
 //! Implementation of the server's commands to answer and to close. [`ServerCommands`](super::ServerCommands) has their
 //! documentation.
 
-use alloc::format;
-use alloc::string::ToString;
-use alloc::vec::Vec;
-
 use memchr::memchr_iter;
 
 use super::admit::admit_result_type;
@@ -13,6 +9,7 @@ use super::input_requests::{check_content, required_capabilities, required_capab
 use super::{CloseReason, Diagnostic, PendingRequest, Phase, Server, ServerConfig};
 use crate::Instant;
 use crate::peer::{AnyResult, InboundId, LostReason, Outbox, RequestError, ResultDefaults};
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, Id, code, decode_member, read_members, write};
 use crate::schema::{
     CallTool, ClientCapabilities, ClientCapability, Era, InputRequiredResult, Method as _, ResultType,

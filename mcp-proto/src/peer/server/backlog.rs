@@ -6,12 +6,12 @@
 //! is dispatched when the client has taken enough answers.
 
 use alloc::collections::BTreeMap;
-use alloc::string::ToString as _;
 
 use crate::Instant;
 use crate::peer::Outbox;
 use crate::peer::batch::BatchId;
 use crate::peer::event_queue::Pressure;
+use crate::prelude::*;
 use crate::quota::OverBudgetError;
 use crate::rpc::{ErrorObject, Id, Message, Notification, Raw, Request, Text};
 use crate::schema::{Method, Ping};

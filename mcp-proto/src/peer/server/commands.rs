@@ -1,6 +1,5 @@
 //! Commands from the application to a server, the same for every transport, and the interface of a transport to them.
 
-use alloc::vec::Vec;
 use core::task::Waker;
 
 use super::subscriptions::Subscriber;
@@ -10,6 +9,7 @@ use crate::peer::{
     AnyParams, Denial, InboundId, LostReason, Outbox, Outcome, OutgoingRequest, Principal, RequestError,
     RequestId, RequestOptions,
 };
+use crate::prelude::*;
 use crate::rpc::ErrorObject;
 #[cfg(feature = "std")]
 use crate::schema::InputRequest;

@@ -1,13 +1,12 @@
 //! Configuration of a server.
 
 use alloc::collections::BTreeMap;
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::Limits;
 use crate::peer::{CacheHint, Principal, Strictness};
+use crate::prelude::*;
 use crate::schema::{At, Extension, Implementation, Json, MethodInfo, Revision, ServerCapabilities};
 
 /// The configuration of a server.

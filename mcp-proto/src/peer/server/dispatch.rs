@@ -1,9 +1,7 @@
 //! Inputs of a server: messages, the end of the link, timeouts; and the dispatch of the client's requests to the
 //! protocol's own handlers, or to the application.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::string::{String, ToString};
 
 use super::admit::{AdmittedRequest, RequestDetails, admit};
 use super::errors::{internal_error, invalid_request};
@@ -17,6 +15,7 @@ use crate::peer::event_queue::Pressure;
 use crate::peer::{
     AnyResult, InboundId, InsertError, Leniency, LostReason, Outbox, Outcome, RequestId, Strictness, WireId,
 };
+use crate::prelude::*;
 use crate::rpc::{
     Batch, ErrorObject, Frame, Id, Malformed, Message, Raw, Request, Response, Text, code, write,
 };

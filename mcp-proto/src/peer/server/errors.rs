@@ -1,9 +1,7 @@
 //! The errors that a server answers with.
 
-use alloc::format;
-use alloc::string::String;
-
 use super::Eras;
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::{ClientCapabilities, Era, MissingCapabilityData, Revision, UnsupportedVersionData};
 

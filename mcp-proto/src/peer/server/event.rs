@@ -1,13 +1,12 @@
 //! Events from a server to its application.
 
-use alloc::boxed::Box;
-use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 
 use super::text_bytes;
 use crate::consent::SafeText;
 use crate::peer::event_queue::MakeOwned;
 use crate::peer::{InboundId, Leniency, LostReason, Outcome, Principal, RequestId};
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, Id, Malformed, Raw, Text};
 use crate::schema::{ClientCapabilities, Era, Implementation, LoggingLevel, ProgressParams, Revision};
 

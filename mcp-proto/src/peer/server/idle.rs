@@ -1,6 +1,5 @@
 //! The state of a server whose client is silent: the results of the handshake, and the subscriptions.
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
 
 use serde::Serialize;
@@ -8,6 +7,7 @@ use serde::de::DeserializeOwned;
 
 use crate::lazy_box::LazyBox;
 use crate::peer::{Principal, Requests, WireId};
+use crate::prelude::*;
 use crate::schema::{ClientCapabilities, Implementation, Json, LoggingLevel, Revision};
 
 use super::outgoing_requests::ServerRequest;

@@ -1,11 +1,9 @@
 //! Checks of the input that a server requests of users and models, in its answers or by requests of its own.
 
-use alloc::format;
-use alloc::string::{String, ToString};
-
 use super::{Diagnostic, Server};
 use crate::consent::{UrlConsent, UrlWarning};
 use crate::peer::{RequestError, Strictness};
+use crate::prelude::*;
 use crate::schema::{ClientCapability, ElicitParams, IncludeContext, InputRequest};
 
 /// Checks the content of an input request, or of a server request to a legacy client.

@@ -1,13 +1,13 @@
 //! The `_meta` of earlier requests: the last one of a connection, or recent ones of a server's clients. The next request
 //! most likely has the same, except for its progress token, and then needs no parsing.
 
-use alloc::format;
 use alloc::sync::Arc;
 #[cfg(all(feature = "std", feature = "http"))]
 use alloc::vec::Vec;
 use core::fmt::Display;
 use core::ops::Range;
 
+use crate::prelude::*;
 use crate::rpc::json_reader::{NotJson, Reader};
 use crate::rpc::{ErrorObject, Id, Raw, Text, code};
 use crate::schema::meta;

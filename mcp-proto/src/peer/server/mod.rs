@@ -26,7 +26,6 @@ mod session;
 mod subscriptions;
 
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 use crate::Instant;
 use crate::lazy_box::{Initial, LazyBox};
@@ -36,6 +35,7 @@ use crate::peer::progress_pacer::{ProgressPacer, ProgressRate};
 use crate::peer::{
     Inbound, InboundId, LostReason, MessageKind, Outbox, Outcome, Principal, RequestId, Requests,
 };
+use crate::prelude::*;
 use crate::quota::BytePermit;
 #[cfg(all(feature = "std", feature = "http"))]
 use crate::quota::OverBudgetError;

@@ -1,6 +1,5 @@
 //! Notifications from a server: log messages, changes, and those that the protocol does not define.
 
-use alloc::string::ToString;
 use core::time::Duration;
 
 use super::admit::admit_notification;
@@ -9,6 +8,7 @@ use super::{Diagnostic, Eras, Phase, Server, ServerCommands, Session, Topic};
 use crate::Instant;
 use crate::peer::encode::write_notification;
 use crate::peer::{AnyParams, InboundId, Outbox, RequestError, reserved_methods};
+use crate::prelude::*;
 use crate::rpc::Id;
 use crate::schema::{
     EmptyParams, Era, LoggingLevel, LoggingMessage, LoggingMessageParams, Notification, ResourceUpdated,

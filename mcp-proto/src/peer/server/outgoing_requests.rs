@@ -1,7 +1,5 @@
 //! Requests of a server to its client, in a legacy session.
 
-use alloc::string::ToString;
-
 use super::admit::admit_request;
 use super::input_requests::check_content;
 use super::{Eras, Phase, Server, Session};
@@ -12,6 +10,7 @@ use crate::peer::{
     InboundId, MessageKind, Outbox, OutgoingRequest, RequestError, RequestId, RequestRecord, RequestTimes,
     RequiredCapability, asks_for_progress, reserved_methods,
 };
+use crate::prelude::*;
 use crate::rpc::{Id, Raw, decode_member, read_members, write};
 use crate::schema::{
     ClientCapability, CreateMessage, CreateMessageParams, Direction, Elicit, ElicitParams, InputRequest,

@@ -1,6 +1,5 @@
 //! Sealed request state: text that a server gives to a client and that is accepted back only unchanged.
 
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use aes_gcm_siv::aead::{AeadInOut, KeyInit};
@@ -10,6 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use zeroize::Zeroizing;
 
 use crate::UnixTime;
+use crate::prelude::*;
 
 /// The number of random bytes in each state.
 pub const NONCE_BYTES: usize = 12;
@@ -31,7 +31,7 @@ impl SealKey {
     }
 }
 
-debug_fields! { SealKey = "SealKey(…)" }
+debug_fields! { SealKey => "SealKey(…)" }
 
 /// Seals request states and opens them again. The cipher is AES-256-GCM-SIV, which stays safe if two server instances
 /// with the same key ever pick the same random number.

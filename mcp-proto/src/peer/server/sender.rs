@@ -1,12 +1,11 @@
 //! The sender of a modern request: the client, as the protocol's keys in `_meta` describe it.
 
-use alloc::format;
-use alloc::string::String;
 use alloc::sync::Arc;
 
 use super::ServerConfig;
 use super::errors::{invalid_params, unsupported_version};
 use super::event::RequestContext;
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, JsonStr, decode_member, read_members};
 use crate::schema::{ClientCapabilities, Era, LoggingLevel, Revision, meta};
 

@@ -4,8 +4,6 @@
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions>
 
 use alloc::collections::BTreeSet;
-use alloc::string::String;
-use alloc::vec::Vec;
 
 use super::errors::{internal_error, missing_capabilities, resource_not_found};
 use super::{Event, PendingRequest, Server};
@@ -14,6 +12,7 @@ use crate::lazy_box::Initial;
 use crate::peer::encode::write_notification;
 use crate::peer::topic::{ListKind, Topic};
 use crate::peer::{AnyResult, InboundId, Outbox, ResultDefaults};
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, Id, write};
 use crate::schema::{
     Cancelled, CancelledParams, ClientCapabilities, ClientCapability, Notification, ResultType, Revision,

@@ -2,9 +2,8 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks>
 
-use alloc::string::String;
-
 use super::TaskStatus;
+use crate::prelude::*;
 use crate::schema::lifecycle::{EmptyResult, PaginatedParams};
 use crate::schema::object::object;
 use crate::schema::{Json, List};

@@ -6,12 +6,11 @@
 
 pub mod legacy;
 
-use alloc::string::String;
-
 use super::input::{InputRequests, InputResponses};
 use super::json::Json;
 use super::lifecycle::EmptyResult;
 use super::object::{names, object};
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::ResultType;
 

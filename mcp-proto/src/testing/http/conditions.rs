@@ -1,12 +1,11 @@
 //! Network conditions for HTTP exchanges: latency, chunks, faults.
 
-use alloc::format;
-use alloc::string::String;
 use core::num::NonZeroUsize;
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
 use crate::backoff::SplitMix64;
+use crate::prelude::*;
 
 /// The path prefix that a redirect of the network adds, and removes again.
 pub(super) const DETOUR: &str = "/detour";

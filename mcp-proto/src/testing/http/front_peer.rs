@@ -1,9 +1,7 @@
 //! The front's HTTP server on a simulated executor: only woken tasks are polled.
 
-use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -13,6 +11,7 @@ use crate::Instant;
 use crate::front::http::{HttpExchange, HttpServer, HttpServerDriver, http_server};
 use crate::front::{HandlerMode, SendHandlers, ServedRouter};
 use crate::peer::Principal;
+use crate::prelude::*;
 use crate::testing::clock::SimulatedTask;
 use crate::testing::{CountingEntropy, SimulatedClock};
 use crate::transport::http::client::HttpRequest;

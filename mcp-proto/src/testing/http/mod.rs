@@ -44,13 +44,8 @@ mod conditions;
 #[cfg(feature = "std")]
 mod front_peer;
 
-use alloc::borrow::ToOwned;
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::format;
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::num::NonZeroUsize;
 use core::time::Duration;
 use core::{fmt, mem};
@@ -58,6 +53,7 @@ use core::{fmt, mem};
 use bytes::Bytes;
 
 use crate::Instant;
+use crate::prelude::*;
 use crate::testing::PairSide;
 use crate::transport::http::client::{Action, HttpClient, HttpRequest};
 use crate::transport::http::{ExchangeEnd, ExchangeId, SentState};

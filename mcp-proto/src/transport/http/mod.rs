@@ -9,10 +9,10 @@ pub mod param_headers;
 #[cfg(feature = "server")]
 pub mod server;
 
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::str::FromStr;
+
+use crate::prelude::*;
 
 pub use crate::peer::ExchangeId;
 

@@ -26,15 +26,12 @@
 mod schema;
 
 use alloc::borrow::Cow;
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 
 use serde_json::value::RawValue;
 
 use crate::codec::header::{self, HeaderValueError};
+use crate::prelude::*;
 use crate::rpc::json_reader::{NotJson, Reader};
 use crate::rpc::{JsonStr, Raw};
 

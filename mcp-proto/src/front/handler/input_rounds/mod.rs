@@ -16,12 +16,8 @@
 
 mod sealing;
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::format;
-use alloc::string::{String, ToString};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::future::{Future, pending, poll_fn};
 use core::pin::Pin;
 use core::task::{Context as TaskContext, Poll, Waker};
@@ -40,6 +36,7 @@ use crate::front::handler_error::{HandlerError, HandlerErrorKind};
 use crate::front::wakers::{SendFuture, WaitPoint, Waiters, WaitingTask, Wakers, lock, update};
 use crate::peer::server::{NONCE_BYTES, check_content, missing_capabilities, required_capabilities};
 use crate::peer::{Outcome, Principal, RequestError};
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw, Text, code};
 use crate::schema::{
     ClientCapabilities, Direction, Era, FormError, InputRequest, InputRequiredResult, Map, Method, MethodInfo,

@@ -1,11 +1,7 @@
 //! Request states: their sealing by a router, their binding to one request of one principal, and their single use.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec;
-use alloc::vec::Vec;
 use core::fmt;
 use core::future::ready;
 use core::time::Duration;
@@ -19,6 +15,7 @@ use crate::front::handler_error::HandlerError;
 use crate::front::wakers::{SendFuture, lock};
 use crate::peer::Principal;
 use crate::peer::server::{NONCE_BYTES, SealKey, Sealer};
+use crate::prelude::*;
 use crate::quota::{FairTable, QuotaError, QuotaOwner};
 use crate::rpc::write;
 use crate::{Instant, UnixTime};

@@ -1,6 +1,3 @@
-use alloc::format;
-use alloc::vec;
-
 use super::*;
 
 fn vars(template: &str, uri: &str) -> Option<Vec<(String, String)>> {

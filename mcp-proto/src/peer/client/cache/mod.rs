@@ -9,9 +9,6 @@
 mod config;
 pub(super) mod store;
 
-use alloc::boxed::Box;
-use alloc::string::ToString;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use memchr::memmem;
@@ -19,6 +16,7 @@ use memchr::memmem;
 use crate::Instant;
 use crate::peer::topic::{ListKind, Topic};
 use crate::peer::{CacheMode, LostReason, Outcome, OutgoingRequest, RequestError};
+use crate::prelude::*;
 use crate::rpc::{JsonStr, Raw, code, decode_member, read_members};
 use crate::schema::{
     CacheScope, Direction, Era, ListPrompts, ListResourceTemplates, ListResources, ListTools, Method as _,

@@ -9,14 +9,12 @@
 //! | the server invalidates an answer | it is removed |
 //! | there are too many answers, or too many bytes | the least recently used answers are removed |
 
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::Instant;
+use crate::prelude::*;
 use crate::rpc::Raw;
 use crate::schema::{CacheScope, Json, MethodInfo, peek};
 

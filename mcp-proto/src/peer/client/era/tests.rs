@@ -1,11 +1,8 @@
 //! Tests of the table over all policies, known eras, requests and kinds of evidence.
 
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-use alloc::{format, vec};
-
 use super::{Asked, EraDecision, Evidence, judge};
 use crate::peer::client::{ConnectError, EraPolicy, KnownEra};
+use crate::prelude::*;
 use crate::schema::{Era, Revision};
 
 /// The decisions for each evidence: by a client of [`EraPolicy::Auto`] on the probe, on the repeated probe, on

@@ -19,10 +19,7 @@
 //! <https://modelcontextprotocol.io/extensions/tasks>
 //! <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks>
 
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::Instant;
@@ -30,6 +27,7 @@ use crate::peer::client::raw_inputs::InputSetId;
 use crate::peer::event_queue::MakeOwned;
 use crate::peer::task::{TaskReport, TaskSnapshot};
 use crate::peer::{InvalidAnswerError, Outcome, RequestId, RetryAdvice};
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::tasks::TaskStatus;
 use crate::schema::{Era, ResultType, result_type};

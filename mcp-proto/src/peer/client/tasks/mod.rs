@@ -6,10 +6,7 @@
 pub(super) mod follower;
 mod support;
 
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::Instant;
@@ -18,6 +15,7 @@ use crate::peer::{
     AnyParams, InputError, InputMode, InvalidAnswerError, Outbox, Outcome, RequestError, RequestId,
     RequestOptions, TaskMode, TaskReport,
 };
+use crate::prelude::*;
 use crate::rpc::Raw;
 use crate::schema::tasks::{CancelTask, GetTask, TaskIdParams, TaskUpdated, UpdateTask, legacy};
 use crate::schema::{

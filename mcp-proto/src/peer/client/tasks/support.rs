@@ -3,10 +3,9 @@
 //! <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#tool-level-negotiation>
 
 use alloc::collections::BTreeMap;
-use alloc::string::String;
-use alloc::vec::Vec;
 
 use crate::peer::TaskMode;
+use crate::prelude::*;
 use crate::rpc::{JsonStr, Raw, decode_member, read_members};
 use crate::schema::{
     CallTool, ListToolsResult, Method as _, MethodInfo, Revision, ServerCapabilities, TaskSupport,

@@ -1,7 +1,5 @@
 //! Integration of watches into the client: commands, notifications, requests.
 
-use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::sync::Arc;
 
 use crate::Instant;
@@ -11,6 +9,7 @@ use crate::peer::client::{Client, Diagnostic, Event, Phase, ServerInfo};
 use crate::peer::event_queue::EventQueue;
 use crate::peer::topic::{ListKind, Topic};
 use crate::peer::{Outbox, Outcome, OutgoingRequest, ReissuePolicy, RequestError, RequestId, RequestOptions};
+use crate::prelude::*;
 use crate::rpc::{Raw, Text};
 use crate::schema::tasks::legacy::TaskStatusChanged;
 use crate::schema::tasks::{TaskIdParams, TaskUpdated};

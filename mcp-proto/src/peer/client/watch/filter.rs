@@ -1,11 +1,10 @@
 //! Filters of topics, and changes of topics.
 
 use alloc::collections::BTreeSet;
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 use crate::peer::topic::{ListKind, Topic};
+use crate::prelude::*;
 use crate::rpc::Raw;
 use crate::schema::SubscriptionFilter;
 

@@ -13,9 +13,6 @@ mod pending_events;
 mod registry;
 mod subscription;
 
-use alloc::boxed::Box;
-use alloc::vec::Vec;
-use core::fmt;
 use core::time::Duration;
 
 use crate::Instant;
@@ -23,6 +20,7 @@ use crate::backoff::{Backoff, BackoffTimer};
 use crate::peer::event_queue::EventQueue;
 use crate::peer::topic::Topic;
 use crate::peer::{Outcome, RequestId};
+use crate::prelude::*;
 use crate::schema::ClientCapability;
 
 use super::{ClientConfig, Event, ServerInfo};
@@ -152,11 +150,7 @@ pub(super) enum ChannelKind {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WatchId(pub(super) u64);
 
-impl fmt::Debug for WatchId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "watch {}", self.0)
-    }
-}
+debug_fields! { WatchId(inner) => "watch {inner}" }
 
 /// The state of a watch.
 #[derive(Clone, Debug)]

@@ -1,14 +1,13 @@
 //! Events for watches: changes and states.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 use crate::peer::Outcome;
 use crate::peer::client::Event;
 use crate::peer::event_queue::{EventQueue, Pressure};
 use crate::peer::topic::Topic;
+use crate::prelude::*;
 use crate::rpc::Raw;
 
 use super::filter::{ChangeEvidence, WatchFilter};

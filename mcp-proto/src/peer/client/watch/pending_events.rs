@@ -1,11 +1,11 @@
 //! The queued events of watches: each change and each state once, with its latest content.
 
 use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
 
 use crate::peer::client::Event;
 use crate::peer::event_queue::EventQueue;
 use crate::peer::topic::{ListKind, Topic};
+use crate::prelude::*;
 use crate::rpc::Raw;
 
 use super::filter::{Change, ChangeEvidence};

@@ -1,13 +1,12 @@
 //! The watches of a connection, by topic.
 
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::vec::Vec;
 
 use crate::Instant;
 use crate::peer::client::ServerInfo;
 use crate::peer::topic::{ListKind, Topic};
 use crate::peer::{Outcome, RequestId};
+use crate::prelude::*;
 use crate::schema::ServerCapability;
 
 use super::filter::WatchFilter;

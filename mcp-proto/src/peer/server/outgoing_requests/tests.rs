@@ -1,8 +1,5 @@
 //! The client request that a server's request is related to: transports with a stream per request route by it.
 
-use alloc::string::ToString;
-use alloc::vec::Vec;
-
 use serde_json::{Value, json};
 
 use super::*;

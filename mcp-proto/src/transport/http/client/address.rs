@@ -1,12 +1,11 @@
 //! Request targets: requests go only to the origin that the application named.
 
-use alloc::format;
-use alloc::string::ToString;
 use alloc::sync::Arc;
 use core::fmt;
 
 use iri_string::types::{UriReferenceStr, UriStr};
 
+use crate::prelude::*;
 use crate::url::{HttpUrl, HttpUrlError};
 
 /// Why a URL is not a valid server address.

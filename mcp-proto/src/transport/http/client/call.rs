@@ -1,13 +1,11 @@
 //! Requests: sending, resolving and cancelling them. Their records and carriages are in the peer's table.
 
-use alloc::format;
-use alloc::string::String;
-
 use bytes::Bytes;
 
 use crate::Instant;
 use crate::peer::client::RequestOwner;
 use crate::peer::{Carriage, CarriageEnd, CarriageState, LostReason, Outcome, RequestError, RequestId};
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{Cancelled, ListTools, Method, Notification, Revision};
 use crate::transport::http::ExchangeId;

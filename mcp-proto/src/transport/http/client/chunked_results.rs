@@ -8,10 +8,7 @@
 //! | `complete` | the same | the last part; if it has its own `content`, that is the complete content |
 //! | `error` | an error, or a message with one | the request has failed |
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
@@ -20,6 +17,7 @@ use crate::Instant;
 use crate::codec::SseEvent;
 use crate::peer::client::Event;
 use crate::peer::{InvalidAnswerError, Leniency, RequestId, ResultChunks};
+use crate::prelude::*;
 use crate::rpc::{
     EnvelopeKind, ErrorObject, Malformed, Raw, Recovered, decode_member, read_members, repair_outcome, write,
 };

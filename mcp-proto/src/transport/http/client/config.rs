@@ -1,12 +1,12 @@
 //! Configuration of an HTTP client.
 
-use alloc::string::String;
 use core::fmt;
 use core::time::Duration;
 
 use crate::backoff::Backoff;
 use crate::consent::Trust;
 use crate::peer::client::ClientConfig;
+use crate::prelude::*;
 
 use super::address::RedactedUrl;
 

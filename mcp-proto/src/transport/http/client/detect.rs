@@ -32,8 +32,6 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#backward-compatibility>
 
-use alloc::boxed::Box;
-use alloc::format;
 use core::time::Duration;
 
 use crate::Instant;
@@ -44,6 +42,7 @@ use crate::peer::client::{
     ConnectError, ConnectProgress, ConnectStep, ConnectTimeouts, EraPolicy, KnownEra, ServerInfo,
 };
 use crate::peer::{LostReason, Outbox as _, Outcome};
+use crate::prelude::*;
 use crate::rpc::code;
 use crate::schema::{Era, Revision};
 use crate::transport::http::ExchangeId;

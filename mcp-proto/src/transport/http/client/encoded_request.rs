@@ -3,13 +3,12 @@
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata>
 
 use alloc::borrow::Cow;
-use alloc::string::ToString;
-use alloc::vec::Vec;
 
 use memchr::memchr2;
 
 use crate::codec::header::encode;
 use crate::peer::{EncodedRequest, RequestError};
+use crate::prelude::*;
 use crate::rpc::{Id, Raw, Text, first_member, unescape, write};
 use crate::schema::{Era, Revision};
 use crate::transport::http::header;

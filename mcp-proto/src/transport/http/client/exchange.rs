@@ -1,10 +1,7 @@
 //! The exchanges of the client: their purposes, the table of the open ones, and how they are opened, redirected and
 //! replaced.
 
-use alloc::boxed::Box;
-use alloc::string::{String, ToString};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::mem;
 use core::ops::{Deref, DerefMut};
 
@@ -13,6 +10,7 @@ use bytes::Bytes;
 use crate::Instant;
 use crate::peer::client::ConnectStep;
 use crate::peer::{CarriageState, Leniency, RequestError, RequestId};
+use crate::prelude::*;
 use crate::rpc::Pending;
 use crate::schema::{Discover, Method, Revision};
 use crate::transport::http::{ExchangeId, Verb, header};

@@ -4,7 +4,6 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse>
 
-use alloc::string::ToString;
 use core::mem;
 use core::time::Duration;
 
@@ -13,6 +12,7 @@ use bytes::Bytes;
 use crate::Instant;
 use crate::peer::client::{CloseReason, ConnectError};
 use crate::peer::{CarriageState, LostReason, RequestId, RetryAdvice};
+use crate::prelude::*;
 use crate::transport::http::ExchangeId;
 
 use super::HttpClient;

@@ -16,8 +16,6 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resumability-and-redelivery>
 
-use alloc::format;
-use alloc::string::{String, ToString};
 use core::mem;
 use core::time::Duration;
 
@@ -25,6 +23,7 @@ use crate::Instant;
 use crate::backoff::{Backoff, SplitMix64};
 use crate::peer::client::{Diagnostic, State};
 use crate::peer::{Carriage, CarriageState, Leniency, RequestId, ResumedStreams, RetryAdvice};
+use crate::prelude::*;
 use crate::schema::{Era, Revision};
 use crate::transport::http::ExchangeId;
 

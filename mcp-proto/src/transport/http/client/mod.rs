@@ -48,13 +48,12 @@ mod retry;
 mod session;
 mod tool_catalog;
 
-use alloc::vec::Vec;
-
 use bytes::Bytes;
 
 use crate::backoff::SplitMix64;
 use crate::peer::client::{Client, ClientCommands, ClientLoan, ClientTransport, Event, LinkAction, State};
 use crate::peer::{Machine as _, Outbox as _};
+use crate::prelude::*;
 use crate::transport::http::{ExchangeEnd, ExchangeId, Fields};
 use crate::{Instant, Limits};
 

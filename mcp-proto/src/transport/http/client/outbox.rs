@@ -1,17 +1,15 @@
 //! Client output: messages queued for sending, and actions for the driver.
 
 use alloc::borrow::Cow;
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::{fmt, mem};
 
 use bytes::Bytes;
 
 use crate::inline_map::InlineMap;
 use crate::peer::{Carriage, CarriageEnd, EncodedRequest, MessageKind, Outbox};
+use crate::prelude::*;
 use crate::schema::{Initialized, Notification, Revision};
 use crate::transport::http::{ExchangeId, Verb};
 

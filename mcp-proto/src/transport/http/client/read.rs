@@ -1,8 +1,5 @@
 //! Reads responses and dispatches their messages.
 
-use alloc::boxed::Box;
-use alloc::format;
-use alloc::string::{String, ToString};
 use core::mem;
 use core::time::Duration;
 
@@ -11,6 +8,7 @@ use bytes::Bytes;
 use crate::codec::{SseEvent, SseItem};
 use crate::peer::client::Diagnostic;
 use crate::peer::{InvalidAnswerError, Leniency, Machine as _, Outcome, RequestId, Strictness};
+use crate::prelude::*;
 use crate::rpc::{self, EnvelopeKind, Frame, Id, Malformed, Message, Response};
 use crate::transport::http::{ExchangeEnd, ExchangeId, Fields, SentState};
 use crate::{Instant, Limits};

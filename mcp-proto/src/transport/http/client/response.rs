@@ -1,11 +1,7 @@
 //! Responses to the client: heads, each of which determines how the body is read, buffered bodies, event streams, and the
 //! outcome of an exchange.
 
-use alloc::boxed::Box;
-use alloc::format;
-use alloc::string::{String, ToString};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
 
@@ -14,6 +10,7 @@ use bytes::Bytes;
 use crate::Limits;
 use crate::codec::{BYTE_ORDER_MARK, Sse, SseItem, media};
 use crate::peer::{InvalidAnswerError, Leniency, RetryAdvice, Strictness, TransportError};
+use crate::prelude::*;
 use crate::rpc::{self, ErrorObject, Frame, Message, Raw};
 use crate::transport::http::{Fields, HeaderValues, SentState, header, read_headers};
 

@@ -4,7 +4,6 @@
 //! <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management>
 
 use alloc::collections::VecDeque;
-use alloc::string::ToString;
 use alloc::sync::Arc;
 use core::mem;
 use core::time::Duration;
@@ -12,6 +11,7 @@ use core::time::Duration;
 use crate::Instant;
 use crate::peer::LostReason;
 use crate::peer::client::{CloseReason, Diagnostic};
+use crate::prelude::*;
 use crate::schema::{Era, Revision};
 use crate::transport::http::{ExchangeId, SentState, header};
 

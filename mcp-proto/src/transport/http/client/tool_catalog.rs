@@ -4,16 +4,14 @@
 //!
 //! It is read from the pages of tools that the application requested, and those requested after a call had wrong headers.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 
 use serde_json::value::RawValue;
 
 use crate::Instant;
 use crate::peer::client::Diagnostic;
 use crate::peer::{CarriageState, EncodedRequest, RequestId};
+use crate::prelude::*;
 use crate::rpc::members::collect_members;
 use crate::rpc::{ErrorObject, Raw, read_members};
 use crate::schema::{CallTool, ListTools, ListToolsParams, Method, Revision};

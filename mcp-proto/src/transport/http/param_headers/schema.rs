@@ -3,13 +3,11 @@
 //! A mark is a keyword of a schema: an `x-mcp-header` that is the name of a property, or part of an example, is none.
 
 use alloc::borrow::Cow;
-use alloc::boxed::Box;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 
 use memchr::memmem;
 
 use super::{Param, ParamHeaders, Properties, display_path};
+use crate::prelude::*;
 use crate::rpc::JsonStr;
 use crate::rpc::json_reader::{NotJson, Reader};
 use crate::transport::http::header::PARAM_PREFIX;

@@ -1,12 +1,12 @@
 //! Configuration of an HTTP server.
 
-use alloc::string::String;
 use alloc::sync::Arc;
 use core::time::Duration;
 
 use crate::Limits;
 use crate::peer::extensions;
 use crate::peer::server::{Eras, PreparedConfig, ServerConfig};
+use crate::prelude::*;
 use crate::quota::{ByteLimits, RateLimit};
 use crate::schema::Direction;
 use crate::schema::ServerCapabilities;

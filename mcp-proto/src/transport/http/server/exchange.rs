@@ -1,7 +1,6 @@
 //! The server's side of one exchange without a session: a request of the modern era, or messages of legacy clients on a
 //! server without sessions.
 
-use alloc::string::String;
 #[cfg(feature = "std")]
 use alloc::sync::Arc;
 
@@ -16,6 +15,7 @@ use crate::Instant;
 use crate::peer::server::KnownMeta;
 use crate::peer::server::{PreparedConfig, Server, ServerCommands, ServerLoan, ServerTransport};
 use crate::peer::{LostReason, Outbox, Principal, server as peer};
+use crate::prelude::*;
 use crate::quota::BytePermit;
 use crate::rpc::{Frame, Message};
 use crate::schema::{Initialize, Method as _, Revision};

@@ -1,10 +1,9 @@
 //! Client addresses behind trusted proxies.
 
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use core::str::FromStr;
 
+use crate::prelude::*;
 use crate::transport::http::{Fields, HeaderValues, IpNetwork, read_headers};
 
 /// The proxies that the server trusts to report a client's address.

@@ -2,11 +2,9 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#security--endpoint>
 
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
+use crate::prelude::*;
 use crate::transport::http::HeaderValues;
 
 /// The `Origin` values that are served. A request without that header is served unless its `Sec-Fetch-Site` says that a

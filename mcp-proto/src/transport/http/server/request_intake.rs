@@ -1,10 +1,6 @@
 //! Request intake: checks the head of a request and collects its body.
 
 use alloc::borrow::Cow;
-use alloc::boxed::Box;
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::mem;
 use core::net::IpAddr;
 
@@ -17,6 +13,7 @@ use super::{SessionId, Setup};
 use crate::codec::{header as value, media};
 use crate::peer::Principal;
 use crate::peer::server::Eras;
+use crate::prelude::*;
 use crate::quota::{ByteAccount, BytePermit, BytePurpose, QuotaOwner};
 use crate::rpc::{ErrorId, KnownObject, code};
 use crate::schema::{CallTool, Era, Method, MethodInfo, Revision};

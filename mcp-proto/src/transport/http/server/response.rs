@@ -1,10 +1,6 @@
 //! HTTP responses: heads, whole answers and body chunks; and the output of an exchange, which becomes one.
 
 use alloc::borrow::Cow;
-use alloc::boxed::Box;
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::time::Duration;
 use core::{fmt, mem};
 
@@ -14,6 +10,7 @@ use super::request_intake::{AcceptedTypes, RequestHead};
 #[cfg(feature = "std")]
 use crate::Instant;
 use crate::peer::{Denial, MessageKind, Outbox};
+use crate::prelude::*;
 use crate::quota::{ByteAccount, BytePermit, BytePurpose, OverBudgetError};
 use crate::rpc::{EnvelopeKind, ErrorId, ErrorObject, Id, Malformed, code, write};
 use crate::transport::http::header;

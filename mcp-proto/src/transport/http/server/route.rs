@@ -1,13 +1,11 @@
 //! Request routing by body, headers and configuration.
 
 use alloc::borrow::Cow;
-use alloc::boxed::Box;
-use alloc::format;
-use alloc::string::String;
 
 use crate::codec::header as value;
 use crate::peer::server::{Eras, unsupported_version};
 use crate::peer::{Principal, Strictness};
+use crate::prelude::*;
 use crate::quota::BytePermit;
 use crate::rpc::members::collect_members;
 use crate::rpc::{

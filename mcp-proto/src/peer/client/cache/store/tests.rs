@@ -1,7 +1,4 @@
 use alloc::collections::BTreeMap;
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 
 use proptest::prelude::*;
 

@@ -4,14 +4,12 @@ mod failures;
 mod legacy;
 
 use alloc::collections::BTreeMap;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-use alloc::{format, vec};
 use core::time::Duration;
 
 use super::{FollowAction, Follower, MAX_FAILURES, ResultWait, TaskInputMode, TaskSnapshot};
 use crate::Instant;
 use crate::peer::{LostReason, Outcome, RetryAdvice, TransportError};
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw, code};
 use crate::schema::Era;
 

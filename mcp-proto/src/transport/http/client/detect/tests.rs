@@ -2,10 +2,6 @@
 
 mod answers;
 
-use alloc::boxed::Box;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-use alloc::{format, vec};
 use core::time::Duration;
 
 use proptest::prelude::*;
@@ -15,6 +11,7 @@ use super::{ConnectStep, DetectAction, HttpClientConfig, HttpEraDetection};
 use crate::Instant;
 use crate::peer::client::{ClientConfig, ConnectError, Diagnostic, EraPolicy, KnownEra};
 use crate::peer::{Strictness, TransportError};
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{ClientCapabilities, ClientCapability, Era, Implementation, Revision};
 

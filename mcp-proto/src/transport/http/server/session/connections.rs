@@ -1,7 +1,6 @@
 //! Response bodies in progress: each one is a client connection, as far as a session can tell.
 
 use alloc::collections::VecDeque;
-use core::fmt;
 use core::num::NonZeroU64;
 use core::time::Duration;
 
@@ -28,11 +27,7 @@ impl ConnectionId {
     }
 }
 
-impl fmt::Debug for ConnectionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "connection {}", self.0)
-    }
-}
+debug_fields! { ConnectionId(inner) => "connection {inner}" }
 
 struct Connection {
     /// The response stream that feeds it.

@@ -4,11 +4,6 @@ mod connections;
 mod event_store;
 mod streams;
 
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
-use core::fmt;
-
 use bytes::Bytes;
 use streams::{ResponseStreams, SessionTransport, UnknownEvent};
 
@@ -19,6 +14,7 @@ use super::{LegacyPaths, Post, Setup};
 use crate::Instant;
 use crate::peer::server::{Server, ServerCommands, ServerLoan, ServerTransport};
 use crate::peer::{LostReason, server as peer};
+use crate::prelude::*;
 use crate::quota::{ByteAccount, BytePermit, FairTable};
 use crate::rpc::{Batch, ErrorId, ErrorObject, Frame, Id, Malformed, Message, code};
 use crate::schema::{Cancelled, CancelledParams, Initialize, Method, Notification};
@@ -495,8 +491,4 @@ impl SessionId {
 
 display_text! { SessionId(inner) => "{:032x}", inner }
 
-impl fmt::Debug for SessionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "session {:04x}…", self.0 >> 112)
-    }
-}
+debug_fields! { SessionId(inner) => "session {:04x}…", inner >> 112 }

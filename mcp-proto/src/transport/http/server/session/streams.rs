@@ -22,9 +22,6 @@
 mod idle;
 mod outbox;
 
-use alloc::boxed::Box;
-use alloc::format;
-use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
 
@@ -37,6 +34,7 @@ use crate::codec::sse::write as sse;
 use crate::inline_map::InlineMap;
 use crate::lazy_box::{Initial, LazyBox};
 use crate::peer::{Denial, Outbox};
+use crate::prelude::*;
 use crate::quota::BytePermit;
 use crate::rpc::{ErrorId, ErrorObject, Id, code, write};
 use crate::schema::Revision;

@@ -1,13 +1,11 @@
 //! The peer's outbox: sends each message to its response stream.
 
-use alloc::boxed::Box;
-use alloc::vec::Vec;
-
 use bytes::Bytes;
 
 use super::{AcceptedTypes, EVENT_PREFIX_ROOM, GENERAL_STREAM, Priming, ResponseStreams, SessionTransport};
 use crate::Instant;
 use crate::peer::{Denial, MessageKind, Outbox};
+use crate::prelude::*;
 use crate::quota::{ByteAccount, BytePermit, BytePurpose};
 use crate::rpc::{ErrorId, Id, write};
 use crate::transport::framing::write_cancelled;
