@@ -21,16 +21,18 @@ use hyper::{Request, Response};
 use mcp_proto::front::{Attachments, SendHandlers};
 use mcp_proto::quota::QuotaOwner;
 
+use super::embedded_websocket::lock;
 use super::error::ConnectionError;
 use super::exchange::{ConnectionHooks, ResponseBody, ResponseFuture};
 use super::monitor::{ConnectionMonitor, ExchangeGuard, HEADERS, HttpVersion, ShutdownOrder};
 use super::registry::RegistryEntry;
-use super::service::{HttpService, PeerAddress};
+use super::service::HttpService;
+use super::service_state::PeerAddress;
 use super::socket::{MaybeTlsStream, Preface, Protocol, Socket};
 use super::streams::{DemandQueue, ServerMode};
 #[cfg(feature = "http2")]
 use super::streams::{Queue, Streams};
-use super::upgrade::{Upgrade, UpgradeSlot, lock};
+use super::upgrade::{Upgrade, UpgradeSlot};
 use super::websocket::WebSocket;
 use crate::io::HyperIo;
 use crate::time::Alarm;

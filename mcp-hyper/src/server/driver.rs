@@ -12,6 +12,7 @@ use mcp_proto::front::{HandlerMode, RouterError, SendHandlers};
 use mcp_proto::quota::QuotaOwner;
 
 use super::connection::Connection;
+use super::embedded_websocket::EmbeddedWebSockets;
 use super::error::{ConnectionLimit, OnError, ServerError};
 #[cfg(feature = "auth")]
 use super::guard::Fetcher;
@@ -19,7 +20,6 @@ use super::listener::{Listener, RetryingListener};
 use super::monitor::ShutdownOrder;
 use super::service::HttpService;
 use super::streams::ServerMode;
-use super::upgrade::EmbeddedWebSockets;
 use crate::task_set::TaskSet;
 use crate::time::Alarm;
 

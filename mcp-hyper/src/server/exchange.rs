@@ -7,18 +7,33 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
+#[cfg(feature = "auth")]
+use std::{
+    net::IpAddr,
+    time::{Duration, Instant},
+};
 
 use bytes::{Buf as _, Bytes};
+#[cfg(feature = "auth")]
+use http::request::Parts;
 use http_body::{Body, Frame, SizeHint};
 use hyper::header::{CONNECTION, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
+#[cfg(feature = "auth")]
+use mcp_proto::front::Attachments;
 use mcp_proto::front::http::HttpExchange;
 use mcp_proto::front::{HandlerMode, SendHandlers};
+#[cfg(feature = "auth")]
+use mcp_proto::transport::http::server::HttpResponse;
 use mcp_proto::transport::http::server::{BodyKind, ResponseHead};
 
 use super::monitor::ExchangeGuard;
 #[cfg(feature = "auth")]
-use super::service::TokenVerification;
+use super::{
+    guard::TokenCheck,
+    service_state::{RequestFields, ServiceState, request_head, with_head},
+    upgrade::Upgrade,
+};
 use crate::time::{Alarm, RuntimeClock};
 
 /// An exchange with the timer for its deadlines.
@@ -50,6 +65,91 @@ impl<H: HandlerMode> TimedExchange<H> {
         self.exchange.handle_timeout();
         Poll::Ready(())
     }
+}
+
+/// Time limit of a token's verification; longer than that of the fetches it can require.
+#[cfg(feature = "auth")]
+const VERIFY_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// A request whose token is being verified; its body is read only afterwards.
+#[cfg(feature = "auth")]
+pub(super) struct TokenVerification<H: HandlerMode> {
+    check: TokenCheck,
+    /// The head, until the exchange has it.
+    parts: Option<Parts>,
+    client: Option<IpAddr>,
+    attachments: Attachments,
+    service: Arc<ServiceState<H>>,
+    /// The upgrade that the request asks for, if any.
+    upgrade: Option<Upgrade<H>>,
+    alarm: Alarm,
+    until: Option<Instant>,
+}
+
+#[cfg(feature = "auth")]
+impl<H: HandlerMode> TokenVerification<H> {
+    /// Begins the verification for a request: its head, its client's address and its attachments.
+    pub(super) fn new(
+        check: TokenCheck,
+        (parts, client, attachments): (Parts, Option<IpAddr>, Attachments),
+        upgrade: Option<Upgrade<H>>,
+        service: Arc<ServiceState<H>>,
+    ) -> Self {
+        let until = service.clock.after(VERIFY_TIMEOUT);
+        Self {
+            check,
+            parts: Some(parts),
+            client,
+            attachments,
+            service,
+            upgrade,
+            alarm: Alarm::default(),
+            until,
+        }
+    }
+
+    /// Polls the verification; ready with the exchange that serves the request.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(HttpExchange<H>, Arc<RuntimeClock>)> {
+        let Self { check, parts, client, attachments, service, upgrade, alarm, until } = self;
+        let shared = &**service;
+        let verified = match Pin::new(check).poll(cx) {
+            Poll::Ready(verified) => verified,
+            Poll::Pending => {
+                ready!(alarm.poll_until(*until, shared.clock.timers(), cx));
+                Err(HttpResponse::empty(503))
+            }
+        };
+        let Some(parts) = parts.take() else { return Poll::Pending };
+        let exchange = match verified {
+            Ok(authorized) => {
+                let fields = RequestFields::of(&parts);
+                let head = request_head(&parts, &fields, *client);
+                let attachments = std::mem::take(attachments);
+                let server = &shared.server;
+                match upgrade.take() {
+                    Some(upgrade) => {
+                        let attachments = with_head(attachments, without_token(parts.clone()), *client);
+                        let open = |it| server.upgrade_for(&head, authorized, attachments, it);
+                        upgrade.exchange(shared, &head, open)
+                    }
+                    None => {
+                        let exchange = server.exchange_for(&head, authorized);
+                        exchange.with_attachments(with_head(attachments, without_token(parts), *client))
+                    }
+                }
+            }
+            Err(answer) => shared.server.answered_exchange(answer),
+        };
+        Poll::Ready((exchange, shared.clock.clone()))
+    }
+}
+
+/// A head without its token, which is meant for the server alone.
+#[cfg(feature = "auth")]
+fn without_token(mut parts: Parts) -> Parts {
+    parts.headers.remove(http::header::AUTHORIZATION);
+    parts.headers.remove("dpop");
+    parts
 }
 
 /// Per-connection state that each exchange reports to.

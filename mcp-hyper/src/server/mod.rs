@@ -2,6 +2,7 @@
 
 mod connection;
 mod driver;
+mod embedded_websocket;
 mod error;
 mod exchange;
 #[cfg(feature = "auth")]
@@ -11,6 +12,7 @@ mod monitor;
 mod options;
 mod registry;
 mod service;
+mod service_state;
 mod socket;
 mod streams;
 mod upgrade;
@@ -27,7 +29,8 @@ pub use exchange::{ResponseBody, ResponseFuture};
 pub use listener::Listener;
 pub use monitor::ServerLimits;
 pub use options::{ServerOptions, SystemEntropy};
-pub use service::{HttpService, PeerAddress};
+pub use service::HttpService;
+pub use service_state::PeerAddress;
 #[cfg(feature = "tls")]
 pub use socket::TlsPeer;
 pub use streams::ServerMode;

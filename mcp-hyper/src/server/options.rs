@@ -17,16 +17,17 @@ use mcp_proto::transport::http::server::{HttpServerConfig, TrustedProxies, Trust
 
 use super::connection::Connection;
 use super::driver::{ConnectionTask, ServerDriver, ServiceDriver, Spawn};
+use super::embedded_websocket::{EmbeddedWebSockets, UpgradeQueue};
 use super::error::{OnError, ServerError};
 #[cfg(feature = "auth")]
 use super::guard::{FetchFn, GuardOptions};
 use super::listener::Listener;
 use super::monitor::ServerLimits;
 use super::registry::ConnectionRegistry;
-use super::service::{HttpService, PrincipalFn, ServiceState};
+use super::service::HttpService;
+use super::service_state::{PrincipalFn, ServiceState, WebSocketOptions};
 use super::socket::Tls;
 use super::streams::ServerMode;
-use super::upgrade::{EmbeddedWebSockets, UpgradeQueue, WebSocketOptions};
 use crate::runtime::{AnyRuntime, Runtime};
 use crate::time::{Alarm, RuntimeClock};
 

@@ -3,38 +3,19 @@
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
-#[cfg(feature = "auth")]
-use std::{
-    pin::Pin,
-    task::{Context, Poll, ready},
-    time::{Duration, Instant},
-};
 
 use http::request::Parts;
 use http_body::Body;
 use hyper::service::Service;
 use hyper::{Request, Response};
-#[cfg(feature = "auth")]
-use mcp_proto::front::http::HttpExchange;
 use mcp_proto::front::http::HttpServer;
 use mcp_proto::front::{Attachments, HandlerMode, SendHandlers};
-use mcp_proto::peer::Principal;
-use mcp_proto::transport::http::Fields;
-#[cfg(feature = "auth")]
-use mcp_proto::transport::http::server::HttpResponse;
-use mcp_proto::transport::http::server::{RequestHead, TrustedProxies};
 
+#[cfg(feature = "auth")]
+use super::exchange::TokenVerification;
 use super::exchange::{ConnectionHooks, ResponseBody, ResponseFuture};
-#[cfg(feature = "auth")]
-use super::guard::{TokenCheck, TokenGuard};
-use super::monitor::ServerLimits;
-use super::registry::ConnectionRegistry;
-use super::socket::Tls;
-use super::upgrade::{Upgrade, UpgradeQueue, WebSocketOptions};
-use crate::io::Headers;
-#[cfg(feature = "auth")]
-use crate::time::Alarm;
-use crate::time::RuntimeClock;
+use super::service_state::{PeerAddress, RequestFields, ServiceState, request_head, with_head};
+use super::upgrade::Upgrade;
 
 /// A server to embed, in an accept loop or, as a hyper [`Service`], in another router.
 ///
@@ -63,34 +44,6 @@ use crate::time::RuntimeClock;
 ///
 /// Clones share the server.
 pub struct HttpService<H: HandlerMode = SendHandlers>(Arc<ServiceState<H>>);
-
-/// A client's address.
-///
-/// As an extension of a request that an application passes to [`HttpService`] as a [`Service`], it is the address that
-/// the request came from. Requests without it share one quota.
-///
-/// Handlers read it, as the server determined it with the headers of trusted proxies, from
-/// [`Context::attachments`](mcp_proto::front::Context::attachments).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PeerAddress(pub IpAddr);
-
-pub(super) struct ServiceState<H: HandlerMode> {
-    pub(super) server: HttpServer<H>,
-    pub(super) clock: Arc<RuntimeClock>,
-    pub(super) limits: Arc<ServerLimits>,
-    pub(super) registry: Arc<ConnectionRegistry>,
-    pub(super) tls: Option<Tls>,
-    pub(super) principal: Option<PrincipalFn>,
-    pub(super) proxies: TrustedProxies,
-    #[cfg(feature = "auth")]
-    pub(super) guard: TokenGuard,
-    pub(super) websocket: WebSocketOptions,
-    /// Upgraded connections of other servers, for the driver.
-    pub(super) upgrades: UpgradeQueue<H>,
-}
-
-/// Derives a request's principal from its head.
-pub(super) type PrincipalFn = Box<dyn Fn(&Parts) -> Option<Principal> + Send + Sync>;
 
 impl<H: HandlerMode> HttpService<H> {
     pub(super) fn new(shared: ServiceState<H>) -> Self {
@@ -132,20 +85,13 @@ impl<H: HandlerMode> HttpService<H> {
     ) -> ResponseFuture<B, H> {
         let shared = &*self.0;
         let fields = RequestFields::of(&parts);
-        let head = head(&parts, &fields, shared.proxies.client(peer, &fields));
+        let head = request_head(&parts, &fields, shared.proxies.client(peer, &fields));
         //= S10.9 "Inbound requests all verified"
         #[cfg(feature = "auth")]
         if let Some(check) = shared.guard.check(&head, &shared.clock) {
-            let verification = TokenVerification {
-                check,
-                client: head.client,
-                parts: Some(parts),
-                attachments,
-                service: self.clone(),
-                upgrade,
-                alarm: Alarm::default(),
-                until: shared.clock.after(VERIFY_TIMEOUT),
-            };
+            let client = head.client;
+            let request = (parts, client, attachments);
+            let verification = TokenVerification::new(check, request, upgrade, self.0.clone());
             return ResponseFuture::unverified(body, Box::new(verification), attached);
         }
         let principal = shared.principal.as_ref().and_then(|principal| principal(&parts));
@@ -180,116 +126,4 @@ impl<B: Body, H: HandlerMode> Service<Request<B>> for HttpService<H> {
     fn call(&self, request: Request<B>) -> Self::Future {
         Self::call(self, request)
     }
-}
-
-/// Attaches the head of a request, and the client's address unless it is attached to the connection.
-fn with_head(mut attachments: Attachments, head: Parts, client: Option<IpAddr>) -> Attachments {
-    if let Some(client) = client
-        && attachments.get() != Some(&PeerAddress(client))
-    {
-        attachments.insert(PeerAddress(client));
-    }
-    attachments.insert(head);
-    attachments
-}
-
-/// A borrowed view of a request's head, for the state machine.
-fn head<'a>(parts: &'a Parts, fields: &'a RequestFields<'_>, client: Option<IpAddr>) -> RequestHead<'a> {
-    RequestHead {
-        method: parts.method.as_str(),
-        path: parts.uri.path_and_query().map_or("", |path| path.as_str()),
-        fields,
-        client,
-    }
-}
-
-/// The headers of a request, as hyper stores them.
-struct RequestFields<'a> {
-    headers: Headers<'a>,
-    /// The authority of an HTTP/2 request target, which replaces `Host`.
-    authority: Option<&'a str>,
-}
-
-impl<'a> RequestFields<'a> {
-    fn of(parts: &'a Parts) -> Self {
-        Self {
-            headers: Headers(&parts.headers),
-            authority: parts.uri.authority().map(|authority| authority.as_str()),
-        }
-    }
-}
-
-impl Fields for RequestFields<'_> {
-    fn each<'a>(&'a self, show: &mut dyn FnMut(&str, &'a [u8])) {
-        self.headers.each(show);
-        // A host in the request target and a `Host` header must both be served names.
-        if let Some(authority) = self.authority {
-            show("host", authority.as_bytes());
-        }
-    }
-}
-
-/// Time limit of a token's verification; longer than that of the fetches it can require.
-#[cfg(feature = "auth")]
-const VERIFY_TIMEOUT: Duration = Duration::from_secs(15);
-
-/// A request whose token is being verified; its body is read only afterwards.
-#[cfg(feature = "auth")]
-pub(super) struct TokenVerification<H: HandlerMode> {
-    check: TokenCheck,
-    /// The head, until the exchange has it.
-    parts: Option<Parts>,
-    client: Option<IpAddr>,
-    attachments: Attachments,
-    service: HttpService<H>,
-    /// The upgrade that the request asks for, if any.
-    upgrade: Option<Upgrade<H>>,
-    alarm: Alarm,
-    until: Option<Instant>,
-}
-
-#[cfg(feature = "auth")]
-impl<H: HandlerMode> TokenVerification<H> {
-    /// Polls the verification; ready with the exchange that serves the request.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(HttpExchange<H>, Arc<RuntimeClock>)> {
-        let Self { check, parts, client, attachments, service, upgrade, alarm, until } = self;
-        let shared = service.shared();
-        let verified = match Pin::new(check).poll(cx) {
-            Poll::Ready(verified) => verified,
-            Poll::Pending => {
-                ready!(alarm.poll_until(*until, shared.clock.timers(), cx));
-                Err(HttpResponse::empty(503))
-            }
-        };
-        let Some(parts) = parts.take() else { return Poll::Pending };
-        let exchange = match verified {
-            Ok(authorized) => {
-                let fields = RequestFields::of(&parts);
-                let head = head(&parts, &fields, *client);
-                let attachments = std::mem::take(attachments);
-                let server = &shared.server;
-                match upgrade.take() {
-                    Some(upgrade) => {
-                        let attachments = with_head(attachments, without_token(parts.clone()), *client);
-                        let open = |it| server.upgrade_for(&head, authorized, attachments, it);
-                        upgrade.exchange(shared, &head, open)
-                    }
-                    None => {
-                        let exchange = server.exchange_for(&head, authorized);
-                        exchange.with_attachments(with_head(attachments, without_token(parts), *client))
-                    }
-                }
-            }
-            Err(answer) => shared.server.answered_exchange(answer),
-        };
-        Poll::Ready((exchange, shared.clock.clone()))
-    }
-}
-
-/// A head without its token, which is meant for the server alone.
-#[cfg(feature = "auth")]
-fn without_token(mut parts: Parts) -> Parts {
-    parts.headers.remove(http::header::AUTHORIZATION);
-    parts.headers.remove("dpop");
-    parts
 }
