@@ -4,12 +4,12 @@
 #[cfg(feature = "std")]
 use alloc::sync::Arc;
 
-use super::request_intake::{RetainedHead, VersionHeader};
+use super::Setup;
+use super::request_head::RetainedHead;
 #[cfg(feature = "std")]
 use super::response::AnswerBody;
 use super::response::{Chunk, ExchangeOutput, ResponseHead, Stage};
-use super::route::{Post, PostedNotification, RequestRoute, is_answered};
-use super::{HttpResponse, ModernRequest, Setup};
+use super::route::{ModernRequest, StatelessPost};
 use crate::Instant;
 #[cfg(feature = "std")]
 use crate::peer::server::KnownMeta;
@@ -17,8 +17,6 @@ use crate::peer::server::{PreparedConfig, Server, ServerCommands, ServerLoan, Se
 use crate::peer::{LostReason, Outbox, Principal, server as peer};
 use crate::prelude::*;
 use crate::quota::BytePermit;
-use crate::rpc::{Frame, Message};
-use crate::schema::{Initialize, Method as _, Revision};
 
 /// A request on the server that has no session, from its admission to the end of its answer: one of the modern era, or
 /// one of the legacy era on a [stateless](super::HttpServerConfig::stateless) server.
@@ -254,64 +252,3 @@ impl ServerTransport for Exchange {
 }
 
 debug_fields! { Exchange { server } }
-
-//= S3.18 "others may assume 2025-03-26"
-/// The revision of a request without `MCP-Protocol-Version`.
-///
-/// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#protocol-version-header>
-const ASSUMED: Revision = Revision::V2025_03_26;
-
-/// Requests that a client of the legacy era posted to a server without sessions: one, or a batch.
-#[derive(Debug)]
-pub struct StatelessPost {
-    pub(super) frame: Frame,
-    /// The revision; `None` for `initialize`, which negotiates it.
-    pub(super) revision: Option<Revision>,
-    head: RetainedHead,
-    principal: Option<Principal>,
-}
-
-impl StatelessPost {
-    /// Sets the principal on whose behalf the requests are made.
-    #[must_use]
-    pub fn on_behalf_of(mut self, principal: Option<Principal>) -> Self {
-        self.principal = principal;
-        self
-    }
-}
-
-/// Routes a message whose version header is not that of the modern era.
-pub(super) fn route_stateless(post: Post) -> Result<RequestRoute, HttpResponse> {
-    let Post { content, head } = post;
-    let version = head.version;
-    let refuse = |what: &str| Err(version.refuse(400, what));
-    let frame = content.map_err(|malformed| HttpResponse::malformed(&malformed, version.error_id()))?;
-    let named = match version {
-        VersionHeader::Known(revision) => revision,
-        VersionHeader::Absent | VersionHeader::Unknown => ASSUMED,
-    };
-    let revision = match &frame {
-        Frame::Single(Message::Request(request)) if &*request.method == Initialize::NAME => None,
-        Frame::Single(Message::Request(_)) => Some(named),
-        // There is no session that it could change, and no other request that it could cancel.
-        Frame::Single(Message::Notification(notification)) => {
-            let posted = PostedNotification::new(notification.clone(), head);
-            return Ok(RequestRoute::Notification(posted));
-        }
-        Frame::Single(Message::Response(_)) => return refuse("this server sends no requests"),
-        Frame::Batch(batch) => {
-            if !named.differences().batches {
-                return refuse("batches are not part of this revision");
-            }
-            let mut messages = batch.clone().peekable();
-            if messages.peek().is_none() {
-                return refuse("an empty batch");
-            }
-            if !messages.any(|message| is_answered(&message)) {
-                return Ok(RequestRoute::Answer(HttpResponse::empty(202)));
-            }
-            Some(named)
-        }
-    };
-    Ok(RequestRoute::Stateless(StatelessPost { frame, revision, head, principal: None }))
-}

@@ -46,24 +46,26 @@ mod config;
 mod exchange;
 mod forwarded;
 mod origin;
+mod request_head;
 mod request_intake;
 mod response;
 mod route;
 mod session;
 
 pub use config::{HttpServerConfig, LegacyPaths, Setup};
-pub use exchange::{Exchange, StatelessPost};
+pub use exchange::Exchange;
 pub use forwarded::{ProxyAddressError, TrustedProxies, TrustedProxy};
 pub use origin::{Hosts, Origins};
+pub use request_head::{RequestHead, SessionId};
+pub use request_intake::RequestIntake;
 #[cfg(feature = "std")]
 pub(crate) use request_intake::check_upgrade;
-pub use request_intake::{RequestHead, RequestIntake};
 #[cfg(feature = "std")]
 pub(crate) use response::AnswerBody;
 pub use response::{BodyKind, Chunk, HttpResponse, ResponseHead, ResponseHeaders};
-pub use route::{ModernRequest, Post, PostedNotification, RequestRoute};
+pub use route::{ModernRequest, Post, PostedNotification, RequestRoute, StatelessPost};
 #[cfg(feature = "std")]
 pub(crate) use session::IdleSession;
-pub use session::{ConnectionId, PostOutcome, Session, SessionId, Sessions};
+pub use session::{ConnectionId, PostOutcome, Session, Sessions};
 #[cfg(feature = "auth")]
 pub(crate) use {response::RETRY_AFTER_SECS, response::WWW_AUTHENTICATE};

@@ -2,21 +2,20 @@
 
 use alloc::borrow::Cow;
 use core::mem;
-use core::net::IpAddr;
 
 use bytes::{Bytes, BytesMut};
 
+use super::Setup;
 use super::origin::{FETCH_SITE, rejection_message};
-use super::response::{EVENTS, HttpResponse, JSON};
+use super::request_head::{RequestHead, RetainedHead, SessionId, SingleHeader, VersionHeader};
+use super::response::{AcceptedTypes, EVENTS, HttpResponse, JSON};
 use super::route::{RequestRoute, route, route_message};
-use super::{SessionId, Setup};
 use crate::codec::{header as value, media};
-use crate::peer::Principal;
 use crate::peer::server::Eras;
 use crate::prelude::*;
-use crate::quota::{ByteAccount, BytePermit, BytePurpose, QuotaOwner};
-use crate::rpc::{ErrorId, KnownObject, code};
-use crate::schema::{CallTool, Era, Method, MethodInfo, Revision};
+use crate::quota::{ByteAccount, BytePurpose};
+use crate::rpc::KnownObject;
+use crate::schema::{CallTool, Era, Method, MethodInfo};
 use crate::transport::http::param_headers::ParamHeaders;
 use crate::transport::http::{Fields, HeaderValues, header, read_headers};
 
@@ -134,7 +133,7 @@ impl RequestIntake {
         let target = match (head.method, place) {
             //= R2 "client POSTs only there"
             ("POST", EndpointKind::Messages) => {
-                let id = session_from_query(query).ok_or_else(|| HttpResponse::unknown_session(None))?;
+                let id = SessionId::from_query(query).ok_or_else(|| HttpResponse::unknown_session(None))?;
                 IntakeTarget::Messages(id)
             }
             ("POST", _) => IntakeTarget::Endpoint,
@@ -322,15 +321,6 @@ fn endpoint_kind(setup: &Setup, path: &str) -> Option<EndpointKind> {
     }
 }
 
-/// Reads the session id from the query of a 2024-11-05 client.
-fn session_from_query(query: &str) -> Option<SessionId> {
-    let id = query.split('&').find_map(|pair| pair.strip_prefix(SESSION_QUERY))?;
-    SessionId::parse(id.as_bytes())
-}
-
-/// The text before the session id in a query.
-pub(super) const SESSION_QUERY: &str = "session=";
-
 /// The `Accept` header that the specification shows.
 const JSON_OR_EVENTS: &str = "application/json, text/event-stream";
 
@@ -346,146 +336,5 @@ fn accepted_types(accept: &HeaderValues<'_>, method: &str, place: EndpointKind) 
         ("POST", true, false) => Some(AcceptedTypes::Json),
         (_, _, true) => Some(AcceptedTypes::Events),
         (_, _, false) => None,
-    }
-}
-
-/// The head of an HTTP request, borrowed from the adapter.
-#[derive(Clone, Copy)]
-pub struct RequestHead<'a> {
-    /// The HTTP method, such as `POST`.
-    pub method: &'a str,
-    /// The path with the query, as written in the request.
-    pub path: &'a str,
-    /// The headers. They must include `host` in every HTTP version; `:authority` is the same.
-    pub fields: &'a dyn Fields,
-    /// The address of the client, if it has one.
-    ///
-    /// It is that of the connection, or the one reported by [trusted proxies](super::TrustedProxies).
-    pub client: Option<IpAddr>,
-}
-
-impl RequestHead<'_> {
-    /// Returns the quota owner of the request, given the principal verified for it.
-    #[must_use]
-    pub fn owner(&self, principal: Option<&Principal>) -> QuotaOwner {
-        QuotaOwner::from_client(principal, self.client)
-    }
-
-    /// Returns the id of an error that answers the request without its body.
-    pub(crate) fn error_id(&self) -> ErrorId<'static> {
-        let [version] = read_headers(self.fields, [header::PROTOCOL_VERSION]);
-        SingleHeader::read_version(&version).version().error_id()
-    }
-}
-
-/// The part of the head that is needed once the body is complete.
-#[derive(Debug)]
-pub(super) struct RetainedHead {
-    pub(super) accepts: AcceptedTypes,
-    pub(super) version: VersionHeader,
-    /// `version`, as written.
-    pub(super) version_text: SingleHeader,
-    pub(super) method: SingleHeader,
-    pub(super) name: SingleHeader,
-    /// The session id header: `None` without one, `Some(None)` if the id is invalid.
-    pub(super) session: Option<Option<SessionId>>,
-    /// Headers that mirror tool parameters.
-    pub(super) params: Vec<(String, Vec<u8>)>,
-    /// The permit for the body's bytes, if they count in a budget.
-    pub(super) permit: Option<BytePermit>,
-}
-
-/// The response types that a client accepts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum AcceptedTypes {
-    #[default]
-    Either,
-    /// Only one JSON value: messages before the response are dropped.
-    Json,
-    /// Only event streams.
-    Events,
-}
-
-/// A header that allows a single value.
-#[derive(Debug)]
-pub(super) enum SingleHeader {
-    Absent,
-    /// The value; static if it is one that the protocol defines.
-    Value(Cow<'static, [u8]>),
-    /// The header occurs with different values, so none of them counts.
-    Conflicting,
-}
-
-/// The revision in the `mcp-protocol-version` header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum VersionHeader {
-    Absent,
-    Known(Revision),
-    Unknown,
-}
-
-impl SingleHeader {
-    /// Reads the only value; `known` finds it among those that the protocol defines.
-    pub(super) fn read(values: &HeaderValues<'_>, known: fn(&[u8]) -> Option<&'static str>) -> Self {
-        let mut values = values.iter().map(<[u8]>::trim_ascii);
-        let Some(first) = values.next() else { return Self::Absent };
-        if values.any(|value| value != first) {
-            return Self::Conflicting;
-        }
-        Self::Value(known(first).map_or_else(|| Cow::Owned(first.to_vec()), |known| known.as_bytes().into()))
-    }
-
-    /// Reads the `mcp-protocol-version` header.
-    pub(super) fn read_version(values: &HeaderValues<'_>) -> Self {
-        Self::read(values, |value| Some(Revision::parse(core::str::from_utf8(value).ok()?)?.as_str()))
-    }
-
-    /// Parses the value as a protocol revision.
-    pub(super) fn version(&self) -> VersionHeader {
-        match self {
-            Self::Absent => VersionHeader::Absent,
-            Self::Conflicting => VersionHeader::Unknown,
-            Self::Value(value) => {
-                let revision = core::str::from_utf8(value).ok().and_then(Revision::parse);
-                revision.map_or(VersionHeader::Unknown, VersionHeader::Known)
-            }
-        }
-    }
-}
-
-impl VersionHeader {
-    /// Returns the refusal of a request that names no id, as this revision words it.
-    pub(super) fn refuse(self, status: u16, what: impl Into<String>) -> HttpResponse {
-        HttpResponse::refusal(status, self.error_id(), code::INVALID_REQUEST, what)
-    }
-
-    pub(super) fn era(self) -> Option<Era> {
-        match self {
-            Self::Known(revision) => Some(revision.era()),
-            Self::Absent | Self::Unknown => None,
-        }
-    }
-
-    /// Returns the id of an error without a readable request.
-    pub(super) fn error_id(self) -> ErrorId<'static> {
-        match self {
-            Self::Known(revision) if revision.differences().error_without_id => ErrorId::Absent,
-            _ => ErrorId::Null,
-        }
-    }
-}
-
-/// The error message for a version header that cannot be served.
-pub(super) const UNKNOWN_VERSION: &str = "mcp-protocol-version names no revision that is spoken here";
-
-impl RetainedHead {
-    /// Returns the session that the request names.
-    pub(super) fn session(&self) -> Result<SessionId, HttpResponse> {
-        match (self.version, self.session) {
-            (VersionHeader::Unknown, _) => Err(self.version.refuse(400, UNKNOWN_VERSION)),
-            (_, Some(Some(id))) => Ok(id),
-            (_, Some(None)) => Err(HttpResponse::unknown_session(None)),
-            (_, None) => Err(self.version.refuse(400, "mcp-session-id is missing")),
-        }
     }
 }

@@ -1,12 +1,10 @@
 //! HTTP responses: heads, whole answers and body chunks; and the output of an exchange, which becomes one.
 
 use alloc::borrow::Cow;
-use core::time::Duration;
 use core::{fmt, mem};
 
 use bytes::Bytes;
 
-use super::request_intake::{AcceptedTypes, RequestHead};
 #[cfg(feature = "std")]
 use crate::Instant;
 use crate::peer::{Denial, MessageKind, Outbox};
@@ -84,6 +82,17 @@ impl fmt::Debug for Chunk {
     }
 }
 
+/// The response types that a client accepts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum AcceptedTypes {
+    #[default]
+    Either,
+    /// Only one JSON value: messages before the response are dropped.
+    Json,
+    /// Only event streams.
+    Events,
+}
+
 /// A whole HTTP response. [`Debug`](fmt::Debug) shows neither the session id nor the body.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HttpResponse {
@@ -150,15 +159,6 @@ impl HttpResponse {
     /// Returns the answer to a request for which the byte budget has no room.
     pub(super) fn over_budget(id: ErrorId<'_>) -> Self {
         Self::error(503, id, &over_budget()).with_header("retry-after", RETRY_AFTER_SECS)
-    }
-
-    /// Returns the refusal of a request, before its body is read, whose owner exceeds its rate. There is room again after
-    /// `wait`, which `Retry-After` repeats in seconds.
-    pub fn too_many_requests(head: &RequestHead<'_>, wait: Duration) -> Self {
-        let seconds = wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0)).max(1);
-        let what = format!("too many requests: try again in {seconds} s");
-        Self::refusal(429, head.error_id(), code::INTERNAL_ERROR, what)
-            .with_header("retry-after", format!("{seconds}"))
     }
 
     /// Returns the answer to a malformed message. `unnamed` is the id of an error whose request could not be read.

@@ -14,15 +14,15 @@ use crate::rpc::{
 };
 use crate::schema::tasks::{CancelTask, GetTask, UpdateTask};
 use crate::schema::{
-    CallTool, Discover, Era, GetPrompt, Initialize, Method, ReadResource, SubscriptionsListen, meta,
+    CallTool, Discover, Era, GetPrompt, Initialize, Method, ReadResource, Revision, SubscriptionsListen, meta,
 };
 use crate::transport::http::header;
 use crate::transport::http::param_headers::ParamHeaders;
 use bytes::Bytes;
 
-use super::exchange::{StatelessPost, route_stateless};
-use super::request_intake::{AcceptedTypes, RetainedHead, SingleHeader, UNKNOWN_VERSION, VersionHeader};
-use super::{HttpResponse, SessionId, Setup};
+use super::Setup;
+use super::request_head::{RetainedHead, SessionId, SingleHeader, UNKNOWN_VERSION, VersionHeader};
+use super::response::{AcceptedTypes, HttpResponse};
 
 /// Where a complete request goes.
 #[derive(Debug)]
@@ -188,6 +188,25 @@ impl Post {
     }
 }
 
+/// Requests that a client of the legacy era posted to a server without sessions: one, or a batch.
+#[derive(Debug)]
+pub struct StatelessPost {
+    pub(super) frame: Frame,
+    /// The revision; `None` for `initialize`, which negotiates it.
+    pub(super) revision: Option<Revision>,
+    pub(super) head: RetainedHead,
+    pub(super) principal: Option<Principal>,
+}
+
+impl StatelessPost {
+    /// Sets the principal on whose behalf the requests are made.
+    #[must_use]
+    pub fn on_behalf_of(mut self, principal: Option<Principal>) -> Self {
+        self.principal = principal;
+        self
+    }
+}
+
 /// Routes a message posted to the endpoint.
 pub(super) fn route(
     setup: &Setup,
@@ -317,6 +336,48 @@ fn route_to_session(
             Err(HttpResponse::refusal(400, id, code, what))
         }
     }
+}
+
+//= S3.18 "others may assume 2025-03-26"
+/// The revision of a request without `MCP-Protocol-Version`.
+///
+/// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#protocol-version-header>
+const ASSUMED: Revision = Revision::V2025_03_26;
+
+/// Routes a message whose version header is not that of the modern era.
+fn route_stateless(post: Post) -> Result<RequestRoute, HttpResponse> {
+    let Post { content, head } = post;
+    let version = head.version;
+    let refuse = |what: &str| Err(version.refuse(400, what));
+    let frame = content.map_err(|malformed| HttpResponse::malformed(&malformed, version.error_id()))?;
+    let named = match version {
+        VersionHeader::Known(revision) => revision,
+        VersionHeader::Absent | VersionHeader::Unknown => ASSUMED,
+    };
+    let revision = match &frame {
+        Frame::Single(Message::Request(request)) if &*request.method == Initialize::NAME => None,
+        Frame::Single(Message::Request(_)) => Some(named),
+        // There is no session that it could change, and no other request that it could cancel.
+        Frame::Single(Message::Notification(notification)) => {
+            let posted = PostedNotification::new(notification.clone(), head);
+            return Ok(RequestRoute::Notification(posted));
+        }
+        Frame::Single(Message::Response(_)) => return refuse("this server sends no requests"),
+        Frame::Batch(batch) => {
+            if !named.differences().batches {
+                return refuse("batches are not part of this revision");
+            }
+            let mut messages = batch.clone().peekable();
+            if messages.peek().is_none() {
+                return refuse("an empty batch");
+            }
+            if !messages.any(|message| is_answered(&message)) {
+                return Ok(RequestRoute::Answer(HttpResponse::empty(202)));
+            }
+            Some(named)
+        }
+    };
+    Ok(RequestRoute::Stateless(StatelessPost { frame, revision, head, principal: None }))
 }
 
 const MISSING_META: &str = "; without one, missing in _meta: io.modelcontextprotocol/protocolVersion \

@@ -7,7 +7,8 @@ mod streams;
 use bytes::Bytes;
 use streams::{ResponseStreams, SessionTransport, UnknownEvent};
 
-use super::request_intake::{AcceptedTypes, RetainedHead, SESSION_QUERY};
+use super::request_head::{RetainedHead, SESSION_QUERY, SessionId};
+use super::response::AcceptedTypes;
 use super::response::{Chunk, HttpResponse, ResponseHead, session_header};
 use super::route::is_answered;
 use super::{LegacyPaths, Post, Setup};
@@ -451,44 +452,3 @@ debug_fields! { Session { server } }
 /// assert_eq!(sessions.insert(b, &QuotaOwner::LOCAL, "b"), Ok(Some((a, "a"))));
 /// ```
 pub type Sessions<T> = FairTable<SessionId, T>;
-
-/// The id of a session: 128 random bits, written as 32 hexadecimal digits.
-///
-/// Every holder of the id can act in the session. `Debug` therefore shows only its beginning; `Display` writes all of
-/// it.
-///
-/// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management>
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SessionId(u128);
-
-impl SessionId {
-    /// Creates an id from 16 bytes of a secure random source.
-    ///
-    /// ```
-    /// use mcp_proto::transport::http::server::SessionId;
-    ///
-    /// let id = SessionId::from_entropy([0xAB; 16]);
-    /// assert_eq!(id.to_string(), "abababababababababababababababab");
-    /// assert_eq!(SessionId::parse(id.to_string().as_bytes()), Some(id));
-    /// ```
-    #[must_use]
-    pub const fn from_entropy(bytes: [u8; 16]) -> Self {
-        Self(u128::from_be_bytes(bytes))
-    }
-
-    /// Parses an id in the form that `Display` writes.
-    #[must_use]
-    pub fn parse(text: &[u8]) -> Option<Self> {
-        let text = <&[u8; 32]>::try_from(text).ok()?;
-        let digit = |byte: u8| char::from(byte).to_digit(16).filter(|_| !byte.is_ascii_uppercase());
-        text.iter().try_fold(0, |id, &byte| Some(id << 4 | u128::from(digit(byte)?))).map(Self)
-    }
-
-    pub(super) fn to_hex(self) -> String {
-        alloc::format!("{self}")
-    }
-}
-
-display_text! { SessionId(inner) => "{:032x}", inner }
-
-debug_fields! { SessionId(inner) => "session {:04x}…", inner >> 112 }

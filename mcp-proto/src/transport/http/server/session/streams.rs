@@ -38,7 +38,7 @@ use crate::prelude::*;
 use crate::quota::BytePermit;
 use crate::rpc::{ErrorId, ErrorObject, Id, code, write};
 use crate::schema::Revision;
-use crate::transport::http::server::request_intake::AcceptedTypes;
+use crate::transport::http::server::response::AcceptedTypes;
 use crate::transport::http::server::response::{
     Chunk, HttpResponse, ResponseHead, json_head, shrink, stream_head,
 };

@@ -1,0 +1,204 @@
+//! The head of a request: as the adapter passes it, and the part that is needed once the body is complete.
+
+use alloc::borrow::Cow;
+use core::net::IpAddr;
+use core::time::Duration;
+
+use super::response::{AcceptedTypes, HttpResponse};
+use crate::peer::Principal;
+use crate::prelude::*;
+use crate::quota::{BytePermit, QuotaOwner};
+use crate::rpc::{ErrorId, code};
+use crate::schema::{Era, Revision};
+use crate::transport::http::{Fields, HeaderValues, header, read_headers};
+
+/// The head of an HTTP request, borrowed from the adapter.
+#[derive(Clone, Copy)]
+pub struct RequestHead<'a> {
+    /// The HTTP method, such as `POST`.
+    pub method: &'a str,
+    /// The path with the query, as written in the request.
+    pub path: &'a str,
+    /// The headers. They must include `host` in every HTTP version; `:authority` is the same.
+    pub fields: &'a dyn Fields,
+    /// The address of the client, if it has one.
+    ///
+    /// It is that of the connection, or the one reported by [trusted proxies](super::TrustedProxies).
+    pub client: Option<IpAddr>,
+}
+
+impl RequestHead<'_> {
+    /// Returns the quota owner of the request, given the principal verified for it.
+    #[must_use]
+    pub fn owner(&self, principal: Option<&Principal>) -> QuotaOwner {
+        QuotaOwner::from_client(principal, self.client)
+    }
+
+    /// Returns the id of an error that answers the request without its body.
+    pub(crate) fn error_id(&self) -> ErrorId<'static> {
+        let [version] = read_headers(self.fields, [header::PROTOCOL_VERSION]);
+        SingleHeader::read_version(&version).version().error_id()
+    }
+}
+
+impl HttpResponse {
+    /// Returns the refusal of a request, before its body is read, whose owner exceeds its rate. There is room again after
+    /// `wait`, which `Retry-After` repeats in seconds.
+    pub fn too_many_requests(head: &RequestHead<'_>, wait: Duration) -> Self {
+        let seconds = wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0)).max(1);
+        let what = format!("too many requests: try again in {seconds} s");
+        Self::refusal(429, head.error_id(), code::INTERNAL_ERROR, what)
+            .with_header("retry-after", format!("{seconds}"))
+    }
+}
+
+/// The part of the head that is needed once the body is complete.
+#[derive(Debug)]
+pub(super) struct RetainedHead {
+    pub(super) accepts: AcceptedTypes,
+    pub(super) version: VersionHeader,
+    /// `version`, as written.
+    pub(super) version_text: SingleHeader,
+    pub(super) method: SingleHeader,
+    pub(super) name: SingleHeader,
+    /// The session id header: `None` without one, `Some(None)` if the id is invalid.
+    pub(super) session: Option<Option<SessionId>>,
+    /// Headers that mirror tool parameters.
+    pub(super) params: Vec<(String, Vec<u8>)>,
+    /// The permit for the body's bytes, if they count in a budget.
+    pub(super) permit: Option<BytePermit>,
+}
+
+/// The error message for a version header that cannot be served.
+pub(super) const UNKNOWN_VERSION: &str = "mcp-protocol-version names no revision that is spoken here";
+
+impl RetainedHead {
+    /// Returns the session that the request names.
+    pub(super) fn session(&self) -> Result<SessionId, HttpResponse> {
+        match (self.version, self.session) {
+            (VersionHeader::Unknown, _) => Err(self.version.refuse(400, UNKNOWN_VERSION)),
+            (_, Some(Some(id))) => Ok(id),
+            (_, Some(None)) => Err(HttpResponse::unknown_session(None)),
+            (_, None) => Err(self.version.refuse(400, "mcp-session-id is missing")),
+        }
+    }
+}
+
+/// A header that allows a single value.
+#[derive(Debug)]
+pub(super) enum SingleHeader {
+    Absent,
+    /// The value; static if it is one that the protocol defines.
+    Value(Cow<'static, [u8]>),
+    /// The header occurs with different values, so none of them counts.
+    Conflicting,
+}
+
+impl SingleHeader {
+    /// Reads the only value; `known` finds it among those that the protocol defines.
+    pub(super) fn read(values: &HeaderValues<'_>, known: fn(&[u8]) -> Option<&'static str>) -> Self {
+        let mut values = values.iter().map(<[u8]>::trim_ascii);
+        let Some(first) = values.next() else { return Self::Absent };
+        if values.any(|value| value != first) {
+            return Self::Conflicting;
+        }
+        Self::Value(known(first).map_or_else(|| Cow::Owned(first.to_vec()), |known| known.as_bytes().into()))
+    }
+
+    /// Reads the `mcp-protocol-version` header.
+    pub(super) fn read_version(values: &HeaderValues<'_>) -> Self {
+        Self::read(values, |value| Some(Revision::parse(core::str::from_utf8(value).ok()?)?.as_str()))
+    }
+
+    /// Parses the value as a protocol revision.
+    pub(super) fn version(&self) -> VersionHeader {
+        match self {
+            Self::Absent => VersionHeader::Absent,
+            Self::Conflicting => VersionHeader::Unknown,
+            Self::Value(value) => {
+                let revision = core::str::from_utf8(value).ok().and_then(Revision::parse);
+                revision.map_or(VersionHeader::Unknown, VersionHeader::Known)
+            }
+        }
+    }
+}
+
+/// The revision in the `mcp-protocol-version` header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum VersionHeader {
+    Absent,
+    Known(Revision),
+    Unknown,
+}
+
+impl VersionHeader {
+    /// Returns the refusal of a request that names no id, as this revision words it.
+    pub(super) fn refuse(self, status: u16, what: impl Into<String>) -> HttpResponse {
+        HttpResponse::refusal(status, self.error_id(), code::INVALID_REQUEST, what)
+    }
+
+    pub(super) fn era(self) -> Option<Era> {
+        match self {
+            Self::Known(revision) => Some(revision.era()),
+            Self::Absent | Self::Unknown => None,
+        }
+    }
+
+    /// Returns the id of an error without a readable request.
+    pub(super) fn error_id(self) -> ErrorId<'static> {
+        match self {
+            Self::Known(revision) if revision.differences().error_without_id => ErrorId::Absent,
+            _ => ErrorId::Null,
+        }
+    }
+}
+
+/// The id of a session: 128 random bits, written as 32 hexadecimal digits.
+///
+/// Every holder of the id can act in the session. `Debug` therefore shows only its beginning; `Display` writes all of
+/// it.
+///
+/// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management>
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(u128);
+
+impl SessionId {
+    /// Creates an id from 16 bytes of a secure random source.
+    ///
+    /// ```
+    /// use mcp_proto::transport::http::server::SessionId;
+    ///
+    /// let id = SessionId::from_entropy([0xAB; 16]);
+    /// assert_eq!(id.to_string(), "abababababababababababababababab");
+    /// assert_eq!(SessionId::parse(id.to_string().as_bytes()), Some(id));
+    /// ```
+    #[must_use]
+    pub const fn from_entropy(bytes: [u8; 16]) -> Self {
+        Self(u128::from_be_bytes(bytes))
+    }
+
+    /// Parses an id in the form that `Display` writes.
+    #[must_use]
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        let text = <&[u8; 32]>::try_from(text).ok()?;
+        let digit = |byte: u8| char::from(byte).to_digit(16).filter(|_| !byte.is_ascii_uppercase());
+        text.iter().try_fold(0, |id, &byte| Some(id << 4 | u128::from(digit(byte)?))).map(Self)
+    }
+
+    pub(super) fn to_hex(self) -> String {
+        alloc::format!("{self}")
+    }
+
+    /// Reads the id in the query of a 2024-11-05 client.
+    pub(super) fn from_query(query: &str) -> Option<Self> {
+        let id = query.split('&').find_map(|pair| pair.strip_prefix(SESSION_QUERY))?;
+        Self::parse(id.as_bytes())
+    }
+}
+
+display_text! { SessionId(inner) => "{:032x}", inner }
+
+debug_fields! { SessionId(inner) => "session {:04x}…", inner >> 112 }
+
+/// The text before the session id in a query.
+pub(super) const SESSION_QUERY: &str = "session=";
