@@ -14,6 +14,7 @@ use crate::schema::{LoggingLevel, Meta};
 /// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
+#[must_use = "options do nothing without a request"]
 pub struct RequestOptions {
     /// How long to wait for the answer; each progress notification restarts the wait. `None` takes the peer's default;
     /// `Some(Duration::MAX)` waits for ever, within `hard_timeout`.
@@ -116,63 +117,54 @@ pub enum ProgressOption {
 
 impl RequestOptions {
     /// Sets how long to wait for the answer or for the next progress.
-    #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
     /// Sets how long to wait at most.
-    #[must_use]
     pub fn hard_timeout(mut self, maximum: Duration) -> Self {
         self.hard_timeout = Some(maximum);
         self
     }
 
     /// Sets whether to ask for progress.
-    #[must_use]
     pub fn progress(mut self, progress: ProgressOption) -> Self {
         self.progress = progress;
         self
     }
 
     /// Asks for log messages of at least this level (2026-07-28 only).
-    #[must_use]
     pub fn log_level(mut self, level: LoggingLevel) -> Self {
         self.log_level = Some(level);
         self
     }
 
     /// Adds `_meta` entries.
-    #[must_use]
     pub fn meta(mut self, meta: Meta) -> Self {
         self.meta = meta;
         self
     }
 
     /// Sets whether the request may become a task.
-    #[must_use]
     pub fn task(mut self, task: TaskMode) -> Self {
         self.task = Some(task);
         self
     }
 
     /// Sets whether to send the request again if its answer is lost (HTTP only).
-    #[must_use]
     pub fn reissue(mut self, reissue: ReissuePolicy) -> Self {
         self.reissue = reissue;
         self
     }
 
     /// Sets how the client proceeds if the server needs input first.
-    #[must_use]
     pub fn input(mut self, input: InputMode) -> Self {
         self.input = input;
         self
     }
 
     /// Sets whether a cached answer may be used.
-    #[must_use]
     pub fn cache(mut self, cache: CacheMode) -> Self {
         self.cache = cache;
         self

@@ -66,10 +66,7 @@ impl Outcome {
             Self::Result(raw) | Self::ExtensionResult { result: raw, .. } | Self::InputRequired(raw) => {
                 raw.as_bytes().len()
             }
-            Self::Error(error) => {
-                let data = error.data.as_ref().map_or(0, |data| data.as_bytes().len());
-                error.message.len().saturating_add(data)
-            }
+            Self::Error(error) => error.bytes(),
             Self::Invalid(InvalidAnswerError::Malformed(text) | InvalidAnswerError::ResultType(text)) => {
                 text.len()
             }

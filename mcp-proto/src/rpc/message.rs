@@ -244,6 +244,12 @@ impl ErrorObject {
         self
     }
 
+    /// The size in bytes of its message and its data.
+    pub(crate) fn bytes(&self) -> usize {
+        let data = self.data.as_ref().map_or(0, |data| data.as_bytes().len());
+        self.message.len().saturating_add(data)
+    }
+
     /// Whether this answer to `resources/read` means that the resource does not exist: the code is
     /// [`RESOURCE_NOT_FOUND`](code::RESOURCE_NOT_FOUND), or [`INVALID_PARAMS`](code::INVALID_PARAMS) with a `uri` in the
     /// data. Invalid parameters without a `uri` may have another reason.

@@ -43,6 +43,7 @@ use crate::schema::{
 ///     });
 /// assert!(handlers.capabilities().sampling.is_none());
 /// ```
+#[must_use = "handlers do nothing until a client has them"]
 pub struct ClientHandlers<M: HandlerMode = SendHandlers> {
     handlers: BTreeMap<Cow<'static, str>, M::Handler<Option<Raw>, ClientContext>>,
     /// The handler of requests that have no other.
@@ -99,7 +100,6 @@ impl<M: HandlerMode> ClientHandlers<M> {
     /// that call forbidden tools, or omit a required tool call, are not sent ([`ToolRule`](crate::schema::ToolRule)).
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/client/sampling>
-    #[must_use]
     pub fn sampling<F, H>(mut self, handler: H) -> Self
     where
         F: Future<Output: IntoAnswer<CreateMessageResult>> + 'static,
@@ -120,7 +120,6 @@ impl<M: HandlerMode> ClientHandlers<M> {
     /// receives an error instead.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation>
-    #[must_use]
     pub fn elicitation<F, H>(mut self, handler: H) -> Self
     where
         F: Future<Output: IntoAnswer<ElicitResult>> + 'static,
@@ -136,7 +135,6 @@ impl<M: HandlerMode> ClientHandlers<M> {
     /// [`root_access`](Self::root_access) leaves out those that cannot be read.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/client/roots>
-    #[must_use]
     pub fn roots<F, H>(mut self, handler: H) -> Self
     where
         F: Future<Output: IntoAnswer<ListRootsResult>> + 'static,
@@ -160,14 +158,12 @@ impl<M: HandlerMode> ClientHandlers<M> {
     /// ```
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/client/roots#implementation-guidelines>
-    #[must_use]
     pub fn root_access(mut self, is_accessible: impl Fn(&Root) -> bool + Send + Sync + 'static) -> Self {
         self.root_access = Some(RootAccess::new(is_accessible));
         self
     }
 
     /// Declares that the roots may change: [`Client::roots_changed`](super::Client::roots_changed) reports each change.
-    #[must_use]
     pub fn roots_change(mut self) -> Self {
         self.declared = self.declared.with(ClientCapability::RootsListChanged);
         self.note_handled();
@@ -182,7 +178,6 @@ impl<M: HandlerMode> ClientHandlers<M> {
     /// At most 256 tasks are stored, each for an hour at most, and no longer than the connection.
     ///
     /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks>
-    #[must_use]
     pub fn tasks(mut self) -> Self {
         self.tasks = true;
         self.declare_tasks();
@@ -223,7 +218,6 @@ impl<M: HandlerMode> ClientHandlers<M> {
     /// A method that the protocol does not define reaches the client from servers of 2025-11-25 and earlier. Requests
     /// and answers of [`sampling`](Self::sampling), [`elicitation`](Self::elicitation) and [`roots`](Self::roots) are
     /// checked here too.
-    #[must_use]
     pub fn handler<T, F, H>(mut self, handler: H) -> Self
     where
         T: Method<Result: Send>,
@@ -256,7 +250,6 @@ impl<M: HandlerMode> ClientHandlers<M> {
     ///
     /// A declaration of sampling, elicitation or roots counts once there is a handler for them, and one of tasks once
     /// [`tasks`](Self::tasks) is set: without them the client would refuse what it declares.
-    #[must_use]
     pub fn declare(mut self, change: impl FnOnce(&mut ClientCapabilities)) -> Self {
         change(&mut self.declared);
         self.note_handled();
@@ -360,7 +353,6 @@ impl<M: HandlerMode> ClientHandlers<M> {
     /// ```
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extension-negotiation>
-    #[must_use]
     pub fn with_extension(mut self, extension: Extension) -> Self {
         self.declared.declare_extensions([&extension]);
         self.extensions.push(extension);
@@ -382,7 +374,6 @@ impl<M: HandlerMode> ClientHandlers<M> {
     /// });
     /// # drop(handlers);
     /// ```
-    #[must_use]
     pub fn custom<F, H>(mut self, method: impl Into<String>, handler: H) -> Self
     where
         F: Future<Output: IntoAnswer<CustomResult>> + 'static,
@@ -395,7 +386,6 @@ impl<M: HandlerMode> ClientHandlers<M> {
     /// Sets the handler of the server's requests that the protocol does not define and that have no other handler: for
     /// proxies, which pass everything on. Without it, they are answered with
     /// [`METHOD_NOT_FOUND`](crate::rpc::code::METHOD_NOT_FOUND).
-    #[must_use]
     pub fn fallback<F, H>(mut self, handler: H) -> Self
     where
         F: Future<Output: IntoAnswer<CustomResult>> + 'static,
@@ -422,7 +412,6 @@ impl<M: HandlerMode> ClientHandlers<M> {
     ///
     /// Every notification is also an [event](crate::front::Event::Notification). Those of a
     /// [subscription](crate::front::Subscription), progress and cancellations reach no handler.
-    #[must_use]
     pub fn notification<N, F, H>(mut self, handler: H) -> Self
     where
         N: schema::Notification,
@@ -442,7 +431,6 @@ impl<M: HandlerMode> ClientHandlers<M> {
     ///     .on_notification("com.example/paperLow", async |params, _| println!("{:?}", params.extra));
     /// # drop(handlers);
     /// ```
-    #[must_use]
     pub fn on_notification<F, H>(mut self, name: impl Into<String>, handler: H) -> Self
     where
         F: Future<Output = ()> + 'static,
@@ -454,7 +442,6 @@ impl<M: HandlerMode> ClientHandlers<M> {
 
     /// Sets the handler of the server's notifications that the protocol does not define and that have no other handler.
     /// As [`notification`](Self::notification) otherwise.
-    #[must_use]
     pub fn notification_fallback<F, H>(mut self, handler: H) -> Self
     where
         F: Future<Output = ()> + 'static,
@@ -518,7 +505,6 @@ impl<M: HandlerMode> ClientHandlers<M> {
     /// ```
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/schema#clientcapabilities-experimental>
-    #[must_use]
     pub fn experimental(self, name: impl Into<String>, settings: impl Into<Json>) -> Self {
         self.declare(|declared| {
             declared.experimental.get_or_insert_default().insert(name, settings);

@@ -52,7 +52,6 @@ impl<M: HandlerMode> Router<M> {
 
 impl<M: HandlerMode, S> Router<M, S> {
     /// Sets the instructions that tell the model how to use the server.
-    #[must_use]
     pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
         self.contents.instructions = Some(instructions.into());
         self
@@ -88,7 +87,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     ///
     /// Handlers that were registered before keep the state that they were registered with; at first it is `()`. A
     /// state of type `Arc<T>` is shared with the rest of the program.
-    #[must_use]
     pub fn with_state<T: 'static>(self, state: T) -> Router<M, T> {
         self.replace_state(Arc::new(state))
     }

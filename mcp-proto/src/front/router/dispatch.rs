@@ -261,7 +261,6 @@ impl<S: 'static> Router<SendHandlers, S> {
     /// While a client leaves too many answers unread, no further handlers start; those that run go on, and their results
     /// wait in memory. If a task is dropped before its handler returns, the request is answered with
     /// [`INTERNAL_ERROR`](crate::rpc::code::INTERNAL_ERROR).
-    #[must_use]
     pub fn spawn_handlers(mut self, spawn: impl Fn(SpawnedHandler) + Send + Sync + 'static) -> Self {
         self.contents.spawner = Some(Arc::new(spawn));
         self

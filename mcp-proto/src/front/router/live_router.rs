@@ -373,7 +373,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// A tool that is registered again under the same name takes the same place in the list.
     ///
     /// An unknown name is a [`RouterError::NotRegistered`] of [`check`](Self::check); so it is for all these methods.
-    #[must_use]
     pub fn remove_tool(self, name: &str) -> Self {
         self.change(|contents| {
             #[cfg(feature = "auth")]
@@ -383,67 +382,56 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     }
 
     /// Hides a tool: it is not listed, and a call is answered as that of an unknown tool.
-    #[must_use]
     pub fn disable_tool(self, name: &str) -> Self {
         self.change(|contents| contents.tools.set_enabled(name, false))
     }
 
     /// Makes a disabled tool available again.
-    #[must_use]
     pub fn enable_tool(self, name: &str) -> Self {
         self.change(|contents| contents.tools.set_enabled(name, true))
     }
 
     /// Removes a prompt.
-    #[must_use]
     pub fn remove_prompt(self, name: &str) -> Self {
         self.change(|contents| contents.prompts.remove(name))
     }
 
     /// Hides a prompt: it is not listed, and a request for it is answered as that for an unknown prompt.
-    #[must_use]
     pub fn disable_prompt(self, name: &str) -> Self {
         self.change(|contents| contents.prompts.set_enabled(name, false))
     }
 
     /// Makes a disabled prompt available again.
-    #[must_use]
     pub fn enable_prompt(self, name: &str) -> Self {
         self.change(|contents| contents.prompts.set_enabled(name, true))
     }
 
     /// Removes a resource, or a page of tools.
-    #[must_use]
     pub fn remove_resource(self, uri: &str) -> Self {
         self.change(|contents| contents.resources.remove(uri))
     }
 
     /// Hides a resource: it is not listed. It cannot be read either, unless a template matches its URI.
-    #[must_use]
     pub fn disable_resource(self, uri: &str) -> Self {
         self.change(|contents| contents.resources.set_enabled(uri, false))
     }
 
     /// Makes a disabled resource available again.
-    #[must_use]
     pub fn enable_resource(self, uri: &str) -> Self {
         self.change(|contents| contents.resources.set_enabled(uri, true))
     }
 
     /// Removes a resource template.
-    #[must_use]
     pub fn remove_template(self, uri_template: &str) -> Self {
         self.change(|contents| contents.templates.remove(uri_template))
     }
 
     /// Hides a resource template: it is not listed and matches no URI.
-    #[must_use]
     pub fn disable_template(self, uri_template: &str) -> Self {
         self.change(|contents| contents.templates.set_enabled(uri_template, false))
     }
 
     /// Makes a disabled resource template available again.
-    #[must_use]
     pub fn enable_template(self, uri_template: &str) -> Self {
         self.change(|contents| contents.templates.set_enabled(uri_template, true))
     }

@@ -37,7 +37,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// });
     /// # drop(router);
     /// ```
-    #[must_use]
     pub fn handler<T, F, H>(mut self, handler: H) -> Self
     where
         T: Method<Result: Send>,
@@ -78,7 +77,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// });
     /// # drop(router);
     /// ```
-    #[must_use]
     pub fn custom<F, H>(mut self, method: impl Into<String>, handler: H) -> Self
     where
         F: Future<Output: IntoAnswer<EmptyResult>> + 'static,
@@ -100,7 +98,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     }
 
     /// Sets the number of items on one page of a list. Default 1,000.
-    #[must_use]
     pub fn page_size(mut self, items: usize) -> Self {
         self.contents.page_size = items;
         self
@@ -109,7 +106,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Declares a capability that does not follow from the registrations.
     ///
     /// Examples: lists change, resources can be subscribed to, the server logs.
-    #[must_use]
     pub fn declare(mut self, capability: ServerCapability) -> Self {
         self.contents.capabilities = self.contents.capabilities.with(capability);
         self
@@ -119,7 +115,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// [`with_extension`](Self::with_extension).
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extensions>
-    #[must_use]
     pub fn extension(mut self, identifier: impl Into<String>, settings: impl Into<Json>) -> Self {
         let identifier = identifier.into();
         if !Meta::is_extension(&identifier) {
@@ -153,7 +148,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// ```
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extension-negotiation>
-    #[must_use]
     pub fn with_extension(mut self, extension: Extension) -> Self {
         self.contents.capabilities.declare_extensions([&extension]);
         self.contents.extensions.push(extension);
@@ -176,7 +170,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// }
     /// # drop(proxy);
     /// ```
-    #[must_use]
     pub fn fallback<F, H>(mut self, handler: H) -> Self
     where
         F: Future<Output: IntoAnswer<CustomResult>> + 'static,
@@ -205,7 +198,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// handler has finished.
     ///
     /// Every notification is also an [event](crate::front::ServerEvent::Notification).
-    #[must_use]
     pub fn notification<N, F, H>(mut self, handler: H) -> Self
     where
         N: schema::Notification,
@@ -226,7 +218,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     ///     .on_notification("com.example/paperAdded", async |params, _| println!("{:?}", params.extra));
     /// assert!(router.check().is_ok());
     /// ```
-    #[must_use]
     pub fn on_notification<F, H>(mut self, name: impl Into<String>, handler: H) -> Self
     where
         F: Future<Output = ()> + 'static,
@@ -241,7 +232,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
 
     /// Sets the handler of the client's notifications that the protocol does not define and that have no other handler.
     /// As [`notification`](Self::notification) otherwise.
-    #[must_use]
     pub fn notification_fallback<F, H>(mut self, handler: H) -> Self
     where
         F: Future<Output = ()> + 'static,
@@ -296,7 +286,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// ```
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/schema#servercapabilities-experimental>
-    #[must_use]
     pub fn experimental(mut self, name: impl Into<String>, settings: impl Into<Json>) -> Self {
         let (name, settings) = (name.into(), settings.into());
         if !settings.is_object() {
@@ -323,7 +312,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// ```
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching>
-    #[must_use]
     pub fn cache<T: Method<Result: crate::schema::Cacheable>>(mut self, hint: CacheHint) -> Self {
         self.contents.cache_hints.insert(T::NAME, hint);
         self

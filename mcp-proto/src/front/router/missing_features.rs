@@ -18,7 +18,6 @@ use crate::front::handler::{arguments::DescribedArguments, output::ToolOutput};
 #[cfg(not(feature = "schemars"))]
 impl<M: HandlerMode, S: 'static> Router<M, S> {
     #[doc(hidden)]
-    #[must_use]
     pub fn tool<A, F, H>(self, _: impl Into<String>, _: impl Into<String>, _: H) -> Self
     where
         A: DescribedArguments,
@@ -32,7 +31,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
 #[cfg(not(feature = "auth"))]
 impl<M: HandlerMode, S: 'static> Router<M, S> {
     #[doc(hidden)]
-    #[must_use]
     pub fn tool_scopes<'a>(self, _: impl Into<String>, _: impl IntoIterator<Item = &'a str>) -> Self
     where
         Self: ChecksScopes,
@@ -52,7 +50,6 @@ pub trait Seals {}
 #[cfg(not(feature = "seal"))]
 impl<M: HandlerMode, S: 'static> Router<M, S> {
     #[doc(hidden)]
-    #[must_use]
     pub fn state_lifetime(self, _: Duration) -> Self
     where
         Self: Seals,

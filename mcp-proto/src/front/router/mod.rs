@@ -82,6 +82,7 @@ const DEFAULT_PAGE_SIZE: usize = 1000;
 ///
 /// One router may serve many connections at once: it is cheap to clone, and may be shared as an `Arc`. Handlers that
 /// share data take it as [state](Self::with_state) of type `S`.
+#[must_use = "a router does nothing until it is served"]
 pub struct Router<M: HandlerMode = SendHandlers, S = ()> {
     /// The state that completes the contexts of the handlers that are registered next.
     state: Arc<S>,

@@ -42,7 +42,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     ///     .prompt(prompt, async |Review { code }, _| format!("Review this code:\n{code}"));
     /// # drop(router);
     /// ```
-    #[must_use]
     pub fn prompt<A, F, H>(self, prompt: Prompt, handler: H) -> Self
     where
         A: Arguments,
@@ -59,7 +58,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Registers a prompt whose handler takes the undecoded request.
     ///
     /// The request includes the answers to the input requests of an earlier attempt.
-    #[must_use]
     pub fn prompt_raw<F, H>(self, prompt: Prompt, handler: H) -> Self
     where
         F: Future<Output: PromptOutput> + 'static, // an async closure or function
@@ -73,7 +71,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// A request for a prompt, a template or an argument that is not registered is answered with
     /// [`INVALID_PARAMS`](crate::rpc::code::INVALID_PARAMS), and does not reach the handler. Values that the other
     /// arguments already have are in [`CompleteParams::context`].
-    #[must_use]
     pub fn completion<F, H>(mut self, handler: H) -> Self
     where
         F: Future<Output: CompletionOutput> + 'static,

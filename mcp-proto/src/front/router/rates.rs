@@ -109,7 +109,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// ```
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#security-considerations>
-    #[must_use]
     pub fn tool_rate(mut self, limit: RateLimit) -> Self {
         self.contents.rates.tools = Some(shared_limiter(limit));
         self
@@ -134,7 +133,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     ///     });
     /// # drop(router);
     /// ```
-    #[must_use]
     pub fn tool_limiter<E: Into<RateExceeded>>(
         mut self,
         limiter: impl Fn(&LimitedCall<'_>) -> Result<(), E> + Send + Sync + 'static,
@@ -158,7 +156,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// ```
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/completion#security>
-    #[must_use]
     pub fn completion_rate(mut self, limit: impl Into<Option<RateLimit>>) -> Self {
         self.contents.rates.completions = limit.into().map(shared_limiter);
         self

@@ -30,7 +30,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     ///     .resource(Resource::new("note:///today", "today"), async |_, _| "Buy milk");
     /// # drop(router);
     /// ```
-    #[must_use]
     pub fn resource<F, H>(mut self, resource: Resource, handler: H) -> Self
     where
         F: Future<Output: ResourceOutput> + 'static, // an async closure or function
@@ -88,7 +87,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// );
     /// # drop(router);
     /// ```
-    #[must_use]
     pub fn template<A, F, H>(self, template: ResourceTemplate, handler: H) -> Self
     where
         A: Arguments,
@@ -152,7 +150,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// ```
     ///
     /// <https://modelcontextprotocol.io/extensions/apps/overview>
-    #[must_use]
     pub fn page<F, H>(mut self, uri: impl Into<String>, name: impl Into<String>, handler: H) -> Self
     where
         F: Future<Output: ResourceOutput> + 'static,
@@ -205,7 +202,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// ```
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions#acknowledgment>
-    #[must_use]
     pub fn subscription_access(
         mut self,
         allows: impl Fn(&str, Option<&Principal>) -> bool + Send + Sync + 'static,

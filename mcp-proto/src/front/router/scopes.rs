@@ -43,7 +43,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     ///     .tool_scopes("clear", ["notes:write"]);
     /// assert!(router.check().is_ok());
     /// ```
-    #[must_use]
     pub fn tool_scopes<'a>(
         mut self,
         tool: impl Into<String>,

@@ -26,14 +26,12 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// let router = Router::new("shop", "1.0.0").seal(sealer);
     /// # drop(router);
     /// ```
-    #[must_use]
     pub fn seal(mut self, sealer: Sealer) -> Self {
         Arc::make_mut(&mut self.contents.sealing).set_sealer(sealer);
         self
     }
 
     /// Sets the lifetime of a request state, which is the time that a client has for its answers. Default ten minutes.
-    #[must_use]
     pub fn state_lifetime(mut self, lifetime: Duration) -> Self {
         Arc::make_mut(&mut self.contents.sealing).lifetime = lifetime;
         self
@@ -43,7 +41,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// again until their state expires, which is harmless for most servers.
     ///
     /// With a store, a client that loses the connection while it sends its answers must start its request over.
-    #[must_use]
     pub fn single_use(mut self, store: Arc<dyn SingleUse>) -> Self {
         Arc::make_mut(&mut self.contents.sealing).single_use = Some(store);
         self

@@ -29,7 +29,6 @@ use crate::schema::{
 impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Enables tasks: declares them, and answers `tasks/*`. The registration of a tool decides whether its calls become
     /// tasks.
-    #[must_use]
     pub fn tasks(mut self, config: TaskConfig) -> Self {
         let listing = config.listing;
         self.contents.task_registry = Some(Arc::new(TaskRegistry::new(config)));
@@ -66,7 +65,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// );
     /// # drop(router);
     /// ```
-    #[must_use]
     pub fn task_tool<A, F, H>(self, tool: Tool, choice: TaskChoice, handler: H) -> Self
     where
         A: Arguments,
@@ -102,7 +100,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// );
     /// # drop(router);
     /// ```
-    #[must_use]
     pub fn detaching_tool<A, F, H>(mut self, tool: Tool, choice: TaskChoice, handler: H) -> Self
     where
         A: Arguments,

@@ -34,7 +34,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// handler's return type, if it has one.
     ///
     /// Arguments that do not match `A` never reach the handler: the model receives the decoding error.
-    #[must_use]
     pub fn tool<A, F, H>(
         mut self,
         name: impl Into<String>,
@@ -105,7 +104,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     ///     .tool_with(Tool::new("echo", "Says it again", schema), async |Echo { text }, _| text);
     /// # drop(router);
     /// ```
-    #[must_use]
     pub fn tool_with<A, F, H>(self, tool: Tool, handler: H) -> Self
     where
         A: Arguments,
@@ -137,7 +135,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     }
 
     /// Registers a tool whose handler takes the undecoded call.
-    #[must_use]
     pub fn tool_raw<F, H>(self, tool: Tool, handler: H) -> Self
     where
         F: Future<Output: ToolOutput> + 'static, // an async closure or function
@@ -189,7 +186,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     ///
     /// Arguments are checked against the tool's input schema before its handler runs, and structured results against
     /// its output schema before they are sent.
-    #[must_use]
     pub fn schema_bounds(mut self, bounds: Bounds) -> Self {
         self.contents.schema_bounds = bounds;
         self

@@ -182,10 +182,7 @@ impl TaskRecord {
                 Json::encode(requests).map_or(0, |requests| requests.as_str().len())
             }
             StoredTaskState::Completed(result) => result.as_str().len(),
-            StoredTaskState::Failed(error) => {
-                let data = error.data.as_ref().map_or(0, |data| data.as_bytes().len());
-                error.message.len().saturating_add(data)
-            }
+            StoredTaskState::Failed(error) => error.bytes(),
         };
         let answer = |(key, answer): (&String, &Json)| key.len().saturating_add(answer.as_str().len());
         let answers = self.answers.iter().map(answer).fold(0, usize::saturating_add);

@@ -128,10 +128,7 @@ impl ConnectError {
             | Self::MissingCapabilities { required: text }
             | Self::LegacyServer { evidence: text }
             | Self::ProbeBrokeServer { detail: text } => text.len(),
-            Self::Refused { error, .. } | Self::HeadersChanged { error } => {
-                let data = error.data.as_ref().map_or(0, |data| data.as_bytes().len());
-                error.message.len().saturating_add(data)
-            }
+            Self::Refused { error, .. } | Self::HeadersChanged { error } => error.bytes(),
             Self::Transport { error, .. } => error.bytes(),
             Self::NotReady { last, .. } => last.as_ref().map_or(0, |last| last.bytes()),
             Self::NoCommonVersion { theirs, .. } => {

@@ -255,10 +255,7 @@ impl Diagnostic {
                 id.as_ref().map_or(0, id_bytes).saturating_add(method)
             }
             Self::UnknownAnswer(id) => id_bytes(id),
-            Self::Error(error) => {
-                let data = error.data.as_ref().map_or(0, |data| data.as_bytes().len());
-                error.message.len().saturating_add(data)
-            }
+            Self::Error(error) => error.bytes(),
             Self::Tolerated(leniency) => leniency.bytes(),
             Self::ForbiddenRequest { id, method } | Self::DuplicateRequest { id, method } => {
                 id_bytes(id).saturating_add(method.len())

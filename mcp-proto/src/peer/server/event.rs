@@ -220,10 +220,6 @@ impl Diagnostic {
 
     /// The approximate size in bytes of its client-supplied content.
     pub(crate) fn bytes(&self) -> usize {
-        let of_error = |error: &ErrorObject| {
-            let data = error.data.as_ref().map_or(0, |data| data.as_bytes().len());
-            error.message.len().saturating_add(data)
-        };
         let of_id = |id: &Option<Id>| id.as_ref().map_or(0, text_bytes);
         match self {
             Self::Malformed(malformed) => {
@@ -234,8 +230,8 @@ impl Diagnostic {
             Self::Tolerated(leniency) => leniency.bytes(),
             Self::DuplicateRequest { id, method } => text_bytes(id).saturating_add(method.len()),
             Self::UnknownAnswer(id) => of_id(id),
-            Self::Error(error) | Self::AnswerReplaced { error, .. } => of_error(error),
-            Self::Refused { method, error } => method.len().saturating_add(of_error(error)),
+            Self::Error(error) | Self::AnswerReplaced { error, .. } => error.bytes(),
+            Self::Refused { method, error } => method.len().saturating_add(error.bytes()),
             Self::InvalidNotification { method, error } => method.len().saturating_add(error.len()),
             Self::Unencodable { method, error } => method.len().saturating_add(error.len()),
             Self::UrlInForm { text } => text.len(),

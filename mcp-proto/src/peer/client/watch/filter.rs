@@ -17,6 +17,7 @@ use crate::schema::SubscriptionFilter;
 /// assert!(interest.has_tools() && !interest.has_prompts());
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use = "a filter does nothing without a watch"]
 pub struct WatchFilter(pub(super) BTreeSet<Topic>);
 
 impl WatchFilter {
@@ -26,31 +27,26 @@ impl WatchFilter {
     }
 
     /// Adds the list of tools.
-    #[must_use]
     pub fn tools(self) -> Self {
         self.with(Topic::List(ListKind::Tools))
     }
 
     /// Adds the list of prompts.
-    #[must_use]
     pub fn prompts(self) -> Self {
         self.with(Topic::List(ListKind::Prompts))
     }
 
     /// Adds the lists of resources and templates.
-    #[must_use]
     pub fn resources(self) -> Self {
         self.with(Topic::List(ListKind::Resources))
     }
 
     /// Adds the resource `uri` and its sub-resources.
-    #[must_use]
     pub fn resource(self, uri: impl AsRef<str>) -> Self {
         self.with(Topic::Resource(uri.as_ref().into()))
     }
 
     /// Adds the task `id`.
-    #[must_use]
     pub fn task(self, id: impl AsRef<str>) -> Self {
         self.with(Topic::Task(id.as_ref().into()))
     }
