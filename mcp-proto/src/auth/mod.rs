@@ -60,7 +60,7 @@ pub struct Now {
 
 impl Now {
     /// The monotonic reading `time` from now, at least a millisecond; `None` beyond the end of the clock.
-    pub(crate) fn deadline_after(self, time: Duration) -> Option<Instant> {
+    fn deadline_after(self, time: Duration) -> Option<Instant> {
         let later = self.instant + time.max(Duration::from_millis(1));
         (later > self.instant).then_some(later)
     }

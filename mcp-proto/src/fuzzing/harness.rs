@@ -226,7 +226,7 @@ impl RunState {
         self.requests.values().filter(|&&resolved| !resolved).count()
     }
 
-    pub(super) fn check_pending(&self, request: RequestId) {
+    fn check_pending(&self, request: RequestId) {
         assert_eq!(self.requests.get(&request), Some(&false), "an event of a request follows its outcome");
     }
 

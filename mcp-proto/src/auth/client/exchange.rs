@@ -253,7 +253,7 @@ impl FormBody {
 
 impl ClientCredentials {
     /// Chooses a method that the authorization server supports and the credentials allow.
-    pub(super) fn for_server(mut self, server: &ServerMetadata) -> Self {
+    fn for_server(mut self, server: &ServerMetadata) -> Self {
         self.method = self.method.or(Some(match &self.proof {
             ClientProof::None => AuthMethod::None,
             ClientProof::Key(_) => AuthMethod::PrivateKeyJwt,

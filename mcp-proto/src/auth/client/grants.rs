@@ -311,7 +311,7 @@ debug_fields! { Redirect { iss } }
 
 impl AuthClient {
     /// Requests that the application open a page.
-    pub(super) fn open_page(&mut self, flow: Flow) -> StepResult {
+    fn open_page(&mut self, flow: Flow) -> StepResult {
         let found = flow.server.clone();
         let issuer = &found.metadata.issuer;
         //= C12.7 "refuse if `code_challenge_methods_supported` is absent"

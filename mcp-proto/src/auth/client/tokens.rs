@@ -24,7 +24,7 @@ pub(super) struct TokenState {
     pub(super) record: Record,
     pub(super) version: Option<RecordVersion>,
     /// Whether the record was read.
-    pub(super) loaded: bool,
+    loaded: bool,
     pub(super) generation: TokenGeneration,
     pub(super) context: AuthContext,
     /// Whether requests of this context carry a token.
@@ -178,7 +178,7 @@ impl TokenState {
     }
 
     /// How this process obtained the current token, if it did.
-    pub(super) fn origin(&self) -> Option<TokenOrigin> {
+    fn origin(&self) -> Option<TokenOrigin> {
         self.issued().map(|issued| issued.origin)
     }
 
@@ -417,7 +417,7 @@ pub(super) struct StepUps(Vec<(Scopes, u32)>);
 
 impl StepUps {
     /// How often these scopes were requested in vain.
-    pub(super) fn count(&self, scopes: &Scopes) -> u32 {
+    fn count(&self, scopes: &Scopes) -> u32 {
         self.0.iter().find(|(known, _)| known == scopes).map_or(0, |(_, count)| *count)
     }
 

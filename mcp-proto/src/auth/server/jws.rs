@@ -25,8 +25,8 @@ pub(super) struct Jws<'a> {
     pub(super) algorithm: JwtAlgorithm,
     payload: Vec<u8>,
     /// The signed part.
-    pub(super) signed: &'a str,
-    pub(super) signature: Vec<u8>,
+    signed: &'a str,
+    signature: Vec<u8>,
     /// The kind of text, for errors.
     subject: &'static str,
 }

@@ -517,7 +517,7 @@ impl Progress {
     }
 
     /// Converts the report into the parameters of a notification, for the client that chose `token`.
-    pub(super) fn into_params(self, token: Id) -> ProgressParams {
+    fn into_params(self, token: Id) -> ProgressParams {
         let Self { done, total, message } = self;
         let mut params = ProgressParams::new(token, done);
         params.total = total;

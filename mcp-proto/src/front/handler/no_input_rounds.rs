@@ -15,7 +15,7 @@ use crate::schema::{Era, FormError, InputRequest, InputRequiredResult, Method};
 pub(in crate::front) struct Sealing;
 
 impl Sealing {
-    pub(in crate::front) fn new(_: String) -> Self {
+    fn new(_: String) -> Self {
         Self
     }
 }
@@ -24,11 +24,11 @@ impl Sealing {
 pub(in crate::front) enum InputRounds {}
 
 impl InputRounds {
-    pub(in crate::front) fn of(_: &Text, _: Option<&Raw>, _: Era, _: &Arc<Sealing>) -> Option<Self> {
+    fn of(_: &Text, _: Option<&Raw>, _: Era, _: &Arc<Sealing>) -> Option<Self> {
         None
     }
 
-    pub(in crate::front) async fn request_input<M: Method>(
+    async fn request_input<M: Method>(
         &self,
         _: &InboundRequest,
         _: String,
@@ -38,16 +38,11 @@ impl InputRounds {
         match *self {}
     }
 
-    pub(in crate::front) async fn run_once<T, F: Future<Output = T>>(
-        &self,
-        _: &InboundRequest,
-        _: &str,
-        _: F,
-    ) -> T {
+    async fn run_once<T, F: Future<Output = T>>(&self, _: &InboundRequest, _: &str, _: F) -> T {
         match *self {}
     }
 
-    pub(in crate::front) fn poll<F: Future>(
+    fn poll<F: Future>(
         &self,
         _: Pin<&mut F>,
         _: &mut TaskContext<'_>,
@@ -55,7 +50,7 @@ impl InputRounds {
         match *self {}
     }
 
-    pub(in crate::front) fn poll_in_task<T, E>(
+    fn poll_in_task<T, E>(
         &self,
         _: &InboundRequest,
         _: impl FnOnce() -> Result<Poll<T>, E>,
@@ -63,10 +58,7 @@ impl InputRounds {
         match *self {}
     }
 
-    pub(in crate::front) fn suspend_if_stalled(
-        &self,
-        _: &InboundRequest,
-    ) -> Option<Result<InputRequiredResult, HandlerError>> {
+    fn suspend_if_stalled(&self, _: &InboundRequest) -> Option<Result<InputRequiredResult, HandlerError>> {
         match *self {}
     }
 }

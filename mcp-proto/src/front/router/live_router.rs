@@ -76,11 +76,11 @@ pub struct LiveRouter<M: HandlerMode = SendHandlers, S = ()> {
 pub(super) struct LiveState<M: HandlerMode> {
     current: Mutex<Arc<Router<M>>>,
     updates: UpdateLock,
-    pub(super) listeners: Arc<ChangeListeners>,
+    listeners: Arc<ChangeListeners>,
 }
 
 impl<M: HandlerMode> LiveState<M> {
-    pub(super) fn router(&self) -> Arc<Router<M>> {
+    fn router(&self) -> Arc<Router<M>> {
         lock(&self.current).clone()
     }
 }
@@ -134,7 +134,7 @@ impl<M: HandlerMode, S: 'static> LiveRouter<M, S> {
         self.shared.listeners.publish(|server| server.resource_updated(uri));
     }
 
-    pub(super) fn into_shared(self) -> Arc<LiveState<M>> {
+    fn into_shared(self) -> Arc<LiveState<M>> {
         self.shared
     }
 }
@@ -251,7 +251,7 @@ impl<M: HandlerMode> ServedRouter<M> {
 
 impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Removes the state's type, and checks the router: an invalid one answers all requests with the error.
-    pub(super) fn into_served(self) -> Router<M> {
+    fn into_served(self) -> Router<M> {
         let mut router = self.replace_state(Arc::default());
         if let Err(error) = router.check() {
             router.record_error(error);
@@ -303,7 +303,7 @@ struct Entries {
 
 impl ChangeListeners {
     /// Adds a server until the returned value is dropped.
-    pub(super) fn add(self: &Arc<Self>, listener: Weak<dyn ChangeListener>) -> ListenerGuard {
+    fn add(self: &Arc<Self>, listener: Weak<dyn ChangeListener>) -> ListenerGuard {
         let mut entries = lock(&self.0);
         let key = entries.next;
         entries.next = key.saturating_add(1);
@@ -312,7 +312,7 @@ impl ChangeListeners {
     }
 
     /// Notifies all servers, outside the lock.
-    pub(super) fn publish(&self, publish: impl Fn(&dyn ChangeListener)) {
+    fn publish(&self, publish: impl Fn(&dyn ChangeListener)) {
         let listeners: Vec<_> = lock(&self.0).listeners.values().filter_map(Weak::upgrade).collect();
         for listener in listeners {
             publish(&*listener);
@@ -343,7 +343,7 @@ pub(super) struct UpdateLock {
 
 impl UpdateLock {
     /// Waits until no other thread holds the lock; `None` if this thread holds it.
-    pub(super) fn acquire(&self) -> Option<UpdateGuard<'_>> {
+    fn acquire(&self) -> Option<UpdateGuard<'_>> {
         let this = thread::current().id();
         let mut holder = lock(&self.holder);
         while let Some(thread) = *holder {

@@ -259,7 +259,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
 
     /// Records the error for a handler of a name that the tasks extension reserves, and for one that would never be
     /// called, because the machine handles the message itself.
-    pub(super) fn refuse_reserved(&mut self, name: &str) {
+    fn refuse_reserved(&mut self, name: &str) {
         const RESERVED: [&str; 6] = [
             Initialize::NAME,
             Discover::NAME,

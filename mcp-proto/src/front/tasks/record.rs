@@ -72,7 +72,7 @@ impl StoredTaskState {
     }
 
     /// The status name (2026-07-28).
-    pub(super) fn status(&self) -> TaskStatus {
+    fn status(&self) -> TaskStatus {
         match self {
             Self::Working => TaskStatus::Working,
             Self::InputRequired(_) => TaskStatus::InputRequired,

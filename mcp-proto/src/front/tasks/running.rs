@@ -438,7 +438,7 @@ impl RunningTask {
     }
 
     /// Sends the waiting report before the task ends.
-    pub(super) fn send_last_progress(&self) {
+    fn send_last_progress(&self) {
         let last = lock(&self.state).progress.pacer.as_mut().and_then(|pacer| pacer.remove(())?.last);
         if let Some((send, _)) = last {
             send();

@@ -214,7 +214,7 @@ impl SleepQueue {
     }
 
     /// Ends all waits with an error, because the runner has ended.
-    pub(super) fn close(&self) {
+    fn close(&self) {
         update(&self.0, |table, wakers| {
             table.closed = true;
             let waiting = core::mem::take(&mut table.waiting);

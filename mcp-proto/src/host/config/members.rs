@@ -56,7 +56,7 @@ impl Members {
     }
 
     /// Takes the member under whichever of these names it has.
-    pub(super) fn take_named(&mut self, names: &[&'static str]) -> ReadResult<Option<(&'static str, Value)>> {
+    fn take_named(&mut self, names: &[&'static str]) -> ReadResult<Option<(&'static str, Value)>> {
         let mut found = None;
         for name in names {
             if let Some(value) = self.take(name) {

@@ -36,7 +36,7 @@ enum Part {
 pub(super) struct Reference {
     pub(super) lookup: Lookup,
     /// Replaces a value that is absent or empty.
-    pub(super) default: Option<String>,
+    default: Option<String>,
     /// The reference as it was written.
     pub(super) written: String,
 }
@@ -345,7 +345,7 @@ impl PredefinedVariable {
         }
     }
 
-    pub(super) fn from_name(name: &str) -> Option<Self> {
+    fn from_name(name: &str) -> Option<Self> {
         use PredefinedVariable::{
             PathSeparator, UserHome, WorkingDirectory, WorkspaceFolder, WorkspaceFolderBasename,
         };

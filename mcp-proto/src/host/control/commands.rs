@@ -205,7 +205,7 @@ impl ControlPlane {
     }
 
     /// The shutdown took too long: the driver drops the remaining connections.
-    pub(super) fn abandon(&mut self) {
+    fn abandon(&mut self) {
         for server in core::mem::take(&mut self.servers).into_keys() {
             self.timers.remove(Timer::Server(server));
         }
