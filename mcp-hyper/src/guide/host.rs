@@ -53,6 +53,10 @@
 //!
 //! The module `host` shows the loop of an agent.
 //!
+//! `close`, a `reload` that changes or removes an entry, and `set_enabled(name, false)` let the calls that were sent finish
+//! within `ControlConfig::grace`, 5 s by default, and then cancel them; `ServerReport::grace_ends` is set meanwhile.
+//! `close_now` waits for no call.
+//!
 //! # Configuration
 //!
 //! `ConfigFile::parse` reads the files of Claude, Cursor, VS Code, Windsurf, Gemini, Zed and Codex, and this form,

@@ -421,7 +421,7 @@ impl Drop for HostLoop {
     fn drop(&mut self) {
         self.tasks = TaskSet::default();
         self.shared.with(|state, now| {
-            state.plane.close(now);
+            state.plane.close_now(now);
             while let Some(event) = state.plane.poll_event() {
                 if let Event::Ended { call, outcome } = event {
                     state.end_call(now, call, outcome);

@@ -19,7 +19,7 @@ pub enum HostEvent {
     GatePassed,
     /// Something has waited for a second, and the [driver](super::HostDriver) was never polled: spawn it on an executor.
     DriverNotPolled,
-    /// The status of a server has changed.
+    /// The status of a server has changed, or the server ends and its running calls may finish.
     Status {
         /// Its name.
         server: Arc<str>,
@@ -161,6 +161,9 @@ pub struct ServerReport {
     pub attempts: u32,
     /// When the next attempt is due, while the server waits for one.
     pub next_attempt: Option<Instant>,
+    /// While the server ends but its running calls may finish: when they are cancelled. See
+    /// [`ControlConfig::grace`](mcp_proto::host::control::ControlConfig::grace).
+    pub grace_ends: Option<Instant>,
     /// How long the last start took, from the attempt until the tools were listed, while the server is connected.
     pub start_time: Option<Duration>,
     /// How current its lists are.

@@ -43,7 +43,7 @@ struct HostInner {
 
 impl Drop for HostInner {
     fn drop(&mut self) {
-        self.shared.command(|state, now| state.plane.close(now));
+        self.shared.command(|state, now| state.plane.close_now(now));
     }
 }
 
@@ -110,15 +110,25 @@ impl Host {
         self.shared().wait(|state| state.is_gate_passed).await;
     }
 
-    /// Ends all calls and all servers, and waits until no process is left, within
+    /// Takes no more calls, lets those that were sent finish within
+    /// [`ControlConfig::grace`](mcp_proto::host::control::ControlConfig::grace), 5 s by default, cancels the others, ends
+    /// all servers, and waits until no process is left, within
     /// [`ControlConfig::shutdown`](mcp_proto::host::control::ControlConfig::shutdown).
     pub async fn close(&self) {
         self.shared().command(|state, now| state.plane.close(now));
         self.shared().wait(|_| false).await;
     }
 
+    /// Cancels all calls, ends all servers, and waits until no process is left, as [`close`](Self::close) without a
+    /// grace; ends the grace of a `close` before.
+    pub async fn close_now(&self) {
+        self.shared().command(|state, now| state.plane.close_now(now));
+        self.shared().wait(|_| false).await;
+    }
+
     /// Replaces the configuration: starts new servers, ends those that are gone, restarts those that would be reached
-    /// in another way. The others are not touched.
+    /// in another way. The others are not touched. Calls that were sent to a server that ends or restarts may finish
+    /// within [`ControlConfig::grace`](mcp_proto::host::control::ControlConfig::grace); new ones wait for the restart.
     ///
     /// With a [storage](super::HostOptions::storage), the driver first reads the stored lists of new servers.
     pub fn reload(&self, config: &Config) {
@@ -160,6 +170,7 @@ impl Host {
                     stderr: connection.map(|connection| connection.stderr.text()).unwrap_or_default(),
                     attempts: server.attempts,
                     next_attempt: server.next_attempt.map(at),
+                    grace_ends: server.grace_ends.map(at),
                     start_time: connection.and_then(|connection| connection.start_time),
                     lists: catalogue.freshness(&name).unwrap_or_default(),
                     info: client.and_then(Client::server),
@@ -216,7 +227,8 @@ impl Host {
         self.command(name, ControlPlane::reconnect)
     }
 
-    /// Switches a server on or off, until its configuration changes.
+    /// Switches a server on or off, until its configuration changes. Calls that were sent may finish within
+    /// [`ControlConfig::grace`](mcp_proto::host::control::ControlConfig::grace).
     ///
     /// # Errors
     /// If no such server is configured, or the host is closed.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mcp_hyper::host::{CallEnd, CallError, CallPhase, HostEvent};
 use mcp_hyper::mcp_proto::host::control::{Repeat, Status};
 use serde_json::json;
-use smol::future::or;
+use smol::future::{or, zip};
 
 use super::testbed::*;
 use crate::common::runtime::within;
@@ -108,6 +108,42 @@ fn progress_of_a_call_is_reported() {
         );
         assert_eq!(count.await.unwrap().text_content(), "Counted to 3.");
         assert!(!received.is_empty());
+    });
+}
+
+/// F76
+#[test]
+fn running_calls_finish_before_their_server_restarts_or_the_host_closes() {
+    bounded(async {
+        let folder = Folder::new();
+        let (host, driver) = start(options(config(json!({ "one": folder.demo("one") }))));
+        host.ready().await;
+        let begin = async |to: u32| {
+            let (reports, received) = smol::channel::unbounded();
+            let count = host.call_tool("mcp__one__count", json!({ "to": to, "delay_ms": 10 }));
+            let count = count.on_progress(move |_| _ = reports.try_send(()));
+            let count = smol::spawn(async move { count.await });
+            received.recv().await.unwrap();
+            count
+        };
+        let count = begin(20).await;
+        let mut other = folder.demo("one");
+        other["env"] = json!({ "OTHER": "1" });
+        host.reload(&config(json!({ "one": other })));
+        assert!(host.server("one").unwrap().grace_ends.is_some());
+        assert_eq!(count.await.unwrap().text_content(), "Counted to 20.");
+        until("it is restarted", || folder.processes("one").len() == 2).await;
+        until_status(&host, "one", Status::Connected).await;
+
+        let (count, endless) = (begin(20).await, begin(1_000_000).await);
+        zip(host.close(), async {
+            assert_eq!(count.await.unwrap().text_content(), "Counted to 20.");
+            assert!(matches!(host.call_tool("mcp__one__count", json!({})).await, Err(CallError::Closed)));
+            host.close_now().await;
+        })
+        .await;
+        assert!(matches!(endless.await, Err(CallError::Closed)));
+        driver.await.unwrap();
     });
 }
 

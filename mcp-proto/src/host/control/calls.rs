@@ -2,7 +2,7 @@
 
 use super::policy::Status;
 use super::state::{
-    Action, Call, CallId, CallOptions, CallOutcome, CallRefusal, Delivery, Generation, Phase, Repeat,
+    Action, Call, CallId, CallOptions, CallOutcome, CallRefusal, Delivery, Generation, Phase, Repeat, Server,
 };
 use super::{ControlPlane, Timer};
 use crate::Instant;
@@ -108,10 +108,13 @@ impl ControlPlane {
         }
     }
 
-    /// Sends a call over the next connection, if it was not sent too often.
+    /// Sends a call over the next connection, if it was not sent too often, and the server goes on.
     fn send_again(&mut self, now: Instant, id: CallId, delivery: Delivery) {
         let Some(call) = self.calls.get_mut(&id) else { return };
-        if let Some(resends_left) = call.resends_left.checked_sub(1) {
+        if let Some(finishing) = self.servers.get(&call.server).and_then(Server::finishing) {
+            let is_lost = delivery == Delivery::Lost;
+            self.end_call(now, id, if is_lost { CallOutcome::Lost } else { finishing.outcome });
+        } else if let Some(resends_left) = call.resends_left.checked_sub(1) {
             call.resends_left = resends_left;
             self.wait_again(id);
         } else if delivery == Delivery::Lost {
@@ -160,16 +163,29 @@ impl ControlPlane {
             server.waiting.remove(&id);
             server.sent.remove(&id);
             server.last_used = now;
+            if server.sent.is_empty() {
+                self.cut(now, call.server);
+            }
             self.schedule(call.server);
         }
     }
 
-    /// Ends all calls of a server.
-    pub(super) fn end_calls(&mut self, now: Instant, id: ServerId, outcome: CallOutcome) {
+    /// Ends the calls of a server that no driver has sent.
+    pub(super) fn end_unsent(&mut self, now: Instant, id: ServerId, outcome: CallOutcome) {
         let Some(server) = self.servers.get_mut(&id) else { return };
         let mut calls = core::mem::take(&mut server.waiting);
-        calls.append(&mut server.sent);
+        let is_unpolled =
+            |call: &&CallId| self.calls.get(call).is_some_and(|call| self.actions.contains(call.action));
+        calls.extend(server.sent.iter().filter(is_unpolled));
         for call in calls {
+            self.end_call(now, call, outcome);
+        }
+    }
+
+    /// Ends the calls that were sent to a server.
+    pub(super) fn end_sent(&mut self, now: Instant, id: ServerId, outcome: CallOutcome) {
+        let Some(server) = self.servers.get_mut(&id) else { return };
+        for call in core::mem::take(&mut server.sent) {
             self.end_call(now, call, outcome);
         }
     }

@@ -4,7 +4,7 @@ use alloc::collections::BTreeMap;
 use core::time::Duration;
 
 use super::policy::{Failure, FailureKind, ServerPolicy, Status};
-use super::state::{CallOutcome, Generation, Phase, Server, Then};
+use super::state::{CallOutcome, Finishing, Generation, Phase, Server, Then};
 use super::{ControlPlane, Lifecycle, Timer};
 use crate::Instant;
 use crate::host::config::{Fingerprint, ServerId};
@@ -25,8 +25,8 @@ impl ControlPlane {
     /// approval or location is another one; the others run on, with their new times. The first configuration begins the
     /// startup.
     ///
-    /// Calls of a server that ends or restarts end as [`CallOutcome::Removed`]. Does nothing after
-    /// [`close`](Self::close).
+    /// Calls of a server that ends or restarts end as [`CallOutcome::Removed`], those that were sent only after
+    /// [`ControlConfig::grace`](super::ControlConfig::grace). Does nothing after [`close`](Self::close).
     pub fn configure(&mut self, now: Instant, servers: impl IntoIterator<Item = (ServerId, ServerPolicy)>) {
         match self.lifecycle {
             Lifecycle::Closing | Lifecycle::Closed => return,
@@ -68,31 +68,30 @@ impl ControlPlane {
             (policy.connection, policy.approval, policy.location, policy.enabled, policy.lazy.is_some())
         };
         if server.is_removed() || same(&old) != same(&policy) {
-            self.restart(now, id, CallOutcome::Removed);
+            self.restart(now, id, self.config.grace, CallOutcome::Removed);
         }
         self.schedule(id);
     }
 
     fn remove(&mut self, now: Instant, id: ServerId) {
-        self.end_calls(now, id, CallOutcome::Removed);
         self.changed.insert(id);
         self.starting.remove(&id);
-        self.end(now, id, Then::Remove);
+        self.finish(now, id, self.config.grace, Then::Remove, CallOutcome::Removed);
         self.check_ready();
     }
 
-    /// Ends the server's calls, and starts it as if it were new.
-    fn restart(&mut self, now: Instant, id: ServerId, outcome: CallOutcome) {
-        self.end_calls(now, id, outcome);
+    /// Ends the server's calls, those that were sent after `grace`, and starts it as if it were new.
+    fn restart(&mut self, now: Instant, id: ServerId, grace: Duration, outcome: CallOutcome) {
         if let Some(server) = self.servers.get_mut(&id) {
             server.failure = None;
             let status = server.first_status();
             self.set_status(now, id, status);
-            self.end(now, id, Then::Begin);
+            self.finish(now, id, grace, Then::Begin, outcome);
         }
     }
 
-    /// Switches a server on or off, until its configuration changes.
+    /// Switches a server on or off, until its configuration changes. Calls that were sent may finish within
+    /// [`ControlConfig::grace`](super::ControlConfig::grace).
     ///
     /// # Errors
     ///
@@ -106,7 +105,8 @@ impl ControlPlane {
         let state = self.open_server(server)?;
         if state.policy.enabled != enabled {
             state.policy.enabled = enabled;
-            self.restart(now, server, CallOutcome::Unavailable(Status::Disabled));
+            let outcome = CallOutcome::Unavailable(Status::Disabled);
+            self.restart(now, server, self.config.grace, outcome);
         }
         Ok(())
     }
@@ -114,7 +114,8 @@ impl ControlPlane {
     /// Reconnects a server at once, in any status, and forgives its attempts. Asks again for an approval that was not
     /// given. A server that is switched off stays so.
     ///
-    /// Calls that wait go on to wait; calls that were sent are [lost](CallOutcome::Lost) unless they may be repeated.
+    /// Calls that wait go on to wait; calls that were sent are [lost](CallOutcome::Lost) unless they may be repeated. A
+    /// server that lets its calls finish ends them.
     ///
     /// # Errors
     ///
@@ -123,7 +124,7 @@ impl ControlPlane {
         let state = self.open_server(server)?;
         state.attempts = 0;
         match state.phase {
-            Phase::Resting if state.status == Status::Disabled => {}
+            _ if state.status == Status::Disabled => {}
             Phase::Resting if state.status == Status::Unapproved => self.end(now, server, Then::Begin),
             Phase::Resting | Phase::Idle => self.connect(now, server),
             Phase::Due { at, queued } => {
@@ -137,6 +138,7 @@ impl ControlPlane {
                 self.set_status(now, server, Status::Reconnecting);
                 self.end(now, server, Then::Connect);
             }
+            Phase::Finishing(_) => self.cut(now, server),
             Phase::Ending(Then::Retry | Then::Idle) => self.end(now, server, Then::Connect),
             Phase::Ending(Then::Begin | Then::Connect | Then::Remove) => {}
         }
@@ -144,7 +146,7 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Takes the approval of a server back: it ends, and asks again. Does nothing for a server that needs none.
+    /// Takes the approval of a server back: it ends at once, and asks again. Does nothing for a server that needs none.
     ///
     /// # Errors
     ///
@@ -153,7 +155,8 @@ impl ControlPlane {
         let state = self.open_server(server)?;
         if state.policy.approval.is_some() && state.policy.is_approved {
             state.policy.is_approved = false;
-            self.restart(now, server, CallOutcome::Unavailable(Status::Unapproved));
+            let outcome = CallOutcome::Unavailable(Status::Unapproved);
+            self.restart(now, server, Duration::ZERO, outcome);
         }
         Ok(())
     }
@@ -183,24 +186,38 @@ impl ControlPlane {
         }
     }
 
-    /// Ends all calls and all servers. [`Event::Closed`](super::Event::Closed) follows, after
-    /// [`ControlConfig::shutdown`] at the latest.
+    /// Takes no more calls, lets those that were sent finish within [`ControlConfig::grace`], and ends all servers.
+    /// [`Event::Closed`](super::Event::Closed) follows, [`ControlConfig::shutdown`] after the grace at the latest.
     ///
+    /// [`ControlConfig::grace`]: super::ControlConfig::grace
     /// [`ControlConfig::shutdown`]: super::ControlConfig::shutdown
     pub fn close(&mut self, now: Instant) {
-        if self.is_closing() {
+        self.close_within(now, self.config.grace);
+    }
+
+    /// Ends all calls and all servers, also while [`close`](Self::close) lets calls finish.
+    /// [`Event::Closed`](super::Event::Closed) follows, after
+    /// [`ControlConfig::shutdown`](super::ControlConfig::shutdown) at the latest.
+    pub fn close_now(&mut self, now: Instant) {
+        self.close_within(now, Duration::ZERO);
+    }
+
+    fn close_within(&mut self, now: Instant, grace: Duration) {
+        let is_finishing = self.servers.values().any(|server| server.finishing().is_some());
+        if self.is_closing() && !(is_finishing && grace.is_zero()) {
             return;
         }
         self.lifecycle = Lifecycle::Closing;
         self.announcement = None;
         self.timers.remove(Timer::Gate);
-        self.timers.insert(Timer::Close, Some(now + self.config.shutdown), ());
         let servers: Vec<ServerId> = self.servers.keys().copied().collect();
         for server in servers {
-            self.end_calls(now, server, CallOutcome::Closed);
             self.starting.remove(&server);
-            self.end(now, server, Then::Remove);
+            self.finish(now, server, grace, Then::Remove, CallOutcome::Closed);
         }
+        let is_finishing = self.servers.values().any(|server| server.finishing().is_some());
+        let grace = if is_finishing { grace } else { Duration::ZERO };
+        self.timers.insert(Timer::Close, Some(now + grace + self.config.shutdown), ());
         self.check_closed();
     }
 
@@ -247,8 +264,12 @@ impl ControlPlane {
         failure: Option<Failure>,
     ) {
         let Some(state) = self.servers.get_mut(&server) else { return };
-        let is_announced =
-            |phase| matches!(phase, Phase::Connecting { .. } | Phase::Connected { .. } | Phase::Ending(_));
+        let is_announced = |phase| {
+            matches!(
+                phase,
+                Phase::Connecting { .. } | Phase::Connected { .. } | Phase::Finishing(_) | Phase::Ending(_)
+            )
+        };
         if state.generation != generation || !is_announced(state.phase) {
             return;
         }
@@ -258,6 +279,11 @@ impl ControlPlane {
                 return;
             }
             state.action.take().map(|action| self.actions.withdraw(action));
+        }
+        if let Phase::Finishing(Finishing { then, .. }) = state.phase {
+            state.phase = Phase::Ending(then);
+            self.end_sent(now, server, CallOutcome::Lost);
+            return self.follow(now, server, then);
         }
         if let Phase::Ending(then) = state.phase {
             // The reason is known; standard error may explain it.
@@ -285,7 +311,10 @@ impl ControlPlane {
         let Some(state) = self.servers.get_mut(&server) else { return };
         if state.policy.approval == Some(content) && state.status == Status::Unapproved && is_approved {
             state.policy.is_approved = true;
-            self.end(now, server, Then::Begin);
+            // What runs until then was approved.
+            if state.finishing().is_none() {
+                self.end(now, server, Then::Begin);
+            }
         }
     }
 
@@ -323,6 +352,7 @@ impl ControlPlane {
                 }
             }
             Phase::Connecting { .. } => self.time_out_start(now, id),
+            Phase::Finishing(_) => self.cut(now, id),
             Phase::Connected { stable } => {
                 if stable.is_some_and(|stable| stable <= now) {
                     *stable = None;

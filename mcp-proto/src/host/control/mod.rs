@@ -29,6 +29,11 @@
 //! within the longest of its pauses and the time of one start, or later if more servers than
 //! [`ControlConfig::attempts_per_minute`] wait.
 //!
+//! # Ends
+//!
+//! A server that is closed, removed, restarted with another configuration or switched off takes no new calls; those that
+//! it is working on may finish within [`ControlConfig::grace`], and are aborted then.
+//!
 //! # Calls
 //!
 //! A call waits for its server, within its own deadline, and has exactly one end. A call that was certainly not
@@ -129,8 +134,8 @@ enum Timer {
 pub enum Event {
     /// The startup has ended: the application goes on with the servers that are connected.
     Ready,
-    /// The status of the server has changed, or it was removed: [`ControlPlane::server`]. Changes between two polls
-    /// are one event.
+    /// The status of the server has changed, it lets its running calls finish, or it was removed:
+    /// [`ControlPlane::server`]. Changes between two polls are one event.
     Status(ServerId),
     /// A call has ended.
     Ended {
@@ -195,10 +200,12 @@ impl ControlPlane {
         self.servers.keys().filter_map(|&id| Some((id, self.server(id)?)))
     }
 
-    /// The state of a configured server.
+    /// The state of a configured server, or of one that was removed while its [running calls
+    /// finish](ControlConfig::grace).
     #[must_use]
     pub fn server(&self, server: ServerId) -> Option<ServerState<'_>> {
-        self.servers.get(&server).filter(|server| !server.is_removed()).map(Server::state)
+        let is_shown = |server: &&Server| !server.is_removed() || server.finishing().is_some();
+        self.servers.get(&server).filter(is_shown).map(Server::state)
     }
 
     fn is_closing(&self) -> bool {

@@ -29,7 +29,10 @@ pub struct ControlConfig {
     pub attempts_per_minute: usize,
     /// How many calls there may be at once, over all servers, until their ends are polled. Default 10,000.
     pub calls: usize,
-    /// How long [`close`](super::ControlPlane::close) waits for servers to end. Default 5 s.
+    /// How long calls that a server is working on may go on before it is closed, removed, restarted with another
+    /// configuration or switched off. Default 5 s.
+    pub grace: Duration,
+    /// How long [`close`](super::ControlPlane::close) waits for servers to end, after the grace. Default 5 s.
     pub shutdown: Duration,
     /// The seed of the jitter of the pauses. Two hosts with different seeds do not reconnect at the same moment.
     pub seed: u64,
@@ -47,6 +50,7 @@ impl Default for ControlConfig {
             outage_budget: 5,
             attempts_per_minute: 60,
             calls: 10_000,
+            grace: Duration::from_secs(5),
             shutdown: Duration::from_secs(5),
             seed: 0,
         }
@@ -171,6 +175,8 @@ pub struct ServerState<'a> {
     pub attempts: u32,
     /// When the next attempt is due, while it waits for one.
     pub next_attempt: Option<Instant>,
+    /// While its connection is to end but [running calls may finish](ControlConfig::grace): when they are cancelled.
+    pub grace_ends: Option<Instant>,
 }
 
 /// Why a start or a connection ended.

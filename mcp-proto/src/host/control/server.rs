@@ -1,9 +1,10 @@
 //! The transitions of a server between its phases.
 
 use core::mem;
+use core::time::Duration;
 
 use super::policy::{Failure, FailureKind, Location, Status};
-use super::state::{Action, CallOutcome, Generation, Phase, Server, Then};
+use super::state::{Action, CallOutcome, Finishing, Generation, Phase, Server, Then};
 use super::{ControlPlane, Event, Lifecycle, Timer};
 use crate::Instant;
 use crate::backoff::BackoffTimer;
@@ -40,6 +41,42 @@ impl ControlPlane {
             Status::Starting
         };
         self.set_status(now, id, status);
+    }
+
+    /// Ends the calls of a server that were not sent, lets the others finish within `grace`, then ends what runs, and does
+    /// what follows.
+    pub(super) fn finish(
+        &mut self,
+        now: Instant,
+        id: ServerId,
+        grace: Duration,
+        then: Then,
+        outcome: CallOutcome,
+    ) {
+        self.end_unsent(now, id, outcome);
+        let Some(server) = self.servers.get_mut(&id) else { return };
+        let until = match server.phase {
+            Phase::Connected { .. } => now + grace,
+            Phase::Finishing(Finishing { until, .. }) => until.min(now + grace),
+            _ => return self.end(now, id, then),
+        };
+        server.phase = Phase::Finishing(Finishing { until, then, outcome });
+        self.changed.insert(id);
+        if server.sent.is_empty() || until <= now {
+            self.cut(now, id);
+        } else {
+            self.schedule(id);
+        }
+    }
+
+    /// Ends a connection that is to end once its calls have ended, and the calls that have not.
+    pub(super) fn cut(&mut self, now: Instant, id: ServerId) {
+        let Some(server) = self.servers.get_mut(&id) else { return };
+        let Some(Finishing { then, outcome, .. }) = server.finishing() else { return };
+        // The end of the last call must not come here again: all are aborted before the disconnection.
+        server.phase = Phase::Connected { stable: None };
+        self.end_sent(now, id, outcome);
+        self.end(now, id, then);
     }
 
     /// Ends what runs, then does what follows.
@@ -122,7 +159,7 @@ impl ControlPlane {
     /// Stops trying, and ends the calls that wait.
     fn give_up(&mut self, now: Instant, id: ServerId, status: Status) {
         self.settle(now, id, Phase::Resting, status);
-        self.end_calls(now, id, CallOutcome::Unavailable(status));
+        self.end_unsent(now, id, CallOutcome::Unavailable(status));
     }
 
     fn settle(&mut self, now: Instant, id: ServerId, phase: Phase, status: Status) {

@@ -202,8 +202,19 @@ pub(super) enum Phase {
         /// When the attempts before this connection are forgiven.
         stable: Option<Instant>,
     },
+    /// The connection is to end once the calls that were sent over it have ended, or the grace is over.
+    Finishing(Finishing),
     /// A disconnection was asked for.
     Ending(Then),
+}
+
+/// How a connection ends over which calls still run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Finishing {
+    pub(super) until: Instant,
+    pub(super) then: Then,
+    /// How calls end that have no answer until then.
+    pub(super) outcome: CallOutcome,
 }
 
 /// What follows the end of a connection that was asked for.
@@ -253,7 +264,17 @@ impl Server {
     }
 
     pub(super) fn is_removed(&self) -> bool {
-        self.phase == Phase::Ending(Then::Remove)
+        matches!(
+            self.phase,
+            Phase::Ending(Then::Remove) | Phase::Finishing(Finishing { then: Then::Remove, .. })
+        )
+    }
+
+    pub(super) fn finishing(&self) -> Option<Finishing> {
+        match self.phase {
+            Phase::Finishing(finishing) => Some(finishing),
+            _ => None,
+        }
     }
 
     pub(super) fn state(&self) -> ServerState<'_> {
@@ -267,6 +288,7 @@ impl Server {
             failure: self.failure.as_ref(),
             attempts: self.attempts,
             next_attempt,
+            grace_ends: self.finishing().map(|finishing| finishing.until),
         }
     }
 
@@ -278,6 +300,7 @@ impl Server {
         match self.phase {
             Phase::Due { at, queued: false } => Some(at),
             Phase::Connecting { deadline } => deadline,
+            Phase::Finishing(Finishing { until, .. }) => Some(until),
             Phase::Connected { stable } => {
                 let unused = self.policy.lazy.filter(|_| self.is_unused());
                 let idle = unused.and_then(|unused| self.last_used.after(unused));

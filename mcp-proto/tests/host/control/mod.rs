@@ -2,6 +2,7 @@
 
 mod calls;
 mod driver;
+mod ending;
 mod outages;
 mod simulation;
 mod starting;

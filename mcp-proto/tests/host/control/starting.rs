@@ -182,7 +182,10 @@ fn configuration_touches_only_what_changed() {
     let mut same = local("a");
     same.call_timeout = SECOND;
     host.configure([("same", same), ("other", local("changed")), ("new", local("d"))]);
-    let actions = host.actions();
+    let mut actions = host.actions();
+    assert_eq!(actions.len(), 2, "{actions:?}");
+    host.advance(5 * SECOND);
+    actions.extend(host.actions());
     assert_eq!(actions.len(), 4, "{actions:?}");
     assert!(actions.contains(&Action::Abort { call }));
     for name in ["other", "gone"] {

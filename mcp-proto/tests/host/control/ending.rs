@@ -1,0 +1,175 @@
+//! Ends that let running calls finish: F76 of the source documents.
+
+use super::driver::Host;
+use super::*;
+
+const GRACE: Duration = Duration::from_secs(5);
+
+/// A host whose server `one` works on a call, and another call that waits to be sent.
+fn working() -> (Host, Generation, CallId, CallId) {
+    let mut host = Host::new([("one", local("a"))]);
+    let generation = host.connected("one");
+    let running = host.call("one");
+    assert_eq!(host.actions(), [Action::Send { call: running, server: id("one"), generation }]);
+    let unsent = host.call("one");
+    host.events();
+    (host, generation, running, unsent)
+}
+
+type Command = fn(&mut Host);
+
+/// Each way to end the server, with the end of its calls that have no answer.
+fn ends() -> [(Command, CallOutcome); 4] {
+    [
+        (|host| host.plane.close(host.now), CallOutcome::Closed),
+        (|host| host.configure([]), CallOutcome::Removed),
+        (|host| host.configure([("one", local("b"))]), CallOutcome::Removed),
+        (
+            |host| host.plane.set_enabled(host.now, id("one"), false).unwrap(),
+            CallOutcome::Unavailable(Status::Disabled),
+        ),
+    ]
+}
+
+/// F76
+#[test]
+fn running_call_finishes_before_its_server_ends() {
+    for (end, outcome) in ends() {
+        let (mut host, generation, running, unsent) = working();
+        end(&mut host);
+        assert_eq!(host.actions(), [], "the connection goes on, and nothing more is sent");
+        assert_eq!(host.outcome(unsent), Some(outcome));
+        let state = host.plane.server(id("one")).expect("it is shown until it ends");
+        assert_eq!(state.grace_ends, Some(host.now + GRACE));
+        host.advance(4 * SECOND);
+        host.plane.handle_delivery(host.now, running, generation, Delivery::Answered);
+        assert_eq!(host.actions(), [Action::Disconnect { server: id("one"), generation }]);
+        assert_eq!(host.outcome(running), Some(CallOutcome::Answered));
+    }
+}
+
+/// F76
+#[test]
+fn call_that_runs_longer_than_the_grace_is_aborted_before_the_disconnection() {
+    for (end, outcome) in ends() {
+        let (mut host, generation, running, _) = working();
+        end(&mut host);
+        host.advance(GRACE);
+        let disconnection = Action::Disconnect { server: id("one"), generation };
+        assert_eq!(host.actions(), [Action::Abort { call: running }, disconnection]);
+        assert_eq!(host.outcome(running), Some(outcome));
+    }
+}
+
+/// F76
+#[test]
+fn call_to_an_ending_server_is_refused_or_waits_for_the_next_connection() {
+    let (mut host, generation, running, _) = working();
+    host.plane.set_enabled(host.now, id("one"), false).unwrap();
+    let call = |host: &mut Host| host.plane.call(host.now, id("one"), CallOptions::default());
+    assert_eq!(call(&mut host), Err(CallRefusal::Unavailable(Status::Disabled)));
+    host.plane.set_enabled(host.now, id("one"), true).unwrap();
+    let next = call(&mut host).unwrap();
+    assert_eq!(host.actions(), []);
+    host.plane.handle_delivery(host.now, running, generation, Delivery::Answered);
+    host.actions();
+    host.ended("one", generation, None);
+    let generation = host.connected("one");
+    assert_eq!(host.actions(), [Action::Send { call: next, server: id("one"), generation }]);
+
+    host.configure([]);
+    assert_eq!(call(&mut host), Err(CallRefusal::UnknownServer));
+    host.plane.close(host.now);
+    assert_eq!(call(&mut host), Err(CallRefusal::Closed));
+}
+
+#[test]
+fn connection_that_breaks_within_the_grace_loses_its_calls_and_is_not_made_again() {
+    for repeat in [Repeat::IfNotSent, Repeat::IfLost] {
+        let mut host = Host::new([("one", local("a"))]);
+        let generation = host.connected("one");
+        let call = host.plane.call(host.now, id("one"), CallOptions { timeout: None, repeat }).unwrap();
+        host.actions();
+        host.configure([]);
+        host.ended("one", generation, transient());
+        assert_eq!(host.outcome(call), Some(CallOutcome::Lost));
+        assert_eq!((host.actions(), host.plane.poll_timeout()), (vec![], None));
+        assert!(host.plane.server(id("one")).is_none());
+    }
+}
+
+#[test]
+fn call_that_did_not_arrive_within_the_grace_ends_with_its_server() {
+    let (mut host, generation, running, _) = working();
+    host.configure([]);
+    host.plane.handle_delivery(host.now, running, generation, Delivery::NotSent);
+    assert_eq!(host.outcome(running), Some(CallOutcome::Removed));
+    assert_eq!(host.actions().last(), Some(&Action::Disconnect { server: id("one"), generation }));
+}
+
+#[test]
+fn close_now_ends_the_grace_and_withdrawn_approval_has_none() {
+    let (mut host, generation, running, _) = working();
+    host.plane.close(host.now);
+    host.plane.close_now(host.now);
+    let disconnection = Action::Disconnect { server: id("one"), generation };
+    assert_eq!(host.actions(), [Action::Abort { call: running }, disconnection]);
+    host.advance(GRACE);
+    assert!(host.events().contains(&Event::Closed));
+
+    let mut policy = local("a");
+    policy.approval = Some(content("content"));
+    policy.is_approved = true;
+    let mut host = Host::new([("one", policy)]);
+    let generation = host.connected("one");
+    let call = host.call("one");
+    host.actions();
+    host.plane.revoke_approval(host.now, id("one")).unwrap();
+    let disconnection = Action::Disconnect { server: id("one"), generation };
+    assert_eq!(host.actions(), [Action::Abort { call }, disconnection]);
+}
+
+#[test]
+fn approval_of_a_changed_server_does_not_cut_the_calls_of_the_old_one() {
+    let with_content = |name: &str| {
+        let mut policy = local(name);
+        policy.approval = Some(content(name));
+        policy.is_approved = name == "a";
+        policy
+    };
+    let mut host = Host::new([("one", with_content("a"))]);
+    let generation = host.connected("one");
+    let call = host.call("one");
+    host.actions();
+    host.configure([("one", with_content("b"))]);
+    assert_eq!(host.status("one"), Status::Unapproved);
+    host.plane.handle_approval(host.now, id("one"), content("b"), true);
+    assert_eq!(host.actions(), []);
+    host.plane.handle_delivery(host.now, call, generation, Delivery::Answered);
+    host.actions();
+    host.ended("one", generation, None);
+    host.connect("one");
+}
+
+#[test]
+fn reconnection_ends_the_grace_unless_the_server_is_off() {
+    let (mut host, generation, running, _) = working();
+    host.plane.set_enabled(host.now, id("one"), false).unwrap();
+    host.plane.reconnect(host.now, id("one")).unwrap();
+    assert_eq!(host.actions(), []);
+    host.plane.set_enabled(host.now, id("one"), true).unwrap();
+    host.plane.reconnect(host.now, id("one")).unwrap();
+    let disconnection = Action::Disconnect { server: id("one"), generation };
+    assert_eq!(host.actions(), [Action::Abort { call: running }, disconnection]);
+}
+
+#[test]
+fn close_waits_for_the_grace_and_then_for_the_shutdown() {
+    let (mut host, ..) = working();
+    host.plane.close(host.now);
+    host.advance(GRACE + 4 * SECOND);
+    assert!(!host.events().contains(&Event::Closed));
+    host.advance(SECOND);
+    assert!(host.events().contains(&Event::Closed));
+    assert_eq!((host.plane.poll_timeout(), host.plane.open_calls()), (None, 0));
+}
