@@ -73,6 +73,9 @@
 //!
 //! An entry with a mistake has an error of its own; the others start.
 //!
+//! `discover(folder)` reads these files where the applications keep them for the user and for the project in `folder`; the
+//! merged `Config` says what it left out and why.
+//!
 //! # Files of a project
 //!
 //! A file that comes with a project (`Source::project`) may name any command. Its servers start nothing, connect

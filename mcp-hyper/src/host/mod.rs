@@ -82,6 +82,7 @@
 
 mod calls;
 mod connection;
+mod discovery;
 mod driver;
 mod events;
 mod failure;
@@ -97,6 +98,7 @@ mod storage;
 mod trace;
 
 pub use calls::HostRequest;
+pub use discovery::{discover, known_files};
 pub use driver::HostDriver;
 pub use events::{CallEnd, CallError, CallPhase, Counters, HostEvent, ServerReport};
 pub use handle::{Host, HostTool, ServerHold};

@@ -30,7 +30,7 @@ use clap::error::ErrorKind;
 
 use connect::with_server;
 use error::{CommandError, Result};
-use options::{Command, CommonOptions, Options};
+use options::{Command, CommonOptions, Options, is_url};
 use terminal::Screen;
 use text::Text;
 
@@ -92,13 +92,13 @@ async fn run(command: Command, common: &CommonOptions, screen: &mut Screen) -> R
             demo::serve_http(address, legacy_sse, websocket, &demands).await
         }
         Command::Completions { shell } => Ok(screen.line(Text::block(&Options::completions(shell)))?),
-        Command::Login { server, login, config } if config.is_used() => {
+        Command::Login { server, login, config } if config.is_used() || !is_url(server.as_ref()) => {
             many::login(&config, common, &server, &login, screen).await
         }
         Command::Login { server, login, .. } => login::login(&server, &login, common, screen).await,
         Command::Logout { url } => login::logout(&url, common, screen).await,
         Command::Whoami { url } => login::whoami(&url, common, screen).await,
-        Command::Tools { name, server } if server.config.is_used() => {
+        Command::Tools { name, server } if server.is_configured() => {
             many::call::tools(&server.config, common, name.as_deref(), screen).await
         }
         Command::Tools { name, server } => {
@@ -107,17 +107,15 @@ async fn run(command: Command, common: &CommonOptions, screen: &mut Screen) -> R
             })
             .await
         }
-        Command::Call { name, arguments, server } if server.config.is_used() => {
+        Command::Call { name, arguments, server } if server.is_configured() => {
             many::call::call(&server.config, common, &name, &arguments, screen).await
         }
-        Command::Servers { watch, config } => {
-            many::servers::servers(&config.options, common, watch, screen).await
-        }
-        Command::Doctor { config } => many::servers::doctor(&config.options, common, screen).await,
+        Command::Servers { watch, config } => many::servers::servers(&config, common, watch, screen).await,
+        Command::Doctor { config } => many::servers::doctor(&config, common, screen).await,
         Command::Approve { approve } => many::approve::approve(&approve, common, screen).await,
         Command::Import { disabled } => many::import::import(disabled, screen),
         Command::Search { words, limit, config } => {
-            many::call::search(&config.options, common, &words, limit, screen).await
+            many::call::search(&config, common, &words, limit, screen).await
         }
         Command::Call { name, arguments, server } => {
             with_server(&server.command, common, async |connection| {

@@ -21,7 +21,10 @@ use clap_complete::Shell;
 ///
 ///     mcpio servers --config .mcp.json --config ~/.cursor/mcp.json
 ///     mcpio call --config ~/.cursor/mcp.json SERVER TOOL key=value
-///     mcpio doctor --config .mcp.json
+///     mcpio doctor
+///
+/// Without --config these are the files that known applications have for you and for the
+/// project in the current folder.
 ///
 /// A file named by --config is a project's: its servers start nothing, connect nowhere and
 /// read no variable until you have approved them by mcpio approve. The files in which known
@@ -181,7 +184,7 @@ pub(crate) enum Command {
         #[arg(long)]
         watch: bool,
         #[command(flatten)]
-        config: RequiredConfig,
+        config: ConfigOptions,
     },
     /// Search the tools of all servers
     Search {
@@ -192,12 +195,12 @@ pub(crate) enum Command {
         #[arg(long, value_name = "COUNT", default_value_t = 8)]
         limit: usize,
         #[command(flatten)]
-        config: RequiredConfig,
+        config: ConfigOptions,
     },
     /// Find out what is wrong with each server, and what to do next
     Doctor {
         #[command(flatten)]
-        config: RequiredConfig,
+        config: ConfigOptions,
     },
     /// Show what the servers of a project's file would start and read, and approve them
     Approve {
@@ -215,7 +218,7 @@ pub(crate) enum Command {
     OfServer(ServerCommand),
     /// Log in to a server at a URL; other commands then send the token
     Login {
-        /// The server's URL; with --config its name, and the login has the settings of its entry
+        /// The server's URL, or its name in the configuration: the login has the settings of its entry
         #[arg(value_name = "URL|SERVER")]
         server: String,
         #[command(flatten)]
@@ -255,6 +258,14 @@ pub(crate) enum Command {
         #[arg(value_enum)]
         shell: Shell,
     },
+}
+
+impl Command {
+    /// Whether one of its words may be the URL of a server, as it names no server and no file.
+    fn takes_url(&self) -> bool {
+        matches!(self, Self::Tools { server, .. } | Self::Call { server, .. }
+            if server.is_configured() && !server.config.is_used())
+    }
 }
 
 /// A command for one server, which has no form for several.
@@ -346,12 +357,13 @@ impl Options {
     /// # Errors
     /// Wrong usage, or a request for help.
     pub(crate) fn read(line: &[OsString]) -> Result<Self, clap::Error> {
-        let error = match Self::try_parse_from(line) {
-            Ok(options) => return Ok(options),
-            Err(error) => error,
+        let read = Self::try_parse_from(line);
+        let is_final = match &read {
+            Ok(options) => !options.command.as_ref().is_some_and(Command::takes_url),
+            Err(error) => !error.use_stderr(),
         };
-        if !error.use_stderr() || line.iter().any(|word| word == "--") {
-            return Err(error);
+        if is_final || line.iter().any(|word| word == "--") {
+            return read;
         }
         let urls = (1..line.len()).rev().filter(|at| line.get(*at).is_some_and(|word| is_url(word)));
         for at in urls {
@@ -362,7 +374,7 @@ impl Options {
                 return Ok(options);
             }
         }
-        Err(error)
+        read
     }
 
     /// The completions of a shell.
@@ -493,33 +505,32 @@ pub(crate) struct ConfigOptions {
 }
 
 impl ConfigOptions {
-    /// Whether any file is named.
+    /// Whether any file is named; if not, those of known applications are read.
     pub(crate) fn is_used(&self) -> bool {
         !(self.files.is_empty() && self.user_files.is_empty())
     }
 }
 
-/// The configuration files of a command that needs some.
-#[derive(Clone, Debug, Args)]
-#[group(id = "configuration", required = true, multiple = true, args = ["files", "user_files"])]
-pub(crate) struct RequiredConfig {
-    #[command(flatten)]
-    pub(crate) options: ConfigOptions,
-}
-
 /// One server, or the configuration files of many.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ServerOrConfig {
-    /// The command that starts the server, or its URL, which needs no dashes
+    /// The command that starts the server, or its URL, which needs no dashes; without it and without --config, the servers
+    /// that known applications have for you and for the project in this folder
     #[arg(
         last = true,
-        required_unless_present_any = ["files", "user_files"],
         conflicts_with_all = ["files", "user_files"],
         value_name = "COMMAND|URL"
     )]
     pub(crate) command: Vec<OsString>,
     #[command(flatten)]
     pub(crate) config: ConfigOptions,
+}
+
+impl ServerOrConfig {
+    /// Whether the servers are those of configuration files.
+    pub(crate) fn is_configured(&self) -> bool {
+        self.command.is_empty()
+    }
 }
 
 /// Options of `mcpio approve`.
@@ -535,7 +546,7 @@ pub(crate) struct ApproveOptions {
     #[arg(long, conflicts_with = "revoke")]
     pub(crate) changes: bool,
     #[command(flatten)]
-    pub(crate) config: RequiredConfig,
+    pub(crate) config: ConfigOptions,
 }
 
 #[cfg(test)]
@@ -598,7 +609,7 @@ mod tests {
         assert_eq!(server(&["tools", url, "--issuer", "https://i"]).1, [url]);
         // After dashes it is an argument of the command.
         assert_eq!(server(&["tools", "--", "server", url]).1, ["server", url]);
-        for line in [&["mcpio", "read", url][..], &["mcpio", "tools", "http:"], &["mcpio", "tolls", url]] {
+        for line in [&["mcpio", "read", url][..], &["mcpio", "tolls", url]] {
             assert_eq!(read(line).unwrap_err().exit_code(), 2, "{line:?}");
         }
         assert!(matches!(read(&["mcpio", "login", url]).unwrap().command, Some(Command::Login { .. })));
@@ -624,7 +635,7 @@ mod tests {
 
     #[test]
     fn missing_server_command_is_a_usage_error() {
-        let error = read(&["mcpio", "tools"]).unwrap_err();
+        let error = read(&["mcpio", "prompts"]).unwrap_err();
         assert_eq!(error.exit_code(), 2);
         assert!(error.to_string().contains("<COMMAND|URL>"), "{error}");
     }

@@ -167,6 +167,8 @@ fn command_line_names_one_server_or_files() {
         &["servers"][..],
         &["doctor"],
         &["search", "word"],
+        &["tools"],
+        &["prompts"],
         &["tools", "--config", &file, "--", "server"],
         &["servers", "--config", &file],
         &["servers", "--config", "/nonexistent/mcp.json"],
@@ -177,6 +179,33 @@ fn command_line_names_one_server_or_files() {
     let other = home.servers("project/.mcp.json", json!({ "a": { "command": "true" } }));
     let ran = home.run(&["servers", "--config", &file, "--config", &other]);
     assert!(ran.code == 2 && ran.err.contains("two projects"), "{}", ran.err);
+}
+
+/// F86
+#[test]
+fn commands_without_flags_use_the_files_of_known_applications() {
+    let home = Home::new("known");
+    home.servers(".cursor/mcp.json", json!({ "own": home.demo("own") }));
+    home.servers("project/.mcp.json", json!({ "theirs": home.demo("theirs") }));
+    let here = home.path("project");
+    let claude = json!({ "projects": { here: { "mcpServers": { "here": home.demo("here") } } } });
+    home.write(".claude.json", &claude);
+    let servers = home.json(&["servers"]);
+    let shown: Vec<_> = servers["servers"].as_array().unwrap().iter().collect();
+    let shown: Vec<_> = shown.iter().map(|it| (it["server"].as_str(), it["status"].as_str())).collect();
+    let expected = [("here", "connected"), ("own", "connected"), ("theirs", "not approved")];
+    assert_eq!(shown, expected.map(|(name, status)| (Some(name), Some(status))));
+    assert_eq!(home.json(&["call", "here", "add", "a=2", "b=3"])["structuredContent"], json!({ "sum": 5 }));
+    assert_eq!(names(&home.json(&["search", "adds", "numbers"])["tools"], "server")[..2], ["here", "own"]);
+
+    let tools = home.run(&["tools", "own"]);
+    assert!(tools.code == 0 && tools.out.contains("mcp__own__add"), "{}{}", tools.out, tools.err);
+    assert!(tools.err.contains(".cursor/mcp.json: 1 server\n"), "{}", tools.err);
+    let doctor = home.run(&["doctor"]);
+    assert!(doctor.out.contains("mcpio approve theirs"), "{}", doctor.out);
+    let login = home.run(&["login", "nothing"]);
+    assert!(login.code == 2 && login.err.contains("no server \"nothing\""), "{}", login.err);
+    assert_eq!(home.processes("theirs"), [] as [i32; 0]);
 }
 
 #[test]

@@ -18,7 +18,8 @@ pub enum Scope {
 }
 
 impl Scope {
-    pub(super) const fn max_bytes(self) -> usize {
+    /// Maximum bytes of a configuration file: [`USER_FILE_BYTES`] or [`PROJECT_FILE_BYTES`].
+    pub const fn max_bytes(self) -> usize {
         match self {
             Self::User => USER_FILE_BYTES,
             Self::Project => PROJECT_FILE_BYTES,

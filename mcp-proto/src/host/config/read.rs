@@ -87,6 +87,17 @@ impl ConfigFile {
         Self::of_document(source, text, document)
     }
 
+    /// Reads a file as its application does in the project in this folder, an absolute path. The user's file of Claude Code
+    /// counts as two: its servers [for the project](Self::parse_of_project), if the file can be read, and then the others.
+    pub fn parse_for(source: Source, text: &[u8], folder: &str) -> Vec<Self> {
+        let file = Self::parse(source.clone(), text);
+        // The error of a file that is no JSON is not repeated.
+        let is_read = file.errors.iter().all(|error| error.server.is_some());
+        let is_of_claude = source.scope == Scope::User && source.application == Application::ClaudeCode;
+        let of_project = (is_of_claude && is_read).then(|| Self::parse_of_project(source, text, folder));
+        of_project.into_iter().chain([file]).collect()
+    }
+
     /// A file that could not be read, for a reason to show to the user. A file that does not exist is no error.
     pub fn unreadable(source: Source, reason: impl Into<String>) -> Self {
         let mut file = Self::new(source);

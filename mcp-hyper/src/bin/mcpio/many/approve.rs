@@ -25,7 +25,7 @@ pub(crate) async fn approve(options: &ApproveOptions, common: &CommonOptions, sc
     if !options.revoke && !is_person_present() {
         return Err(CommandError::usage("only a person can approve: run this on a terminal"));
     }
-    let session = Session::open(&options.config.options, common)?;
+    let session = Session::open(&options.config, common)?;
     let entries = chosen(&session.config, &options.servers)?;
     if entries.is_empty() && !screen.is_json() {
         screen.line("The files have no server of a project: there is nothing to approve.")?;

@@ -6,11 +6,11 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use mcp_hyper::host::{look_up, read_file};
+use mcp_hyper::host::{discover, known_files, look_up, read_file};
 use mcp_proto::Secret;
 use mcp_proto::host::config::{
-    Answers, Application, Config, ConfigErrorKind, ConfigFile, Folders, HttpSpec, Lookup, PROJECT_FILE_BYTES,
-    ResolveErrorKind, Scope, ServerEntry, Source, TransportSpec, USER_FILE_BYTES,
+    Answers, Config, ConfigErrorKind, ConfigFile, HttpSpec, Lookup, PROJECT_FILE_BYTES, ResolveErrorKind,
+    Scope, ServerEntry, Source, TransportSpec, USER_FILE_BYTES,
 };
 use mcp_proto::host::consent::{ApprovalRequest, ApprovalWarning, Approvals, Permit};
 use mcp_proto::host::control::Status;
@@ -34,12 +34,22 @@ impl<'a> Session<'a> {
         Self { options, common, files, folder, config, answers_requests: false, login: None }
     }
 
-    /// Reads the files that the command line names. One that cannot be read has an error instead of servers.
+    /// Reads the files that the command line names, or else those of known applications for the user and for the project in
+    /// the working directory. One that cannot be read has an error instead of servers.
     ///
     /// # Errors
-    /// If a path is not UTF-8, or the files belong to several projects.
+    /// If a path is not UTF-8, the files belong to several projects, or there is no file.
     pub(super) fn read(options: &'a ConfigOptions, common: &'a CommonOptions) -> Result<Self> {
-        let known = known_user_files();
+        let current = || env::current_dir().map_err(CommandError::usage_of("the working directory"));
+        if !options.is_used() {
+            let folder = current()?;
+            let files = discover(&folder).map_err(CommandError::usage_of("the working directory"))?;
+            if files.is_empty() {
+                return Err(CommandError::usage(NO_FILE));
+            }
+            return Ok(Self::of_files(options, common, files, folder));
+        }
+        let known = known_files(None);
         let own = options.user_files.iter().map(|path| Ok((Source::user(absolute(path)?), path)));
         let named = options.files.iter().map(|path| match known_source(&known, path) {
             Some(source) => Ok((source, path)),
@@ -57,7 +67,7 @@ impl<'a> Session<'a> {
                 }
                 PathBuf::from(one)
             }
-            None => env::current_dir().map_err(CommandError::usage_of("the working directory"))?,
+            None => current()?,
         };
         let files = sources.iter().flat_map(|(source, path)| parse_file(source, path, &folder)).collect();
         Ok(Self::of_files(options, common, files, folder))
@@ -72,6 +82,13 @@ impl<'a> Session<'a> {
         let config = &session.config;
         let mut messages = Screen::messages();
         let errors = config.errors().iter().map(ToString::to_string);
+        for file in session.files.iter().filter(|_| !options.is_used()) {
+            let (path, count) = (&file.source.path, file.servers.len());
+            messages.line(styled(
+                QUIET,
+                format_args!("{path}: {count} server{}", if count == 1 { "" } else { "s" }),
+            ))?;
+        }
         for error in errors.chain(config.servers().iter().filter_map(|entry| relative_files(entry))) {
             messages.warning(error)?;
         }
@@ -90,21 +107,8 @@ impl<'a> Session<'a> {
     }
 }
 
-/// The files in which known applications keep the user's configuration. Most do not exist.
-pub(super) fn known_user_files() -> Vec<Source> {
-    let text = |path: PathBuf| path.into_os_string().into_string().ok();
-    let Some(home) = env::home_dir() else { return Vec::new() };
-    let variable = |name: &str| env::var_os(name).filter(|folder| !folder.is_empty()).map(PathBuf::from);
-    let settings = if cfg!(target_os = "macos") {
-        home.join("Library/Application Support")
-    } else if cfg!(windows) {
-        variable("APPDATA").unwrap_or_else(|| home.join("AppData/Roaming"))
-    } else {
-        variable("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config"))
-    };
-    let (Some(home), Some(settings)) = (text(home), text(settings)) else { return Vec::new() };
-    Source::known_files(&Folders { home: &home, settings: &settings, project: None })
-}
+const NO_FILE: &str = "no known application has a file with servers here: name one by --config, or the command that starts \
+                       a server after two dashes, such as: mcpio tools -- npx -y @modelcontextprotocol/server-everything";
 
 /// The known file that this path leads to.
 fn known_source(known: &[Source], path: &Path) -> Option<Source> {
@@ -123,19 +127,11 @@ fn absolute(path: &Path) -> Result<String> {
     file.into_os_string().into_string().map_err(|_| wrong("the path is not UTF-8"))
 }
 
-/// Reads a file. The user's file of Claude Code counts as two: its servers for the project in this folder, then the others.
+/// Reads a file.
 fn parse_file(source: &Source, path: &Path, folder: &Path) -> Vec<ConfigFile> {
-    let text = match content(source, path) {
-        Ok(text) => text,
-        Err(error) => return vec![ConfigFile::unreadable(source.clone(), error.to_string())],
-    };
-    let file = ConfigFile::parse(source.clone(), &text);
-    // The error of a file that is no JSON is not repeated.
-    let is_read = file.errors.iter().all(|error| error.server.is_some());
-    let is_of_claude = source.scope == Scope::User && source.application == Application::ClaudeCode;
-    match folder.to_str().filter(|_| is_of_claude && is_read) {
-        Some(folder) => vec![ConfigFile::parse_of_project(source.clone(), &text, folder), file],
-        None => vec![file],
+    match content(source, path) {
+        Ok(text) => ConfigFile::parse_for(source.clone(), &text, folder.to_str().unwrap_or_default()),
+        Err(error) => vec![ConfigFile::unreadable(source.clone(), error.to_string())],
     }
 }
 
@@ -327,22 +323,23 @@ impl Session<'_> {
         }
     }
 
-    /// The options that name the same files, to be pasted; `None` if they cannot be shown on one line.
+    /// The options that name the same files, each with a space after it, to be pasted; `None` if they cannot be shown on one
+    /// line.
     fn quoted_options(&self) -> Option<String> {
         let options = self.options;
         let named = options.files.iter().map(|path| ("--config", path));
         let own = options.user_files.iter().map(|path| ("--user-config", path));
         let state = options.state.iter().map(|path| ("--state", path));
         let words = named.chain(own).chain(state);
-        let words = words.map(|(option, path)| Some(format!("{option} {}", quoted_word(path.to_str()?)?)));
-        Some(words.collect::<Option<Vec<_>>>()?.join(" "))
+        let words = words.map(|(option, path)| Some(format!("{option} {} ", quoted_word(path.to_str()?)?)));
+        words.collect()
     }
 
     /// The command that asks for the approval of a server; without its names if they cannot be shown on one line.
     pub(super) fn approval_hint(&self, server: &str) -> String {
         match (self.quoted_options(), quoted_name(server)) {
-            (Some(files), Some(server)) => format!("mcpio approve {files} {server}"),
-            (Some(files), None) => format!("mcpio approve {files}"),
+            (Some(files), Some(server)) => format!("mcpio approve {files}{server}"),
+            (Some(files), None) => format!("mcpio approve {files}").trim_end().to_owned(),
             _ => "mcpio approve --config FILE".to_owned(),
         }
     }
@@ -369,7 +366,7 @@ impl Session<'_> {
             None => self
                 .quoted_options()
                 .zip(quoted_name(server))
-                .map(|(files, server)| format!("{files} {server}")),
+                .map(|(files, server)| format!("{files}{server}")),
         };
         format!("mcpio login {}", named.as_deref().unwrap_or("--config FILE SERVER"))
     }

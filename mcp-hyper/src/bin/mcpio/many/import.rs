@@ -1,34 +1,27 @@
 //! `mcpio import`: the servers of the known applications as one configuration.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::env;
 use std::sync::Arc;
 
+use mcp_hyper::host::discover;
 use mcp_proto::host::config::{
-    Config, ConfigFile, HttpTransport, InputSpec, OauthSpec, ServerEntry, ServerSpec, Source, Template,
-    TransportSpec,
+    Config, ConfigFile, HttpTransport, InputSpec, OauthSpec, Scope, ServerEntry, ServerSpec, Source,
+    Template, TransportSpec,
 };
 use serde_json::{Map, Value, json};
 
-use super::config::{content, known_user_files};
-use crate::error::Result;
+use crate::error::{CommandError, Result};
 use crate::show;
 use crate::terminal::Screen;
 use crate::text::{QUIET, styled};
 
-/// Prints one configuration with the servers of all applications of the user, and notes on standard error.
+/// Prints one configuration with the servers of all applications of the user, those of Claude Code for the project in the
+/// working directory included, and notes on standard error.
 pub(crate) fn import(disabled: bool, screen: &mut Screen) -> Result {
-    let files = known_user_files().into_iter().filter_map(|source| {
-        let path = source.path.clone();
-        // A pipe would block forever.
-        if !Path::new(&path).metadata().ok()?.is_file() {
-            return None;
-        }
-        Some(match content(&source, Path::new(&path)) {
-            Ok(text) => ConfigFile::parse(source, &text),
-            Err(error) => ConfigFile::unreadable(source, error.to_string()),
-        })
-    });
+    let folder = env::current_dir().map_err(CommandError::usage_of("the working directory"))?;
+    let mut files = discover(&folder).map_err(CommandError::usage_of("the working directory"))?;
+    files.retain(|file| file.source.scope == Scope::User);
     let imported = Imported::from_config(&Config::merge(files), disabled);
     if screen.is_json() {
         let Imported { servers, inputs, notes } = imported;
