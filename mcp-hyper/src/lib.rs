@@ -141,6 +141,7 @@ pub use {
         ClientDriver, ClientOptions, ConnectError, HeaderError, HeaderErrorKind, Proxy, ProxyError,
         WireEvent, connect,
     },
+    mcp_proto::front::call_once,
     mcp_proto::{Client, ClientContext, ClientHandlers},
 };
 #[cfg(feature = "server")]

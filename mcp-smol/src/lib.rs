@@ -144,6 +144,7 @@ pub use mcp_proto::Structured;
 #[cfg(feature = "client")]
 pub use {
     client::{ChildLink, ClientDriver, ClientOptions, StreamLink, WireDirection, connect, connect_stream},
+    mcp_proto::front::call_once,
     mcp_proto::{Client, ClientContext, ClientHandlers},
 };
 #[cfg(feature = "server")]

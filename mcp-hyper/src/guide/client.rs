@@ -54,6 +54,16 @@
 //! # }
 //! ```
 //!
+//! For one call to one server, [`call_once`](crate::call_once) takes what either `connect` returns; nothing is spawned:
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = mcp_hyper::connect("https://example.com/mcp")?;
+//! let sum = mcp_hyper::call_once(server, "add", serde_json::json!({ "a": 2, "b": 3 })).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # On Tokio
 //!
 //! Spawn the driver with `tokio::spawn(driver)`. The default feature `smol` works under it, with a thread for

@@ -156,7 +156,7 @@ pub use client::OutputChecks;
 #[cfg(feature = "client")]
 pub use client::{
     Client, ClientContext, ClientHandlers, Event, Pages, PaginatedMethod, Subscription, SubscriptionUpdate,
-    TaskHandle, ToolCallOutcome, Watch, WatchRequest, WatchUpdate,
+    TaskHandle, ToolCallOutcome, Watch, WatchRequest, WatchUpdate, call_once,
 };
 
 #[cfg(all(feature = "server", feature = "seal"))]

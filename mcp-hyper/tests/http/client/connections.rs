@@ -16,7 +16,7 @@ use hyper::rt::Timer;
 use mcp_hyper::mcp_proto::front::Error;
 use mcp_hyper::mcp_proto::peer::client::CloseReason;
 use mcp_hyper::mcp_proto::transport::http::{ExchangeEnd, SentState};
-use mcp_hyper::{Endpoint, Runtime, Smol, Stream, WireEvent};
+use mcp_hyper::{Endpoint, Runtime, Smol, Stream, WireEvent, call_once};
 use serde_json::json;
 
 /// The ends of exchanges, in order.
@@ -31,6 +31,20 @@ fn watched(options: TestOptions) -> (TestOptions, EndLog) {
         }
     });
     (options, ends)
+}
+
+/// F3
+#[test]
+fn one_call_needs_no_client_and_closes_its_connection() {
+    run(async {
+        let (listener, url) = listen().await;
+        let server = smol::spawn(async move { accept(&listener).await.serve(usize::MAX).await });
+        let connection = modern().connect(&url).unwrap();
+        let result = within(call_once(connection, "count", json!({}))).await.unwrap();
+        assert_eq!(result.text_content(), "1");
+        let requests: Vec<_> = server.await;
+        assert_eq!(requests.last().unwrap().header("mcp-method"), Some("tools/call"));
+    });
 }
 
 #[test]

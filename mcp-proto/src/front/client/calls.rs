@@ -1,5 +1,9 @@
 //! The client's calls, one method per request of the protocol.
 
+use core::future::poll_fn;
+use core::pin::pin;
+use core::task::Poll;
+
 use serde::Serialize;
 
 use super::{Client, Pages, Subscription};
@@ -8,12 +12,58 @@ use crate::front::{Error, Request};
 use crate::peer::RequestError;
 use crate::prelude::*;
 use crate::schema::{
-    CallTool, CallToolParams, Complete, CompleteParams, CompletionArgument, CustomMethod, Era, GetPrompt,
-    GetPromptParams, Json, ListPrompts, ListResourceTemplates, ListResources, ListTools, LoggingLevel, Map,
-    PaginatedParams, Ping, PingParams, ReadResource, ReadResourceParams, Reference, RootsListChanged,
-    SetLoggingLevel, SetLoggingLevelParams, SubscribeResource, SubscribeResourceParams, SubscriptionFilter,
-    UnsubscribeResource, UnsubscribeResourceParams,
+    CallTool, CallToolParams, CallToolResult, Complete, CompleteParams, CompletionArgument, CustomMethod,
+    Era, GetPrompt, GetPromptParams, Json, ListPrompts, ListResourceTemplates, ListResources, ListTools,
+    LoggingLevel, Map, PaginatedParams, Ping, PingParams, ReadResource, ReadResourceParams, Reference,
+    RootsListChanged, SetLoggingLevel, SetLoggingLevelParams, SubscribeResource, SubscribeResourceParams,
+    SubscriptionFilter, UnsubscribeResource, UnsubscribeResourceParams,
 };
+
+/// Calls one tool of a server, and closes the connection. `connection` is what the adapters' `connect` returns; it is
+/// driven here, so nothing is spawned. `arguments` is any value that serializes to a JSON object.
+///
+/// For more than one call, or for progress, keep the client and its driver.
+///
+/// ```
+/// # use mcp_proto::front::{Client, Error, call_once};
+/// # use serde_json::json;
+/// # async fn example(connection: (Client, impl Future<Output = Result<(), Error>>)) -> Result<(), Error> {
+/// let sum = call_once(connection, "add", json!({ "a": 2, "b": 3 })).await?;
+/// println!("{}", sum.text_content());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// If the server cannot be reached, or the call fails. A tool reports its failure in its result.
+pub async fn call_once(
+    connection: (Client, impl Future),
+    tool: impl Into<String>,
+    arguments: impl Serialize,
+) -> Result<CallToolResult, Error> {
+    let (client, driver) = connection;
+    let call = async move {
+        let called = client.call_tool(tool, arguments).await;
+        client.close().await;
+        called
+    };
+    let (mut driver, mut call) = (pin!(driver), pin!(call));
+    let (mut called, mut is_driven) = (None, false);
+    // The driver goes on after the end of the call, until the connection is closed.
+    poll_fn(move |cx| {
+        is_driven = is_driven || driver.as_mut().poll(cx).is_ready();
+        if called.is_none()
+            && let Poll::Ready(ended) = call.as_mut().poll(cx)
+        {
+            called = Some(ended);
+        }
+        match called.take_if(|_| is_driven) {
+            Some(called) => Poll::Ready(called),
+            None => Poll::Pending,
+        }
+    })
+    .await
+}
 
 impl Client {
     /// Lists the tools of the server, over all pages.

@@ -32,6 +32,7 @@ use crate::peer::{Leniency, LostReason, Outcome, OutgoingRequest, RequestError, 
 use crate::schema::{Method, Notification as Notifies, Revision};
 
 use self::connection::{ClientCore, Connection, FirstPoll};
+pub use calls::call_once;
 pub use connection::Event;
 pub use driver::{CacheContextEnder, ClientDriver, client};
 pub use handlers::{ClientContext, ClientHandlers};
