@@ -16,13 +16,7 @@ pub(super) struct DialError {
     pub(super) is_definite: bool,
 }
 
-impl fmt::Display for DialError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.detail)
-    }
-}
-
-impl Error for DialError {}
+error_text! { DialError { detail } => "{detail}" }
 
 pub(super) fn explained_error(message: impl Into<String>, is_definite: bool) -> io::Error {
     io::Error::other(DialError { detail: message.into(), is_definite })

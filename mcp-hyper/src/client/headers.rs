@@ -204,13 +204,8 @@ pub(super) fn mark_secrets(headers: &mut HeaderMap) {
     }
 }
 
-impl fmt::Debug for ExtraHeaders {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // An application may send a secret under any name.
-        let names: Vec<_> = self.fixed.keys().collect();
-        f.debug_struct("ExtraHeaders").field("fixed", &names).finish_non_exhaustive()
-    }
-}
+// An application may send a secret under any name.
+debug_fields! { ExtraHeaders(self) { fixed = self.fixed.keys().collect::<Vec<_>>() } }
 
 #[cfg(test)]
 mod tests {

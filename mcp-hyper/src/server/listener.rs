@@ -120,123 +120,87 @@ fn is_client_error(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }
 
-/// Attaches the address of a client.
+/// Implements [`Listener`] for a listening socket: its connections, how it accepts one, and for TCP that a client's
+/// address has an `ip`. The whole address is attached.
 #[cfg(any(feature = "smol", feature = "tokio"))]
-fn with_address<A: Send + Sync + 'static>(address: Option<A>) -> Attachments {
-    address.map_or_else(Attachments::new, |address| Attachments::new().with(address))
+macro_rules! listen_on {
+    ($listener:ty, $io:ty, |$socket:ident, $cx:ident| $accept:expr $(, $ip:ident)?) => {
+        impl Listener for $listener {
+            type Io = $io;
+
+            fn poll_accept(&mut self, $cx: &mut Context<'_>) -> Poll<io::Result<Self::Io>> {
+                let $socket = self;
+                $accept
+            }
+
+            $(fn peer_address(io: &Self::Io) -> Option<IpAddr> {
+                io.peer_address().map(|address| address.$ip())
+            })?
+
+            fn attachments(io: &Self::Io) -> Attachments {
+                let address = io.peer_address();
+                address.map_or_else(Attachments::new, |address| Attachments::new().with(address))
+            }
+        }
+    };
 }
 
 /// Smol's listening sockets.
 #[cfg(feature = "smol")]
 mod smol {
-    use std::io;
-    use std::net::IpAddr;
     #[cfg(unix)]
-    use std::os::unix::net::UnixStream;
+    use std::os::unix::net::{UnixListener, UnixStream};
     use std::sync::Arc;
-    use std::task::{Context, Poll};
 
     use async_io::Async;
-    use mcp_proto::front::Attachments;
 
-    use super::{Listener, with_address};
+    use super::*;
     #[cfg(unix)]
     use crate::runtime::smol::poll_until;
     use crate::runtime::smol::{SmolSocket, poll_tcp};
 
-    impl Listener for Async<std::net::TcpListener> {
-        type Io = SmolSocket<std::net::TcpStream>;
+    type TcpSocket = SmolSocket<std::net::TcpStream>;
+    type TcpListener = Async<std::net::TcpListener>;
 
-        fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Self::Io>> {
-            poll_tcp(self, cx).map_ok(|(socket, _)| socket)
-        }
+    listen_on!(TcpListener, TcpSocket, |listener, cx| poll_tcp(listener, cx).map_ok(|(io, _)| io), ip);
 
-        fn peer_address(io: &Self::Io) -> Option<IpAddr> {
-            io.peer_address().map(|address| address.ip())
-        }
-
-        fn attachments(io: &Self::Io) -> Attachments {
-            with_address(io.peer_address())
-        }
-    }
-
-    impl Listener for async_net::TcpListener {
-        type Io = SmolSocket<std::net::TcpStream>;
-
-        fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Self::Io>> {
-            let listener: Arc<Async<std::net::TcpListener>> = self.clone().into();
-            poll_tcp(&listener, cx).map_ok(|(socket, _)| socket)
-        }
-
-        fn peer_address(io: &Self::Io) -> Option<IpAddr> {
-            io.peer_address().map(|address| address.ip())
-        }
-
-        fn attachments(io: &Self::Io) -> Attachments {
-            with_address(io.peer_address())
-        }
-    }
+    listen_on!(
+        async_net::TcpListener,
+        TcpSocket,
+        |listener, cx| poll_tcp(&Arc::<TcpListener>::from(listener.clone()), cx).map_ok(|(io, _)| io),
+        ip
+    );
 
     #[cfg(unix)]
-    impl Listener for async_net::unix::UnixListener {
-        type Io = SmolSocket<UnixStream>;
-
-        fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Self::Io>> {
-            let listener: Arc<Async<std::os::unix::net::UnixListener>> = self.clone().into();
-            poll_until(&listener, cx, |listener| {
-                let (stream, _) = listener.accept()?;
-                Ok(SmolSocket::new(Async::new(stream)?, UnixStream::shutdown))
-            })
-        }
-
-        fn attachments(io: &Self::Io) -> Attachments {
-            with_address(io.peer_address())
-        }
-    }
+    listen_on!(async_net::unix::UnixListener, SmolSocket<UnixStream>, |listener, cx| {
+        let listener: Arc<Async<UnixListener>> = listener.clone().into();
+        poll_until(&listener, cx, |listener| {
+            let (stream, _) = listener.accept()?;
+            Ok(SmolSocket::new(Async::new(stream)?, UnixStream::shutdown))
+        })
+    });
 }
 
 /// Tokio's listening sockets.
 #[cfg(feature = "tokio")]
 mod tokio {
-    use std::io;
-    use std::net::IpAddr;
-    use std::task::{Context, Poll};
-
-    use mcp_proto::front::Attachments;
-    use tokio::net::{TcpListener, TcpStream};
+    use ::tokio::net::{TcpListener, TcpStream};
     #[cfg(unix)]
-    use tokio::net::{UnixListener, UnixStream};
+    use ::tokio::net::{UnixListener, UnixStream};
 
-    use super::{Listener, with_address};
+    use super::*;
     use crate::runtime::TokioSocket;
     use crate::runtime::tokio::poll_tcp;
 
-    impl Listener for TcpListener {
-        type Io = TokioSocket<TcpStream>;
-
-        fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Self::Io>> {
-            poll_tcp(self, cx).map_ok(|(socket, _)| socket)
-        }
-
-        fn peer_address(io: &Self::Io) -> Option<IpAddr> {
-            io.peer_address().map(|address| address.ip())
-        }
-
-        fn attachments(io: &Self::Io) -> Attachments {
-            with_address(io.peer_address())
-        }
-    }
+    listen_on!(
+        TcpListener,
+        TokioSocket<TcpStream>,
+        |listener, cx| poll_tcp(listener, cx).map_ok(|(io, _)| io),
+        ip
+    );
 
     #[cfg(unix)]
-    impl Listener for UnixListener {
-        type Io = TokioSocket<UnixStream>;
-
-        fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Self::Io>> {
-            UnixListener::poll_accept(self, cx).map_ok(|(stream, _)| stream.into())
-        }
-
-        fn attachments(io: &Self::Io) -> Attachments {
-            with_address(io.peer_address())
-        }
-    }
+    listen_on!(UnixListener, TokioSocket<UnixStream>, |listener, cx| {
+        UnixListener::poll_accept(listener, cx).map_ok(|(stream, _)| stream.into())
+    });
 }

@@ -357,8 +357,4 @@ impl<'a> FromIterator<&'a str> for Scopes {
     }
 }
 
-impl fmt::Display for Scopes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.join(" "))
-    }
-}
+display_text! { Scopes(scopes) => "{}", scopes.join(" ") }

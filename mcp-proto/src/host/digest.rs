@@ -72,33 +72,17 @@ impl ServerId {
     }
 }
 
-impl fmt::Display for ServerId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+display_text! { ServerId(hex) => "{hex}" }
 
-impl fmt::Debug for ServerId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "server {self}")
-    }
-}
+debug_fields! { ServerId(hex) => "server {hex}" }
 
 /// A hash of what an entry means, equal exactly if the meaning is equal. `Display` writes 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint(pub(super) Hex<32>);
 
-impl fmt::Display for Fingerprint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+display_text! { Fingerprint(hex) => "{hex}" }
 
-impl fmt::Debug for Fingerprint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "fingerprint {self}")
-    }
-}
+debug_fields! { Fingerprint(hex) => "fingerprint {hex}" }
 
 /// Hashes fields one after the other, so that different fields never give the same bytes.
 pub(super) struct Digester(Sha256);
@@ -196,17 +180,9 @@ impl Digest {
     }
 }
 
-impl fmt::Display for Digest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+display_text! { Digest(hex) => "{hex}" }
 
-impl fmt::Debug for Digest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
+debug_fields! { Digest(hex) => "{hex}" }
 
 /// Appends the canonical form of the value that is read: each kind has its own tag, strings have their lengths, and
 /// members are sorted by name.

@@ -4,7 +4,6 @@
 //! why it does not fit. The caller decides whether to keep it raw, skip it or fail.
 
 use alloc::borrow::Cow;
-use core::fmt;
 
 use serde::de;
 
@@ -23,11 +22,7 @@ pub(crate) struct UnexpectedJson {
 /// The reason why a value does not fit, as the end of a sentence.
 pub(crate) type Reason = Box<str>;
 
-impl fmt::Display for UnexpectedJson {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.reason)
-    }
-}
+display_text! { UnexpectedJson { reason } => "{reason}" }
 
 /// A value of the expected type, or the JSON value found instead.
 pub(crate) type ReadResult<T> = Result<T, UnexpectedJson>;

@@ -1,7 +1,6 @@
 //! Outputs of the machine: actions, events and decisions.
 
 use alloc::collections::VecDeque;
-use core::fmt;
 use core::mem::discriminant;
 use core::time::Duration;
 
@@ -137,15 +136,7 @@ pub struct AuthorizationPage {
     pub lifetime: Duration,
 }
 
-impl fmt::Debug for AuthorizationPage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = self.url.split('?').next().unwrap_or_default();
-        f.debug_struct("AuthorizationPage")
-            .field("url", &shown)
-            .field("issuer", &self.issuer)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields! { AuthorizationPage(self) { url = self.url.split('?').next().unwrap_or_default(), issuer } }
 
 /// Identifies the token of a request. Later tokens are greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

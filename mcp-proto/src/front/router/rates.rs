@@ -79,11 +79,7 @@ impl From<&str> for RateExceeded {
     }
 }
 
-impl core::fmt::Display for RateExceeded {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+display_text! { RateExceeded(message) => "{message}" }
 
 /// Rates.
 ///
