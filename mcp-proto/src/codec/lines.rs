@@ -4,8 +4,7 @@ use bytes::{Buf, Bytes};
 use memchr::{memchr, memrchr};
 
 use super::BYTE_ORDER_MARK;
-use super::partial::Chunks;
-use super::partial::Partial;
+use super::partial::{Chunks, Line, Partial};
 use crate::prelude::*;
 
 /// Splits a byte stream into lines; the stream may arrive in pieces of any size.
@@ -40,22 +39,6 @@ pub struct Lines {
     started: bool,
     /// Whether a line has ended, and `partial` holds nothing of the next one.
     plain: bool,
-}
-
-/// One line, without its line ending.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Line {
-    /// A line within the limit.
-    Whole(Bytes),
-    /// The two ends of a line over the limit.
-    TooLong {
-        /// The beginning of the line: at most 4 KiB, and no more than the limit.
-        head: Bytes,
-        /// The end of the line, without any bytes that are in `head`: at most 1 KiB.
-        tail: Bytes,
-        /// The whole length of the line, in bytes; saturating.
-        bytes: usize,
-    },
 }
 
 impl Lines {

@@ -7,7 +7,8 @@ mod partial;
 pub(crate) mod percent;
 pub mod sse;
 
-pub use lines::{Line, Lines};
+pub use lines::Lines;
+pub use partial::Line;
 pub use sse::{Sse, SseEvent, SseItem};
 
 pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";

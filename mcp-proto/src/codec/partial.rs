@@ -5,7 +5,6 @@ use core::ops::Range;
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use super::Line;
 use crate::prelude::*;
 
 /// How much is kept of the beginning of over-long contents, in bytes.
@@ -15,6 +14,22 @@ const TAIL_BYTES: usize = 1024;
 /// The longest contents, in bytes, whose buffer is reused once the contents are dropped; longer contents take the
 /// buffer along.
 const KEPT_BYTES: usize = 128 * 1024;
+
+/// One line, without its line ending.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// A line within the limit.
+    Whole(Bytes),
+    /// The two ends of a line over the limit.
+    TooLong {
+        /// The beginning of the line: at most 4 KiB, and no more than the limit.
+        head: Bytes,
+        /// The end of the line, without any bytes that are in `head`: at most 1 KiB.
+        tail: Bytes,
+        /// The whole length of the line, in bytes; saturating.
+        bytes: usize,
+    },
+}
 
 /// Joins pieces of contents: the whole up to a limit, the two ends of longer contents. Linear, however small the
 /// pieces.
