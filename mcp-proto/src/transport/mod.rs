@@ -25,6 +25,7 @@
 //! only after the next input, timeout or command.
 
 #[cfg(feature = "client")]
+mod cancellation;
 mod client;
 mod framing;
 #[cfg(feature = "http")]

@@ -8,6 +8,7 @@ use crate::peer::{Carriage, CarriageEnd, CarriageState, LostReason, Outcome, Req
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{Cancelled, ListTools, Method, Notification, Revision};
+use crate::transport::cancellation::write_cancelled;
 use crate::transport::http::ExchangeId;
 
 use super::HttpClient;
@@ -189,7 +190,7 @@ impl HttpClient {
     /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation>
     fn post_cancelled(&mut self, wire: i64, reason: Option<&str>, revision: Revision) {
         let mut body = alloc::vec::Vec::new();
-        if crate::transport::framing::write_cancelled(&mut body, wire, reason).is_ok() {
+        if write_cancelled(&mut body, wire, reason).is_ok() {
             let notification = Some((Cancelled::NAME.into(), revision));
             self.outbox.push_post(OneWayMessage { notification, body: Bytes::from(body), failures: 0 });
         }
