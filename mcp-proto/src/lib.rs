@@ -46,13 +46,13 @@
 //!   the record: stage, times, owner         peer/client/request_record · peer/requests
 //!   a line, or an exchange                  transport/framing · transport/http/client
 //!     the adapter writes and reads
-//!   a line, or a response                   codec · transport/http/client/response
+//!   a line, or a response                   codec · transport/http/client/read
 //!   the members of the message              rpc/envelope
 //!   progress, or the answer                 peer/client/received_progress · receive
 //!   the record ends: its owner takes it     peer/client (resolve)
 //!     or is sent again with input           peer/client/input_rounds
 //!     or follows a task                     peer/client/tasks
-//!     or its time is up, or it is cancelled peer/client/timers · outgoing_messages
+//!     or its time is up, or it is cancelled peer/client/timeouts · outgoing_messages
 //!   the future is ready                     front/request_slots · front/request
 //!
 //! on the server's side

@@ -35,7 +35,7 @@ mod received_progress;
 mod request_record;
 mod round_state;
 mod tasks;
-mod timers;
+mod timeouts;
 mod tolerance;
 mod watch;
 
@@ -67,7 +67,7 @@ use meta::RequestMeta;
 pub(crate) use request_record::{ClientRequest, RequestOwner};
 use request_record::{Removed, Stage};
 use tasks::Tasks;
-use timers::Pings;
+use timeouts::Pings;
 use watch::Watches;
 pub use watch::{
     Change, ChangeEvidence, OnServerEnd, WatchConfig, WatchEnd, WatchFilter, WatchId, WatchStart, WatchState,

@@ -1,4 +1,4 @@
-//! Timeouts of a client.
+//! Timeouts of a client: of its requests, and of its pings.
 
 use core::time::Duration;
 
