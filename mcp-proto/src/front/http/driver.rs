@@ -64,7 +64,7 @@ impl<H: HandlerMode> HttpServerDriver<H> {
         self.service.note_driver();
         let ready = self.service.session_signal.begin();
         let closing = self.service.is_closing();
-        let arrivals = self.service.take_new_sessions();
+        let arrivals = self.service.sessions.take_new();
         self.start(arrivals);
         for id in ready {
             self.run(id, closing);
@@ -79,7 +79,7 @@ impl<H: HandlerMode> HttpServerDriver<H> {
             tasks.poll(cx);
         }
         if closing && self.sessions.is_empty() {
-            let late = self.service.refuse_sessions();
+            let late = self.service.sessions.close();
             self.start(late);
             // They mostly end at once, without waking the driver.
             if self.sessions.is_empty() {
@@ -90,7 +90,7 @@ impl<H: HandlerMode> HttpServerDriver<H> {
         let rest = self.service.session_signal.park(cx.waker().clone(), &mut wakers);
         wakers.release();
         // Later changes call the stored waker. Changes before it was stored would be missed.
-        if !rest || self.service.has_new_sessions() || closing != self.service.is_closing() {
+        if !rest || self.service.sessions.has_new() || closing != self.service.is_closing() {
             cx.waker().wake_by_ref();
         }
         Poll::Pending
@@ -137,7 +137,7 @@ impl<H: HandlerMode> HttpServerDriver<H> {
         if polled.is_ready() {
             running.state.retire();
             self.sessions.remove(&id);
-            self.service.forget(id);
+            self.service.sessions.remove(id);
             return;
         }
         running.deadline = driver.next_timeout();
@@ -150,7 +150,7 @@ impl<H: HandlerMode> HttpServerDriver<H> {
             running.deadline = Some(running.deadline.map_or(until_idle, |deadline| deadline.min(until_idle)));
         }
         self.timers.extend(running.deadline.map(|deadline| (deadline, id)));
-        self.service.set_idle(id, idle_since);
+        self.service.sessions.set_idle(id, idle_since);
         // Later changes call the stored waker. Changes before it was stored would be missed.
         if running.cell.has_changes() || closing != self.service.is_closing() {
             running.waker.wake_by_ref();
@@ -170,13 +170,13 @@ fn session_driver<H: HandlerMode>(
 impl<H: HandlerMode> Drop for HttpServerDriver<H> {
     fn drop(&mut self) {
         self.service.note_driver();
-        for cell in self.service.refuse_sessions() {
-            self.service.forget(cell.id);
+        for cell in self.service.sessions.close() {
+            self.service.sessions.remove(cell.id);
             drop(session_driver(&self.service, &self.router, &cell));
         }
         while let Some((id, running)) = self.sessions.pop_first() {
             running.state.retire();
-            self.service.forget(id);
+            self.service.sessions.remove(id);
             if running.driver.is_none() {
                 // Without a driver, the session would go on if a request has it.
                 drop(session_driver(&self.service, &self.router, &running.cell));

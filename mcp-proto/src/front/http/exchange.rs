@@ -337,7 +337,7 @@ impl<H: HandlerMode> HttpExchange<H> {
     }
 
     fn session(&self, id: SessionId, request: Option<&Id>) -> Result<Arc<SessionCell>, HttpResponse> {
-        let cell = self.service.session(id, self.principal.as_ref());
+        let cell = self.service.sessions.find(id, self.principal.as_ref());
         cell.ok_or_else(|| HttpResponse::unknown_session(request))
     }
 

@@ -74,6 +74,7 @@ mod exchange;
 mod listening_driver;
 mod service;
 mod session;
+mod session_table;
 #[cfg_attr(not(feature = "auth"), path = "no_token_watch.rs")]
 mod token_watch;
 

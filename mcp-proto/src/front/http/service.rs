@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use super::HttpServerEvent;
 use super::change_hub::Hub;
 use super::session::SessionCell;
+use super::session_table::SessionTable;
 use crate::Instant;
 use crate::front::clock::Entropy;
 use crate::front::router::{ListenerGuard, ServedRouter};
@@ -22,7 +23,7 @@ use crate::quota::{ByteAccount, ByteBudget, QuotaError, QuotaOwner, RateLimiter}
 use crate::rpc::{Id, Raw};
 use crate::schema::tasks::TaskUpdatedParams;
 use crate::transport::http::server::{
-    ConnectionId, HttpResponse, HttpServerConfig, Post, RequestHead, Session, SessionId, Sessions, Setup,
+    ConnectionId, HttpResponse, HttpServerConfig, Post, RequestHead, Session, SessionId, Setup,
 };
 
 /// How long a request waits for the first poll of the driver.
@@ -42,27 +43,12 @@ pub(super) struct Service {
     /// Whether the application was told that the driver is not polled.
     unpolled_reported: AtomicBool,
     exchanges: Mutex<Exchanges>,
-    pub(super) table: Mutex<SessionTable>,
+    pub(super) sessions: SessionTable,
     bytes: Mutex<ByteBudget>,
     metas: Mutex<MetaCache>,
     /// The registration with a live router.
     _listening: Option<ListenerGuard>,
     request_rate: Option<Mutex<RateLimiter>>,
-}
-
-/// The sessions of a server, by their ids.
-pub(super) struct SessionTable {
-    sessions: Sessions<Arc<SessionCell>>,
-    /// The sessions that the driver has not taken yet.
-    new_sessions: Vec<Arc<SessionCell>>,
-    /// Whether no session can be opened any more.
-    closed_to_new: bool,
-}
-
-impl SessionTable {
-    pub(super) fn new(max_sessions: usize) -> Self {
-        Self { sessions: Sessions::new(max_sessions), new_sessions: Vec::new(), closed_to_new: false }
-    }
 }
 
 /// The exchanges that run handlers, which are woken when the server closes.
@@ -79,7 +65,7 @@ impl Service {
         entropy: Arc<dyn Entropy>,
         router: &ServedRouter<impl HandlerMode>,
     ) -> Self {
-        let table = Mutex::new(SessionTable::new(config.max_sessions));
+        let sessions = SessionTable::new(config.max_sessions);
         let bytes = Mutex::new(ByteBudget::new(config.byte_limits));
         let request_rate = config.request_rate.map(|limit| Mutex::new(RateLimiter::new(limit)));
         let hub = Arc::<Hub>::default();
@@ -101,7 +87,7 @@ impl Service {
             driver_polled: AtomicBool::new(false),
             unpolled_reported: AtomicBool::new(false),
             exchanges: Mutex::default(),
-            table,
+            sessions,
             bytes,
             metas: Mutex::default(),
             _listening: listening,
@@ -246,16 +232,6 @@ impl Drop for ExchangeRegistration {
 }
 
 impl Service {
-    /// Returns a session for use by `principal`. To other principals it is unknown.
-    pub(super) fn session(&self, id: SessionId, principal: Option<&Principal>) -> Option<Arc<SessionCell>> {
-        let mut table = lock(&self.table);
-        //= S9.3 "not session id alone"
-        //= S10.9 "handles/session ids are not authentication"
-        let cell = table.sessions.get(id).filter(|cell| cell.principal.as_ref() == principal)?.clone();
-        table.sessions.set_idle(id, None);
-        Some(cell)
-    }
-
     /// Opens a session with the handshake that was posted; returns its answer.
     pub(super) fn open_session(
         &self,
@@ -292,12 +268,10 @@ impl Service {
 
     /// Checks that an owner can open a session now, before the work of opening it.
     fn check_room(&self, owner: &QuotaOwner, request: Option<&Id>) -> Result<(), HttpResponse> {
-        let table = lock(&self.table);
-        let has_room = !table.closed_to_new && table.sessions.has_room(owner);
-        if has_room { Ok(()) } else { Err(HttpResponse::too_many_sessions(request)) }
+        if self.sessions.has_room(owner) { Ok(()) } else { Err(HttpResponse::too_many_sessions(request)) }
     }
 
-    /// Adds a session and wakes the driver. Beyond the limit, it ends a session that the owners' shares select.
+    /// Adds a session and wakes the driver.
     fn admit(
         &self,
         id: SessionId,
@@ -305,48 +279,10 @@ impl Service {
         owner: QuotaOwner,
         principal: Option<Principal>,
     ) -> Result<Arc<SessionCell>, HttpResponse> {
-        let refused = || HttpResponse::too_many_sessions(None);
         let cell = SessionCell::new(&self.hub, self.clock.clone(), id, session, owner, principal);
-        let gone = {
-            let mut table = lock(&self.table);
-            if table.closed_to_new {
-                return Err(refused());
-            }
-            let inserted = table.sessions.insert(id, &cell.owner, cell.clone());
-            let gone = inserted.map_err(|QuotaError| refused())?;
-            table.new_sessions.push(cell.clone());
-            gone
-        };
-        if let Some((_, gone)) = gone {
-            gone.end();
-        }
+        let added = self.sessions.add(cell.clone());
+        added.map_err(|QuotaError| HttpResponse::too_many_sessions(None))?;
         self.session_signal.notify();
         Ok(cell)
-    }
-
-    pub(super) fn take_new_sessions(&self) -> Vec<Arc<SessionCell>> {
-        core::mem::take(&mut lock(&self.table).new_sessions)
-    }
-
-    pub(super) fn has_new_sessions(&self) -> bool {
-        !lock(&self.table).new_sessions.is_empty()
-    }
-
-    /// Stops accepting sessions. Returns those that the driver has not taken yet.
-    pub(super) fn refuse_sessions(&self) -> Vec<Arc<SessionCell>> {
-        let mut table = lock(&self.table);
-        table.closed_to_new = true;
-        core::mem::take(&mut table.new_sessions)
-    }
-
-    /// Records since when a session is idle; `None` if it is active.
-    pub(super) fn set_idle(&self, id: SessionId, since: Option<Instant>) {
-        lock(&self.table).sessions.set_idle(id, since);
-    }
-
-    /// Removes a session that has ended: its id is unknown from now on.
-    pub(super) fn forget(&self, id: SessionId) {
-        let gone = lock(&self.table).sessions.remove(id);
-        drop(gone);
     }
 }
