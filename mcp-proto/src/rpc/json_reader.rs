@@ -507,7 +507,10 @@ impl OpenContainers {
 
 /// Unescapes a JSON string, borrowed unless it has escapes; `None` if `json` is not a string.
 pub(crate) fn unescape(json: &str) -> Option<Cow<'_, str>> {
-    Reader::new(json).string().ok()
+    match json.strip_prefix('"').and_then(|json| json.strip_suffix('"')) {
+        Some(inside) if is_plain(inside.as_bytes()) => Some(Cow::Borrowed(inside)),
+        _ => Reader::new(json).string().ok(),
+    }
 }
 
 /// Whether every character of a text stands for itself.

@@ -27,6 +27,7 @@ pub use message::Id;
 pub use message::Raw;
 pub use message::{Batch, Frame, Message, Notification, Request, Response};
 pub use message::{ErrorObject, code};
+#[cfg(all(feature = "http", feature = "server"))]
 pub(crate) use noted_members::KnownObject;
 pub use pending::Pending;
 pub use write::ErrorId;

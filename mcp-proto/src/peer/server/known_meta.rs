@@ -77,9 +77,9 @@ impl KnownMeta {
     /// The length and the progress token of the `_meta` at the beginning of `text`, if it is this one. Only the value
     /// of the progress token may differ, so it is as valid as the known one.
     fn match_start(&self, text: &str) -> Option<(usize, Option<(Id, usize)>)> {
-        let known = self.text.as_bytes();
+        let known = &*self.text;
         let (head, tail) = known.split_at_checked(self.token_at.unwrap_or(known.len()))?;
-        let rest = text.as_bytes().strip_prefix(head)?;
+        let rest = text.strip_prefix(head)?;
         let token = match self.token_at {
             Some(_) => Some(leading_token(rest)?),
             None => None,
@@ -204,21 +204,15 @@ pub(super) fn find_meta<'a>(
 }
 
 /// The integer or the string without escapes at the beginning of `text`, and its length.
-fn leading_token(text: &[u8]) -> Option<(Id, usize)> {
-    match text.first()? {
-        b'"' => {
-            let inside = text.get(1..)?;
-            let bytes = inside.iter().position(|byte| matches!(byte, b'"' | b'\\' | ..b' '))?;
-            let token = core::str::from_utf8(inside.get(..bytes)?).ok()?;
-            (inside.get(bytes) == Some(&b'"')).then(|| (Id::from(token), bytes.saturating_add(2)))
-        }
-        b'1'..=b'9' => {
-            let bytes = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-            let number: i64 = core::str::from_utf8(text.get(..bytes)?).ok()?.parse().ok()?;
-            Some((Id::Number(number), bytes))
-        }
-        _ => None,
+fn leading_token(text: &str) -> Option<(Id, usize)> {
+    if let Some(inside) = text.strip_prefix('"') {
+        let bytes = inside.bytes().position(|byte| matches!(byte, b'"' | b'\\' | ..b' '))?;
+        let (token, rest) = inside.split_at_checked(bytes)?;
+        return rest.starts_with('"').then(|| (Id::from(token), bytes.saturating_add(2)));
     }
+    let bytes = text.bytes().take_while(u8::is_ascii_digit).count();
+    let digits = text.get(..bytes).filter(|digits| !digits.starts_with('0'))?;
+    Some((Id::Number(digits.parse().ok()?), bytes))
 }
 
 #[cfg(test)]
