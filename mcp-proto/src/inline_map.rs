@@ -104,15 +104,13 @@ impl<K: Ord, V> InlineMap<K, V> {
         }
     }
 
+    #[inline]
     pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
-        self.remove_entry(key).map(|(_, value)| value)
-    }
-
-    pub(crate) fn remove_entry(&mut self, key: &K) -> Option<(K, V)> {
         match &mut self.0 {
-            Entries::Inline(only) => only.take_if(|(only, _)| only == key),
+            Entries::Inline(Some((only, _))) if only != key => None,
+            Entries::Inline(only) => only.take().map(|(_, value)| value),
             Entries::Tree(tree) => {
-                let removed = tree.remove_entry(key);
+                let removed = tree.remove(key);
                 self.shrink();
                 removed
             }
@@ -225,12 +223,18 @@ impl<T> InlineQueue<T> {
         only.into_iter().chain(several.into_iter().flatten())
     }
 
+    #[inline]
     pub(crate) fn push_back(&mut self, item: T) {
         match self {
-            Self::Inline(only) => match only.take() {
-                None => *only = Some(item),
-                Some(first) => *self = Self::Several(VecDeque::from([first, item])),
-            },
+            Self::Inline(only @ None) => *only = Some(item),
+            _ => self.push_behind(item),
+        }
+    }
+
+    #[inline(never)]
+    fn push_behind(&mut self, item: T) {
+        match self {
+            Self::Inline(only) => *self = Self::Several(only.take().into_iter().chain([item]).collect()),
             Self::Several(items) => items.push_back(item),
         }
     }
@@ -241,14 +245,18 @@ impl<T> InlineQueue<T> {
         match self {
             Self::Inline(None) => None,
             Self::Inline(only) => only.take(),
-            Self::Several(items) => {
-                let item = items.pop_front();
-                if items.is_empty() {
-                    *self = Self::Inline(None);
-                }
-                item
-            }
+            Self::Several(_) => self.pop_several(),
         }
+    }
+
+    #[inline(never)]
+    fn pop_several(&mut self) -> Option<T> {
+        let Self::Several(items) = self else { return None };
+        let item = items.pop_front();
+        if items.is_empty() {
+            *self = Self::Inline(None);
+        }
+        item
     }
 }
 

@@ -178,11 +178,13 @@ impl RequestSlots {
             wakers.discard(Some(waker));
             return Poll::Ready(Outcome::Cancelled);
         };
-        let polled = wakers.found_or_wait(slot.outcome.take(), &mut slot.waker, waker);
-        if polled.is_ready() {
-            self.close(request, wakers);
-        }
-        polled
+        let Some(outcome) = slot.outcome.take() else {
+            wakers.discard(slot.waker.replace(waker));
+            return Poll::Pending;
+        };
+        wakers.discard(Some(waker));
+        self.close(request, wakers);
+        Poll::Ready(outcome)
     }
 }
 

@@ -65,6 +65,7 @@ impl Wakers {
     }
 
     /// Calls the wakers. No lock may be held.
+    #[inline]
     pub(crate) fn release(mut self) {
         while let Some(waker) = self.due.pop_front() {
             waker.wake();

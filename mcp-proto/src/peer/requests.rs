@@ -74,8 +74,7 @@ impl RequestTimes {
 
     fn deadline(&self, is_paused: bool) -> Option<Instant> {
         let waits = self.timeout != Duration::MAX && !is_paused;
-        let soft = waits.then(|| self.waiting_since + self.timeout);
-        soft.into_iter().chain(self.hard_deadline).min()
+        earlier(waits.then(|| self.waiting_since + self.timeout), self.hard_deadline)
     }
 }
 
@@ -235,9 +234,9 @@ impl<R: RequestRecord> Requests<R> {
     }
 
     pub(crate) fn remove(&mut self, id: RequestId) -> Option<R> {
-        let record = self.records.remove(id)?;
-        self.subtract(id, record.properties());
-        Some(record)
+        let properties = self.records.get(id)?.properties();
+        self.subtract(id, properties);
+        self.records.remove(id)
     }
 
     /// Removes the oldest request.
@@ -338,5 +337,12 @@ impl<R: RequestRecord> Requests<R> {
 
 /// The earliest deadline of a request.
 fn earliest<R: RequestRecord>(record: &R) -> Option<Instant> {
-    record.times().deadline(record.is_paused()).into_iter().chain(record.due()).min()
+    earlier(record.times().deadline(record.is_paused()), record.due())
+}
+
+fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
 }

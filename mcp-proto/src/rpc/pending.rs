@@ -83,12 +83,13 @@ impl<T, K: Ord + Clone> Pending<T, K> {
     }
 
     /// Removes an entry and returns its value.
+    #[inline]
     pub fn remove(&mut self, key: impl Borrow<K>) -> Option<T> {
-        let (key, entry) = self.entries.remove_entry(key.borrow())?;
-        if let Some(deadline) = entry.deadline {
-            self.unschedule(deadline, key);
+        let key = key.borrow();
+        if let Some(deadline) = self.entries.get(key)?.deadline {
+            self.unschedule(deadline, key.clone());
         }
-        Some(entry.value)
+        self.entries.remove(key).map(|entry| entry.value)
     }
 
     /// Changes or removes an entry's deadline. Returns whether the table has such an entry.

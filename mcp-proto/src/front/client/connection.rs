@@ -49,7 +49,10 @@ pub(crate) struct ClientCore {
 impl ClientCore {
     /// Rejects commands once the connection has ended, with the reason for which it has.
     pub(crate) fn check_open(&self) -> Result<(), Error> {
-        self.common.closed.clone().map_or(Ok(()), |closed| Err(Error::Closed(closed)))
+        match &self.common.closed {
+            None => Ok(()),
+            Some(closed) => Err(Error::Closed(closed.clone())),
+        }
     }
 
     /// The error of a request that ended with this outcome: requests that waited for the connection, and

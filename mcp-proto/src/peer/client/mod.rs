@@ -214,7 +214,8 @@ impl Client {
 
     /// Takes a request from the table, and withdraws what it has asked of the application.
     fn take(&mut self, id: RequestId) -> Option<Removed> {
-        let request = self.requests.remove(id)?;
+        let removed = self.requests.remove(id).map(|request| Removed { id, request });
+        let request = &removed.as_ref()?.request;
         for page in request.open_pages() {
             self.open_pages.remove(&(page.clone(), id));
         }
@@ -223,7 +224,7 @@ impl Client {
             Stage::Following(followed) => self.tasks.unindex(id, followed),
             Stage::Queued(_) | Stage::Sent => {}
         }
-        Some(Removed { id, request })
+        removed
     }
 
     /// Puts a request back into the table.

@@ -112,18 +112,8 @@ impl Machine for Client {
     }
 
     fn poll_event(&mut self) -> Option<Event> {
-        loop {
-            if self.events.is_empty() {
-                self.report_dropped();
-            }
-            let mut event = self.events.pop()?;
-            if self.watches.complete_event(&mut event) {
-                if let Event::Watch { watch, state: WatchState::On { missing } } = &event {
-                    self.invalidate_unwatched(*watch, missing);
-                }
-                return Some(event);
-            }
-        }
+        // The front asks after each input and command, mostly in vain.
+        if self.events.is_idle() { None } else { self.next_event() }
     }
 
     fn wants_read(&self) -> bool {
@@ -148,6 +138,22 @@ impl Machine for Client {
 }
 
 impl Client {
+    #[inline(never)]
+    fn next_event(&mut self) -> Option<Event> {
+        loop {
+            if self.events.is_empty() {
+                self.report_dropped();
+            }
+            let mut event = self.events.pop()?;
+            if self.watches.complete_event(&mut event) {
+                if let Event::Watch { watch, state: WatchState::On { missing } } = &event {
+                    self.invalidate_unwatched(*watch, missing);
+                }
+                return Some(event);
+            }
+        }
+    }
+
     // --- The link ---
 
     /// Handles the opening of the requested link.
@@ -328,9 +334,9 @@ impl Client {
     fn take_awaiting(&mut self, wire: WireId, out: &mut dyn Outbox) -> Option<Removed> {
         let id = self.requests.find(wire);
         self.requests.get(id).filter(|request| request.is_sent() && request.wire_id(id) == wire)?;
-        let mut removed = self.take(id)?;
-        removed.release_answered(out);
-        Some(removed)
+        let mut removed = self.take(id);
+        removed.iter_mut().for_each(|removed| removed.release_answered(out));
+        removed
     }
 
     fn handle_handshake_answer(

@@ -77,9 +77,10 @@ pub(super) fn modern_headers(method: Cow<'static, str>, revision: Revision) -> R
     //= C4.4 "Header `MCP-Protocol-Version` = `_meta` version on every POST"
     headers.push((header::PROTOCOL_VERSION.into(), revision.as_str().into()));
     //= C4.6 "Header `Mcp-Method` on every message"
-    let method = match encode(&method) {
-        Cow::Borrowed(_) => method,
-        Cow::Owned(encoded) => encoded.into(),
+    let method = match method {
+        Cow::Owned(name) => encode(&name).into_owned().into(),
+        // The protocol's names need no encoding.
+        known => known,
     };
     headers.push((header::METHOD.into(), method));
     headers

@@ -289,11 +289,8 @@ impl HttpClient {
             self.peer.advance_watches(now, &mut self.outbox);
             self.outbox.has_news = false;
             self.release_calls(now);
-            match self.outbox.initialized.take() {
-                Some(post) if self.session.gate == SendGate::Closed => self.open_session(now, post),
-                // The application's own.
-                Some(post) => self.outbox.push_post(post),
-                None => {}
+            if self.outbox.initialized.is_some() {
+                self.send_initialized(now);
             }
             if self.peer.is_closed() && self.closing != CloseState::Closed {
                 self.abort_all();
@@ -303,6 +300,15 @@ impl HttpClient {
             if !self.apply_link_actions(now) && !self.outbox.has_news && !self.peer.has_pending_watches() {
                 return;
             }
+        }
+    }
+
+    fn send_initialized(&mut self, now: Instant) {
+        match self.outbox.initialized.take() {
+            Some(post) if self.session.gate == SendGate::Closed => self.open_session(now, post),
+            // The application's own.
+            Some(post) => self.outbox.push_post(post),
+            None => {}
         }
     }
 

@@ -308,7 +308,7 @@ impl BufferedBody {
         let limit = self.limit();
         let room = limit.saturating_sub(self.bytes);
         self.bytes = self.bytes.saturating_add(piece.len());
-        let kept = piece.slice(..piece.len().min(room));
+        let kept = if piece.len() <= room { piece } else { piece.slice(..room) };
         if !kept.is_empty() {
             match &mut self.body {
                 BodyBuffer::Slice(first) if first.is_empty() => *first = kept,
@@ -335,11 +335,9 @@ impl BufferedBody {
             let found = if self.is_success() { Err(invalid) } else { Ok(None) };
             return (found, error, None);
         }
-        let text = match body.strip_prefix(BYTE_ORDER_MARK) {
-            Some(text) if self.strictness == Strictness::Lenient => body.slice_ref(text),
-            _ => body.clone(),
-        };
-        let found = self.parse_body(&text, depth);
+        let is_lenient = self.strictness == Strictness::Lenient;
+        let text = body.strip_prefix(BYTE_ORDER_MARK).filter(|_| is_lenient).map(|text| body.slice_ref(text));
+        let found = self.parse_body(text.as_ref().unwrap_or(&body), depth);
         // A success with an answer needs no excerpt.
         let needs_excerpt =
             !self.is_success() || !matches!(found, Ok(Some(Frame::Single(Message::Response(_)))));
@@ -349,7 +347,7 @@ impl BufferedBody {
                 let found = details.and_then(|details| details.unexpected_type.clone());
                 Some(Leniency::ContentType { found })
             }
-            Ok(Some(_)) if text.len() < body.len() => Some(Leniency::ByteOrderMark),
+            Ok(Some(_)) if text.is_some() => Some(Leniency::ByteOrderMark),
             _ => None,
         };
         if needs_excerpt {

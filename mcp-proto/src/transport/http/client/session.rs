@@ -152,7 +152,7 @@ impl HttpClient {
         }
         if let Some(session) = &self.session.id {
             //= C4.18 "send it on all later requests"
-            headers.push((header::SESSION_ID.into(), session.to_string().into()));
+            headers.push((header::SESSION_ID.into(), (**session).to_string().into()));
         }
         headers
     }
