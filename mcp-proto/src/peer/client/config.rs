@@ -183,8 +183,6 @@ pub struct ConnectTimeouts {
     pub probe: Duration,
     /// Timeout of `initialize`. Default 60 s: a package may be downloaded first.
     pub initialize: Duration,
-    /// How long to wait for the probe's answer once `initialize` was rejected. Default 2 s.
-    pub late_probe: Duration,
     /// Timeout of the era probe over HTTP. Default 10 s: a cloud function may need a cold start.
     pub probe_http: Duration,
     /// Timeout of `initialize` over HTTP. Default 30 s.
@@ -222,7 +220,6 @@ impl Default for ConnectTimeouts {
         Self {
             probe: Duration::from_secs(5),
             initialize: Duration::from_secs(60),
-            late_probe: Duration::from_secs(2),
             probe_http: Duration::from_secs(10),
             initialize_http: Duration::from_secs(30),
             total: Duration::from_secs(120),

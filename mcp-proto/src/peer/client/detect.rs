@@ -37,6 +37,9 @@ use super::{ClientConfig, ConnectError, ConnectProgress, ConnectStep, ConnectTim
 /// or nearly so.
 const ACCEPTED_GRACE: Duration = Duration::from_millis(500);
 
+/// How long to wait for the probe's answer once `initialize` was rejected.
+const REJECTED_GRACE: Duration = Duration::from_secs(2);
+
 /// The status of the probe during the handshake.
 #[derive(Debug)]
 enum ProbeStatus {
@@ -361,8 +364,7 @@ impl EraDetection {
         if !waits {
             return self.decide(now, asked, answer);
         }
-        let longest = if is_accepted { ACCEPTED_GRACE } else { Duration::MAX };
-        self.start_step(now, self.timeouts.late_probe.min(longest));
+        self.start_step(now, if is_accepted { ACCEPTED_GRACE } else { REJECTED_GRACE });
         self.held = Some(answer);
         DetectAction::Wait
     }
