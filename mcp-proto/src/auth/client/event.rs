@@ -103,7 +103,7 @@ pub enum Event {
     LoggedOut,
 }
 
-/// A tolerated deviation from the specification. [`Display`](fmt::Display) describes it to users.
+/// A tolerated deviation from the specification. [`Display`](core::fmt::Display) describes it to users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Deviation {
