@@ -225,14 +225,14 @@ impl<B: Body, H: HandlerMode> Future for ResponseFuture<B, H> {
                 let mut head = ready!(live.poll(cx, HttpExchange::poll_head));
                 // The rest of the body remains unread.
                 if head.status == StatusCode::REQUEST_TIMEOUT.as_u16() {
-                    head.headers.push((CONNECTION.as_str(), Cow::Borrowed("close")));
+                    head.headers.to_mut().push((CONNECTION.as_str(), Cow::Borrowed("close")));
                 }
                 head
             }
             Some(status) => {
                 *this.stage = ExchangeStage::Ended;
                 let headers = vec![(CONNECTION.as_str(), Cow::Borrowed("close"))];
-                ResponseHead { status: status.as_u16(), headers, body: BodyKind::Empty }
+                ResponseHead { status: status.as_u16(), headers: headers.into(), body: BodyKind::Empty }
             }
         };
         let live = match std::mem::replace(this.stage, ExchangeStage::Ended) {
@@ -288,11 +288,11 @@ fn response<H: HandlerMode>(
     *response.status_mut() = StatusCode::from_u16(head.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
     headers.reserve(head.headers.len());
-    for (name, value) in head.headers {
+    for (name, value) in head.headers.iter() {
         let value = match value {
             // Not copied, as it is static.
             Cow::Borrowed(value) => HeaderValue::from_maybe_shared(Bytes::from_static(value.as_bytes())),
-            Cow::Owned(value) => HeaderValue::try_from(value),
+            Cow::Owned(value) => HeaderValue::from_str(value),
         };
         // The exchange emits only valid header values.
         if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), value) {

@@ -36,13 +36,13 @@ pub(super) fn handshake(parts: &Parts) -> Result<ResponseHeaders, HttpResponse> 
     *request.version_mut() = parts.version;
     *request.headers_mut() = parts.headers.clone();
     let refusal = || HttpResponse {
-        headers: vec![("upgrade", "websocket".into()), ("sec-websocket-version", "13".into())],
+        headers: vec![("upgrade", "websocket".into()), ("sec-websocket-version", "13".into())].into(),
         ..HttpResponse::empty(426)
     };
     let answer = create_response_with_body(&request, || ()).map_err(|_| refusal())?;
     let accept = answer.headers().get(header::SEC_WEBSOCKET_ACCEPT).and_then(|accept| accept.to_str().ok());
     let accept = accept.ok_or_else(refusal)?.to_owned();
-    let mut headers: ResponseHeaders = vec![
+    let mut headers = vec![
         ("connection", Cow::Borrowed("upgrade")),
         ("upgrade", Cow::Borrowed("websocket")),
         ("sec-websocket-accept", Cow::Owned(accept)),
@@ -51,12 +51,12 @@ pub(super) fn handshake(parts: &Parts) -> Result<ResponseHeaders, HttpResponse> 
     for protocol in subprotocols(parts) {
         if protocol == SUBPROTOCOL.as_bytes() {
             headers.push(("sec-websocket-protocol", Cow::Borrowed("mcp")));
-            return Ok(headers);
+            return Ok(headers.into());
         }
         offered = true;
     }
     // RFC 6455 lets a client name no subprotocol.
-    if offered { Err(HttpResponse::empty(400)) } else { Ok(headers) }
+    if offered { Err(HttpResponse::empty(400)) } else { Ok(headers.into()) }
 }
 
 fn subprotocols(parts: &Parts) -> impl Iterator<Item = &[u8]> {

@@ -6,18 +6,48 @@ use core::task::{Context, Poll, Waker};
 
 use super::handler_error::{HandlerPanic, catch_panic};
 use super::trace::RequestSpan;
-use super::wakers::{Signal, TaskWaker};
+use super::wakers::{HandlerWaker, Signal};
 use crate::inline_map::{InlineMap, InlineQueue};
 use crate::peer::InboundId;
 
 struct RunningHandler<F> {
     future: F,
-    state: Arc<TaskWaker>,
+    state: HandlerWaker,
     waker: Waker,
     span: RequestSpan,
 }
 
-/// The futures of handlers, each polled only when its own waker was called.
+impl<F: Future + Unpin> RunningHandler<F> {
+    fn new(request: InboundId, future: F, span: RequestSpan, signal: &Arc<Signal>) -> Self {
+        let state = HandlerWaker::new(request, signal);
+        Self { future, waker: state.waker(), state, span }
+    }
+
+    /// Polls the handler by `poll`. If it waits and has not woken itself, `stalled` may end it.
+    fn poll(
+        &mut self,
+        poll: impl FnOnce(&mut F, &mut Context<'_>) -> Poll<F::Output>,
+        stalled: impl FnOnce(&mut F) -> Option<F::Output>,
+    ) -> Option<Result<F::Output, HandlerPanic>> {
+        let Self { future, state, waker, span } = self;
+        let polled = span.in_scope(|| {
+            catch_panic(|| match poll(future, &mut Context::from_waker(waker)) {
+                Poll::Pending if !state.is_queued() => stalled(future),
+                Poll::Pending => None,
+                Poll::Ready(output) => Some(output),
+            })
+        });
+        polled.transpose()
+    }
+
+    /// Drops the handler, whose waker does nothing from now on.
+    fn end(self) {
+        self.state.retire();
+        let _ = catch_panic(|| drop(self));
+    }
+}
+
+/// The futures of handlers, each polled when it is new, and then when its own waker was called.
 pub(crate) struct RunningHandlers<F> {
     tasks: InlineMap<InboundId, RunningHandler<F>>,
     /// The ready handlers, in the order in which they are polled.
@@ -32,20 +62,39 @@ impl<F: Future + Unpin> RunningHandlers<F> {
 
     /// Adds the handler of a request, which is polled with the ready ones, within the request's span.
     pub(in crate::front) fn start(&mut self, request: InboundId, future: F, span: RequestSpan) {
-        let state = TaskWaker::new(request, self.signal.clone());
-        let waker = Waker::from(state.clone());
+        let task = RunningHandler::new(request, future, span, &self.signal);
         // The driver calls this and polls next, so it need not be woken.
-        state.retire();
+        task.state.retire();
         self.signal.mark_ready(request);
         self.stop(request);
-        self.tasks.insert(request, RunningHandler { future, state, waker, span });
+        self.tasks.insert(request, task);
+    }
+
+    /// Polls the handler of a new request by `poll`, as [`poll_next`](Self::poll_next) does. Adds it if it waits.
+    pub(in crate::front) fn run(
+        &mut self,
+        request: InboundId,
+        future: F,
+        span: RequestSpan,
+        poll: impl FnOnce(&mut F, &mut Context<'_>) -> Poll<F::Output>,
+        stalled: impl FnOnce(&mut F) -> Option<F::Output>,
+    ) -> Option<(Result<F::Output, HandlerPanic>, RequestSpan)> {
+        let mut task = RunningHandler::new(request, future, span, &self.signal);
+        // A part of the same request's work may have ended before.
+        task.state.arm();
+        let Some(output) = task.poll(poll, stalled) else {
+            self.tasks.insert(request, task);
+            return None;
+        };
+        let span = core::mem::replace(&mut task.span, RequestSpan::none());
+        task.end();
+        Some((output, span))
     }
 
     /// Drops the handler of a request.
     pub(crate) fn stop(&mut self, request: InboundId) {
         if let Some(task) = self.tasks.remove(&request) {
-            task.state.retire();
-            let _ = catch_panic(|| drop(task));
+            task.end();
         }
     }
 
@@ -74,24 +123,9 @@ impl<F: Future + Unpin> RunningHandlers<F> {
         while let Some(request) = self.ready.pop_front() {
             let Some(task) = self.tasks.get_mut(&request) else { continue };
             task.state.arm();
-            let RunningHandler { future, state, waker, span } = task;
-            let polled = span.in_scope(|| {
-                catch_panic(|| {
-                    let mut cx = Context::from_waker(waker);
-                    match poll(request, future, &mut cx) {
-                        Poll::Pending if !state.is_queued() => {
-                            stalled(future).map_or(Poll::Pending, Poll::Ready)
-                        }
-                        polled => polled,
-                    }
-                })
-            });
-            let output = match polled {
-                Ok(Poll::Pending) => continue,
-                Ok(Poll::Ready(output)) => Ok(output),
-                Err(panicked) => Err(panicked),
-            };
-            let span = core::mem::replace(span, RequestSpan::none());
+            let poll = |future: &mut F, cx: &mut Context<'_>| poll(request, future, cx);
+            let Some(output) = task.poll(poll, &mut stalled) else { continue };
+            let span = core::mem::replace(&mut task.span, RequestSpan::none());
             self.stop(request);
             return Some((request, output, span));
         }

@@ -154,8 +154,13 @@ impl<C: Core<M>, M: ?Sized> Shared<C, M> {
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut C, &mut M, Instant, &mut Wakers) -> R) -> R {
         // The adapter supplies the clock: it is read outside the lock, like all foreign code.
         let now = self.clock.now();
+        self.with_events(|core, machine, wakers| act(core, machine, now, wakers))
+    }
+
+    /// Like [`with`](Self::with), for a caller that has read the clock.
+    pub(crate) fn with_events<R>(&self, act: impl FnOnce(&mut C, &mut M, &mut Wakers) -> R) -> R {
         self.update(|core, machine, wakers| {
-            let result = act(core, machine, now, wakers);
+            let result = act(core, machine, wakers);
             core.drain(machine, wakers);
             result
         })
@@ -170,8 +175,12 @@ impl<C: Core<M>, M: ?Sized> Shared<C, M> {
 
     /// Like [`with`](Self::with), on behalf of the driver: if `act` has no work left, stores `waker` under the same
     /// lock, so that no command is missed in between.
-    pub(crate) fn park<R>(&self, waker: &Waker, act: impl FnOnce(&mut M, Instant) -> Poll<R>) -> Poll<R> {
-        let now = self.clock.now();
+    pub(crate) fn park<R>(
+        &self,
+        now: Instant,
+        waker: &Waker,
+        act: impl FnOnce(&mut M, Instant) -> Poll<R>,
+    ) -> Poll<R> {
         let left = waker.clone();
         let (polled, rest) = self.update(|core, machine, wakers| {
             let polled = act(machine, now);

@@ -7,6 +7,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::task::Wake;
 use core::future::{Future, poll_fn};
+use core::ops::Deref;
 use core::pin::Pin;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Poll, Waker};
@@ -180,7 +181,12 @@ pub(crate) async fn wait_until<P: WaitPoint + ?Sized, T>(
 
 /// The waker slot of a driver, and the keys of its tasks that are ready to be polled: the handlers of a connection, or
 /// the sessions of a server.
-pub(crate) struct Signal<K = InboundId>(Mutex<SignalState<K>>);
+///
+/// It is itself the waker of a connection's first request: an exchange of HTTP has no other.
+pub(crate) struct Signal<K = InboundId> {
+    state: Mutex<SignalState<K>>,
+    first: ReadyFlag,
+}
 
 struct SignalState<K> {
     driver: Option<Waker>,
@@ -189,14 +195,15 @@ struct SignalState<K> {
 
 impl<K> Default for Signal<K> {
     fn default() -> Self {
-        Self(Mutex::new(SignalState { driver: None, ready: InlineQueue::default() }))
+        let state = SignalState { driver: None, ready: InlineQueue::default() };
+        Self { state: Mutex::new(state), first: ReadyFlag::default() }
     }
 }
 
 impl<K> Signal<K> {
     /// Stores the driver's waker. Returns whether the driver may sleep, because no task is ready.
     pub(crate) fn park(&self, waker: Waker, wakers: &mut Wakers) -> bool {
-        let mut slot = lock(&self.0);
+        let mut slot = lock(&self.state);
         let rest = slot.ready.is_empty();
         wakers.discard(slot.driver.replace(waker));
         rest
@@ -204,7 +211,7 @@ impl<K> Signal<K> {
 
     /// Wakes the driver.
     pub(crate) fn notify(&self) {
-        let waker = lock(&self.0).driver.take();
+        let waker = lock(&self.state).driver.take();
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -212,14 +219,14 @@ impl<K> Signal<K> {
 
     /// Marks a task as ready, without waking the driver.
     pub(crate) fn mark_ready(&self, task: K) {
-        lock(&self.0).ready.push_back(task);
+        lock(&self.state).ready.push_back(task);
     }
 
     /// Marks the driver as running, so that it is not woken until it parks again. Returns the ready tasks, each once;
     /// tasks that become ready meanwhile follow next time.
     pub(super) fn begin(&self) -> InlineQueue<K> {
         let (ready, waker) = {
-            let mut slot = lock(&self.0);
+            let mut slot = lock(&self.state);
             (core::mem::take(&mut slot.ready), slot.driver.take())
         };
         drop(waker);
@@ -227,33 +234,64 @@ impl<K> Signal<K> {
     }
 }
 
+/// Whether a task is queued as ready, or retired, so that its waker does nothing.
+#[derive(Default)]
+pub(super) struct ReadyFlag(AtomicBool);
+
+impl ReadyFlag {
+    /// Makes the task wakeable again, before it is polled.
+    pub(super) fn arm(&self) {
+        self.0.store(false, Ordering::Release);
+    }
+
+    /// Whether the task is queued to be polled again.
+    pub(super) fn is_queued(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// Makes the waker do nothing from now on, because the task has ended.
+    pub(super) fn retire(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Queues a task that is not queued yet, and wakes its driver.
+    fn wake<K>(&self, task: K, signal: &Signal<K>) {
+        if !self.0.swap(true, Ordering::AcqRel) {
+            signal.mark_ready(task);
+            signal.notify();
+        }
+    }
+}
+
+impl Wake for Signal {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.first.wake(InboundId::FIRST, self);
+    }
+}
+
 /// The waker of one task of a driver.
 pub(super) struct TaskWaker<K = InboundId> {
     pub(super) task: K,
-    /// Whether the task is queued as ready, or retired.
-    queued: AtomicBool,
+    ready: ReadyFlag,
     signal: Arc<Signal<K>>,
 }
 
 impl<K> TaskWaker<K> {
     /// Creates the waker of a task that has not been polled yet.
     pub(super) fn new(task: K, signal: Arc<Signal<K>>) -> Arc<Self> {
-        Arc::new(Self { task, queued: AtomicBool::new(false), signal })
+        Arc::new(Self { task, ready: ReadyFlag::default(), signal })
     }
+}
 
-    /// Makes the task wakeable again, before it is polled.
-    pub(super) fn arm(&self) {
-        self.queued.store(false, Ordering::Release);
-    }
+impl<K> Deref for TaskWaker<K> {
+    type Target = ReadyFlag;
 
-    /// Whether the task is queued to be polled again.
-    pub(super) fn is_queued(&self) -> bool {
-        self.queued.load(Ordering::Acquire)
-    }
-
-    /// Makes the waker do nothing from now on, because the task has ended.
-    pub(super) fn retire(&self) {
-        self.queued.store(true, Ordering::Release);
+    fn deref(&self) -> &ReadyFlag {
+        &self.ready
     }
 }
 
@@ -263,9 +301,39 @@ impl<K: Copy + Send + Sync + 'static> Wake for TaskWaker<K> {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if !self.queued.swap(true, Ordering::AcqRel) {
-            self.signal.mark_ready(self.task);
-            self.signal.notify();
+        self.ready.wake(self.task, &self.signal);
+    }
+}
+
+/// The waker of a request's handler: the first of a connection shares its driver's signal.
+pub(super) enum HandlerWaker {
+    First(Arc<Signal>),
+    Other(Arc<TaskWaker>),
+}
+
+impl HandlerWaker {
+    pub(super) fn new(request: InboundId, signal: &Arc<Signal>) -> Self {
+        match request {
+            InboundId::FIRST => Self::First(signal.clone()),
+            _ => Self::Other(TaskWaker::new(request, signal.clone())),
+        }
+    }
+
+    pub(super) fn waker(&self) -> Waker {
+        match self {
+            Self::First(signal) => signal.clone().into(),
+            Self::Other(task) => task.clone().into(),
+        }
+    }
+}
+
+impl Deref for HandlerWaker {
+    type Target = ReadyFlag;
+
+    fn deref(&self) -> &ReadyFlag {
+        match self {
+            Self::First(signal) => &signal.first,
+            Self::Other(task) => &task.ready,
         }
     }
 }

@@ -121,7 +121,7 @@ impl<E: MakeOwned> EventQueue<E> {
     }
 
     /// Whether the queue is empty, and no dropped event is unreported.
-    #[cfg(any(feature = "client", all(feature = "std", feature = "server", feature = "http")))]
+    #[cfg(any(feature = "client", feature = "server"))]
     pub(crate) fn is_idle(&self) -> bool {
         self.is_empty() && self.dropped == 0
     }

@@ -10,6 +10,8 @@ pub struct InboundId(u64);
 impl InboundId {
     /// The place of a running handler that belongs to no request, which has no handle.
     pub(crate) const NO_REQUEST: Self = Self(0);
+    /// The first request of a connection.
+    pub(crate) const FIRST: Self = Self(1);
 
     /// The handle as a number, for maps and logs.
     pub const fn number(self) -> u64 {
@@ -39,7 +41,7 @@ pub(crate) struct Inbound<T> {
 
 impl<T> Inbound<T> {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { entries: InlineMap::new(), handles: InlineMap::new(), next: 1, limit }
+        Self { entries: InlineMap::new(), handles: InlineMap::new(), next: InboundId::FIRST.0, limit }
     }
 
     /// A handle for an input request that is answered like a request but has no id on the wire.

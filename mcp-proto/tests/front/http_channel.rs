@@ -19,7 +19,7 @@ use crate::common::messages::{notification, request};
 fn upgrade(web: &HttpHarness, path: &str, headers: &[(&str, &str)]) -> (u16, Option<HttpChannel>) {
     let head = RequestHead { method: "GET", path, fields: &headers, client: None };
     let handshake = Ok(vec![("upgrade", "websocket".into())]);
-    let (exchange, channel) = web.server.upgrade(&head, None, Attachments::new(), handshake);
+    let (exchange, channel) = web.server.upgrade(&head, None, Attachments::new(), handshake.map(Into::into));
     (TestExchange::from_exchange(exchange).head().status, channel)
 }
 

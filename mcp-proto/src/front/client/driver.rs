@@ -107,7 +107,7 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
     /// there is no work left, the next command or handler wakes the task.
     pub fn poll<R>(&mut self, cx: &mut Context<'_>, act: impl FnOnce(&mut M, Instant) -> Poll<R>) -> Poll<R> {
         self.run_handlers();
-        self.shared.park(cx.waker(), act)
+        self.shared.park(self.shared.now(), cx.waker(), act)
     }
 
     /// Waits for output, in adapters that await several things at once: output, input, and the end of a sleep until `due`.

@@ -228,15 +228,16 @@ impl Connection {
     }
 
     /// Reports the handler of a request if it kept the driver for long: in a poll that began at `begun`, or before it
-    /// returned its future. Without a method it is that of the request.
+    /// returned its future. Without a method it is that of the request. Returns the time.
     pub(in crate::front) fn report_if_blocked(
         &self,
         begun: Instant,
         (request, method, name): (InboundId, Option<&'static str>, Option<&str>),
-    ) {
-        let elapsed = self.now().saturating_since(begun);
+    ) -> Instant {
+        let now = self.now();
+        let elapsed = now.saturating_since(begun);
         if elapsed <= PATIENCE {
-            return;
+            return now;
         }
         let mut blocked = BlockedHandler { method, name: name.map(String::from), elapsed };
         let reports = self.with(|core, machine, _, wakers| {
@@ -248,6 +249,7 @@ impl Connection {
         if let Some(reports) = reports {
             reports.handler_blocked(blocked);
         }
+        now
     }
 }
 

@@ -381,7 +381,7 @@ impl<S> Context<S> {
     pub fn cancellation(&self) -> Option<Cancellation> {
         match self.task() {
             Some(task) => task.cancellation(),
-            None => self.inbound_request().state.end().cloned(),
+            None => self.inbound_request().state.end(),
         }
     }
 

@@ -33,29 +33,31 @@ pub(super) struct DeclaredScopes;
 /// The state of a request that its connection and its context share.
 #[derive(Default)]
 pub(in crate::front) struct RequestState {
-    /// The text of `meta`, until it is decoded.
-    source: Mutex<MetaText>,
     meta: OnceLock<Box<Meta>>,
-    end: OnceLock<Cancellation>,
+    changing: Mutex<ChangingState>,
 }
 
 #[derive(Default)]
-struct MetaText {
+struct ChangingState {
+    /// The text of `meta`, until it is decoded.
     text: Option<Text>,
-    /// Whether it shares the memory of the message.
+    /// Whether the text shares the memory of the message.
     is_in_message: bool,
+    /// Why the request has ended, if it has.
+    end: Option<Cancellation>,
 }
 
 impl RequestState {
     pub(in crate::front) fn new(params: Option<&Raw>) -> Self {
         let text = params.and_then(Raw::meta).map(Raw::into_text);
-        Self { source: Mutex::new(MetaText { text, is_in_message: true }), ..Self::default() }
+        let changing = ChangingState { text, is_in_message: true, end: None };
+        Self { meta: OnceLock::new(), changing: Mutex::new(changing) }
     }
 
     /// The `_meta` of the request, decoded on the first call. It is empty if the request has none.
     pub(super) fn meta(&self) -> &Meta {
         self.meta.get_or_init(|| {
-            let text = lock(&self.source).text.take();
+            let text = lock(&self.changing).text.take();
             Box::new(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
         })
     }
@@ -63,25 +65,27 @@ impl RequestState {
     /// Sets the `_meta`, in memory that it shares with other requests, so that the message need not be kept for it.
     #[cfg(feature = "http")]
     pub(in crate::front) fn share_meta(&self, meta: Raw) {
-        *lock(&self.source) = MetaText { text: Some(meta.into_text()), is_in_message: false };
+        let mut changing = lock(&self.changing);
+        changing.text = Some(meta.into_text());
+        changing.is_in_message = false;
     }
 
     /// Lets go of the message that the request arrived in, which a handler that waits must not keep in memory.
     pub(in crate::front) fn release_message(&self) {
-        let mut source = lock(&self.source);
-        if core::mem::take(&mut source.is_in_message) {
-            source.text = source.text.as_deref().map(Text::from);
+        let mut changing = lock(&self.changing);
+        if core::mem::take(&mut changing.is_in_message) {
+            changing.text = changing.text.as_deref().map(Text::from);
         }
     }
 
     /// Why the request has ended; `None` while it is active.
-    pub(super) fn end(&self) -> Option<&Cancellation> {
-        self.end.get()
+    pub(super) fn end(&self) -> Option<Cancellation> {
+        lock(&self.changing).end.clone()
     }
 
     /// Records why the request has ended. The first end counts.
     pub(in crate::front) fn set_end(&self, end: Cancellation) {
-        let _ = self.end.set(end);
+        lock(&self.changing).end.get_or_insert(end);
     }
 }
 

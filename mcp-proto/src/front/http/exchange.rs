@@ -58,6 +58,8 @@ pub struct HttpExchange<H: HandlerMode = SendHandlers> {
 enum Stage<H: HandlerMode> {
     Request {
         intake: RequestIntake,
+        /// Whether the tool that the headers name has parameters that headers mirror.
+        mirrors_params: bool,
         /// The time by which the body must be complete, if it is limited.
         deadline: Option<Instant>,
     },
@@ -108,6 +110,7 @@ impl<H: HandlerMode> HttpExchange<H> {
         service.check_arrival(head, &caller.owner)?;
         let mut intake = RequestIntake::new(&service.setup, head)?;
         let params = intake.tool().and_then(|tool| router.param_headers(&tool));
+        let mirrors_params = params.is_some();
         if let Some(params) = params {
             intake.retain_params(params, head.fields);
         }
@@ -115,7 +118,7 @@ impl<H: HandlerMode> HttpExchange<H> {
         let timeout = service.setup.config().body_timeout;
         let deadline = if intake.wants_body() { service.now().after(timeout) } else { None };
         let intake = intake.charge(&service.account(&caller.owner));
-        Ok(Stage::Request { intake, deadline })
+        Ok(Stage::Request { intake, mirrors_params, deadline })
     }
 
     /// Creates an exchange with its answer, independent of the request.
@@ -146,15 +149,19 @@ impl<H: HandlerMode> HttpExchange<H> {
 
     /// Handles the end of the request's body.
     pub fn handle_body_end(&mut self) {
-        if let Stage::Request { intake, .. } = mem::replace(&mut self.stage, Stage::Over) {
+        if let Stage::Request { intake, mirrors_params, .. } = mem::replace(&mut self.stage, Stage::Over) {
             let open = self.service.check_open();
             // The request is rejected unless headers and body name the same tool.
-            let params = intake.tool().and_then(|tool| self.router.param_headers(&tool));
+            let tool = if mirrors_params { intake.tool() } else { None };
+            let params = tool.and_then(|tool| self.router.param_headers(&tool));
             let known = self.service.last_meta();
             let known_meta = |text: &str| known.as_ref()?.length_in(text);
-            let stage = open.and_then(|()| self.route(intake.finish_knowing(&known_meta), params));
+            self.stage = match open.and_then(|()| self.route(intake.finish_knowing(&known_meta), params)) {
+                Ok(stage) => stage,
+                Err(answer) => Stage::Answer(answer),
+            };
             self.caller.attachments = Attachments::new();
-            self.set_stage(stage.unwrap_or_else(Stage::Answer));
+            self.wake();
         }
     }
 
@@ -190,7 +197,7 @@ impl<H: HandlerMode> HttpExchange<H> {
         match &mut self.stage {
             Stage::Modern(running) => {
                 let mut body = None;
-                let head = running.driver.poll(cx, |exchange, _| {
+                let head = running.poll(cx, |exchange| {
                     exchange.poll_head().map_or(Poll::Pending, |head| {
                         body = exchange.take_body();
                         Poll::Ready(head)
@@ -229,7 +236,7 @@ impl<H: HandlerMode> HttpExchange<H> {
     /// part has been written, so that the server notices a client that does not read.
     pub fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let polled = match &mut self.stage {
-            Stage::Modern(running) => running.driver.poll(cx, |exchange, _| match exchange.poll_body() {
+            Stage::Modern(running) => running.poll(cx, |exchange| match exchange.poll_body() {
                 Chunk::Bytes(bytes) => Poll::Ready(Some(bytes)),
                 Chunk::Pending => Poll::Pending,
                 Chunk::End => Poll::Ready(None),
@@ -343,6 +350,10 @@ impl<H: HandlerMode> HttpExchange<H> {
 
     fn set_stage(&mut self, stage: Stage<H>) {
         self.stage = stage;
+        self.wake();
+    }
+
+    fn wake(&mut self) {
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
@@ -374,7 +385,8 @@ struct ModernExchange<H: HandlerMode> {
     driver: ListeningDriver<Exchange, H>,
     /// When the driver, which runs the task that a call becomes, must have been polled for the first time.
     driver_deadline: Option<Instant>,
-    _registration: ExchangeRegistration,
+    /// The registration for the end of the server, once the exchange has waited.
+    registration: Option<ExchangeRegistration>,
 }
 
 impl<H: HandlerMode> ModernExchange<H> {
@@ -390,22 +402,27 @@ impl<H: HandlerMode> ModernExchange<H> {
         let token = listens.then(|| TokenWatch::new(service, &caller.access));
         let open = || {
             let exchange = Exchange::open_with_meta(&service.setup, request, cached.clone(), service.now());
-            connect(service, &signal, caller, exchange)
+            OpenedExchange::new(service, &signal, caller, exchange)
         };
-        let (shared, listening) = match token {
+        let (opened, listening) = match token {
             None => (open(), None),
             Some(token) => {
-                let (shared, subscriber) = service.hub.open(&signal, || {
-                    let shared = open();
-                    let topics = shared.read(|_, exchange| {
+                let (opened, subscriber) = service.hub.open(&signal, || {
+                    let opened = open();
+                    let topics = opened.shared.read(|_, exchange| {
                         exchange.peer().topics().map(|topic| (topic.clone(), ())).collect()
                     });
-                    (shared, topics)
+                    (opened, topics)
                 });
-                (shared, Some(Box::new(Listening { subscriber, token, has_expired: false })))
+                (opened, Some(Box::new(Listening { subscriber, token, has_expired: false })))
             }
         };
-        Self::run(service, router, shared, listening, cached.as_ref())
+        if let Some(known) = &opened.known
+            && !cached.is_some_and(|cached| Arc::ptr_eq(&cached, known))
+        {
+            service.cache_meta(known.clone());
+        }
+        Self::run(service, router, opened.shared, listening)
     }
 
     /// Starts the exchange of a legacy client's requests without a session.
@@ -416,8 +433,8 @@ impl<H: HandlerMode> ModernExchange<H> {
         caller: Caller,
     ) -> Self {
         let exchange = Exchange::open_stateless(&service.setup, post, service.now());
-        let shared = connect(service, &Arc::default(), caller, exchange);
-        Self::run(service, router, shared, None, None)
+        let opened = OpenedExchange::new(service, &Arc::default(), caller, exchange);
+        Self::run(service, router, opened.shared, None)
     }
 
     fn run(
@@ -425,30 +442,29 @@ impl<H: HandlerMode> ModernExchange<H> {
         router: ServedRouter<H>,
         shared: Arc<Shared<ServerCore, Exchange>>,
         listening: Option<Box<Listening>>,
-        cached: Option<&Arc<KnownMeta>>,
     ) -> Self {
-        let registration = service.register_exchange(shared.signal().clone());
-        let (known, attachments) = shared.update(|core, exchange, wakers| {
-            // Lets the first poll find the handler to start.
-            core.drain(exchange, wakers);
-            let known = exchange.take_meta();
-            if let Some(meta) = known.as_ref().and_then(|known| known.shared()) {
-                core.share_meta(&meta);
-            }
-            (known, mem::take(&mut core.caller.attachments))
-        });
-        drop(attachments);
-        if let Some(known) = known
-            && !cached.is_some_and(|cached| Arc::ptr_eq(cached, &known))
-        {
-            service.cache_meta(known);
-        }
         let mut driver = ListeningDriver::new(service, router, shared, listening);
         //= S3.16 "Client disconnect = cancel"
-        driver.machine = driver.machine.with_end(Exchange::handle_disconnect);
+        driver.machine.set_end(|exchange, now| {
+            if !exchange.is_done() {
+                exchange.handle_disconnect(now);
+            }
+        });
         let driver_deadline =
             if service.task_service.is_some() { service.first_poll_deadline() } else { None };
-        Self { driver, driver_deadline, _registration: registration }
+        Self { driver, driver_deadline, registration: None }
+    }
+
+    /// Runs the handler, and polls the exchange with `take`.
+    fn poll<R>(&mut self, cx: &mut Context<'_>, mut take: impl FnMut(&mut Exchange) -> Poll<R>) -> Poll<R> {
+        let polled = self.driver.poll(cx, |exchange, _| take(exchange));
+        if polled.is_ready() || self.registration.is_some() {
+            return polled;
+        }
+        // Only an exchange that waits needs to be woken when the server closes.
+        let service = &self.driver.service;
+        self.registration = Some(service.register_exchange(self.driver.machine.signal().clone()));
+        if service.is_closing() { self.driver.poll(cx, |exchange, _| take(exchange)) } else { polled }
     }
 
     fn handle_timeout(&mut self) {
@@ -465,15 +481,30 @@ impl<H: HandlerMode> ModernExchange<H> {
     }
 }
 
-/// Joins the machine of an exchange to its driver and its handler.
-fn connect(
-    service: &Service,
-    signal: &Arc<Signal>,
-    caller: Caller,
-    exchange: Exchange,
-) -> Arc<Shared<ServerCore, Exchange>> {
-    let core = ServerCore::over_http(caller, service.hub.clone());
-    Arc::new(Shared::with_signal(signal.clone(), core, exchange, service.clock.clone()))
+/// The machine of an exchange, joined to its driver and its handler.
+struct OpenedExchange {
+    shared: Arc<Shared<ServerCore, Exchange>>,
+    /// The `_meta` of its request, if that was admitted.
+    known: Option<Arc<KnownMeta>>,
+    /// The values attached to its requests, to be dropped outside of locks: they have destructors of their own.
+    _attachments: Attachments,
+}
+
+impl OpenedExchange {
+    fn new(service: &Service, signal: &Arc<Signal>, caller: Caller, exchange: Exchange) -> Self {
+        let core = ServerCore::over_http(caller, service.hub.clone());
+        let shared = Arc::new(Shared::with_signal(signal.clone(), core, exchange, service.clock.clone()));
+        let (known, attachments) = shared.update(|core, exchange, wakers| {
+            // Lets the first poll find the handler to start.
+            core.drain(exchange, wakers);
+            let known = exchange.take_meta();
+            if let Some(meta) = known.as_ref().and_then(|known| known.shared()) {
+                core.share_meta(&meta);
+            }
+            (known, mem::take(&mut core.caller.attachments))
+        });
+        Self { shared, known, _attachments: attachments }
+    }
 }
 
 /// The handler of a notification, whose POST is answered once it has finished: a client's notifications take up no more

@@ -19,6 +19,8 @@ use crate::front::running_handlers::RunningHandlers;
 use crate::front::shared::{Core, Shared};
 use crate::front::tasks::{TaskRunner, TaskService};
 use crate::front::trace::RequestSpan;
+#[cfg(feature = "http")]
+use crate::front::wakers::Signal;
 use crate::front::{Attachments, HandlerMode, SendHandlers};
 use crate::peer::server::{Answer, Cancellation, CloseReason, ServerCommands, ServerTransport};
 use crate::peer::{InboundId, LostReason};
@@ -92,9 +94,14 @@ impl<M: ServerTransport + Send + 'static, H: HandlerMode> ServerDriver<M, H> {
 
     /// Makes the drop of the driver end the machine by `end`. By default the driver is reported as dropped.
     #[cfg(feature = "http")]
-    pub(in crate::front) fn with_end(mut self, end: fn(&mut M, Instant)) -> Self {
+    pub(in crate::front) fn set_end(&mut self, end: fn(&mut M, Instant)) {
         self.end = end;
-        self
+    }
+
+    /// The slot of the waker of the task that polls the driver.
+    #[cfg(feature = "http")]
+    pub(in crate::front) fn signal(&self) -> &Arc<Signal> {
+        self.shared.signal()
     }
 
     /// Makes the driver run the tasks of its service.
@@ -138,11 +145,13 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
         cx: &mut TaskContext<'_>,
         act: impl FnOnce(&mut M, Instant) -> Poll<R>,
     ) -> Poll<R> {
-        self.run_handlers();
+        let mut left_at = self.run_handlers();
         if let Some(runner) = &mut self.runner {
             runner.poll(cx);
+            left_at = None;
         }
-        self.shared.park(cx.waker(), act)
+        let now = left_at.unwrap_or_else(|| self.shared.now());
+        self.shared.park(now, cx.waker(), act)
     }
 
     /// Waits for output, in adapters that await several things at once: output, input, and the end of a sleep until `due`.
@@ -187,15 +196,20 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
     }
 
     /// Starts handlers of new requests and polls the ready handlers, one at a time: none runs while the client leaves
-    /// too many answers unread, so that results do not accumulate.
-    fn run_handlers(&mut self) {
-        let (work, mut congested) =
+    /// too many answers unread, so that results do not accumulate. Returns the time when the last of them was left, if any
+    /// ran.
+    fn run_handlers(&mut self) -> Option<Instant> {
+        let (mut work, mut congested) =
             self.shared.update(|core, machine, _| (core.common.take_work(), machine.is_congested()));
+        // The clock is read after the code of each handler, which is when the next one begins.
+        let mut left_at = None;
         // Mostly there are only new requests, which need not wait for the end of the list: none is cancelled there.
         let is_plain = self.waiting.is_empty() && work.iter().all(ServerWork::is_start);
-        for item in work {
+        while let Some(item) = work.pop_front() {
             match item {
-                ServerWork::Start(request) if is_plain && !congested => congested = self.begin(request),
+                ServerWork::Start(request) if is_plain && !congested => {
+                    congested = self.begin(request, &mut left_at);
+                }
                 ServerWork::Start(request) => {
                     self.waiting.insert(request.id, request);
                 }
@@ -208,35 +222,35 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
             }
         }
         while !congested && let Some((_, request)) = self.waiting.pop_first() {
-            congested = self.begin(request);
+            congested = self.begin(request, &mut left_at);
         }
         if self.handles_notifications {
-            self.start_notification();
+            self.start_notification(&mut left_at);
         }
         self.running.take_ready();
         while !congested
             && let Some((id, output, span)) = self.running.poll_next(
-                |id, handler, cx| handler.poll_watched(&self.connection, id, cx),
+                |id, handler, cx| handler.poll_watched(&self.connection, &mut left_at, id, cx),
                 SuspendableHandler::stalled,
             )
         {
             if id == InboundId::NO_REQUEST {
                 self.shared.end_notification();
-                self.start_notification();
+                self.start_notification(&mut left_at);
             } else {
-                let reply = output.unwrap_or_else(|panicked| self.reply_to_panic(id, panicked));
-                congested = self.answer(id, reply, span);
+                congested = self.answer_output(id, output, span, &mut left_at);
             }
         }
+        left_at
     }
 
     /// Starts the handler of the next notification, unless one is running.
-    fn start_notification(&mut self) {
+    fn start_notification(&mut self, left_at: &mut Option<Instant>) {
         let Some((notification, context)) = self.shared.begin_notification() else { return };
         // A handler that panics here is treated like one that panics later.
-        let begun = self.connection.now();
+        let begun = left_at.take().unwrap_or_else(|| self.connection.now());
         let started = catch_panic(|| self.router.router().start_notification(notification, context));
-        self.connection.report_if_blocked(begun, (InboundId::NO_REQUEST, None, None));
+        *left_at = Some(self.connection.report_if_blocked(begun, (InboundId::NO_REQUEST, None, None)));
         match started {
             Ok(Some(handler)) => {
                 let handler = SuspendableHandler::of_notification(handler);
@@ -247,7 +261,7 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
     }
 
     /// Starts to answer a request. Returns whether the client leaves too many answers unread.
-    fn begin(&mut self, request: NewRequest) -> bool {
+    fn begin(&mut self, request: NewRequest, left_at: &mut Option<Instant>) -> bool {
         let NewRequest { id, method, params, context, caller, state } = request;
         let router = self.router.router();
         let input_rounds = InputRounds::of(&method, params.as_ref(), context.era, router.sealing());
@@ -265,16 +279,16 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
         let context = Context::new(request, input_rounds, router.state().clone());
         let service = self.task_service.as_ref();
         let dispatch = || router.dispatch(&method, params, context.clone(), service);
-        let begun = self.connection.now();
+        let begun = left_at.take().unwrap_or_else(|| self.connection.now());
         let dispatched = span.in_scope(|| catch_panic(dispatch));
-        let name = dispatched.as_ref().ok().and_then(|started| started.as_ref().ok()?.1.as_deref());
-        self.connection.report_if_blocked(begun, (id, None, name));
+        // The handler's first poll follows at once, and is part of the same time.
+        *left_at = Some(begun);
         match dispatched.unwrap_or_else(|panicked| Err(self.reply_to_panic(id, panicked))) {
-            Ok((answering, name)) => {
-                self.start(id, answering, context, name, span);
-                false
+            Ok((answering, name)) => self.start(id, answering, context, name, span, left_at),
+            Err(reply) => {
+                *left_at = Some(self.connection.report_if_blocked(begun, (id, None, None)));
+                self.answer(id, reply, span, left_at)
             }
-            Err(reply) => self.answer(id, reply, span),
         }
     }
 
@@ -289,24 +303,29 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
 
     /// Answers a request, or continues a tool call whose handler has finished the part before its task. Returns whether
     /// the client leaves too many answers unread.
-    fn answer(&mut self, id: InboundId, reply: Reply, mut span: RequestSpan) -> bool {
+    fn answer(
+        &mut self,
+        id: InboundId,
+        reply: Reply,
+        mut span: RequestSpan,
+        left_at: &mut Option<Instant>,
+    ) -> bool {
         let reply = match reply {
             Reply::Detached(detachment) => {
                 let context = detachment.context.clone();
                 let (router, service) = (self.router.router(), self.task_service.as_ref());
                 let detached = catch_panic(|| router.detach(*detachment, service));
+                *left_at = None;
                 match detached.unwrap_or_else(|panicked| Err(self.reply_to_panic(id, panicked))) {
-                    Ok(answering) => {
-                        self.start(id, answering, context, None, span);
-                        return false;
-                    }
+                    Ok(answering) => return self.start(id, answering, context, None, span, left_at),
                     Err(reply) => reply,
                 }
             }
             reply => reply,
         };
         span.resolve_reply(&reply);
-        self.shared.with(|core, machine, now, wakers| {
+        let now = *left_at.get_or_insert_with(|| self.shared.now());
+        self.shared.with_events(|core, machine, wakers| {
             let answer = match &reply {
                 Reply::Result(result) => Answer::Result(&**result),
                 Reply::InputRequired(needed) => Answer::InputRequired(needed),
@@ -325,6 +344,8 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
         })
     }
 
+    /// Runs the handler of a request, and answers the request if the handler has finished. Returns whether the client
+    /// leaves too many answers unread.
     fn start(
         &mut self,
         id: InboundId,
@@ -332,21 +353,44 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
         context: Context,
         name: Option<Arc<str>>,
         span: RequestSpan,
-    ) {
+        left_at: &mut Option<Instant>,
+    ) -> bool {
         let rounds = context.input_rounds().map(|_| &context);
         let handler = self.router.router().spawned(handler, rounds);
-        self.running.start(id, SuspendableHandler::new(handler, context, name), span);
+        let handler = SuspendableHandler::new(handler, context, name);
+        let poll = |handler: &mut SuspendableHandler<H::HandlerFuture>, cx: &mut TaskContext<'_>| {
+            handler.poll_watched(&self.connection, left_at, id, cx)
+        };
+        match self.running.run(id, handler, span, poll, SuspendableHandler::stalled) {
+            Some((output, span)) => self.answer_output(id, output, span, left_at),
+            None => false,
+        }
+    }
+
+    /// Answers a request with the output of its handler, as [`answer`](Self::answer).
+    fn answer_output(
+        &mut self,
+        id: InboundId,
+        output: Result<Reply, HandlerPanic>,
+        span: RequestSpan,
+        left_at: &mut Option<Instant>,
+    ) -> bool {
+        let reply = output.unwrap_or_else(|panicked| self.reply_to_panic(id, panicked));
+        self.answer(id, reply, span, left_at)
     }
 }
 
 impl<M: ServerTransport, H: HandlerMode> Drop for ServerDriver<M, H> {
     fn drop(&mut self) {
-        let unstarted = self.shared.with(|core, machine, now, wakers| {
+        let now = self.shared.now();
+        let unstarted = self.shared.update(|core, machine, wakers| {
             (self.end)(machine, now);
             core.drain(machine, wakers);
             core.handle_driver_dropped(wakers)
         });
-        let _ = catch_panic(|| drop(unstarted));
+        if !unstarted.is_empty() {
+            let _ = catch_panic(|| drop(unstarted));
+        }
         self.running.stop_all();
     }
 }
@@ -375,16 +419,18 @@ impl<F: Future<Output = Reply> + Unpin> SuspendableHandler<F> {
         Self { future, context: None, state: None, name: None }
     }
 
-    /// Polls the handler of `request`, and reports it to `connection` if that takes long.
+    /// Polls the handler of `request`, and reports it to `connection` if that takes long. `left_at` is when the handler
+    /// before it was left.
     pub(super) fn poll_watched(
         &mut self,
         connection: &Connection,
+        left_at: &mut Option<Instant>,
         request: InboundId,
         cx: &mut TaskContext<'_>,
     ) -> Poll<Reply> {
-        let begun = connection.now();
+        let begun = left_at.take().unwrap_or_else(|| connection.now());
         let polled = Pin::new(&mut *self).poll(cx);
-        connection.report_if_blocked(begun, (request, None, self.name.as_deref()));
+        *left_at = Some(connection.report_if_blocked(begun, (request, None, self.name.as_deref())));
         polled
     }
 

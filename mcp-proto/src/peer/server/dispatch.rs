@@ -28,32 +28,37 @@ use crate::schema::{
 
 impl Server {
     /// Answers a request, or hands it to the application.
-    pub(super) fn handle_request(&mut self, request: Request, batch: Option<BatchId>, out: &mut dyn Outbox) {
-        let (id, method) = (request.id.clone(), request.method.clone());
+    pub(super) fn handle_request(
+        &mut self,
+        mut request: Request,
+        batch: Option<BatchId>,
+        out: &mut dyn Outbox,
+    ) {
         // The client would take its answer for the answer to the other request. Over HTTP the exchange distinguishes
         // them, and such a request does not arrive here.
-        if self.inbound.find(&id).is_some() || self.connection.backlog.contains(&id) {
+        if self.inbound.find(&request.id).is_some() || self.connection.backlog.contains(&request.id) {
             self.close_batch(batch, out);
+            let Request { id, method, .. } = request;
             return self.diagnose(Diagnostic::DuplicateRequest { id, method });
         }
         let answered = match self.admit(&request, batch) {
             //= S1.20 "ping answered promptly"
-            Ok(AdmittedRequest::Ping) => self.answer_locally(&id, batch, &EmptyResult::new(), out),
-            Ok(AdmittedRequest::Initialize) => self.open_session(&id, request.params.as_ref(), out),
+            Ok(AdmittedRequest::Ping) => self.answer_locally(&request.id, batch, &EmptyResult::new(), out),
+            Ok(AdmittedRequest::Initialize) => self.open_session(&request.id, request.params.as_ref(), out),
             Ok(AdmittedRequest::Request(asked)) => {
                 if asked.context.era == Era::Legacy
                     && let Some(session) = self.session_mut()
                 {
                     session.has_requested = true;
                 }
-                self.serve(request, asked, batch, out)
+                self.serve(&mut request, asked, batch, out)
             }
             Err(error) => Err(error),
         };
         if let Err(error) = answered {
-            self.reply_error(Some(&id), batch, &error, out);
+            self.reply_error(Some(&request.id), batch, &error, out);
             if !self.is_closed() {
-                self.diagnose(Diagnostic::Refused { method, error });
+                self.diagnose(Diagnostic::Refused { method: request.method, error });
             }
         }
     }
@@ -127,7 +132,7 @@ impl Server {
     /// Answers requests that the protocol itself defines, and hands all others to the application.
     fn serve(
         &mut self,
-        request: Request,
+        request: &mut Request,
         asked: RequestDetails,
         batch: Option<BatchId>,
         out: &mut dyn Outbox,
@@ -139,7 +144,7 @@ impl Server {
         let given = params.as_ref();
         let is_local = match name {
             Some(SetLoggingLevel::NAME) => {
-                let SetLoggingLevelParams { level, .. } = decode(&method, given)?;
+                let SetLoggingLevelParams { level, .. } = decode(method, given)?;
                 if let Some(session) = self.session_mut() {
                     session.log_level = Some(level);
                 }
@@ -159,7 +164,7 @@ impl Server {
             _ => false,
         };
         if is_local {
-            return self.answer_locally(&id, batch, &EmptyResult::new(), out);
+            return self.answer_locally(id, batch, &EmptyResult::new(), out);
         }
         let served = PendingRequest {
             era: context.era,
@@ -172,25 +177,26 @@ impl Server {
             batch,
             listening: None,
             // The id is stored with the request, and in the index of ids.
-            stored_bytes: kept.saturating_add(text_bytes(&id).saturating_mul(2)),
+            stored_bytes: kept.saturating_add(text_bytes(id).saturating_mul(2)),
             _charge: self.connection.charge.clone(),
         };
         match name {
             Some(Discover::NAME) => {
                 let result = self.discover_result();
-                self.write_result(&id, &served, &result, None, out)
+                self.write_result(id, &served, &result, None, out)
             }
             //= S5.6 "progress/message never on a listen stream"
-            Some(SubscriptionsListen::NAME) => self.listen(id, served, decode(&method, given)?, out),
+            Some(SubscriptionsListen::NAME) => self.listen(id.clone(), served, decode(method, given)?, out),
             _ => {
                 let bytes = given.map_or(0, |params| params.as_bytes().len());
                 self.check_event_room(bytes)?;
                 if self.unanswered() >= self.config.limits.requests_in {
                     return Err(internal_error("too many requests are unanswered"));
                 }
-                let id = self.track_request(id, served)?;
+                let id = self.track_request(id.clone(), served)?;
                 // A name of the protocol needs no slice of the message.
-                let method = name.map_or(method, Text::from_static);
+                let method = name.map_or_else(|| method.clone(), Text::from_static);
+                let params = params.take();
                 let context = RequestContext { principal: self.principal.clone(), ..context };
                 self.events.push(Event::Request { id, method, params, context }, bytes);
                 Ok(())

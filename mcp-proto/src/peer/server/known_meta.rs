@@ -108,7 +108,9 @@ impl MetaCache {
     /// The entry with the same text, or else the most recently used one, whose sender may be the same.
     pub(crate) fn find(&mut self, meta: &Raw) -> Option<Arc<KnownMeta>> {
         let matches = |known: &Arc<KnownMeta>| known.match_whole(meta.as_str()).is_some();
-        if let Some(place) = self.entries.iter().position(matches)
+        // A single one is returned in either case.
+        if self.entries.len() > 1
+            && let Some(place) = self.entries.iter().position(matches)
             && let Some(used) = self.entries.get_mut(..=place)
         {
             used.rotate_right(1);

@@ -236,6 +236,12 @@ impl Server {
         self.inbound.len().saturating_sub(self.subscriptions.listens)
     }
 
+    /// Whether a request of the client, or a subscription, is unanswered.
+    #[cfg(all(feature = "std", feature = "http"))]
+    pub(crate) fn has_requests(&self) -> bool {
+        !self.inbound.is_empty()
+    }
+
     /// The topics with subscribers: each once, in no particular order.
     pub fn topics(&self) -> impl Iterator<Item = &Topic> {
         self.subscriptions.topics()
@@ -329,6 +335,9 @@ impl Server {
     /// The next event, in wire order.
     #[must_use]
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
+        if self.events.is_idle() {
+            return None;
+        }
         if self.events.is_empty() {
             self.report_dropped();
         }

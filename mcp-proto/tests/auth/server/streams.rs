@@ -200,7 +200,7 @@ fn open_channel(web: &HttpHarness) -> HttpChannel {
     let mut cx = Context::from_waker(Waker::noop());
     let Poll::Ready(Ok(authorized)) = Pin::new(&mut verifying).poll(&mut cx) else { panic!() };
     let handshake = Ok(vec![("upgrade", "websocket".into())]);
-    web.server.upgrade_for(&head, authorized, Attachments::new(), handshake).1.unwrap()
+    web.server.upgrade_for(&head, authorized, Attachments::new(), handshake.map(Into::into)).1.unwrap()
 }
 
 /// S10.2

@@ -263,7 +263,7 @@ fn read(exchange: &mut HttpExchange) -> Option<Option<String>> {
     let mut cx = Context::from_waker(Waker::noop());
     let Poll::Ready(head) = exchange.poll_head(&mut cx) else { return None };
     while let Poll::Ready(Some(_)) = exchange.poll_body(&mut cx) {}
-    let session = head.headers.into_iter().find(|(name, _)| *name == "mcp-session-id");
+    let session = head.headers.iter().find(|(name, _)| *name == "mcp-session-id");
     Some(session.map(|(_, id)| id.to_string()))
 }
 

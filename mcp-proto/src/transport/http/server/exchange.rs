@@ -206,6 +206,12 @@ impl Exchange {
 
     // --- Getters ---
 
+    /// Returns whether every request was answered, and the client took the answers.
+    #[cfg(feature = "std")]
+    pub(crate) fn is_done(&self) -> bool {
+        !self.server.has_requests() && self.output.queued() == 0
+    }
+
     /// Returns whether the exchange is over. Queued output may still be sent.
     pub fn is_closed(&self) -> bool {
         self.server.is_closed()

@@ -99,7 +99,8 @@ fn is_local(authority: &str) -> bool {
 
 /// Returns the host of an authority. An authority without a numeric port stays unchanged and matches nothing.
 fn without_port(authority: &str) -> &str {
-    match authority.rsplit_once(':') {
+    let colon = memchr::memrchr(b':', authority.as_bytes());
+    match colon.and_then(|colon| Some((authority.get(..colon)?, authority.get(colon.saturating_add(1)..)?))) {
         Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !host.ends_with(':') => host,
         _ => authority,
     }

@@ -1,7 +1,7 @@
 //! The head of a request: as the adapter passes it, and the part that is needed once the body is complete.
 
-use alloc::borrow::Cow;
 use core::net::IpAddr;
+use core::ops::Deref;
 use core::time::Duration;
 
 use super::response::{AcceptedTypes, HttpResponse};
@@ -37,7 +37,7 @@ impl RequestHead<'_> {
     /// Returns the id of an error that answers the request without its body.
     pub(crate) fn error_id(&self) -> ErrorId<'static> {
         let [version] = read_headers(self.fields, [header::PROTOCOL_VERSION]);
-        SingleHeader::read_version(&version).version().error_id()
+        VersionHeader::read(&version).0.error_id()
     }
 }
 
@@ -88,37 +88,53 @@ impl RetainedHead {
 #[derive(Debug)]
 pub(super) enum SingleHeader {
     Absent,
-    /// The value; static if it is one that the protocol defines.
-    Value(Cow<'static, [u8]>),
+    Value(HeaderText),
     /// The header occurs with different values, so none of them counts.
     Conflicting,
 }
 
 impl SingleHeader {
-    /// Reads the only value; `known` finds it among those that the protocol defines.
-    pub(super) fn read(values: &HeaderValues<'_>, known: fn(&[u8]) -> Option<&'static str>) -> Self {
+    /// Reads the only value.
+    pub(super) fn read(values: &HeaderValues<'_>) -> Self {
         let mut values = values.iter().map(<[u8]>::trim_ascii);
         let Some(first) = values.next() else { return Self::Absent };
         if values.any(|value| value != first) {
             return Self::Conflicting;
         }
-        Self::Value(known(first).map_or_else(|| Cow::Owned(first.to_vec()), |known| known.as_bytes().into()))
+        Self::Value(HeaderText::new(first))
     }
+}
 
-    /// Reads the `mcp-protocol-version` header.
-    pub(super) fn read_version(values: &HeaderValues<'_>) -> Self {
-        Self::read(values, |value| Some(Revision::parse(core::str::from_utf8(value).ok()?)?.as_str()))
-    }
+/// The value of a header that is kept until the body is complete. Short ones take no memory of their own.
+#[derive(Debug)]
+pub(super) enum HeaderText {
+    Short { length: u8, bytes: [u8; HeaderText::SHORT] },
+    Long(Box<[u8]>),
+}
 
-    /// Parses the value as a protocol revision.
-    pub(super) fn version(&self) -> VersionHeader {
-        match self {
-            Self::Absent => VersionHeader::Absent,
-            Self::Conflicting => VersionHeader::Unknown,
-            Self::Value(value) => {
-                let revision = core::str::from_utf8(value).ok().and_then(Revision::parse);
-                revision.map_or(VersionHeader::Unknown, VersionHeader::Known)
+impl HeaderText {
+    /// The length up to which a value is short: most methods and names of tools are.
+    const SHORT: usize = 30;
+
+    fn new(value: &[u8]) -> Self {
+        let mut bytes = [0; Self::SHORT];
+        match (bytes.get_mut(..value.len()), u8::try_from(value.len())) {
+            (Some(start), Ok(length)) => {
+                start.copy_from_slice(value);
+                Self::Short { length, bytes }
             }
+            _ => Self::Long(value.into()),
+        }
+    }
+}
+
+impl Deref for HeaderText {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Short { length, bytes } => bytes.get(..usize::from(*length)).unwrap_or_default(),
+            Self::Long(value) => value,
         }
     }
 }
@@ -132,6 +148,20 @@ pub(super) enum VersionHeader {
 }
 
 impl VersionHeader {
+    /// Reads the `mcp-protocol-version` header, and its text.
+    pub(super) fn read(values: &HeaderValues<'_>) -> (Self, SingleHeader) {
+        let text = SingleHeader::read(values);
+        let version = match &text {
+            SingleHeader::Absent => Self::Absent,
+            SingleHeader::Conflicting => Self::Unknown,
+            SingleHeader::Value(value) => {
+                let revision = Revision::ALL.iter().find(|known| known.as_str().as_bytes() == &**value);
+                revision.map_or(Self::Unknown, |revision| Self::Known(*revision))
+            }
+        };
+        (version, text)
+    }
+
     /// Returns the refusal of a request that names no id, as this revision words it.
     pub(super) fn refuse(self, status: u16, what: impl Into<String>) -> HttpResponse {
         HttpResponse::refusal(status, self.error_id(), code::INVALID_REQUEST, what)

@@ -15,7 +15,7 @@ use crate::peer::server::Eras;
 use crate::prelude::*;
 use crate::quota::{ByteAccount, BytePurpose};
 use crate::rpc::KnownObject;
-use crate::schema::{CallTool, Era, Method, MethodInfo};
+use crate::schema::{CallTool, Era, Method};
 use crate::transport::http::param_headers::ParamHeaders;
 use crate::transport::http::{Fields, HeaderValues, header, read_headers};
 
@@ -65,28 +65,29 @@ impl RequestIntake {
     /// # Errors
     /// The answer to a refused request; its body need not be read.
     pub fn new(setup: &Setup, head: &RequestHead<'_>) -> Result<Self, HttpResponse> {
-        let [address @ .., content_type, content_length, accept, session, last_event, version, method, name] =
-            read_headers(
-                head.fields,
-                [
-                    "host",
-                    "origin",
-                    FETCH_SITE,
-                    "content-type",
-                    "content-length",
-                    "accept",
-                    header::SESSION_ID,
-                    header::LAST_EVENT_ID,
-                    header::PROTOCOL_VERSION,
-                    header::METHOD,
-                    header::NAME,
-                ],
-            );
+        // Those that most requests have come first.
+        let headers = read_headers(
+            head.fields,
+            [
+                "content-type",
+                "accept",
+                header::PROTOCOL_VERSION,
+                header::METHOD,
+                header::NAME,
+                "host",
+                "origin",
+                FETCH_SITE,
+                "content-length",
+                header::SESSION_ID,
+                header::LAST_EVENT_ID,
+            ],
+        );
+        let [content_type, accept, version, method, name, address @ .., content_length, session, last_event] =
+            &headers;
         let config = setup.config();
-        let version_text = SingleHeader::read_version(&version);
-        let version = version_text.version();
+        let (version, version_text) = VersionHeader::read(version);
         let refuse = |status: u16, what: &str| version.refuse(status, what);
-        let (place, query) = check_address(setup, head.path, &address, version)?;
+        let (place, query) = check_address(setup, head.path, address, version)?;
         let sessions = setup.eras() != Eras::ModernOnly && !config.stateless;
         //= S3.1 "Single endpoint, POST (25: and GET)"
         let allowed = match place {
@@ -96,14 +97,18 @@ impl RequestIntake {
             _ if sessions && version.era() != Some(Era::Modern) => "GET, POST, DELETE",
             _ => "POST",
         };
-        if !allowed.split(", ").any(|verb| verb == head.method) {
+        let is_post = head.method == "POST";
+        let is_allowed = match place {
+            EndpointKind::Events => head.method == "GET",
+            _ => is_post || allowed.split(", ").any(|verb| verb == head.method),
+        };
+        if !is_allowed {
             return Err(refuse(405, "this method has no meaning here").with_header("allow", allowed));
         }
-        let is_post = head.method == "POST";
         if is_post && !content_type.first.is_some_and(|value| media::is_type(value, JSON)) {
             return Err(refuse(415, "a message is application/json"));
         }
-        let accepts = accepted_types(&accept, head.method, place)
+        let accepts = accepted_types(accept, head.method, place)
             .ok_or_else(|| refuse(406, "the answer is application/json or text/event-stream"))?;
         let length = content_length.first.and_then(|length| core::str::from_utf8(length).ok());
         let limit = config.body_limit();
@@ -117,10 +122,8 @@ impl RequestIntake {
             accepts,
             version,
             version_text,
-            method: SingleHeader::read(&method, |value| {
-                Some(MethodInfo::all().find(|info| info.name.as_bytes() == value)?.name)
-            }),
-            name: SingleHeader::read(&name, |_| None),
+            method: SingleHeader::read(method),
+            name: SingleHeader::read(name),
             session: session.first.map(|id| SessionId::parse(id.trim_ascii())),
             params: Vec::new(),
             permit: None,
@@ -177,6 +180,7 @@ impl RequestIntake {
     ///
     /// By default the body is charged to no account.
     #[must_use]
+    #[inline]
     pub fn charge(mut self, account: &ByteAccount) -> Self {
         self.head.permit = Some(account.permit());
         self
@@ -272,7 +276,7 @@ enum EndpointKind {
 pub(crate) fn check_upgrade(setup: &Setup, head: &RequestHead<'_>) -> Result<(), HttpResponse> {
     let [address @ .., version] =
         read_headers(head.fields, ["host", "origin", FETCH_SITE, header::PROTOCOL_VERSION]);
-    let version = SingleHeader::read_version(&version).version();
+    let (version, _) = VersionHeader::read(&version);
     let (place, _) = check_address(setup, head.path, &address, version)?;
     match (head.method, place) {
         ("GET", EndpointKind::Endpoint | EndpointKind::EndpointAndEvents) => Ok(()),

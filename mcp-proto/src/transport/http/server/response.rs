@@ -13,8 +13,18 @@ use crate::quota::{ByteAccount, BytePermit, BytePurpose, OverBudgetError};
 use crate::rpc::{EnvelopeKind, ErrorId, ErrorObject, Id, Malformed, code, write};
 use crate::transport::http::header;
 
-/// The headers of an HTTP response.
-pub type ResponseHeaders = Vec<(&'static str, Cow<'static, str>)>;
+/// The headers of an HTTP response: names and values. Those of most responses are constants.
+pub type ResponseHeaders = Cow<'static, [(&'static str, Cow<'static, str>)]>;
+
+/// The headers of a JSON answer.
+static JSON_HEADERS: [(&str, Cow<'static, str>); 1] = [("content-type", Cow::Borrowed(JSON))];
+
+/// The headers of an event stream. Proxies must neither cache nor buffer the events.
+static EVENT_HEADERS: [(&str, Cow<'static, str>); 3] = [
+    ("content-type", Cow::Borrowed(EVENTS)),
+    ("cache-control", Cow::Borrowed("no-store, no-transform")),
+    ("x-accel-buffering", Cow::Borrowed("no")),
+];
 
 /// Headers for `Debug` output, without the session id, which is a secret.
 struct RedactedHeaders<'a>(&'a ResponseHeaders);
@@ -133,7 +143,7 @@ impl HttpResponse {
     /// Creates a response without a body.
     #[must_use]
     pub fn empty(status: u16) -> Self {
-        Self { status, headers: Vec::new(), body: Bytes::new() }
+        Self { status, headers: Cow::Borrowed(&[]), body: Bytes::new() }
     }
 
     /// Returns the answer to a request in a session that does not exist or has ended: the client opens a new one.
@@ -172,7 +182,7 @@ impl HttpResponse {
     }
 
     pub(crate) fn json(status: u16, body: Bytes) -> Self {
-        Self { status, headers: [("content-type", Cow::Borrowed(JSON))].to_vec(), body }
+        Self { status, headers: Cow::Borrowed(&JSON_HEADERS), body }
     }
 
     pub(crate) fn refusal(status: u16, id: ErrorId<'_>, code: i64, message: impl Into<String>) -> Self {
@@ -193,7 +203,7 @@ impl HttpResponse {
 
     #[must_use]
     pub(crate) fn with_header(mut self, name: &'static str, value: impl Into<Cow<'static, str>>) -> Self {
-        self.headers.push((name, value.into()));
+        self.headers.to_mut().push((name, value.into()));
         self
     }
 
@@ -220,28 +230,22 @@ pub(super) fn shrink(message: &mut Vec<u8>) {
 
 /// Returns the head of an event stream.
 pub(super) fn stream_head() -> ResponseHead {
-    let headers = [
-        ("content-type", Cow::Borrowed(EVENTS)),
-        // Proxies must neither cache nor buffer the events.
-        ("cache-control", Cow::Borrowed("no-store, no-transform")),
-        ("x-accel-buffering", Cow::Borrowed("no")),
-    ];
-    ResponseHead { status: 200, headers: headers.to_vec(), body: BodyKind::Stream }
+    ResponseHead { status: 200, headers: Cow::Borrowed(&EVENT_HEADERS), body: BodyKind::Stream }
 }
 
 /// Returns the head of a JSON answer, with the status of `denial` if the request was denied, otherwise with `status`.
 pub(super) fn json_head(status: u16, bytes: usize, denial: Option<&Denial>) -> ResponseHead {
-    let mut headers = [("content-type", Cow::Borrowed(JSON))].to_vec();
+    let mut headers = Cow::Borrowed(&JSON_HEADERS[..]);
     let status = match denial {
         Some(Denial::Challenge(challenge)) => {
-            headers.push((WWW_AUTHENTICATE, Cow::Owned(challenge.clone())));
+            headers.to_mut().push((WWW_AUTHENTICATE, Cow::Owned(challenge.clone())));
             403
         }
         Some(Denial::NoRoom) => 503,
         None => status,
     };
     if status == 503 {
-        headers.push(("retry-after", Cow::Borrowed(RETRY_AFTER_SECS)));
+        headers.to_mut().push(("retry-after", Cow::Borrowed(RETRY_AFTER_SECS)));
     }
     ResponseHead { status, headers, body: BodyKind::Sized(bytes) }
 }

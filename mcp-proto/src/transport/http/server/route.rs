@@ -82,6 +82,7 @@ pub struct ModernRequest {
 impl ModernRequest {
     /// Sets the principal on whose behalf the request is made.
     #[must_use]
+    #[inline]
     pub fn on_behalf_of(mut self, principal: Option<Principal>) -> Self {
         self.principal = principal;
         self
@@ -469,9 +470,9 @@ fn check_headers(
 ) -> Result<(), String> {
     let method = &*request.method;
     if let Some(version) = envelope.version.and_then(unescape) {
-        check_equal(&head.version_text, header::PROTOCOL_VERSION, &version, plain)?;
+        check_equal(&head.version_text, header::PROTOCOL_VERSION, &version, None)?;
     }
-    check_equal(&head.method, header::METHOD, method, plain)?;
+    check_equal(&head.method, header::METHOD, method, None)?;
     let of_extension = match (&request.params, name_param) {
         (Some(params), Some(name)) => {
             let members = read_members(params.as_str(), [name]);
@@ -482,7 +483,7 @@ fn check_headers(
     };
     match envelope.mirrored_name(method).or_else(|| unescape(of_extension?)) {
         //= S3.9 "Decode the Base64 sentinel before comparing; reject invalid characters"
-        Some(name) => check_equal(&head.name, header::NAME, &name, value::decode),
+        Some(name) => check_equal(&head.name, header::NAME, &name, Some(value::decode)),
         // The body lacks a required member, which is reported as such.
         None => Ok(()),
     }
@@ -496,7 +497,7 @@ fn check_notification(
 ) -> Result<(), String> {
     let of = |header: &SingleHeader, name, body: Option<&str>| match (header, body) {
         (SingleHeader::Absent, _) | (_, None) => Ok(()),
-        (header, Some(body)) => check_equal(header, name, body, plain),
+        (header, Some(body)) => check_equal(header, name, body, None),
     };
     of(&head.version_text, header::PROTOCOL_VERSION, envelope.version.and_then(unescape).as_deref())?;
     of(&head.method, header::METHOD, Some(method))
@@ -519,16 +520,12 @@ fn check_spoken(setup: &Setup, envelope: &MirroredParams<'_>) -> Result<(), Http
 
 type DecodedHeader<'a> = Result<Cow<'a, str>, value::HeaderValueError>;
 
-/// The text of a header value that is never encoded.
-fn plain(header: &[u8]) -> DecodedHeader<'_> {
-    Ok(String::from_utf8_lossy(header))
-}
-
+/// Checks that a header has a value of the body; `decode` reads one that may be encoded.
 fn check_equal(
     header: &SingleHeader,
     name: &str,
     body: &str,
-    decode: fn(&[u8]) -> DecodedHeader<'_>,
+    decode: Option<fn(&[u8]) -> DecodedHeader<'_>>,
 ) -> Result<(), String> {
     let header = match header {
         SingleHeader::Value(header) => header,
@@ -537,11 +534,11 @@ fn check_equal(
         }
         SingleHeader::Conflicting => return Err(format!("{name} header comes with several values")),
     };
-    // Most values are not encoded.
-    if **header == *body.as_bytes() && matches!(value::encode(body), Cow::Borrowed(_)) {
-        return Ok(());
-    }
-    let text = decode(header).map_err(|error| format!("{name} header cannot be read: {error}"))?;
+    let text = match decode {
+        None if **header == *body.as_bytes() => return Ok(()),
+        None => String::from_utf8_lossy(header),
+        Some(decode) => decode(header).map_err(|error| format!("{name} header cannot be read: {error}"))?,
+    };
     if text == body {
         return Ok(());
     }

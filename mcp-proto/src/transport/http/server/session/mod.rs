@@ -9,7 +9,7 @@ use streams::{ResponseStreams, SessionTransport, UnknownEvent};
 
 use super::request_head::{RetainedHead, SESSION_QUERY, SessionId};
 use super::response::AcceptedTypes;
-use super::response::{Chunk, HttpResponse, ResponseHead, session_header};
+use super::response::{Chunk, HttpResponse, ResponseHead, ResponseHeaders, session_header};
 use super::route::is_answered;
 use super::{LegacyPaths, Post, Setup};
 use crate::Instant;
@@ -125,7 +125,8 @@ impl Session {
         while let Chunk::Bytes(bytes) = self.poll_body(now, connection) {
             body.extend_from_slice(&bytes);
         }
-        let (status, headers) = head.map_or((500, Vec::new()), |head| (head.status, head.headers));
+        let (status, headers) =
+            head.map_or((500, ResponseHeaders::default()), |head| (head.status, head.headers));
         HttpResponse { status, headers, body: Bytes::from(body) }
     }
 

@@ -40,7 +40,7 @@ use crate::rpc::{ErrorId, ErrorObject, Id, code, write};
 use crate::schema::Revision;
 use crate::transport::http::server::response::AcceptedTypes;
 use crate::transport::http::server::response::{
-    Chunk, HttpResponse, ResponseHead, json_head, shrink, stream_head,
+    Chunk, HttpResponse, ResponseHead, ResponseHeaders, json_head, shrink, stream_head,
 };
 use crate::transport::http::server::{BodyKind, Setup};
 
@@ -519,7 +519,8 @@ impl ResponseStreams {
             }
             // The request was cancelled, and gets no answer.
             None => {
-                let head = ResponseHead { status: 202, headers: Vec::new(), body: BodyKind::Empty };
+                let head =
+                    ResponseHead { status: 202, headers: ResponseHeaders::default(), body: BodyKind::Empty };
                 self.connections.set_head(connection, head);
             }
         }
