@@ -236,11 +236,18 @@ impl<H: HandlerMode> HttpExchange<H> {
     /// part has been written, so that the server notices a client that does not read.
     pub fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let polled = match &mut self.stage {
-            Stage::Modern(running) => running.poll(cx, |exchange| match exchange.poll_body() {
-                Chunk::Bytes(bytes) => Poll::Ready(Some(bytes)),
-                Chunk::Pending => Poll::Pending,
-                Chunk::End => Poll::Ready(None),
-            }),
+            Stage::Modern(running) => {
+                let take = |exchange: &mut Exchange| match exchange.poll_body() {
+                    Chunk::Bytes(bytes) => Poll::Ready(Some(bytes)),
+                    Chunk::Pending => Poll::Pending,
+                    Chunk::End => Poll::Ready(None),
+                };
+                // What is queued is written before the handler goes on.
+                match running.driver.machine.take_output(take) {
+                    Poll::Ready(part) => Poll::Ready(part),
+                    Poll::Pending => running.poll(cx, take),
+                }
+            }
             Stage::Stream { reader, token, .. } => match token.poll(&self.service, cx) {
                 Poll::Ready(()) => Poll::Ready(None),
                 Poll::Pending => reader.poll_body(cx),

@@ -138,6 +138,12 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
         self.shared.with(|_, machine, now, _| act(machine, now))
     }
 
+    /// Takes output of the machine that causes no events.
+    #[cfg(feature = "http")]
+    pub(in crate::front) fn take_output<R>(&mut self, take: impl FnOnce(&mut M) -> R) -> R {
+        self.shared.update(|_, machine, _| take(machine))
+    }
+
     /// Runs handlers, then runs `act` on the machine like [`lock`](Self::lock). If `act` returns `Pending`, because
     /// there is no work left, the next command or handler wakes the task.
     pub fn poll<R>(

@@ -354,12 +354,9 @@ impl Server {
             Phase::Closed => return None,
         };
         let release = self.is_release_due().then_some(Instant::ORIGIN);
-        let progress = [self.sent_progress.deadline(), self.received_progress.deadline()];
-        [phase, self.notify_again_at, release, self.connection.outbound.next_deadline()]
-            .into_iter()
-            .chain(progress)
-            .flatten()
-            .min()
+        let (sent, received) = (self.sent_progress.deadline(), self.received_progress.deadline());
+        let outbound = self.connection.outbound.next_deadline();
+        [phase, self.notify_again_at, release, outbound, sent, received].into_iter().flatten().min()
     }
 
     // --- Shared with the other modules ---
