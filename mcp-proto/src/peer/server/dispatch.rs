@@ -153,12 +153,12 @@ impl Server {
             }
             //= S5.8 "resources/subscribe"
             Some(SubscribeResource::NAME) => {
-                self.subscribe(decode::<SubscribeResourceParams>(&method, given)?.uri)?;
+                self.subscribe(decode::<SubscribeResourceParams>(method, given)?.uri)?;
                 true
             }
             //= S5.8 "unsubscribe"
             Some(UnsubscribeResource::NAME) => {
-                self.unsubscribe(decode::<UnsubscribeResourceParams>(&method, given)?.uri)?;
+                self.unsubscribe(decode::<UnsubscribeResourceParams>(method, given)?.uri)?;
                 true
             }
             _ => false,
