@@ -15,10 +15,10 @@ use mcp_proto::peer::{LostReason, RequestError};
 use mcp_proto::schema::{CallTool, Method, ProgressParams};
 
 use super::events::{CallEnd, CallError};
-use super::shared::{CallRecord, FirstPoll, SendCall, Sent, Shared};
+use super::failure;
+use super::shared::{CallRecord, FirstPoll, OpenHost, SendCall, Sent, Shared};
 #[cfg(feature = "tracing")]
 use super::trace::CallerSpan;
-use super::{Host, failure};
 
 type OnProgress = Box<dyn FnMut(ProgressParams) + Send>;
 
@@ -53,7 +53,7 @@ enum RequestState<M: Method> {
 }
 
 struct MadeRequest<M: Method> {
-    host: Host,
+    host: Arc<OpenHost>,
     id: CallId,
     call: Arc<PendingCall<M>>,
     /// Reports a driver that was not polled yet.
@@ -61,7 +61,7 @@ struct MadeRequest<M: Method> {
 }
 
 struct Draft<M: Method> {
-    host: Host,
+    host: Arc<OpenHost>,
     target: Result<Target, CallError>,
     params: Result<M::Params, Error>,
     lookup: Option<Lookup<M>>,
@@ -88,7 +88,7 @@ where
     M: Method<Params: Send + Sync, Result: Send>,
 {
     pub(super) fn new(
-        host: Host,
+        host: Arc<OpenHost>,
         target: Result<Target, CallError>,
         params: Result<M::Params, Error>,
         repeat: Repeat,
@@ -143,7 +143,7 @@ where
             caller: CallerSpan::current(),
         });
         let (server, name) = (target.id, target.server.clone());
-        let made = host.shared().command(|state, now| {
+        let made = host.shared.command(|state, now| {
             let made = state.plane.call(now, server, options);
             if let Ok(id) = made {
                 state.counters.calls = state.counters.calls.saturating_add(1);
@@ -162,7 +162,7 @@ where
         });
         match made {
             Ok((id, was_polled)) => {
-                Ok(MadeRequest { unpolled: (!was_polled).then(|| report(host.shared())), host, id, call })
+                Ok(MadeRequest { unpolled: (!was_polled).then(|| report(&host.shared)), host, id, call })
             }
             Err((refusal, failure)) => Err(match refusal {
                 CallRefusal::Unavailable(status) => {
@@ -210,7 +210,7 @@ where
 impl<M: Method> Drop for HostRequest<M> {
     fn drop(&mut self) {
         if let RequestState::Made(MadeRequest { host, id, .. }) = &self.state {
-            host.shared().command(|state, now| state.plane.cancel(now, *id));
+            host.shared.command(|state, now| state.plane.cancel(now, *id));
         }
     }
 }

@@ -24,7 +24,7 @@ use super::driver::configure;
 use super::events::{CallError, Counters, HostEvent, ServerReport};
 use super::records::Loaded;
 use super::settings::Settings;
-use super::shared::{HostEvents, Shared, State};
+use super::shared::{HostEvents, OpenHost, Shared, State};
 use crate::runtime::Runtime as _;
 
 /// Many servers as one: their tools under names for a model, kept connected.
@@ -33,18 +33,8 @@ use crate::runtime::Runtime as _;
 /// is dropped and no request is pending, the host closes.
 #[derive(Clone)]
 pub struct Host {
-    inner: Arc<HostInner>,
-}
-
-struct HostInner {
-    shared: Arc<Shared>,
+    open: Arc<OpenHost>,
     settings: Arc<Settings>,
-}
-
-impl Drop for HostInner {
-    fn drop(&mut self) {
-        self.shared.command(|state, now| state.plane.close_now(now));
-    }
 }
 
 /// A tool of a server under its name for a model.
@@ -61,16 +51,16 @@ pub struct HostTool {
 
 impl Host {
     pub(super) fn new(shared: Arc<Shared>, settings: Arc<Settings>) -> Self {
-        Self { inner: Arc::new(HostInner { shared, settings }) }
+        Self { open: Arc::new(OpenHost { shared }), settings }
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {
-        &self.inner.shared
+        &self.open.shared
     }
 
     #[cfg(feature = "auth")]
     pub(super) fn settings(&self) -> &Settings {
-        &self.inner.settings
+        &self.settings
     }
 
     #[cfg(feature = "auth")]
@@ -132,7 +122,8 @@ impl Host {
     ///
     /// With a [storage](super::HostOptions::storage), the driver first reads the stored lists of new servers.
     pub fn reload(&self, config: &Config) {
-        let HostInner { shared, settings } = &*self.inner;
+        let Self { open, settings } = self;
+        let shared = &open.shared;
         match &settings.memory {
             Some(_) => shared.command(|state, _| state.new_config = Some(config.clone())),
             None => configure(shared, settings, config, Loaded::default()),
@@ -141,7 +132,7 @@ impl Host {
 
     /// A stream of events from now on.
     pub fn events(&self) -> HostEvents {
-        HostEvents::new(self.inner.shared.clone())
+        HostEvents::new(self.open.shared.clone())
     }
 
     /// Counts of attempts and calls since the start.
@@ -197,7 +188,7 @@ impl Host {
     pub fn hold(&self, name: &str) -> Result<ServerHold, UnknownServer> {
         self.command(name, |plane, now, server| {
             plane.hold(now, server)?;
-            Ok(ServerHold { shared: self.inner.shared.clone(), server })
+            Ok(ServerHold { shared: self.open.shared.clone(), server })
         })
     }
 
@@ -393,7 +384,7 @@ impl Host {
             Err(CallError::Call(Error::Peer(error))) => CallToolResult::error(error.to_string()),
             called => called?,
         };
-        let settings = &self.inner.settings;
+        let settings = &self.settings;
         let mut conversion = Conversion::of_tool_result(name, result, &settings.result_limits);
         let spills = conversion.take_spills();
         if spills.is_empty() {
@@ -443,7 +434,7 @@ impl Host {
         M: Method<Params: Send + Sync, Result: Send>,
     {
         let target = self.target(server, None);
-        HostRequest::new(self.clone(), target, Ok(params), Repeat::IfNotSent, None)
+        HostRequest::new(self.open.clone(), target, Ok(params), Repeat::IfNotSent, None)
     }
 
     /// A request for an item of the catalogue, to its server, or else to the one that may list the item later. `set` puts
@@ -471,7 +462,7 @@ impl Host {
             }
         };
         let lookup = lookup::<M, T>(name, &target, set);
-        HostRequest::new(self.clone(), target, params, repeat, Some(lookup))
+        HostRequest::new(self.open.clone(), target, params, repeat, Some(lookup))
     }
 
     /// The server that may have an item of this name, but has not listed such items since it was started.

@@ -25,6 +25,17 @@ use super::failure::StderrTail;
 use super::trace::TracedEvents;
 use crate::time::RuntimeClock;
 
+/// What keeps a host open: the last clone of its handle, or of a pending request, closes it.
+pub(super) struct OpenHost {
+    pub(super) shared: Arc<Shared>,
+}
+
+impl Drop for OpenHost {
+    fn drop(&mut self) {
+        self.shared.command(|state, now| state.plane.close_now(now));
+    }
+}
+
 pub(super) struct Shared {
     pub(super) clock: RuntimeClock,
     state: Mutex<State>,
