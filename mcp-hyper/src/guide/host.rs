@@ -53,6 +53,9 @@
 //!
 //! The module `host` shows the loop of an agent.
 //!
+//! `host.watch(name, filter)` reports changes of a server's resources, lists and tasks over all of its connections; a watch of
+//! `host.client(name)` ends with that connection.
+//!
 //! `close`, a `reload` that changes or removes an entry, and `set_enabled(name, false)` let the calls that were sent finish
 //! within `ControlConfig::grace`, 5 s by default, and then cancel them; `ServerReport::grace_ends` is set meanwhile.
 //! `close_now` waits for no call.

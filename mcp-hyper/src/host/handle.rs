@@ -203,8 +203,8 @@ impl Host {
         })
     }
 
-    /// The client of a connected server, for methods that this handle lacks. It ends with the connection; do not close
-    /// it.
+    /// The client of a connected server, for methods that this handle lacks. It is of this one connection and ends with it;
+    /// do not close it. For changes, [`watch`](Self::watch) lives on.
     pub fn client(&self, name: &str) -> Option<Client> {
         self.with(|state| state.connections.get(&state.find(name)?)?.client.clone())
     }
@@ -517,6 +517,16 @@ debug_fields! { Host => "Host" }
 pub struct ServerHold {
     shared: Arc<Shared>,
     server: ServerId,
+}
+
+impl ServerHold {
+    pub(super) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    pub(super) fn server(&self) -> ServerId {
+        self.server
+    }
 }
 
 impl Drop for ServerHold {

@@ -96,6 +96,7 @@ mod shared;
 mod storage;
 #[cfg(feature = "tracing")]
 mod trace;
+mod watch;
 
 pub use calls::HostRequest;
 pub use discovery::{discover, known_files};
@@ -108,3 +109,4 @@ pub use options::HostOptions;
 pub use settings::{look_up, read_file};
 pub use shared::HostEvents;
 pub use storage::{FileStorage, SpillFolder, Storage, StorageFuture};
+pub use watch::HostWatch;

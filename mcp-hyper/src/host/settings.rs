@@ -27,7 +27,7 @@ use mcp_proto::host::config::{OauthSpec, Template, TransportSpec};
 use mcp_proto::host::consent::ApprovalRequest;
 use mcp_proto::host::control::Failure;
 use mcp_proto::host::tools::ResultLimits;
-use mcp_proto::peer::client::{ClientConfig, ConnectTimeouts, KnownEra};
+use mcp_proto::peer::client::{ClientConfig, ConnectTimeouts, KnownEra, OnServerEnd};
 use mcp_proto::schema::Implementation;
 use mcp_smol::{ChildLink, Command, Environment};
 
@@ -323,6 +323,8 @@ impl Settings {
         let timeouts = entry.spec().timeouts(&self.overrides);
         let mut config = ClientConfig::new(self.info.clone());
         config.known_era = era;
+        // A server that ends its subscriptions shuts down, or another instance takes over.
+        config.watch.on_server_end = OnServerEnd::Listen;
         // The control plane limits starts and calls; a client's own limits are never shorter.
         config.request_timeout = timeouts.call.unwrap_or(LONGEST);
         config.request_hard_timeout = config.request_hard_timeout.max(config.request_timeout);

@@ -139,6 +139,10 @@ impl State {
         self.connections.get(&server).is_none_or(|connection| connection.is_listed)
     }
 
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
     pub(super) fn set_closed(&mut self) {
         if !self.is_closed {
             self.is_closed = true;
@@ -280,18 +284,22 @@ impl Shared {
 
     /// Waits until `is_done`, or until the host is closed.
     pub(super) async fn wait(&self, is_done: impl Fn(&State) -> bool) {
-        let waiting = poll_fn(|cx| {
-            self.with(|state, _| {
-                if state.is_closed || is_done(state) {
-                    return Poll::Ready(());
-                }
-                if !state.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
-                    state.waiting.push(cx.waker().clone());
-                }
-                Poll::Pending
-            })
-        });
+        let is_over = |state: &State| (state.is_closed || is_done(state)).then_some(());
+        let waiting = poll_fn(|cx| self.poll_for(cx, is_over));
         or(waiting, self.report_unpolled_driver()).await;
+    }
+
+    /// Polls for a value, which a server that starts, changes or ends may bring.
+    pub(super) fn poll_for<T>(&self, cx: &Context<'_>, find: impl Fn(&State) -> Option<T>) -> Poll<T> {
+        self.with(|state, _| {
+            if let Some(found) = find(state) {
+                return Poll::Ready(found);
+            }
+            if !state.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
+                state.waiting.push(cx.waker().clone());
+            }
+            Poll::Pending
+        })
     }
 
     /// Reports a driver that nothing polls. Never ends.

@@ -12,4 +12,5 @@ mod testbed;
 mod tls;
 #[cfg(feature = "tracing")]
 mod traced;
+mod watch;
 mod websocket;

@@ -1,0 +1,109 @@
+//! Watches that outlive the connections of their servers.
+
+use mcp_hyper::host::{CallError, Host, HostWatch};
+use mcp_hyper::mcp_proto::front::WatchUpdate;
+use mcp_hyper::mcp_proto::host::control::Status;
+use mcp_hyper::mcp_proto::peer::client::{Change, ChangeEvidence, WatchFilter};
+use serde_json::{Value, json};
+
+use super::testbed::*;
+use crate::common::server::*;
+
+const CLOCK: &str = "demo://clock";
+
+/// The updates until the resource is reported as changed with this evidence, in short.
+async fn until_changed(watch: &mut HostWatch, wanted: ChangeEvidence) -> Vec<&'static str> {
+    let mut seen = Vec::new();
+    loop {
+        match watch.next().await.expect("the watch goes on") {
+            WatchUpdate::Active { missing } if missing.is_empty() => seen.push("active"),
+            WatchUpdate::Interrupted => seen.push("interrupted"),
+            WatchUpdate::Changed { change: Change::Resource(uri), evidence } => {
+                assert_eq!(&*uri, CLOCK);
+                if evidence == wanted {
+                    return seen;
+                }
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// A server of the legacy era that reports the resource as changed once after each subscription.
+fn subscribable(folder: &Folder) -> Value {
+    let script = crate::common::cli::script(&format!(
+        r#"while ask; do case $line in
+            *'"initialize"'*) answer '{{"protocolVersion":"2025-11-25","capabilities":{{"resources":{{"subscribe":true}}}},"serverInfo":{{"name":"s","version":"1"}}}}' ;;
+            *server/discover*) refuse 'no' ;;
+            *resources/list*) answer '{{"resources":[]}}' ;;
+            *templates/list*) answer '{{"resourceTemplates":[]}}' ;;
+            *resources/subscribe*) answer '{{}}'
+                echo '{{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{{"uri":"{CLOCK}"}}}}' ;;
+            *'"id"'*) answer '{{}}' ;;
+        esac; done"#
+    ));
+    folder.script("one", &script)
+}
+
+fn clock(host: &Host) -> HostWatch {
+    host.watch("one", WatchFilter::new().resource(CLOCK)).unwrap()
+}
+
+/// F74, F88
+#[test]
+fn watch_lives_on_after_a_crash_a_reload_and_a_pause() {
+    bounded(async {
+        let folder = Folder::new();
+        let (host, _driver) = start(options(config(json!({ "one": subscribable(&folder) }))));
+        host.ready().await;
+        let mut watch = clock(&host);
+        assert_eq!(until_changed(&mut watch, ChangeEvidence::Notified).await, ["active"]);
+
+        kill(folder.last_process("one"));
+        assert_eq!(until_changed(&mut watch, ChangeEvidence::MaybeMissed).await, ["interrupted", "active"]);
+
+        let mut other = subscribable(&folder);
+        other["env"] = json!({ "OTHER": "1" });
+        host.reload(&config(json!({ "one": other })));
+        assert_eq!(until_changed(&mut watch, ChangeEvidence::MaybeMissed).await, ["interrupted", "active"]);
+
+        host.set_enabled("one", false).unwrap();
+        until_status(&host, "one", Status::Disabled).await;
+        host.set_enabled("one", true).unwrap();
+        assert_eq!(until_changed(&mut watch, ChangeEvidence::MaybeMissed).await, ["interrupted", "active"]);
+
+        // A server of the other era, which has no subscriptions.
+        host.reload(&config(json!({ "one": folder.demo("one") })));
+        let update = loop {
+            match watch.next().await.unwrap() {
+                WatchUpdate::Interrupted | WatchUpdate::Changed { .. } => {}
+                update => break update,
+            }
+        };
+        assert!(
+            matches!(&update, WatchUpdate::Active { missing } if *missing == *watch.filter()),
+            "{update:?}"
+        );
+
+        host.reload(&config(json!({})));
+        while watch.next().await.is_some() {}
+        assert!(matches!(watch.outcome(), Some(Err(CallError::Removed))));
+        assert!(host.watch("one", WatchFilter::new()).is_err());
+    });
+}
+
+#[test]
+fn watch_starts_a_lazy_server_and_ends_with_the_host() {
+    bounded(async {
+        let folder = Folder::new();
+        let mut lazy = subscribable(&folder);
+        lazy["lazy"] = json!(true);
+        let (host, _driver) = start(options(config(json!({ "one": lazy }))));
+        host.ready().await;
+        let mut watch = clock(&host);
+        assert_eq!(until_changed(&mut watch, ChangeEvidence::Notified).await, ["active"]);
+        host.close().await;
+        while watch.next().await.is_some() {}
+        assert!(matches!(watch.outcome(), Some(Err(CallError::Closed))));
+    });
+}
