@@ -24,8 +24,8 @@
 //! while handling an event queues new output, however: repeat the loop before waiting, otherwise the request is sent
 //! only after the next input, timeout or command.
 
-#[cfg(feature = "client")]
 mod cancellation;
+#[cfg(feature = "client")]
 mod client;
 mod framing;
 #[cfg(feature = "http")]

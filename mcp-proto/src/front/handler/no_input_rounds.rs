@@ -15,7 +15,7 @@ use crate::schema::{Era, FormError, InputRequest, InputRequiredResult, Method};
 pub(in crate::front) struct Sealing;
 
 impl Sealing {
-    fn new(_: String) -> Self {
+    pub(in crate::front) fn new(_: String) -> Self {
         Self
     }
 }
@@ -24,11 +24,11 @@ impl Sealing {
 pub(in crate::front) enum InputRounds {}
 
 impl InputRounds {
-    fn of(_: &Text, _: Option<&Raw>, _: Era, _: &Arc<Sealing>) -> Option<Self> {
+    pub(in crate::front) fn of(_: &Text, _: Option<&Raw>, _: Era, _: &Arc<Sealing>) -> Option<Self> {
         None
     }
 
-    async fn request_input<M: Method>(
+    pub(in crate::front) async fn request_input<M: Method>(
         &self,
         _: &InboundRequest,
         _: String,
@@ -38,11 +38,16 @@ impl InputRounds {
         match *self {}
     }
 
-    async fn run_once<T, F: Future<Output = T>>(&self, _: &InboundRequest, _: &str, _: F) -> T {
+    pub(in crate::front) async fn run_once<T, F: Future<Output = T>>(
+        &self,
+        _: &InboundRequest,
+        _: &str,
+        _: F,
+    ) -> T {
         match *self {}
     }
 
-    fn poll<F: Future>(
+    pub(in crate::front) fn poll<F: Future>(
         &self,
         _: Pin<&mut F>,
         _: &mut TaskContext<'_>,
@@ -50,7 +55,7 @@ impl InputRounds {
         match *self {}
     }
 
-    fn poll_in_task<T, E>(
+    pub(in crate::front) fn poll_in_task<T, E>(
         &self,
         _: &InboundRequest,
         _: impl FnOnce() -> Result<Poll<T>, E>,
@@ -58,7 +63,10 @@ impl InputRounds {
         match *self {}
     }
 
-    fn suspend_if_stalled(&self, _: &InboundRequest) -> Option<Result<InputRequiredResult, HandlerError>> {
+    pub(in crate::front) fn suspend_if_stalled(
+        &self,
+        _: &InboundRequest,
+    ) -> Option<Result<InputRequiredResult, HandlerError>> {
         match *self {}
     }
 }
