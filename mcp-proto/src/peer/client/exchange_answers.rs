@@ -86,8 +86,7 @@ impl Client {
     /// It is unsent unless the server has received it before: an earlier attempt or input round has another id, and a poll
     /// of a task concerns a call that was sent.
     pub(crate) fn unsent_outcome(&self, id: RequestId, detail: &str) -> Outcome {
-        let is_first = |request: &ClientRequest| request.wire.is_none() && !request.owner.is_for_task();
-        if self.sent_request(id).is_some_and(is_first) {
+        if self.sent_request(id).is_some_and(ClientRequest::is_first_attempt) {
             Outcome::Refused(RequestError::Connect(detail.into()))
         } else {
             Outcome::Lost(LostReason::Disconnected(detail.into()))

@@ -275,10 +275,7 @@ impl Client {
             CloseReason::Done | CloseReason::Connect(_) => LostReason::Closed,
         };
         while let Some((id, request)) = self.requests.pop_first() {
-            let outcome = match request.stage {
-                Stage::Queued(_) => refused.clone(),
-                Stage::Sent | Stage::AwaitingInput(_) | Stage::Following(_) => Outcome::Lost(lost.clone()),
-            };
+            let outcome = if request.is_unsent() { refused.clone() } else { Outcome::Lost(lost.clone()) };
             self.resolve(Removed { id, request }, outcome);
         }
         self.open_pages.clear();

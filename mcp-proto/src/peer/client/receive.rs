@@ -5,8 +5,8 @@ use core::time::Duration;
 use crate::peer::batch::BatchId;
 use crate::peer::encode::{MetaEntries, write_notification};
 use crate::peer::{
-    AnyParams, InvalidAnswerError, Leniency, LostReason, Machine, MessageKind, Outbox, Outcome, RequestId,
-    TaskMode, TransportError, WireId,
+    AnyParams, InvalidAnswerError, Leniency, LostReason, Machine, MessageKind, Outbox, Outcome, RequestError,
+    RequestId, TaskMode, TransportError, WireId,
 };
 use crate::prelude::*;
 use crate::rpc::{
@@ -81,9 +81,13 @@ impl Machine for Client {
         self.send_due_ping(now, out);
         if matches!(self.connection.phase, Phase::Finishing { until } if until <= now) {
             while let Some(mut removed) = self.requests.first().and_then(|id| self.take(id)) {
+                let outcome = match removed.request.is_unsent() {
+                    true => Outcome::Refused(RequestError::Closed),
+                    false => Outcome::Lost(LostReason::Closed),
+                };
                 // The task continues on the server: the application can follow it again.
                 removed.notify_cancelled(None, out);
-                self.resolve(removed, Outcome::Lost(LostReason::Closed));
+                self.resolve(removed, outcome);
             }
             self.tasks = Tasks::default();
         }

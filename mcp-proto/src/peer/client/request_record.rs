@@ -124,6 +124,22 @@ impl ClientRequest {
         matches!(self.stage, Stage::Sent)
     }
 
+    /// Whether no server has received it: it was never sent before, and the transport has not sent it yet.
+    pub(super) fn is_unsent(&self) -> bool {
+        let waits = |it: &Carriage| !it.is_with_server() && it.renewals == 0;
+        match self.stage {
+            Stage::Queued(_) => true,
+            Stage::Sent => self.is_first_attempt() && self.carriage.as_deref().is_some_and(waits),
+            Stage::AwaitingInput(_) | Stage::Following(_) => false,
+        }
+    }
+
+    /// Whether it has had no attempt or input round before, which had another id, and is no poll of a task, whose call was
+    /// sent.
+    pub(super) fn is_first_attempt(&self) -> bool {
+        self.wire.is_none() && !self.owner.is_for_task()
+    }
+
     /// Whether the client follows a task that the server makes of it.
     pub(super) fn awaits_task(&self) -> bool {
         self.task.mode == TaskMode::Await && !self.owner.is_for_task()

@@ -5,10 +5,10 @@ use std::time::Duration;
 use crate::common::http_client::{ClientWire, config, legacy_config, modern, scenario};
 use crate::common::messages::{LEGACY, discover_result, initialize_result};
 use mcp_proto::peer::client::{CloseReason, ConnectError, Diagnostic, EraPolicy, State};
-use mcp_proto::peer::{Outcome, ReissuePolicy, RequestId, RequestOptions};
+use mcp_proto::peer::{Outcome, ReissuePolicy, RequestError, RequestId, RequestOptions};
 use mcp_proto::schema::{CallTool, CallToolParams, Era, ListTools};
 use mcp_proto::transport::http::client::HttpClientConfig;
-use mcp_proto::transport::http::{ExchangeEnd, Verb};
+use mcp_proto::transport::http::{ExchangeEnd, SentState, Verb};
 use serde_json::json;
 
 fn fail_unreachable(wire: &mut ClientWire, exchange: &crate::common::http_client::Exchange) {
@@ -70,6 +70,25 @@ fn request_that_may_be_repeated_is_sent_again_when_the_server_says() {
             json!({"resultType": "complete", "tools": [], "ttlMs": 0, "cacheScope": "private"}),
         );
         wire.result(request);
+    });
+}
+
+/// F3
+#[test]
+fn request_that_was_never_sent_is_refused_and_not_lost_when_the_client_closes() {
+    let mut config = config();
+    config.backoff.first = Duration::from_secs(100);
+    config.backoff.longest = Duration::from_secs(100);
+    modern(config, |wire| {
+        let unsent = list_tools(wire, 600);
+        let exchange = wire.expect("tools/list");
+        wire.fail(&exchange, SentState::NotSent);
+        let lost = list_tools(wire, 600);
+        wire.expect("tools/list");
+        wire.client.at(wire.now).close();
+        wire.advance(Duration::from_secs(10));
+        assert!(matches!(wire.outcome(unsent), Outcome::Refused(RequestError::Closed)));
+        assert!(matches!(wire.outcome(lost), Outcome::Lost(_)));
     });
 }
 
