@@ -1,4 +1,4 @@
-//! What the subscriptions of both eras have in common: the requests that they need, and when to retry those.
+//! The common part of the subscriptions of both eras: the requests that they need, and when to retry those.
 
 use alloc::sync::Arc;
 use core::time::Duration;
