@@ -25,6 +25,7 @@ use mcp_proto::transport::http::client::{AuthorizationRequired, HttpRequest};
 use super::handle::SharedAuth;
 use super::redirects::RedirectListener;
 use super::{Assert, AuthHandle, Authorization, LoopbackRedirects, OnEvent, TokenStore};
+use crate::client::ExchangeAction;
 use crate::client::fetch::FetchResponse;
 use crate::io::Headers;
 use crate::runtime::Runtime;
@@ -33,17 +34,6 @@ use crate::time::{Alarm, RuntimeClock};
 
 /// Maximum number of browser connections served at the same time.
 const MAX_REDIRECT_CONNECTIONS: usize = 8;
-
-/// An action for the driver on an exchange.
-#[derive(Debug)]
-pub(crate) enum ExchangeAction {
-    /// Send this request, with its credentials if there are any.
-    Open(HttpRequest),
-    /// Repeat an exchange that the server refused.
-    Resume(ExchangeId),
-    /// Fail an exchange that the server refused.
-    Refuse(ExchangeId, String),
-}
 
 /// The host's reply to a storage action or an assertion request of the auth client.
 enum HostReply {

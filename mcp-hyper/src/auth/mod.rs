@@ -14,7 +14,7 @@ use mcp_proto::auth::client::Grant;
 use mcp_proto::auth::client::{AssertionRequest, RedirectPaths};
 
 pub use authorizer::AuthDriver;
-pub(crate) use authorizer::{Authorizer, ExchangeAction};
+pub(crate) use authorizer::Authorizer;
 pub use handle::{AuthHandle, LoginError};
 pub use mcp_proto::auth::Secret;
 pub use mcp_proto::auth::client::{AuthConfig, Event};

@@ -10,15 +10,16 @@ use std::task::{Context, Poll};
 use mcp_proto::Instant;
 use mcp_proto::adapter::{self, Clock, Repoll};
 use mcp_proto::front::{Client, ClientHandlers, Error, HandlerMode, SendHandlers};
-use mcp_proto::transport::http::ExchangeId;
 use mcp_proto::transport::http::client::{Action, AuthorizationRequired, HttpClient, HttpRequest};
+use mcp_proto::transport::http::{ExchangeEnd, ExchangeId};
 
-use super::front::{self, Authorizer, NO_AUTHORIZATION, ROUNDS, TURN};
+use super::credentials::{Authorizer, ExchangeAction};
+use super::front::{self, NO_AUTHORIZATION, ROUNDS, TURN};
 use super::transport::{Transport, TransportEvent};
 #[cfg(feature = "websocket")]
 use super::websocket::WebSocketLoop;
 #[cfg(feature = "auth")]
-use crate::auth::{AuthHandle, ExchangeAction};
+use crate::auth::AuthHandle;
 use crate::io::Headers;
 use crate::runtime::{DefaultRuntime, Runtime};
 use crate::time::{Alarm, RuntimeClock};
@@ -73,10 +74,10 @@ impl<H: HandlerMode, R: Runtime> ClientLoop<H, R> {
         machine: HttpClient,
         handlers: ClientHandlers<H>,
         transport: Transport<R>,
-        authorizer: Option<Authorizer>,
+        mut authorizer: Option<Authorizer>,
         clock: Arc<RuntimeClock>,
     ) -> (Client, Box<Self>) {
-        let (client, front) = front::start(machine, handlers, authorizer.as_ref(), &clock);
+        let (client, front) = front::start(machine, handlers, authorizer.as_mut(), &clock);
         let client_loop = Self {
             front,
             transport,
@@ -228,30 +229,30 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
     /// while this driver is polled.
     #[must_use]
     pub fn auth(&self) -> Option<AuthHandle> {
-        self.parts().1.as_ref().map(Authorizer::handle)
+        match self.parts().1 {
+            Some(Authorizer::OAuth(authorizer)) => Some(authorizer.handle()),
+            _ => None,
+        }
     }
 }
 
 impl<H: HandlerMode, R: Runtime> ClientLoop<H, R> {
-    /// Sends a request, or waits for its token first.
+    /// Sends a request, or waits for its credentials first.
     fn open(&mut self, now: Instant, request: HttpRequest) {
-        #[cfg(feature = "auth")]
         let request = match &mut self.authorizer {
-            Some(authorizer) => match authorizer.authorize(request) {
-                Some(request) => request,
-                None => return,
-            },
-            None => request,
+            Some(authorizer) => authorizer.authorize(request),
+            None => Some(request),
         };
-        self.transport.open(now, request);
+        if let Some(request) = request {
+            self.transport.open(now, request);
+        }
     }
 
     /// Passes the challenge of a refused exchange to the authorizer.
     fn handle_challenge(&mut self, challenge: &AuthorizationRequired) {
         match &mut self.authorizer {
-            #[cfg(feature = "auth")]
             Some(authorizer) => authorizer.handle_challenge(challenge),
-            _ => {
+            None => {
                 self.has_input = true;
                 self.front.lock(|machine, now| machine.refuse(now, challenge.exchange, NO_AUTHORIZATION));
             }
@@ -261,7 +262,7 @@ impl<H: HandlerMode, R: Runtime> ClientLoop<H, R> {
     /// Passes the transport's events to the authorizer.
     #[cfg(feature = "auth")]
     fn observe_events(&mut self) {
-        let Some(authorizer) = &mut self.authorizer else { return };
+        let Some(Authorizer::OAuth(authorizer)) = &mut self.authorizer else { return };
         for event in &self.transport.events {
             match event {
                 TransportEvent::Head { exchange, headers, .. } => {
@@ -277,23 +278,21 @@ impl<H: HandlerMode, R: Runtime> ClientLoop<H, R> {
     /// Drops ended exchanges in the authorizer, once all of their events have been handled.
     #[cfg(feature = "auth")]
     fn forget_ended(&mut self) {
-        if let Some(authorizer) = &mut self.authorizer {
+        if let Some(Authorizer::OAuth(authorizer)) = &mut self.authorizer {
             authorizer.forget_ended();
         }
     }
 
-    #[cfg(not(feature = "auth"))]
-    fn poll_authorizer(&mut self, _: &mut Context<'_>) -> Poll<()> {
-        Poll::Pending
-    }
-
     /// Carries out the authorizer's next action. Ready if there was one.
-    #[cfg(feature = "auth")]
     fn poll_authorizer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Self { front, transport, clock, authorizer, has_input, .. } = self;
         let Some(authorizer) = authorizer else { return Poll::Pending };
         authorizer.poll(cx).map(|action| match action {
             ExchangeAction::Open(request) => transport.open(clock.now(), request),
+            // A mistake is the most likely cause: it is reported at once, as that of a wrong host is.
+            ExchangeAction::Fail(exchange, detail) => {
+                transport.resolve(exchange, ExchangeEnd::Unreachable(detail))
+            }
             ExchangeAction::Resume(exchange) => {
                 *has_input = true;
                 front.lock(|machine, now| machine.resume(now, exchange));

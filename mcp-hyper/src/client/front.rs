@@ -3,16 +3,11 @@
 use std::sync::Arc;
 use std::task::Poll;
 
-#[cfg(not(feature = "auth"))]
-use mcp_proto::Instant;
 use mcp_proto::adapter::{self, ClientDriver, ClientTransport};
 use mcp_proto::front::{Client, ClientHandlers, Error, HandlerMode};
 use mcp_proto::peer::client::CloseReason;
-#[cfg(not(feature = "auth"))]
-use mcp_proto::transport::http::ExchangeId;
 
-#[cfg(feature = "auth")]
-pub(super) use crate::auth::Authorizer;
+use super::credentials::Authorizer;
 use crate::time::RuntimeClock;
 
 /// Maximum rounds of the driver before it lets other tasks run.
@@ -28,7 +23,7 @@ pub(super) const NO_AUTHORIZATION: &str = "no login configured: call `ClientOpti
 pub(super) fn start<M: ClientTransport + Send + 'static, H: HandlerMode>(
     machine: M,
     handlers: ClientHandlers<H>,
-    authorizer: Option<&Authorizer>,
+    authorizer: Option<&mut Authorizer>,
     clock: &Arc<RuntimeClock>,
 ) -> (Client, ClientDriver<M, H>) {
     let (client, mut front) = adapter::client(machine, clock.clone(), handlers);
@@ -55,27 +50,4 @@ pub(super) fn poll_end<M: ClientTransport + Send + 'static, H: HandlerMode>(
         CloseReason::Done => Ok(()),
         closed => Err(Error::Closed(closed)),
     })
-}
-
-/// Uninhabited, as this build has no authorization.
-#[cfg(not(feature = "auth"))]
-pub(super) enum Authorizer {}
-
-#[cfg(not(feature = "auth"))]
-impl Authorizer {
-    fn link_cache(&self, _: adapter::CacheContextEnder) {
-        match *self {}
-    }
-
-    pub(super) fn forget_exchange(&mut self, _: ExchangeId) {
-        match *self {}
-    }
-
-    fn is_finishing(&self) -> bool {
-        match *self {}
-    }
-
-    pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        match *self {}
-    }
 }

@@ -2,11 +2,14 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::PoisonError;
 
 use bytes::Bytes;
 use http::Method;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use mcp_proto::transport::http::{Verb, header as fields};
+
+use super::credentials::SourcedHeaders;
 
 /// Headers that HTTP or the protocol sets itself, besides all those that begin with `mcp-` or `proxy-`.
 const RESERVED: &[HeaderName] = &[
@@ -100,6 +103,8 @@ type Refresh = Box<dyn FnMut(&mut HeaderMap) + Send>;
 #[derive(Default)]
 pub(super) struct ExtraHeaders {
     fixed: HeaderMap,
+    /// Those of the application's source, if it has one.
+    sourced: Option<SourcedHeaders>,
     refresh: Vec<Refresh>,
     /// The first header that was rejected.
     first_error: Option<HeaderError>,
@@ -127,7 +132,12 @@ impl ExtraHeaders {
         self.refresh.push(refresh);
     }
 
-    /// Whether the headers may change between requests.
+    /// Adds the headers of a source; returns where they are set.
+    pub(super) fn source(&mut self) -> SourcedHeaders {
+        self.sourced.get_or_insert_default().clone()
+    }
+
+    /// Whether the headers may change between requests without the client's knowledge.
     pub(super) fn may_change(&self) -> bool {
         !self.refresh.is_empty()
     }
@@ -138,7 +148,7 @@ impl ExtraHeaders {
 
     /// Adds the application's headers to those of the protocol.
     pub(super) fn apply(&mut self, headers: &mut HeaderMap) {
-        if !self.fixed.is_empty() || !self.refresh.is_empty() {
+        if !self.fixed.is_empty() || self.sourced.is_some() || !self.refresh.is_empty() {
             self.add_to(headers);
         }
         headers.entry(header::USER_AGENT).or_insert(USER_AGENT);
@@ -146,6 +156,12 @@ impl ExtraHeaders {
 
     fn add_to(&mut self, headers: &mut HeaderMap) {
         let mut added = self.fixed.clone();
+        let sourced = self.sourced.as_ref().map(|it| it.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Some(sourced) = sourced.as_ref().and_then(|it| it.as_ref()) {
+            // Replaces the values of the same names.
+            added.extend(sourced.clone());
+        }
+        drop(sourced);
         for refresh in &mut self.refresh {
             refresh(&mut added);
         }
@@ -165,6 +181,12 @@ impl ExtraHeaders {
             headers.append(name, value);
         }
     }
+}
+
+/// The first of these headers that the protocol sets itself.
+pub(super) fn reserved_header(headers: &HeaderMap) -> Option<HeaderError> {
+    let name = headers.keys().find(|name| is_reserved(name))?;
+    Some(HeaderError { name: name.to_string(), kind: HeaderErrorKind::Reserved })
 }
 
 fn is_reserved(name: &HeaderName) -> bool {

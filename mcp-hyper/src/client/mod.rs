@@ -1,6 +1,7 @@
 //! HTTP clients: hyper connections that carry the exchanges of an `HttpClient`.
 
 mod connection;
+mod credentials;
 mod driver;
 mod error;
 mod exchange;
@@ -23,6 +24,8 @@ mod wire;
 
 use mcp_proto::front::Client;
 
+#[cfg(feature = "auth")]
+pub(crate) use credentials::ExchangeAction;
 pub use driver::ClientDriver;
 pub use headers::{HeaderError, HeaderErrorKind};
 pub use options::{ClientOptions, ConnectError};

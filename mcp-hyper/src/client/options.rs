@@ -13,15 +13,13 @@ use mcp_proto::peer::client::{self, CacheContext, ClientConfig, ConnectTimeouts,
 #[cfg(feature = "auth")]
 use mcp_proto::schema::Extension;
 use mcp_proto::schema::Implementation;
-#[cfg(feature = "auth")]
-use mcp_proto::transport::http::client::UnauthorizedPolicy;
-use mcp_proto::transport::http::client::{HttpClient, HttpClientConfig, UrlError};
+use mcp_proto::transport::http::client::{HttpClient, HttpClientConfig, UnauthorizedPolicy, UrlError};
 
 use super::connection::{BackgroundTasks, Connector, TlsOptions};
+use super::credentials::{AskHeaders, Authorizer, HeaderSource};
 use super::driver::{ClientDriver, ClientLoop, Connection};
 #[cfg(feature = "auth")]
 use super::fetch::fetch_with;
-use super::front::Authorizer;
 use super::headers::{ExtraHeaders, HeaderError};
 use super::proxy::{Proxy, ProxyError};
 use super::transport::Transport;
@@ -68,6 +66,7 @@ pub struct ClientOptions<H: HandlerMode = SendHandlers, R = DefaultRuntime> {
 struct Settings {
     config: HttpClientConfig,
     extra_headers: ExtraHeaders,
+    header_source: Option<AskHeaders>,
     wire: Tap,
     /// If absent, the proxy of the environment.
     proxy: Option<Proxy>,
@@ -99,6 +98,8 @@ pub enum ConnectError {
     Authorization(mcp_proto::auth::client::AuthConfigError),
     /// The options have no `authorization`, which `authorize` requires.
     NoAuthorization,
+    /// The options have both a source of headers and an `authorization`: only one of them can answer a refusal.
+    TwoAuthorizations,
     /// The system's random number generator failed.
     NoEntropy,
 }
@@ -111,6 +112,7 @@ error_text! { ConnectError:
     #[cfg(feature = "auth")]
     Authorization(error) => "{error}";
     NoAuthorization => "no login configured: call `ClientOptions::authorization`";
+    TwoAuthorizations => "`headers_from` and `authorization` exclude each other: use `headers` beside `authorization`";
     NoEntropy => "the system's random number generator failed";
 }
 
@@ -137,6 +139,7 @@ impl From<ClientConfig> for ClientOptions {
         let settings = Settings {
             config,
             extra_headers: ExtraHeaders::default(),
+            header_source: None,
             wire: Tap::default(),
             proxy: None,
             unix_socket: None,
@@ -229,6 +232,57 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         self
     }
 
+    /// Adds headers that an async source provides, such as a token that is rotated by another program.
+    ///
+    /// The source is asked before the first request; each request then carries its headers, which replace those that
+    /// [`header`](Self::header) sets under the same names, and which [`headers`](Self::headers) may change. After status
+    /// 401 it is asked once more, for all requests that were refused meanwhile; other requests are sent as before. If its
+    /// headers are others now, each refused request is repeated once: the server has not processed it. Otherwise the
+    /// refusal is the error of the request, as it would be without a source. Status 403 does not ask the source.
+    ///
+    /// ```no_run
+    /// use std::error::Error;
+    ///
+    /// use http::{HeaderMap, HeaderValue, header};
+    /// use mcp_hyper::ClientOptions;
+    ///
+    /// async fn read_token() -> Result<HeaderMap, Box<dyn Error>> {
+    ///     let token = std::fs::read_to_string("/run/secrets/token")?;
+    ///     let value = HeaderValue::try_from(format!("Bearer {}", token.trim()))?;
+    ///     Ok(HeaderMap::from_iter([(header::AUTHORIZATION, value)]))
+    /// }
+    ///
+    /// # fn main() -> Result<(), mcp_hyper::ConnectError> {
+    /// let (client, driver) = ClientOptions::new("my-host", "1.0.0")
+    ///     .headers_from(read_token)
+    ///     .connect("https://example.com/mcp")?;
+    /// # drop((client, driver));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// It applies to every request: calls, event streams, the end of a session, and the upgrade to a WebSocket. Private
+    /// responses in the cache end when the headers change. The values are never shown, whatever their names; the text
+    /// of an error of the source is.
+    ///
+    /// The driver polls the source's future, which must not block. One that takes more than 30 s, fails, or has a header
+    /// that [`header`](Self::header) would reject fails the requests that wait for it: those that were never sent with
+    /// an error of the connection, the refused ones with their refusal and the reason
+    /// ([`TransportError::unauthorized`](mcp_proto::peer::TransportError::unauthorized)).
+    ///
+    /// [`connect`](Self::connect) rejects it beside an `authorization`, which answers status 401 itself.
+    pub fn headers_from<F, E>(mut self, mut source: impl FnMut() -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = Result<HeaderMap, E>> + Send + 'static,
+        E: std::fmt::Display,
+    {
+        self.settings.header_source = Some(Box::new(move || {
+            let answer = source();
+            Box::pin(async move { answer.await.map_err(|error| error.to_string()) })
+        }));
+        self
+    }
+
     /// Sets the proxy. Default: the proxy of the [environment](Proxy::from_environment).
     pub fn proxy(mut self, proxy: Proxy) -> Self {
         self.settings.proxy = Some(proxy);
@@ -287,6 +341,9 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         let config = &mut settings.config;
         config.url = upgrade.clone().unwrap_or(url);
         config.client.capabilities = self.handlers.capabilities().clone();
+        if settings.header_source.is_some() {
+            config.authorization = UnauthorizedPolicy::Park;
+        }
         #[cfg(feature = "auth")]
         if let Some(authorization) = &settings.authorization {
             config.authorization = UnauthorizedPolicy::Park;
@@ -325,6 +382,9 @@ impl Settings {
         clock: &Arc<RuntimeClock>,
     ) -> Result<(Transport<R>, Option<Authorizer>), ConnectError> {
         self.extra_headers.check().map_err(ConnectError::Header)?;
+        let source =
+            self.header_source.map(|ask| HeaderSource::new(ask, self.extra_headers.source(), clock.clone()));
+        let source = source.map(|source| Authorizer::Headers(Box::new(source)));
         let proxy = match self.proxy {
             Some(proxy) => proxy,
             None => Proxy::from_environment().map_err(ConnectError::Proxy)?,
@@ -339,14 +399,16 @@ impl Settings {
             background: BackgroundTasks::default(),
         });
         #[cfg(feature = "auth")]
-        let authorizer = match self.authorization {
-            Some(authorization) => Some(authorizer(authorization, &self.config.url, clock, &connector)?),
-            None => None,
+        let source = match (self.authorization, source) {
+            (Some(_), Some(_)) => return Err(ConnectError::TwoAuthorizations),
+            (Some(authorization), None) => {
+                let oauth = authorizer(authorization, &self.config.url, clock, &connector)?;
+                Some(Authorizer::OAuth(Box::new(oauth)))
+            }
+            (None, source) => source,
         };
-        #[cfg(not(feature = "auth"))]
-        let (authorizer, _) = (None, clock);
         runtime.start().map_err(runtime_error)?;
-        Ok((Transport::new(connector, self.extra_headers, self.wire, self.idle_timeout), authorizer))
+        Ok((Transport::new(connector, self.extra_headers, self.wire, self.idle_timeout), source))
     }
 }
 
@@ -361,13 +423,13 @@ fn authorizer<R: Runtime>(
     url: &str,
     clock: &Arc<RuntimeClock>,
     connector: &Arc<Connector<R>>,
-) -> Result<Authorizer, ConnectError> {
+) -> Result<crate::auth::Authorizer, ConnectError> {
     let mut seed = [0; 32];
     getrandom::fill(&mut seed).map_err(|_| ConnectError::NoEntropy)?;
     let fetcher = connector.clone();
     let fetch = Box::new(move |fetch, policy| Box::pin(fetch_with(fetcher.detached(), fetch, policy)) as _);
     let redirects = authorization.redirects.take();
-    let mut authorizer = Authorizer::new(authorization, url, clock.clone(), seed, fetch)
+    let mut authorizer = crate::auth::Authorizer::new(authorization, url, clock.clone(), seed, fetch)
         .map_err(ConnectError::Authorization)?;
     connector
         .runtime
@@ -415,7 +477,10 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         self.settings.config.url = http_url(&url).unwrap_or(url);
         let clock = Arc::new(RuntimeClock::new(&self.runtime));
         let (_, authorizer) = self.settings.start(&self.runtime, &clock)?;
-        Ok(AuthDriver::new(authorizer.ok_or(ConnectError::NoAuthorization)?, clock))
+        match authorizer {
+            Some(Authorizer::OAuth(authorizer)) => Ok(AuthDriver::new(*authorizer, clock)),
+            _ => Err(ConnectError::NoAuthorization),
+        }
     }
 }
 

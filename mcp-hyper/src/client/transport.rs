@@ -352,7 +352,8 @@ impl<R: Runtime> Transport<R> {
         Some(shared)
     }
 
-    fn resolve(&mut self, exchange: ExchangeId, end: ExchangeEnd) {
+    /// Ends an exchange.
+    pub(super) fn resolve(&mut self, exchange: ExchangeId, end: ExchangeEnd) {
         self.exchanges.remove(&exchange);
         self.events.push_back(TransportEvent::End { exchange, end });
     }

@@ -14,19 +14,16 @@ use mcp_proto::front::{Client, ClientHandlers, Error, HandlerMode};
 use mcp_proto::peer::TransportError;
 use mcp_proto::peer::client::{ClientConfig, EraPolicy, LinkAction};
 use mcp_proto::transport::ChannelClient;
-#[cfg(feature = "auth")]
-use mcp_proto::transport::http::client::AuthorizationRequired;
-use mcp_proto::transport::http::client::{HttpRequest, exchange_error};
+use mcp_proto::transport::http::client::{AuthorizationRequired, HttpRequest, exchange_error};
 use mcp_proto::transport::http::{ExchangeId, Verb};
 use mcp_proto::transport::tool_frames::{ClientFrame, frame_of, response_of};
 use mcp_proto::{Instant, Limits};
 
-use super::front::{self, Authorizer, NO_AUTHORIZATION, ROUNDS, TURN};
+use super::credentials::{Authorizer, ExchangeAction};
+use super::front::{self, NO_AUTHORIZATION, ROUNDS, TURN};
 use super::transport::Transport;
 use super::upgrade::UpgradeOutcome;
 use super::wire::WireEvent;
-#[cfg(feature = "auth")]
-use crate::auth::ExchangeAction;
 use crate::io::Headers;
 use crate::runtime::{Runtime, Stream};
 use crate::time::{Alarm, RuntimeClock};
@@ -87,7 +84,7 @@ pub(super) fn start<H: HandlerMode, R: Runtime>(
     url: String,
     handlers: ClientHandlers<H>,
     transport: Transport<R>,
-    authorizer: Option<Authorizer>,
+    mut authorizer: Option<Authorizer>,
     clock: Arc<RuntimeClock>,
 ) -> (Client, Box<WebSocketLoop<H, R>>) {
     config.can_reopen = true;
@@ -95,7 +92,7 @@ pub(super) fn start<H: HandlerMode, R: Runtime>(
         config.era_policy = EraPolicy::LegacyOnly;
     }
     let limits = config.limits;
-    let (client, front) = front::start(ChannelClient::new(config), handlers, authorizer.as_ref(), &clock);
+    let (client, front) = front::start(ChannelClient::new(config), handlers, authorizer.as_mut(), &clock);
     let run = WebSocketLoop {
         front,
         transport,
@@ -321,27 +318,24 @@ impl<H: HandlerMode, R: Runtime> WebSocketLoop<H, R> {
 
     /// Attaches credentials to the upgrade request, or queues it until there are some.
     fn authorize(&mut self, request: HttpRequest) -> Option<HttpRequest> {
-        #[cfg(feature = "auth")]
-        if let Some(authorizer) = &mut self.authorizer {
-            return authorizer.authorize(request);
+        match &mut self.authorizer {
+            Some(authorizer) => authorizer.authorize(request),
+            None => Some(request),
         }
-        Some(request)
     }
 
     fn note_head(&mut self, exchange: ExchangeId, status: StatusCode, mut headers: HeaderMap) -> HeaderMap {
         self.transport.show_head(exchange, status, &mut headers);
         #[cfg(feature = "auth")]
-        if let Some(authorizer) = &mut self.authorizer {
+        if let Some(Authorizer::OAuth(authorizer)) = &mut self.authorizer {
             authorizer.note_head(exchange, dpop_nonce(&headers).as_deref());
         }
         headers
     }
 
-    /// Logs in if the server requires it, otherwise gives up.
-    #[cfg_attr(not(feature = "auth"), allow(unused_variables))]
+    /// Obtains other credentials if the server requires them, otherwise gives up.
     fn handle_refusal(&mut self, exchange: ExchangeId, headers: &HeaderMap, error: TransportError) {
         match &mut self.authorizer {
-            #[cfg(feature = "auth")]
             Some(authorizer) if error.needs_authorization => {
                 authorizer.handle_challenge(&AuthorizationRequired {
                     exchange,
@@ -368,18 +362,13 @@ impl<H: HandlerMode, R: Runtime> WebSocketLoop<H, R> {
         }
     }
 
-    #[cfg(not(feature = "auth"))]
-    fn poll_authorizer(&mut self, _: &mut Context<'_>) -> Poll<()> {
-        Poll::Pending
-    }
-
     /// Carries out the authorizer's next action. Ready if there was one.
-    #[cfg(feature = "auth")]
     fn poll_authorizer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(authorizer) = &mut self.authorizer else { return Poll::Pending };
         let current = ExchangeId::new(self.upgrades);
         match ready!(authorizer.poll(cx)) {
             ExchangeAction::Open(request) if request.exchange == current => self.send_upgrade(request),
+            ExchangeAction::Fail(exchange, detail) if exchange == current => self.fail_open(&detail),
             ExchangeAction::Resume(exchange) if exchange == current => {
                 self.attempt = self.attempt.saturating_add(1);
                 self.open();
@@ -391,13 +380,15 @@ impl<H: HandlerMode, R: Runtime> WebSocketLoop<H, R> {
                 }
             }
             // The connection has been given up meanwhile.
-            ExchangeAction::Open(_) | ExchangeAction::Resume(_) | ExchangeAction::Refuse(..) => {}
+            ExchangeAction::Open(_)
+            | ExchangeAction::Fail(..)
+            | ExchangeAction::Resume(_)
+            | ExchangeAction::Refuse(..) => {}
         }
         Poll::Ready(())
     }
 }
 
-#[cfg(feature = "auth")]
 fn dpop_nonce(headers: &HeaderMap) -> Option<String> {
     headers.get("dpop-nonce")?.to_str().ok().map(str::to_owned)
 }

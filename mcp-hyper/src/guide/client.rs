@@ -54,6 +54,23 @@
 //! # }
 //! ```
 //!
+//! A token that another program rotates comes from an async function: `headers_from` asks it before the first request, and
+//! again after status 401. If the token is another one now, the refused requests are repeated, and no call is lost:
+//!
+//! ```no_run
+//! use http::{HeaderMap, HeaderValue, header};
+//! use mcp_hyper::ClientOptions;
+//!
+//! async fn read_token() -> Result<HeaderMap, Box<dyn std::error::Error>> {
+//!     let token = std::fs::read_to_string("/run/secrets/token")?;
+//!     let value = HeaderValue::try_from(format!("Bearer {}", token.trim()))?;
+//!     Ok(HeaderMap::from_iter([(header::AUTHORIZATION, value)]))
+//! }
+//!
+//! let options = ClientOptions::new("my-program", "1.0.0").headers_from(read_token);
+//! # drop(options);
+//! ```
+//!
 //! For one call to one server, [`call_once`](crate::call_once) takes what either `connect` returns; nothing is spawned:
 //!
 //! ```no_run

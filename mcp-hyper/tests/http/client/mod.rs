@@ -10,6 +10,8 @@ mod connections;
 #[cfg(feature = "auth")]
 mod contexts;
 mod exchanges;
+#[cfg(feature = "auth")]
+mod header_source;
 mod http2;
 mod proxy;
 #[cfg(feature = "auth")]

@@ -1,9 +1,9 @@
 //! WebSocket connections over real sockets.
 #![cfg(feature = "websocket")]
 
-mod client;
+pub(crate) mod client;
 mod frames;
-mod pair;
+pub(crate) mod pair;
 #[cfg(feature = "auth-jwt")]
 mod secure;
 mod tool_frames;
