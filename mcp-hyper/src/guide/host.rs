@@ -76,6 +76,10 @@
 //!
 //! An entry with a mistake has an error of its own; the others start.
 //!
+//! After status 401 the variables in `headers` are looked up again, by `HostOptions::lookups` or in the environment, and what
+//! was refused is sent once more if they have changed. Otherwise the server waits for the user, with the status
+//! `NeedsAuthorization`. `${input:…}` is looked up at a start only.
+//!
 //! `discover(folder)` reads these files where the applications keep them for the user and for the project in `folder`; the
 //! merged `Config` says what it left out and why.
 //!

@@ -9,13 +9,14 @@ use std::time::Duration;
 use futures_lite::future::{or, poll_once, zip};
 use mcp_proto::adapter::Clock as _;
 use mcp_proto::front::{Client, Error, ListError, Watch, WatchUpdate};
-use mcp_proto::host::config::{Scope, ServerEntry};
+use mcp_proto::host::config::{Answers, Scope, ServerEntry};
 use mcp_proto::host::control::{Failure, Generation};
 use mcp_proto::host::tools::{Catalogue, CatalogueItem, ItemKind, ToolFilter, UpdateReport};
 use mcp_proto::peer::client::{Change, CloseReason, ServerInfo};
 use mcp_proto::schema::{List, ServerCapabilities};
 
 use super::failure::{self, StderrTail};
+use super::fresh_headers::FreshHeaders;
 use super::settings::{Driver, Settings};
 use super::shared::{Shared, Stop};
 use crate::time::GrowingPause;
@@ -75,10 +76,13 @@ impl Attempt {
         let lists = &self.entry.spec().tools;
         ToolFilter::new(lists.allow.as_deref(), &lists.deny)
             .map_err(|error| failure::permanent(format!("the lists of tools: {error}")))?;
-        let resolved = self.settings.resolve(&self.shared, &self.entry).await?;
+        let mut answers = Answers::new();
+        let resolved = self.settings.resolve_with(&self.shared, &self.entry, &mut answers).await?;
+        let (shared, settings, entry) = (self.shared.clone(), self.settings.clone(), self.entry.clone());
+        let headers = FreshHeaders { shared, settings, entry, answers };
         let fingerprint = self.entry.connection();
         let era = self.shared.with(|state, _| state.eras.get(&fingerprint).copied());
-        self.settings.connect(&self.entry, resolved, era, &self.stderr)
+        self.settings.connect(resolved, headers, era, &self.stderr)
     }
 
     /// Uses the client until the connection ends. Returns the error that ends it.

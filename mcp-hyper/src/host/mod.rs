@@ -86,6 +86,7 @@ mod discovery;
 mod driver;
 mod events;
 mod failure;
+mod fresh_headers;
 mod handle;
 #[cfg(feature = "auth")]
 mod login;

@@ -137,8 +137,10 @@ impl HostOptions {
     }
 
     /// Looks up the values that configurations refer to: variables, inputs, and files of variables. It is called for
-    /// each start of a server, and for the file of variables whose names a request of approval shows; nothing that it
-    /// returns is kept. Where it returns `None`, the value is looked up as by
+    /// each start of a server, for the file of variables whose names a request of approval shows, and after status 401
+    /// for the variables in the headers of a server at a URL without a login: if their values are others now, what was
+    /// refused is sent once more, and otherwise the server waits for the user. Inputs are looked up at a start only. A
+    /// connection keeps its values until it ends. Where it returns `None`, the value is looked up as by
     /// default: variables in the environment of this process, files of variables on disk, and inputs nowhere.
     ///
     /// The future runs inside of the driver: it must not block.

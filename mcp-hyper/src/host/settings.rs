@@ -32,6 +32,7 @@ use mcp_proto::schema::Implementation;
 use mcp_smol::{ChildLink, Command, Environment};
 
 use super::failure::{self, StderrTail};
+use super::fresh_headers::FreshHeaders;
 use super::records::Memory;
 use super::shared::Shared;
 use super::storage::SpillFolder;
@@ -104,13 +105,22 @@ impl Settings {
         shared: &Shared,
         entry: &Arc<ServerEntry>,
     ) -> Result<ResolvedSpec, Failure> {
+        self.resolve_with(shared, entry, &mut Answers::new()).await
+    }
+
+    /// The same, with the values that are known; adds those that it looks up.
+    pub(super) async fn resolve_with(
+        &self,
+        shared: &Shared,
+        entry: &Arc<ServerEntry>,
+        answers: &mut Answers,
+    ) -> Result<ResolvedSpec, Failure> {
         let approvals = shared.with(|state, _| state.approvals.clone());
         let permit = entry
             .permit(&approvals)
             .map_err(|_| failure::permanent("the user has not approved this server of a project"))?;
-        let mut answers = Answers::new();
         loop {
-            let lookups = permit.unanswered(&answers);
+            let lookups = permit.unanswered(answers);
             if lookups.is_empty() {
                 break;
             }
@@ -119,9 +129,9 @@ impl Settings {
                 answers.insert(lookup, value);
             }
         }
-        let resolved = permit.resolve(&answers);
+        let resolved = permit.resolve(answers);
         if let Err(ResolveError { kind: ResolveErrorKind::UnapprovedEnvFile, .. }) = &resolved {
-            let request = permit.env_file_request(&answers, random_key()?);
+            let request = permit.env_file_request(answers, random_key()?);
             let request = request.map_err(|error| failure::of_resolution(&error))?;
             shared.command(|state, now| state.ask_again(now, entry, request));
         }
@@ -294,15 +304,16 @@ impl Settings {
     /// Makes a client of a server.
     pub(super) fn connect(
         &self,
-        entry: &ServerEntry,
         resolved: ResolvedSpec,
+        headers: FreshHeaders,
         era: Option<KnownEra>,
         stderr: &StderrTail,
     ) -> Result<(Client, Driver), Failure> {
+        let entry = &*headers.entry.clone();
         let config = self.client_config(entry, era);
         let program = match resolved {
             ResolvedSpec::Stdio(program) => program,
-            ResolvedSpec::Http(server) => return self.connect_url(entry, config, &server),
+            ResolvedSpec::Http(server) => return self.connect_url(entry, config, &server, headers),
         };
         let mut command = Command::new(&program.command)
             .args(program.args.iter().map(|argument| argument.expose()))
@@ -338,13 +349,16 @@ impl Settings {
         entry: &ServerEntry,
         config: ClientConfig,
         server: &ResolvedHttp,
+        headers: FreshHeaders,
     ) -> Result<(Client, Driver), Failure> {
         let options = self.url_options(entry, config, server);
         #[cfg(feature = "auth")]
         let options = match self.authorization(entry, server) {
             Some(authorization) => options.authorization(authorization),
-            None => options,
+            None => headers.add_to(options, server),
         };
+        #[cfg(not(feature = "auth"))]
+        let options = headers.add_to(options, server);
         let (client, driver) =
             options.connect(server.url.expose()).map_err(|error| failure::of_options(&error))?;
         Ok((client, Driver::Http(Box::new(driver))))

@@ -5,6 +5,7 @@ mod calls;
 mod consent;
 mod lists;
 mod login;
+mod rotated;
 mod servers;
 mod spills;
 mod storage;
