@@ -45,7 +45,7 @@
 //! | `Router::tool`: the schemas of tools from the types of their arguments | `schemars`, on by default in the adapters | each crate |
 //! | handlers that ask the user of a client of 2026-07-28 | `seal`, on by default in the adapters | each crate |
 //! | a span for each request | `tracing` | each crate |
-//! | arguments and results of tools checked against their JSON Schemas | `schema-validate` | `mcp-proto` |
+//! | arguments and results of tools checked against their JSON Schemas | `schema-validate`: 51 crates | `mcp-proto`, `mcp-hyper` |
 //! | tests on a simulated clock, as in [`testing`] | `testing` | `mcp-proto`, in `[dev-dependencies]` |
 //!
 //! A feature of `mcp-proto` that the adapters do not have is enabled by depending on `mcp-proto` as well: the adapters

@@ -60,6 +60,36 @@
 //! within `ControlConfig::grace`, 5 s by default, and then cancel them; `ServerReport::grace_ends` is set meanwhile.
 //! `close_now` waits for no call.
 //!
+//! # What a model reads
+//!
+//! `call_for_model`, `read_resource_for_model` and `get_prompt_for_model` convert results within `HostOptions::result_limits`;
+//! what exceeds them goes to files of `HostOptions::spill_folder`. `Host::for_model` does the same with the result of
+//! another request, such as that of a resource that a result links to. With `HostOptions::errors_as_content(true)` a model
+//! also reads why a call failed, such as a timeout, and can act on it:
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use mcp_hyper::host::{CallError, Host, HostOptions};
+//! use serde_json::json;
+//!
+//! async fn search(host: &Host) -> Result<String, CallError> {
+//!     let content = host
+//!         .call_for_model("mcp__files__search", json!({ "text": "MCP" }))
+//!         .timeout(Duration::from_secs(300))
+//!         .on_progress(|progress| println!("{}", progress.progress))
+//!         .await?;
+//!     // `MCP error: the server did not answer in time`, if it did not.
+//!     Ok(content.to_text())
+//! }
+//! # let _ = search;
+//! let options = HostOptions::new("my-agent", "1.0.0").errors_as_content(true);
+//! # drop(options);
+//! ```
+//!
+//! A model that writes code instead of single calls reads `Host::typescript`: a declaration of each tool, with the types of
+//! its schemas. The application runs the code in a sandbox, whose functions end in `call_tool`.
+//!
 //! # Configuration
 //!
 //! `ConfigFile::parse` reads the files of Claude, Cursor, VS Code, Windsurf, Gemini, Zed and Codex, and this form,

@@ -10,22 +10,23 @@ use mcp_proto::host::config::{Config, ServerEntry, ServerId};
 use mcp_proto::host::consent::{Approval, ApprovalRequest, Approvals};
 use mcp_proto::host::control::{ControlPlane, Repeat, Status, UnknownServer};
 use mcp_proto::host::tools::{
-    Catalogue, CatalogueItem, Conversion, Entry, Freshness, ItemKind, LookupError, ModelContent, PinChange,
+    Catalogue, CatalogueItem, Entry, Freshness, ItemKind, LookupError, PinChange, TypeScriptDeclarations,
+    TypeScriptLimits,
 };
 use mcp_proto::peer::RequestError;
 use mcp_proto::schema::{
-    CallTool, CallToolParams, CallToolResult, GetPrompt, GetPromptParams, Json, Map, Method, Prompt,
-    ReadResource, ReadResourceParams, Resource, Tool,
+    CallTool, CallToolParams, GetPrompt, GetPromptParams, Json, Map, Method, Prompt, ReadResource,
+    ReadResourceParams, Resource, Tool,
 };
 use serde::Serialize;
 
 use super::calls::{HostRequest, Lookup, Target};
 use super::driver::configure;
 use super::events::{CallError, Counters, HostEvent, ServerReport};
+use super::model::{ModelMethod, ModelRequest};
 use super::records::Loaded;
 use super::settings::Settings;
 use super::shared::{HostEvents, OpenHost, Shared, State};
-use crate::runtime::Runtime as _;
 
 /// Many servers as one: their tools under names for a model, kept connected.
 ///
@@ -301,6 +302,21 @@ impl Host {
         self.catalogue(|catalogue| catalogue.tools().map(owned).collect())
     }
 
+    /// The visible tools as TypeScript declarations, for a model that writes code against them. For those of a
+    /// conversation, use [`TypeScriptDeclarations::of_tools`] within [`catalogue`](Self::catalogue).
+    ///
+    /// ```no_run
+    /// use mcp_proto::host::tools::TypeScriptLimits;
+    ///
+    /// # fn example(host: mcp_hyper::host::Host) {
+    /// let declared = host.typescript(&TypeScriptLimits::default());
+    /// println!("{}", declared.text);
+    /// # }
+    /// ```
+    pub fn typescript(&self, limits: &TypeScriptLimits) -> TypeScriptDeclarations {
+        self.catalogue(|catalogue| TypeScriptDeclarations::of_tools(catalogue.tools(), limits))
+    }
+
     /// Reads the catalogue: tools, prompts, resources and instructions, or what a
     /// [`Conversation`](mcp_proto::host::tools::Conversation) selects of them. A server that is switched off or not
     /// approved is [withdrawn](Catalogue::set_withdrawn) there.
@@ -370,36 +386,60 @@ impl Host {
     /// [limits](super::HostOptions::result_limits). What exceeds them goes to [files](super::HostOptions::spill_folder),
     /// and the model gets their paths.
     ///
-    /// An error of the call that a model can do something about, such as invalid arguments, is content too, with
-    /// `is_error`.
+    /// An error of the server that a model can do something about, such as invalid arguments, is content too, with
+    /// `is_error`; other errors are with [`errors_as_content`](super::HostOptions::errors_as_content).
     ///
     /// # Errors
     /// If there is no such tool, or its server did not answer.
-    pub async fn call_for_model(
+    pub fn call_for_model(&self, name: &str, arguments: impl Serialize) -> ModelRequest<CallTool> {
+        self.for_model(name, self.call_tool(name, arguments))
+    }
+
+    /// Gets a prompt as [`get_prompt`](Self::get_prompt) does, and converts its messages for a model, which share the
+    /// limits and the folder of [results](Self::call_for_model).
+    ///
+    /// # Errors
+    /// If there is no such prompt, or its server refused it or did not answer: a prompt is a command of the user, so that
+    /// its errors are for the user.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/prompts#user-interaction-model>
+    pub fn get_prompt_for_model<K, V>(
         &self,
         name: &str,
-        arguments: impl Serialize,
-    ) -> Result<ModelContent, CallError> {
-        let result = match self.call_tool(name, arguments).await {
-            Err(CallError::Call(Error::Peer(error))) => CallToolResult::error(error.to_string()),
-            called => called?,
-        };
-        let settings = &self.settings;
-        let mut conversion = Conversion::of_tool_result(name, result, &settings.result_limits);
-        let spills = conversion.take_spills();
-        if spills.is_empty() {
-            return Ok(conversion.finish([]));
-        }
-        let count = spills.len();
-        let saved = match settings.spills.clone() {
-            Some(folder) => settings
-                .runtime
-                .blocking(move || folder.write_all(spills))
-                .await
-                .unwrap_or_else(|error| vec![Err(error.to_string()); count]),
-            None => vec![Err("the host has no folder for results".to_owned()); count],
-        };
-        Ok(conversion.finish(saved))
+        arguments: impl IntoIterator<Item = (K, V)>,
+    ) -> ModelRequest<GetPrompt>
+    where
+        K: Into<String>,
+        V: Into<String>,
+    {
+        self.for_model(name, self.get_prompt(name, arguments))
+    }
+
+    /// Reads a resource as [`read_resource`](Self::read_resource) does, and converts it for a model as the result of a
+    /// [tool](Self::call_for_model), its errors too.
+    ///
+    /// # Errors
+    /// If there is no such resource, or its server did not answer.
+    pub fn read_resource_for_model(&self, name: &str) -> ModelRequest<ReadResource> {
+        self.for_model(name, self.read_resource(name))
+    }
+
+    /// Converts the result of a request for a model, such as that of a resource that a result links to. The names of files
+    /// begin with `name`.
+    ///
+    /// ```no_run
+    /// use mcp_hyper::host::{CallError, Host};
+    /// use mcp_proto::schema::{ReadResource, ReadResourceParams};
+    ///
+    /// # async fn example(host: Host) -> Result<(), CallError> {
+    /// let report = host.request::<ReadResource>("files", ReadResourceParams::new("file:///report.txt"));
+    /// let content = host.for_model("report", report).await?;
+    /// println!("{}", content.to_text());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn for_model<M: ModelMethod>(&self, name: &str, request: HostRequest<M>) -> ModelRequest<M> {
+        ModelRequest::new(request, name, self.settings.clone())
     }
 
     /// Gets a prompt by its name in the catalogue, filled in with `arguments`.

@@ -32,7 +32,7 @@
 //!             Reply::ToolCall { name, arguments } => messages.push(
 //!                 match host.call_for_model(&name, arguments).await {
 //!                     Ok(content) => content.to_text(),
-//!                     Err(error) => format!("Tool error: {error}"),
+//!                     Err(error) => format!("MCP error: {error}"),
 //!                 },
 //!             ),
 //!         }
@@ -90,6 +90,7 @@ mod fresh_headers;
 mod handle;
 #[cfg(feature = "auth")]
 mod login;
+mod model;
 mod options;
 mod records;
 mod settings;
@@ -106,6 +107,7 @@ pub use events::{CallEnd, CallError, CallPhase, Counters, HostEvent, ServerRepor
 pub use handle::{Host, HostTool, ServerHold};
 #[cfg(feature = "auth")]
 pub use login::{HostLoginError, LoginPage};
+pub use model::{ModelMessage, ModelMethod, ModelRequest};
 pub use options::HostOptions;
 pub use settings::{look_up, read_file};
 pub use shared::HostEvents;

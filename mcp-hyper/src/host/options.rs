@@ -76,6 +76,7 @@ impl HostOptions {
                 memory: None,
                 spills: None,
                 result_limits: ResultLimits::default(),
+                errors_as_content: false,
             },
         }
     }
@@ -117,6 +118,24 @@ impl HostOptions {
     /// Sets how much of a result a model sees.
     pub fn result_limits(mut self, limits: ResultLimits) -> Self {
         self.settings.result_limits = limits;
+        self
+    }
+
+    /// Sets whether a model gets every error of a call as content that it can act on: of the connection, of a timeout, of
+    /// a name that no tool has, of a result that is no valid one. It has
+    /// [`is_call_error`](mcp_proto::host::tools::ModelContent::is_call_error) then, and reads `MCP error: …` as text.
+    /// Default: only errors that a server answers with.
+    ///
+    /// A closed host, a call that the application cancelled, and prompts keep their errors. Status and events report
+    /// failures in any case.
+    ///
+    /// ```
+    /// use mcp_hyper::host::HostOptions;
+    ///
+    /// let options = HostOptions::new("my-agent", "1.0.0").errors_as_content(true);
+    /// ```
+    pub fn errors_as_content(mut self, is_content: bool) -> Self {
+        self.settings.errors_as_content = is_content;
         self
     }
 
@@ -174,9 +193,9 @@ impl HostOptions {
 
     /// Changes the configuration of the client of each connection. Timeouts, era and name are already set.
     ///
-    /// With the feature `schema-validate` of `mcp-proto`, a result without the structured content that its tool declares
-    /// fails; with [`tolerate_missing_output`](ClientConfig::tolerate_missing_output) it is a diagnostic among the events
-    /// of the server's [client](super::Host::client).
+    /// With the feature `schema-validate`, a call fails whose result does not match the output schema of its tool. So does
+    /// one without structured content; with [`tolerate_missing_output`](ClientConfig::tolerate_missing_output) that is a
+    /// diagnostic among the events of the server's [client](super::Host::client).
     pub fn configure_clients(
         mut self,
         configure: impl Fn(&ServerEntry, &mut ClientConfig) + Send + Sync + 'static,

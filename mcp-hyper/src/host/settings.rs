@@ -77,6 +77,8 @@ pub(super) struct Settings {
     pub(super) memory: Option<Memory>,
     pub(super) spills: Option<SpillFolder>,
     pub(super) result_limits: ResultLimits,
+    /// Whether a model gets the errors of calls as content.
+    pub(super) errors_as_content: bool,
 }
 
 impl Settings {

@@ -3,6 +3,7 @@
 
 mod calls;
 mod consent;
+mod for_model;
 mod lists;
 mod login;
 mod rotated;

@@ -52,8 +52,11 @@ pub enum ModelPart {
 pub struct ModelContent {
     /// The parts, in order.
     pub parts: Vec<ModelPart>,
-    /// Whether the tool failed.
+    /// Whether the tool failed, or its call did.
     pub is_error: bool,
+    /// Whether there is no result, and the content says why: an error that the server answered with, of the connection,
+    /// or of a result that is no valid one. `is_error` is set as well.
+    pub is_call_error: bool,
     /// Content that the server addresses to the user and not to the model
     /// ([`audience`](crate::schema::Annotations::audience)), as the server sent it, outside of the limits. Show it to the
     /// user; a note in the parts says that it exists.
@@ -68,10 +71,14 @@ impl ModelContent {
 
     /// The content as one text, for models that read nothing else.
     ///
-    /// Images and audio are described. A failure begins with `Tool error: `. Lines of the host begin with `[host] `;
+    /// Images and audio are described. A failure of a tool begins with `Tool error: `, one of its call with `MCP error: `. Lines of the host begin with `[host] `;
     /// where a server writes that, or something that looks like it, `> ` is put before it.
     pub fn to_text(&self) -> String {
-        let mut text = String::from(if self.is_error { "Tool error: " } else { "" });
+        let mut text = String::from(match (self.is_call_error, self.is_error) {
+            (true, _) => "MCP error: ",
+            (false, true) => "Tool error: ",
+            (false, false) => "",
+        });
         for (index, part) in self.parts.iter().enumerate() {
             if index > 0 {
                 text.push('\n');

@@ -9,6 +9,7 @@
 //!   hidden or reported.
 //! - [`Conversation`]: what one conversation sees: its own filters, a budget, and a search ([`ToolIndex`]) that makes
 //!   deferred tools visible.
+//! - [`TypeScriptDeclarations`]: the tools as declarations, for a model that writes code against them.
 //! - [`Conversion`]: results, resources and prompts as content for a model; too large ones go to files.
 //!
 //! Texts of servers reach a model as such: definitions and results as they are, and [quoted](QuotedText) where they
@@ -51,6 +52,7 @@ mod named_items;
 mod pin;
 mod result;
 mod search;
+mod typescript;
 
 pub use super::digest::Digest;
 pub use catalogue::{
@@ -67,3 +69,4 @@ pub use named_items::{CatalogueItem, Collision, Entry, LookupError, ToolDefiniti
 pub use pin::{Change, ItemKind, Member, Pin, PinChange, PinPolicy, Pins};
 pub use result::{Conversion, MessageConversion, ResultLimits, Spill};
 pub use search::{Hit, ToolIndex};
+pub use typescript::{TypeScriptDeclarations, TypeScriptLimits};

@@ -127,6 +127,10 @@ impl Conversion {
             messages
                 .push(MessageConversion { role: message.role, content: collector.finish(&mut files, false) });
         }
+        if messages.is_empty() && total.max(unreadable) > 0 {
+            let content = Collector::new(&mut limits).finish(&mut files, false);
+            messages.push(MessageConversion { role: Role::User, content });
+        }
         if let Some(last) = messages.last_mut() {
             let mut note = |text| last.content.content.parts.push(ModelPart::by(Author::Host, text));
             if total > limits.messages {
@@ -392,6 +396,7 @@ impl<'a> Collector<'a> {
             content: ModelContent {
                 parts: Vec::new(),
                 is_error,
+                is_call_error: false,
                 for_user: core::mem::take(&mut self.for_user),
             },
             spills: Vec::new(),

@@ -6,6 +6,7 @@ mod names;
 mod pins;
 mod results;
 mod search;
+mod typescript;
 
 use mcp_proto::host::tools::{Catalogue, ServerSettings, UpdateReport};
 use mcp_proto::schema::Tool;

@@ -278,13 +278,16 @@ fn messages_of_a_prompt_share_the_limits() {
 #[test]
 fn prompt_says_how_many_of_its_messages_could_not_be_read() {
     let message = |role: &str| json!({ "role": role, "content": { "type": "text", "text": "a" } });
-    let result: GetPromptResult = read(json!({ "messages": [message("user"), message("narrator")] }));
-    let messages = Conversion::of_prompt("mcp__a__p", result, &ResultLimits::default());
-    let texts: Vec<_> = messages
-        .into_iter()
-        .map(|message| message.content.finish(Vec::<Result<String, String>>::new()).to_text())
-        .collect();
-    assert_eq!(texts, ["a\n[host] 1 messages of the prompt could not be read and are left out."]);
+    let texts = |messages: serde_json::Value| -> Vec<_> {
+        let result: GetPromptResult = read(json!({ "messages": messages }));
+        let messages = Conversion::of_prompt("mcp__a__p", result, &ResultLimits::default());
+        messages.into_iter().map(|message| message.content.finish([]).to_text()).collect()
+    };
+    let note = "[host] 1 messages of the prompt could not be read and are left out.";
+    assert_eq!(texts(json!([message("user"), message("narrator")])), [format!("a\n{note}")]);
+    // Also if none of them could be.
+    assert_eq!(texts(json!([message("narrator")])), [format!("[host] There is no content.\n{note}")]);
+    assert_eq!(texts(json!([])), [""; 0]);
 }
 
 proptest! {

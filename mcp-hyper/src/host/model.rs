@@ -1,0 +1,203 @@
+//! Results for a model: of tools, prompts and resources, within the host's limits, and errors as text.
+
+use std::fmt;
+use std::future::IntoFuture;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_lite::future::Boxed;
+use mcp_proto::front::Error;
+use mcp_proto::host::control::Repeat;
+use mcp_proto::host::tools::{Conversion, ModelContent, ResultLimits};
+use mcp_proto::schema::{
+    CallTool, CallToolResult, GetPrompt, GetPromptResult, Method, ProgressParams, ReadResource,
+    ReadResourceResult, Role,
+};
+
+use super::calls::HostRequest;
+use super::events::CallError;
+use super::settings::Settings;
+use crate::runtime::Runtime as _;
+
+/// A method whose result a model reads: `tools/call`, `prompts/get` or `resources/read`.
+pub trait ModelMethod: Method<Params: Send + Sync, Result: Send> {
+    /// The converted result: [`ModelContent`], or the [`ModelMessage`]s of a prompt.
+    type Content: 'static;
+
+    /// Whether an error can be content. A prompt is the user's command, so that its error is for the user.
+    #[doc(hidden)]
+    const ERRORS: bool;
+
+    #[doc(hidden)]
+    fn convert(name: &str, result: Self::Result, limits: &ResultLimits) -> Vec<(Role, Conversion)>;
+
+    #[doc(hidden)]
+    fn content(messages: Vec<ModelMessage>) -> Self::Content;
+}
+
+/// A message of a prompt for a model: see [`Host::get_prompt_for_model`](super::Host::get_prompt_for_model).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ModelMessage {
+    /// Sender of the message.
+    pub role: Role,
+    /// Its content.
+    pub content: ModelContent,
+}
+
+fn only(messages: Vec<ModelMessage>) -> ModelContent {
+    messages.into_iter().next().map(|message| message.content).unwrap_or_default()
+}
+
+impl ModelMethod for CallTool {
+    type Content = ModelContent;
+    const ERRORS: bool = true;
+
+    fn convert(name: &str, result: CallToolResult, limits: &ResultLimits) -> Vec<(Role, Conversion)> {
+        vec![(Role::User, Conversion::of_tool_result(name, result, limits))]
+    }
+
+    fn content(messages: Vec<ModelMessage>) -> ModelContent {
+        only(messages)
+    }
+}
+
+impl ModelMethod for ReadResource {
+    type Content = ModelContent;
+    const ERRORS: bool = true;
+
+    fn convert(name: &str, result: ReadResourceResult, limits: &ResultLimits) -> Vec<(Role, Conversion)> {
+        vec![(Role::User, Conversion::of_resource(name, result, limits))]
+    }
+
+    fn content(messages: Vec<ModelMessage>) -> ModelContent {
+        only(messages)
+    }
+}
+
+impl ModelMethod for GetPrompt {
+    type Content = Vec<ModelMessage>;
+    const ERRORS: bool = false;
+
+    fn convert(name: &str, result: GetPromptResult, limits: &ResultLimits) -> Vec<(Role, Conversion)> {
+        let messages = Conversion::of_prompt(name, result, limits);
+        messages.into_iter().map(|message| (message.role, message.content)).collect()
+    }
+
+    fn content(messages: Vec<ModelMessage>) -> Vec<ModelMessage> {
+        messages
+    }
+}
+
+/// A [`HostRequest`] whose result is converted for a model. It is made when it is first polled.
+///
+/// ```no_run
+/// use std::time::Duration;
+///
+/// use mcp_hyper::host::{CallError, Host};
+/// use serde_json::json;
+///
+/// # async fn example(host: Host) -> Result<(), CallError> {
+/// let content = host
+///     .call_for_model("mcp__files__search", json!({ "text": "MCP" }))
+///     .timeout(Duration::from_secs(300))
+///     .on_progress(|progress| println!("{}", progress.progress))
+///     .await?;
+/// println!("{}", content.to_text());
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a request is made when it is awaited"]
+pub struct ModelRequest<M: ModelMethod> {
+    request: HostRequest<M>,
+    name: String,
+    settings: Arc<Settings>,
+}
+
+impl<M: ModelMethod> ModelRequest<M> {
+    pub(super) fn new(request: HostRequest<M>, name: &str, settings: Arc<Settings>) -> Self {
+        Self { request, name: name.to_owned(), settings }
+    }
+
+    /// Sets how long the call may take: see [`HostRequest::timeout`].
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.request = self.request.timeout(timeout);
+        self
+    }
+
+    /// Sets when the call is sent again after its connection broke: see [`HostRequest::repeat`].
+    pub fn repeat(mut self, repeat: Repeat) -> Self {
+        self.request = self.request.repeat(repeat);
+        self
+    }
+
+    /// Requests progress, and calls `follow` with each report: see [`HostRequest::on_progress`].
+    pub fn on_progress(mut self, follow: impl FnMut(ProgressParams) + Send + 'static) -> Self {
+        self.request = self.request.on_progress(follow);
+        self
+    }
+
+    async fn run(self) -> Result<M::Content, CallError> {
+        let Self { request, name, settings } = self;
+        let limits = &settings.result_limits;
+        let (is_call_error, conversions) = match request.await {
+            Ok(result) => (false, M::convert(&name, result, limits)),
+            Err(error) if M::ERRORS && is_content(&error, settings.errors_as_content) => {
+                // As long as a peer likes.
+                let result = CallToolResult::error(error.to_string());
+                (true, CallTool::convert(&name, result, limits))
+            }
+            Err(error) => return Err(error),
+        };
+        let mut messages = save(&settings, conversions).await;
+        messages.iter_mut().for_each(|message| message.content.is_call_error = is_call_error);
+        Ok(M::content(messages))
+    }
+}
+
+impl<M: ModelMethod> IntoFuture for ModelRequest<M> {
+    type Output = Result<M::Content, CallError>;
+    type IntoFuture = Boxed<Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
+    }
+}
+
+impl<M: ModelMethod> fmt::Debug for ModelRequest<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ModelRequest").field("request", &self.request).finish_non_exhaustive()
+    }
+}
+
+/// Whether a model gets the error as content. An end that the application itself caused is for the application.
+fn is_content(error: &CallError, all: bool) -> bool {
+    match error {
+        CallError::Call(Error::Peer(_)) => true,
+        CallError::Closed | CallError::Call(Error::Cancelled | Error::Finished) => false,
+        _ => all,
+    }
+}
+
+/// Writes what exceeds the limits to files.
+async fn save(settings: &Settings, mut conversions: Vec<(Role, Conversion)>) -> Vec<ModelMessage> {
+    let spills: Vec<_> = conversions.iter_mut().map(|(_, conversion)| conversion.take_spills()).collect();
+    let counts: Vec<_> = spills.iter().map(Vec::len).collect();
+    let spills: Vec<_> = spills.into_iter().flatten().collect();
+    let count = spills.len();
+    let saved = match settings.spills.clone() {
+        _ if count == 0 => Vec::new(),
+        Some(folder) => settings
+            .runtime
+            .blocking(move || folder.write_all(spills))
+            .await
+            .unwrap_or_else(|error| vec![Err(error.to_string()); count]),
+        None => vec![Err("the host has no folder for results".to_owned()); count],
+    };
+    let mut saved = saved.into_iter();
+    let finish = |((role, conversion), count): ((Role, Conversion), usize)| ModelMessage {
+        role,
+        content: conversion.finish(saved.by_ref().take(count)),
+    };
+    conversions.into_iter().zip(counts).map(finish).collect()
+}
