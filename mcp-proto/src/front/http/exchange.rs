@@ -216,11 +216,12 @@ impl<H: HandlerMode> HttpExchange<H> {
                 Poll::Pending => Poll::Pending,
             },
             Stage::Stream { reader, driver_deadline, .. } => {
-                let head = reader.poll_head(cx);
-                if head.is_ready() {
-                    *driver_deadline = None;
+                let Poll::Ready((head, body)) = reader.poll_head(cx) else { return Poll::Pending };
+                *driver_deadline = None;
+                if let Some(body) = body {
+                    self.stage = Stage::Body(body);
                 }
-                head
+                Poll::Ready(head)
             }
             Stage::Answer(answer) => {
                 let head = answer.head();

@@ -17,7 +17,7 @@ use crate::peer::{LostReason, Principal, server};
 use crate::prelude::*;
 use crate::quota::QuotaOwner;
 use crate::transport::http::server::{
-    Chunk, ConnectionId, IdleSession, Post, PostOutcome, ResponseHead, Session, SessionId,
+    AnswerBody, Chunk, ConnectionId, IdleSession, Post, PostOutcome, ResponseHead, Session, SessionId,
 };
 use crate::{Bytes, Instant};
 
@@ -149,51 +149,69 @@ fn activate(session: Session, subscriber: Subscriber, clock: Arc<dyn Clock>) -> 
 pub(super) struct StreamReader {
     session: Arc<ActiveSession>,
     connection: ConnectionId,
+    /// Whether everything was read, so that the session has forgotten the connection.
+    is_over: bool,
 }
 
 impl StreamReader {
     /// Creates the reader of a connection that is open.
     pub(super) fn new(cell: &SessionCell, connection: ConnectionId) -> Self {
-        Self { session: cell.activate(), connection }
+        Self { session: cell.activate(), connection, is_over: false }
     }
 
-    pub(super) fn poll_head(&self, cx: &mut Context<'_>) -> Poll<ResponseHead> {
-        self.poll(cx, |session, _| session.poll_head(self.connection))
+    /// Polls for the head. With it comes the body of a JSON answer: then the stream is over.
+    pub(super) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<(ResponseHead, Option<AnswerBody>)> {
+        let connection = self.connection;
+        self.poll(cx, |session, now| {
+            let head = session.poll_head(connection)?;
+            let body = session.take_answer(now, connection);
+            let is_over = body.is_some();
+            Some(((head, body), is_over))
+        })
     }
 
-    pub(super) fn poll_body(&self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        self.poll(cx, |session, now| match session.poll_body(now, self.connection) {
-            Chunk::Bytes(bytes) => Some(Some(bytes)),
-            Chunk::End => Some(None),
+    pub(super) fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let connection = self.connection;
+        self.poll(cx, |session, now| match session.poll_body(now, connection) {
+            Chunk::Bytes(bytes) => Some((Some(bytes), false)),
+            Chunk::End => Some((None, true)),
             Chunk::Pending => None,
         })
     }
 
-    /// Polls the stream with `take`; if it has no output, stores the reader's waker under the same lock.
+    /// Polls the stream with `take`, which also returns whether the stream is over; if it has no output, stores the
+    /// reader's waker under the same lock.
     fn poll<R>(
-        &self,
+        &mut self,
         cx: &mut Context<'_>,
-        take: impl FnOnce(&mut Session, Instant) -> Option<R>,
+        take: impl FnOnce(&mut Session, Instant) -> Option<(R, bool)>,
     ) -> Poll<R> {
         let left = cx.waker().clone();
         let (taken, late) = self.session.with(|_, machine, now, wakers| {
             let taken = take(&mut machine.session, now);
             if taken.is_some() {
                 wakers.discard(Some(left));
+                wakers.discard(machine.waiting.remove(&self.connection));
             } else {
                 wakers.discard(machine.waiting.insert(self.connection, left));
             }
             (taken, machine.is_late())
         });
-        if late {
+        let (output, is_over) = taken.unzip();
+        self.is_over = is_over.unwrap_or_default();
+        // At its end the driver learns that the session may be idle.
+        if late || self.is_over {
             self.session.signal().notify();
         }
-        taken.map_or(Poll::Pending, Poll::Ready)
+        output.map_or(Poll::Pending, Poll::Ready)
     }
 }
 
 impl Drop for StreamReader {
     fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
         self.session.command(|_, machine, now, wakers| {
             wakers.discard(machine.waiting.remove(&self.connection));
             machine.session.handle_disconnect(now, self.connection);

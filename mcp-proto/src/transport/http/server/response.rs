@@ -266,6 +266,17 @@ pub(crate) struct AnswerBody {
 }
 
 #[cfg(feature = "std")]
+impl AnswerBody {
+    /// Creates a body that must be taken by `deadline`, and charges it to `permit` until it is written.
+    pub(super) fn new(bytes: Bytes, deadline: Option<Instant>, mut permit: Option<BytePermit>) -> Self {
+        if let Some(permit) = &mut permit {
+            permit.set(bytes.len());
+        }
+        Self { bytes, deadline, _permit: permit }
+    }
+}
+
+#[cfg(feature = "std")]
 impl From<Bytes> for AnswerBody {
     fn from(bytes: Bytes) -> Self {
         Self { bytes, deadline: None, _permit: None }

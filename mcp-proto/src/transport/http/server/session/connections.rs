@@ -1,14 +1,13 @@
 //! Response bodies in progress: each one is a client connection, as far as a session can tell.
 
-use alloc::collections::VecDeque;
 use core::num::NonZeroU64;
 use core::time::Duration;
 
 use bytes::Bytes;
 
 use crate::Instant;
-use crate::inline_map::InlineMap;
-use crate::lazy_box::{Initial, LazyBox};
+use crate::inline_map::{InlineMap, InlineQueue};
+use crate::prelude::*;
 use crate::rpc::Pending;
 use crate::transport::http::server::Setup;
 use crate::transport::http::server::response::{Chunk, HttpResponse, ResponseHead};
@@ -34,7 +33,7 @@ struct Connection {
     stream: u64,
     head: Option<ResponseHead>,
     /// The bytes to send, each with its event number; 0 for bytes that are no numbered event.
-    queue: VecDeque<(u64, Bytes)>,
+    queue: InlineQueue<(u64, Bytes)>,
     /// The length of the part taken last, which may still be unwritten.
     taken_bytes: usize,
     ended: bool,
@@ -57,7 +56,7 @@ impl Connection {
 #[derive(Debug)]
 pub(super) struct Connections {
     /// The state while there are connections: an idle session has none.
-    table: LazyBox<ConnectionTable>,
+    table: Option<Box<ConnectionTable>>,
     next: NonZeroU64,
     pub(super) setup: Setup,
 }
@@ -72,16 +71,8 @@ struct ConnectionTable {
     taken_bytes: usize,
 }
 
-impl Initial for ConnectionTable {
-    const INITIAL: &'static Self = &Self::new();
-
-    fn initial() -> Self {
-        Self::new()
-    }
-}
-
 impl ConnectionTable {
-    const fn new() -> Self {
+    fn new() -> Self {
         Self { open: Pending::new(), readable: InlineMap::new(), queued: 0, taken_bytes: 0 }
     }
 
@@ -93,7 +84,7 @@ impl ConnectionTable {
 
 impl Connections {
     pub(super) fn new(setup: &Setup) -> Self {
-        Self { table: LazyBox::new(), next: NonZeroU64::MIN, setup: setup.clone() }
+        Self { table: None, next: NonZeroU64::MIN, setup: setup.clone() }
     }
 
     /// Changes a connection and the number of queued bytes, and then its deadline.
@@ -102,7 +93,7 @@ impl Connections {
         id: ConnectionId,
         change: impl FnOnce(&mut Connection, &mut usize) -> R,
     ) -> Option<R> {
-        let table = self.table.used_mut()?;
+        let table = self.table.as_deref_mut()?;
         let connection = table.open.get_mut(id)?;
         let result = change(connection, &mut table.queued);
         let deadline = match connection.waiting_since {
@@ -115,13 +106,15 @@ impl Connections {
 
     /// Marks a connection as one with new output.
     fn mark_readable(&mut self, id: ConnectionId) {
-        self.table.readable.insert(id, ());
+        if let Some(table) = &mut self.table {
+            table.readable.insert(id, ());
+        }
     }
 
     /// Whether there are no connections, nor any that a reader has yet to look at.
     #[cfg(feature = "std")]
     pub(super) fn is_unused(&self) -> bool {
-        self.table.open.is_empty() && self.table.readable.is_empty()
+        self.table.is_none()
     }
 
     /// The id of the next connection.
@@ -143,14 +136,15 @@ impl Connections {
         let connection = Connection {
             stream,
             head: None,
-            queue: VecDeque::new(),
+            queue: InlineQueue::default(),
             taken_bytes: 0,
             ended: false,
             waiting_since: None,
             keepalive_at: now.after(patience),
         };
         let keepalive_at = connection.keepalive_at;
-        self.table.open.insert(id, keepalive_at, connection);
+        let table = self.table.get_or_insert_with(|| Box::new(ConnectionTable::new()));
+        table.open.insert(id, keepalive_at, connection);
         id
     }
 
@@ -176,6 +170,22 @@ impl Connections {
         }
     }
 
+    /// Sends a whole answer on a connection, and ends it.
+    pub(super) fn answer(&mut self, id: ConnectionId, head: ResponseHead, body: Bytes, now: Instant) {
+        let answered = self.change(id, |connection, queued| {
+            connection.head = Some(head);
+            if !body.is_empty() && !connection.ended {
+                *queued = queued.saturating_add(body.len());
+                connection.queue.push_back((0, body));
+            }
+            connection.ended = true;
+            connection.waiting_since.get_or_insert(now);
+        });
+        if answered.is_some() {
+            self.mark_readable(id);
+        }
+    }
+
     /// Ends a connection once its queued bytes are taken.
     pub(super) fn end(&mut self, id: ConnectionId, now: Instant) {
         let ended = self.change(id, |connection, _| {
@@ -191,26 +201,28 @@ impl Connections {
     pub(super) fn discard_queued(&mut self, id: ConnectionId, now: Instant) {
         self.change(id, |connection, queued| {
             *queued = queued.saturating_sub(connection.queued());
-            connection.queue.clear();
+            connection.queue = InlineQueue::default();
         });
         self.end(id, now);
     }
 
     /// Removes a connection; returns its response stream.
     pub(super) fn remove(&mut self, id: ConnectionId) -> Option<u64> {
-        let table = self.table.used_mut()?;
+        self.take_out(id).map(|connection| connection.stream)
+    }
+
+    fn take_out(&mut self, id: ConnectionId) -> Option<Connection> {
+        let table = self.table.as_deref_mut()?;
         let connection = table.open.remove(id)?;
         table.readable.remove(&id);
         table.subtract_queued(&connection);
         self.release_unused();
-        Some(connection.stream)
+        Some(connection)
     }
 
     /// Frees the table with its last connection.
     fn release_unused(&mut self) {
-        if self.table.open.is_empty() && self.table.readable.is_empty() {
-            self.table.reset();
-        }
+        self.table.take_if(|table| table.open.is_empty() && table.readable.is_empty());
     }
 
     /// Disables the keep-alive of a connection.
@@ -219,7 +231,7 @@ impl Connections {
     }
 
     pub(super) fn head(&self, id: ConnectionId) -> Option<ResponseHead> {
-        match self.table.open.get(id) {
+        match self.table.as_ref().and_then(|table| table.open.get(id)) {
             Some(connection) => connection.head.clone(),
             None => Some(HttpResponse::empty(404).head()),
         }
@@ -239,7 +251,8 @@ impl Connections {
             (part.ok_or(connection.ended), connection.stream, before)
         })?;
         let taken = part.as_ref().map_or(0, |(_, bytes)| bytes.len());
-        self.table.taken_bytes = self.table.taken_bytes.saturating_sub(before).saturating_add(taken);
+        let table = self.table.as_deref_mut()?;
+        table.taken_bytes = table.taken_bytes.saturating_sub(before).saturating_add(taken);
         Some(match part {
             Ok((number, bytes)) => (Chunk::Bytes(bytes), stream, number),
             Err(false) => (Chunk::Pending, stream, 0),
@@ -250,9 +263,25 @@ impl Connections {
         })
     }
 
+    /// The response stream of a connection whose whole output is at most one part.
+    #[cfg(feature = "std")]
+    pub(super) fn stream_of_whole(&self, id: ConnectionId) -> Option<u64> {
+        let connection = self.table.as_ref()?.open.get(id)?;
+        (connection.ended && connection.queue.len() <= 1).then_some(connection.stream)
+    }
+
+    /// Takes the only part of a connection that has ended, with the time until which it must be written, and removes the
+    /// connection.
+    #[cfg(feature = "std")]
+    pub(super) fn take_whole(&mut self, id: ConnectionId) -> Option<(Bytes, Option<Instant>)> {
+        let mut connection = self.take_out(id)?;
+        let deadline = connection.waiting_since.map(|since| since + self.setup.config().server.write_timeout);
+        Some((connection.queue.pop_front().map(|(_, bytes)| bytes).unwrap_or_default(), deadline))
+    }
+
     /// Returns the next connection with new output.
     pub(super) fn poll_readable(&mut self) -> Option<ConnectionId> {
-        let (id, ()) = self.table.used_mut()?.readable.pop_first()?;
+        let (id, ()) = self.table.as_deref_mut()?.readable.pop_first()?;
         self.release_unused();
         Some(id)
     }
@@ -260,7 +289,7 @@ impl Connections {
     /// Returns the next connection with a timer that is due, and its stream. Either nothing was sent for the keep-alive
     /// interval, or the client does not read, and the connection was given up (`true`).
     pub(super) fn poll_due(&mut self, now: Instant) -> Option<(ConnectionId, u64, bool)> {
-        let table = self.table.used_mut()?;
+        let table = self.table.as_deref_mut()?;
         let (id, connection) = table.open.pop_expired(now)?;
         let (stream, is_given_up) = (connection.stream, connection.waiting_since.is_some());
         if is_given_up {
@@ -273,19 +302,19 @@ impl Connections {
     }
 
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.table.open.next_deadline()
+        self.table.as_ref()?.open.next_deadline()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.table.open.is_empty()
+        self.table.as_ref().is_none_or(|table| table.open.is_empty())
     }
 
     pub(super) fn queued(&self) -> usize {
-        self.table.queued
+        self.table.as_ref().map_or(0, |table| table.queued)
     }
 
     /// Returns the total length of the parts taken last, which may still be unwritten.
     pub(super) fn taken_bytes(&self) -> usize {
-        self.table.taken_bytes
+        self.table.as_ref().map_or(0, |table| table.taken_bytes)
     }
 }

@@ -9,6 +9,8 @@ use streams::{ResponseStreams, SessionTransport, UnknownEvent};
 
 use super::request_head::{RetainedHead, SESSION_QUERY, SessionId};
 use super::response::AcceptedTypes;
+#[cfg(feature = "std")]
+use super::response::AnswerBody;
 use super::response::{Chunk, HttpResponse, ResponseHead, ResponseHeaders, session_header};
 use super::route::is_answered;
 use super::{LegacyPaths, Post, Setup};
@@ -372,6 +374,14 @@ impl Session {
         let chunk = self.streams.take(connection, now);
         self.update_idle(now);
         chunk
+    }
+
+    /// Takes the body of a JSON answer whose head was taken: its connection is over. `None` for an event stream.
+    #[cfg(feature = "std")]
+    pub(crate) fn take_answer(&mut self, now: Instant, connection: ConnectionId) -> Option<AnswerBody> {
+        let body = self.streams.take_answer(connection)?;
+        self.update_idle(now);
+        Some(body)
     }
 
     /// Returns the next connection with new output.

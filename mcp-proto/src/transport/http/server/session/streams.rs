@@ -39,6 +39,8 @@ use crate::quota::BytePermit;
 use crate::rpc::{ErrorId, ErrorObject, Id, code, write};
 use crate::schema::Revision;
 use crate::transport::http::server::response::AcceptedTypes;
+#[cfg(feature = "std")]
+use crate::transport::http::server::response::AnswerBody;
 use crate::transport::http::server::response::{
     Chunk, HttpResponse, ResponseHead, ResponseHeaders, json_head, shrink, stream_head,
 };
@@ -218,7 +220,7 @@ impl ResponseStreams {
     pub(super) fn abandon_request(&mut self, id: &Id) {
         self.release_request_permit(id);
         if let Some(stream) = self.requests.remove(id) {
-            self.finish_answer(stream);
+            self.finish_answer(stream, None);
         }
     }
 
@@ -271,11 +273,12 @@ impl ResponseStreams {
         let gone = HttpResponse::error(200, ErrorId::Null, &error);
         for stream in self.streams.close() {
             let Some(connection) = stream.connection else { continue };
-            if stream.form == StreamForm::Undecided {
-                self.connections.set_head(connection, gone.head());
-                self.connections.send(connection, 0, gone.body.clone(), self.now);
+            match stream.form {
+                StreamForm::Undecided => {
+                    self.connections.answer(connection, gone.head(), gone.body.clone(), self.now);
+                }
+                StreamForm::Events => self.connections.end(connection, self.now),
             }
-            self.connections.end(connection, self.now);
         }
         self.requests = InlineMap::new();
         self.server_requests = None;
@@ -322,6 +325,20 @@ impl ResponseStreams {
         }
         self.update_permit();
         chunk
+    }
+
+    /// Takes the body of a JSON answer, after which its connection is over. `None` for an event stream.
+    #[cfg(feature = "std")]
+    pub(super) fn take_answer(&mut self, connection: ConnectionId) -> Option<AnswerBody> {
+        // The stream of a JSON answer ends with it. An event stream may be resumed once its connection is read to the end.
+        let stream = self.connections.stream_of_whole(connection)?;
+        if self.streams.get(&stream).is_some() {
+            return None;
+        }
+        let (bytes, deadline) = self.connections.take_whole(connection)?;
+        let permit = self.permit.as_ref().map(|permit| permit.account().permit());
+        self.update_permit();
+        Some(AnswerBody::new(bytes, deadline, permit))
     }
 
     pub(super) fn next_deadline(&self) -> Option<Instant> {
@@ -467,6 +484,7 @@ impl ResponseStreams {
     fn send_answer(&mut self, stream: u64) {
         let Some(known) = self.streams.get_mut(&stream) else { return };
         let lost = known.form == StreamForm::Undecided && known.connection.is_none();
+        let mut only = None;
         if lost {
             // The client cannot resume this stream.
         } else if known.form == StreamForm::Undecided
@@ -477,16 +495,20 @@ impl ResponseStreams {
             shrink(&mut message);
             let message = Bytes::from(message);
             let message = message.slice(EVENT_PREFIX_ROOM.min(message.len())..);
-            self.batched_bytes = self.batched_bytes.saturating_add(message.len());
-            known.batched_answers.push(message);
+            if known.is_batch {
+                self.batched_bytes = self.batched_bytes.saturating_add(message.len());
+                known.batched_answers.push(message);
+            } else {
+                only = Some(message);
+            }
         } else {
             self.send_message(stream);
         }
-        self.finish_answer(stream);
+        self.finish_answer(stream, only);
     }
 
-    /// Counts one answer as finished; the last one ends the stream.
-    fn finish_answer(&mut self, stream: u64) {
+    /// Counts one answer as finished; the last one ends the stream. `only` is the JSON answer of a stream without a batch.
+    fn finish_answer(&mut self, stream: u64, only: Option<Bytes>) {
         let Some(known) = self.streams.get_mut(&stream) else { return };
         known.answers_due = known.answers_due.saturating_sub(1);
         if known.answers_due > 0 {
@@ -511,20 +533,13 @@ impl ResponseStreams {
         self.batched_bytes =
             held.iter().fold(self.batched_bytes, |sum, answer| sum.saturating_sub(answer.len()));
         let Some(connection) = connection else { return };
-        let body = if many { join_batch(&held) } else { held.into_iter().next() };
-        match body {
-            Some(body) => {
-                self.connections.set_head(connection, json_head(200, body.len(), denial.as_deref()));
-                self.connections.send(connection, 0, body, self.now);
-            }
+        let body = if many { join_batch(&held) } else { only };
+        let head = match &body {
+            Some(body) => json_head(200, body.len(), denial.as_deref()),
             // The request was cancelled, and gets no answer.
-            None => {
-                let head =
-                    ResponseHead { status: 202, headers: ResponseHeaders::default(), body: BodyKind::Empty };
-                self.connections.set_head(connection, head);
-            }
-        }
-        self.connections.end(connection, self.now);
+            None => ResponseHead { status: 202, headers: ResponseHeaders::default(), body: BodyKind::Empty },
+        };
+        self.connections.answer(connection, head, body.unwrap_or_default(), self.now);
     }
 }
 
