@@ -1,12 +1,11 @@
 //! Methods and headers of requests, with those that the application adds.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::PoisonError;
 
-use bytes::Bytes;
 use http::Method;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use mcp_proto::rpc::Text;
 use mcp_proto::transport::http::{Verb, header as fields};
 
 use super::credentials::SourcedHeaders;
@@ -53,13 +52,9 @@ pub(super) fn header_name(name: &str) -> Option<(HeaderName, bool)> {
     Some((name, is_secret))
 }
 
-/// Converts a value of the protocol, a static one without copying it; `None` if it is not valid in HTTP.
-pub(super) fn header_value(value: Cow<'static, str>) -> Option<HeaderValue> {
-    let value = match value {
-        Cow::Borrowed(value) => Bytes::from_static(value.as_bytes()),
-        Cow::Owned(value) => Bytes::from(value),
-    };
-    HeaderValue::from_maybe_shared(value).ok()
+/// Converts a value of the protocol without copying it; `None` if it is not valid in HTTP.
+pub(super) fn header_value(value: Text) -> Option<HeaderValue> {
+    HeaderValue::from_maybe_shared(value.into_bytes()).ok()
 }
 
 /// A request header that the client rejects.

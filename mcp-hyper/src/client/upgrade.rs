@@ -13,6 +13,7 @@ use futures_lite::future::{Boxed, or};
 use http::header::{self, HeaderMap};
 use http::{Request, StatusCode};
 use hyper::client::conn::http1;
+use mcp_proto::rpc::Text;
 use mcp_proto::transport::http::ExchangeId;
 use mcp_proto::transport::http::client::HttpRequest;
 
@@ -53,7 +54,7 @@ impl<R: Runtime> Transport<R> {
             ("sec-websocket-version", "13"),
             ("sec-websocket-protocol", "mcp"),
         ] {
-            request.headers.push((name.into(), value.into()));
+            request.headers.push((name.into(), Text::from_static(value)));
         }
         request.headers.push(("sec-websocket-key".into(), key.clone().into()));
         let (target, mut request) = self.prepare(request)?;

@@ -89,7 +89,7 @@ impl Server {
 
     /// Creates a server that goes on with the state of an idle one, which is of no use afterwards.
     pub(crate) fn from_idle(prepared: &PreparedConfig, idle: &mut IdleServer) -> Self {
-        let mut server = Self::from_prepared(prepared);
+        let mut server = Self::for_connection(prepared);
         server.connection.session = Some(Session {
             revision: idle.revision,
             info: idle.info.unpack(|| Implementation::new("unknown", "unknown")),

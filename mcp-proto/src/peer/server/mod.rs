@@ -182,9 +182,14 @@ impl Server {
     pub(crate) fn new(config: impl Into<Arc<ServerConfig>>) -> Self {
         let config = config.into();
         let window = config.limits.message_bytes;
-        let mut server = Self { caches_sender: true, ..Self::from_prepared(&PreparedConfig::new(config)) };
+        let mut server = Self::for_connection(&PreparedConfig::new(config));
         server.connection.backlog = Backlog::new(Some(window));
         server
+    }
+
+    /// Creates a server for several requests, without allocating: it compares the `_meta` of each with the last one.
+    pub(crate) fn for_connection(prepared: &PreparedConfig) -> Self {
+        Self { caches_sender: true, ..Self::from_prepared(prepared) }
     }
 
     /// Creates a server from a prepared configuration, without allocating. It is for one modern request at most.

@@ -24,17 +24,17 @@ impl EncodedRequest {
     }
 
     /// Returns the subject of the request: a name, a URI or a task id. `None` if its method has none.
-    pub(super) fn subject(&self) -> Option<Cow<'_, str>> {
+    pub(super) fn subject(&self) -> Option<Text> {
         let name = self.subject.as_deref()?;
-        self.leading_subject(name).map(Cow::Borrowed).or_else(|| unescape(self.member(name)?))
+        self.leading_subject(name).or_else(|| Some(unescape(self.member(name)?)?.into_owned().into()))
     }
 
     /// Returns the subject where the parameters begin with it, and it has no escapes: the parameters of this crate.
-    fn leading_subject(&self, name: &str) -> Option<&str> {
+    fn leading_subject(&self, name: &str) -> Option<Text> {
         let rest =
             self.params().strip_prefix(b"{\"")?.strip_prefix(name.as_bytes())?.strip_prefix(b"\":\"")?;
         let (value, end) = rest.split_at_checked(memchr2(b'"', b'\\', rest)?)?;
-        core::str::from_utf8(value).ok().filter(|_| end.first() == Some(&b'"'))
+        if end.first() == Some(&b'"') { Text::try_from(self.body.slice_ref(value)).ok() } else { None }
     }
 
     /// Returns the arguments.
@@ -54,8 +54,8 @@ impl EncodedRequest {
     }
 }
 
-/// Names and values; those that are the same in every request are static.
-pub(super) type RequestHeaders = Vec<(Cow<'static, str>, Cow<'static, str>)>;
+/// Names and values. Those that are the same in every request are static.
+pub(super) type RequestHeaders = Vec<(Cow<'static, str>, Text)>;
 
 const JSON: &str = "application/json";
 const JSON_OR_EVENTS: &str = "application/json, text/event-stream";
@@ -65,9 +65,9 @@ pub(super) fn sessionless_headers() -> RequestHeaders {
     /// The number of headers of a modern request with a few mirrored parameters.
     const TYPICAL_COUNT: usize = 8;
     let mut headers = Vec::with_capacity(TYPICAL_COUNT);
-    headers.push(("content-type".into(), JSON.into()));
+    headers.push(("content-type".into(), Text::from_static(JSON)));
     //= C4.2 "`Accept: application/json, text/event-stream`"
-    headers.push(("accept".into(), JSON_OR_EVENTS.into()));
+    headers.push(("accept".into(), Text::from_static(JSON_OR_EVENTS)));
     headers
 }
 
@@ -75,15 +75,24 @@ pub(super) fn sessionless_headers() -> RequestHeaders {
 pub(super) fn modern_headers(method: Cow<'static, str>, revision: Revision) -> RequestHeaders {
     let mut headers = sessionless_headers();
     //= C4.4 "Header `MCP-Protocol-Version` = `_meta` version on every POST"
-    headers.push((header::PROTOCOL_VERSION.into(), revision.as_str().into()));
+    headers.push((header::PROTOCOL_VERSION.into(), Text::from_static(revision.as_str())));
     //= C4.6 "Header `Mcp-Method` on every message"
     let method = match method {
-        Cow::Owned(name) => encode(&name).into_owned().into(),
+        Cow::Owned(name) => encode_text(name.into()),
         // The protocol's names need no encoding.
-        known => known,
+        Cow::Borrowed(known) => Text::from_static(known),
     };
     headers.push((header::METHOD.into(), method));
     headers
+}
+
+/// Encodes the value of a header; one that a header can carry is not copied.
+fn encode_text(value: Text) -> Text {
+    let encoded = match encode(&value) {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(encoded) => Some(encoded.into()),
+    };
+    encoded.unwrap_or(value)
 }
 
 /// Returns the headers of a modern request; `params` are the mirrored parameters of the tool that it calls.
@@ -97,7 +106,7 @@ pub(super) fn modern_request_headers(
     if let Some(subject) = request.subject() {
         //= C4.7 "Header `Mcp-Name` for tools/call + prompts/get (`params.name`), resources/read (`params.uri`)"
         //= C14.2 "Header `Mcp-Name` = taskId on tasks/get, update, cancel"
-        headers.push((header::NAME.into(), encode(&subject).into_owned().into()));
+        headers.push((header::NAME.into(), encode_text(subject)));
     }
     if let Some(params) = params {
         //= C4.9 "tools/call: mirror each `x-mcp-header` property into `Mcp-Param-{Name}`"

@@ -11,7 +11,7 @@ use crate::Instant;
 use crate::peer::client::ConnectStep;
 use crate::peer::{CarriageState, Leniency, RequestError, RequestId};
 use crate::prelude::*;
-use crate::rpc::Pending;
+use crate::rpc::{Pending, Text};
 use crate::schema::{Discover, Method, Revision};
 use crate::transport::http::{ExchangeId, Verb, header};
 
@@ -220,9 +220,9 @@ impl HttpClient {
     pub(super) fn build_request(&self, kind: &ExchangeKind) -> Result<RequestParts, Option<RequestError>> {
         let get = |last_event: Option<&str>| {
             //= C4.21 "GET stream: `Accept: text/event-stream`"
-            let accept = Vec::from([("accept".into(), "text/event-stream".into())]);
+            let accept = Vec::from([("accept".into(), Text::from_static("text/event-stream"))]);
             let mut headers = self.with_session_headers(accept);
-            headers.extend(last_event.map(|last| (header::LAST_EVENT_ID.into(), last.to_string().into())));
+            headers.extend(last_event.map(|last| (header::LAST_EVENT_ID.into(), Text::from(last))));
             (Verb::Get, headers, Bytes::new())
         };
         Ok(match kind {
@@ -423,7 +423,7 @@ impl HttpClient {
             ExchangeKind::Handshake { wire, probe: None, .. } => {
                 let found = matches!(ended, ExchangeOutcome::Result { status: 200..300, .. });
                 //= C4.18 "Store `MCP-Session-Id` from InitializeResult"
-                self.session.id = session.filter(|_| found && self.legacy_sse.is_none()).map(Arc::from);
+                self.session.id = session.filter(|_| found && self.legacy_sse.is_none()).map(Text::from);
                 self.resolve_handshake(now, wire, ConnectStep::Initialize, ended);
             }
             ExchangeKind::Call(number) => self.resolve_call(now, number, is_current, ended),

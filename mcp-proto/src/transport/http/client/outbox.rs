@@ -10,6 +10,7 @@ use bytes::Bytes;
 use crate::inline_map::InlineMap;
 use crate::peer::{Carriage, CarriageEnd, EncodedRequest, MessageKind, Outbox};
 use crate::prelude::*;
+use crate::rpc::Text;
 use crate::schema::{Initialized, Notification, Revision};
 use crate::transport::http::{ExchangeId, Verb};
 
@@ -39,8 +40,9 @@ pub struct HttpRequest {
     pub verb: Verb,
     /// The URL, without a fragment.
     pub url: Arc<str>,
-    /// The headers of the protocol, names in lower case. The driver may add others but must not replace these.
-    pub headers: Vec<(Cow<'static, str>, Cow<'static, str>)>,
+    /// The headers of the protocol, names in lower case. The driver may add others but must not replace these. A value that
+    /// repeats a part of the body shares its memory.
+    pub headers: Vec<(Cow<'static, str>, Text)>,
     /// The body; empty for any method but POST.
     pub body: Bytes,
 }

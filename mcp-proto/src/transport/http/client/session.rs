@@ -4,14 +4,13 @@
 //! <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management>
 
 use alloc::collections::VecDeque;
-use alloc::sync::Arc;
 use core::mem;
 use core::time::Duration;
 
 use crate::Instant;
 use crate::peer::LostReason;
 use crate::peer::client::{CloseReason, Diagnostic};
-use crate::prelude::*;
+use crate::rpc::Text;
 use crate::schema::{Era, Revision};
 use crate::transport::http::{ExchangeId, SentState, header};
 
@@ -39,7 +38,7 @@ pub(super) enum SendGate {
 /// The client's session with the server. The session id is a secret.
 #[derive(Default)]
 pub(super) struct ClientSession {
-    pub(super) id: Option<Arc<str>>,
+    pub(super) id: Option<Text>,
     /// The number of the session, which tells exchanges of earlier sessions from those of this one.
     pub(super) generation: u32,
     pub(super) gate: SendGate,
@@ -148,11 +147,11 @@ impl HttpClient {
         let server = self.peer.server().filter(|server| server.era == Era::Legacy);
         if let Some(server) = server.filter(|server| server.revision >= Revision::V2025_06_18) {
             //= C4.5 "Header `MCP-Protocol-Version` (negotiated) on every request after initialize"
-            headers.push((header::PROTOCOL_VERSION.into(), server.revision.as_str().into()));
+            headers.push((header::PROTOCOL_VERSION.into(), Text::from_static(server.revision.as_str())));
         }
         if let Some(session) = &self.session.id {
             //= C4.18 "send it on all later requests"
-            headers.push((header::SESSION_ID.into(), (**session).to_string().into()));
+            headers.push((header::SESSION_ID.into(), session.clone()));
         }
         headers
     }

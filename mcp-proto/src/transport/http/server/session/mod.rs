@@ -114,7 +114,7 @@ impl Session {
 
     fn new(setup: &Setup, transport: SessionTransport, now: Instant) -> Self {
         Self {
-            server: Server::from_prepared(setup.legacy()),
+            server: Server::for_connection(setup.legacy()),
             streams: ResponseStreams::new(setup, transport, now),
             idle_since: Some(now),
         }
