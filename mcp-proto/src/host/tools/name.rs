@@ -6,6 +6,9 @@ use crate::prelude::*;
 /// Characters of the hash in a name: 12 of base32 hold 60 bits.
 const HASH_CHARACTERS: usize = 12;
 
+/// What a hash begins with. No word of a tool's name is this digit and twelve letters.
+const HASH_MARK: char = '0';
+
 /// The lower-case alphabet of base32 (RFC 4648).
 const BASE32: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
@@ -22,7 +25,7 @@ const BASE32: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 /// - the server's name is not empty, does not contain the separator, and neither begins nor ends with its character;
 /// - the tool's name is not empty, does not begin with the separator's character, and does not end like a hash.
 ///
-/// Otherwise other characters become `_`, the parts are cut, and `_` with a hash of the pair follows (60 bits of
+/// Otherwise other characters become `_`, the parts are cut, and `_0` with a hash of the pair follows (60 bits of
 /// SHA-256 in base32). Prompts, resources (by URI) and resource templates are named in the same way, each kind in a
 /// name space of its own.
 ///
@@ -31,7 +34,8 @@ const BASE32: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 ///
 /// let scheme = NameScheme::default();
 /// assert_eq!(scheme.name("github", "create_issue"), "mcp__github__create_issue");
-/// assert_eq!(scheme.name("my server", "read.file"), "mcp__my_server__read_file_hzouwaqoaltw");
+/// assert_eq!(scheme.name("memory", "add_observations"), "mcp__memory__add_observations");
+/// assert_eq!(scheme.name("my server", "read.file"), "mcp__my_server__read_file_0hzouwaqoaltw");
 /// assert_eq!(NameScheme::new("", "-")?.name("github", "create_issue"), "github-create_issue");
 /// # Ok::<(), mcp_proto::host::tools::InvalidSchemeError>(())
 /// ```
@@ -100,13 +104,14 @@ impl NameScheme {
         let room = self.room();
         let item = cleaned(item, room.saturating_sub(room / 3), "item");
         let server = cleaned(server, room.saturating_sub(item.len()), "server");
-        format!("{prefix}{server}{separator}{item}_{hash}")
+        format!("{prefix}{server}{separator}{item}_{HASH_MARK}{hash}")
     }
 
-    /// How many bytes a server and an item have in a name with a hash. At least 27: `new` bounds the prefix and the
+    /// How many bytes a server and an item have in a name with a hash. At least 30: `new` bounds the prefix and the
     /// separator.
     fn room(&self) -> usize {
-        let used = [self.prefix.len(), self.separator.len(), 1, HASH_CHARACTERS].iter().sum();
+        let used =
+            [self.prefix.len(), self.separator.len(), 1, HASH_MARK.len_utf8(), HASH_CHARACTERS].iter().sum();
         Self::MAX_BYTES.saturating_sub(used)
     }
 
@@ -170,10 +175,8 @@ fn cleaned(text: &str, room: usize, fallback: &str) -> String {
 }
 
 fn ends_like_hash(item: &str) -> bool {
-    let is_hash = |(_, tail): (&str, &str)| {
-        tail.len() == HASH_CHARACTERS && tail.bytes().all(|byte| BASE32.contains(&byte))
-    };
-    item.rsplit_once('_').is_some_and(is_hash)
+    let hash = item.rsplit_once('_').and_then(|(_, tail)| tail.strip_prefix(HASH_MARK));
+    hash.is_some_and(|hash| hash.len() == HASH_CHARACTERS && hash.bytes().all(|byte| BASE32.contains(&byte)))
 }
 
 /// 60 bits of the hash of the pair.
@@ -200,6 +203,14 @@ mod tests {
     }
 
     #[test]
+    fn words_of_twelve_letters_do_not_pass_for_a_hash() {
+        let scheme = NameScheme::default();
+        for tool in ["add_observations", "get_base64encode", "list_repositories", "b_abcdefghijkl"] {
+            assert_eq!(scheme.name("a", tool), format!("mcp__a__{tool}"));
+        }
+    }
+
+    #[test]
     fn ambiguous_names_have_a_hash() {
         let scheme = NameScheme::default();
         for (server, tool) in [
@@ -211,7 +222,7 @@ mod tests {
             ("a", ""),
             ("a", "b.c"),
             ("é", "b"),
-            ("a", "b_abcdefghijkl"),
+            ("a", "b_0abcdefghijkl"),
             ("a", &"t".repeat(64)),
             (&"s".repeat(64), "t"),
             ("  ", "\u{1f600}"),

@@ -18,7 +18,7 @@ const TOOLS: [&str; 8] = [
     "_read_file",
     "read__file",
     "réad_file",
-    "read_file_hzouwaqoaltw",
+    "read_file_0hzouwaqoaltw",
     "READ_FILE",
 ];
 
