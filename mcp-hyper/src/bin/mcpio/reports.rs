@@ -148,7 +148,7 @@ impl ProgressBar {
 
     /// Shows a line in the place of the last one. Ignores write errors: nothing depends on this output.
     fn print(&mut self, now: Instant, line: Text) {
-        if self.screen.is_terminal() {
+        if self.screen.can_erase() {
             let _ = self.screen.rewrite(line);
             self.state = BarState::Shown;
             return;

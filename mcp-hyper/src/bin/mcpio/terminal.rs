@@ -3,8 +3,11 @@
 //! It takes [`Text`] and styles, so that no character of a peer can control a terminal. Programs that read the output
 //! get the same text without styles.
 
+use std::env;
 use std::io::{self, IsTerminal as _, Write};
 
+use anstream::stream::{AsLockedWrite, RawStream};
+use anstream::{AutoStream, ColorChoice};
 use mcp_proto::consent::SafeText;
 use terminal_size::{Height, Width, terminal_size_of};
 
@@ -16,11 +19,14 @@ pub(crate) const DEFAULT_WIDTH: usize = 80;
 /// The height to assume.
 const DEFAULT_HEIGHT: usize = 24;
 
-/// An output stream. It omits styles unless it is a terminal, and if NO_COLOR is set.
+/// An output stream. It omits styles unless it is a terminal, and if NO_COLOR is set. Each line is one write.
 pub(crate) struct Screen {
     out: Box<dyn Write + Send>,
+    has_styles: bool,
     /// The width, if it is a terminal.
     columns: Option<usize>,
+    /// Whether lines can be replaced: not on a terminal without control sequences.
+    can_erase: bool,
     /// Whether results are written as JSON.
     is_json: bool,
 }
@@ -30,21 +36,31 @@ impl Screen {
     pub(crate) fn output() -> Self {
         let out = io::stdout();
         let columns = out.is_terminal().then(|| size(terminal_size_of(&out)).0);
-        Self { out: Box::new(anstream::AutoStream::auto(out)), columns, is_json: false }
+        Self::of(out, columns)
     }
 
     /// Standard error, for everything else.
     pub(crate) fn messages() -> Self {
         let out = io::stderr();
         let columns = out.is_terminal().then(|| size(terminal_size_of(&out)).0);
-        Self { out: Box::new(anstream::AutoStream::auto(out)), columns, is_json: false }
+        Self::of(out, columns)
+    }
+
+    fn of<S: RawStream + AsLockedWrite + Send + 'static>(out: S, columns: Option<usize>) -> Self {
+        let has_styles = AutoStream::choice(&out) != ColorChoice::Never;
+        let can_erase = columns.is_some() && env::var_os("TERM").is_none_or(|term| term != "dumb");
+        // The stream that removes styles would write each piece between them on its own.
+        let out: Box<dyn Write + Send> =
+            if has_styles { Box::new(AutoStream::auto(out)) } else { Box::new(out) };
+        Self { out, has_styles, columns, can_erase, is_json: false }
     }
 
     /// A screen that records its output: a terminal of this width, or none.
     #[cfg(test)]
     pub(crate) fn recorded(columns: Option<usize>) -> (Self, ScreenRecording) {
         let record = ScreenRecording::default();
-        (Self { out: Box::new(record.clone()), columns, is_json: false }, record)
+        let (out, can_erase) = (Box::new(record.clone()), columns.is_some());
+        (Self { out, has_styles: true, columns, can_erase, is_json: false }, record)
     }
 
     /// Writes results as JSON from now on.
@@ -65,10 +81,16 @@ impl Screen {
         self.columns.is_some()
     }
 
+    /// Whether lines can be replaced.
+    pub(crate) fn can_erase(&self) -> bool {
+        self.can_erase
+    }
+
     /// A line, or the lines of a block.
     pub(crate) fn line(&mut self, text: impl Into<Text>) -> io::Result<()> {
-        self.spans(&text.into())?;
-        self.out.write_all(b"\n")
+        let mut line = self.written(&text.into());
+        line.push('\n');
+        self.out.write_all(line.as_bytes())
     }
 
     /// A line that names this program: something that the user should know.
@@ -78,7 +100,8 @@ impl Screen {
 
     /// Prints text and leaves the cursor behind it, as for a question.
     pub(crate) fn prompt(&mut self, text: impl Into<Text>) -> io::Result<()> {
-        self.spans(&text.into())?;
+        let text = self.written(&text.into());
+        self.out.write_all(text.as_bytes())?;
         self.out.flush()
     }
 
@@ -92,10 +115,14 @@ impl Screen {
         Ok(())
     }
 
-    /// Replaces the line that holds the cursor; only for terminals.
+    /// Replaces the line that holds the cursor, by one that fits on the terminal; only for those that can
+    /// [erase](Self::can_erase).
     pub(crate) fn rewrite(&mut self, text: impl Into<Text>) -> io::Result<()> {
-        self.out.write_all(b"\r\x1b[2K")?;
-        self.prompt(text)
+        // The last column stays free: a line that fills it is wrapped, and only its last row could be erased.
+        let room = self.columns.unwrap_or(DEFAULT_WIDTH).saturating_sub(1);
+        let text = self.written(&text.into().cut(room));
+        self.out.write_all(format!("\r\x1b[2K{text}").as_bytes())?;
+        self.out.flush()
     }
 
     /// Writes bytes unchanged, as the user requested by `--raw`.
@@ -105,12 +132,17 @@ impl Screen {
         out.flush()
     }
 
-    fn spans(&mut self, text: &Text) -> io::Result<()> {
+    fn written(&self, text: &Text) -> String {
+        let mut written = String::new();
         for (style, text) in text.spans() {
             // The text is already escaped. Escaping it again changes nothing, and keeps the guarantee in one place.
-            write!(self.out, "{style}{}{style:#}", SafeText::block(text))?;
+            let text = SafeText::block(text);
+            written.push_str(&match self.has_styles {
+                true => format!("{style}{text}{style:#}"),
+                false => text.to_string(),
+            });
         }
-        Ok(())
+        written
     }
 }
 
@@ -228,6 +260,39 @@ mod tests {
         screen.line(styled(BAD, "a\x1b[2Jb")).unwrap();
         assert_eq!(record.plain(), "a\\u{1b}[2Jb\n");
         assert_eq!(record.styled(), format!("{BAD}a\\u{{1b}}[2Jb{BAD:#}\n"));
+    }
+
+    /// A stream that counts its writes.
+    struct Writes(std::sync::Arc<std::sync::atomic::AtomicUsize>);
+
+    impl Write for Writes {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn each_line_is_one_write() {
+        let count = std::sync::Arc::default();
+        let (mut screen, _) = Screen::recorded(None);
+        screen.out = Box::new(Writes(std::sync::Arc::clone(&count)));
+        let block = format!("{}\n{}", "\u{1b}x".repeat(10_000), "y".repeat(10_000));
+        screen.labelled(styled(BAD, "mcpio:"), Text::block(&block)).unwrap();
+        assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn replaced_line_fits_on_the_terminal_and_is_erased_without_styles_too() {
+        let (mut screen, record) = Screen::recorded(Some(10));
+        screen.has_styles = false;
+        screen.rewrite(styled(BAD, "緑緑緑緑緑緑")).unwrap();
+        screen.rewrite("").unwrap();
+        assert_eq!(record.styled(), "\r\x1b[2K緑緑緑緑\r\x1b[2K");
     }
 
     #[test]

@@ -61,6 +61,23 @@ impl Text {
         self.spans().map(|(_, text)| text).collect()
     }
 
+    /// The beginning of a line that fills at most this many columns.
+    #[must_use]
+    pub(crate) fn cut(mut self, columns: usize) -> Self {
+        let mut left = columns;
+        for span in &mut self.0 {
+            let end = span.text.char_indices().find(|(_, char)| {
+                let fits = left.checked_sub(char.width().unwrap_or(0));
+                left = fits.unwrap_or(0);
+                fits.is_none()
+            });
+            if let Some((end, _)) = end {
+                span.text.truncate(end);
+            }
+        }
+        self
+    }
+
     /// The lines of the text.
     pub(crate) fn lines(&self) -> Vec<Self> {
         let mut lines = vec![Self::default()];

@@ -169,7 +169,7 @@ async fn follow(host: &Host, session: &Session<'_>, screen: &mut Screen) -> Resu
     let mut events = host.events();
     let mut known: BTreeMap<Arc<str>, Row> = BTreeMap::new();
     let mut area = LiveArea::default();
-    let is_live = screen.is_terminal() && !screen.is_json();
+    let is_live = screen.can_erase() && !screen.is_json();
     loop {
         let rows = session.rows(host);
         if is_live {
