@@ -69,7 +69,8 @@ fn tls_error(error: &io::Error) -> io::Error {
             definite_error("the server does not speak TLS on this port; its URL may begin with http://")
         }
         Some(TlsError::AlertReceived(alert)) => {
-            definite_error(format!("the server refuses the encrypted connection ({alert:?})"))
+            let why = in_words(&format!("{alert:?}"));
+            definite_error(format!("the server refuses the encrypted connection: {why}"))
         }
         Some(other) => definite_error(format!("no encrypted connection: {other}")),
         None => explained_error(format!("no encrypted connection: {error}"), false),
@@ -100,8 +101,26 @@ fn describe_certificate_error(fault: &CertificateError) -> String {
                 }
             }
         }
-        other => format!("the server's certificate is not valid: {other}"),
+        other => format!("the server's certificate is not valid: {}", in_words(&format!("{other:?}"))),
     }
+}
+
+/// The innermost name of a value that is written as code: `Other(CaUsedAsEndEntity)` as `ca used as end entity`.
+fn in_words(code: &str) -> String {
+    let name = |code: &str| code.split(|char: char| !char.is_ascii_alphanumeric()).next().map_or(0, str::len);
+    let mut inner = code;
+    while let Some(value) = inner.get(name(inner)..).and_then(|rest| rest.strip_prefix('(')) {
+        inner = value;
+    }
+    let inner = inner.get(..name(inner)).unwrap_or(inner);
+    let mut words = String::new();
+    for char in inner.chars() {
+        if char.is_ascii_uppercase() && !words.is_empty() && !words.ends_with(' ') {
+            words.push(' ');
+        }
+        words.push(char.to_ascii_lowercase());
+    }
+    words
 }
 
 /// Extracts `server.example` from `DnsName("server.example")`, as the verifier writes names.
@@ -177,6 +196,9 @@ mod tests {
         };
         assert_eq!(words(CertificateError::Expired), "has expired");
         assert_eq!(words(CertificateError::UnknownIssuer), "is not signed by an issuer that is trusted here");
+        assert_eq!(words(CertificateError::InvalidPurpose), "is not valid: invalid purpose");
+        let other = rustls::OtherError(Arc::new(io::Error::from(io::ErrorKind::NotFound)));
+        assert_eq!(words(CertificateError::Other(other)), "is not valid: not found");
         assert_eq!(words(CertificateError::NotValidYet), "is not valid yet, by this machine's clock");
         let expected = ServerName::try_from("server.example").unwrap();
         let presented = vec![r#"DnsName("one.example")"#.to_owned(), r#"DnsName("two.example")"#.to_owned()];
