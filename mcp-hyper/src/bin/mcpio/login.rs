@@ -55,13 +55,24 @@ pub(crate) async fn login(
     });
     let logging_in = async {
         client.ready().await?;
-        match handle {
-            Some(handle) => handle.ensure_token(wanted.as_ref()).await.map_err(CommandError::server),
-            None => Ok(None),
+        let Some(handle) = handle else { return Ok(None) };
+        let status = handle.ensure_token(wanted.as_ref()).await.map_err(CommandError::server)?;
+        match status.filter(|status| is_of_another(status, common)) {
+            // The stored token is of another client, or of another authorization server.
+            Some(_) => handle.login().await.map(Some).map_err(CommandError::server),
+            None => Ok(handle.status()),
         }
     };
     let status = error::run_until_signal(logging_in, client.close(), driver, None).await;
     print_status(&without_query(url), status?.as_ref(), screen)
+}
+
+/// Whether the command line names another client or authorization server than those of this token.
+fn is_of_another(status: &TokenStatus, common: &CommonOptions) -> bool {
+    let differs = |wanted: &Option<String>, stored: &str| {
+        wanted.as_ref().is_some_and(|wanted| wanted.trim_end_matches('/') != stored.trim_end_matches('/'))
+    };
+    differs(&common.client_id, &status.client_id) || differs(&common.issuer, &status.issuer)
 }
 
 /// Prints the end of a login at a server.
