@@ -1,36 +1,59 @@
 //! Commands for one server: `mcpio info`, `tools`, `call`, `prompts`, `prompt`, `resources`, `read` and `watch`.
 
-use std::time::Instant;
+use std::future;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use mcp_proto::front::WatchUpdate;
 use mcp_proto::peer::client::{Change, ChangeEvidence, ServerInfo, WatchFilter};
 use mcp_proto::schema::{
-    Discover, DiscoverParams, Era, ListResourceTemplatesResult, ListToolsResult, Prompt, PromptReference,
-    Reference, Resource, ResourceReference, ResourceTemplate, ServerCapabilities, Tool,
+    CallToolResult, Discover, DiscoverParams, Era, ListResourceTemplatesResult, ListToolsResult, Prompt,
+    PromptReference, Reference, Resource, ResourceReference, ResourceTemplate, ServerCapabilities, Tool,
 };
 use serde_json::{Map, Value, json};
+use smol::Timer;
+use smol::future::or;
 
-use crate::arguments;
 use crate::connect::Connection;
 use crate::error::{CommandError, Result};
 use crate::options::ServerCommand;
 use crate::show::{self, Table};
 use crate::terminal::Screen;
 use crate::text::{GOOD, QUIET, Text, styled, styled_block};
+use crate::{arguments, files};
 
-/// Runs a command for the server of this connection.
-pub(crate) async fn run(command: &ServerCommand, connection: &Connection, screen: &mut Screen) -> Result {
-    match command {
-        ServerCommand::Resources { .. } => resources(connection, screen).await,
-        ServerCommand::Read { uri, raw, .. } => read(connection, uri, *raw, screen).await,
-        ServerCommand::Watch { uris, changes, .. } => watch(connection, uris, *changes, screen).await,
-        ServerCommand::Prompts { .. } => prompts(connection, screen).await,
-        ServerCommand::Get { name, arguments, .. } => get(connection, name, arguments, screen).await,
-        ServerCommand::Complete { reference, argument, value, .. } => {
+/// Runs a command for the server of this connection, with its words but for the name of the server.
+pub(crate) async fn run(
+    command: &ServerCommand,
+    words: &[String],
+    connection: &Connection,
+    screen: &mut Screen,
+) -> Result {
+    match (command, words) {
+        (ServerCommand::Resources(_), []) => resources(connection, screen).await,
+        (ServerCommand::Read { raw, output, .. }, [uri]) => {
+            read(connection, uri, *raw, output.as_deref(), screen).await
+        }
+        (ServerCommand::Watch { changes, .. }, uris) => watch(connection, uris, *changes, screen).await,
+        (ServerCommand::Prompts(_), []) => prompts(connection, screen).await,
+        (ServerCommand::Get { .. }, [name, arguments @ ..]) => get(connection, name, arguments, screen).await,
+        (ServerCommand::Complete { .. }, [reference, argument]) => {
+            complete(connection, reference, argument, "", screen).await
+        }
+        (ServerCommand::Complete { .. }, [reference, argument, value]) => {
             complete(connection, reference, argument, value, screen).await
         }
-        ServerCommand::Ping { .. } => ping(connection, screen).await,
-        ServerCommand::Info { .. } => info(connection, screen),
+        (ServerCommand::Ping(_), []) => ping(connection, screen).await,
+        (ServerCommand::Info(_), []) => info(connection, screen),
+        (ServerCommand::Read { .. }, _) => Err(CommandError::usage("name one resource: URI")),
+        (ServerCommand::Get { .. }, _) => Err(CommandError::usage("name a prompt: PROMPT KEY=VALUE…")),
+        (ServerCommand::Complete { .. }, _) => {
+            Err(CommandError::usage("write PROMPT ARGUMENT VALUE, or TEMPLATE VARIABLE VALUE"))
+        }
+        (_, [word, ..]) => {
+            let why = format_args!("{word:?} has no meaning here: the server is named already");
+            Err(CommandError::usage(why))
+        }
     }
 }
 
@@ -136,12 +159,7 @@ fn find<'a>(result: &'a ListToolsResult, name: &str) -> Result<&'a Tool> {
     })
 }
 
-pub(crate) async fn call(
-    connection: &Connection,
-    name: &str,
-    typed: &[String],
-    screen: &mut Screen,
-) -> Result {
+pub(crate) async fn call(connection: &Connection, name: &str, typed: &[String]) -> Result<CallToolResult> {
     let listed = list(connection).await?;
     let schema: Value = find(&listed, name)?.input_schema.decode().unwrap_or_default();
     let arguments = arguments::for_tool(typed, &schema).map_err(CommandError::usage)?;
@@ -149,7 +167,7 @@ pub(crate) async fn call(
     if let Some(level) = connection.log {
         request = request.log_level(level);
     }
-    show::tool_result(screen, &connection.reports.until(request).await?)
+    Ok(connection.reports.until(request).await?)
 }
 
 async fn prompts(connection: &Connection, screen: &mut Screen) -> Result {
@@ -267,29 +285,56 @@ fn print(screen: &mut Screen, resources: &[Resource], templates: &[ResourceTempl
     }
 }
 
-async fn read(connection: &Connection, uri: &str, raw: bool, screen: &mut Screen) -> Result {
+async fn read(
+    connection: &Connection,
+    uri: &str,
+    raw: bool,
+    output: Option<&Path>,
+    screen: &mut Screen,
+) -> Result {
     let request = connection.client.read_resource(uri).on_progress(connection.reports.progress());
     let result = connection.reports.until(request).await?;
+    if let Some(output) = output {
+        files::save(output, result.contents.iter().map(files::content_of))?;
+        return if screen.is_json() { show::json(screen, &result) } else { Ok(()) };
+    }
     show::result(screen, &result, |screen| match raw {
         true => show::raw_contents(screen, &result.contents),
         false => show::contents(screen, &result.contents),
     })
 }
 
-/// Prints changes until the server ends the watch, or after the given number of changes.
+/// How long a watch may take to begin, or to begin again, without `--timeout`.
+const BEGINNING: Duration = Duration::from_secs(30);
+
+/// Prints changes until the given number of them.
+///
+/// # Errors
+/// If the watch ends before, or nothing happens for so long as `--timeout` allows.
 async fn watch(connection: &Connection, uris: &[String], most: Option<u64>, screen: &mut Screen) -> Result {
     let lists = WatchFilter::new().tools().prompts().resources();
     let interest = uris.iter().fold(lists, WatchFilter::resource);
     let mut watch = connection.client.watch().filter(interest).open()?;
-    let mut count = 0;
+    let (mut count, mut is_active) = (0, false);
     while most.is_none_or(|most| count < most) {
-        let Some(update) = watch.next().await else {
-            return match watch.outcome() {
-                Some(Err(error)) => Err(error.into()),
-                _ => Ok(()),
+        let limit = connection.timeout.or((!is_active).then_some(BEGINNING));
+        let late = async {
+            match limit {
+                Some(limit) => Timer::after(limit).await,
+                None => future::pending().await,
             };
+            let what = if is_active { "nothing changed" } else { "the watch did not begin" };
+            let limit = limit.unwrap_or_default().as_secs_f64();
+            Err(CommandError::server(format_args!("{what} within {limit} s")).timed_out())
+        };
+        let Some(update) = or(async { Ok(watch.next().await) }, late).await? else {
+            return Err(match watch.outcome() {
+                Some(Err(error)) => error.into(),
+                _ => CommandError::server("the server ended the watch").with_kind("connection"),
+            });
         };
         count += u64::from(matches!(update, WatchUpdate::Changed { .. }));
+        is_active = !matches!(update, WatchUpdate::Interrupted);
         screen.line(match screen.is_json() {
             true => Text::json(&as_json(&update).to_string()),
             false => in_words(&update),

@@ -7,6 +7,7 @@ use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_rustls::pki_types::CertificateDer;
 use futures_rustls::pki_types::pem::PemObject as _;
@@ -18,8 +19,9 @@ use mcp_proto::schema::{Era, Implementation, LoggingLevel};
 use mcp_smol::{ClientOptions, Command, Environment, Killer, WireDirection};
 use smol::future::or;
 
+use crate::command_line::{is_url, url_tip};
 use crate::error::{self, CommandError, Result};
-use crate::options::{CommonOptions, EraOption, header, is_url};
+use crate::options::{CommonOptions, EraOption, header};
 use crate::reports::{self, NonMessageCounter, Reports, Trace};
 use crate::terminal::Screen;
 use crate::{server_requests, tokens};
@@ -31,6 +33,8 @@ pub(crate) struct Connection {
     pub(crate) reports: Reports,
     /// The level of log messages to request.
     pub(crate) log: Option<LoggingLevel>,
+    /// The time of `--timeout`.
+    pub(crate) timeout: Option<Duration>,
 }
 
 /// A client, the future that moves its messages, and what kills its server if that is a child process.
@@ -63,7 +67,7 @@ pub(crate) async fn with_server<T>(
     listener.await;
     result.map_err(|failure| match url(command) {
         Some(url) => failure.with_login_hint(url),
-        None => failure,
+        None => failure.with_hint(command.first().and_then(|word| url_tip(word.to_str()?))),
     })
 }
 
@@ -75,7 +79,7 @@ async fn connected(client: &Client, reports: Reports, common: &CommonOptions) ->
     if let (Some(level), Era::Legacy) = (log, server.era) {
         client.set_level(level).await?;
     }
-    Ok(Connection { client: client.clone(), server, reports, log })
+    Ok(Connection { client: client.clone(), server, reports, log, timeout: common.timeout })
 }
 
 /// The URL, if the command is a single URL.

@@ -323,18 +323,24 @@ pub(crate) async fn serve_stdio() -> Result {
 }
 
 pub(crate) async fn serve_http(
-    address: SocketAddr,
+    address: &str,
+    names: &[String],
     legacy_sse: bool,
     websocket: bool,
     demands: &ProtectionOptions,
 ) -> Result {
     let failed = CommandError::server_of(format!("serving {address}"));
-    let listener = TcpListener::bind(address).await.map_err(&failed)?;
+    let addresses = smol::net::resolve(address).await.map_err(CommandError::usage_of(address))?;
+    let listener = TcpListener::bind(&addresses[..]).await.map_err(&failed)?;
     let at = listener.local_addr().map_err(&failed)?;
-    let url = format!("http://{at}/mcp");
-    let protected = protection(&url, demands)?;
-    let _ = Screen::messages().line(format!("Serving {url}. Ctrl-C ends it."));
-    let mut options = ServerOptions::new(with_scopes(with_clock(), demands));
+    let (hosts, authority) = hosts(address, at, names);
+    let url = format!("http://{authority}/mcp");
+    let protected = protection(&url, hosts.clone(), demands)?;
+    let public = demands.resource.as_ref().map(|resource| format!(", for clients at {resource}"));
+    let public = public.unwrap_or_default();
+    let _ = Screen::messages().line(format!("Serving {url}{public}. Ctrl-C ends it."));
+    let mut options =
+        ServerOptions::new(with_scopes(with_clock(), demands)).configure(|config| config.hosts = hosts);
     if let Some((guard, hosts)) = protected {
         options = options.protect(guard).configure(|config| config.hosts = hosts);
     }
@@ -356,8 +362,34 @@ pub(crate) async fn serve_http(
     served
 }
 
+/// The hosts that requests may name, and one of them with the port. A page of another site cannot name an address, but
+/// any name that it lets lead to this machine.
+fn hosts(address: &str, at: SocketAddr, names: &[String]) -> (Hosts, String) {
+    let port = at.port();
+    let is_any = at.ip().is_unspecified();
+    let mut allowed = names.to_vec();
+    if !is_any && !at.ip().is_loopback() {
+        allowed.push(SocketAddr::new(at.ip(), 0).to_string().trim_end_matches(":0").to_owned());
+    }
+    let authority = match allowed.first() {
+        Some(name) if name.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()) => {
+            name.clone()
+        }
+        Some(name) => format!("{name}:{port}"),
+        None if is_any || address.to_ascii_lowercase().starts_with("localhost:") => {
+            format!("localhost:{port}")
+        }
+        None => at.to_string(),
+    };
+    if allowed.is_empty() {
+        return (Hosts::Local, authority);
+    }
+    allowed.extend(["localhost", "127.0.0.1", "[::1]"].map(str::to_owned));
+    (Hosts::Only(allowed), authority)
+}
+
 /// The protection of a server at `url` and the hosts that requests may name, if the options require access tokens.
-fn protection(url: &str, demands: &ProtectionOptions) -> Result<Option<(Guard, Hosts)>> {
+fn protection(url: &str, hosts: Hosts, demands: &ProtectionOptions) -> Result<Option<(Guard, Hosts)>> {
     let Some(issuer) = &demands.issuer else { return Ok(None) };
     let resource = demands.resource.as_deref().unwrap_or(url);
     let mut protection = Protection::new(resource, issuer)
@@ -369,7 +401,14 @@ fn protection(url: &str, demands: &ProtectionOptions) -> Result<Option<(Guard, H
     }
     protection = protection.dpop(if demands.dpop { DpopConfig::required() } else { DpopConfig::accepted() });
     let named = demands.resource.as_deref().and_then(|url| url.split_once("://")?.1.split('/').next());
-    let hosts = named.map_or_else(Hosts::default, |host| Hosts::Only(vec![host.to_owned()]));
+    let hosts = match (named, hosts) {
+        (Some(host), Hosts::Only(mut names)) => {
+            names.push(host.to_owned());
+            Hosts::Only(names)
+        }
+        (Some(host), _) => Hosts::Only(vec![host.to_owned()]),
+        (None, hosts) => hosts,
+    };
     Ok(Some((Guard::new(protection, JwtVerifier::new(JwtConfig::new(issuer))), hosts)))
 }
 
@@ -407,6 +446,35 @@ mod tests {
     #[test]
     fn demo_router_is_valid() {
         with_clock().check().unwrap();
+    }
+
+    #[test]
+    fn printed_address_is_one_that_is_served() {
+        let printed = |address: &str, at: &str, names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            hosts(address, at.parse().unwrap(), &names)
+        };
+        let served = |(hosts, printed): (Hosts, String)| (matches!(hosts, Hosts::Local), printed);
+        let local = [
+            ("127.0.0.1:0", "127.0.0.1:8080", "127.0.0.1:8080"),
+            ("localhost:0", "127.0.0.1:8080", "localhost:8080"),
+            ("[::1]:0", "[::1]:8080", "[::1]:8080"),
+            ("0.0.0.0:0", "0.0.0.0:8080", "localhost:8080"),
+        ];
+        for (address, at, expected) in local {
+            assert_eq!(served(printed(address, at, &[])), (true, expected.to_owned()));
+        }
+        for (at, names, expected) in [
+            ("0.0.0.0:8080", &["mcp.lan"][..], "mcp.lan:8080"),
+            ("0.0.0.0:8080", &["mcp.lan:80"], "mcp.lan:80"),
+            ("192.0.2.1:8080", &[], "192.0.2.1:8080"),
+            ("[2001:db8::1]:8080", &[], "[2001:db8::1]:8080"),
+        ] {
+            let (hosts, printed) = printed(at, at, names);
+            let Hosts::Only(hosts) = hosts else { panic!("{at}") };
+            let host = printed.strip_suffix(":8080").unwrap_or(&printed);
+            assert!(printed == expected && hosts.iter().any(|name| name == host), "{printed}: {hosts:?}");
+        }
     }
 
     #[test]

@@ -95,6 +95,17 @@ impl CommandError {
         Self::new(None, 1, message)
     }
 
+    /// No configured server is connected, as the result, which is already printed, shows.
+    pub(crate) fn no_server() -> Self {
+        Self::new(None, 3, "no server is connected")
+    }
+
+    /// Sets the data, for programs.
+    pub(crate) fn with_data(mut self, data: Value) -> Self {
+        self.0.data = Some(data);
+        self
+    }
+
     /// Sets the kind, one that the help lists.
     pub(crate) fn with_kind(mut self, kind: &'static str) -> Self {
         self.0.kind = Some(kind);
@@ -105,6 +116,11 @@ impl CommandError {
     pub(crate) fn with_hint(mut self, hint: impl Into<Option<String>>) -> Self {
         self.0.hints.extend(hint.into());
         self
+    }
+
+    /// Adds a hint to an error of usage, if there is one.
+    pub(crate) fn with_usage_hint(self, hint: Option<String>) -> Self {
+        if self.0.kind == Some("usage") { self.with_hint(hint) } else { self }
     }
 
     /// Adds a sentence, if there is one.

@@ -9,10 +9,12 @@
 #![deny(clippy::print_stdout, clippy::print_stderr, reason = "all output goes through the screen")]
 
 mod arguments;
+mod command_line;
 mod commands;
 mod connect;
 mod demo;
 mod error;
+mod files;
 mod login;
 mod many;
 mod options;
@@ -26,11 +28,10 @@ mod tokens;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
-
+use command_line::{is_url, url_tip};
 use connect::with_server;
 use error::{CommandError, Result};
-use options::{Command, CommonOptions, Options, is_url};
+use options::{Command, CommonOptions, Options};
 use terminal::Screen;
 use text::Text;
 
@@ -50,13 +51,15 @@ fn main() -> ExitCode {
     match started.and_then(|()| smol::block_on(run(command, &options.common, &mut output))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
+            let failure =
+                failure.with_usage_hint(line.iter().skip(2).find_map(|word| url_tip(word.to_str()?)));
             failure.print(&mut output, &mut messages);
             failure.exit_code()
         }
     }
 }
 
-/// Prints help and version to standard output, and usage errors to standard error with a hint if the server is missing.
+/// Prints help and version to standard output, and usage errors to standard error.
 fn usage(error: &clap::Error, line: &[OsString], output: &mut Screen, messages: &mut Screen) -> ExitCode {
     let text = error.to_string();
     if !error.use_stderr() {
@@ -64,16 +67,7 @@ fn usage(error: &clap::Error, line: &[OsString], output: &mut Screen, messages: 
         let _ = output.line(Text::block(text.trim_end()));
         return ExitCode::SUCCESS;
     }
-    let mut lines = vec![text.trim_end()];
-    if error.kind() == ErrorKind::MissingRequiredArgument && text.contains("<COMMAND|URL>") {
-        lines.extend([
-            "\nThe command that starts the server goes after two dashes:\n",
-            "    mcpio tools -- npx -y @modelcontextprotocol/server-everything",
-        ]);
-    }
-    for line in lines {
-        let _ = messages.line(Text::block(line));
-    }
+    let _ = messages.line(Text::block(text.trim_end()));
     let ours = line.iter().take_while(|word| *word != "--");
     if ours.into_iter().any(|word| word == "--json") {
         let message = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
@@ -88,8 +82,8 @@ async fn run(command: Command, common: &CommonOptions, screen: &mut Screen) -> R
         Command::Demo { http: false } => demo::demo(common, screen).await,
         Command::Demo { http: true } => demo::demo_over_http(common, screen).await,
         Command::Serve { http: None, .. } => demo::serve_stdio().await,
-        Command::Serve { http: Some(address), legacy_sse, websocket, demands } => {
-            demo::serve_http(address, legacy_sse, websocket, &demands).await
+        Command::Serve { http: Some(address), hosts, legacy_sse, websocket, demands } => {
+            demo::serve_http(&address, &hosts, legacy_sse, websocket, &demands).await
         }
         Command::Completions { shell } => Ok(screen.line(Text::block(&Options::completions(shell)))?),
         Command::Login { server, login, config } if config.is_used() || !is_url(server.as_ref()) => {
@@ -107,8 +101,9 @@ async fn run(command: Command, common: &CommonOptions, screen: &mut Screen) -> R
             })
             .await
         }
-        Command::Call { name, arguments, server } if server.is_configured() => {
-            many::call::call(&server.config, common, &name, &arguments, screen).await
+        Command::Call { name, arguments, output, server } if server.is_configured() => {
+            let show = |screen: &mut Screen, result: &_| show::tool_result(screen, result, output.as_deref());
+            many::call::call(&server.config, common, (&name, &arguments), show, screen).await
         }
         Command::Servers { watch, config } => many::servers::servers(&config, common, watch, screen).await,
         Command::Doctor { config } => many::servers::doctor(&config, common, screen).await,
@@ -117,15 +112,19 @@ async fn run(command: Command, common: &CommonOptions, screen: &mut Screen) -> R
         Command::Search { words, limit, config } => {
             many::call::search(&config, common, &words, limit, screen).await
         }
-        Command::Call { name, arguments, server } => {
+        Command::Call { name, arguments, output, server } => {
             with_server(&server.command, common, async |connection| {
-                commands::call(connection, &name, &arguments, screen).await
+                let result = commands::call(connection, &name, &arguments).await?;
+                show::tool_result(screen, &result, output.as_deref())
             })
             .await
         }
+        Command::OfServer(command) if command.server().is_configured() => {
+            many::of_server(&command, common, screen).await
+        }
         Command::OfServer(command) => {
-            with_server(command.server(), common, async |connection| {
-                commands::run(&command, connection, screen).await
+            with_server(&command.server().command, common, async |connection| {
+                commands::run(&command, command.words(), connection, screen).await
             })
             .await
         }

@@ -1,11 +1,10 @@
 //! The options of the command line.
 
-use std::ffi::{OsStr, OsString};
-use std::net::SocketAddr;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 /// A client for MCP servers, and a server to try other clients on.
@@ -21,6 +20,7 @@ use clap_complete::Shell;
 ///
 ///     mcpio servers --config .mcp.json --config ~/.cursor/mcp.json
 ///     mcpio call --config ~/.cursor/mcp.json SERVER TOOL key=value
+///     mcpio read SERVER demo://logo --output logo.png
 ///     mcpio doctor
 ///
 /// Without --config these are the files that known applications have for you and for the
@@ -39,8 +39,8 @@ use clap_complete::Shell;
 ///     mcpio tools --env SEARCH_API_KEY -- npx -y search-server
 ///
 /// Exit codes: 0 success, 1 the tool reported a failure or doctor found something wrong,
-/// 2 wrong usage, 3 the connection or the protocol failed, 130 ended by SIGINT (Ctrl-C),
-/// 143 by SIGTERM. At a signal the servers are shut down by the usual steps; a second
+/// 2 wrong usage, 3 the connection or the protocol failed, or none of the configured
+/// servers is connected, 130 ended by SIGINT (Ctrl-C), 143 by SIGTERM. At a signal the servers are shut down by the usual steps; a second
 /// signal kills them.
 ///
 /// With --json a command that fails prints an object instead of its result; messages for
@@ -50,7 +50,9 @@ use clap_complete::Shell;
 ///
 /// KIND is one of usage, refused (an error of the server, with its code and data), http
 /// (with the status as code), unauthorized, timeout, connection, invalid (the server broke
-/// the protocol), interrupted and failed. A tool that fails says so in its result.
+/// the protocol), interrupted and failed. A tool that fails says so in its result. A list of
+/// many servers has the member `missing`: the servers that are not connected, or that hide
+/// changed definitions, with the reason.
 ///
 /// No output of a server can control the terminal: control, bidirectional and
 /// zero-width characters are shown as escapes, in JSON as \u escapes.
@@ -80,7 +82,7 @@ pub(crate) struct CommonOptions {
     pub(crate) era: EraOption,
 
     /// Seconds to wait until the server is ready [default: 120], and for each answer or progress report [default: 30]
-    #[arg(long, global = true, value_parser = seconds, value_name = "SECONDS")]
+    #[arg(long, global = true, value_parser = seconds, value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) timeout: Option<Duration>,
 
     /// Request log messages of this level and above; they go to standard error
@@ -166,14 +168,18 @@ pub(crate) enum Command {
         #[command(flatten)]
         server: ServerOrConfig,
     },
-    /// Call a tool; with --config: SERVER TOOL KEY=VALUE…, or the tool's name for a model and KEY=VALUE…
-    #[command(after_help = ARGUMENTS)]
+    /// Call a tool
+    #[command(long_about = CALL)]
     Call {
-        /// The tool
+        /// The tool; of configuration files SERVER TOOL, SERVER.TOOL, or the tool's name for a model
+        #[arg(value_name = "TOOL")]
         name: String,
-        /// Its arguments
+        /// Its arguments; --KEY VALUE is the same
         #[arg(value_name = "KEY=VALUE")]
         arguments: Vec<String>,
+        /// Save the images, sounds and files of the result: the first in this file, further ones beside it with a number
+        #[arg(long, value_name = "FILE")]
+        output: Option<PathBuf>,
         #[command(flatten)]
         server: ServerOrConfig,
     },
@@ -240,9 +246,13 @@ pub(crate) enum Command {
     },
     /// Run the demo server for other clients: on standard input and output, or over HTTP
     Serve {
-        /// Serve HTTP at this address, such as 127.0.0.1:8080; port 0 picks a free one
+        /// Serve HTTP at this address, such as localhost:8080; port 0 picks a free one
         #[arg(long, value_name = "ADDR")]
-        http: Option<SocketAddr>,
+        http: Option<String>,
+        /// A name by which clients reach this machine; requests for other hosts are refused, except for this machine's own
+        /// names for itself. May be repeated
+        #[arg(long = "host", requires = "http", value_name = "NAME")]
+        hosts: Vec<String>,
         /// Serve HTTP+SSE of 2024-11-05 as well, for the oldest clients
         #[arg(long, requires = "http")]
         legacy_sse: bool,
@@ -262,133 +272,104 @@ pub(crate) enum Command {
 
 impl Command {
     /// Whether one of its words may be the URL of a server, as it names no server and no file.
-    fn takes_url(&self) -> bool {
-        matches!(self, Self::Tools { server, .. } | Self::Call { server, .. }
-            if server.is_configured() && !server.config.is_used())
+    pub(crate) fn takes_url(&self) -> bool {
+        let server = match self {
+            Self::Tools { server, .. } | Self::Call { server, .. } => server,
+            Self::OfServer(command) => command.server(),
+            _ => return false,
+        };
+        server.is_configured() && !server.config.is_used()
     }
 }
 
-/// A command for one server, which has no form for several.
+/// A command for one server. Its words begin with the name of the server if that is one of configuration files.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ServerCommand {
     /// List the resources and resource templates
-    Resources {
-        #[command(flatten)]
-        server: ServerArguments,
-    },
+    Resources(OneServer),
     /// Read a resource
     Read {
-        /// The resource
-        uri: String,
+        /// The resource; of configuration files SERVER URI
+        #[arg(required = true, num_args = 1..=2, value_name = "URI")]
+        words: Vec<String>,
         /// Write the contents to standard output byte for byte, including control characters
         #[arg(long, conflicts_with = "json")]
         raw: bool,
+        /// Save the contents instead of printing them: the first part in this file, further ones beside it with a number
+        #[arg(long, value_name = "FILE", conflicts_with = "raw")]
+        output: Option<PathBuf>,
         #[command(flatten)]
-        server: ServerArguments,
+        server: ServerOrConfig,
     },
-    /// Print changes as they happen: of the lists of tools, prompts and resources, and of the named resources
+    /// Print changes as they happen: of the lists of tools, prompts and resources, and of the named resources. With
+    /// --timeout it fails if nothing happens for so long
     Watch {
-        /// A resource to watch; may be repeated
+        /// A resource to watch; may be repeated. Of configuration files SERVER URI…
         #[arg(value_name = "URI")]
-        uris: Vec<String>,
+        words: Vec<String>,
         /// End after this many changes
         #[arg(long, value_name = "COUNT")]
         changes: Option<u64>,
         #[command(flatten)]
-        server: ServerArguments,
+        server: ServerOrConfig,
     },
     /// List the prompts
-    Prompts {
-        #[command(flatten)]
-        server: ServerArguments,
-    },
+    Prompts(OneServer),
     /// Get a prompt
     Get {
-        /// The prompt
-        name: String,
-        /// Its arguments: KEY=VALUE, all of them text, or one JSON object
-        #[arg(value_name = "KEY=VALUE")]
-        arguments: Vec<String>,
+        /// The prompt and its arguments, all of them text, or in one JSON object; of configuration files SERVER PROMPT…
+        #[arg(required = true, value_names = ["PROMPT", "KEY=VALUE"])]
+        words: Vec<String>,
         #[command(flatten)]
-        server: ServerArguments,
+        server: ServerOrConfig,
     },
     /// Complete an argument of a prompt, or a variable of a resource template
     Complete {
-        /// The name of the prompt, or the URI template
-        reference: String,
-        /// The argument or variable
-        argument: String,
-        /// The beginning of the value, typed so far
-        #[arg(default_value = "")]
-        value: String,
+        /// The name of the prompt, or the URI template; its argument or variable; the beginning of the value, typed so
+        /// far. Of configuration files SERVER PROMPT…
+        #[arg(required = true, num_args = 2..=4, value_name = "PROMPT|TEMPLATE ARGUMENT [VALUE]")]
+        words: Vec<String>,
         #[command(flatten)]
-        server: ServerArguments,
+        server: ServerOrConfig,
     },
     /// Measure how long the server takes to answer
-    Ping {
-        #[command(flatten)]
-        server: ServerArguments,
-    },
+    Ping(OneServer),
     /// Show the server's description of itself
-    Info {
-        #[command(flatten)]
-        server: ServerArguments,
-    },
+    Info(OneServer),
+}
+
+/// One server, and nothing else.
+#[derive(Debug, Args)]
+pub(crate) struct OneServer {
+    /// A server of the configuration files
+    #[arg(num_args = 0..=1, value_name = "SERVER")]
+    words: Vec<String>,
+    #[command(flatten)]
+    server: ServerOrConfig,
 }
 
 impl ServerCommand {
-    /// The command that starts the server, or its URL.
-    pub(crate) fn server(&self) -> &[OsString] {
-        let (Self::Resources { server }
-        | Self::Read { server, .. }
-        | Self::Watch { server, .. }
-        | Self::Prompts { server }
-        | Self::Get { server, .. }
-        | Self::Complete { server, .. }
-        | Self::Ping { server }
-        | Self::Info { server }) = self;
-        &server.command
-    }
-}
-
-impl Options {
-    /// Reads a command line. A URL can name the server without dashes: the last word that is a URL where a server fits.
-    ///
-    /// # Errors
-    /// Wrong usage, or a request for help.
-    pub(crate) fn read(line: &[OsString]) -> Result<Self, clap::Error> {
-        let read = Self::try_parse_from(line);
-        let is_final = match &read {
-            Ok(options) => !options.command.as_ref().is_some_and(Command::takes_url),
-            Err(error) => !error.use_stderr(),
-        };
-        if is_final || line.iter().any(|word| word == "--") {
-            return read;
-        }
-        let urls = (1..line.len()).rev().filter(|at| line.get(*at).is_some_and(|word| is_url(word)));
-        for at in urls {
-            let mut dashed = line.to_vec();
-            let url = dashed.remove(at);
-            dashed.extend(["--".into(), url]);
-            if let Ok(options) = Self::try_parse_from(dashed) {
-                return Ok(options);
+    fn parts(&self) -> (&[String], &ServerOrConfig) {
+        match self {
+            Self::Resources(one) | Self::Prompts(one) | Self::Ping(one) | Self::Info(one) => {
+                (&one.words, &one.server)
             }
+            Self::Read { words, server, .. }
+            | Self::Watch { words, server, .. }
+            | Self::Get { words, server }
+            | Self::Complete { words, server } => (words, server),
         }
-        read
     }
 
-    /// The completions of a shell.
-    pub(crate) fn completions(shell: Shell) -> String {
-        let mut script = Vec::new();
-        clap_complete::generate(shell, &mut Self::command(), "mcpio", &mut script);
-        String::from_utf8_lossy(&script).into_owned()
+    /// The words before the server.
+    pub(crate) fn words(&self) -> &[String] {
+        self.parts().0
     }
-}
 
-/// Whether this word is a server's URL, in the place of a command.
-pub(crate) fn is_url(word: &OsStr) -> bool {
-    let schemes = ["http://", "https://", "ws://", "wss://"];
-    word.to_str().is_some_and(|word| schemes.iter().any(|scheme| word.starts_with(scheme)))
+    /// The command that starts the server, its URL, or the configuration files.
+    pub(crate) fn server(&self) -> &ServerOrConfig {
+        self.parts().1
+    }
 }
 
 /// Access tokens that the server requires of its clients.
@@ -431,7 +412,9 @@ pub(crate) struct LoginOptions {
     pub(crate) scope: Option<String>,
 }
 
-const ARGUMENTS: &str = "\
+const CALL: &str = "\
+Call a tool
+
 Arguments are KEY=VALUE, where the tool's input schema says whether a value is text, a number, a boolean or a list \
 (separated by commas, or by repeating the key), KEY:=JSON for anything else, or one JSON object for all of them. \
 KEY=@FILE and KEY:=@FILE take the value from a file, @FILE all arguments, and - all of them from standard input; \
@@ -444,17 +427,9 @@ KEY=@@TEXT is the text @TEXT:
     mcpio call --config .mcp.json files read_file path=notes.txt
     generate | mcpio call search - -- SERVER";
 
-/// The server to talk to.
-#[derive(Debug, Args)]
-pub(crate) struct ServerArguments {
-    /// The command that starts the server, or its URL, which needs no dashes
-    #[arg(last = true, required = true, value_name = "COMMAND|URL")]
-    pub(crate) command: Vec<OsString>,
-}
-
 fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.ok_or_else(|| "write a number of seconds, such as 0.5 or 90".to_owned())
 }
 
 pub(crate) fn header(text: &str) -> Result<(String, String), String> {
@@ -552,6 +527,7 @@ pub(crate) struct ApproveOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory as _;
 
     fn parse(line: &[&str]) -> Options {
         Options::try_parse_from(line).unwrap()
@@ -566,7 +542,9 @@ mod tests {
     fn options_after_the_dashes_belong_to_the_server() {
         let options =
             parse(&["mcpio", "call", "add", "a=1", "--json", "--", "npx", "-y", "--json", "server"]);
-        let Some(Command::Call { name, arguments, server }) = options.command else { panic!("not a call") };
+        let Some(Command::Call { name, arguments, server, .. }) = options.command else {
+            panic!("not a call")
+        };
         assert_eq!((name.as_str(), arguments.as_slice()), ("add", ["a=1".to_owned()].as_slice()));
         assert_eq!(server.command, ["npx", "-y", "--json", "server"]);
         assert!(options.common.json);
@@ -582,62 +560,6 @@ mod tests {
         for other in [["--scope", "a"], ["--resource", "https://a"], ["--audience", "a"]] {
             assert!(serve(&[http, other].concat()).is_err());
         }
-    }
-
-    fn read(line: &[&str]) -> Result<Options, clap::Error> {
-        Options::read(&line.iter().map(OsString::from).collect::<Vec<_>>())
-    }
-
-    #[test]
-    fn url_needs_no_dashes() {
-        let url = "https://example.com/mcp?a=b";
-        let server = |line: &[&str]| match read(&[&["mcpio"], line].concat()).unwrap().command.unwrap() {
-            Command::Tools { name, server } => (name.into_iter().collect::<Vec<_>>(), server.command),
-            Command::Call { arguments, server, .. } => (arguments, server.command),
-            Command::OfServer(ServerCommand::Read { uri, server, .. }) => (vec![uri], server.command),
-            other => panic!("{other:?}"),
-        };
-        let none: [&str; 0] = [];
-        assert_eq!(server(&["tools", url]), (none.map(str::to_owned).to_vec(), vec![url.into()]));
-        assert_eq!(server(&["tools", "echo", url, "--json"]), (vec!["echo".to_owned()], vec![url.into()]));
-        assert_eq!(
-            server(&["call", "x", "u=http://a", url]),
-            (vec!["u=http://a".to_owned()], vec![url.into()])
-        );
-        assert_eq!(server(&["read", "http://doc", url]), (vec!["http://doc".to_owned()], vec![url.into()]));
-        assert_eq!(server(&["tools", "--issuer", "https://i", url]).1, [url]);
-        assert_eq!(server(&["tools", url, "--issuer", "https://i"]).1, [url]);
-        // After dashes it is an argument of the command.
-        assert_eq!(server(&["tools", "--", "server", url]).1, ["server", url]);
-        for line in [&["mcpio", "read", url][..], &["mcpio", "tolls", url]] {
-            assert_eq!(read(line).unwrap_err().exit_code(), 2, "{line:?}");
-        }
-        assert!(matches!(read(&["mcpio", "login", url]).unwrap().command, Some(Command::Login { .. })));
-    }
-
-    #[test]
-    fn help_is_a_command() {
-        for line in [&["mcpio", "help"][..], &["mcpio", "help", "call"], &["mcpio", "call", "--help"]] {
-            let shown = read(line).unwrap_err();
-            assert_eq!(shown.exit_code(), 0);
-            assert!(shown.to_string().contains("mcpio call get-sum a=2 b=3 -- npx"), "{shown}");
-        }
-        assert_eq!(read(&["mcpio", "help", "nothing"]).unwrap_err().exit_code(), 2);
-    }
-
-    #[test]
-    fn completions_know_the_commands() {
-        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-            let script = Options::completions(shell);
-            assert!(script.contains("completions") && script.contains("whoami"), "{shell}");
-        }
-    }
-
-    #[test]
-    fn missing_server_command_is_a_usage_error() {
-        let error = read(&["mcpio", "prompts"]).unwrap_err();
-        assert_eq!(error.exit_code(), 2);
-        assert!(error.to_string().contains("<COMMAND|URL>"), "{error}");
     }
 
     #[test]

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::path::Path;
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use mcp_proto::schema::{CallToolResult, ContentBlock, Json, PromptMessage, ResourceContents, Role, Tool};
 use serde_json::Value;
 
 use crate::error::{CommandError, Result};
+use crate::files::{self, decoded};
 use crate::terminal::Screen;
-use crate::text::{HEADING, NAME, QUIET, Text, styled, styled_block, width, wrap};
+use crate::text::{HEADING, NAME, NARROWEST, QUIET, Text, styled, styled_block, width, wrap};
 
 /// Any result as JSON: one line for programs, indented on a terminal.
 pub(crate) fn json(screen: &mut Screen, result: &impl serde::Serialize) -> Result {
@@ -29,10 +29,13 @@ pub(crate) fn result(
     if screen.is_json() { json(screen, result) } else { Ok(in_words(screen)?) }
 }
 
-/// Writes the result of a tool.
-pub(crate) fn tool_result(screen: &mut Screen, tool: &CallToolResult) -> Result {
+/// Writes the result of a tool, and its images, sounds and files into `output`.
+pub(crate) fn tool_result(screen: &mut Screen, tool: &CallToolResult, output: Option<&Path>) -> Result {
     result(screen, tool, |screen| content(screen, &tool.content, tool.structured_content.as_ref()))?;
-    if tool.failed() { Err(CommandError::in_result("the tool reports a failure")) } else { Ok(()) }
+    if tool.failed() {
+        return Err(CommandError::in_result("the tool reports a failure"));
+    }
+    output.map_or(Ok(()), |output| files::save(output, tool.content.iter().filter_map(files::content_in)))
 }
 
 pub(crate) fn heading(screen: &mut Screen, text: &str) -> io::Result<()> {
@@ -165,16 +168,24 @@ fn content(screen: &mut Screen, blocks: &[ContentBlock], structured: Option<&Jso
     }
     if let Some(json) = structured {
         let value: Value = json.decode().unwrap_or_default();
-        if !blocks.iter().filter_map(ContentBlock::as_text).any(|text| is_json(text, &value)) {
+        let texts: Vec<&str> = blocks.iter().filter_map(ContentBlock::as_text).collect();
+        if !is_shown(&texts, &value) {
             screen.line(styled_block(QUIET, Text::json(&format!("{value:#}")).plain()))?;
         }
     }
     Ok(())
 }
 
-/// Whether the text is this value as JSON: servers repeat structured content as text for older clients.
-fn is_json(text: &str, value: &Value) -> bool {
-    serde_json::from_str::<Value>(text).is_ok_and(|repeated| repeated == *value)
+/// Whether the texts say this value: servers repeat structured content as text for older clients. Some have an object with
+/// the value as its `result` alone, and a text for each item of a list.
+fn is_shown(texts: &[&str], value: &Value) -> bool {
+    let says = |text: &str, value: &Value| {
+        value.as_str() == Some(text) || serde_json::from_str::<Value>(text).is_ok_and(|said| said == *value)
+    };
+    let inner = value.as_object().filter(|object| object.len() == 1).and_then(|object| object.get("result"));
+    let items = inner.and_then(Value::as_array).filter(|items| items.len() == texts.len());
+    texts.iter().any(|text| says(text, value) || inner.is_some_and(|inner| says(text, inner)))
+        || items.is_some_and(|items| items.iter().zip(texts).all(|(item, text)| says(text, item)))
 }
 
 pub(crate) fn messages(screen: &mut Screen, messages: &[PromptMessage]) -> io::Result<()> {
@@ -243,16 +254,14 @@ fn description(contents: &ResourceContents) -> String {
     format!("{}, {mime_type}, {length}", contents.uri().unwrap_or("?"))
 }
 
-/// Decodes base64; empty if it is invalid.
-fn decoded(base64: &str) -> Vec<u8> {
-    BASE64_STANDARD.decode(base64).unwrap_or_default()
-}
-
 /// Divisor of the terminal's width: the limit of every column but the last.
 const PART: usize = 2;
 
 /// The gap between columns.
 const GAP: usize = 2;
+
+/// The indentation of a last column that has lines of its own.
+const INDENT: usize = 4;
 
 /// Lines of a cell to show before the rest is omitted.
 const TALLEST: usize = 6;
@@ -319,6 +328,9 @@ impl Table {
         let mut filled = 0;
         for (column, (cell, start)) in row.iter().zip(starts).enumerate() {
             let last = column + 1 == starts.len();
+            // A last column that would be too narrow has lines of its own.
+            let is_narrow = |columns: usize| last && column > 0 && columns.saturating_sub(*start) < NARROWEST;
+            let start = if columns.is_some_and(is_narrow) { &INDENT } else { start };
             let room = columns.filter(|_| last).map(|columns| columns.saturating_sub(*start));
             let parts = if last { cut(wrap(cell, room)) } else { vec![cell.clone()] };
             for (index, part) in parts.iter().enumerate() {
@@ -376,8 +388,14 @@ mod tests {
     #[test]
     fn structured_content_repeated_as_text_is_recognised() {
         let sum = json!({"sum": 5});
-        assert!(is_json("{ \"sum\": 5 }", &sum));
-        assert!(!is_json("5", &sum));
+        assert!(is_shown(&["{ \"sum\": 5 }"], &sum));
+        assert!(!is_shown(&["5"], &sum));
+        for (result, texts) in [(json!(5), &["5"][..]), (json!("a"), &["a"]), (json!(["a", 5]), &["a", "5"])]
+        {
+            assert!(is_shown(texts, &json!({ "result": result })), "{result}");
+        }
+        assert!(!is_shown(&["a"], &json!({ "result": ["a", "b"] })));
+        assert!(!is_shown(&["5"], &json!({ "result": 5, "more": 6 })));
     }
 
     fn plain(table: &Table, columns: Option<usize>) -> Vec<String> {

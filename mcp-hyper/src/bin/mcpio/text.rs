@@ -17,7 +17,7 @@ pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 
 /// Narrower columns are not wrapped: they would hold one word per line.
-const NARROWEST: usize = 24;
+pub(crate) const NARROWEST: usize = 24;
 
 /// Text for the screen. Every constructor escapes unsafe characters; styles are data, never text.
 #[derive(Clone, Debug, Default)]

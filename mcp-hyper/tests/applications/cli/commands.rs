@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::common::auth_testbed::{self, AuthTestbed};
-use crate::common::cli::{CommandOutput, mcp, output, program};
+use crate::common::cli::{CommandOutput, mcp, output, program, script};
 use serde_json::{Value, json};
 use smol::Timer;
 use smol::future::{FutureExt as _, block_on};
@@ -226,6 +226,102 @@ fn resources_are_listed_and_read_unchanged() {
     let read = ["read", "--raw", "demo://logo", "--", program.to_str().unwrap(), "serve"];
     let logo = output(Command::new(&program).args(read));
     assert!(logo.stdout.starts_with(b"\x89PNG\r\n\x1a\n"), "`--raw` writes the bytes");
+}
+
+#[test]
+fn contents_are_saved_in_a_file() {
+    let folder = std::env::temp_dir().join(format!("mcpio-output-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (logo, greeting) = (folder.join("logo.png"), folder.join("greeting.txt"));
+    let ran = ask("auto", &["read", "demo://logo", "--output", logo.to_str().unwrap()]);
+    assert!(ran.code == 0 && ran.out.is_empty() && ran.err.contains("image/png"), "{}{}", ran.out, ran.err);
+    assert!(std::fs::read(&logo).unwrap().starts_with(b"\x89PNG\r\n\x1a\n"));
+    let ran = ask("auto", &["read", "demo://greeting", "--output", greeting.to_str().unwrap()]);
+    assert_eq!((ran.code, std::fs::read_to_string(&greeting).unwrap().as_str()), (0, "Hello, world!"));
+
+    let image = r#"{"type":"image","mimeType":"image/png","data":"iVBORw=="}"#;
+    let server = script(&format!(
+        r#"
+    ask; refuse no; ask
+    answer '{{"protocolVersion":"2025-11-25","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"s","version":"1"}}}}'
+    ask; ask; answer '{{"tools":[{{"name":"draw","inputSchema":{{"type":"object"}}}}]}}'
+    ask; answer '{{"content":[{image},{image}]}}'; ask
+    "#
+    ));
+    let (one, two) = (folder.join("a.png"), folder.join("a-2.png"));
+    let ran = mcp(&["call", "draw", "--output", one.to_str().unwrap(), "--", "sh", "-c", &server]);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    for file in [one, two] {
+        assert_eq!(std::fs::read(file).unwrap(), b"\x89PNG");
+    }
+    let nothing = ask("auto", &["call", "echo", "text=a", "--output", folder.join("b").to_str().unwrap()]);
+    assert!(nothing.code == 3 && nothing.err.contains("nothing to save"), "{}", nothing.err);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// A server of 2025-11-25 that ends once it has subscribed a client.
+const ENDS: &str = r#"
+    ask; refuse no; ask
+    answer '{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"s","version":"1"}}'
+    ask
+    "#;
+
+#[test]
+fn watch_reports_its_end_and_obeys_the_timeout() {
+    let ended = mcp(&["watch", "--json", "--", "sh", "-c", &script(ENDS)]);
+    assert_eq!(ended.code, 3, "{}{}", ended.out, ended.err);
+    let error: Value = serde_json::from_str(ended.out.lines().last().unwrap()).unwrap();
+    assert_eq!(error["error"]["kind"], "connection", "{}", ended.err);
+    let server = script(&format!("{ENDS} while ask; do :; done"));
+    let silent = mcp(&["watch", "--timeout", "1", "--", "sh", "-c", &server]);
+    assert!(silent.code == 3 && silent.err.contains("nothing changed within 1 s"), "{}", silent.err);
+}
+
+#[test]
+fn served_address_may_be_a_name_and_is_never_refused() {
+    for (address, more, printed, refused) in [
+        ("localhost:0", &[][..], "http://localhost:", None),
+        ("0.0.0.0:0", &[], "http://localhost:", Some("mcp.lan")),
+        ("127.0.0.1:0", &["--host", "mcp.lan"], "http://mcp.lan:", None),
+    ] {
+        let mut command = std::process::Command::new(program());
+        command.args(["serve", "--http", address]).args(more).stderr(std::process::Stdio::piped());
+        let mut server = command.spawn().unwrap();
+        let mut line = String::new();
+        let mut err = std::io::BufReader::new(server.stderr.take().unwrap());
+        std::io::BufRead::read_line(&mut err, &mut line).unwrap();
+        let url = line.split_whitespace().nth(1).unwrap().trim_end_matches('.');
+        assert!(url.starts_with(printed), "{line}");
+        let host = url.strip_prefix("http://").unwrap().strip_suffix("/mcp").unwrap();
+        let port = host.rsplit_once(':').unwrap().1;
+        let status = |host: &str| {
+            let mut stream = std::net::TcpStream::connect(format!("localhost:{port}")).unwrap();
+            let request = format!("DELETE /mcp HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+            std::io::Write::write_all(&mut stream, request.as_bytes()).unwrap();
+            let answer = std::io::read_to_string(stream).unwrap();
+            answer.split(' ').nth(1).unwrap().to_owned()
+        };
+        let statuses = (status(host), refused.map(status));
+        server.kill().unwrap();
+        server.wait().unwrap();
+        assert_ne!(statuses.0, "403", "{line}");
+        assert!(statuses.1.is_none_or(|status| status == "403"), "{line}");
+    }
+}
+
+#[test]
+fn wrong_words_have_tips_that_lead_on() {
+    for (line, said) in [
+        (&["tools", "--timeout", "-1", "--", "x"][..], "a number of seconds"),
+        (&["tools", "--", "localhost:3720"], "http://localhost:3720/mcp"),
+        (&["login", "localhost:3720"], "http://localhost:3720/mcp"),
+        (&["info", "localhost:3720"], "http://localhost:3720/mcp"),
+    ] {
+        let ran = mcp(line);
+        assert!(ran.code != 0 && ran.err.contains(said) && !ran.err.contains("tip:"), "{}", ran.err);
+    }
+    let ran = ask("auto", &["call", "add", "--a", "-1", "--b=3"]);
+    assert_eq!(ran.out.trim(), "{\"sum\":2}", "{}", ran.err);
 }
 
 #[test]

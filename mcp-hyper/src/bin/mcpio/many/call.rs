@@ -7,9 +7,10 @@ use mcp_hyper::host::{CallError, Host, HostTool};
 use mcp_proto::host::config::Config;
 use mcp_proto::host::control::Status;
 use mcp_proto::host::tools::{NameScheme, ToolIndex};
-use mcp_proto::schema::Tool;
+use mcp_proto::schema::{CallToolResult, Tool};
 use serde_json::{Value, json};
 
+use super::servers::connected;
 use super::{Session, wake_idle};
 use crate::error::{CommandError, Result};
 use crate::options::{CommonOptions, ConfigOptions};
@@ -26,19 +27,22 @@ pub(crate) async fn tools(
     name: Option<&str>,
     screen: &mut Screen,
 ) -> Result {
-    with_tools(options, common, async |host, config| {
+    with_tools(options, common, async |host, session, missing| {
         let tools = host.tools();
-        let Some(name) = name else { return list(&tools, screen) };
+        let Some(name) = name else { return list(&tools, missing, screen) };
         if let Some(tool) = tools.iter().find(|tool| tool.name == name) {
             return describe(tool, screen);
         }
-        if config.find(name).is_some() {
+        if session.config.find(name).is_some() {
             let of_server: Vec<_> = tools.into_iter().filter(|tool| tool.server == name).collect();
-            return list(&of_server, screen);
+            return match host.server(name).filter(|server| server.status != Status::Connected) {
+                Some(server) if of_server.is_empty() => Err(session.unavailable(server)),
+                _ => list(&of_server, missing, screen),
+            };
         }
         let known = tools.iter().map(|tool| tool.name.as_str());
         let suggested = arguments::suggest(name, known);
-        Err(CommandError::usage(format!("no server and no tool is named {name:?}{suggested}")))
+        Err(CommandError::usage(format_args!("no server and no tool is named {name:?}{suggested}")))
     })
     .await
 }
@@ -51,7 +55,7 @@ pub(crate) async fn search(
     limit: usize,
     screen: &mut Screen,
 ) -> Result {
-    with_tools(options, common, async |host, _| {
+    with_tools(options, common, async |host, _, missing| {
         let tools = host.tools();
         let hits = host.catalogue(|catalogue| {
             let mut index = ToolIndex::default();
@@ -64,7 +68,7 @@ pub(crate) async fn search(
             screen.line("No tool matches. Try other words, or fewer.")?;
             return Ok(());
         }
-        list(&found, screen)
+        list(&found, missing, screen)
     })
     .await
 }
@@ -73,43 +77,54 @@ pub(crate) async fn search(
 async fn with_tools(
     options: &ConfigOptions,
     common: &CommonOptions,
-    work: impl AsyncFnOnce(&Host, &Config) -> Result,
+    work: impl AsyncFnOnce(&Host, &Session<'_>, &[Value]) -> Result,
 ) -> Result {
     let session = Session::open(options, common)?;
     session
         .run(session.config.clone(), async |host| {
             wake_idle(host).await;
-            session.print_missing(host)?;
-            work(host, &session.config).await
+            let missing = session.print_missing(host)?;
+            work(host, &session, &missing).await?;
+            connected(&session.rows(host))
         })
         .await
 }
 
 impl Session<'_> {
-    /// Names the servers whose tools are missing or as of an earlier run.
-    fn print_missing(&self, host: &Host) -> io::Result<()> {
-        let mut messages = Screen::messages();
+    /// Names the servers that are not connected, or hide changed definitions; returns them for programs.
+    pub(super) fn print_missing(&self, host: &Host) -> io::Result<Vec<Value>> {
+        let (mut messages, mut missing) = (Screen::messages(), Vec::new());
         for row in self.rows(host) {
             let (name, status) = (&*row.report.name, row.report.status);
-            if matches!(status, Status::Connected | Status::Disabled) {
-                continue;
-            }
-            let reason = row.failure().map(|failure| format!(": {}", failure.reason)).unwrap_or_default();
-            let line = format!("the server \"{name}\" is not connected{reason}");
-            messages.labelled(styled(BAD, "mcpio:"), Text::block(&line))?;
-            if let Some(hint) = self.hint(name, status) {
+            let reason = || row.failure().map(|failure| format!(": {}", failure.reason)).unwrap_or_default();
+            let (what, hint) = match status {
+                Status::Disabled => continue,
+                Status::Connected => match row.hidden() {
+                    Some(hidden) => {
+                        (format!("the server \"{name}\": {hidden}"), Some(self.changes_hint(name)))
+                    }
+                    None => continue,
+                },
+                _ => (format!("the server \"{name}\" is not connected{}", reason()), self.hint(name, status)),
+            };
+            messages.labelled(styled(BAD, "mcpio:"), Text::block(&what))?;
+            if let Some(hint) = hint {
                 messages.line(format!("To mend it: {hint}"))?;
             }
+            missing.push(row.as_json(false));
         }
-        Ok(())
+        Ok(missing)
     }
 }
 
-fn list(tools: &[HostTool], screen: &mut Screen) -> Result {
+fn list(tools: &[HostTool], missing: &[Value], screen: &mut Screen) -> Result {
     let json: Vec<Value> = tools.iter().map(as_json).collect::<Result<_, _>>()?;
-    show::result(screen, &json!({ "tools": json }), |screen| {
+    show::result(screen, &json!({ "tools": json, "missing": missing }), |screen| {
         if tools.is_empty() {
-            return screen.line("There are no tools.");
+            return screen.line(match missing {
+                [] => "There are no tools.",
+                _ => "There are no tools that can be used.",
+            });
         }
         let named = tools.iter().map(|tool| Tool { name: tool.name.clone(), ..tool.tool.clone() });
         show::tools(screen, &named.collect::<Vec<_>>())
@@ -128,12 +143,12 @@ fn as_json(tool: &HostTool) -> Result<Value> {
     Ok(json!({ "name": tool.name, "server": tool.server, "tool": serde_json::to_value(&tool.tool)? }))
 }
 
-/// Calls a tool: `SERVER TOOL KEY=VALUE…`, or by its name for a model.
+/// Calls a tool: `SERVER TOOL KEY=VALUE…`, `SERVER.TOOL KEY=VALUE…`, or by its name for a model.
 pub(crate) async fn call(
     options: &ConfigOptions,
     common: &CommonOptions,
-    name: &str,
-    typed: &[String],
+    (name, typed): (&str, &[String]),
+    show: impl FnOnce(&mut Screen, &CallToolResult) -> Result,
     screen: &mut Screen,
 ) -> Result {
     let session = Session { answers_requests: true, ..Session::open(options, common)? };
@@ -158,7 +173,8 @@ pub(crate) async fn call(
                 // The user sees the progress, answers the server's questions, and can end the call.
                 request = request.timeout(Duration::MAX);
             }
-            show::tool_result(screen, &reports.until(request).await?)
+            let result = reports.until(request).await?;
+            show(screen, &result)
         })
         .await
 }
@@ -176,6 +192,15 @@ struct Target<'a> {
 impl<'a> Target<'a> {
     fn read(config: &'a Config, name: &'a str, typed: &'a [String]) -> Result<Self> {
         let Some(entry) = config.find(name) else {
+            let parts =
+                name.rmatch_indices('.').filter_map(|(at, _)| Some((name.get(..at)?, name.get(at + 1..)?)));
+            let mut dotted = parts.filter_map(|(server, tool)| Some((config.find(server)?.name(), tool)));
+            if let Some((server, tool)) = dotted.next() {
+                return Ok(Self { server: Some(server), name: tool, is_own: true, typed });
+            }
+            if let Some(omitted) = config.omitted().iter().find(|omitted| omitted.server.name() == name) {
+                return Err(CommandError::usage(format_args!("the server {name:?} is left out: {omitted}")));
+            }
             return Ok(Self { server: server_of(config, name), name, is_own: false, typed });
         };
         let Some((tool, typed)) = typed.split_first() else {
@@ -202,6 +227,24 @@ impl<'a> Target<'a> {
         }
         if let Some(found) = found {
             return Ok(tools.swap_remove(found));
+        }
+        let hides = |server: &str| {
+            host.catalogue(|catalogue| {
+                catalogue.pending_changes(server).any(|change| match self.is_own {
+                    true => change.item == name,
+                    false => catalogue.scheme().name(server, &change.item) == name,
+                })
+            })
+        };
+        let servers = session.config.servers().iter().map(|entry| entry.name());
+        if let Some(server) =
+            servers.filter(|server| self.server.is_none_or(|it| it == *server)).find(|server| hides(server))
+        {
+            let why = format_args!(
+                "the tool {name:?} of {server:?} has changed since you approved it, and is hidden"
+            );
+            let hint = format!("To see the change: {}", session.changes_hint(server));
+            return Err(CommandError::server(why).with_hint(hint));
         }
         let of =
             self.server.map(|server| format!("the server {server:?} has")).unwrap_or("there is".to_owned());

@@ -344,6 +344,11 @@ impl Session<'_> {
         }
     }
 
+    /// The command that asks about the changed definitions of a server.
+    pub(super) fn changes_hint(&self, server: &str) -> String {
+        self.approval_hint(server).replacen("mcpio approve", "mcpio approve --changes", 1)
+    }
+
     /// What to do about a server that does not connect.
     pub(super) fn hint(&self, server: &str, status: Status) -> Option<String> {
         let entry = self.config.find(server)?;

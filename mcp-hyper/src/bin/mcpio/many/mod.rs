@@ -22,14 +22,17 @@ use mcp_proto::host::config::{
 };
 use mcp_proto::host::consent::Approvals;
 use mcp_proto::host::control::Status;
+use serde_json::{Value, json};
 
+use crate::connect::Connection;
 use crate::error::{self, CommandError, Result};
 use crate::login::{print_status, show_page};
-use crate::options::{CommonOptions, ConfigOptions, LoginOptions};
+use crate::options::{CommonOptions, ConfigOptions, LoginOptions, ServerCommand};
+use crate::reports::Reports;
 use crate::server_requests::{self, NoAnswerError, TerminalPrompt, is_person_present};
 use crate::terminal::{EchoOff, Screen};
 use crate::text::{HEADING, NAME, QUIET, Text, styled};
-use crate::{arguments, connect, tokens};
+use crate::{arguments, commands, connect, tokens};
 
 /// The options, files and servers of one command.
 struct Session<'a> {
@@ -50,9 +53,24 @@ impl Session<'_> {
     fn unavailable(&self, server: ServerReport) -> CommandError {
         let hint = self.hint(&server.name, server.status).map(|hint| format!("To mend it: {hint}"));
         let kind = if server.status == Status::NeedsAuthorization { "unauthorized" } else { "connection" };
+        let data = cause(&server);
         let failure = server.failure.map(Box::new);
         let error = CallError::Unavailable { server: server.name, status: server.status, failure };
-        CommandError::server(error).with_kind(kind).with_hint(hint)
+        CommandError::server(error).with_kind(kind).with_hint(hint).with_data(data)
+    }
+
+    /// Checks that the configuration has a server of this name.
+    fn known(&self, name: &str) -> Result {
+        if self.config.find(name).is_some() {
+            return Ok(());
+        }
+        let left_out = self.config.omitted().iter().find(|omitted| omitted.server.name() == name);
+        let known = self.config.servers().iter().map(|entry| entry.name());
+        let why = match left_out {
+            Some(omitted) => format!("the server {name:?} is left out: {omitted}"),
+            None => format!("the configuration has no server {name:?}{}", arguments::suggest(name, known)),
+        };
+        Err(CommandError::usage(why))
     }
 
     /// Starts the servers of a configuration, runs `work` with them, and ends them, also after a signal.
@@ -117,6 +135,60 @@ impl Session<'_> {
         let folder = self.options.state.clone().or_else(|| tokens::state_folder("servers"));
         folder.map(FileStorage::in_folder).ok_or_else(none)
     }
+}
+
+/// Why a server is not connected, for programs.
+fn cause(server: &ServerReport) -> Value {
+    let failure = server.failure.as_ref().filter(|_| server.status != Status::Connected);
+    json!({
+        "server": &*server.name,
+        "status": status_name(server.status, false),
+        "reason": failure.map(|failure| &failure.reason),
+        "stderr": failure.map(|failure| &failure.stderr).filter(|text| !text.is_empty()),
+    })
+}
+
+/// The name of a status. A command that ends tries no server again.
+fn status_name(status: Status, goes_on: bool) -> String {
+    match status {
+        Status::NeedsAuthorization => "needs login".to_owned(),
+        Status::Reconnecting | Status::Suspended if !goes_on => "failed".to_owned(),
+        status => status.to_string(),
+    }
+}
+
+/// Runs a command for one of the configured servers, which its first word names.
+pub(crate) async fn of_server(
+    command: &ServerCommand,
+    common: &CommonOptions,
+    screen: &mut Screen,
+) -> Result {
+    let options = &command.server().config;
+    let session = Session { answers_requests: true, ..Session::open(options, common)? };
+    let Some((name, words)) = command.words().split_first() else {
+        let known = session.config.servers().iter().map(|entry| entry.name());
+        return Err(CommandError::usage(format_args!(
+            "name a server of the configuration{}",
+            arguments::suggest("", known)
+        )));
+    };
+    session.known(name)?;
+    session
+        .run(session.only(&[name]), async |host| {
+            wake_idle(host).await;
+            let Some(client) = host.client(name) else {
+                return Err(match host.server(name) {
+                    Some(server) => session.unavailable(server),
+                    None => CommandError::no_server(),
+                });
+            };
+            session.print_missing(host)?;
+            let server = client.ready().await?;
+            let reports = Reports::without_messages();
+            let connection = Connection { client, server, reports, log: None, timeout: common.timeout };
+            commands::run(command, words, &connection, screen).await
+        })
+        .await
 }
 
 /// Rejects options that are for one server.
@@ -263,11 +335,7 @@ pub(crate) async fn login(
     screen: &mut Screen,
 ) -> Result {
     let session = Session { login: Some(login), ..Session::open(options, common)? };
-    if session.config.find(name).is_none() {
-        let known = session.config.servers().iter().map(|entry| entry.name());
-        let hint = arguments::suggest(name, known);
-        return Err(CommandError::usage(format_args!("the configuration has no server {name:?}{hint}")));
-    }
+    session.known(name)?;
     session
         .run(session.only(&[name]), async |host| {
             let browser = !login.no_browser;

@@ -41,7 +41,8 @@ pub(crate) async fn servers(
             host.ready().await;
             let rows = session.rows(host);
             let servers: Vec<Value> = rows.iter().map(|row| row.as_json(false)).collect();
-            show::result(screen, &json!({ "servers": servers }), |screen| table(&rows, false).print(screen))
+            show::result(screen, &json!({ "servers": servers }), |screen| table(&rows, false).print(screen))?;
+            connected(&rows)
         })
         .await
 }
@@ -51,6 +52,8 @@ pub(super) struct Row {
     pub(super) report: ServerReport,
     /// How many of its tools can be used.
     pub(super) tools: usize,
+    /// The definitions that it has changed since the user's approval, and that are hidden.
+    pub(super) changes: Vec<String>,
     scope: Scope,
     path: String,
 }
@@ -64,7 +67,11 @@ impl Session<'_> {
         }
         let row = |report: ServerReport| {
             let source = self.config.find(&report.name).map(|entry| entry.source());
+            let changes = host.catalogue(|catalogue| {
+                catalogue.pending_changes(&report.name).map(ToString::to_string).collect()
+            });
             Row {
+                changes,
                 tools: tools.get(&*report.name).copied().unwrap_or_default(),
                 scope: source.map_or(Scope::User, |source| source.scope),
                 path: source.map(|source| source.path.clone()).unwrap_or_default(),
@@ -81,18 +88,24 @@ impl Row {
         self.report.failure.as_ref().filter(|_| self.report.status != Status::Connected)
     }
 
-    /// The status. A command that ends tries no server again.
     fn status(&self, goes_on: bool) -> String {
-        match self.report.status {
-            Status::NeedsAuthorization => "needs login".to_owned(),
-            Status::Reconnecting | Status::Suspended if !goes_on => "failed".to_owned(),
-            status => status.to_string(),
-        }
+        many::status_name(self.report.status, goes_on)
+    }
+
+    /// What a user must know about hidden definitions.
+    pub(super) fn hidden(&self) -> Option<String> {
+        (!self.changes.is_empty()).then(|| {
+            let changes = self.changes.join("; ");
+            format!("its definitions have changed since you approved it, and are hidden: {changes}")
+        })
     }
 
     fn reason(&self) -> String {
         match self.report.status {
             Status::Unapproved => "a project's server: see mcpio approve".to_owned(),
+            _ if !self.changes.is_empty() => {
+                format!("changed and hidden: see mcpio approve --changes: {}", self.changes.join("; "))
+            }
             _ => self.failure().map(|failure| failure.reason.clone()).unwrap_or_default(),
         }
     }
@@ -105,27 +118,40 @@ impl Row {
         }
     }
 
-    fn as_json(&self, goes_on: bool) -> Value {
-        let Self { report, tools, scope, path } = self;
-        let failure = self.failure();
-        json!({
-            "server": &*report.name,
-            "status": self.status(goes_on),
-            "reason": failure.map(|failure| &failure.reason),
-            "stderr": failure.map(|failure| &failure.stderr).filter(|text| !text.is_empty()),
-            "tools": (report.lists != Freshness::Unlisted).then_some(tools),
-            "current": report.lists == Freshness::Current,
-            "startMs": report.start_time.map(milliseconds),
-            "attempts": report.attempts,
-            "scope": match scope { Scope::User => "user", Scope::Project => "project" },
-            "file": path,
-        })
+    pub(super) fn as_json(&self, goes_on: bool) -> Value {
+        let Self { report, tools, changes, scope, path } = self;
+        let mut json = many::cause(report);
+        json["status"] = self.status(goes_on).into();
+        json["tools"] = (report.lists != Freshness::Unlisted).then_some(*tools).into();
+        json["hiddenChanges"] = json!(changes);
+        json["current"] = (report.lists == Freshness::Current).into();
+        json["startMs"] = report.start_time.map(milliseconds).into();
+        json["attempts"] = report.attempts.into();
+        json["scope"] = match scope {
+            Scope::User => "user".into(),
+            Scope::Project => "project".into(),
+        };
+        json["file"] = path.as_str().into();
+        json
     }
 
     /// Whether there is something new to say.
     fn differs(&self, other: &Self) -> bool {
-        let said = |row: &Self| (row.report.status, row.report.since, row.tools, row.report.lists);
+        let said = |row: &Self| {
+            (row.report.status, row.report.since, row.tools, row.report.lists, row.changes.len())
+        };
         said(self) != said(other)
+    }
+}
+
+/// Whether any server is connected, or would be by a call, if any is switched on.
+pub(super) fn connected(rows: &[Row]) -> Result {
+    let mut on =
+        rows.iter().map(|row| row.report.status).filter(|status| *status != Status::Disabled).peekable();
+    let has_some = on.peek().is_some();
+    match on.any(|status| matches!(status, Status::Connected | Status::Idle)) {
+        false if has_some => Err(CommandError::no_server()),
+        _ => Ok(()),
     }
 }
 
@@ -250,14 +276,8 @@ impl Session<'_> {
         for row in self.rows(host) {
             let name = &*row.report.name;
             findings.push(self.check_server(&row));
-            let changes: Vec<String> = host
-                .catalogue(|catalogue| catalogue.pending_changes(name).map(ToString::to_string).collect());
-            if !changes.is_empty() {
-                let what = format!(
-                    "its definitions have changed since you approved it, and are hidden: {}",
-                    changes.join("; ")
-                );
-                let next = self.approval_hint(name).replacen("mcpio approve", "mcpio approve --changes", 1);
+            if let Some(what) = row.hidden() {
+                let next = self.changes_hint(name);
                 findings.push(Finding::new(Some(name), FindingKind::Wrong, what).with_next([next]));
             }
         }
