@@ -159,9 +159,9 @@ impl HeaderSource {
     fn handle_challenge(&mut self, challenge: &AuthorizationRequired) {
         let exchange = challenge.exchange;
         if challenge.status != 401 {
-            self.refuse(exchange, "the source of headers is asked after status 401 only");
+            self.refuse(exchange, "its headers are read again after status 401 only");
         } else if challenge.attempt > 0 {
-            self.refuse(exchange, "the server refused the new headers too");
+            self.refuse(exchange, "the server refused the new headers too: renew the key or token in them");
         } else if Some(exchange) <= self.last_outdated {
             self.actions.push_back(ExchangeAction::Resume(exchange));
         } else {
@@ -194,12 +194,14 @@ impl HeaderSource {
             let answer = match asked.as_mut().poll(cx) {
                 Poll::Ready(answer) => answer.and_then(check),
                 Poll::Pending if self.clock.now() < *due => return Poll::Pending,
-                Poll::Pending => Err(format!("it did not answer within {}", HumanDuration(SOURCE_TIMEOUT))),
+                Poll::Pending => {
+                    Err(format!("their source did not answer within {}", HumanDuration(SOURCE_TIMEOUT)))
+                }
             };
             self.asked = None;
             match answer {
                 Ok(headers) => self.handle_headers(headers),
-                Err(error) => self.handle_error(&format!("the source of headers failed: {error}")),
+                Err(error) => self.handle_error(&format!("the headers could not be read: {error}")),
             }
         }
     }
@@ -223,7 +225,10 @@ impl HeaderSource {
         for exchange in mem::take(&mut self.refused) {
             match has_changed {
                 true => self.actions.push_back(ExchangeAction::Resume(exchange)),
-                false => self.refuse(exchange, "the source of headers has no others"),
+                false => self.refuse(
+                    exchange,
+                    "its headers were read again and have not changed: renew the key or token in them",
+                ),
             }
         }
         for request in mem::take(&mut self.waiting).into_values() {
@@ -352,7 +357,7 @@ mod tests {
         source.asked.as_mut().unwrap().1 = source.clock.now();
         assert_eq!(
             actions(&mut source),
-            ["fail 1: the source of headers failed: it did not answer within 30 s"]
+            ["fail 1: the headers could not be read: their source did not answer within 30 s"]
         );
         assert_eq!(source.poll_timeout(), None);
     }
