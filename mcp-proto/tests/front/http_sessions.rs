@@ -1,5 +1,6 @@
 //! Legacy sessions over HTTP: they outlive the connections of their clients.
 
+use core::task::{Context as TaskContext, Poll, Waker};
 use core::time::Duration;
 
 use crate::common::front_http::{HttpHarness, field, router};
@@ -296,6 +297,23 @@ fn server_sends_comments_on_the_stream_of_a_session() {
     web.advance(keepalive);
     events.poll_exchange();
     assert!(events.bytes > before);
+}
+
+#[test]
+fn unread_answer_of_a_session_is_charged_until_it_is_given_up() {
+    let mut web = HttpHarness::new(router().0);
+    let session = web.open();
+    let params = json!({"name": "add", "arguments": {"a": 2, "b": 3}});
+    let mut unread = web.post_request(&session, "tools/call", params);
+    web.poll_driver();
+    let mut cx = TaskContext::from_waker(Waker::noop());
+    let Poll::Ready(head) = unread.exchange.poll_head(&mut cx) else { panic!("there is no answer") };
+    let BodyKind::Sized(bytes) = head.body else { panic!("{head:?}") };
+    assert_eq!(web.server.handle().bytes_used(), bytes);
+    web.clock.advance(web.server.config().server.write_timeout);
+    unread.exchange.handle_timeout();
+    assert_eq!(unread.exchange.poll_body(&mut cx), Poll::Ready(None));
+    assert_eq!(web.server.handle().bytes_used(), 0);
 }
 
 /// A stream's waker is called when this stream has output, and only then.
