@@ -393,8 +393,7 @@ fn approval_of_a_relative_program_is_bound_to_the_folder_of_the_project() {
         json!({ "theirs": { "command": "./srv.sh" }, "script": { "command": "sh", "args": ["srv.sh"] } });
     let file = home.write("project/.vscode/mcp.json", &json!({ "servers": servers }));
     let mut terminal = TerminalProgram::start(&mut home.command(&["approve", "--config", &file]));
-    terminal.answer("Approve exactly this?", 1, "y\n");
-    terminal.answer("Approve exactly this?", 2, "y\n");
+    terminal.answer("Approve exactly these 2?", 1, "y\n");
     let approved = terminal.end();
     assert!(approved.err.contains(&format!("in the folder: {}", home.path("project"))), "{}", approved.err);
     // The same file, named from another folder.
@@ -417,6 +416,27 @@ fn approval_of_a_relative_program_is_bound_to_the_folder_of_the_project() {
             ran.err
         );
     }
+}
+
+#[test]
+fn several_servers_are_approved_at_once_or_each() {
+    let home = Home::new("several");
+    let file = home.servers("project/.mcp.json", json!({ "a": home.demo("a"), "b": home.demo("b") }));
+    let approve = |answers: &[(&str, &str)]| {
+        let mut terminal =
+            TerminalProgram::start(&mut home.command(&["approve", "--json", "--config", &file]));
+        for (index, (question, answer)) in answers.iter().enumerate() {
+            terminal.answer(question, if index < 2 { 1 } else { index }, answer);
+        }
+        serde_json::from_str::<Value>(&terminal.end().out).unwrap()
+    };
+    let all = "Approve exactly these 2?";
+    assert_eq!(approve(&[(all, "n\n")]), json!({ "approved": [], "declined": ["a", "b"] }));
+    let each = [(all, "e\n"), ("Approve exactly this?", "n\n"), ("Approve exactly this?", "y\n")];
+    assert_eq!(approve(&each), json!({ "approved": ["b"], "declined": ["a"] }));
+    home.run(&["approve", "--revoke", "b", "--config", &file]);
+    assert_eq!(approve(&[(all, "y\n")]), json!({ "approved": ["a", "b"], "declined": [] }));
+    assert_eq!(home.processes("a").len() + home.processes("b").len(), 0);
 }
 
 #[test]

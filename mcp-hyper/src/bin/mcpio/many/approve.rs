@@ -6,7 +6,7 @@ use std::sync::Arc;
 use mcp_hyper::host::{FileStorage, Host};
 use mcp_proto::consent::SafeText;
 use mcp_proto::host::config::{Config, Scope, ServerEntry, TransportSpec};
-use mcp_proto::host::consent::ApprovalRequest;
+use mcp_proto::host::consent::{ApprovalRequest, Approvals};
 use mcp_proto::host::tools::{ItemKind, PinChange};
 use mcp_proto::schema::Tool;
 use serde_json::json;
@@ -40,8 +40,15 @@ pub(crate) async fn approve(options: &ApproveOptions, common: &CommonOptions, sc
         return session.run(started, async |host| approve_changes(host, &entries, screen).await).await;
     }
     let (mut approved, mut declined) = (Vec::new(), Vec::new());
+    let (several, answer) = ask_together(&session, &entries, &storage).await?;
     for entry in &entries {
+        let is_answered = several.contains(entry.name());
+        if is_answered && answer == Some(false) {
+            declined.push(entry.name());
+            continue;
+        }
         match ask_about(&session, entry, &storage).await? {
+            None if is_answered && answer == Some(true) => approved.push(entry.name()),
             Some(true) => approved.push(entry.name()),
             Some(false) => declined.push(entry.name()),
             None if screen.is_json() => {}
@@ -54,6 +61,43 @@ pub(crate) async fn approve(options: &ApproveOptions, common: &CommonOptions, sc
         }
         declined.iter().try_for_each(|name| screen.line(Text::from("Not approved ").and(*name)))
     })
+}
+
+/// Shows the requests of several servers, and asks about all of them at once; returns the servers and the answer, `None` if
+/// the user wants to be asked about each, or there are not several.
+async fn ask_together(
+    session: &Session<'_>,
+    entries: &[Arc<ServerEntry>],
+    storage: &FileStorage,
+) -> Result<(BTreeSet<String>, Option<bool>)> {
+    let (mut names, mut requests) = (BTreeSet::new(), Vec::new());
+    for entry in entries {
+        if let Some(request) = session.pending_request(entry, &many::approvals(storage).await?)? {
+            names.insert(entry.name().to_owned());
+            requests.push(note_login(request, entry, session.common).await?);
+        }
+    }
+    if requests.len() < 2 {
+        return Ok((names, None));
+    }
+    let approved: Vec<_> = requests.iter().map(ApprovalRequest::approve).collect();
+    let answered = ask(move |person| {
+        requests.iter().for_each(|request| show_request(person, request));
+        let question = format!("Approve exactly these {}? [y]es, [n]o, [e]ach: ", requests.len());
+        Ok(match choose(person, &question, &["yes", "no", "each"], true)? {
+            "yes" => Some(true),
+            "each" => None,
+            _ => Some(false),
+        })
+    });
+    let answer = answered.await?.unwrap_or(Some(false));
+    if answer == Some(true) {
+        let insert = |approvals: &mut Approvals| {
+            approved.into_iter().for_each(|approval| approvals.insert(approval));
+        };
+        many::change_approvals(storage, insert).await?;
+    }
+    Ok((names, answer))
 }
 
 /// Asks about a server until all of it is approved; returns whether it is. `None` if it was before.
@@ -71,7 +115,7 @@ async fn ask_about(
             show_request(person, &request);
             agree(person, "Approve exactly this? [y]es, [n]o: ")
         });
-        answer = Some(is_agreed.await?);
+        answer = Some(is_agreed.await? == Some(true));
         if answer == Some(false) {
             break;
         }
@@ -129,13 +173,12 @@ async fn revoke(entries: &[Arc<ServerEntry>], storage: &FileStorage, screen: &mu
     })
 }
 
-/// Runs a dialog on the terminal, until a signal.
-async fn ask(
-    dialog: impl FnOnce(&mut TerminalPrompt) -> Result<bool, NoAnswerError> + Send + 'static,
-) -> Result<bool> {
+/// Runs a dialog on the terminal, until a signal. The end of the input is no answer, and so no consent.
+async fn ask<T: Send + 'static>(
+    dialog: impl FnOnce(&mut TerminalPrompt) -> Result<T, NoAnswerError> + Send + 'static,
+) -> Result<Option<T>> {
     let answered = smol::unblock(move || dialog(&mut TerminalPrompt::from_terminal()));
-    // The end of the input is no consent.
-    error::until_signal(async { Ok(answered.await.unwrap_or(false)) }).await
+    error::until_signal(async { Ok(answered.await.ok()) }).await
 }
 
 fn show_request(person: &mut TerminalPrompt, request: &ApprovalRequest) {
@@ -204,7 +247,7 @@ async fn approve_changes(host: &Host, entries: &[Arc<ServerEntry>], screen: &mut
             }
             agree(person, "Approve these changes? [y]es, [n]o: ")
         });
-        if is_agreed.await? {
+        if is_agreed.await? == Some(true) {
             let count = host.approve_changes(name, &changes);
             screen.line(styled(GOOD, "Approved").and(format!(" {count} changes of ")).and(name))?;
         }
@@ -216,7 +259,6 @@ async fn approve_changes(host: &Host, entries: &[Arc<ServerEntry>], screen: &mut
 mod tests {
     use super::*;
     use mcp_proto::host::config::{ConfigFile, Source};
-    use mcp_proto::host::consent::Approvals;
 
     fn entry(server: serde_json::Value) -> Arc<ServerEntry> {
         let text = json!({ "mcpServers": { "a": server } }).to_string();
