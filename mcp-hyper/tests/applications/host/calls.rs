@@ -135,7 +135,7 @@ fn running_calls_finish_before_their_server_restarts_or_the_host_closes() {
         until("it is restarted", || folder.processes("one").len() == 2).await;
         until_status(&host, "one", Status::Connected).await;
 
-        let (count, endless) = (begin(20).await, begin(1_000_000).await);
+        let (count, endless) = (begin(20).await, begin(100_000).await);
         zip(host.close(), async {
             assert_eq!(count.await.unwrap().text_content(), "Counted to 20.");
             assert!(matches!(host.call_tool("mcp__one__count", json!({})).await, Err(CallError::Closed)));
