@@ -26,7 +26,7 @@
 //! | a client of servers at a URL | `mcp-hyper` | `client`, `smol`, `platform-roots`, without the default features | 65 |
 //! | the same with HTTP/2 | `mcp-hyper` | also `http2` | 75 |
 //! | a server over HTTP, or both roles | `mcp-hyper` | the default features | 95 |
-//! | many servers, programs and URLs, as an agent has | `mcp-hyper` | `host`, `client`, `smol`, `platform-roots`, `http2`, without the default features | 88 |
+//! | many servers, programs and URLs, as an agent has | `mcp-hyper`, which has `mcp_hyper::mcp_proto` for the types of configurations | `host`, `client`, `smol`, `platform-roots`, `http2`, without the default features | 88 |
 //! | to log in to servers | `mcp-hyper` | `auth` | 121 |
 //! | a server that requires tokens, checked by introspection or by a function | `mcp-hyper` | `auth` | 121 |
 //! | a server that requires signed tokens | `mcp-hyper` | `auth-jwt` | 122 |

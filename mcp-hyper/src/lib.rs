@@ -55,6 +55,7 @@
 //! | use Tokio's sockets and timers, or others | [`Runtime`] |
 //! | run a server | [`serve`], or [`ServerOptions`] |
 //! | use many servers at once, programs and URLs | `host::Host`, with the feature `host` |
+//! | find the servers that a user's applications have | `host::discover`, with the feature `host` |
 //! | embed a server in an accept loop or another router | [`ServerOptions::service`] and its [`HttpService`] |
 //!
 //! The protocol itself is in `mcp_proto`: clients, routers, handlers and results in [`mcp_proto::front`], its HTTP

@@ -281,9 +281,9 @@ debug_fields! { [L, H: HandlerMode] ClientDriver<L, H> {} }
 /// ```no_run
 /// use std::time::Duration;
 ///
-/// use mcp_proto::front::{ClientHandlers, HandlerError};
-/// use mcp_proto::peer::client::EraPolicy;
-/// use mcp_proto::schema::{ListRootsResult, Root};
+/// use mcp_smol::mcp_proto::front::{ClientHandlers, HandlerError};
+/// use mcp_smol::mcp_proto::peer::client::EraPolicy;
+/// use mcp_smol::mcp_proto::schema::{ListRootsResult, Root};
 /// use mcp_smol::{ClientOptions, Command};
 ///
 /// # fn main() {

@@ -29,7 +29,7 @@ pub use own_thread::{StdioServer, run_stdio};
 /// Serves this process's standard input and output until the client closes them. This is all of a server's `main`:
 ///
 /// ```no_run
-/// use mcp_proto::front::Router;
+/// use mcp_smol::mcp_proto::front::Router;
 /// use schemars::JsonSchema;
 /// use serde::Deserialize;
 ///
@@ -65,7 +65,7 @@ pub async fn serve_stdio<H: HandlerMode>(router: impl Into<ServedRouter<H>>) -> 
 /// changed resources use [`ServerOptions::stream`].
 ///
 /// ```no_run
-/// use mcp_proto::front::Router;
+/// use mcp_smol::mcp_proto::front::Router;
 ///
 /// # fn main() -> std::io::Result<()> {
 /// let router = Router::new("shared", "1.0.0");
@@ -150,9 +150,9 @@ debug_fields! { [R, W, H: HandlerMode] ServerDriver<R, W, H>(self) { front = sel
 /// Options for serving a router: configuration beyond the router's own, and a handle for the application.
 ///
 /// ```no_run
-/// use mcp_proto::front::Router;
-/// use mcp_proto::peer::server::ListKind;
-/// use mcp_proto::schema::ServerCapability;
+/// use mcp_smol::mcp_proto::front::Router;
+/// use mcp_smol::mcp_proto::peer::server::ListKind;
+/// use mcp_smol::mcp_proto::schema::ServerCapability;
 /// use mcp_smol::ServerOptions;
 ///
 /// # fn main() -> std::io::Result<()> {
@@ -204,8 +204,8 @@ impl<H: HandlerMode> ServerOptions<H> {
     /// ```no_run
     /// use std::net::SocketAddr;
     ///
-    /// use mcp_proto::front::{Context, NoArguments, Router};
-    /// use mcp_proto::schema::{Json, Tool};
+    /// use mcp_smol::mcp_proto::front::{Context, NoArguments, Router};
+    /// use mcp_smol::mcp_proto::schema::{Json, Tool};
     /// use mcp_smol::ServerOptions;
     ///
     /// # async fn example(listener: smol::net::TcpListener) -> std::io::Result<()> {
@@ -243,7 +243,7 @@ impl<H: HandlerMode> ServerOptions<H> {
     /// [`run_stdio`](crate::run_stdio). No runtime is needed.
     ///
     /// ```no_run
-    /// use mcp_proto::front::Router;
+    /// use mcp_smol::mcp_proto::front::Router;
     /// use mcp_smol::ServerOptions;
     ///
     /// # fn main() -> Result<(), mcp_smol::ServeError> {

@@ -42,7 +42,7 @@ type Assert = Box<dyn FnMut(AssertionRequest) -> Boxed<Result<Secret, String>> +
 /// ```no_run
 /// use mcp_hyper::auth::{Authorization, FileStore, LoopbackRedirects};
 /// use mcp_hyper::ClientOptions;
-/// use mcp_proto::auth::client::{AuthConfig, Event};
+/// use mcp_hyper::mcp_proto::auth::client::{AuthConfig, Event};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let redirects = LoopbackRedirects::bind()?;

@@ -4,14 +4,14 @@
 //! gives a model the tools of all of them under names that keep their meaning.
 //!
 //! ```no_run
-//! use mcp_hyper::host::{Host, HostOptions};
-//! use mcp_proto::host::config::{Config, ConfigFile, Source};
+//! use mcp_hyper::host::{Host, HostOptions, discover};
+//! use mcp_hyper::mcp_proto::host::config::Config;
 //! use serde_json::json;
 //!
 //! fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     let path = "/home/ann/.cursor/mcp.json";
-//!     let file = ConfigFile::parse(Source::user(path), &std::fs::read(path)?);
-//!     let (host, driver) = HostOptions::new("my-agent", "1.0.0").config(Config::merge([file])).start();
+//!     // What the known applications have for this user, and for the project in this folder.
+//!     let config = Config::merge(discover(".".as_ref())?);
+//!     let (host, driver) = HostOptions::new("my-agent", "1.0.0").config(config).start();
 //!     smol::spawn(driver).detach();
 //!     smol::block_on(async {
 //!         // All servers are connected, or have failed.
@@ -35,7 +35,7 @@
 //! use std::time::Duration;
 //!
 //! use mcp_hyper::host::HostOptions;
-//! use mcp_proto::host::config::TimeoutOverrides;
+//! use mcp_hyper::mcp_proto::host::config::TimeoutOverrides;
 //!
 //! let mut timeouts = TimeoutOverrides::default();
 //! timeouts.start = Some(Duration::from_secs(60));
@@ -53,8 +53,8 @@
 //!
 //! The module `host` shows the loop of an agent.
 //!
-//! `host.watch(name, filter)` reports changes of a server's resources, lists and tasks over all of its connections; a watch of
-//! `host.client(name)` ends with that connection.
+//! `host.watch(name, filter)` reports changes of a server's resources and tasks over all of its connections; a watch of
+//! `host.client(name)` ends with that connection. For the tools that a model sees, follow `HostEvent::CatalogueChanged`.
 //!
 //! `close`, a `reload` that changes or removes an entry, and `set_enabled(name, false)` let the calls that were sent finish
 //! within `ControlConfig::grace`, 5 s by default, and then cancel them; `ServerReport::grace_ends` is set meanwhile.
@@ -110,8 +110,19 @@
 //! was refused is sent once more if they have changed. Otherwise the server waits for the user, with the status
 //! `NeedsAuthorization`. `${input:…}` is looked up at a start only.
 //!
-//! `discover(folder)` reads these files where the applications keep them for the user and for the project in `folder`; the
-//! merged `Config` says what it left out and why.
+//! [`discover`](crate::host::discover) reads these files where the applications keep them, for the user and for the project
+//! in a folder; the merged `Config` says what it left out and why. To read one file only:
+//!
+//! ```no_run
+//! use mcp_hyper::mcp_proto::host::config::{Config, ConfigFile, Source};
+//!
+//! # fn main() -> std::io::Result<()> {
+//! let path = "/home/ann/.cursor/mcp.json";
+//! let config = Config::merge([ConfigFile::parse(Source::user(path), &std::fs::read(path)?)]);
+//! # drop(config);
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! # Files of a project
 //!
@@ -120,13 +131,28 @@
 //! `HostOptions::on_approval_request` asks, `Host::approve` answers. Its programs run in the project's folder; a change
 //! of its `envFile` asks again. Read such files by `host::read_file`, which no pipe blocks.
 //!
+//! ```no_run
+//! use mcp_hyper::host::{Host, HostEvent};
+//!
+//! async fn ask_user(host: &Host) {
+//!     let mut events = host.events();
+//!     while let Some(event) = events.next().await {
+//!         if let HostEvent::ApprovalNeeded { request, .. } = event {
+//!             println!("{request}");
+//!             // Once the user has read all of it and agrees:
+//!             host.approve(request.approve());
+//!         }
+//!     }
+//! }
+//! ```
+//!
 //! # What an application shows
 //!
 //! | To show | Use |
 //! |---|---|
 //! | each server's status, and why it failed | `Host::servers`, `Host::events` |
 //! | a login page, and its end | `Host::log_in` (feature `auth`) |
-//! | tools that a server has changed since they were pinned | `HostEvent::PinsChanged`, `Host::approve_changes` |
+//! | tools of a project's server that are new or changed since its approval, and hidden until the user agrees | `HostEvent::PinsChanged`, `Host::approve_changes` |
 //! | questions of servers | `HostOptions::handlers`, made for each server |
 //!
 //! # What it costs

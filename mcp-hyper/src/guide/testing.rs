@@ -21,7 +21,7 @@
 //!
 //! ```
 //! use mcp_hyper::{HandlerError, Router};
-//! use mcp_proto::testing;
+//! use mcp_hyper::mcp_proto::testing;
 //! use schemars::JsonSchema;
 //! use serde::Deserialize;
 //! use serde_json::json;
@@ -68,7 +68,7 @@
 //!
 //! use mcp_hyper::schema::{ElicitResult, Map};
 //! use mcp_hyper::{ClientContext, ClientHandlers, Context, ElicitParams, ElicitSchema, HandlerError, NoArguments, Router};
-//! use mcp_proto::testing;
+//! use mcp_hyper::mcp_proto::testing;
 //! use serde_json::json;
 //!
 //! /// Shows each question in a dialog of the application, which returns whether the user agrees.
@@ -123,8 +123,8 @@
 //! use std::time::Duration;
 //!
 //! use mcp_hyper::{Context, Error, NoArguments, Router};
-//! use mcp_proto::adapter::Clock;
-//! use mcp_proto::testing::{self, SimulatedClock};
+//! use mcp_hyper::mcp_proto::adapter::Clock;
+//! use mcp_hyper::mcp_proto::testing::{self, SimulatedClock};
 //! use serde_json::json;
 //!
 //! /// A tool that takes 200 s, and reports progress every 20 s.

@@ -8,7 +8,9 @@ use mcp_proto::host::config::{ConfigFile, Folders, Source};
 use super::read_file;
 
 /// The files in which known applications keep servers of the user, and of the project in this folder, the project's
-/// first. Most do not exist. Without a home folder there are none of the user.
+/// first. Most do not exist. Those of the user are in the home folder (`HOME`; on Windows `USERPROFILE`), and in the folder
+/// of settings: `XDG_CONFIG_HOME` or `~/.config`, on macOS `~/Library/Application Support`, on Windows `APPDATA`. Without a
+/// home folder there are none.
 pub fn known_files(project: Option<&str>) -> Vec<Source> {
     let text = |path: PathBuf| path.into_os_string().into_string().ok();
     let variable = |name: &str| env::var_os(name).filter(|folder| !folder.is_empty()).map(PathBuf::from);
@@ -43,7 +45,7 @@ pub fn known_files(project: Option<&str>) -> Vec<Source> {
 ///
 /// ```no_run
 /// use mcp_hyper::host::{HostOptions, discover};
-/// use mcp_proto::host::config::Config;
+/// use mcp_hyper::mcp_proto::host::config::Config;
 ///
 /// let files = discover("/work/app".as_ref())?;
 /// for file in &files {
@@ -65,7 +67,8 @@ pub fn known_files(project: Option<&str>) -> Vec<Source> {
 /// If the folder does not exist, or its path is not UTF-8.
 pub fn discover(folder: &Path) -> io::Result<Vec<ConfigFile>> {
     // Approvals are bound to the path without links.
-    let folder = fs::canonicalize(folder)?.into_os_string().into_string();
+    let told = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", folder.display()));
+    let folder = fs::canonicalize(folder).map_err(told)?.into_os_string().into_string();
     let folder = folder.map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "the path is not UTF-8"))?;
     Ok(read_files(known_files(Some(&folder)), &folder))
 }
@@ -142,6 +145,8 @@ mod tests {
 
     #[test]
     fn folder_that_does_not_exist_is_an_error() {
-        assert_eq!(discover("/nonexistent/folder".as_ref()).unwrap_err().kind(), io::ErrorKind::NotFound);
+        let error = discover("/nonexistent/folder".as_ref()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        assert!(error.to_string().starts_with("/nonexistent/folder: "), "{error}");
     }
 }

@@ -228,9 +228,10 @@ impl Host {
         self.command(name, |plane, now, server| plane.set_enabled(now, server, enabled))
     }
 
-    /// The servers of projects that wait for the user's approval. Names of variables in a file of the project, and that
-    /// the user has a login at the server, are part of a request from the event
-    /// [`ApprovalNeeded`](HostEvent::ApprovalNeeded) on; an approval before it that lacks such names is asked for again.
+    /// The servers of projects that wait for the user's approval. Before the event
+    /// [`ApprovalNeeded`](HostEvent::ApprovalNeeded), a request may lack the names of variables in the server's file of
+    /// variables, and that the user has a login at the server: an approval of it does not count then, and the user is asked
+    /// again.
     pub fn pending_approvals(&self) -> Vec<ApprovalRequest> {
         self.with(|state| {
             let unapproved = |id| state.plane.server(id).is_some_and(|it| it.status == Status::Unapproved);
@@ -239,7 +240,8 @@ impl Host {
         })
     }
 
-    /// Adds an approval that the user gave after seeing the whole [request](ApprovalRequest), and starts its server.
+    /// Adds an approval that the user gave after seeing the whole [request](ApprovalRequest), and starts its server, for
+    /// which [`ready`](Self::ready) waits then.
     pub fn approve(&self, approval: Approval) {
         self.shared().command(|state, now| {
             state.approve(approval);
@@ -292,7 +294,8 @@ impl State {
 /// # Tools, prompts and resources
 impl Host {
     /// The visible tools of all servers that can be called, sorted by name. Those of a server that is away are as it
-    /// last listed them; those of a server that is switched off or not approved are left out.
+    /// last listed them; those of a server that is switched off or not approved are left out, and so are those that a project's
+    /// server has added or changed since its approval, until [`approve_changes`](Self::approve_changes).
     pub fn tools(&self) -> Vec<HostTool> {
         let owned = |entry: Entry<'_, Tool>| HostTool {
             name: entry.name.to_owned(),

@@ -10,7 +10,7 @@
 //!
 //! ```no_run
 //! use mcp_hyper::host::{Host, HostOptions, HostTool};
-//! use mcp_proto::host::config::{Config, ConfigFile, Source};
+//! use mcp_hyper::mcp_proto::host::config::{Config, ConfigFile, Source};
 //! use serde_json::Value;
 //!
 //! enum Reply {

@@ -29,7 +29,7 @@ use crate::time::RuntimeClock;
 ///
 /// ```no_run
 /// use mcp_hyper::host::HostOptions;
-/// use mcp_proto::host::config::{Config, ConfigFile, Source};
+/// use mcp_hyper::mcp_proto::host::config::{Config, ConfigFile, Source};
 ///
 /// # fn main() -> std::io::Result<()> {
 /// let path = "/home/ann/.cursor/mcp.json";

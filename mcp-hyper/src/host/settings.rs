@@ -207,7 +207,7 @@ pub fn look_up(lookup: &Lookup, scope: Scope, project_folder: Option<&Path>) -> 
 ///
 /// ```no_run
 /// use mcp_hyper::host::read_file;
-/// use mcp_proto::host::config::{ConfigFile, PROJECT_FILE_BYTES, Scope, Source};
+/// use mcp_hyper::mcp_proto::host::config::{ConfigFile, PROJECT_FILE_BYTES, Scope, Source};
 ///
 /// let path = "/work/app/.mcp.json";
 /// let text = read_file(path.as_ref(), Scope::Project, PROJECT_FILE_BYTES)?;

@@ -20,10 +20,14 @@ impl Host {
     /// server is connected again, also in another era, when its entry is changed by [`reload`](Self::reload), and while the
     /// server is switched off. It [holds](Self::hold) the server.
     ///
+    /// It is for what the host does not keep: resources and tasks. For the tools that a model sees, follow
+    /// [`HostEvent::CatalogueChanged`](super::HostEvent::CatalogueChanged): at the change of a list that a watch reports,
+    /// [`tools`](Self::tools) still has the list before.
+    ///
     /// ```no_run
     /// use mcp_hyper::host::Host;
-    /// use mcp_proto::front::WatchUpdate;
-    /// use mcp_proto::peer::client::{Change, WatchFilter};
+    /// use mcp_hyper::mcp_proto::front::WatchUpdate;
+    /// use mcp_hyper::mcp_proto::peer::client::{Change, WatchFilter};
     ///
     /// # async fn example(host: Host) -> Result<(), Box<dyn std::error::Error>> {
     /// let mut watch = host.watch("files", WatchFilter::new().resource("file:///srv/notes.md"))?;
@@ -49,7 +53,8 @@ impl Host {
 /// A watch of a server of a host: a stream of changes. See [`Host::watch`].
 ///
 /// When the server is lost, [`Interrupted`](WatchUpdate::Interrupted) follows. Once it is connected again,
-/// [`Active`](WatchUpdate::Active) does, and what the server reports of the filter counts once as possibly changed. Updates are
+/// [`Active`](WatchUpdate::Active) does: fetch again what it names as missing; everything else of the filter follows as
+/// [`Changed`](WatchUpdate::Changed). Updates are
 /// queued as by a client's [`Watch`]. The stream ends with the host, when the server is removed from the configuration, and
 /// when the server refuses the watch; [`outcome`](Self::outcome) then returns the reason.
 #[must_use = "dropping a watch ends it"]

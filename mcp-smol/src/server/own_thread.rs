@@ -18,8 +18,8 @@ const POLLS: usize = 16;
 /// is all of a server's `main`:
 ///
 /// ```no_run
-/// use mcp_proto::front::{NoArguments, Router};
-/// use mcp_proto::schema::{Json, Tool};
+/// use mcp_smol::mcp_proto::front::{NoArguments, Router};
+/// use mcp_smol::mcp_proto::schema::{Json, Tool};
 ///
 /// fn main() -> Result<(), mcp_smol::ServeError> {
 ///     let tool = Tool::new("whoami", "Tells the name of the server", Json::empty_object());

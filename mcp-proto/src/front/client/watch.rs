@@ -147,7 +147,7 @@ impl Watch {
 
     /// Opens the same watch on another connection to the same server.
     ///
-    /// Everything in its filter counts as possibly changed.
+    /// Everything in its filter that the server reports counts as possibly changed.
     ///
     /// # Errors
     /// If that connection has ended or is closing.

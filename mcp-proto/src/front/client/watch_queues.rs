@@ -19,7 +19,9 @@ pub enum WatchUpdate {
         /// The part of the filter for which the server sends no notifications.
         missing: WatchFilter,
     },
-    /// The subscription was lost and is being renewed. Then everything of the filter is reported as possibly changed.
+    /// The subscription was lost and is being renewed. Then [`Active`](Self::Active) follows, and a
+    /// [`Changed`](Self::Changed) for each thing that the server reports. What `Active` names as missing gets none: fetch
+    /// it again.
     Interrupted,
     /// Something has changed, or may have.
     Changed {
