@@ -57,7 +57,8 @@
 //! `host.client(name)` ends with that connection. For the tools that a model sees, follow `HostEvent::CatalogueChanged`.
 //!
 //! `close`, a `reload` that changes or removes an entry, and `set_enabled(name, false)` let the calls that were sent finish
-//! within `ControlConfig::grace`, 5 s by default, and then cancel them; `ServerReport::grace_ends` is set meanwhile.
+//! within `ControlConfig::grace`, 5 s by default, and then cancel them. `ServerReport::grace_ends` is set meanwhile, for a
+//! server that is still configured.
 //! `close_now` waits for no call.
 //!
 //! # What a model reads

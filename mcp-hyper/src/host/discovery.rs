@@ -3,18 +3,20 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-use mcp_proto::host::config::{ConfigFile, Folders, Source};
+use mcp_proto::host::config::{ConfigFile, Folders, Scope, Source};
 
 use super::read_file;
 
 /// The files in which known applications keep servers of the user, and of the project in this folder, the project's
 /// first. Most do not exist. Those of the user are in the home folder (`HOME`; on Windows `USERPROFILE`), and in the folder
-/// of settings: `XDG_CONFIG_HOME` or `~/.config`, on macOS `~/Library/Application Support`, on Windows `APPDATA`. Without a
-/// home folder there are none.
+/// of settings: `XDG_CONFIG_HOME` or `~/.config`, on macOS `~/Library/Application Support`, on Windows `APPDATA`. Relative
+/// ones do not count, and without a home folder there are none.
 pub fn known_files(project: Option<&str>) -> Vec<Source> {
     let text = |path: PathBuf| path.into_os_string().into_string().ok();
-    let variable = |name: &str| env::var_os(name).filter(|folder| !folder.is_empty()).map(PathBuf::from);
-    let folders = env::home_dir().and_then(|home| {
+    // One that is relative would be a folder of the project.
+    let variable = |name: &str| env::var_os(name).map(PathBuf::from).filter(|folder| folder.is_absolute());
+    let home = env::home_dir().filter(|home| home.is_absolute());
+    let folders = home.and_then(|home| {
         let settings = if cfg!(target_os = "macos") {
             home.join("Library/Application Support")
         } else if cfg!(windows) {
@@ -39,7 +41,8 @@ pub fn known_files(project: Option<&str>) -> Vec<Source> {
 /// It reads each [known file](known_files) that exists, and nothing else: no server starts, and no reference to a variable
 /// is resolved. Of Claude Code's file it also reads the servers for this project alone. A file that cannot be read has an
 /// error. [Merged](mcp_proto::host::config::Config::merge), the files are the configuration of a host, which asks for the
-/// approval of a project's servers, and tell what is left out and why.
+/// approval of a project's servers, and tell what is left out and why. Start the user's servers in a folder that is no
+/// project's, by [`HostOptions::working_folder`](super::HostOptions::working_folder): some find programs and settings there.
 ///
 /// It blocks while it reads: in an async function, run it where blocking is allowed.
 ///
@@ -73,10 +76,25 @@ pub fn discover(folder: &Path) -> io::Result<Vec<ConfigFile>> {
     Ok(read_files(known_files(Some(&folder)), &folder))
 }
 
+/// The path of a file, its folder without links: approvals are bound to it.
+fn without_links(path: &str) -> Option<String> {
+    let path = Path::new(path);
+    let file = fs::canonicalize(path.parent()?).ok()?.join(path.file_name()?);
+    file.into_os_string().into_string().ok()
+}
+
 /// Reads those of the files that exist, as they are for the project in this folder.
 fn read_files(sources: Vec<Source>, folder: &str) -> Vec<ConfigFile> {
+    let (project, user): (Vec<_>, Vec<_>) =
+        sources.into_iter().partition(|source| source.scope == Scope::Project);
+    let own: Vec<_> = user.iter().filter_map(|source| without_links(&source.path)).collect();
+    // The home folder is no project: its files are the user's.
+    let project = project
+        .into_iter()
+        .filter_map(|source| without_links(&source.path))
+        .filter(|path| !own.contains(path));
     let mut files = Vec::new();
-    for source in sources {
+    for source in project.map(Source::project).chain(user) {
         match read_file(source.path.as_ref(), source.scope, source.scope.max_bytes()) {
             Ok(text) => files.extend(ConfigFile::parse_for(source, &text, folder)),
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
@@ -89,7 +107,7 @@ fn read_files(sources: Vec<Source>, folder: &str) -> Vec<ConfigFile> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mcp_proto::host::config::{Application, Config, Scope};
+    use mcp_proto::host::config::{Application, Config};
 
     /// F86
     #[test]

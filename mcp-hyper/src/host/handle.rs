@@ -264,6 +264,8 @@ impl Host {
             state.unsaved.revoke(path, name);
             let is_revoked = state.approvals.revoke(path, name);
             if is_revoked {
+                // Running calls do not finish, also of a server that is switched off or removed, and while the host closes.
+                state.plane.end_grace(now, server);
                 // It fails for want of the approval, if it is configured.
                 let _ = state.plane.reconnect(now, server);
             }
@@ -563,7 +565,7 @@ pub struct ServerHold {
 }
 
 impl ServerHold {
-    pub(super) fn shared(&self) -> &Shared {
+    pub(super) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 

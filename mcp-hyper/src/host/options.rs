@@ -72,6 +72,7 @@ impl HostOptions {
                 authorize: None,
                 look_up: None,
                 folder: None,
+                working_folder: None,
                 ask: None,
                 memory: None,
                 spills: None,
@@ -178,6 +179,14 @@ impl HostOptions {
     /// variables begin. A project's servers have the [folder of its file](mcp_proto::host::config::Source::folder).
     pub fn project_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.settings.folder = Some(folder.into());
+        self
+    }
+
+    /// Sets the folder in which the user's programs run whose entries name none. Default: that of this process. If that may
+    /// be the folder of a project which the user does not trust, set another: `npx`, for example, runs programs that it
+    /// finds there.
+    pub fn working_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.settings.working_folder = Some(folder.into());
         self
     }
 

@@ -73,6 +73,8 @@ pub(super) struct Settings {
     pub(super) look_up: Option<LookUp>,
     /// The project's folder.
     pub(super) folder: Option<PathBuf>,
+    /// Where the user's programs run whose entries name no folder.
+    pub(super) working_folder: Option<PathBuf>,
     pub(super) ask: Option<Ask>,
     pub(super) memory: Option<Memory>,
     pub(super) spills: Option<SpillFolder>,
@@ -321,7 +323,8 @@ impl Settings {
             .args(program.args.iter().map(|argument| argument.expose()))
             .environment(Environment::Essential)
             .envs(program.env.iter().map(|(name, value)| (name, value.expose())));
-        if let Some(folder) = &program.cwd {
+        let own = || self.working_folder.clone().filter(|_| entry.source().scope == Scope::User);
+        if let Some(folder) = program.cwd.as_ref().map(PathBuf::from).or_else(own) {
             command = command.current_dir(folder);
         }
         let stderr = stderr.clone();

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::{Future, pending, poll_fn};
+use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -53,7 +54,7 @@ pub(super) struct State {
     pub(super) calls: BTreeMap<CallId, CallRecord>,
     /// The queues of the listeners.
     listeners: BTreeMap<u64, Queue>,
-    next_listener: u64,
+    next_key: u64,
     /// The eras of servers, by their connections.
     pub(super) eras: BTreeMap<Fingerprint, KnownEra>,
     pub(super) counters: Counters,
@@ -68,7 +69,7 @@ pub(super) struct State {
     pub(super) driver: Option<Waker>,
     pub(super) first_poll: FirstPoll,
     /// Tasks that wait for servers to start or for the end.
-    waiting: Vec<Waker>,
+    waiting: BTreeMap<u64, Waker>,
     /// Tasks to wake once the lock is released.
     wakes: Vec<Waker>,
     /// Events to trace once the lock is released.
@@ -120,13 +121,14 @@ impl State {
 
     /// Wakes the tasks that wait for a state, which check it again.
     pub(super) fn wake_waiting(&mut self) {
-        self.wakes.append(&mut self.waiting);
+        self.wakes.extend(std::mem::take(&mut self.waiting).into_values());
     }
 
     /// Whether every server of the newest configuration is connected or has failed.
     pub(super) fn has_settled(&self) -> bool {
         let is_configured = self.new_config.is_none() && !self.is_loading;
-        is_configured && self.plane.servers().all(|(_, server)| server.status != Status::Starting)
+        let is_starting = |id, status| status == Status::Starting && self.entries.contains_key(&id);
+        is_configured && !self.plane.servers().any(|(id, server)| is_starting(id, server.status))
     }
 
     /// The connection of a server, if it is still this one.
@@ -137,6 +139,13 @@ impl State {
     /// Whether the lists of a server were read, or it has no connection.
     pub(super) fn is_listed(&self, server: ServerId) -> bool {
         self.connections.get(&server).is_none_or(|connection| connection.is_listed)
+    }
+
+    /// A key of a listener or of one who waits.
+    fn next_key(&mut self) -> u64 {
+        let key = self.next_key;
+        self.next_key = key.saturating_add(1);
+        key
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -235,7 +244,7 @@ impl Shared {
             connections: BTreeMap::new(),
             calls: BTreeMap::new(),
             listeners: BTreeMap::new(),
-            next_listener: 0,
+            next_key: 0,
             eras: BTreeMap::new(),
             counters: Counters::default(),
             new_config: None,
@@ -245,7 +254,7 @@ impl Shared {
             is_closed: false,
             driver: None,
             first_poll: FirstPoll::Awaited,
-            waiting: Vec::new(),
+            waiting: BTreeMap::new(),
             wakes: Vec::new(),
             #[cfg(feature = "tracing")]
             traced: TracedEvents::default(),
@@ -285,25 +294,13 @@ impl Shared {
     /// Waits until `is_done`, or until the host is closed.
     pub(super) async fn wait(&self, is_done: impl Fn(&State) -> bool) {
         let is_over = |state: &State| (state.is_closed || is_done(state)).then_some(());
-        let waiting = poll_fn(|cx| self.poll_for(cx, is_over));
+        let waiter = Waiter::new(self);
+        let waiting = poll_fn(|cx| waiter.poll(cx, is_over));
         or(waiting, self.report_unpolled_driver()).await;
     }
 
-    /// Polls for a value, which a server that starts, changes or ends may bring.
-    pub(super) fn poll_for<T>(&self, cx: &Context<'_>, find: impl Fn(&State) -> Option<T>) -> Poll<T> {
-        self.with(|state, _| {
-            if let Some(found) = find(state) {
-                return Poll::Ready(found);
-            }
-            if !state.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
-                state.waiting.push(cx.waker().clone());
-            }
-            Poll::Pending
-        })
-    }
-
     /// Reports a driver that nothing polls. Never ends.
-    pub(super) async fn report_unpolled_driver(&self) {
+    pub(super) async fn report_unpolled_driver<T>(&self) -> T {
         if self.with(|state, _| state.first_poll == FirstPoll::Awaited) {
             self.clock.sleep_in_handle(FIRST_POLL).await;
             self.with(|state, _| {
@@ -314,6 +311,36 @@ impl Shared {
             });
         }
         pending().await
+    }
+}
+
+/// One place among those who wait for servers.
+pub(super) struct Waiter<S: Deref<Target = Shared>> {
+    shared: S,
+    key: u64,
+}
+
+impl<S: Deref<Target = Shared>> Waiter<S> {
+    pub(super) fn new(shared: S) -> Self {
+        let key = shared.with(|state, _| state.next_key());
+        Self { shared, key }
+    }
+
+    /// Polls for a value, which a server that starts, changes or ends may bring.
+    pub(super) fn poll<T>(&self, cx: &Context<'_>, find: impl Fn(&State) -> Option<T>) -> Poll<T> {
+        self.shared.with(|state, _| match find(state) {
+            Some(found) => Poll::Ready(found),
+            None => {
+                state.waiting.insert(self.key, cx.waker().clone());
+                Poll::Pending
+            }
+        })
+    }
+}
+
+impl<S: Deref<Target = Shared>> Drop for Waiter<S> {
+    fn drop(&mut self) {
+        self.shared.with(|state, _| _ = state.waiting.remove(&self.key));
     }
 }
 
@@ -389,8 +416,7 @@ pub struct HostEvents {
 impl HostEvents {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         let key = shared.with(|state, _| {
-            let key = state.next_listener;
-            state.next_listener = key.saturating_add(1);
+            let key = state.next_key();
             let mut queue = Queue::default();
             if state.is_closed {
                 queue.push(HostEvent::Closed);

@@ -2,9 +2,11 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use futures_lite::Stream;
+use futures_lite::future::or;
 use mcp_proto::front::{Client, Error, Watch, WatchUpdate};
 use mcp_proto::host::config::ServerId;
 use mcp_proto::host::control::{Generation, UnknownServer};
@@ -13,7 +15,7 @@ use mcp_proto::peer::client::{WatchFilter, WatchStart};
 use super::Host;
 use super::events::CallError;
 use super::handle::ServerHold;
-use super::shared::State;
+use super::shared::{Shared, State, Waiter};
 
 impl Host {
     /// Watches for changes on the server of this name: of its lists, of resources, of tasks. The watch lives on when the
@@ -46,7 +48,14 @@ impl Host {
     /// If no such server is configured, or the host is closed.
     pub fn watch(&self, server: &str, filter: WatchFilter) -> Result<HostWatch, UnknownServer> {
         let hold = self.hold(server)?;
-        Ok(HostWatch { hold, filter, state: WatchState::Waiting { after: None }, is_interrupted: true })
+        let waiter = Waiter::new(self.shared().clone());
+        Ok(HostWatch {
+            hold,
+            waiter,
+            filter,
+            state: WatchState::Waiting { after: None },
+            is_interrupted: true,
+        })
     }
 }
 
@@ -60,6 +69,7 @@ impl Host {
 #[must_use = "dropping a watch ends it"]
 pub struct HostWatch {
     hold: ServerHold,
+    waiter: Waiter<Arc<Shared>>,
     filter: WatchFilter,
     state: WatchState,
     /// Whether the application knows that nothing is reported at the moment.
@@ -83,7 +93,8 @@ enum WatchState {
 impl HostWatch {
     /// The next update; `None` once the watch has ended.
     pub async fn next(&mut self) -> Option<WatchUpdate> {
-        poll_fn(|cx| self.poll(cx)).await
+        let shared = self.hold.shared().clone();
+        or(poll_fn(|cx| self.poll(cx)), shared.report_unpolled_driver()).await
     }
 
     /// The changes that are watched.
@@ -113,7 +124,7 @@ impl HostWatch {
                 WatchState::Ended { .. } => return Poll::Ready(None),
                 WatchState::Waiting { after } => {
                     let (id, after) = (self.hold.server(), *after);
-                    match ready!(self.hold.shared().poll_for(cx, |state| state.next_client(id, after))) {
+                    match ready!(self.waiter.poll(cx, |state| state.next_client(id, after))) {
                         Ok((generation, client)) => self.open(generation, &client, after.is_some()),
                         Err(error) => self.state = WatchState::Ended { outcome: Some(Err(error)) },
                     }

@@ -36,15 +36,18 @@ impl Options {
             return read;
         }
         let urls = (1..line.len()).rev().filter(|at| line.get(*at).is_some_and(|word| is_url(word)));
+        let mut refused = None;
         for at in urls {
             let mut dashed = line.to_vec();
             let url = dashed.remove(at);
             dashed.extend(["--".into(), url]);
-            if let Ok(options) = Self::try_parse_from(dashed) {
-                return Ok(options);
+            match Self::try_parse_from(dashed) {
+                Ok(options) => return Ok(options),
+                Err(error) => refused = refused.or(Some(error)),
             }
         }
-        read
+        // A URL is no name of a tool.
+        read.and_then(|options| refused.map_or(Ok(options), Err))
     }
 
     /// The completions of a shell.

@@ -107,7 +107,8 @@ pub(crate) fn store(common: &CommonOptions) -> Result<FileStore> {
 
 /// This program's folder of this name below the system's folder for application state.
 pub(crate) fn state_folder(name: &str) -> Option<PathBuf> {
-    let folder = |name: &str| env::var_os(name).filter(|folder| !folder.is_empty()).map(PathBuf::from);
+    // One that is relative would be a folder of the project.
+    let folder = |name: &str| env::var_os(name).map(PathBuf::from).filter(|folder| folder.is_absolute());
     let below = folder("XDG_STATE_HOME")
         .or_else(|| folder("LOCALAPPDATA"))
         .or_else(|| Some(env::home_dir()?.join(".local").join("state")));

@@ -680,3 +680,71 @@ fn approval_says_that_the_user_is_logged_in_at_the_projects_url() {
         assert_eq!(shown.contains("you have logged in at this URL"), is_said, "{shown}");
     }
 }
+
+#[test]
+fn relative_folders_of_settings_are_ignored() {
+    for (variable, file) in
+        [("HOME", "project/conf/.cursor/mcp.json"), ("XDG_CONFIG_HOME", "project/conf/Code/User/mcp.json")]
+    {
+        let home = Home::new("relative");
+        home.servers(".cursor/mcp.json", json!({ "own": home.demo("own") }));
+        let key = if variable == "HOME" { "mcpServers" } else { "servers" };
+        home.write(file, &json!({ key: { "evil": home.demo("evil") } }));
+        let mut command = home.command(&["tools"]);
+        command.env(variable, "conf").stdin(Stdio::null());
+        let ran = CommandOutput::of(output(&mut command.into()));
+        assert_eq!(home.processes("evil"), [] as [i32; 0], "{variable}: {}{}", ran.out, ran.err);
+    }
+}
+
+#[test]
+fn home_folder_is_no_project() {
+    let home = Home::new("athome");
+    home.servers(".cursor/mcp.json", json!({ "own": home.demo("own") }));
+    home.write(".gemini/settings.json", &json!({ "mcpServers": { "broken": { "command": 5 } } }));
+    let mut command = home.command(&["tools"]);
+    command.current_dir(&home.0).stdin(Stdio::null());
+    let ran = CommandOutput::of(output(&mut command.into()));
+    assert!(!ran.err.contains("left out"), "{}", ran.err);
+    assert_eq!(ran.err.matches(".cursor/mcp.json: ").count(), 1, "{}", ran.err);
+}
+
+#[test]
+fn call_of_a_url_without_a_tool_starts_no_server() {
+    let home = Home::new("urlcall");
+    home.servers(".cursor/mcp.json", json!({ "own": home.demo("own") }));
+    for args in
+        [&["call", "https://localhost:1/mcp"][..], &["tools", "--header", "bad", "https://localhost:1/mcp"]]
+    {
+        let ran = home.run(args);
+        assert_eq!(home.processes("own"), [] as [i32; 0], "{args:?} {} {}{}", ran.code, ran.out, ran.err);
+    }
+}
+
+#[test]
+fn file_is_bound_to_the_same_path_with_config_and_without() {
+    let home = Home::new("linked");
+    home.servers("elsewhere/mcp.json", json!({ "theirs": home.demo("theirs") }));
+    std::os::unix::fs::symlink(home.path("elsewhere"), home.path("project/.cursor")).unwrap();
+    let by_config = home.json(&["servers", "--config", ".cursor/mcp.json"]);
+    let found = home.json(&["servers"]);
+    assert_eq!(by_config, found);
+}
+
+#[test]
+fn servers_of_the_user_run_no_program_of_the_folder() {
+    let home = Home::new("runs");
+    let own = json!({
+        "own": { "command": "sh", "args": ["server.sh"] },
+        "npx": { "command": "npx", "args": ["-y", "some-server"] },
+    });
+    home.servers(".cursor/mcp.json", own);
+    let mark = |name: &str| format!("#!/bin/sh\necho $$ >> '{}'\n", home.path(name));
+    fs::write(home.path("project/server.sh"), mark("ran")).unwrap();
+    fs::create_dir_all(home.path("project/node_modules/.bin")).unwrap();
+    let program = home.path("project/node_modules/.bin/some-server");
+    fs::write(&program, mark("ran")).unwrap();
+    fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let ran = home.run(&["servers"]);
+    assert_eq!(home.processes("ran"), [] as [i32; 0], "{}{}", ran.out, ran.err);
+}

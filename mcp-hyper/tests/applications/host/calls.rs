@@ -1,8 +1,9 @@
 //! Calls: each has one end, whatever happens to its server.
 
-use std::time::Duration;
+use std::future::Future;
+use std::time::{Duration, Instant};
 
-use mcp_hyper::host::{CallEnd, CallError, CallPhase, HostEvent};
+use mcp_hyper::host::{CallEnd, CallError, CallPhase, Host, HostEvent};
 use mcp_hyper::mcp_proto::host::control::{Repeat, Status};
 use serde_json::json;
 use smol::future::{or, zip};
@@ -183,5 +184,114 @@ fn unpolled_driver_is_reported_to_those_who_wait() {
         let calling = async { drop(host.call_tool("mcp__one__echo", json!({ "text": "hello" })).await) };
         or(calling, reported).await;
         assert_eq!(status(&host, "one"), Status::Starting);
+    });
+}
+
+/// What `work` brings, within a few seconds.
+pub(super) async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
+    let late = async {
+        let mut timer = Box::pin(smol::Timer::after(Duration::from_secs(3)));
+        let _ = (&mut timer).await;
+        None
+    };
+    or(async { Some(work.await) }, late).await.unwrap_or_else(|| panic!("{what}: it hangs"))
+}
+
+/// A call that has reported progress and never ends.
+pub(super) async fn endless(
+    host: &Host,
+) -> smol::Task<Result<mcp_hyper::mcp_proto::CallToolResult, CallError>> {
+    let (reports, received) = smol::channel::unbounded();
+    let count = host.call_tool("mcp__one__count", json!({ "to": 1_000_000, "delay_ms": 10 }));
+    let count = count.on_progress(move |_| _ = reports.try_send(()));
+    let count = smol::spawn(async move { count.await });
+    received.recv().await.unwrap();
+    count
+}
+
+#[test]
+fn withdrawn_approval_ends_the_calls_of_a_disabled_server_at_once() {
+    bounded(async {
+        let folder = Folder::new();
+        let (host, _driver) = start(options(project(json!({ "one": folder.demo("one") }))));
+        host.ready().await;
+        let request = host.pending_approvals().remove(0);
+        host.approve(request.approve());
+        until_status(&host, "one", Status::Connected).await;
+        let call = endless(&host).await;
+        host.set_enabled("one", false).unwrap();
+        assert!(host.revoke_approval(request.path(), request.server()));
+        let began = Instant::now();
+        let ended = within(call).await;
+        assert!(began.elapsed() < Duration::from_secs(2), "{:?} {ended:?}", began.elapsed());
+    });
+}
+
+#[test]
+fn withdrawn_approval_ends_the_calls_of_a_removed_server_at_once() {
+    bounded(async {
+        let folder = Folder::new();
+        let (host, _driver) = start(options(project(json!({ "one": folder.demo("one") }))));
+        host.ready().await;
+        let request = host.pending_approvals().remove(0);
+        host.approve(request.approve());
+        until_status(&host, "one", Status::Connected).await;
+        let call = endless(&host).await;
+        host.reload(&project(json!({})));
+        assert!(host.revoke_approval(request.path(), request.server()));
+        let began = Instant::now();
+        let ended = within(call).await;
+        assert!(began.elapsed() < Duration::from_secs(2), "{:?} {ended:?}", began.elapsed());
+    });
+}
+
+#[test]
+fn close_without_time_for_the_shutdown_ends_the_calls() {
+    bounded(async {
+        let folder = Folder::new();
+        let options = options(config(json!({ "one": folder.demo("one") }))).control(|control| {
+            control.grace = Duration::from_millis(100);
+            control.shutdown = Duration::ZERO;
+        });
+        let (host, _driver) = start(options);
+        host.ready().await;
+        let call = endless(&host).await;
+        host.close().await;
+        let ended = soon("the call", call).await;
+        assert!(matches!(ended, Err(CallError::Closed)), "{ended:?}");
+    });
+}
+
+#[test]
+fn call_once_ends_with_its_driver() {
+    bounded(async {
+        let command = mcp_smol::Command::new("sh").args(["-c", "exec sleep 1000"]);
+        let (client, driver) = mcp_smol::connect(command);
+        let limit = async {
+            smol::Timer::after(Duration::from_millis(100)).await;
+            Ok(())
+        };
+        let limited = or(driver, limit);
+        let called = soon("call_once", mcp_hyper::call_once((client, limited), "add", json!({}))).await;
+        assert!(called.is_err());
+    });
+}
+
+#[test]
+fn server_that_is_approved_while_the_old_one_finishes_accepts_calls() {
+    bounded(async {
+        let folder = Folder::new();
+        let (host, _driver) = start(options(project(json!({ "one": folder.demo("one") }))));
+        host.ready().await;
+        host.approve(host.pending_approvals().remove(0).approve());
+        until_status(&host, "one", Status::Connected).await;
+        let _call = endless(&host).await;
+        let mut other = folder.demo("one");
+        other["env"] = json!({ "OTHER": "1" });
+        host.reload(&project(json!({ "one": other })));
+        until_status(&host, "one", Status::Unapproved).await;
+        host.approve(host.pending_approvals().remove(0).approve());
+        let ping = host.request::<mcp_hyper::mcp_proto::schema::Ping>("one", Default::default()).await;
+        assert!(!matches!(ping, Err(CallError::Unavailable { .. })), "{ping:?}");
     });
 }

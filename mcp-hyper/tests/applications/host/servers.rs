@@ -353,3 +353,25 @@ fn call_waits_for_a_configured_server_that_has_not_listed_its_tools() {
         assert!(broken.to_string().contains("no such file"), "{broken}");
     });
 }
+
+#[test]
+fn ready_returns_once_a_removed_server_is_gone() {
+    bounded(async {
+        let folder = Folder::new();
+        let options = options(config(json!({ "one": folder.demo("one") })))
+            .control(|control| control.grace = Duration::from_millis(200));
+        let (host, _driver) = start(options);
+        host.ready().await;
+        let call = super::calls::endless(&host).await;
+        let mut other = folder.demo("one");
+        other["env"] = json!({ "OTHER": "1" });
+        host.reload(&config(json!({ "one": other })));
+        host.reload(&config(json!({})));
+        let waiting = host.clone();
+        let ready = smol::spawn(async move { waiting.ready().await });
+        assert!(call.await.is_err());
+        until("it has ended", || folder.processes("one").into_iter().all(|it| !is_running(it))).await;
+        ready.await;
+        assert!(host.servers().is_empty());
+    });
+}

@@ -1,11 +1,18 @@
 //! Watches that outlive the connections of their servers.
 
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
 use mcp_hyper::host::{CallError, Host, HostWatch};
 use mcp_hyper::mcp_proto::front::WatchUpdate;
 use mcp_hyper::mcp_proto::host::control::Status;
 use mcp_hyper::mcp_proto::peer::client::{Change, ChangeEvidence, WatchFilter};
 use serde_json::{Value, json};
+use smol::future::or;
 
+use super::calls::soon;
 use super::testbed::*;
 use crate::common::server::*;
 
@@ -105,5 +112,81 @@ fn watch_starts_a_lazy_server_and_ends_with_the_host() {
         host.close().await;
         while watch.next().await.is_some() {}
         assert!(matches!(watch.outcome(), Some(Err(CallError::Closed))));
+    });
+}
+
+fn lazy(folder: &Folder) -> serde_json::Value {
+    let mut lazy = folder.demo("one");
+    lazy["lazy"] = json!(true);
+    lazy
+}
+
+#[test]
+fn watch_of_a_lazy_server_goes_on_or_ends_when_it_is_removed_and_added_again() {
+    bounded(async {
+        let folder = Folder::new();
+        let (host, _driver) = start(options(config(json!({ "one": lazy(&folder) }))));
+        host.ready().await;
+        let mut watch = clock(&host);
+        soon("active", watch.next()).await.unwrap();
+        host.reload(&config(json!({})));
+        until("it has ended", || folder.processes("one").into_iter().all(|it| !is_running(it))).await;
+        let starts = folder.processes("one").len();
+        host.reload(&config(json!({ "one": lazy(&folder) })));
+        // The first start is to list; it stops by itself only after 5 minutes.
+        until("it is started", || folder.processes("one").len() > starts).await;
+        let mut updates = Vec::new();
+        for _ in 0..2 {
+            updates.push(soon(&format!("{updates:?}"), watch.next()).await);
+        }
+    });
+}
+
+struct Count;
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {}
+}
+
+#[test]
+fn polls_of_different_tasks_leave_no_wakers_behind() {
+    bounded(async {
+        let folder = Folder::new();
+        let mut off = folder.demo("one");
+        off["disabled"] = json!(true);
+        let (host, _driver) = start(options(config(json!({ "one": off }))));
+        host.ready().await;
+        let mut watch = clock(&host);
+        let tasks: Vec<_> = (0..1000).map(|_| Arc::new(Count)).collect();
+        for task in &tasks {
+            let waker = Waker::from(task.clone());
+            let next = pin!(watch.next());
+            assert!(matches!(next.poll(&mut Context::from_waker(&waker)), Poll::Pending));
+        }
+        drop(watch);
+        let kept = tasks.iter().filter(|task| Arc::strong_count(task) > 1).count();
+        assert_eq!(kept, 0, "wakers are kept");
+    });
+}
+
+#[test]
+fn watch_reports_a_driver_that_nothing_polls() {
+    bounded(async {
+        let folder = Folder::new();
+        let (host, _driver) = options(config(json!({ "one": lazy(&folder) }))).start();
+        let mut events = host.events();
+        let mut watch = clock(&host);
+        let event = soon(
+            "report",
+            or(
+                async {
+                    watch.next().await;
+                    None
+                },
+                events.next(),
+            ),
+        )
+        .await;
+        assert!(event.is_some(), "{event:?}");
     });
 }

@@ -47,17 +47,20 @@ pub async fn call_once(
         client.close().await;
         called
     };
-    let (mut driver, mut call) = (pin!(driver), pin!(call));
-    let (mut called, mut is_driven) = (None, false);
+    let (mut driver, mut call) = (pin!(Some(driver)), pin!(call));
+    let mut called = None;
     // The driver goes on after the end of the call, until the connection is closed.
     poll_fn(move |cx| {
-        is_driven = is_driven || driver.as_mut().poll(cx).is_ready();
+        // Dropped once it has ended, so that the call ends too if it did not release the connection.
+        if driver.as_mut().as_pin_mut().is_some_and(|driver| driver.poll(cx).is_ready()) {
+            driver.set(None);
+        }
         if called.is_none()
             && let Poll::Ready(ended) = call.as_mut().poll(cx)
         {
             called = Some(ended);
         }
-        match called.take_if(|_| is_driven) {
+        match called.take_if(|_| driver.is_none()) {
             Some(called) => Poll::Ready(called),
             None => Poll::Pending,
         }

@@ -144,6 +144,15 @@ impl ServerEntry {
         Self { id, name, source, spec, connection, meaning }
     }
 
+    /// The same entry, its program in this folder unless it names another.
+    pub(super) fn in_folder(self, folder: &str) -> Self {
+        let Self { name, source, mut spec, .. } = self;
+        if let TransportSpec::Stdio(stdio) = &mut spec.transport {
+            stdio.cwd.get_or_insert_with(|| Template::literal(folder));
+        }
+        Self::new(name, source, spec)
+    }
+
     /// Identifies the server across reloads and restarts, whatever its entry says.
     pub const fn id(&self) -> ServerId {
         self.id

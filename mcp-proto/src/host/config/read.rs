@@ -65,7 +65,7 @@ impl ConfigFile {
     }
 
     /// Reads the servers that a file of Claude Code has for the project in this folder, an absolute path: those of
-    /// `projects` under it. Without such servers the file is empty. As the user has written them, `source` is the user's;
+    /// `projects` under it. Their programs run in that folder. Without such servers the file is empty. As the user has written them, `source` is the user's;
     /// [`Config::merge`](super::Config::merge) them before the file's [other servers](Self::parse), over which they
     /// have precedence.
     ///
@@ -84,7 +84,9 @@ impl ConfigFile {
     pub fn parse_of_project(source: Source, text: &[u8], folder: &str) -> Self {
         let document = Document::of_project(&source, text, folder);
         let document = document.map(|document| Some(document).filter(|it| !it.tables.is_empty()));
-        Self::of_document(source, text, document)
+        let mut file = Self::of_document(source, text, document);
+        file.servers = file.servers.into_iter().map(|server| server.in_folder(folder)).collect();
+        file
     }
 
     /// Reads a file as its application does in the project in this folder, an absolute path. The user's file of Claude Code

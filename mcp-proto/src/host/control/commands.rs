@@ -47,7 +47,7 @@ impl ControlPlane {
         }
         // All are known before the first starts, so that the startup waits for each.
         for (&id, &policy) in &servers {
-            self.servers.insert(id, Server::new(now, policy));
+            self.servers.insert(id, Server::new(now, policy, self.holds.contains_key(&id)));
             self.starting.insert(id);
             self.changed.insert(id);
         }
@@ -61,7 +61,7 @@ impl ControlPlane {
     fn reconfigure(&mut self, now: Instant, id: ServerId, policy: ServerPolicy) {
         let Some(server) = self.servers.get_mut(&id) else { return };
         let old = core::mem::replace(&mut server.policy, policy);
-        if old.approval == policy.approval {
+        if old.approval == policy.approval && !server.is_removed() {
             server.policy.is_approved = old.is_approved;
         }
         let same = |policy: &ServerPolicy| {
@@ -152,6 +152,13 @@ impl ControlPlane {
     ///
     /// No such server is configured.
     pub fn revoke_approval(&mut self, now: Instant, server: ServerId) -> Result<(), UnknownServer> {
+        // Also one that finishes because it is removed, or because the host closes.
+        let state = self.servers.get_mut(&server).ok_or(UnknownServer)?;
+        if state.policy.approval.is_some() && state.is_removed() {
+            state.policy.is_approved = false;
+            self.cut(now, server);
+            return Err(UnknownServer);
+        }
         let state = self.open_server(server)?;
         if state.policy.approval.is_some() && state.policy.is_approved {
             state.policy.is_approved = false;
@@ -161,26 +168,41 @@ impl ControlPlane {
         Ok(())
     }
 
+    /// Ends the calls of a server that lets them finish, and the server, also of one that was removed. Does nothing for
+    /// another.
+    pub fn end_grace(&mut self, now: Instant, server: ServerId) {
+        self.cut(now, server);
+    }
+
     /// Keeps a server running for something other than a call: a task, a subscription, a question to the user. A lazy
-    /// server starts, and is not stopped until [`release`](Self::release) was called as often.
+    /// server starts, and is not stopped until [`release`](Self::release) was called as often, also if it is removed and added
+    /// again.
     ///
     /// # Errors
     ///
     /// No such server is configured.
     pub fn hold(&mut self, now: Instant, server: ServerId) -> Result<(), UnknownServer> {
         let state = self.open_server(server)?;
-        state.holds = state.holds.saturating_add(1);
+        state.is_held = true;
         if state.phase == Phase::Idle {
             self.connect(now, server);
         }
+        let holds = self.holds.entry(server).or_default();
+        *holds = holds.saturating_add(1);
         self.schedule(server);
         Ok(())
     }
 
     /// Ends one [`hold`](Self::hold) of a server.
     pub fn release(&mut self, now: Instant, server: ServerId) {
+        let Some(holds) = self.holds.get_mut(&server) else { return };
+        *holds = holds.saturating_sub(1);
+        let is_held = *holds > 0;
+        if !is_held {
+            self.holds.remove(&server);
+        }
         if let Some(state) = self.servers.get_mut(&server) {
-            state.holds = state.holds.saturating_sub(1);
+            state.is_held = is_held;
             state.last_used = now;
             self.schedule(server);
         }
@@ -203,8 +225,7 @@ impl ControlPlane {
     }
 
     fn close_within(&mut self, now: Instant, grace: Duration) {
-        let is_finishing = self.servers.values().any(|server| server.finishing().is_some());
-        if self.is_closing() && !(is_finishing && grace.is_zero()) {
+        if self.lifecycle == Lifecycle::Closed || (self.is_closing() && !grace.is_zero()) {
             return;
         }
         self.lifecycle = Lifecycle::Closing;
@@ -217,12 +238,19 @@ impl ControlPlane {
         }
         let is_finishing = self.servers.values().any(|server| server.finishing().is_some());
         let grace = if is_finishing { grace } else { Duration::ZERO };
-        self.timers.insert(Timer::Close, Some(now + grace + self.config.shutdown), ());
+        let until = now + grace + self.config.shutdown;
+        let until = self.timers.deadline(Timer::Close).map_or(until, |earlier| earlier.min(until));
+        self.timers.insert(Timer::Close, Some(until), ());
         self.check_closed();
     }
 
     /// The shutdown took too long: the driver drops the remaining connections.
-    fn abandon(&mut self) {
+    fn abandon(&mut self, now: Instant) {
+        // Without time for the shutdown, the graces end now as well.
+        let calls: Vec<_> = self.calls.keys().copied().collect();
+        for call in calls {
+            self.end_call(now, call, CallOutcome::Closed);
+        }
         for server in core::mem::take(&mut self.servers).into_keys() {
             self.timers.remove(Timer::Server(server));
         }
@@ -314,6 +342,9 @@ impl ControlPlane {
             // What runs until then was approved.
             if state.finishing().is_none() {
                 self.end(now, server, Then::Begin);
+            } else {
+                let status = state.first_status();
+                self.set_status(now, server, status);
             }
         }
     }
@@ -328,7 +359,7 @@ impl ControlPlane {
                     }
                     self.check_ready();
                 }
-                Timer::Close => self.abandon(),
+                Timer::Close => self.abandon(now),
                 Timer::Call(call) => self.end_call(now, call, CallOutcome::TimedOut),
                 Timer::Attempts => {
                     while let Some(server) = self.attempts.pop(now) {

@@ -88,8 +88,12 @@ use crate::rpc::Pending;
 pub struct ControlPlane {
     config: ControlConfig,
     servers: BTreeMap<ServerId, Server>,
+    /// How often the application holds each server, also one that is removed and may come back.
+    holds: BTreeMap<ServerId, u32>,
     calls: BTreeMap<CallId, Call>,
     next_call: u64,
+    /// Those of a server that comes back are new too.
+    last_generation: Generation,
     timers: Pending<(), Timer>,
     attempts: AttemptLimit,
     rng: SplitMix64,
@@ -154,8 +158,10 @@ impl ControlPlane {
     pub fn new(config: ControlConfig) -> Self {
         Self {
             servers: BTreeMap::new(),
+            holds: BTreeMap::new(),
             calls: BTreeMap::new(),
             next_call: 0,
+            last_generation: Generation(0),
             timers: Pending::new(),
             attempts: AttemptLimit::new(config.attempts_per_minute),
             rng: SplitMix64::new(config.seed),
@@ -200,11 +206,12 @@ impl ControlPlane {
         self.servers.keys().filter_map(|&id| Some((id, self.server(id)?)))
     }
 
-    /// The state of a configured server, or of one that was removed while its [running calls
+    /// The state of a configured server; while the host closes, of one whose [running calls
     /// finish](ControlConfig::grace).
     #[must_use]
     pub fn server(&self, server: ServerId) -> Option<ServerState<'_>> {
-        let is_shown = |server: &&Server| !server.is_removed() || server.finishing().is_some();
+        let is_finishing = |server: &Server| self.is_closing() && server.finishing().is_some();
+        let is_shown = |server: &&Server| !server.is_removed() || is_finishing(server);
         self.servers.get(&server).filter(is_shown).map(Server::state)
     }
 

@@ -30,8 +30,8 @@ impl ControlPlane {
     /// Makes an attempt.
     pub(super) fn connect(&mut self, now: Instant, id: ServerId) {
         let Some(server) = self.servers.get_mut(&id) else { return };
-        let generation = Generation(server.generation.0.saturating_add(1));
-        server.generation = generation;
+        let generation = Generation(self.last_generation.0.saturating_add(1));
+        (self.last_generation, server.generation) = (generation, generation);
         server.attempts = server.attempts.saturating_add(1);
         server.phase = Phase::Connecting { deadline: now.after(server.policy.start_timeout) };
         server.action = Some(self.actions.push(Action::Connect { server: id, generation }));
@@ -75,6 +75,8 @@ impl ControlPlane {
         let Some(Finishing { then, outcome, .. }) = server.finishing() else { return };
         // The end of the last call must not come here again: all are aborted before the disconnection.
         server.phase = Phase::Connected { stable: None };
+        // Its grace is over; a removed one is no longer shown.
+        self.changed.insert(id);
         self.end_sent(now, id, outcome);
         self.end(now, id, then);
     }

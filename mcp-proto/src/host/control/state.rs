@@ -8,7 +8,7 @@ use super::policy::{Failure, ServerPolicy, ServerState, Status};
 use crate::Instant;
 use crate::host::config::{Fingerprint, ServerId};
 
-/// The number of a connection of one server: each [`Action::Connect`] has a higher one.
+/// The number of a connection: each [`Action::Connect`] has a higher one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Generation(pub(super) u64);
 
@@ -173,8 +173,8 @@ pub(super) struct Server {
     pub(super) generation: Generation,
     /// Attempts since the last stable connection.
     pub(super) attempts: u32,
-    /// How often the application holds it.
-    pub(super) holds: u32,
+    /// Whether the application holds it.
+    pub(super) is_held: bool,
     /// When the last call or hold ended.
     pub(super) last_used: Instant,
     pub(super) waiting: BTreeSet<CallId>,
@@ -233,7 +233,7 @@ pub(super) enum Then {
 }
 
 impl Server {
-    pub(super) fn new(now: Instant, policy: ServerPolicy) -> Self {
+    pub(super) fn new(now: Instant, policy: ServerPolicy, is_held: bool) -> Self {
         Self {
             policy,
             phase: Phase::Resting,
@@ -242,7 +242,7 @@ impl Server {
             failure: None,
             generation: Generation(0),
             attempts: 0,
-            holds: 0,
+            is_held,
             last_used: now,
             waiting: BTreeSet::new(),
             sent: BTreeSet::new(),
@@ -293,7 +293,7 @@ impl Server {
     }
 
     pub(super) fn is_unused(&self) -> bool {
-        self.waiting.is_empty() && self.sent.is_empty() && self.holds == 0
+        self.waiting.is_empty() && self.sent.is_empty() && !self.is_held
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {

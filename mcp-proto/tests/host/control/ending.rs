@@ -34,13 +34,16 @@ fn ends() -> [(Command, CallOutcome); 4] {
 /// F76
 #[test]
 fn running_call_finishes_before_its_server_ends() {
-    for (end, outcome) in ends() {
+    for (number, (end, outcome)) in ends().into_iter().enumerate() {
+        let is_removed = number == 1;
         let (mut host, generation, running, unsent) = working();
         end(&mut host);
         assert_eq!(host.actions(), [], "the connection goes on, and nothing more is sent");
         assert_eq!(host.outcome(unsent), Some(outcome));
-        let state = host.plane.server(id("one")).expect("it is shown until it ends");
-        assert_eq!(state.grace_ends, Some(host.now + GRACE));
+        // It is shown as long as it is configured.
+        let grace_ends = host.plane.server(id("one")).map(|state| state.grace_ends);
+        let expected = Some(Some(host.now + GRACE)).filter(|_| !is_removed);
+        assert_eq!(grace_ends, expected);
         host.advance(4 * SECOND);
         host.plane.handle_delivery(host.now, running, generation, Delivery::Answered);
         assert_eq!(host.actions(), [Action::Disconnect { server: id("one"), generation }]);
@@ -131,17 +134,11 @@ fn close_now_ends_the_grace_and_withdrawn_approval_has_none() {
 
 #[test]
 fn approval_of_a_changed_server_does_not_cut_the_calls_of_the_old_one() {
-    let with_content = |name: &str| {
-        let mut policy = local(name);
-        policy.approval = Some(content(name));
-        policy.is_approved = name == "a";
-        policy
-    };
-    let mut host = Host::new([("one", with_content("a"))]);
+    let mut host = Host::new([("one", with_content("a", true))]);
     let generation = host.connected("one");
     let call = host.call("one");
     host.actions();
-    host.configure([("one", with_content("b"))]);
+    host.configure([("one", with_content("b", false))]);
     assert_eq!(host.status("one"), Status::Unapproved);
     host.plane.handle_approval(host.now, id("one"), content("b"), true);
     assert_eq!(host.actions(), []);
@@ -172,4 +169,113 @@ fn close_waits_for_the_grace_and_then_for_the_shutdown() {
     host.advance(SECOND);
     assert!(host.events().contains(&Event::Closed));
     assert_eq!((host.plane.poll_timeout(), host.plane.open_calls()), (None, 0));
+}
+
+fn running_host(config: ControlConfig) -> (Host, Generation, CallId) {
+    let mut host = Host { plane: ControlPlane::new(config), now: Instant::ORIGIN };
+    host.configure([("one", local("a"))]);
+    let generation = host.connected("one");
+    let running = host.call("one");
+    host.actions();
+    host.events();
+    (host, generation, running)
+}
+
+fn with_content(name: &str, is_approved: bool) -> ServerPolicy {
+    let mut policy = local(name);
+    policy.approval = Some(content(name));
+    policy.is_approved = is_approved;
+    policy
+}
+
+#[test]
+fn close_without_time_for_the_shutdown_ends_every_call() {
+    let mut config = ControlConfig::default();
+    config.shutdown = Duration::ZERO;
+    let (mut host, _, running) = running_host(config);
+    host.plane.close(host.now);
+    host.advance(GRACE);
+    let events = host.events();
+    assert!(events.contains(&Event::Closed), "{events:?}");
+    assert_eq!((host.plane.open_calls(), host.plane.poll_timeout()), (0, None), "{events:?} {running:?}");
+}
+
+#[test]
+fn close_now_after_the_calls_have_finished_closes_within_the_shutdown() {
+    let (mut host, generation, running) = running_host(ControlConfig::default());
+    host.plane.close(host.now);
+    host.plane.handle_delivery(host.now, running, generation, Delivery::Answered);
+    host.actions();
+    host.events();
+    host.plane.close_now(host.now);
+    host.advance(5 * SECOND);
+    assert!(host.events().contains(&Event::Closed), "close_now: Closed after `shutdown` at the latest");
+}
+
+#[test]
+fn approved_server_accepts_calls_while_the_old_one_finishes() {
+    let mut host = Host::new([("one", with_content("a", true))]);
+    let generation = host.connected("one");
+    let _ = (generation, host.call("one"));
+    host.actions();
+    host.configure([("one", with_content("b", false))]);
+    host.plane.handle_approval(host.now, id("one"), content("b"), true);
+    let call = host.plane.call(host.now, id("one"), CallOptions::default());
+    assert!(call.is_ok(), "{call:?} {:?}", host.status("one"));
+}
+
+#[test]
+fn withdrawn_approval_ends_a_removed_server_and_that_of_a_closing_host_at_once() {
+    for reload in [true, false] {
+        let mut host = Host::new([("one", with_content("a", true))]);
+        let generation = host.connected("one");
+        let call = host.call("one");
+        host.actions();
+        if reload {
+            host.configure([])
+        } else {
+            host.plane.close(host.now)
+        };
+        let _ = host.plane.revoke_approval(host.now, id("one"));
+        let disconnection = Action::Disconnect { server: id("one"), generation };
+        assert_eq!(host.actions(), [Action::Abort { call }, disconnection], "{reload}");
+    }
+}
+
+#[test]
+fn server_whose_approval_was_withdrawn_while_it_was_removed_asks_again() {
+    let mut host = Host::new([("one", with_content("a", true))]);
+    let generation = host.connected("one");
+    let call = host.call("one");
+    host.actions();
+    host.configure([]);
+    let _ = host.plane.revoke_approval(host.now, id("one"));
+    host.configure([("one", with_content("a", false))]);
+    host.plane.handle_delivery(host.now, call, generation, Delivery::Answered);
+    host.actions();
+    host.ended("one", generation, None);
+    assert_eq!(host.status("one"), Status::Unapproved);
+    assert_eq!(host.actions(), [Action::AskApproval { server: id("one"), content: content("a") }]);
+}
+
+#[test]
+fn hold_lives_on_when_its_server_is_removed_and_added_again() {
+    let lazy = || {
+        let mut policy = local("a");
+        policy.lazy = Some(300 * SECOND);
+        policy
+    };
+    let mut host = Host::new([("one", lazy())]);
+    host.plane.hold(host.now, id("one")).unwrap();
+    let generation = host.connected("one");
+    host.configure([]);
+    host.actions();
+    host.ended("one", generation, None);
+    host.configure([("one", lazy())]);
+    host.plane.hold(host.now, id("one")).unwrap();
+    let _ = host.connected("one");
+    // The first hold, of the removed server, is dropped.
+    host.plane.release(host.now, id("one"));
+    host.advance(400 * SECOND);
+    assert_eq!(host.status("one"), Status::Connected, "the second hold counts");
 }

@@ -271,6 +271,27 @@ fn client_listens_again_after_a_graceful_end_on_demand() {
     assert_eq!(words(watch_events(&mut s)), ["on", "tools?"]);
 }
 
+/// C6.4: a server that ends each listen request before it has acknowledged it sends no notifications.
+#[test]
+fn client_gives_up_listening_where_each_request_ends_before_it_is_open() {
+    let mut config = config();
+    config.watch.on_server_end = OnServerEnd::Listen;
+    let mut s = ClientHarness::modern(config);
+    watch(&mut s, WatchFilter::new().tools());
+    for _ in 0..5 {
+        let listen = expect_listen(&mut s, json!({"toolsListChanged": true}));
+        s.answer(&listen, json!({"resultType": "complete"}));
+        assert!(watch_events(&mut s).is_empty());
+        let due = s.client.poll_timeout().unwrap();
+        s.advance(due.saturating_since(s.now));
+    }
+    let listen = expect_listen(&mut s, json!({"toolsListChanged": true}));
+    s.answer(&listen, json!({"resultType": "complete"}));
+    assert_eq!(words(watch_events(&mut s)), ["ended"]);
+    s.advance(Duration::from_secs(3600));
+    s.expect_silence();
+}
+
 /// C6.4: an error ends a granted request as a loss does; the client retries with growing, randomized pauses.
 #[test]
 fn client_retries_a_broken_listen_request_with_backoff() {

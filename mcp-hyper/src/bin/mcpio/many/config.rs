@@ -89,7 +89,7 @@ impl<'a> Session<'a> {
                 format_args!("{path}: {count} server{}", if count == 1 { "" } else { "s" }),
             ))?;
         }
-        for error in errors.chain(config.servers().iter().filter_map(|entry| relative_files(entry))) {
+        for error in errors.chain(config.servers().iter().filter_map(|entry| session.relative_files(entry))) {
             messages.warning(error)?;
         }
         for omitted in config.omitted() {
@@ -107,7 +107,7 @@ impl<'a> Session<'a> {
     }
 }
 
-const NO_FILE: &str = "no known application has a file with servers here: name one by --config, or the command that starts \
+const NO_FILE: &str = "no known application has a file with servers here: name one by --config or --user-config, or the command that starts \
                        a server after two dashes, such as: mcpio tools -- npx -y @modelcontextprotocol/server-everything";
 
 /// The known file that this path leads to.
@@ -199,40 +199,49 @@ pub(super) fn check_files(config: &Config) -> Vec<Finding> {
     errors.chain(omitted).chain(ignored).collect()
 }
 
-/// What deserves a second look in the user's own entry, which no approval shows. It does not keep the server from being
-/// started.
-pub(super) fn check_own_entry(entry: &ServerEntry) -> Vec<Finding> {
-    if entry.source().scope != Scope::User || !entry.spec().enabled {
-        return Vec::new();
-    }
-    let request = ApprovalRequest::new(entry);
-    let warnings = request.warnings().iter();
-    let warnings = warnings.filter(|warning| matches!(warning, ApprovalWarning::ForeignResource(_)));
-    let note = |what: String| Finding::new(Some(entry.name()), FindingKind::Note, what);
-    warnings.map(ToString::to_string).chain(relative_files(entry)).map(note).collect()
-}
-
-/// A warning if the user's server uses files of the working directory, by their relative paths. The home folder is the
-/// user's own.
-fn relative_files(entry: &ServerEntry) -> Option<String> {
-    let folder = env::current_dir().ok()?;
-    if !entry.spec().enabled || env::home_dir().is_some_and(|home| home == folder) {
-        return None;
-    }
-    let paths = entry.relative_paths();
-    let files: Vec<String> = paths.into_iter().filter(|path| folder.join(path).exists()).collect();
-    let folder = folder.display();
-    (!files.is_empty()).then(|| {
-        format!(
-            "server \"{}\" uses {} of the folder {folder}, where this command was started: if the server needs files \
-             of its own, write their whole paths, or \"cwd\", into its entry",
-            entry.name(),
-            files.join(", ")
-        )
-    })
-}
-
 impl Session<'_> {
+    /// What deserves a second look in the user's own entry, which no approval shows. It does not keep the server from being
+    /// started.
+    pub(super) fn check_own_entry(&self, entry: &ServerEntry) -> Vec<Finding> {
+        if entry.source().scope != Scope::User || !entry.spec().enabled {
+            return Vec::new();
+        }
+        let request = ApprovalRequest::new(entry);
+        let warnings = request.warnings().iter();
+        let warnings = warnings.filter(|warning| matches!(warning, ApprovalWarning::ForeignResource(_)));
+        let note = |what: String| Finding::new(Some(entry.name()), FindingKind::Note, what);
+        warnings.map(ToString::to_string).chain(self.relative_files(entry)).map(note).collect()
+    }
+
+    /// A warning if the user's server uses files of the folder in which it runs, by their relative paths. The home folder is the
+    /// user's own.
+    fn relative_files(&self, entry: &ServerEntry) -> Option<String> {
+        let folder = self.working_folder()?;
+        if !entry.spec().enabled || env::home_dir().is_some_and(|home| home == folder) {
+            return None;
+        }
+        let paths = entry.relative_paths();
+        let files: Vec<String> = paths.into_iter().filter(|path| folder.join(path).exists()).collect();
+        let folder = folder.display();
+        (!files.is_empty()).then(|| {
+            format!(
+                "server \"{}\" uses {} of the folder {folder}, where this command was started: if the server needs files \
+                 of its own, write their whole paths, or \"cwd\", into its entry",
+                entry.name(),
+                files.join(", ")
+            )
+        })
+    }
+
+    /// Where the user's programs run whose entries name no folder. A folder whose project nobody has looked at is not for
+    /// them: `npx`, for example, runs programs that it finds there.
+    pub(super) fn working_folder(&self) -> Option<PathBuf> {
+        match self.options.is_used() {
+            true => env::current_dir().ok(),
+            false => env::home_dir(),
+        }
+    }
+
     /// What keeps a server from being started: its approval, and values that are missing. Without the approval no value is
     /// looked up.
     pub(super) fn check_entry(&self, entry: &ServerEntry, approvals: &Approvals) -> Vec<Finding> {
@@ -476,8 +485,8 @@ mod tests {
             "url": "https://a.example/mcp", "oauth": { "resource": "https://b.example" }
         } } }"#;
         let notes = |source| -> Vec<Finding> {
-            let config = session(source, text).config;
-            config.servers().iter().flat_map(|entry| check_own_entry(entry)).collect()
+            let session = session(source, text);
+            session.config.servers().iter().flat_map(|entry| session.check_own_entry(entry)).collect()
         };
         let found = notes(Source::user("/home/ann/mcp.json"));
         assert_eq!(found[0].kind, FindingKind::Note);
@@ -514,8 +523,9 @@ mod tests {
             (r#""no-such-file", "/""#, None),
         ] {
             let text = format!(r#"{{ "mcpServers": {{ "a": {{ "command": "x", "args": [{args}] }} }} }}"#);
-            let config = session(Source::user("/home/ann/mcp.json"), &text).config;
-            let note = relative_files(&config.servers()[0]);
+            let options = ConfigOptions { user_files: vec!["mcp.json".into()], ..ConfigOptions::default() };
+            let session = session_with(options, Source::user("/home/ann/mcp.json"), &text);
+            let note = session.relative_files(&session.config.servers()[0]);
             assert_eq!(note.is_some(), used.is_some(), "{args}");
             assert!(note.unwrap_or_default().contains(used.unwrap_or_default()), "{args}");
         }

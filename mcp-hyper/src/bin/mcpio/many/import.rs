@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::env;
+use std::path::Path;
 use std::sync::Arc;
 
 use mcp_hyper::host::discover;
@@ -19,8 +20,11 @@ use crate::text::{QUIET, styled};
 /// Prints one configuration with the servers of all applications of the user, those of Claude Code for the project in the
 /// working directory included, and notes on standard error.
 pub(crate) fn import(disabled: bool, screen: &mut Screen) -> Result {
-    let folder = env::current_dir().map_err(CommandError::usage_of("the working directory"))?;
-    let mut files = discover(&folder).map_err(CommandError::usage_of("the working directory"))?;
+    // Without a folder there are no servers of its project.
+    let folder = env::current_dir().ok().filter(|folder| folder.is_dir() && folder.to_str().is_some());
+    let root = Path::new(std::path::MAIN_SEPARATOR_STR);
+    let mut files =
+        discover(folder.as_deref().unwrap_or(root)).map_err(CommandError::usage_of("the files"))?;
     files.retain(|file| file.source.scope == Scope::User);
     let imported = Imported::from_config(&Config::merge(files), disabled);
     if screen.is_json() {

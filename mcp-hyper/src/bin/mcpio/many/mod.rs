@@ -118,6 +118,9 @@ impl Session<'_> {
             .project_folder(&self.folder)
             .lookups(look_up)
             .configure_clients(move |_, client| client.era_policy = era);
+        if let Some(folder) = self.working_folder() {
+            host = host.working_folder(folder);
+        }
         let authorize = tokens::authorizations(common, login)?;
         host = host.authorization(move |_, server| authorize(server));
         if let Some(file) = &common.cacert {

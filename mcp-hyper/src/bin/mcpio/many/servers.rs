@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use smol::Timer;
 use smol::future::{or, poll_once};
 
-use super::config::{Finding, FindingKind, check_files, check_own_entry};
+use super::config::{Finding, FindingKind, check_files};
 use super::{Session, wake_idle};
 use crate::error::{CommandError, Result};
 use crate::many;
@@ -254,7 +254,7 @@ pub(crate) async fn doctor(options: &ConfigOptions, common: &CommonOptions, scre
             startable.push(entry.name());
         }
         findings.extend(found);
-        findings.extend(check_own_entry(entry));
+        findings.extend(session.check_own_entry(entry));
     }
     if !startable.is_empty() {
         let checked = session.run(session.only(&startable), async |host| Ok(session.check_host(host).await));

@@ -122,7 +122,8 @@ pub enum OnServerEnd {
     #[default]
     Stop,
     /// The client subscribes again after a pause, as if the server had been lost: for deployments where another
-    /// instance takes over from one that shuts down.
+    /// instance takes over from one that shuts down. If it ends several requests in a row before it has acknowledged them,
+    /// the watches end.
     Listen,
 }
 

@@ -203,7 +203,10 @@ impl ModernSubscription {
 
     fn handle_open_failed(&mut self, now: Instant, class: RetryClass) -> ListenUpdate {
         match class {
-            RetryClass::Done if self.on_server_end == OnServerEnd::Stop => ListenUpdate::Ended,
+            // One that is always ended before it is open is none.
+            RetryClass::Done if self.on_server_end == OnServerEnd::Stop || self.backoff.is_exhausted() => {
+                ListenUpdate::Ended
+            }
             RetryClass::Refused(outcome, kind)
                 if kind == RefusalKind::Permanent || self.backoff.is_exhausted() =>
             {
