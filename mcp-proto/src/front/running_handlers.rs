@@ -113,6 +113,12 @@ impl<F: Future + Unpin> RunningHandlers<F> {
         }
     }
 
+    /// Whether handlers are queued that have become ready.
+    #[cfg(feature = "server")]
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     /// Polls the ready handlers in turn by `poll` until one finishes, and returns its output and span; `None` once each was
     /// polled. `stalled` may end a handler that waits and has not woken itself.
     pub(in crate::front) fn poll_next(

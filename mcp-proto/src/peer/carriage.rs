@@ -57,6 +57,8 @@ pub struct Carriage {
     pub(crate) version_retried: bool,
     /// The number of sessions lost while it was pending.
     pub(crate) renewals: u32,
+    /// Whether the server has received an attempt that is over.
+    pub(crate) was_received: bool,
 }
 
 /// The state of a request that a transport has.
@@ -96,6 +98,7 @@ impl Carriage {
             headers_retried: false,
             version_retried: false,
             renewals: 0,
+            was_received: false,
         }
     }
 
@@ -125,6 +128,21 @@ impl Carriage {
     pub(crate) fn queued_bytes(&self) -> usize {
         let encoded = self.encoded.as_ref().filter(|_| self.state == CarriageState::Queued);
         encoded.map_or(0, |encoded| encoded.body.len())
+    }
+
+    /// Puts the request back into the queue.
+    pub(crate) fn requeue(&mut self) {
+        self.was_received |= !self.is_unsent();
+        self.streams.forget_position();
+        self.chunks = None;
+        self.has_slot = false;
+        self.state = CarriageState::Queued;
+    }
+
+    /// Whether the server has certainly received no attempt.
+    pub(crate) fn is_unsent(&self) -> bool {
+        let waits = matches!(self.state, CarriageState::Queued | CarriageState::BackingOff { .. });
+        waits && !self.is_with_server() && !self.was_received
     }
 
     /// Whether the server may be working on the request.

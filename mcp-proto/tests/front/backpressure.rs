@@ -127,3 +127,54 @@ fn client_cancels_a_call_before_its_handler_starts() {
     assert_eq!(ids, [0, 2]);
     assert_eq!(ran.load(Ordering::SeqCst), 2);
 }
+
+/// A client always has one more call in flight, and reads one answer at a time.
+#[test]
+fn handler_that_waits_is_not_passed_by_every_later_call() {
+    let (release, released) = (Arc::new(AtomicUsize::new(0)), Arc::new(std::sync::Mutex::new(None::<Waker>)));
+    let (flag, waker) = (release.clone(), released.clone());
+    let tool = |name: &str| Tool::new(name, "", json!({"type": "object"}));
+    let router = Router::new("test", "1")
+        .tool_with(tool("quick"), |NoArguments {}, _| async { "x".repeat(ANSWER) })
+        .tool_with(tool("waits"), move |NoArguments {}, _| {
+            let (flag, waker) = (flag.clone(), waker.clone());
+            core::future::poll_fn(move |cx| {
+                if flag.load(Ordering::SeqCst) > 0 {
+                    return Poll::Ready("waited");
+                }
+                *waker.lock().unwrap() = Some(cx.waker().clone());
+                Poll::Pending
+            })
+        });
+    let mut config = router.config();
+    config.limits.queued_bytes = ANSWER / 2;
+    let machine = StreamServer::new(config);
+    let (_, mut driver) = adapter::server(
+        machine,
+        Arc::new(TestClock::default()),
+        Arc::new(CountingEntropy::default()),
+        router,
+    );
+    let mut cx = Context::from_waker(Waker::noop());
+    driver.lock(|machine, now| machine.handle_input(now, Bytes::from(call(0, "waits"))));
+    let _ = driver.poll(&mut cx, |_, _| Poll::<()>::Pending);
+    driver.lock(|machine, now| machine.handle_input(now, Bytes::from(call(1, "quick") + &call(2, "quick"))));
+    let _ = driver.poll(&mut cx, |_, _| Poll::<()>::Pending);
+    release.store(1, Ordering::SeqCst);
+    released.lock().unwrap().take().unwrap().wake();
+    let mut out = Vec::new();
+    for id in 3..103 {
+        // The client reads what there is, and sends another call.
+        driver.lock(|machine, now| {
+            let _ = machine.poll_transmit(&mut out);
+            machine.handle_input(now, Bytes::from(call(id, "quick")));
+        });
+        let _ = driver.poll(&mut cx, |_, _| Poll::<()>::Pending);
+        let text = String::from_utf8_lossy(&out);
+        if text.lines().any(|line| line.contains("\"id\":0")) {
+            eprintln!("answered in turn {}", id - 3);
+            return;
+        }
+    }
+    panic!("a hundred later calls were answered before the one that had waited");
+}

@@ -358,3 +358,46 @@ fn spawned_handler_that_blocks_is_not_reported() {
     assert_eq!(call.head().status, 200);
     assert!(events.drain().is_empty());
 }
+
+/// The memory of a handler that takes two seconds to drop.
+struct SlowToDrop(Arc<OnceLock<Arc<TestClock>>>);
+
+impl Drop for SlowToDrop {
+    fn drop(&mut self) {
+        self.0.get().unwrap().advance(Duration::from_secs(2));
+    }
+}
+
+#[test]
+fn handler_is_not_blamed_for_the_drop_of_the_one_before() {
+    let clock: Arc<OnceLock<Arc<TestClock>>> = Arc::default();
+    let held = clock.clone();
+    let router = Router::new("drops", "1.0.0")
+        .tool_with(tool("asks"), move |NoArguments {}, cx: Context| {
+            let held = SlowToDrop(held.clone());
+            async move {
+                let _held = held;
+                let schema = ElicitSchema::empty();
+                let _ = cx.elicit("a", ElicitParams::form("name?", schema)).await;
+                "asked"
+            }
+        })
+        .tool_with(tool("quick"), |NoArguments {}, _| async { "quick" });
+    let mut server = ServerHarness::modern_with(router, json!({"elicitation": {}}));
+    clock.set(server.clock.clone()).ok().unwrap();
+    let mut events = server.handle.events();
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+    });
+    let call = |id: u32, name: &str| {
+        let params = json!({"name": name, "arguments": {}, "_meta": meta});
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
+    };
+    let text = format!("{}\n{}\n", call(1, "asks"), call(2, "quick"));
+    server.driver.lock(|machine, now| machine.handle_input(now, mcp_proto::Bytes::from(text)));
+    server.turn();
+    let events = events.drain();
+    let is_blamed = |event: &ServerEvent| matches!(event, ServerEvent::HandlerBlocked(blocked) if blocked.name.as_deref() == Some("quick"));
+    assert!(!events.iter().any(is_blamed), "{events:?}");
+}

@@ -210,7 +210,9 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
         // The clock is read after the code of each handler, which is when the next one begins.
         let mut left_at = None;
         // Mostly there are only new requests, which need not wait for the end of the list: none is cancelled there.
-        let is_plain = self.waiting.is_empty() && work.iter().all(ServerWork::is_start);
+        self.running.take_ready();
+        let is_plain =
+            self.waiting.is_empty() && !self.running.has_ready() && work.iter().all(ServerWork::is_start);
         while let Some(item) = work.pop_front() {
             match item {
                 ServerWork::Start(request) if is_plain && !congested => {
@@ -227,13 +229,11 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
                 }
             }
         }
-        while !congested && let Some((_, request)) = self.waiting.pop_first() {
-            congested = self.begin(request, &mut left_at);
-        }
         if self.handles_notifications {
             self.start_notification(&mut left_at);
+            self.running.take_ready();
         }
-        self.running.take_ready();
+        // Those that have waited come before those that begin.
         while !congested
             && let Some((id, output, span)) = self.running.poll_next(
                 |id, handler, cx| handler.poll_watched(&self.connection, &mut left_at, id, cx),
@@ -246,6 +246,9 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
             } else {
                 congested = self.answer_output(id, output, span, &mut left_at);
             }
+        }
+        while !congested && let Some((_, request)) = self.waiting.pop_first() {
+            congested = self.begin(request, &mut left_at);
         }
         left_at
     }
@@ -381,6 +384,10 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
         span: RequestSpan,
         left_at: &mut Option<Instant>,
     ) -> bool {
+        // What a handler held that did not finish was dropped since.
+        if matches!(output, Err(_) | Ok(Reply::InputRequired(_))) {
+            *left_at = None;
+        }
         let reply = output.unwrap_or_else(|panicked| self.reply_to_panic(id, panicked));
         self.answer(id, reply, span, left_at)
     }

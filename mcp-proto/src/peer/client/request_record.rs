@@ -126,10 +126,11 @@ impl ClientRequest {
 
     /// Whether no server has received it: it was never sent before, and the transport has not sent it yet.
     pub(super) fn is_unsent(&self) -> bool {
-        let waits = |it: &Carriage| !it.is_with_server() && it.renewals == 0;
         match self.stage {
             Stage::Queued(_) => true,
-            Stage::Sent => self.is_first_attempt() && self.carriage.as_deref().is_some_and(waits),
+            Stage::Sent => {
+                self.is_first_attempt() && self.carriage.as_deref().is_some_and(Carriage::is_unsent)
+            }
             Stage::AwaitingInput(_) | Stage::Following(_) => false,
         }
     }

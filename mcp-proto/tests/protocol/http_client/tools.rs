@@ -350,3 +350,17 @@ fn client_sends_no_parameter_headers_to_a_legacy_server() {
         assert_eq!(params(&wire.expect("tools/call")), []);
     });
 }
+
+#[test]
+fn call_that_the_server_refused_was_sent() {
+    modern(config(), |wire| {
+        let request = call_tool(wire, "query", json!({"region": "eu"}));
+        let first = wire.expect("tools/call");
+        wire.refuse(&first, 400, -32020, None);
+        wire.expect("tools/list");
+        wire.client.at(wire.now).close();
+        wire.advance(Duration::from_secs(10));
+        let outcome = wire.outcome(request);
+        assert!(!matches!(outcome, Outcome::Refused(_)), "{outcome:?}");
+    });
+}

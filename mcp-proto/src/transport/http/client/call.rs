@@ -67,12 +67,7 @@ impl HttpClient {
         if self.peer.carriage(number).is_some_and(|call| call.encoded.is_none()) {
             return self.fail_call(now, number, Outcome::Lost(LostReason::Disconnected(String::new())));
         }
-        self.peer.update_carriage(number, |call| {
-            call.streams.forget_position();
-            call.chunks = None;
-            call.has_slot = false;
-            call.state = CarriageState::Queued;
-        });
+        self.peer.update_carriage(number, Carriage::requeue);
     }
 
     /// Puts a request back into the queue under a new id.

@@ -184,10 +184,10 @@ impl HttpClient {
         let backoff = self.config.backoff;
         let Some(call) = self.peer.carriage(number) else { return };
         if call.failures >= backoff.attempts || call.encoded.is_none() {
-            // A session that was lost has refused the request, under the same id.
-            let outcome = match call.renewals {
-                0 => self.peer.unsent_outcome(number, detail),
-                _ => Outcome::Lost(LostReason::Disconnected(detail.into())),
+            // A session that was lost, for example, has refused the request under the same id.
+            let outcome = match call.was_received {
+                false => self.peer.unsent_outcome(number, detail),
+                true => Outcome::Lost(LostReason::Disconnected(detail.into())),
             };
             return self.fail_call(now, number, outcome);
         }
