@@ -123,8 +123,8 @@ fn read(mut exchange: HttpExchange) -> Option<String> {
     let mut cx = Context::from_waker(Waker::noop());
     let Poll::Ready(head) = exchange.poll_head(&mut cx) else { panic!("the server has not answered") };
     while let Poll::Ready(Some(_)) = exchange.poll_body(&mut cx) {}
-    let session = head.headers.into_iter().find(|(name, _)| *name == "mcp-session-id");
-    session.map(|(_, id)| id.into_owned())
+    let session = head.headers.iter().find(|(name, _)| *name == "mcp-session-id");
+    session.map(|(_, id)| (**id).to_owned())
 }
 
 /// The client of a legacy session reads the answers to 1,100 list calls as streams.

@@ -262,9 +262,8 @@ impl HttpBench {
         let mut exchange = self.in_session("POST", None, &Bytes::from(body));
         self.turn();
         let Poll::Ready(head) = exchange.poll_head(&mut Context::from_waker(Waker::noop())) else { panic!() };
-        let (_, id) =
-            head.headers.into_iter().find(|(name, _)| *name == "mcp-session-id").expect("a session");
-        let mut session = id.into_owned();
+        let (_, id) = head.headers.iter().find(|(name, _)| *name == "mcp-session-id").expect("a session");
+        let mut session = (**id).to_owned();
         session.shrink_to_fit();
         read_body(&mut exchange);
         let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string();

@@ -119,15 +119,7 @@ fn running_calls_finish_before_their_server_restarts_or_the_host_closes() {
         let folder = Folder::new();
         let (host, driver) = start(options(config(json!({ "one": folder.demo("one") }))));
         host.ready().await;
-        let begin = async |to: u32| {
-            let (reports, received) = smol::channel::unbounded();
-            let count = host.call_tool("mcp__one__count", json!({ "to": to, "delay_ms": 10 }));
-            let count = count.on_progress(move |_| _ = reports.try_send(()));
-            let count = smol::spawn(async move { count.await });
-            received.recv().await.unwrap();
-            count
-        };
-        let count = begin(20).await;
+        let count = counting(&host, 20).await;
         let mut other = folder.demo("one");
         other["env"] = json!({ "OTHER": "1" });
         host.reload(&config(json!({ "one": other })));
@@ -136,7 +128,7 @@ fn running_calls_finish_before_their_server_restarts_or_the_host_closes() {
         until("it is restarted", || folder.processes("one").len() == 2).await;
         until_status(&host, "one", Status::Connected).await;
 
-        let (count, endless) = (begin(20).await, begin(100_000).await);
+        let (count, endless) = (counting(&host, 20).await, counting(&host, 100_000).await);
         zip(host.close(), async {
             assert_eq!(count.await.unwrap().text_content(), "Counted to 20.");
             assert!(matches!(host.call_tool("mcp__one__count", json!({})).await, Err(CallError::Closed)));
@@ -198,13 +190,15 @@ pub(super) async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
 }
 
 /// A call that has reported progress and never ends.
-pub(super) async fn endless(
-    host: &Host,
-) -> smol::Task<Result<mcp_hyper::mcp_proto::CallToolResult, CallError>> {
+pub(super) async fn endless(host: &Host) -> smol::Task<Result<mcp_hyper::CallToolResult, CallError>> {
+    counting(host, 100_000).await
+}
+
+/// A call that counts, and has reported progress.
+async fn counting(host: &Host, to: u32) -> smol::Task<Result<mcp_hyper::CallToolResult, CallError>> {
     let (reports, received) = smol::channel::unbounded();
-    let count = host.call_tool("mcp__one__count", json!({ "to": 1_000_000, "delay_ms": 10 }));
-    let count = count.on_progress(move |_| _ = reports.try_send(()));
-    let count = smol::spawn(async move { count.await });
+    let count = host.call_tool("mcp__one__count", json!({ "to": to, "delay_ms": 10 }));
+    let count = smol::spawn(count.on_progress(move |_| _ = reports.try_send(())));
     received.recv().await.unwrap();
     count
 }
