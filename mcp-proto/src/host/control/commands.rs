@@ -240,8 +240,11 @@ impl ControlPlane {
         let grace = if is_finishing { grace } else { Duration::ZERO };
         let until = now + grace + self.config.shutdown;
         let until = self.timers.deadline(Timer::Close).map_or(until, |earlier| earlier.min(until));
-        self.timers.insert(Timer::Close, Some(until), ());
-        self.check_closed();
+        // The last server may have ended already.
+        if self.lifecycle == Lifecycle::Closing {
+            self.timers.insert(Timer::Close, Some(until), ());
+            self.check_closed();
+        }
     }
 
     /// The shutdown took too long: the driver drops the remaining connections.

@@ -189,6 +189,14 @@ fn with_content(name: &str, is_approved: bool) -> ServerPolicy {
 }
 
 #[test]
+fn close_of_a_host_whose_servers_need_no_end_leaves_no_timeout() {
+    let mut host = Host::new([("one", local("a"))]);
+    host.plane.close(host.now);
+    assert!(host.events().contains(&Event::Closed));
+    assert_eq!((host.actions(), host.plane.poll_timeout()), (vec![], None));
+}
+
+#[test]
 fn close_without_time_for_the_shutdown_ends_every_call() {
     let mut config = ControlConfig::default();
     config.shutdown = Duration::ZERO;
