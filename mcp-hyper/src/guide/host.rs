@@ -111,7 +111,7 @@
 //! was refused is sent once more if they have changed. Otherwise the server waits for the user, with the status
 //! `NeedsAuthorization`. `${input:…}` is looked up at a start only.
 //!
-//! [`discover`](crate::host::discover) reads these files where the applications keep them, for the user and for the project
+//! `host::discover` reads these files where the applications keep them, for the user and for the project
 //! in a folder; the merged `Config` says what it left out and why. To read one file only:
 //!
 //! ```no_run
