@@ -41,6 +41,9 @@ enum Operation {
     Release(Server),
     HandleTimeout,
     Close,
+    CloseNow,
+    EndGrace(Server),
+    RevokeApproval(Server),
 }
 
 #[derive(Arbitrary, Clone, Copy, Debug)]
@@ -218,6 +221,9 @@ impl Target for Driver {
             Operation::Release(server) => self.plane.release(now, server.id()),
             Operation::HandleTimeout => self.check_timeout(),
             Operation::Close => self.plane.close(now),
+            Operation::CloseNow => self.plane.close_now(now),
+            Operation::EndGrace(server) => self.plane.end_grace(now, server.id()),
+            Operation::RevokeApproval(server) => _ = self.plane.revoke_approval(now, server.id()),
         }
     }
 

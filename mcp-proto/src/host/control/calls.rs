@@ -164,7 +164,7 @@ impl ControlPlane {
             server.sent.remove(&id);
             server.last_used = now;
             if server.sent.is_empty() {
-                self.cut(now, call.server);
+                self.end_grace(now, call.server);
             }
             self.schedule(call.server);
         }

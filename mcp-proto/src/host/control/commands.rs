@@ -138,7 +138,7 @@ impl ControlPlane {
                 self.set_status(now, server, Status::Reconnecting);
                 self.end(now, server, Then::Connect);
             }
-            Phase::Finishing(_) => self.cut(now, server),
+            Phase::Finishing(_) => self.end_grace(now, server),
             Phase::Ending(Then::Retry | Then::Idle) => self.end(now, server, Then::Connect),
             Phase::Ending(Then::Begin | Then::Connect | Then::Remove) => {}
         }
@@ -156,7 +156,7 @@ impl ControlPlane {
         let state = self.servers.get_mut(&server).ok_or(UnknownServer)?;
         if state.policy.approval.is_some() && state.is_removed() {
             state.policy.is_approved = false;
-            self.cut(now, server);
+            self.end_grace(now, server);
             return Err(UnknownServer);
         }
         let state = self.open_server(server)?;
@@ -168,10 +168,17 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Ends the calls of a server that lets them finish, and the server, also of one that was removed. Does nothing for
-    /// another.
+    /// Ends the calls of a server that lets them finish, and its connection, also if it was removed. Does nothing for a
+    /// server that does not end.
     pub fn end_grace(&mut self, now: Instant, server: ServerId) {
-        self.cut(now, server);
+        let Some(state) = self.servers.get_mut(&server) else { return };
+        let Some(Finishing { then, outcome, .. }) = state.finishing() else { return };
+        // The end of the last call must not come here again: all are aborted before the disconnection.
+        state.phase = Phase::Connected { stable: None };
+        // Its grace is over; a removed one is no longer shown.
+        self.changed.insert(server);
+        self.end_sent(now, server, outcome);
+        self.end(now, server, then);
     }
 
     /// Keeps a server running for something other than a call: a task, a subscription, a question to the user. A lazy
@@ -386,7 +393,7 @@ impl ControlPlane {
                 }
             }
             Phase::Connecting { .. } => self.time_out_start(now, id),
-            Phase::Finishing(_) => self.cut(now, id),
+            Phase::Finishing(_) => self.end_grace(now, id),
             Phase::Connected { stable } => {
                 if stable.is_some_and(|stable| stable <= now) {
                     *stable = None;

@@ -63,22 +63,10 @@ impl ControlPlane {
         server.phase = Phase::Finishing(Finishing { until, then, outcome });
         self.changed.insert(id);
         if server.sent.is_empty() || until <= now {
-            self.cut(now, id);
+            self.end_grace(now, id);
         } else {
             self.schedule(id);
         }
-    }
-
-    /// Ends a connection that is to end once its calls have ended, and the calls that have not.
-    pub(super) fn cut(&mut self, now: Instant, id: ServerId) {
-        let Some(server) = self.servers.get_mut(&id) else { return };
-        let Some(Finishing { then, outcome, .. }) = server.finishing() else { return };
-        // The end of the last call must not come here again: all are aborted before the disconnection.
-        server.phase = Phase::Connected { stable: None };
-        // Its grace is over; a removed one is no longer shown.
-        self.changed.insert(id);
-        self.end_sent(now, id, outcome);
-        self.end(now, id, then);
     }
 
     /// Ends what runs, then does what follows.
