@@ -29,7 +29,7 @@ use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw};
 use crate::schema::{Era, Revision};
 
-use super::era::{Asked, DetectAction, EraDecision, EraJudge, Evidence, JudgedAnswer};
+use super::era::{DetectAction, EraDecision, EraJudge, EraRequest, Evidence, JudgedAnswer};
 use super::handshake::{self, ServerDescription};
 use super::{ClientConfig, ConnectError, ConnectProgress, ConnectStep, ConnectTimeouts, EraPolicy, KnownEra};
 
@@ -67,7 +67,7 @@ pub(super) struct EraDetection {
     can_reopen: bool,
     timeouts: ConnectTimeouts,
     /// The request of the present step; `None` between links and at the end.
-    asked: Option<Asked>,
+    asked: Option<EraRequest>,
     /// The answer to `initialize`, while that to the probe is awaited.
     held: Option<JudgedAnswer>,
     probe: ProbeStatus,
@@ -156,7 +156,7 @@ impl EraDetection {
     fn step(&self) -> Option<ConnectStep> {
         match &self.held {
             Some(held) if held.server.is_err() => Some(ConnectStep::Probe),
-            _ => self.asked.map(Asked::step),
+            _ => self.asked.map(EraRequest::step),
         }
     }
 
@@ -177,8 +177,8 @@ impl EraDetection {
         self.opened_at = Some(now);
         let first = match self.opening {
             LinkReason::First => self.era.first_request(),
-            LinkReason::Modern(version) => Asked::Probe { version, repeated: false },
-            LinkReason::Handshake => Asked::initialize(Revision::LATEST_LEGACY),
+            LinkReason::Modern(version) => EraRequest::Probe { version, repeated: false },
+            LinkReason::Handshake => EraRequest::initialize(Revision::LATEST_LEGACY),
         };
         self.ask(now, first)
     }
@@ -200,7 +200,7 @@ impl EraDetection {
         let Some(asked) = self.asked else { return DetectAction::Wait };
         let answer = self.read(asked.or_probe(), answer);
         self.probe = ProbeStatus::Settled;
-        if let Asked::Probe { .. } = asked {
+        if let EraRequest::Probe { .. } = asked {
             return self.decide(now, asked, answer);
         }
         if let Evidence::Discovered(_) = answer.evidence {
@@ -217,7 +217,7 @@ impl EraDetection {
 
     fn handle_initialize(&mut self, now: Instant, answer: Result<Raw, ErrorObject>) -> DetectAction {
         match (self.asked, &self.held) {
-            (Some(asked @ Asked::Initialize { .. }), None) => {
+            (Some(asked @ EraRequest::Initialize { .. }), None) => {
                 let answer = self.read(asked, answer);
                 self.weigh(now, asked, answer)
             }
@@ -235,7 +235,7 @@ impl EraDetection {
     ) -> Option<DetectAction> {
         let request = match (self.asked?, &self.held, &self.probe) {
             _ if !self.was_written_last => return None,
-            (Asked::Probe { .. }, ..) | (_, Some(_), _) => ConnectStep::Probe,
+            (EraRequest::Probe { .. }, ..) | (_, Some(_), _) => ConnectStep::Probe,
             (_, None, ProbeStatus::Settled | ProbeStatus::Discovered(_)) => ConnectStep::Initialize,
             (_, None, ProbeStatus::Outstanding) => return None,
         };
@@ -244,10 +244,10 @@ impl EraDetection {
 
     /// Handles the end of the link.
     pub(super) fn handle_end(&mut self, now: Instant, detail: &str) -> DetectAction {
-        let asked = self.asked.unwrap_or(Asked::initialize(Revision::LATEST_LEGACY));
+        let asked = self.asked.unwrap_or(EraRequest::initialize(Revision::LATEST_LEGACY));
         let ended = ConnectError::Ended { during: asked.step().as_str(), detail: detail.into() };
         let error = match (asked, self.held.take()) {
-            (Asked::Probe { .. }, _) if !self.can_reopen && self.era.policy != EraPolicy::ModernOnly => {
+            (EraRequest::Probe { .. }, _) if !self.can_reopen && self.era.policy != EraPolicy::ModernOnly => {
                 ConnectError::ProbeBrokeServer { detail: detail.into() }
             }
             (_, Some(JudgedAnswer { server: Err(refusal), .. })) => refusal,
@@ -273,7 +273,9 @@ impl EraDetection {
             return self.decide(now, asked, held);
         }
         match (asked, self.take_discovered()) {
-            (Asked::Initialize { .. }, Some(discovered)) => self.decide(now, asked.or_probe(), discovered),
+            (EraRequest::Initialize { .. }, Some(discovered)) => {
+                self.decide(now, asked.or_probe(), discovered)
+            }
             //= C2.4 "no answer in a reasonable time → `initialize`"
             //= C2.15 "`initialize` is never cancelled"
             _ => {
@@ -294,15 +296,15 @@ impl EraDetection {
 
     // --- Evidence ---
 
-    fn read(&self, asked: Asked, answer: Result<Raw, ErrorObject>) -> JudgedAnswer {
+    fn read(&self, asked: EraRequest, answer: Result<Raw, ErrorObject>) -> JudgedAnswer {
         let during = asked.step().as_str();
         let error = match answer {
             Ok(result) => {
                 return self.era.read_result(asked, &result).unwrap_or_else(|| {
                     let excerpt = handshake::excerpt(result.as_str());
                     let reason = match asked {
-                        Asked::Probe { .. } => excerpt,
-                        Asked::Initialize { .. } => format!("no protocolVersion in {excerpt}"),
+                        EraRequest::Probe { .. } => excerpt,
+                        EraRequest::Initialize { .. } => format!("no protocolVersion in {excerpt}"),
                     };
                     self.not_understood(asked, None, ConnectError::Unexpected { during, reason })
                 });
@@ -323,8 +325,13 @@ impl EraDetection {
     }
 
     /// An answer, or silence, that proves nothing. A refused probe leads to the handshake on the same link.
-    fn not_understood(&self, asked: Asked, offered: Option<Revision>, error: ConnectError) -> JudgedAnswer {
-        let elsewhere = matches!(asked, Asked::Initialize { .. }) && self.may_try_fresh_link();
+    fn not_understood(
+        &self,
+        asked: EraRequest,
+        offered: Option<Revision>,
+        error: ConnectError,
+    ) -> JudgedAnswer {
+        let elsewhere = matches!(asked, EraRequest::Initialize { .. }) && self.may_try_fresh_link();
         JudgedAnswer::failure(Evidence::NotUnderstood { offered, elsewhere }, error)
     }
 
@@ -347,7 +354,7 @@ impl EraDetection {
     }
 
     /// Weighs the answer to `initialize` and that to the probe, which it may have to wait for.
-    fn weigh(&mut self, now: Instant, asked: Asked, answer: JudgedAnswer) -> DetectAction {
+    fn weigh(&mut self, now: Instant, asked: EraRequest, answer: JudgedAnswer) -> DetectAction {
         let is_accepted = matches!(answer.evidence, Evidence::Initialized { .. });
         match self.take_discovered() {
             Some(discovered) if is_accepted => {
@@ -370,7 +377,7 @@ impl EraDetection {
     }
 
     /// Whether an answer to `initialize` determines the era or the next version.
-    fn is_decisive(&self, asked: Asked, answer: &JudgedAnswer) -> bool {
+    fn is_decisive(&self, asked: EraRequest, answer: &JudgedAnswer) -> bool {
         matches!(
             self.era.judge(asked, answer),
             EraDecision::Ask(_) | EraDecision::Finish(_) | EraDecision::Fail(_)
@@ -382,7 +389,7 @@ impl EraDetection {
     fn handle_both_answered(
         &mut self,
         now: Instant,
-        asked: Asked,
+        asked: EraRequest,
         initialized: JudgedAnswer,
         discovered: &JudgedAnswer,
     ) -> DetectAction {
@@ -421,7 +428,7 @@ impl EraDetection {
     // --- Steps ---
 
     /// Takes the step that an answer leads to.
-    fn decide(&mut self, now: Instant, asked: Asked, answer: JudgedAnswer) -> DetectAction {
+    fn decide(&mut self, now: Instant, asked: EraRequest, answer: JudgedAnswer) -> DetectAction {
         self.step_timer = None;
         self.held = None;
         match self.era.decide(asked, &answer) {
@@ -431,15 +438,15 @@ impl EraDetection {
             EraDecision::StartOver if matches!(answer.evidence, Evidence::Ended { .. }) => {
                 self.reopen(self.opening)
             }
-            EraDecision::StartOver => self.ask(now, Asked::PROBE),
+            EraDecision::StartOver => self.ask(now, EraRequest::PROBE),
             EraDecision::Fail(error) => self.fail(error),
             EraDecision::Retry | EraDecision::GiveUp | EraDecision::RejectLegacy => DetectAction::Wait,
         }
     }
 
-    fn ask(&mut self, now: Instant, asked: Asked) -> DetectAction {
+    fn ask(&mut self, now: Instant, asked: EraRequest) -> DetectAction {
         match asked {
-            Asked::Probe { version, .. } => {
+            EraRequest::Probe { version, .. } => {
                 if let Err(error) = self.era.count_probe() {
                     return self.fail(error);
                 }
@@ -457,7 +464,7 @@ impl EraDetection {
                 self.asked = Some(asked);
                 DetectAction::Probe(version)
             }
-            Asked::Initialize { version, .. } => {
+            EraRequest::Initialize { version, .. } => {
                 self.start_step(now, self.timeouts.initialize);
                 self.asked = Some(asked);
                 DetectAction::Initialize(version)

@@ -45,14 +45,14 @@ const MAX_PROBES: u8 = 3;
 
 /// A request whose outcome is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum EraRequest {
     /// `server/discover`; `repeated` if an answer led to the same version once more.
     Probe { version: Revision, repeated: bool },
     /// `initialize`; `listed` if a list of the server determined the version. `probed` is the version of the last probe.
     Initialize { version: Revision, listed: bool, probed: Revision },
 }
 
-impl Asked {
+impl EraRequest {
     /// The first probe.
     pub(crate) const PROBE: Self = Self::Probe { version: Revision::LATEST, repeated: false };
 
@@ -121,7 +121,7 @@ pub(crate) enum Evidence {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum EraDecision {
     /// Send this request next.
-    Ask(Asked),
+    Ask(EraRequest),
     /// The server is of this revision's era.
     Finish(Revision),
     /// Try the other way to the server.
@@ -142,7 +142,7 @@ pub(crate) enum EraDecision {
 pub(crate) fn judge(
     policy: EraPolicy,
     known: Option<KnownEra>,
-    asked: Asked,
+    asked: EraRequest,
     evidence: &Evidence,
 ) -> EraDecision {
     // Only a client that speaks both eras may start over.
@@ -150,9 +150,11 @@ pub(crate) fn judge(
     match (asked, evidence) {
         (_, Evidence::Temporary) => EraDecision::Retry,
         (_, Evidence::Barred) => EraDecision::GiveUp,
-        (Asked::Probe { version, repeated }, _) => judge_probe(policy, known, (version, repeated), evidence),
+        (EraRequest::Probe { version, repeated }, _) => {
+            judge_probe(policy, known, (version, repeated), evidence)
+        }
         (_, Evidence::Initialized { version, tolerated }) => judge_initialized(policy, version, *tolerated),
-        (Asked::Initialize { listed, probed, .. }, _) => {
+        (EraRequest::Initialize { listed, probed, .. }, _) => {
             judge_refusal(policy, known == Some(Era::Legacy), listed, probed, evidence)
         }
     }
@@ -171,7 +173,7 @@ fn judge_probe(
         Evidence::UnsupportedVersion(Some(versions))
             if !versions.iter().any(|listed| listed == version.as_str()) =>
         {
-            let probe = |version| EraDecision::Ask(Asked::Probe { version, repeated: false });
+            let probe = |version| EraDecision::Ask(EraRequest::Probe { version, repeated: false });
             choose(policy, versions, version, probe)
         }
         Evidence::UnsupportedVersion(Some(_))
@@ -179,7 +181,7 @@ fn judge_probe(
         | Evidence::HeaderMismatch
             if !repeated =>
         {
-            EraDecision::Ask(Asked::Probe { version, repeated: true })
+            EraDecision::Ask(EraRequest::Probe { version, repeated: true })
         }
         Evidence::UnsupportedVersion(_) | Evidence::MissingCapability { .. } | Evidence::HeaderMismatch => {
             EraDecision::GiveUp
@@ -191,7 +193,7 @@ fn judge_probe(
         _ if policy == EraPolicy::ModernOnly => EraDecision::RejectLegacy,
         Evidence::NotUnderstood { elsewhere: true, .. } => EraDecision::Elsewhere,
         //= C2.4 "stdio fallback is not tied to one error code: any non-modern error"
-        _ => EraDecision::Ask(Asked::Probe { version, repeated }.or_initialize()),
+        _ => EraDecision::Ask(EraRequest::Probe { version, repeated }.or_initialize()),
     }
 }
 
@@ -237,7 +239,7 @@ fn judge_refusal(
             EraDecision::Finish(probed)
         }
         &Evidence::NotUnderstood { offered: Some(version), .. } if !listed => {
-            EraDecision::Ask(Asked::Initialize { version, listed: true, probed })
+            EraDecision::Ask(EraRequest::Initialize { version, listed: true, probed })
         }
         Evidence::NotUnderstood { elsewhere: true, .. } | Evidence::Ended { elsewhere: true } => {
             EraDecision::Elsewhere
@@ -256,7 +258,7 @@ fn choose(
 ) -> EraDecision {
     match policy.choose_version(versions) {
         Some(version) if version.era() == Era::Modern => modern(version),
-        Some(version) => EraDecision::Ask(Asked::Initialize { version, listed: true, probed }),
+        Some(version) => EraDecision::Ask(EraRequest::Initialize { version, listed: true, probed }),
         None => no_common_version(policy, versions),
     }
 }
@@ -344,13 +346,13 @@ impl EraJudge {
     }
 
     /// The first request, by the policy and the known era.
-    pub(crate) fn first_request(&self) -> Asked {
+    pub(crate) fn first_request(&self) -> EraRequest {
         match (self.policy, self.known) {
             (EraPolicy::Auto | EraPolicy::LegacyOnly, Some(KnownEra { era: Era::Legacy, version, .. })) => {
-                Asked::initialize(version)
+                EraRequest::initialize(version)
             }
-            (EraPolicy::LegacyOnly, _) => Asked::initialize(Revision::LATEST_LEGACY),
-            (EraPolicy::Auto | EraPolicy::ModernOnly, _) => Asked::PROBE,
+            (EraPolicy::LegacyOnly, _) => EraRequest::initialize(Revision::LATEST_LEGACY),
+            (EraPolicy::Auto | EraPolicy::ModernOnly, _) => EraRequest::PROBE,
         }
     }
 
@@ -371,13 +373,13 @@ impl EraJudge {
     // --- Evidence ---
 
     /// Reads a result; `None` if it does not answer that request.
-    pub(crate) fn read_result(&self, asked: Asked, result: &Raw) -> Option<JudgedAnswer> {
+    pub(crate) fn read_result(&self, asked: EraRequest, result: &Raw) -> Option<JudgedAnswer> {
         let (evidence, server) = match asked {
-            Asked::Probe { .. } => {
+            EraRequest::Probe { .. } => {
                 let (versions, server) = handshake::read_discover(result)?;
                 (Evidence::Discovered(versions), server)
             }
-            Asked::Initialize { .. } => {
+            EraRequest::Initialize { .. } => {
                 let (version, server) = handshake::read_initialize(result)?;
                 (Evidence::Initialized { version, tolerated: self.tolerates_unknown_version }, server)
             }
@@ -386,10 +388,10 @@ impl EraJudge {
     }
 
     /// Reads an error that only modern servers send; `None` for any other.
-    pub(crate) fn read_modern_error(&self, asked: Asked, error: &ErrorObject) -> Option<JudgedAnswer> {
+    pub(crate) fn read_modern_error(&self, asked: EraRequest, error: &ErrorObject) -> Option<JudgedAnswer> {
         let data = error.data.as_ref();
         let mut reported = ConnectError::Refused { during: asked.step().as_str(), error: error.clone() };
-        let about_probe = matches!(asked, Asked::Probe { .. });
+        let about_probe = matches!(asked, EraRequest::Probe { .. });
         //= C1.10 "No fixed meaning may be given to -32000…-32019"
         let evidence = match error.code {
             code::UNSUPPORTED_PROTOCOL_VERSION => {
@@ -416,9 +418,9 @@ impl EraJudge {
     }
 
     /// The version that an error offers in place of the refused one, if this client is lenient and takes one.
-    pub(crate) fn offered_version(&self, asked: Asked, error: &ErrorObject) -> Option<Revision> {
+    pub(crate) fn offered_version(&self, asked: EraRequest, error: &ErrorObject) -> Option<Revision> {
         match asked {
-            Asked::Initialize { version, listed: false, .. } if self.is_lenient => {
+            EraRequest::Initialize { version, listed: false, .. } if self.is_lenient => {
                 handshake::alternative_version(error.data.as_ref(), version)
             }
             _ => None,
@@ -428,13 +430,13 @@ impl EraJudge {
     // --- Decisions ---
 
     /// Decides what follows from an answer.
-    pub(crate) fn judge(&self, asked: Asked, answer: &JudgedAnswer) -> EraDecision {
+    pub(crate) fn judge(&self, asked: EraRequest, answer: &JudgedAnswer) -> EraDecision {
         judge(self.policy, self.known, asked, &answer.evidence)
     }
 
     /// Decides what follows from an answer, and keeps what later steps need to know. A failure is always
     /// [`EraDecision::Fail`].
-    pub(crate) fn decide(&mut self, asked: Asked, answer: &JudgedAnswer) -> EraDecision {
+    pub(crate) fn decide(&mut self, asked: EraRequest, answer: &JudgedAnswer) -> EraDecision {
         let decision = self.judge(asked, answer);
         let error = answer.server.as_ref().err();
         match (&decision, error) {
@@ -447,7 +449,7 @@ impl EraJudge {
         }
         let is_step = matches!(
             decision,
-            EraDecision::Ask(Asked::Initialize { .. }) | EraDecision::Elsewhere | EraDecision::StartOver
+            EraDecision::Ask(EraRequest::Initialize { .. }) | EraDecision::Elsewhere | EraDecision::StartOver
         );
         self.failed.extend(error.filter(|_| is_step).cloned());
         self.diagnostics.extend(tolerated(asked, &answer.evidence, &decision).map(Diagnostic::Tolerated));
@@ -492,12 +494,12 @@ impl EraJudge {
 }
 
 /// The deviation from the specification that a decision tolerates.
-fn tolerated(asked: Asked, evidence: &Evidence, decision: &EraDecision) -> Option<Leniency> {
+fn tolerated(asked: EraRequest, evidence: &Evidence, decision: &EraDecision) -> Option<Leniency> {
     match (asked, evidence, decision) {
         (
-            Asked::Initialize { version: refused, .. },
+            EraRequest::Initialize { version: refused, .. },
             Evidence::NotUnderstood { .. },
-            &EraDecision::Ask(Asked::Initialize { version: offered, .. }),
+            &EraDecision::Ask(EraRequest::Initialize { version: offered, .. }),
         ) => Some(Leniency::VersionRetried { refused, offered }),
         (_, Evidence::Initialized { version, .. }, &EraDecision::Finish(used))
             if version != used.as_str() =>

@@ -1,6 +1,6 @@
 //! Tests of the table over all policies, known eras, requests and kinds of evidence.
 
-use super::{Asked, EraDecision, Evidence, judge};
+use super::{EraDecision, EraRequest, Evidence, judge};
 use crate::peer::client::{ConnectError, EraPolicy, KnownEra};
 use crate::prelude::*;
 use crate::schema::{Era, Revision};
@@ -80,12 +80,14 @@ fn evidence(row: &str) -> Evidence {
 fn text(decision: &EraDecision) -> String {
     let legacy = |version| if version == L { "L" } else { "N" };
     match *decision {
-        EraDecision::Ask(Asked::Probe { version: Revision::LATEST, repeated: true }) => "probe again".into(),
-        EraDecision::Ask(Asked::Probe { .. }) => panic!("a probe at another version: {decision:?}"),
-        EraDecision::Ask(Asked::Initialize { version, listed, probed: Revision::LATEST }) => {
+        EraDecision::Ask(EraRequest::Probe { version: Revision::LATEST, repeated: true }) => {
+            "probe again".into()
+        }
+        EraDecision::Ask(EraRequest::Probe { .. }) => panic!("a probe at another version: {decision:?}"),
+        EraDecision::Ask(EraRequest::Initialize { version, listed, probed: Revision::LATEST }) => {
             format!("initialize {}{}", legacy(version), if listed { "!" } else { "" })
         }
-        EraDecision::Ask(Asked::Initialize { .. }) => panic!("{decision:?}"),
+        EraDecision::Ask(EraRequest::Initialize { .. }) => panic!("{decision:?}"),
         EraDecision::Finish(Revision::LATEST) => "modern".into(),
         EraDecision::Finish(version) => format!("legacy {}", legacy(version)),
         EraDecision::Elsewhere => "elsewhere".into(),
@@ -104,11 +106,11 @@ fn known(era: Era) -> Option<KnownEra> {
 }
 
 /// The requests, each of which may lead only to a later one.
-const REQUESTS: [Asked; 4] = [
-    Asked::PROBE,
-    Asked::Probe { version: Revision::LATEST, repeated: true },
-    Asked::initialize(Revision::LATEST_LEGACY),
-    Asked::Initialize { version: Revision::LATEST_LEGACY, listed: true, probed: Revision::LATEST },
+const REQUESTS: [EraRequest; 4] = [
+    EraRequest::PROBE,
+    EraRequest::Probe { version: Revision::LATEST, repeated: true },
+    EraRequest::initialize(Revision::LATEST_LEGACY),
+    EraRequest::Initialize { version: Revision::LATEST_LEGACY, listed: true, probed: Revision::LATEST },
 ];
 
 fn rows() -> impl Iterator<Item = Vec<&'static str>> {
@@ -140,7 +142,7 @@ fn each_decision_is_that_of_the_table() {
 struct Case {
     policy: EraPolicy,
     known: Option<Era>,
-    asked: Asked,
+    asked: EraRequest,
     evidence: Evidence,
     decision: EraDecision,
 }
@@ -155,8 +157,8 @@ fn all_cases() -> Vec<Case> {
                 let decision = judge(policy, era.and_then(known), asked, &evidence);
                 let case = Case { policy, known: era, asked, evidence, decision };
                 match (policy, asked) {
-                    (EraPolicy::ModernOnly, Asked::Initialize { .. }) => {}
-                    (EraPolicy::LegacyOnly, Asked::Probe { .. }) => {}
+                    (EraPolicy::ModernOnly, EraRequest::Initialize { .. }) => {}
+                    (EraPolicy::LegacyOnly, EraRequest::Probe { .. }) => {}
                     _ => cases.push(case),
                 }
             }
@@ -172,7 +174,7 @@ fn only_results_and_modern_errors_prove_an_era() {
     for Case { asked, evidence, decision, .. } in all_cases() {
         let EraDecision::Finish(revision) = decision else { continue };
         let proves = match evidence {
-            Evidence::Initialized { .. } => matches!(asked, Asked::Initialize { .. }),
+            Evidence::Initialized { .. } => matches!(asked, EraRequest::Initialize { .. }),
             Evidence::Discovered(_)
             | Evidence::UnsupportedVersion(_)
             | Evidence::HeaderMismatch
@@ -194,10 +196,10 @@ fn modern_error_never_leads_from_the_probe_to_the_handshake() {
                 | Evidence::HeaderMismatch
                 | Evidence::Modern
         );
-        if is_modern_error && matches!(asked, Asked::Probe { .. }) {
+        if is_modern_error && matches!(asked, EraRequest::Probe { .. }) {
             let falls_back = matches!(
                 decision,
-                EraDecision::Ask(Asked::Initialize { listed: false, .. })
+                EraDecision::Ask(EraRequest::Initialize { listed: false, .. })
                     | EraDecision::Elsewhere
                     | EraDecision::RejectLegacy
             );
@@ -211,7 +213,9 @@ fn modern_error_never_leads_from_the_probe_to_the_handshake() {
 fn decision_respects_the_policy() {
     for Case { policy, known, asked, evidence, decision } in all_cases() {
         let version = match decision {
-            EraDecision::Ask(Asked::Probe { version, .. } | Asked::Initialize { version, .. }) => version,
+            EraDecision::Ask(EraRequest::Probe { version, .. } | EraRequest::Initialize { version, .. }) => {
+                version
+            }
             EraDecision::Finish(version) => version,
             EraDecision::Elsewhere => {
                 assert_ne!(policy, EraPolicy::ModernOnly, "{evidence:?}");
@@ -234,9 +238,9 @@ fn decision_respects_the_policy() {
 /// So detection ends, whatever a server answers.
 #[test]
 fn each_request_leads_only_to_a_later_one() {
-    let place = |asked: Asked| match asked {
-        Asked::Probe { repeated, .. } => u8::from(repeated),
-        Asked::Initialize { listed, .. } => 2 + u8::from(listed),
+    let place = |asked: EraRequest| match asked {
+        EraRequest::Probe { repeated, .. } => u8::from(repeated),
+        EraRequest::Initialize { listed, .. } => 2 + u8::from(listed),
     };
     for Case { asked, evidence, decision, .. } in all_cases() {
         if let EraDecision::Ask(next) = decision {

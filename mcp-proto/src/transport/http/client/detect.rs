@@ -36,7 +36,7 @@ use core::time::Duration;
 
 use crate::Instant;
 use crate::backoff::{Backoff, SplitMix64};
-use crate::peer::client::era::{Asked, DetectAction, EraDecision, EraJudge, Evidence, JudgedAnswer};
+use crate::peer::client::era::{DetectAction, EraDecision, EraJudge, EraRequest, Evidence, JudgedAnswer};
 use crate::peer::client::handshake::ServerDescription;
 use crate::peer::client::{
     ConnectError, ConnectProgress, ConnectStep, ConnectTimeouts, EraPolicy, KnownEra, ServerInfo,
@@ -74,7 +74,7 @@ pub(super) struct HttpEraDetection {
     timeouts: ConnectTimeouts,
     rng: SplitMix64,
     /// The request in progress, or to be sent; `None` before detection and after it.
-    asked: Option<Asked>,
+    asked: Option<EraRequest>,
     target: Target,
     /// The era of the server, once detection has succeeded.
     detected: Option<Era>,
@@ -170,7 +170,7 @@ impl HttpEraDetection {
             _ => return DetectAction::Wait,
         }
         self.reopens_session = true;
-        self.ask(now, Asked::initialize(version), self.target)
+        self.ask(now, EraRequest::initialize(version), self.target)
     }
 
     /// Restarts detection after a server with an unproven modern era answered in a way no modern server does.
@@ -188,7 +188,7 @@ impl HttpEraDetection {
         }
         self.restart(now);
         self.era.forget_known();
-        self.ask(now, Asked::PROBE, Target::Endpoint)
+        self.ask(now, EraRequest::PROBE, Target::Endpoint)
     }
 
     fn restart(&mut self, now: Instant) {
@@ -294,7 +294,7 @@ impl HttpEraDetection {
     fn step(&self) -> Option<ConnectStep> {
         match self.target {
             Target::EventStream => self.asked.and(Some(ConnectStep::EventStream)),
-            Target::Endpoint | Target::SseEndpoint => self.asked.map(Asked::step),
+            Target::Endpoint | Target::SseEndpoint => self.asked.map(EraRequest::step),
         }
     }
 
@@ -312,7 +312,7 @@ impl HttpEraDetection {
     // --- Evidence ---
 
     /// Reads the outcome of an exchange.
-    fn read(&mut self, asked: Asked, during: &'static str, ended: ExchangeOutcome) -> JudgedAnswer {
+    fn read(&mut self, asked: EraRequest, during: &'static str, ended: ExchangeOutcome) -> JudgedAnswer {
         let is_reached =
             !matches!(ended, ExchangeOutcome::Broken { .. } | ExchangeOutcome::Unreachable { .. });
         self.retry_unreachable |= is_reached;
@@ -352,13 +352,13 @@ impl HttpEraDetection {
     /// The evidence in a status, and in the code of a JSON-RPC error with it that both eras use.
     fn evidence_of_status(
         &mut self,
-        asked: Asked,
+        asked: EraRequest,
         status: u16,
         code: Option<i64>,
         offered: Option<Revision>,
     ) -> Evidence {
         let is_unknown = status == 404 && code == Some(code::METHOD_NOT_FOUND);
-        let is_probe = matches!(asked, Asked::Probe { .. });
+        let is_probe = matches!(asked, EraRequest::Probe { .. });
         let is_handshake = !is_probe && self.target == Target::Endpoint;
         let was_unknown = self.probe_was_unknown;
         self.probe_was_unknown |= is_probe && is_unknown;
@@ -378,7 +378,7 @@ impl HttpEraDetection {
     // --- Steps ---
 
     /// Takes the step that an answer leads to.
-    fn decide(&mut self, now: Instant, asked: Asked, answer: JudgedAnswer) -> DetectAction {
+    fn decide(&mut self, now: Instant, asked: EraRequest, answer: JudgedAnswer) -> DetectAction {
         match (self.era.decide(asked, &answer), answer.server) {
             (EraDecision::Ask(next), _) => self.ask(now, next, self.target),
             (EraDecision::Finish(revision), server) => self.finish(revision, server.ok()),
@@ -389,7 +389,7 @@ impl HttpEraDetection {
             }
             (EraDecision::StartOver, _) => {
                 self.reopens_session = false;
-                self.ask(now, Asked::PROBE, Target::Endpoint)
+                self.ask(now, EraRequest::PROBE, Target::Endpoint)
             }
             (EraDecision::Retry, Err(error)) => self.back_off(now, error),
             (EraDecision::Fail(error), _) => self.fail(error),
@@ -397,7 +397,7 @@ impl HttpEraDetection {
         }
     }
 
-    fn enter(&mut self, asked: Option<Asked>) {
+    fn enter(&mut self, asked: Option<EraRequest>) {
         self.asked = asked;
         self.detected = None;
         self.retries = 0;
@@ -406,14 +406,14 @@ impl HttpEraDetection {
         self.timer = None;
     }
 
-    fn ask(&mut self, now: Instant, asked: Asked, target: Target) -> DetectAction {
+    fn ask(&mut self, now: Instant, asked: EraRequest, target: Target) -> DetectAction {
         match (self.asked, asked) {
             // Retries still count: the server is the same.
-            (Some(Asked::Probe { .. }), Asked::Probe { .. }) => self.asked = Some(asked),
+            (Some(EraRequest::Probe { .. }), EraRequest::Probe { .. }) => self.asked = Some(asked),
             _ => self.enter(Some(asked)),
         }
         self.target = target;
-        if let Asked::Probe { .. } = asked {
+        if let EraRequest::Probe { .. } = asked {
             self.probe_was_unknown = false;
             if let Err(error) = self.era.count_probe() {
                 return self.fail(error);
@@ -423,10 +423,10 @@ impl HttpEraDetection {
     }
 
     /// Sends the request of the step.
-    fn send(&mut self, now: Instant, asked: Asked) -> DetectAction {
+    fn send(&mut self, now: Instant, asked: EraRequest) -> DetectAction {
         let (timeout, action) = match asked {
-            Asked::Probe { version, .. } => (self.timeouts.probe_http, DetectAction::Probe(version)),
-            Asked::Initialize { version, .. } => {
+            EraRequest::Probe { version, .. } => (self.timeouts.probe_http, DetectAction::Probe(version)),
+            EraRequest::Initialize { version, .. } => {
                 (self.timeouts.initialize_http, DetectAction::Initialize(version))
             }
         };
