@@ -1,168 +1,33 @@
-//! Tools as TypeScript declarations, for models that write code against them.
+//! The TypeScript types of JSON schemas, and texts of a server in comments, strings and names.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use core::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use super::content::{QuotedText, prefix_of};
-use super::named_items::Entry;
+use super::TypeScriptLimits;
 use crate::consent::SafeText;
+use crate::host::tools::content::{QuotedText, prefix_of};
 use crate::prelude::*;
-use crate::schema::{Json, Tool};
-
-/// Limits of [`TypeScriptDeclarations`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TypeScriptLimits {
-    /// How many bytes all declarations have. Tools beyond them are left out. Default 256 KiB.
-    pub bytes: usize,
-    /// How many bytes the types of one tool have. A tool with larger ones is declared with `unknown` ones. Default
-    /// 32 KiB.
-    pub tool_bytes: usize,
-    /// How many bytes of a description are shown. Default 2 KiB.
-    pub description_bytes: usize,
-    /// How many types are nested in each other; a deeper one is `unknown`. At most 64. Default 24.
-    pub depth: usize,
-}
-
-impl Default for TypeScriptLimits {
-    fn default() -> Self {
-        Self { bytes: 256 * 1024, tool_bytes: 32 * 1024, description_bytes: 2 * 1024, depth: 24 }
-    }
-}
-
-/// Tools as TypeScript declarations, for a model that writes code instead of single calls.
-///
-/// The constant `tools` has a function for each tool, by its name for a model. Its argument has the type of the tool's
-/// input schema; its promise has that of the output schema, `unknown` without one. The application that runs the code
-/// provides the functions, and calls the tools by those names.
-///
-/// A type is wider than its schema where TypeScript cannot express it: lengths, patterns and conditions are missing, and a
-/// reference that leaves the schema is `unknown`. The server checks the arguments in any case. The same tools and limits
-/// give the same text, whatever the order in which servers connected.
-///
-/// Servers write descriptions, names of members and constants. They cannot leave their comments and strings, nor write
-/// lines of their own: descriptions are [quoted](QuotedText), and lines of the host have no `> `. Even so, run a model's
-/// code in a sandbox. Time and size are linear in the definitions.
-///
-/// ```
-/// use mcp_proto::host::tools::{Catalogue, ServerSettings, TypeScriptDeclarations, TypeScriptLimits};
-/// use mcp_proto::schema::Tool;
-/// use serde_json::json;
-///
-/// let mut catalogue = Catalogue::default();
-/// catalogue.add_server("github", ServerSettings::default());
-/// let schema = json!({
-///     "type": "object",
-///     "properties": {
-///         "title": { "type": "string", "description": "A short summary" },
-///         "label": { "enum": ["bug", null] },
-///     },
-///     "required": ["title"],
-/// });
-/// catalogue.update("github", vec![Tool::new("create_issue", "Creates an issue", schema)]);
-///
-/// let declared = TypeScriptDeclarations::of_tools(catalogue.tools(), &TypeScriptLimits::default());
-/// assert!(declared.text.contains("  mcp__github__create_issue(input: {\n"));
-/// assert!(declared.text.contains("    /** > A short summary */\n    title: string;\n"));
-/// assert!(declared.text.contains("    label?: \"bug\" | null;\n"));
-/// assert!(declared.text.contains("  }): Promise<unknown>;\n"));
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct TypeScriptDeclarations {
-    /// The declarations: a module of TypeScript 4.1 or newer.
-    pub text: String,
-    /// Names of the tools that exceed [`TypeScriptLimits::bytes`] and are left out. The text says how many they are.
-    pub left_out: Vec<String>,
-}
-
-const HEADER: &str =
-    "// Tools of MCP servers. The servers wrote what follows `>` in comments.\ndeclare const tools: {\n";
-const FOOTER: &str = "};\n";
-
-/// Room for the note on tools that are left out.
-const NOTE_BYTES: usize = 80;
+use crate::schema::Json;
 
 /// A type without its names and comments, indentation included, as it counts against [`TypeScriptLimits::tool_bytes`].
 const TYPE_BYTES: usize = 8;
 
-const ANY_OBJECT: &str = "{ [key: string]: unknown }";
-
-impl TypeScriptDeclarations {
-    /// Declares these tools, such as all [of a catalogue](super::Catalogue::tools) or those that a conversation
-    /// [selects](super::Selection::tools). Tools that exist for a [page](crate::schema::apps) alone are skipped.
-    pub fn of_tools<'a>(tools: impl IntoIterator<Item = Entry<'a, Tool>>, limits: &TypeScriptLimits) -> Self {
-        let mut names = TypeNames::default();
-        let around = [HEADER.len(), FOOTER.len(), NOTE_BYTES].iter().sum();
-        let mut room = limits.bytes.saturating_sub(around);
-        let (mut functions, mut types, mut left_out) = (String::from(HEADER), String::new(), Vec::new());
-        for tool in tools.into_iter().filter(|tool| tool.item.is_for_model()) {
-            let declared = declare(tool, limits, &mut names);
-            match room.checked_sub(declared.function.len().saturating_add(declared.types.len())) {
-                Some(rest) => {
-                    room = rest;
-                    functions.push_str(&declared.function);
-                    types.push_str(&declared.types);
-                }
-                None => left_out.push(tool.name.to_owned()),
-            }
-        }
-        let mut text = [functions.as_str(), FOOTER, &types].concat();
-        if !left_out.is_empty() {
-            // A string takes any text.
-            let _ = writeln!(text, "// {} tools are left out for want of room.", left_out.len());
-        }
-        Self { text, left_out }
-    }
-}
-
-/// The function of a tool, and the types that it refers to.
-struct Declared {
-    function: String,
-    types: String,
-}
-
-fn declare(tool: Entry<'_, Tool>, limits: &TypeScriptLimits, names: &mut TypeNames) -> Declared {
-    let mut room = limits.tool_bytes;
-    let definition = tool.definition();
-    let input = Schema::read(&definition.input_schema);
-    let output = tool.item.output_schema.as_ref().map(Schema::read);
-    let mut types = String::new();
-    let mut declare = |schema: &Schema, what| {
-        let mut document = Document::new(schema, tool.name, what, limits, &mut room, names);
-        let own = document.type_of(&schema.0, Position::new(limits, true).indented());
-        document.declare_queued();
-        types.push_str(&document.declared);
-        own
-    };
-    let own = declare(&input, "input");
-    let result = output.map_or_else(|| "unknown".into(), |schema| declare(&schema, "output"));
-    let bytes = [own.len(), result.len(), types.len()].into_iter().fold(0, usize::saturating_add);
-    let is_whole = room > 0 && bytes <= limits.tool_bytes;
-    let note = if is_whole { "" } else { "The schemas are too large to be declared." };
-    let mut function = comment(definition.description, note, 1, limits);
-    let (own, result) = if is_whole { (bare(&own), bare(&result)) } else { (ANY_OBJECT, "unknown") };
-    if !is_whole {
-        types.clear();
-    }
-    // A string takes any text.
-    let _ = writeln!(function, "  {}(input: {own}): Promise<{result}>;", member_name(tool.name));
-    Declared { function, types }
-}
+pub(super) const ANY_OBJECT: &str = "{ [key: string]: unknown }";
 
 /// A schema; any value if it is nested too deep to be read.
-struct Schema(Value);
+pub(super) struct Schema(pub(super) Value);
 
 impl Schema {
-    fn read(json: &Json) -> Self {
+    pub(super) fn read(json: &Json) -> Self {
         Self(json.decode().unwrap_or_default())
     }
 }
 
 /// Names of types, each used once.
 #[derive(Default)]
-struct TypeNames {
+pub(super) struct TypeNames {
     used: BTreeSet<String>,
     counts: BTreeMap<String, usize>,
 }
@@ -188,7 +53,7 @@ impl TypeNames {
 }
 
 /// One schema of a tool, whose references become types with names.
-struct Document<'a> {
+pub(super) struct Document<'a> {
     root: &'a Value,
     tool: &'a str,
     what: &'static str,
@@ -199,16 +64,16 @@ struct Document<'a> {
     /// The types that references name.
     aliases: BTreeMap<&'a str, Alias>,
     queue: VecDeque<(&'a str, &'a Value)>,
-    declared: String,
+    pub(super) declared: String,
 }
 
 struct Alias {
     name: String,
-    progress: Progress,
+    state: AliasState,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Progress {
+enum AliasState {
     Queued,
     /// It is being declared, and everything so far may be the type itself.
     Open,
@@ -217,7 +82,7 @@ enum Progress {
 
 /// The position of a type in the declarations.
 #[derive(Clone, Copy)]
-struct Position {
+pub(super) struct Position {
     /// How much deeper types may be nested.
     depth: usize,
     indent: usize,
@@ -226,12 +91,12 @@ struct Position {
 }
 
 impl Position {
-    fn new(limits: &TypeScriptLimits, is_inside: bool) -> Self {
+    pub(super) fn new(limits: &TypeScriptLimits, is_inside: bool) -> Self {
         // Each level takes some stack.
         Self { depth: limits.depth.min(64), indent: 0, is_inside }
     }
 
-    fn indented(self) -> Self {
+    pub(super) fn indented(self) -> Self {
         Self { indent: self.indent.saturating_add(1), ..self }
     }
 
@@ -245,7 +110,7 @@ impl Position {
 }
 
 impl<'a> Document<'a> {
-    fn new(
+    pub(super) fn new(
         schema: &'a Schema,
         tool: &'a str,
         what: &'static str,
@@ -264,18 +129,18 @@ impl<'a> Document<'a> {
     }
 
     /// Declares the types that were referred to.
-    fn declare_queued(&mut self) {
+    pub(super) fn declare_queued(&mut self) {
         while let Some((reference, schema)) = self.queue.pop_front() {
-            if self.aliases.get(reference).is_some_and(|alias| alias.progress == Progress::Queued) {
+            if self.aliases.get(reference).is_some_and(|alias| alias.state == AliasState::Queued) {
                 self.declare(reference, schema, Position::new(self.limits, false));
             }
         }
     }
 
     fn declare(&mut self, reference: &'a str, schema: &'a Value, position: Position) {
-        self.set_progress(reference, Progress::Open);
+        self.set_state(reference, AliasState::Open);
         let own = self.type_of(schema, Position { is_inside: false, indent: 0, ..position });
-        self.set_progress(reference, Progress::Done);
+        self.set_state(reference, AliasState::Done);
         let note = self.comment_of(schema, 0);
         if let Some(alias) = self.aliases.get(reference) {
             // A string takes any text.
@@ -283,9 +148,9 @@ impl<'a> Document<'a> {
         }
     }
 
-    fn set_progress(&mut self, reference: &str, progress: Progress) {
+    fn set_state(&mut self, reference: &str, state: AliasState) {
         if let Some(alias) = self.aliases.get_mut(reference) {
-            alias.progress = progress;
+            alias.state = state;
         }
     }
 
@@ -298,20 +163,20 @@ impl<'a> Document<'a> {
             let part = reference.rsplit('/').next().filter(|part| *part != "#").unwrap_or(self.what);
             let name = self.names.name(self.tool, part);
             self.spend(name.len());
-            self.aliases.insert(reference, Alias { name, progress: Progress::Queued });
+            self.aliases.insert(reference, Alias { name, state: AliasState::Queued });
             self.queue.push_back((reference, target));
         }
-        let progress = self.aliases.get(reference).map(|alias| alias.progress);
-        match progress {
-            Some(Progress::Open) if !position.is_inside => return unknown(),
-            Some(Progress::Queued) if !position.is_inside => self.declare(reference, target, position),
+        let state = self.aliases.get(reference).map(|alias| alias.state);
+        match state {
+            Some(AliasState::Open) if !position.is_inside => return unknown(),
+            Some(AliasState::Queued) if !position.is_inside => self.declare(reference, target, position),
             _ => {}
         }
         self.aliases.get(reference).map_or_else(unknown, |alias| alias.name.clone())
     }
 
     /// The type of a schema. A type of several parts is in parentheses.
-    fn type_of(&mut self, schema: &'a Value, position: Position) -> String {
+    pub(super) fn type_of(&mut self, schema: &'a Value, position: Position) -> String {
         self.spend(TYPE_BYTES);
         let Some(position) = position.deeper().filter(|_| *self.room > 0) else { return unknown() };
         let members = match schema {
@@ -518,7 +383,7 @@ fn unknown() -> String {
 }
 
 /// A type of several parts without its parentheses, where nothing beside it could take a part.
-fn bare(text: &str) -> &str {
+pub(super) fn bare(text: &str) -> &str {
     text.strip_prefix('(').and_then(|text| text.strip_suffix(')')).unwrap_or(text)
 }
 
@@ -552,7 +417,7 @@ fn joined(mut parts: Vec<String>, operator: &str, shown: fn(&str) -> &str) -> St
 }
 
 /// The name of a member: a string unless it is a plain word that means nothing in the language.
-fn member_name(name: &str) -> String {
+pub(super) fn member_name(name: &str) -> String {
     let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '$'))
         && name.starts_with(|first: char| !first.is_ascii_digit());
     if is_plain && !RESERVED.contains(&name) { name.to_owned() } else { string_literal(name) }
@@ -620,7 +485,7 @@ fn string_literal(text: &str) -> String {
 }
 
 /// A comment of the words of a server, and a line of the host; empty without words. It ends where it should.
-fn comment(text: &str, note: &str, indent: usize, limits: &TypeScriptLimits) -> String {
+pub(super) fn comment(text: &str, note: &str, indent: usize, limits: &TypeScriptLimits) -> String {
     let shown = prefix_of(text, limits.description_bytes);
     let cut = if shown.len() < text.len() { " […]" } else { "" };
     let mut lines = Vec::new();
