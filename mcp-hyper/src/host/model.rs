@@ -26,7 +26,7 @@ pub trait ModelMethod: Method<Params: Send + Sync, Result: Send> {
 
     /// Whether an error can be content. A prompt is the user's command, so that its error is for the user.
     #[doc(hidden)]
-    const ERRORS: bool;
+    const ERRORS_ARE_CONTENT: bool;
 
     #[doc(hidden)]
     fn convert(name: &str, result: Self::Result, limits: &ResultLimits) -> Vec<(Role, Conversion)>;
@@ -45,39 +45,40 @@ pub struct ModelMessage {
     pub content: ModelContent,
 }
 
-fn only(messages: Vec<ModelMessage>) -> ModelContent {
+/// The content of a result that is one message.
+fn single_content(messages: Vec<ModelMessage>) -> ModelContent {
     messages.into_iter().next().map(|message| message.content).unwrap_or_default()
 }
 
 impl ModelMethod for CallTool {
     type Content = ModelContent;
-    const ERRORS: bool = true;
+    const ERRORS_ARE_CONTENT: bool = true;
 
     fn convert(name: &str, result: CallToolResult, limits: &ResultLimits) -> Vec<(Role, Conversion)> {
         vec![(Role::User, Conversion::of_tool_result(name, result, limits))]
     }
 
     fn content(messages: Vec<ModelMessage>) -> ModelContent {
-        only(messages)
+        single_content(messages)
     }
 }
 
 impl ModelMethod for ReadResource {
     type Content = ModelContent;
-    const ERRORS: bool = true;
+    const ERRORS_ARE_CONTENT: bool = true;
 
     fn convert(name: &str, result: ReadResourceResult, limits: &ResultLimits) -> Vec<(Role, Conversion)> {
         vec![(Role::User, Conversion::of_resource(name, result, limits))]
     }
 
     fn content(messages: Vec<ModelMessage>) -> ModelContent {
-        only(messages)
+        single_content(messages)
     }
 }
 
 impl ModelMethod for GetPrompt {
     type Content = Vec<ModelMessage>;
-    const ERRORS: bool = false;
+    const ERRORS_ARE_CONTENT: bool = false;
 
     fn convert(name: &str, result: GetPromptResult, limits: &ResultLimits) -> Vec<(Role, Conversion)> {
         let messages = Conversion::of_prompt(name, result, limits);
@@ -142,8 +143,8 @@ impl<M: ModelMethod> ModelRequest<M> {
         let limits = &settings.result_limits;
         let (is_call_error, conversions) = match request.await {
             Ok(result) => (false, M::convert(&name, result, limits)),
-            Err(error) if M::ERRORS && is_content(&error, settings.errors_as_content) => {
-                // As long as a peer likes.
+            Err(error) if M::ERRORS_ARE_CONTENT && is_content(&error, settings.errors_as_content) => {
+                // Its text may be as long as a peer likes, so that the limits apply.
                 let result = CallToolResult::error(error.to_string());
                 (true, CallTool::convert(&name, result, limits))
             }

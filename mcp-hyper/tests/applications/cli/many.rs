@@ -15,7 +15,7 @@ use super::signals::runs;
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A home folder with a project in it, removed at the end of the test.
-pub(super) struct Home(PathBuf);
+pub(super) struct Home(pub(super) PathBuf);
 
 impl Home {
     pub(super) fn new(name: &str) -> Self {
@@ -26,12 +26,12 @@ impl Home {
         Self(path.canonicalize().unwrap())
     }
 
-    fn path(&self, name: &str) -> String {
+    pub(super) fn path(&self, name: &str) -> String {
         self.0.join(name).to_str().unwrap().to_owned()
     }
 
     /// Writes a configuration file and returns its path.
-    fn write(&self, name: &str, config: &Value) -> String {
+    pub(super) fn write(&self, name: &str, config: &Value) -> String {
         let path = self.0.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, config.to_string()).unwrap();
@@ -61,13 +61,13 @@ impl Home {
     }
 
     /// Runs a command without a terminal.
-    fn run(&self, args: &[&str]) -> CommandOutput {
+    pub(super) fn run(&self, args: &[&str]) -> CommandOutput {
         let mut command = self.command(args);
         command.stdin(Stdio::null());
         CommandOutput::of(output(&mut command.into()))
     }
 
-    fn json(&self, args: &[&str]) -> Value {
+    pub(super) fn json(&self, args: &[&str]) -> Value {
         let ran = self.run(&[args, &["--json"]].concat());
         serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {}{}", ran.out, ran.err))
     }
@@ -80,7 +80,7 @@ impl Drop for Home {
 }
 
 /// The members of this name of the objects in a list.
-fn names<'a>(list: &'a Value, name: &str) -> Vec<&'a str> {
+pub(super) fn names<'a>(list: &'a Value, name: &str) -> Vec<&'a str> {
     list.as_array().unwrap().iter().filter_map(|item| item[name].as_str()).collect()
 }
 
@@ -294,33 +294,6 @@ fn command_line_names_one_server_or_files() {
     assert!(ran.code == 2 && ran.err.contains("two projects"), "{}", ran.err);
 }
 
-/// F86
-#[test]
-fn commands_without_flags_use_the_files_of_known_applications() {
-    let home = Home::new("known");
-    home.servers(".cursor/mcp.json", json!({ "own": home.demo("own") }));
-    home.servers("project/.mcp.json", json!({ "theirs": home.demo("theirs") }));
-    let here = home.path("project");
-    let claude = json!({ "projects": { here: { "mcpServers": { "here": home.demo("here") } } } });
-    home.write(".claude.json", &claude);
-    let servers = home.json(&["servers"]);
-    let shown: Vec<_> = servers["servers"].as_array().unwrap().iter().collect();
-    let shown: Vec<_> = shown.iter().map(|it| (it["server"].as_str(), it["status"].as_str())).collect();
-    let expected = [("here", "connected"), ("own", "connected"), ("theirs", "not approved")];
-    assert_eq!(shown, expected.map(|(name, status)| (Some(name), Some(status))));
-    assert_eq!(home.json(&["call", "here", "add", "a=2", "b=3"])["structuredContent"], json!({ "sum": 5 }));
-    assert_eq!(names(&home.json(&["search", "adds", "numbers"])["tools"], "server")[..2], ["here", "own"]);
-
-    let tools = home.run(&["tools", "own"]);
-    assert!(tools.code == 0 && tools.out.contains("mcp__own__add"), "{}{}", tools.out, tools.err);
-    assert!(tools.err.contains(".cursor/mcp.json: 1 server\n"), "{}", tools.err);
-    let doctor = home.run(&["doctor"]);
-    assert!(doctor.out.contains("mcpio approve theirs"), "{}", doctor.out);
-    let login = home.run(&["login", "nothing"]);
-    assert!(login.code == 2 && login.err.contains("no server \"nothing\""), "{}", login.err);
-    assert_eq!(home.processes("theirs"), [] as [i32; 0]);
-}
-
 #[test]
 fn project_server_does_nothing_until_the_user_approves_it_on_a_terminal() {
     let home = Home::new("approve");
@@ -502,32 +475,6 @@ fn approval_can_be_revoked_without_a_terminal() {
 }
 
 #[test]
-fn files_of_known_applications_are_the_users_own() {
-    let home = Home::new("known");
-    let file = home.servers(".cursor/mcp.json", json!({ "mine": home.demo("mine") }));
-    let shown = home.json(&["servers", "--config", &file]);
-    assert_eq!(
-        (&shown["servers"][0]["status"], &shown["servers"][0]["scope"]),
-        (&json!("connected"), &json!("user"))
-    );
-    // The same name in a project is a project's.
-    let theirs = home.servers("project/.cursor/mcp.json", json!({ "theirs": home.demo("theirs") }));
-    let shown = home.json(&["servers", "--config", &theirs]);
-    assert_eq!(shown["servers"][0]["status"], "not approved");
-    // A project takes no name of the user's.
-    let theirs = home.servers("project/.mcp.json", json!({ "mine": home.demo("shadow") }));
-    let shown = home.json(&["servers", "--config", &theirs, "--config", &file]);
-    assert_eq!((names(&shown["servers"], "scope"), home.processes("shadow").len()), (vec!["user"], 0));
-    // A file of Claude has servers of the user for single projects.
-    let servers = |name: &str| json!({ "mcpServers": { name: home.demo(name) } });
-    let (here, elsewhere) = (home.path("project"), home.path("elsewhere"));
-    let projects = json!({ "projects": { here: servers("here"), elsewhere: servers("elsewhere") } });
-    let shown = home.json(&["servers", "--config", &home.write(".claude.json", &projects)]);
-    let fields = ["server", "status", "scope"].map(|field| names(&shown["servers"], field).concat());
-    assert_eq!(fields, ["here", "connected", "user"]);
-}
-
-#[test]
 fn doctor_says_what_is_wrong_with_each_server_and_what_to_do() {
     let home = Home::new("doctor");
     let servers = json!({
@@ -602,34 +549,6 @@ fn inputs_are_asked_for_on_the_terminal_and_passwords_are_hidden() {
 }
 
 #[test]
-fn import_prints_one_configuration_without_resolving_references() {
-    let home = Home::new("import");
-    home.servers(
-        ".cursor/mcp.json",
-        json!({ "a": { "command": "x", "env": { "K": "${env:MCPIO_TEST_KEY}" } } }),
-    );
-    home.write(
-        ".config/Code/User/mcp.json",
-        &json!({ "servers": { "b": { "url": "https://b.example/mcp" } } }),
-    );
-    home.servers("project/.mcp.json", json!({ "theirs": { "command": "y" } }));
-    let mut command = home.command(&["import"]);
-    command.env("MCPIO_TEST_KEY", "hunter2").stdin(Stdio::null());
-    let ran = CommandOutput::of(output(&mut command.into()));
-    assert_eq!(ran.code, 0, "{}", ran.err);
-    let printed: Value = serde_json::from_str(&ran.out).unwrap();
-    assert_eq!(
-        printed,
-        json!({ "mcpServers": {
-            "a": { "command": "x", "env": { "K": "${env:MCPIO_TEST_KEY}" } },
-            "b": { "type": "http", "url": "https://b.example/mcp" },
-        } })
-    );
-    let shown = home.json(&["import"]);
-    assert_eq!(shown["notes"].as_array().unwrap().len(), 2, "{shown}");
-}
-
-#[test]
 fn paths_of_hints_are_quoted() {
     let home = Home::new("quoted");
     let file = home.servers("project/my servers.json", json!({ "a b": { "command": "true" } }));
@@ -679,72 +598,4 @@ fn approval_says_that_the_user_is_logged_in_at_the_projects_url() {
         let shown = terminal.end().err;
         assert_eq!(shown.contains("you have logged in at this URL"), is_said, "{shown}");
     }
-}
-
-#[test]
-fn relative_folders_of_settings_are_ignored() {
-    for (variable, file) in
-        [("HOME", "project/conf/.cursor/mcp.json"), ("XDG_CONFIG_HOME", "project/conf/Code/User/mcp.json")]
-    {
-        let home = Home::new("relative");
-        home.servers(".cursor/mcp.json", json!({ "own": home.demo("own") }));
-        let key = if variable == "HOME" { "mcpServers" } else { "servers" };
-        home.write(file, &json!({ key: { "evil": home.demo("evil") } }));
-        let mut command = home.command(&["tools"]);
-        command.env(variable, "conf").stdin(Stdio::null());
-        let ran = CommandOutput::of(output(&mut command.into()));
-        assert_eq!(home.processes("evil"), [] as [i32; 0], "{variable}: {}{}", ran.out, ran.err);
-    }
-}
-
-#[test]
-fn home_folder_is_no_project() {
-    let home = Home::new("athome");
-    home.servers(".cursor/mcp.json", json!({ "own": home.demo("own") }));
-    home.write(".gemini/settings.json", &json!({ "mcpServers": { "broken": { "command": 5 } } }));
-    let mut command = home.command(&["tools"]);
-    command.current_dir(&home.0).stdin(Stdio::null());
-    let ran = CommandOutput::of(output(&mut command.into()));
-    assert!(!ran.err.contains("left out"), "{}", ran.err);
-    assert_eq!(ran.err.matches(".cursor/mcp.json: ").count(), 1, "{}", ran.err);
-}
-
-#[test]
-fn call_of_a_url_without_a_tool_starts_no_server() {
-    let home = Home::new("urlcall");
-    home.servers(".cursor/mcp.json", json!({ "own": home.demo("own") }));
-    for args in
-        [&["call", "https://localhost:1/mcp"][..], &["tools", "--header", "bad", "https://localhost:1/mcp"]]
-    {
-        let ran = home.run(args);
-        assert_eq!(home.processes("own"), [] as [i32; 0], "{args:?} {} {}{}", ran.code, ran.out, ran.err);
-    }
-}
-
-#[test]
-fn file_is_bound_to_the_same_path_with_config_and_without() {
-    let home = Home::new("linked");
-    home.servers("elsewhere/mcp.json", json!({ "theirs": home.demo("theirs") }));
-    std::os::unix::fs::symlink(home.path("elsewhere"), home.path("project/.cursor")).unwrap();
-    let by_config = home.json(&["servers", "--config", ".cursor/mcp.json"]);
-    let found = home.json(&["servers"]);
-    assert_eq!(by_config, found);
-}
-
-#[test]
-fn servers_of_the_user_run_no_program_of_the_folder() {
-    let home = Home::new("runs");
-    let own = json!({
-        "own": { "command": "sh", "args": ["server.sh"] },
-        "npx": { "command": "npx", "args": ["-y", "some-server"] },
-    });
-    home.servers(".cursor/mcp.json", own);
-    let mark = |name: &str| format!("#!/bin/sh\necho $$ >> '{}'\n", home.path(name));
-    fs::write(home.path("project/server.sh"), mark("ran")).unwrap();
-    fs::create_dir_all(home.path("project/node_modules/.bin")).unwrap();
-    let program = home.path("project/node_modules/.bin/some-server");
-    fs::write(&program, mark("ran")).unwrap();
-    fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let ran = home.run(&["servers"]);
-    assert_eq!(home.processes("ran"), [] as [i32; 0], "{}{}", ran.out, ran.err);
 }

@@ -204,39 +204,25 @@ async fn counting(host: &Host, to: u32) -> smol::Task<Result<mcp_hyper::CallTool
 }
 
 #[test]
-fn withdrawn_approval_ends_the_calls_of_a_disabled_server_at_once() {
-    bounded(async {
-        let folder = Folder::new();
-        let (host, _driver) = start(options(project(json!({ "one": folder.demo("one") }))));
-        host.ready().await;
-        let request = host.pending_approvals().remove(0);
-        host.approve(request.approve());
-        until_status(&host, "one", Status::Connected).await;
-        let call = endless(&host).await;
-        host.set_enabled("one", false).unwrap();
-        assert!(host.revoke_approval(request.path(), request.server()));
-        let began = Instant::now();
-        let ended = within(call).await;
-        assert!(began.elapsed() < Duration::from_secs(2), "{:?} {ended:?}", began.elapsed());
-    });
-}
-
-#[test]
-fn withdrawn_approval_ends_the_calls_of_a_removed_server_at_once() {
-    bounded(async {
-        let folder = Folder::new();
-        let (host, _driver) = start(options(project(json!({ "one": folder.demo("one") }))));
-        host.ready().await;
-        let request = host.pending_approvals().remove(0);
-        host.approve(request.approve());
-        until_status(&host, "one", Status::Connected).await;
-        let call = endless(&host).await;
-        host.reload(&project(json!({})));
-        assert!(host.revoke_approval(request.path(), request.server()));
-        let began = Instant::now();
-        let ended = within(call).await;
-        assert!(began.elapsed() < Duration::from_secs(2), "{:?} {ended:?}", began.elapsed());
-    });
+fn withdrawn_approval_ends_the_calls_of_a_server_that_ends_at_once() {
+    let ends: [fn(&Host); 2] =
+        [|host| host.set_enabled("one", false).unwrap(), |host| host.reload(&project(json!({})))];
+    for end in ends {
+        bounded(async {
+            let folder = Folder::new();
+            let (host, _driver) = start(options(project(json!({ "one": folder.demo("one") }))));
+            host.ready().await;
+            let request = host.pending_approvals().remove(0);
+            host.approve(request.approve());
+            until_status(&host, "one", Status::Connected).await;
+            let call = endless(&host).await;
+            end(&host);
+            assert!(host.revoke_approval(request.path(), request.server()));
+            let began = Instant::now();
+            let ended = within(call).await;
+            assert!(began.elapsed() < Duration::from_secs(2), "{:?} {ended:?}", began.elapsed());
+        });
+    }
 }
 
 #[test]
