@@ -15,16 +15,21 @@ impl Options {
     /// # Errors
     /// Wrong usage, or a request for help.
     pub(crate) fn read(line: &[OsString]) -> Result<Self, clap::Error> {
-        let mut line = line.to_vec();
-        let mut read = Self::try_parse_from(&line);
+        let mut typed = line.to_vec();
+        let mut read = Self::try_parse_from(&typed);
         // Each turn leaves one unknown option less.
         while let Err(error) = &read
-            && let Some(typed) = with_argument(&line, error)
+            && let Some(next) = with_argument(&typed, error)
         {
-            line = typed;
-            read = Self::try_parse_from(&line);
+            typed = next;
+            read = Self::try_parse_from(&typed);
         }
-        Self::read_url(&line, read.map_err(without_tips))
+        // Another command may have the word `call` among its words, and has no arguments of a tool.
+        if !matches!(&read, Ok(Self { command: Some(Command::Call { .. }), .. })) {
+            typed = line.to_vec();
+            read = Self::try_parse_from(line);
+        }
+        Self::read_url(&typed, read.map_err(without_tips))
     }
 
     fn read_url(line: &[OsString], read: Result<Self, clap::Error>) -> Result<Self, clap::Error> {
@@ -177,7 +182,11 @@ mod tests {
             let Some(Command::Call { arguments, .. }) = options.command else { panic!("not a call") };
             assert_eq!(arguments, expected, "{line:?}");
         }
-        for line in [&["mcpio", "tools", "--a", "1"][..], &["mcpio", "tools", "--timeout", "-1"]] {
+        for line in [
+            &["mcpio", "tools", "--a", "1"][..],
+            &["mcpio", "tools", "--timeout", "-1"],
+            &["mcpio", "search", "call", "--a"],
+        ] {
             let error = read(line).unwrap_err();
             assert!(error.exit_code() == 2 && !error.to_string().contains("tip:"), "{error}");
         }

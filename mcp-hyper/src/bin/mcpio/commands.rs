@@ -298,10 +298,11 @@ async fn read(
         files::save(output, result.contents.iter().map(files::content_of))?;
         return if screen.is_json() { show::json(screen, &result) } else { Ok(()) };
     }
-    show::result(screen, &result, |screen| match raw {
-        true => show::raw_contents(screen, &result.contents),
-        false => show::contents(screen, &result.contents),
-    })
+    // Not with `--json`.
+    if raw {
+        return show::raw_contents(screen, &result.contents);
+    }
+    show::result(screen, &result, |screen| show::contents(screen, &result.contents))
 }
 
 /// How long a watch may take to begin, or to begin again, without `--timeout`.

@@ -12,15 +12,15 @@ use crate::error::{CommandError, Result};
 use crate::terminal::Screen;
 use crate::text::{QUIET, styled};
 
-/// The bytes of a part, and its media type.
-type Content<'a> = (Cow<'a, [u8]>, Option<&'a str>);
+/// The bytes of a part, unless they are invalid, and its media type.
+type Content<'a> = (Option<Cow<'a, [u8]>>, Option<&'a str>);
 
 /// A part of a resource.
 pub(crate) fn content_of(contents: &ResourceContents) -> Content<'_> {
     let bytes = match contents {
-        ResourceContents::Text(text) => text.text.as_bytes().into(),
-        ResourceContents::Blob(blob) => decoded(&blob.blob).into(),
-        ResourceContents::Unknown(json) => json.as_str().as_bytes().into(),
+        ResourceContents::Text(text) => Some(text.text.as_bytes().into()),
+        ResourceContents::Blob(blob) => decoded(&blob.blob).map(Cow::from),
+        ResourceContents::Unknown(json) => Some(json.as_str().as_bytes().into()),
     };
     (bytes, contents.mime_type())
 }
@@ -28,28 +28,39 @@ pub(crate) fn content_of(contents: &ResourceContents) -> Content<'_> {
 /// A part of a tool's result that is no text for the screen.
 pub(crate) fn content_in(block: &ContentBlock) -> Option<Content<'_>> {
     match block {
-        ContentBlock::Image(image) => Some((decoded(&image.data).into(), Some(&image.mime_type))),
-        ContentBlock::Audio(audio) => Some((decoded(&audio.data).into(), Some(&audio.mime_type))),
+        ContentBlock::Image(image) => Some((decoded(&image.data).map(Cow::from), Some(&image.mime_type))),
+        ContentBlock::Audio(audio) => Some((decoded(&audio.data).map(Cow::from), Some(&audio.mime_type))),
         ContentBlock::Resource(embedded) => Some(content_of(&embedded.resource)),
         _ => None,
     }
 }
 
-/// Decodes base64; empty if it is invalid.
-pub(crate) fn decoded(base64: &str) -> Vec<u8> {
-    BASE64_STANDARD.decode(base64).unwrap_or_default()
+/// Decodes base64; `None` if it is invalid.
+fn decoded(base64: &str) -> Option<Vec<u8>> {
+    BASE64_STANDARD.decode(base64).ok()
+}
+
+/// The number of bytes that base64 stands for, in words.
+pub(crate) fn size_of(base64: &str) -> String {
+    decoded(base64).map_or("invalid base64".into(), |bytes| format!("{} bytes", bytes.len()))
+}
+
+/// The server sent bytes that cannot be read.
+pub(crate) fn invalid_base64() -> CommandError {
+    CommandError::server("the server sent a part that is not valid base64").with_kind("invalid")
 }
 
 /// Saves the first part in this file, and further ones beside it. The user chose the name, so that a file which is there
 /// is replaced.
 ///
 /// # Errors
-/// If there is no part, or one cannot be written.
+/// If there is no part, or one is invalid or cannot be written.
 pub(crate) fn save<'a>(output: &Path, parts: impl Iterator<Item = Content<'a>>) -> Result {
     let mut messages = Screen::messages();
     let mut count = 0;
     for (bytes, mime_type) in parts {
         count += 1;
+        let bytes = bytes.ok_or_else(invalid_base64)?;
         let path = numbered(output, count);
         let failed = CommandError::server_of(format!("--output {}", path.display()));
         fs::write(&path, &bytes).map_err(failed)?;

@@ -8,7 +8,7 @@ use mcp_proto::schema::{CallToolResult, ContentBlock, Json, PromptMessage, Resou
 use serde_json::Value;
 
 use crate::error::{CommandError, Result};
-use crate::files::{self, decoded};
+use crate::files::{self, size_of};
 use crate::terminal::Screen;
 use crate::text::{HEADING, NAME, NARROWEST, QUIET, Text, styled, styled_block, width, wrap};
 
@@ -201,7 +201,7 @@ pub(crate) fn messages(screen: &mut Screen, messages: &[PromptMessage]) -> io::R
 
 fn text_of(block: &ContentBlock) -> Text {
     let quiet = |text: String| styled(QUIET, format_args!("[{text}]"));
-    let media = |mime_type: &str, data: &str| quiet(format!("{mime_type}, {} bytes", decoded(data).len()));
+    let media = |mime_type: &str, data: &str| quiet(format!("{mime_type}, {}", size_of(data)));
     match block {
         ContentBlock::Text(text) => Text::block(&text.text),
         ContentBlock::Image(image) => media(&image.mime_type, &image.data),
@@ -232,13 +232,13 @@ pub(crate) fn contents(screen: &mut Screen, contents: &[ResourceContents]) -> io
 }
 
 /// The bytes of a resource as the server sent them.
-pub(crate) fn raw_contents(screen: &mut Screen, contents: &[ResourceContents]) -> io::Result<()> {
+///
+/// # Errors
+/// If a part is not valid, or cannot be printed.
+pub(crate) fn raw_contents(screen: &mut Screen, contents: &[ResourceContents]) -> Result {
     for part in contents {
-        match part {
-            ResourceContents::Text(text) => screen.raw(text.text.as_bytes())?,
-            ResourceContents::Blob(blob) => screen.raw(&decoded(&blob.blob))?,
-            ResourceContents::Unknown(json) => screen.raw(json.as_str().as_bytes())?,
-        }
+        let (bytes, _) = files::content_of(part);
+        screen.raw(&bytes.ok_or_else(files::invalid_base64)?)?;
     }
     Ok(())
 }
@@ -248,7 +248,7 @@ fn description(contents: &ResourceContents) -> String {
     let mime_type = contents.mime_type().unwrap_or("no media type");
     let length = match contents {
         ResourceContents::Text(text) => format!("{} characters", text.text.chars().count()),
-        ResourceContents::Blob(blob) => format!("{} bytes", decoded(&blob.blob).len()),
+        ResourceContents::Blob(blob) => size_of(&blob.blob),
         ResourceContents::Unknown(json) => format!("{} bytes of JSON", json.as_str().len()),
     };
     format!("{}, {mime_type}, {length}", contents.uri().unwrap_or("?"))

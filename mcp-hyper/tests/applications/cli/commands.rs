@@ -254,6 +254,18 @@ fn contents_are_saved_in_a_file() {
     for file in [one, two] {
         assert_eq!(std::fs::read(file).unwrap(), b"\x89PNG");
     }
+    let invalid = mcp(&[
+        "call",
+        "draw",
+        "--output",
+        folder.join("c").to_str().unwrap(),
+        "--",
+        "sh",
+        "-c",
+        &server.replace("iVBORw==", "?"),
+    ]);
+    assert!(invalid.code == 3 && invalid.err.contains("not valid base64"), "{}", invalid.err);
+    assert!(!folder.join("c").exists());
     let nothing = ask("auto", &["call", "echo", "text=a", "--output", folder.join("b").to_str().unwrap()]);
     assert!(nothing.code == 3 && nothing.err.contains("nothing to save"), "{}", nothing.err);
     std::fs::remove_dir_all(folder).unwrap();
