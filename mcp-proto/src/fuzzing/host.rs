@@ -404,7 +404,7 @@ pub fn host_results(data: &[u8]) {
     }
     if let Ok(result) = serde_json::from_slice::<GetPromptResult>(json) {
         let messages = Conversion::of_prompt("prompt", result, &limits);
-        assert!(messages.len() <= limits.messages);
+        assert!(messages.len() <= limits.messages.max(1), "one message may say that all are left out");
         check(messages.into_iter().map(|message| message.content), &limits);
     }
 }

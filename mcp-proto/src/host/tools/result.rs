@@ -29,7 +29,7 @@ pub struct ResultLimits {
     /// How many files one result may fill, the last of them with a text that is too long. What exceeds them is lost to
     /// the model, and a note says so. Default 32.
     pub files: usize,
-    /// How many messages of a prompt are shown. Default 1,000.
+    /// How many messages of a prompt are shown; with 0, one message says how many are left out. Default 1,000.
     pub messages: usize,
 }
 
