@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use mcp_proto::rpc::{Frame, Message, read};
-use mcp_proto::schema::{CallToolParams, CallToolResult};
+use mcp_proto::schema::{CallToolParams, CallToolResult, Params, ResultFields};
 use rmcp::service::RxJsonRpcMessage;
 use rmcp::{RoleClient, RoleServer};
 use serde_json::Value;
@@ -59,10 +59,10 @@ fn table(title: &str, message: String) -> Table {
         }),
         each("ours, typed message", |line| match message_of(line) {
             Message::Request(request) => {
-                black_box(request.params.expect("some").decode::<CallToolParams>().expect("parameters"));
+                black_box(CallToolParams::from_raw(&request.params.expect("some")).expect("parameters"));
             }
             Message::Response(response) => {
-                black_box(response.outcome.expect("a result").decode::<CallToolResult>().expect("a result"));
+                black_box(CallToolResult::from_json(response.outcome.expect("a result").as_str()).expect("a result"));
             }
             Message::Notification(_) => unreachable!("none is measured"),
         }),
