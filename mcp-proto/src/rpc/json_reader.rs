@@ -235,12 +235,19 @@ impl<'a> Reader<'a> {
     /// Reads the rest of a string, of which the first bytes stand for themselves.
     #[inline(never)]
     fn long_string(&mut self, plain: usize) -> Result<Cow<'a, str>, NotJson> {
-        let inside = self.at;
-        if self.skip_long_string(plain)? {
-            let quoted = self.since(inside.saturating_sub(1));
-            return serde_json::from_str(quoted).map(Cow::Owned).map_err(|_| NotJson);
+        let inside = self.rest();
+        let unread = inside.as_bytes().get(plain..).unwrap_or_default();
+        let length = plain.saturating_add(find_special(unread).ok_or(NotJson)?);
+        if inside.as_bytes().get(length) == Some(&b'"') {
+            self.skip_known(length.saturating_add(1));
+            return Ok(Cow::Borrowed(inside.get(..length).unwrap_or_default()));
         }
-        Ok(Cow::Borrowed(self.text.get(inside..self.at.saturating_sub(1)).unwrap_or_default()))
+        let start = self.at.saturating_sub(1);
+        let quoted = self.text.get(start..).unwrap_or_default();
+        let mut strings = serde_json::Deserializer::from_str(quoted).into_iter();
+        let Some(Ok(string)) = strings.next() else { return Err(NotJson) };
+        self.at = start.saturating_add(strings.byte_offset());
+        Ok(Cow::Owned(string))
     }
 
     /// Reads a number, as an integer if it is written as one that fits.
