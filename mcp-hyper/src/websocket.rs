@@ -145,6 +145,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin> Channel<Io> {
         }
         for _ in 0..FRAMES {
             let closing = match Pin::new(&mut self.socket).poll_next(cx) {
+                //= K15 "Whole messages of JSON-RPC travel on event streams and WebSocket"
                 Poll::Ready(Some(Ok(Message::Text(text)))) => {
                     self.consumed = self.socket.get_ref().read;
                     return Poll::Ready(ChannelEvent::Message(text.into()));
@@ -387,6 +388,7 @@ pub(crate) struct Closing {
 }
 
 impl Closing {
+    //= F61 "the close reason reaches the caller"
     /// The other side sent this close frame, or ended without one.
     fn of_peer(frame: Option<&CloseFrame>) -> Self {
         let detail = match frame {

@@ -117,6 +117,7 @@ impl Command {
         self
     }
 
+    //= F25 "A program is started with arguments, variables and a directory"
     /// Starts the program, at the head of a process group (on Windows: in a job object) of its own.
     ///
     /// So an interrupt typed at the terminal reaches this process only. The child reads the end of its input when
@@ -170,6 +171,7 @@ impl Command {
     #[cfg(windows)]
     fn resolved_program(&self, environment: &[(OsString, OsString)]) -> OsString {
         let directory = self.directory.clone().or_else(|| env::current_dir().ok()).unwrap_or_default();
+        //= F32 "`.cmd` and `.bat` are found and run"
         which::which_in(&self.program, search_path(environment), directory)
             .map_or_else(|_| self.program.clone(), PathBuf::into_os_string)
     }
@@ -208,6 +210,7 @@ debug_fields! { Command(self) {
     stderr_bytes,
 } }
 
+//= K10 "The environment is an allow list by default, and the whole by choice"
 /// Variables of this process's environment that a child inherits, before [`Command::env`](crate::Command::env) adds to it.
 ///
 /// A server is a third party's program. Passing on every variable would pass on every exported token and key, and
@@ -249,6 +252,7 @@ const ESSENTIAL: &[&str] = &[
 ];
 
 impl Environment {
+    //= F31 "The child inherits only listed variables"
     /// Selects the variables that a child inherits.
     pub(crate) fn select(
         self,

@@ -94,6 +94,7 @@ impl<R, W> Io<R, W> {
         }
     }
 
+    //= F37 "A write does not wait until the peer has read earlier ones"
     /// The output buffer to append to; `None` until its earlier content is written.
     ///
     /// So output that the peer does not take stays in the machine that a driver fills this from, which counts it and
@@ -232,6 +233,7 @@ enum SendState {
     },
 }
 
+//= F36 "End of input or a broken pipe closes the connection for good"
 /// Why reading has ended.
 #[derive(Debug)]
 pub(crate) enum ReadEnd {

@@ -41,6 +41,7 @@ impl Stderr {
         Ok(Self { ring, drain })
     }
 
+    //= K8 "A bounded end of standard error is kept"
     /// The last output: at most [`Command::stderr_bytes`] bytes, from the beginning of a line if one begins there,
     /// with invalid UTF-8 replaced.
     ///

@@ -20,6 +20,7 @@ pub(crate) use unix::ProcessTree;
 #[cfg(windows)]
 pub(crate) use windows::ProcessTree;
 
+//= K11 "the times are configurable"
 /// Time limits of the steps of [`Process::shutdown`](crate::Process::shutdown).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShutdownTimeouts {
@@ -55,6 +56,8 @@ pub enum ShutdownStep {
 /// behalf (a dead network disk).
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
+//= F34 "then sends SIGTERM, then SIGKILL, each after a wait"
+//= K11 "SIGTERM to the whole tree"
 /// Ends the whole tree, whose input is already closed. Returns no status if the program could not be reaped. The
 /// killer cuts every wait short except that for killed processes.
 pub(crate) async fn end_tree(

@@ -18,6 +18,7 @@ use crate::runtime::{AnyRuntime, Runtime};
 /// The future of a [`TokenStore`] operation.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = io::Result<T>> + Send + 'a>>;
 
+//= F110 "Storage and redirects are supplied by the application"
 /// A store of token records, each under a key. Records contain secrets: see
 /// [`Record::to_json`](mcp_proto::auth::client::Record::to_json).
 ///

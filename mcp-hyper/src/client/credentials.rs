@@ -206,6 +206,7 @@ impl HeaderSource {
         }
     }
 
+    //= F107 "A hook is asked after 401, and the request is repeated once"
     /// Repeats the refused requests if there are other headers now, and sends those that have waited.
     fn handle_headers(&mut self, headers: HeaderMap) {
         let mut present = self.headers.lock().unwrap_or_else(PoisonError::into_inner);

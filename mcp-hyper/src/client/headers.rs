@@ -106,6 +106,7 @@ pub(super) struct ExtraHeaders {
 }
 
 impl ExtraHeaders {
+    //= F39 "Headers from the configuration"
     pub(super) fn add(&mut self, name: &str, value: &str) {
         if let Err(problem) = self.try_add(name, value) {
             self.first_error.get_or_insert_with(|| HeaderError { name: name.to_owned(), kind: problem });

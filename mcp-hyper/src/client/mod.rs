@@ -32,6 +32,7 @@ pub use options::{ClientOptions, ConnectError};
 pub use proxy::{Proxy, ProxyError};
 pub use wire::WireEvent;
 
+//= F40 "Connecting alone opens no connection"
 /// Connects to the server at this URL, `http` or `https`, with default [options](ClientOptions). With the feature
 /// `websocket`, the schemes `ws` and `wss` connect over WebSocket: see [`ClientOptions::connect`].
 ///

@@ -336,6 +336,7 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     /// If the URL or one of the options is invalid. Nothing has been sent then.
     pub fn connect(mut self, url: impl Into<String>) -> Result<(Client, ClientDriver<H, R>), ConnectError> {
         let url = url.into();
+        //= F4 "chosen by a `ws:` or `wss:` URL"
         let upgrade = http_url(&url);
         let settings = &mut self.settings;
         let config = &mut settings.config;

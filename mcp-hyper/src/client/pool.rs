@@ -133,6 +133,7 @@ impl Pool {
         failed
     }
 
+    //= F50 "Connections are kept alive"
     /// Returns a connection that is ready for another request. `keep` is the server's announced limit of its idle time.
     pub(super) fn return_idle(
         &mut self,

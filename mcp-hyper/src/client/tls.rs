@@ -77,6 +77,7 @@ fn tls_error(error: &io::Error) -> io::Error {
     }
 }
 
+//= F50 "TLS certificates are checked"
 fn describe_certificate_error(fault: &CertificateError) -> String {
     match fault {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {

@@ -71,6 +71,7 @@ impl Attempt {
         }
     }
 
+    //= F71 "look up credentials and configuration again"
     /// Resolves the entry, with fresh values of its variables and secrets, and makes a client.
     async fn open(&self) -> Result<(Client, Driver), Failure> {
         let lists = &self.entry.spec().tools;
@@ -113,6 +114,7 @@ impl Attempt {
                 state.plane.handle_connected(now, self.entry.id(), self.generation);
             }
         });
+        //= F88 "follow after the tools, best effort"
         lists.read_changed(ChangedLists { tools: false, ..ChangedLists::ALL }).await?;
         self.shared.with(|state, _| {
             if let Some(connection) = state.connection(self.entry.id(), self.generation) {
@@ -137,6 +139,7 @@ impl Attempt {
         Ok(())
     }
 
+    //= F100 "read again when the server says so"
     /// Reads lists again when they change, until the watch ends.
     async fn follow(&self, watch: &mut Watch, lists: &Lists<'_>) -> Result<(), Error> {
         let clock = &self.shared.clock;
@@ -301,6 +304,7 @@ impl Lists<'_> {
                 if is_visible || report.pins_changed {
                     // Approved definitions must not be lost; lists can be read again.
                     let is_urgent = report.pins_changed && entry.source().scope == Scope::Project;
+                    //= F80 "A slow server's list replaces that of the last run and is stored"
                     state.unsaved.add(entry.id(), is_urgent);
                 }
                 if is_visible || !report.changes.is_empty() || !report.collisions.is_empty() {

@@ -36,6 +36,7 @@ pub fn known_files(project: Option<&str>) -> Vec<Source> {
     }
 }
 
+//= F86 "Several sources, each known for every entry"
 /// Finds the servers that the known applications have for the user, and for the project in this folder.
 ///
 /// It reads each [known file](known_files) that exists, and nothing else: no server starts, and no reference to a variable
@@ -161,6 +162,7 @@ mod tests {
         assert_eq!(errors.len(), 2, "{errors:?}");
     }
 
+    /// F87
     #[test]
     fn folder_that_does_not_exist_is_an_error() {
         let error = discover("/nonexistent/folder".as_ref()).unwrap_err();

@@ -226,6 +226,7 @@ impl HostLoop {
             let Poll::Ready(errors) = saving.as_mut().poll(cx) else { return false };
             self.saving = None;
             self.shared.with(|state, _| {
+                //= F81 "Stored lists are best effort"
                 for error in errors {
                     state.publish(HostEvent::StorageFailed { error: error.into() });
                 }
@@ -393,6 +394,7 @@ impl Settings {
 }
 
 impl State {
+    //= F75 "The user learns of a lost connection"
     fn publish_status(&mut self, server: ServerId) {
         let Some(server_name) = self.name(server) else { return };
         let Some(state) = self.plane.server(server) else { return };

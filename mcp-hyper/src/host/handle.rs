@@ -28,6 +28,7 @@ use super::records::Loaded;
 use super::settings::Settings;
 use super::shared::{HostEvents, OpenHost, Shared, State};
 
+//= F92 "One handle: parallel connections, one flat list of tools, one close"
 /// Many servers as one: their tools under names for a model, kept connected.
 ///
 /// It is cheap to clone and usable from any thread. Its [driver](super::HostDriver) must be polled. When the last clone

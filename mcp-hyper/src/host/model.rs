@@ -144,6 +144,7 @@ impl<M: ModelMethod> ModelRequest<M> {
         let (is_call_error, conversions) = match request.await {
             Ok(result) => (false, M::convert(&name, result, limits)),
             Err(error) if M::ERRORS_ARE_CONTENT && is_content(&error, settings.errors_as_content) => {
+                //= F96 "for a model, failures are marked as text"
                 // Its text may be as long as a peer likes, so that the limits apply.
                 let result = CallToolResult::error(error.to_string());
                 (true, CallTool::convert(&name, result, limits))

@@ -189,6 +189,7 @@ mod tests {
     use mcp_proto::host::config::ServerSpec;
     use mcp_proto::schema::Tool;
 
+    /// F81
     #[test]
     fn record_is_read_only_for_the_connection_it_was_stored_for_and_lists_expire() {
         let entry = |program: &str| ServerEntry::user("one", ServerSpec::stdio(program, [] as [&str; 0]));

@@ -103,6 +103,7 @@ impl Settings {
 }
 
 impl Settings {
+    //= F85 "values are looked up again at each connection"
     /// Resolves an entry that may start, with fresh values of its variables and secrets.
     pub(super) async fn resolve(
         &self,

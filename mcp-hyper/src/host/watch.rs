@@ -162,6 +162,7 @@ impl HostWatch {
 
     /// Opens the watch on a new connection. One that is closing already has a successor.
     fn open(&mut self, generation: Generation, client: &Client, is_again: bool) {
+        //= F74 "subscribe again, report what may have changed"
         //= C3.7 "stdio: re-send `subscriptions/listen` after the connection is re-established"
         let since = if is_again { WatchStart::Before } else { WatchStart::Now };
         self.state = match client.watch().filter(self.filter.clone()).since(since).open() {

@@ -192,6 +192,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin, H: HandlerMode> WebSocket<Io, H> {
                 (CloseCode::Policy, "the access token has expired or was revoked")
             }
             CloseReason::Done if self.front.is_closing() => (CloseCode::Away, "the server closes"),
+            //= F61 "an internal error closes with 1011"
             CloseReason::Lost(LostReason::Failed(_)) => (CloseCode::Error, "internal error"),
             _ => (CloseCode::Normal, ""),
         };

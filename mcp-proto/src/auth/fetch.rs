@@ -155,6 +155,7 @@ impl FetchPolicy {
         }
     }
 
+    //= K21 "addresses are checked when they are resolved"
     /// Whether a connection to this address is allowed. Ask for each resolved address, each time.
     pub fn allows(&self, address: IpAddr) -> bool {
         self.check_address(address).is_ok()

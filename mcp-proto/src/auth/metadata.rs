@@ -351,7 +351,9 @@ impl ServerMetadata {
 
     /// Whether the document belongs to the issuer that it was fetched for. If not, it must not be used.
     pub fn matches_issuer(&self, issuer: &str, how: IssuerMatch) -> bool {
+        //= K23 "Issuers are compared exactly"
         self.issuer == issuer
+            //= K23 "a trailing slash is tolerated by choice"
             || how == IssuerMatch::RootSlash && without_root_slash(&self.issuer) == without_root_slash(issuer)
     }
 

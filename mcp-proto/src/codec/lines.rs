@@ -145,6 +145,7 @@ impl Lines {
     }
 }
 
+//= F27 "Carriage returns and blank lines are skipped"
 /// The length of a line without its carriage return; `None` if it is blank.
 #[inline]
 fn content(line: &[u8]) -> Option<usize> {

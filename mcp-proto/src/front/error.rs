@@ -24,6 +24,8 @@ type CloseReason = core::convert::Infallible;
 #[cfg(not(all(feature = "client", feature = "schema-validate")))]
 type OutputError = core::convert::Infallible;
 
+//= F96 "`isError` is a result, not an error"
+//= K13 "Errors made here have a type of their own and no code of the peer"
 /// The error of a call.
 ///
 /// A tool reports its failure in its result, by [`is_error`](crate::schema::CallToolResult::is_error): that is not an

@@ -42,6 +42,7 @@ pub enum MessageKind<'a> {
     Reply(Option<&'a Id>),
 }
 
+//= F1 "Transports are apart from the protocol"
 /// The outgoing half of a transport, as a peer sees it.
 ///
 /// A peer encodes each message once, straight into the transport's buffer: it appends to [`buffer`](Self::buffer) and

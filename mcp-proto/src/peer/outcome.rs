@@ -11,6 +11,7 @@ use crate::rpc::{ErrorObject, Malformed, MalformedKind, Raw};
 use crate::schema::{ClientCapability, Method, ResultFields as _, Revision, ServerCapability};
 use crate::text::SafeText;
 
+//= F64 "Cancellation and timeout are told apart"
 /// How a request ended. Every accepted request ends exactly once.
 #[derive(Clone, Debug)]
 #[non_exhaustive]

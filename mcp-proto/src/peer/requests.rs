@@ -164,6 +164,7 @@ impl<R: RequestRecord> Requests<R> {
     pub(crate) fn mint(&mut self) -> RequestId {
         //= C1.2 "Id not equal to any other id this sender has in flight"
         let number = self.next;
+        //= F18 "Request ids are rising integers"
         //= C1.3 "Id never reused by this requestor within the same session"
         self.next = self.next.saturating_add(1);
         RequestId(number)

@@ -308,6 +308,7 @@ impl Parts {
         if version.of(frame) != b"\"2.0\"" && version.unescaped(frame).as_deref() != Some("2.0") {
             return Err(not_a_message(version.start, InvalidMessageKind::VersionUnknown));
         }
+        //= F19 "Id without method is a response"
         let Some(method) = self.method else { return self.response(frame, max_depth).map(Message::Response) };
         if let Some(outcome) = self.result.or(self.error) {
             return Err(not_a_message(outcome.start, InvalidMessageKind::MethodAndOutcome));

@@ -5,6 +5,7 @@ use core::borrow::Borrow;
 use crate::Instant;
 use crate::inline_map::{self, InlineMap};
 
+//= F24 "Each pending request has a deadline"
 /// Requests in flight by their wire number or another key, each with an optional deadline.
 ///
 /// Methods take keys by value or by reference. Every operation takes logarithmic time, and
@@ -223,6 +224,7 @@ mod tests {
         Instant::from_origin(Duration::from_secs(seconds))
     }
 
+    /// F24
     #[test]
     fn pending_pops_the_earliest_expired_entry_first() {
         let mut pending = Pending::new();

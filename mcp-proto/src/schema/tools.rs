@@ -210,6 +210,7 @@ object! {
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#tool-result>
     pub called CallToolResult {
         optional {
+            //= K16 "A result may have empty content, or structured content alone"
             /// Content for the model. A missing list is read as an empty one.
             content: Vec<ContentBlock> = "content" type strict;
             /// Structured result: any JSON value; before 2026-07-28 it is written only if it is an object.

@@ -33,6 +33,7 @@ pub(super) fn write_cancelled(
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<&'a str>,
     }
+    //= K4 "Cancellation goes on the wire: a notification"
     //= C3.4 "Cancel = `notifications/cancelled` with `requestId`"
     let params = Params { request_id: Id::Number(id), reason };
     write::notification(out, Cancelled::NAME, |buffer| write::json(buffer, &params))

@@ -45,6 +45,7 @@ impl<F: Framing> Transport<Client, F> {
 
     // --- Inputs ---
 
+    //= F58 "Ready once open"
     /// Handles the opening of the requested connection.
     ///
     /// Call it before anything is read from the connection or written to it.

@@ -66,6 +66,7 @@ impl Outbox for Newline {
     }
 
     fn commit(&mut self, _about: MessageKind<'_>) {
+        //= F26 "Whole messages only"
         //= C3.1 "One message per line"
         //= S2.1 "one per line"
         self.queue.push(b'\n');

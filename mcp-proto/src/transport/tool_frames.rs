@@ -66,6 +66,7 @@ const SERVER: &str = r#"{"name":"tool frames","version":""}"#;
 /// The error of requests that such a server does not know.
 const UNKNOWN: &str = "the server knows tool frames alone";
 
+//= F59 "Dialect of tool frames `{id, name, arguments}`"
 /// Translates a message of a client of 2025-11-25 or earlier: a tool call becomes a frame, and every other request is
 /// answered at once, as the server knows none.
 #[must_use]
@@ -111,6 +112,7 @@ struct Envelope<'a> {
     error: Option<&'a RawValue>,
 }
 
+//= F60 "Unknown frames are ignored"
 /// Translates a frame of a server: a response, or `None` for a frame that the client ignores.
 #[must_use]
 pub fn response_of(frame: &[u8]) -> Option<Bytes> {

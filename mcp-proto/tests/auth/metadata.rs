@@ -324,7 +324,7 @@ fn server_offers_s256_only_if_it_lists_it() {
     );
 }
 
-/// C12.6
+/// C12.6, K23
 #[test]
 fn issuers_are_compared_character_by_character() {
     let of = |issuer: &str| {

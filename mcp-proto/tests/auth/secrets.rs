@@ -12,6 +12,7 @@ fn debug_output_hides_a_secret() {
     assert_eq!(secret.clone().expose(), "hunter2");
 }
 
+/// F108
 #[test]
 fn secrets_are_equal_if_their_texts_are() {
     assert_eq!(Secret::new("a"), Secret::new(String::from("a")));

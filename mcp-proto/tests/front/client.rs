@@ -69,7 +69,7 @@ fn error_of_a_tool_is_a_result() {
     assert!(ready(poll(&mut call)).unwrap().failed());
 }
 
-/// Contract 11
+/// K13, contract 11
 #[test]
 fn error_distinguishes_the_server_from_the_client() {
     let mut s = ClientHarness::modern();
@@ -132,7 +132,7 @@ fn finished_future_returns_an_error_when_polled_again() {
     assert!(matches!(ready(poll(&mut call)), Err(Error::Finished)));
 }
 
-/// C7.1, contract 12
+/// C7.1, F65, K4, contract 12
 #[test]
 fn dropping_a_request_cancels_it_on_the_wire() {
     let mut s = ClientHarness::modern();
@@ -170,7 +170,7 @@ fn dropping_an_answered_request_cancels_nothing() {
     s.expect_silence();
 }
 
-/// C7.7
+/// C7.7, F64
 #[test]
 fn caller_can_cancel_a_call_with_a_reason() {
     let mut s = ClientHarness::modern();
@@ -184,7 +184,7 @@ fn caller_can_cancel_a_call_with_a_reason() {
     );
 }
 
-/// C7.2, C9.8
+/// C7.2, C9.8, F63, F64
 #[test]
 fn request_can_have_its_own_timeout() {
     let mut s = ClientHarness::modern();
@@ -315,7 +315,7 @@ fn page(names: &[&str], next: Value) -> Value {
     json!({"resultType": "complete", "tools": tools, "nextCursor": next, "ttlMs": 0, "cacheScope": "private"})
 }
 
-/// C9.1, C9.2, K19
+/// C9.1, C9.2, K19, F93
 #[test]
 fn list_reads_all_pages_and_takes_the_empty_string_as_a_cursor() {
     let mut s = ClientHarness::modern();
@@ -462,6 +462,7 @@ fn list_with_a_cursor_cycle_ends_with_an_error() {
     s.expect_silence();
 }
 
+/// K19
 #[test]
 fn list_has_a_page_limit() {
     let mut s = ClientHarness::modern();

@@ -103,7 +103,7 @@ fn client_retries_no_call_with_a_model_response_that_violates_the_tool_choice() 
     }
 }
 
-/// C11.3: the token limit is for the handler to apply.
+/// C11.3, F103: the token limit is for the handler to apply.
 #[test]
 fn handler_receives_the_token_limit() {
     let handlers =

@@ -18,6 +18,7 @@ use serde_json::json;
 
 // --- The connection ---
 
+/// F17
 #[test]
 fn client_waits_for_the_server() {
     let mut s = ClientHarness::open(config(), ClientHandlers::new());
@@ -58,7 +59,7 @@ fn failed_connection_wakes_all_waiting_futures() {
     assert_eq!(refused.origin(), ErrorOrigin::Connection);
 }
 
-/// Contract 1
+/// F23, contract 1
 #[test]
 fn lost_connection_ends_every_request() {
     let mut s = ClientHarness::modern();

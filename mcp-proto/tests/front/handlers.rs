@@ -67,7 +67,7 @@ fn handler_answers_a_request_of_the_server() {
     s.expect_silence();
 }
 
-/// C1.6
+/// C1.6, F21
 #[test]
 fn request_without_a_handler_is_method_not_found() {
     let mut s =
@@ -374,7 +374,7 @@ fn required(requests: &Value) -> Value {
     json!({"resultType": "input_required", "inputRequests": requests, "requestState": "S"})
 }
 
-/// C5.2, C5.3, C5.4
+/// C5.2, C5.3, C5.4, F103
 #[test]
 fn same_handlers_answer_input_requests_of_a_modern_server() {
     let handlers = ClientHandlers::new().roots(async |_, _| ListRootsResult::new(roots())).elicitation(

@@ -140,7 +140,7 @@ fn unknown_method_has_status_404() {
     assert_eq!(caller.json()["error"]["code"], -32601);
 }
 
-/// S3.17
+/// S3.17, F50
 #[test]
 fn server_refuses_an_unsupported_http_method_at_once() {
     let web = HttpHarness::new(router().0);

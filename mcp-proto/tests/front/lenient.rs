@@ -26,7 +26,7 @@ fn tolerated(events: &mut Events<Event>) -> Vec<Leniency> {
     found
 }
 
-/// C9.1
+/// C9.1, K19
 #[test]
 fn repeated_empty_cursor_ends_the_list() {
     for (pages, names) in [

@@ -55,6 +55,7 @@ fn pairs<M: HandlerMode>(router: impl Fn() -> Router<M>) -> [(RouterPair<M>, Rev
     ]
 }
 
+/// F1
 #[test]
 fn client_calls_tool_over_each_transport_in_each_era() {
     for (mut pair, revision) in pairs(router) {

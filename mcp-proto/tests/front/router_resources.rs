@@ -40,6 +40,7 @@ fn read(s: &mut ServerHarness, uri: &str) -> Value {
     s.result("resources/read", json!({"uri": uri}))["contents"].clone()
 }
 
+/// F101
 #[test]
 fn client_reads_a_resource() {
     for mut s in [ServerHarness::modern(notes()), ServerHarness::legacy(notes())] {
@@ -178,6 +179,7 @@ fn handler_may_return_any_contents() {
     assert_eq!(read(&mut s, "n:2"), json!([]));
 }
 
+/// F101
 #[test]
 fn server_lists_resources_and_templates() {
     let mut s = ServerHarness::modern(notes());
@@ -223,6 +225,7 @@ fn reviews() -> Router {
     })
 }
 
+/// F101
 #[test]
 fn prompt_handler_receives_its_arguments() {
     let mut s = ServerHarness::modern(reviews());

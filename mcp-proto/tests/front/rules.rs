@@ -89,7 +89,7 @@ fn tool_call_times_out_by_default() {
     assert_eq!(cancelled["params"]["requestId"], id);
 }
 
-/// C9.9
+/// C9.9, F51, K16
 #[test]
 fn content_and_structured_content_come_together_or_alone() {
     let mut s = ClientHarness::modern();

@@ -236,7 +236,7 @@ mod client {
         json!({"resultType": "complete", "content": [], "structuredContent": value})
     }
 
-    /// C9.7, C9.8
+    /// C9.7, C9.8, F98
     #[test]
     fn client_returns_an_error_with_the_result_that_violates_the_schema() {
         let mut s =

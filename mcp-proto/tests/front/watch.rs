@@ -170,7 +170,7 @@ fn client_opens_a_watch_again_on_another_connection() {
     ));
 }
 
-/// C6.7: the same for a legacy server, and the filter may change.
+/// C6.7, F101: the same for a legacy server, and the filter may change.
 #[test]
 fn watch_of_a_legacy_server_subscribes_and_unsubscribes() {
     let mut s = ClientHarness::legacy();

@@ -225,6 +225,7 @@ impl ChildLink {
     }
 }
 
+//= F35 "The program's exit ends every request in the same way"
 /// Waits for the exit of a process whose output has ended.
 async fn await_exit(open: OpenChild) -> Exit {
     let OpenChild { pump, mut process, .. } = open;
@@ -362,6 +363,7 @@ impl OpenChild {
     }
 }
 
+//= K8 "quoted in errors"
 fn describe(mut exit: Exit, end: &ReadEnd) -> String {
     exit.stderr = last_lines(&exit.stderr);
     match end {

@@ -13,6 +13,7 @@ use win32job::{ExtendedLimitInfo, Job};
 use crate::RuntimeKind;
 use crate::reactor::{Reactor, Timer};
 
+//= F32 "no window"
 /// `CREATE_NO_WINDOW`: no console window appears for a console program.
 const NO_WINDOW: u32 = 0x0800_0000;
 

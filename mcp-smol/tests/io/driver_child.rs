@@ -221,7 +221,7 @@ fn close_returns_at_once_when_the_driver_was_dropped() {
     });
 }
 
-/// C3.5
+/// C3.5, K11
 #[test]
 fn server_gets_the_shutdown_time_of_its_command() {
     run(async {
@@ -274,7 +274,7 @@ fn dropping_the_driver_ends_the_process_and_the_calls() {
     });
 }
 
-/// C3.6
+/// C3.6, F35
 #[test]
 fn errors_quote_exit_status_and_standard_error_of_a_dead_server() {
     run(async {
@@ -289,6 +289,7 @@ fn errors_quote_exit_status_and_standard_error_of_a_dead_server() {
     });
 }
 
+/// F15
 #[test]
 fn server_that_cannot_start_fails_every_call_with_its_command_line() {
     run(async {
@@ -351,7 +352,7 @@ fn call_to_a_silent_server_times_out() {
     });
 }
 
-/// C3.3
+/// C3.3, F30
 #[test]
 fn observers_see_the_wire_and_standard_error() {
     run(async {
@@ -376,6 +377,7 @@ fn observers_see_the_wire_and_standard_error() {
     });
 }
 
+/// F33
 #[test]
 fn killer_ends_a_server_that_ignores_closed_input_and_sigterm() {
     let scratch = Scratch::new("killer");

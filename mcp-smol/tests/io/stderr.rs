@@ -23,7 +23,7 @@ fn stderr_tail_stays_within_its_limit() {
     });
 }
 
-/// K8: the report holds the last output although no task has polled for it.
+/// K8, F30: the report holds the last output although no task has polled for it.
 #[test]
 fn exit_report_quotes_standard_error() {
     run(async {

@@ -64,6 +64,7 @@ fn client_on_blocking_threads_calls_a_tool() {
     assert_eq!(run(env!("CARGO_BIN_EXE_threads"), &[PEER]), "5\n");
 }
 
+/// F2
 #[test]
 fn client_on_a_hand_written_executor_has_two_calls_in_flight() {
     assert_eq!(run(env!("CARGO_BIN_EXE_executor"), &[PEER]), "5 7\n");

@@ -84,6 +84,7 @@ pub(super) fn names<'a>(list: &'a Value, name: &str) -> Vec<&'a str> {
     list.as_array().unwrap().iter().filter_map(|item| item[name].as_str()).collect()
 }
 
+/// F77, F82
 #[test]
 fn servers_are_shown_with_status_and_reason() {
     let home = Home::new("servers");

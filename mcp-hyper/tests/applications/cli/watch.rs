@@ -52,6 +52,7 @@ impl Drop for Watch {
     }
 }
 
+/// F75
 #[test]
 fn watch_reports_the_recovery_of_a_killed_server_and_leaves_no_process() {
     let home = Home::new("watch");

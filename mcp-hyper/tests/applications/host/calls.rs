@@ -27,7 +27,7 @@ fn dying(folder: &Folder) -> serde_json::Value {
     folder.script("dying", &script)
 }
 
-/// K25
+/// K25, F74
 #[test]
 fn call_whose_answer_was_lost_is_repeated_only_if_that_is_safe() {
     bounded(async {

@@ -23,6 +23,7 @@ fn live() -> LiveRouter {
     Router::new("live", "1").tool_with(tool("first"), async |NoArguments {}, _| "first").live()
 }
 
+/// F100
 #[test]
 fn changed_list_of_tools_is_read_again() {
     bounded(async {
@@ -51,6 +52,7 @@ fn changed_list_of_tools_is_read_again() {
     });
 }
 
+/// F88
 #[test]
 fn prompts_resources_and_instructions_are_listed() {
     bounded(async {
@@ -84,6 +86,7 @@ fn prompts_resources_and_instructions_are_listed() {
     });
 }
 
+/// F88
 #[test]
 fn requests_for_prompts_and_resources_of_a_starting_server_wait_for_its_lists() {
     bounded(async {

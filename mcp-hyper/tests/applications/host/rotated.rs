@@ -66,7 +66,7 @@ async fn keyed() -> (AuthTestbed, Arc<Mutex<&'static str>>, HostOptions, Values)
     (testbed, token, options, values)
 }
 
-/// F107
+/// F107, F71, F85
 #[test]
 fn rotated_header_survives_without_a_lost_call() {
     bounded(async {

@@ -14,6 +14,7 @@ use super::testbed::*;
 use crate::common::runtime::within;
 use crate::common::server::*;
 
+/// F92, F95
 #[test]
 fn host_uses_programs_and_urls_under_names_for_a_model() {
     bounded(async {
@@ -51,6 +52,7 @@ fn host_uses_programs_and_urls_under_names_for_a_model() {
     });
 }
 
+/// F71
 #[test]
 fn killed_program_is_started_again_and_its_tools_stay_visible() {
     bounded(async {
@@ -139,6 +141,7 @@ fn server_that_requires_a_login_says_so() {
     });
 }
 
+/// F83
 #[test]
 fn reload_touches_only_what_changed() {
     bounded(async {
@@ -331,6 +334,7 @@ fn ready_waits_no_longer_than_the_start_timeout() {
     });
 }
 
+/// F79
 #[test]
 fn call_waits_for_a_configured_server_that_has_not_listed_its_tools() {
     bounded(async {
@@ -354,6 +358,7 @@ fn call_waits_for_a_configured_server_that_has_not_listed_its_tools() {
     });
 }
 
+/// F90
 #[test]
 fn ready_returns_once_a_removed_server_is_gone() {
     bounded(async {

@@ -14,6 +14,7 @@ fn storage(folder: &Folder) -> FileStorage {
     FileStorage::in_folder(folder.path().join("storage")).runtime(crate::common::runtime::TestRuntime)
 }
 
+/// F78, F79, F80
 #[test]
 fn lists_of_the_last_run_stand_in_for_a_slow_server() {
     bounded(async {

@@ -7,6 +7,7 @@ use super::testbed::*;
 use crate::common::runtime::{server_listener, within};
 use crate::common::server::*;
 
+/// F4
 #[test]
 fn host_calls_servers_by_websocket_and_reconnects() {
     bounded(async {

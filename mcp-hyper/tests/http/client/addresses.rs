@@ -64,7 +64,7 @@ async fn connected_addresses(addresses: &[&str]) -> (String, Vec<SocketAddr>) {
     (error, connected)
 }
 
-/// C12.26
+/// C12.26, K21
 #[test]
 fn client_does_not_connect_to_names_of_private_networks() {
     run(async {

@@ -274,6 +274,7 @@ fn noninteractive_client_fails_with_the_refusal_of_the_server() {
     });
 }
 
+/// F110
 #[test]
 fn application_can_pass_the_redirect_by_hand() {
     run(async {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::common::client::{TestOptions, accept, call, connect, legacy, listen, modern, run};
 use crate::common::runtime::within;
-use futures_lite::future::{or, zip};
+use futures_lite::future::{or, poll_once, zip};
 use futures_lite::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 use hyper::rt::Timer;
 use mcp_hyper::mcp_proto::front::Error;
@@ -47,6 +47,7 @@ fn one_call_needs_no_client_and_closes_its_connection() {
     });
 }
 
+/// F50
 #[test]
 fn requests_in_a_row_share_a_connection() {
     run(async {
@@ -152,10 +153,11 @@ fn refused_connection_leaves_the_call_of_a_known_server_unsent() {
     });
 }
 
+/// F40
 #[test]
 fn waits_end_at_their_timeouts_if_nothing_polls_the_driver() {
     run(async {
-        let (_listener, url) = listen().await;
+        let (listener, url) = listen().await;
         let options = modern().ready_timeout(Duration::from_millis(30));
         let (client, _driver) = options.connect(&url).unwrap();
         let call = client.call_tool("tool", json!({})).timeout(Duration::from_millis(20));
@@ -163,6 +165,7 @@ fn waits_end_at_their_timeouts_if_nothing_polls_the_driver() {
         for error in [call.unwrap_err(), ready.unwrap_err()] {
             assert!(error.is_timeout() && error.to_string().contains("`driver`"), "{error:?}");
         }
+        assert!(poll_once(listener.accept()).await.is_none(), "no connection was opened");
     });
 }
 

@@ -17,6 +17,7 @@ use mcp_hyper::mcp_proto::transport::http::ExchangeEnd;
 use mcp_hyper::{ConnectError, Endpoint, HeaderErrorKind, Runtime, Smol, Stream, WireEvent};
 use serde_json::json;
 
+/// F39
 #[test]
 fn application_adds_headers_but_replaces_none_of_the_protocol() {
     run(async {

@@ -123,6 +123,7 @@ fn requests_that_wait_for_a_shareable_connection_open_only_one() {
     });
 }
 
+/// F50
 #[test]
 fn client_sends_nothing_to_an_untrusted_server() {
     run(async {

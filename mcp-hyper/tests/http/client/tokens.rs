@@ -71,6 +71,7 @@ async fn check_compare_and_swap(store: &dyn TokenStore) {
     assert!(third != first && third != second);
 }
 
+/// F110
 #[test]
 fn store_replaces_a_record_only_at_its_expected_version() {
     let folder = TempFolder::new("replace");

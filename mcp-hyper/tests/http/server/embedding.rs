@@ -45,6 +45,7 @@ fn server_serves_connections_of_a_custom_accept_loop() {
     ended(server).unwrap();
 }
 
+/// F2
 #[test]
 fn server_serves_a_pipe_like_a_socket() {
     let (service, _driver) = ServerOptions::new(router(&HandlerLog::default())).service();

@@ -35,7 +35,7 @@ fn single_response_is_json_of_a_known_length() {
     assert_eq!(text(&body), "hello");
 }
 
-/// S3.7, S3.13, S3.14
+/// S3.7, S3.13, S3.14, F57
 #[test]
 fn server_answers_by_a_stream_after_a_notification() {
     let mut client = RawClient::connect(start_server().address);

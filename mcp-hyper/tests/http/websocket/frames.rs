@@ -51,6 +51,7 @@ fn server_pings_at_its_interval() {
     });
 }
 
+/// K15
 #[test]
 fn each_text_message_is_one_json_rpc_message() {
     run(async {

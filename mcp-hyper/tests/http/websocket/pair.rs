@@ -56,7 +56,7 @@ async fn echo(client: &Client, message: &str) -> Result<String, Error> {
     client.call_tool("echo", json!({ "message": message })).await.map(|result| result.text_content())
 }
 
-/// F58: calls wait for the open connection, and fail after its end.
+/// F58, F4: calls wait for the open connection, and fail after its end.
 #[test]
 fn clients_of_each_era_call_tools() {
     run(async {

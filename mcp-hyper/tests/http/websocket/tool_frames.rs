@@ -10,7 +10,7 @@ use super::frames::open;
 use super::pair::{TestServer, speaking};
 use crate::common::client::{accept, connect, listen, run};
 
-/// F59, F60
+/// F59, F60, K15
 #[test]
 fn client_sends_tool_frames_with_rising_ids_and_ignores_other_frames() {
     run(async {
@@ -52,6 +52,7 @@ fn client_sends_tool_frames_with_rising_ids_and_ignores_other_frames() {
     });
 }
 
+/// K15
 #[test]
 fn server_answers_tool_frames_only_if_it_opts_in() {
     run(async {

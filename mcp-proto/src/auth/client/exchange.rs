@@ -96,6 +96,7 @@ impl AuthClient {
     /// Starts an exchange.
     pub(super) fn fetch(&mut self, mut exchange: Exchange) -> Result<(), AuthError> {
         let Exchange { fetch, deadline, .. } = &mut exchange;
+        //= K21 "at each hop"
         //= C12.26 "validate each redirect hop"
         self.fetcher.policy.check(&fetch.url).map_err(|error| unsafe_url(&fetch.url, error))?;
         self.fetcher.last_id = self.fetcher.last_id.saturating_add(1);

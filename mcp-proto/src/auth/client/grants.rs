@@ -333,6 +333,7 @@ impl AuthClient {
             .append_pair("client_id", &client.id)
             .append_pair("redirect_uri", &flow.redirect_uri)
             .append_pair("state", state.expose())
+            //= F108 "PKCE with S256"
             //= C12.7 "PKCE S256"
             .append_pair("code_challenge", &pkce.challenge)
             .append_pair("code_challenge_method", "S256")
@@ -388,6 +389,7 @@ impl AuthClient {
     pub fn finish(&mut self, now: Now, redirect: Redirect) -> Result<(), FinishError> {
         self.now = now;
         let page = self.flows.open_page().ok_or(FinishError::NoPage)?;
+        //= F108 "a state compared in constant time"
         //= C12.8 "`state` sent and verified; answers without or with other state dropped"
         if redirect.state.as_ref() != Some(&page.state) {
             return Err(FinishError::StateMismatch);

@@ -73,6 +73,7 @@ impl AuthClient {
         }
         self.choose_key(&mut flow)?;
         flow.redirect_uri.clone_from(&self.config.redirect_uri);
+        //= K22 "Clients are known by preregistration, else a client id document, else dynamic registration, else the user"
         let mut credentials =
             self.configured_credentials(&server.issuer, &mut flow.pin_client)?.or_else(|| {
                 let document = self.config.client_id_document.as_ref().filter(|_| server.client_id_documents);

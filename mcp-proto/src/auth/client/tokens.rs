@@ -206,6 +206,7 @@ impl TokenState {
     /// Whether the token expires within a minute, or within the second half of a short lifetime: then a renewed one
     /// arrives in time, although clocks may differ a little.
     pub(super) fn expires_soon(&self, now: Now) -> bool {
+        //= F108 "refresh before the expiry"
         const MARGIN: Duration = Duration::from_secs(60);
         let half = self.current().and_then(|tokens| {
             let end = tokens.expires?;
@@ -319,6 +320,7 @@ const MAX_STEP_UPS: u32 = 3;
 const MAX_RESENDS: u32 = 6;
 
 impl AuthClient {
+    //= F106 "A refusal refreshes the token and repeats the request once"
     /// Handles a request that the server refused with 401 or 403.
     pub fn handle_challenge(&mut self, now: Now, refused: &RefusedRequest<'_>) -> RetryDecision {
         self.now = now;
@@ -326,6 +328,7 @@ impl AuthClient {
             self.nonces.keep(&self.server, nonce);
         }
         let asked = refused.www_authenticate.and_then(Requirement::parse).unwrap_or_default();
+        //= K5 "only for `insufficient_scope`"
         let step_up = refused.status == 403 && asked.is_insufficient_scope();
         //= C12.2 "react to 401"
         if refused.status != 401 && !step_up {

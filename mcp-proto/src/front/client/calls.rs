@@ -19,6 +19,7 @@ use crate::schema::{
     SubscriptionFilter, UnsubscribeResource, UnsubscribeResourceParams,
 };
 
+//= F3 "Light single call of one HTTP server"
 /// Calls one tool of a server, and closes the connection. `connection` is what the adapters' `connect` returns; it is
 /// driven here, so nothing is spawned. `arguments` is any value that serializes to a JSON object.
 ///
@@ -110,6 +111,7 @@ impl Client {
         })
     }
 
+    //= F101 "List and read resources, subscribe, list and get prompts"
     /// Lists the resources of the server, over all pages.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#listing-resources>

@@ -51,6 +51,7 @@ pub struct ClientHandlers<M: HandlerMode = SendHandlers> {
     notifications: NotificationHandlers<M, ClientContext>,
     /// The capabilities of the registered handlers, and those that the application declares.
     declared: ClientCapabilities,
+    //= F16 "are declared only where a handler is given"
     /// Those of them that the handlers can answer for.
     capabilities: ClientCapabilities,
     extensions: Vec<Extension>,
@@ -93,6 +94,7 @@ impl<M: HandlerMode> ClientHandlers<M> {
         }
     }
 
+    //= F103 "The sampling handler is a function"
     /// Sets the handler of requests for text from a model (`sampling/createMessage`).
     ///
     /// The user should see each request, and each answer before it is sent. Conversations that are invalid for a model

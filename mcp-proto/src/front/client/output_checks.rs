@@ -61,6 +61,7 @@ impl OutputChecker {
 }
 
 impl Client {
+    //= F98 "Results are checked against the output schema by choice"
     /// Sets whether structured results of tools are checked against the output schemas that the server listed last. On
     /// by default. A result that fails the check is returned in the [error](Error::Output). With
     /// [`ClientConfig::tolerate_missing_output`](crate::peer::client::ClientConfig::tolerate_missing_output), one without

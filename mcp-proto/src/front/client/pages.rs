@@ -178,6 +178,7 @@ impl<M: PaginatedMethod> Future for Pages<M> {
             };
             let (items, cursor) = M::split(page);
             let repeated = cursor.as_ref().is_some_and(|cursor| this.seen_cursors.contains(cursor));
+            //= F93 "Lists are read page by page while there is a cursor"
             //= C9.1 "only null/absent ends the list — empty string is a valid cursor"
             let ends = match cursor.as_deref() {
                 None => true,
@@ -195,6 +196,7 @@ impl<M: PaginatedMethod> Future for Pages<M> {
             let Some(cursor) = cursor.filter(|_| !ends) else {
                 return Poll::Ready(Ok(core::mem::take(&mut this.items)));
             };
+            //= K19 "guards against repeated cursors and endless pages"
             let limit = if this.pages >= this.limit {
                 Some(PagesError::TooMany { limit: this.limit })
             } else if this.bytes > this.byte_limit {

@@ -93,6 +93,7 @@ impl Client {
     }
 }
 
+//= F102 "call as a task, get, await, cancel"
 /// A task of the server, which a tool call has become. Dropping the handle does not affect the task.
 ///
 /// It keeps the connection open, as requests in flight do.

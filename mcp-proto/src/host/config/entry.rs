@@ -27,6 +27,7 @@ impl Scope {
     }
 }
 
+//= F86 "Several sources, each known for every entry"
 /// Where a server was configured.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Source {

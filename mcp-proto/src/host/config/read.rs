@@ -100,6 +100,7 @@ impl ConfigFile {
         of_project.into_iter().chain([file]).collect()
     }
 
+    //= F87 "A source that cannot be read gives no tools and an error with its path"
     /// A file that could not be read, for a reason to show to the user. A file that does not exist is no error.
     pub fn unreadable(source: Source, reason: impl Into<String>) -> Self {
         let mut file = Self::new(source);
@@ -219,6 +220,7 @@ impl ConfigFile {
         inputs
     }
 
+    //= F84 "Each entry of a configuration is checked"
     fn read_entry(&mut self, context: &Context, name: String, entry: Value) {
         let spec = context.spec(entry).and_then(|(spec, ignored)| {
             // A URL with references is checked once they are resolved.
@@ -419,6 +421,7 @@ fn forwarded(members: &mut Members) -> ReadResult<Vec<String>> {
     Ok(names)
 }
 
+//= F39 "Headers from the configuration"
 /// A URL; the transport is that of its scheme unless it is given.
 fn http(members: &mut Members, transport: Option<HttpTransport>) -> ReadResult<TransportSpec> {
     let url = members.template(&URLS)?.ok_or(ConfigErrorKind::MissingTransport { expected: "\"url\"" })?;

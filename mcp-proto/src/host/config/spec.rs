@@ -112,6 +112,8 @@ impl ServerSpec {
         (!is_own_resource(known, resource)).then_some(resource)
     }
 
+    //= F53 "A timeout of 0, by configuration or variable, removes the deadline"
+    //= F62 "an environment variable precedes the configuration, which precedes the default"
     /// The timeouts that apply: those of the environment over the configured ones over the defaults.
     pub fn timeouts(&self, overrides: &TimeoutOverrides) -> Timeouts {
         let choose = |first: Option<Duration>, second: Option<Duration>| {

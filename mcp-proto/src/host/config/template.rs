@@ -7,6 +7,7 @@ use crate::Secret;
 use crate::host::digest::Digester;
 use crate::prelude::*;
 
+//= F85 "References stay unresolved in the configuration"
 /// A configured text with references such as `${TOKEN}`, which are replaced when the server starts.
 ///
 /// The text may itself be a secret that the user wrote into the file, so `Debug` shows only the references.

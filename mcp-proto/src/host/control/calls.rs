@@ -13,6 +13,7 @@ const RESENDS: u32 = 2;
 
 /// # Commands: calls
 impl ControlPlane {
+    //= F79 "A call of a tool from the last run waits for the connection"
     /// Makes a call, which waits for its server. Its end is [`Event::Ended`](super::Event::Ended).
     ///
     /// # Errors
@@ -108,6 +109,7 @@ impl ControlPlane {
         }
     }
 
+    //= F73 "is repeated once after a reconnection"
     /// Sends a call over the next connection, if it was not sent too often, and the server goes on.
     fn send_again(&mut self, now: Instant, id: CallId, delivery: Delivery) {
         let Some(call) = self.calls.get_mut(&id) else { return };

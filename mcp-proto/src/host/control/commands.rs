@@ -32,6 +32,7 @@ impl ControlPlane {
             Lifecycle::Closing | Lifecycle::Closed => return,
             Lifecycle::New => {
                 self.lifecycle = Lifecycle::Starting { gate_passed: false };
+                //= F78 "Startup waits 250 ms"
                 let gate = now + self.config.startup_gate;
                 self.timers.insert(Timer::Gate, Some(gate), ());
             }
@@ -45,6 +46,7 @@ impl ControlPlane {
                 None => self.remove(now, id),
             }
         }
+        //= F77 "Servers connect and list their tools in parallel"
         // All are known before the first starts, so that the startup waits for each.
         for (&id, &policy) in &servers {
             self.servers.insert(id, Server::new(now, policy, self.holds.contains_key(&id)));
@@ -58,6 +60,7 @@ impl ControlPlane {
         self.check_ready();
     }
 
+    //= F83 "Servers that are connected or starting are not started twice"
     fn reconfigure(&mut self, now: Instant, id: ServerId, policy: ServerPolicy) {
         let Some(server) = self.servers.get_mut(&id) else { return };
         let old = core::mem::replace(&mut server.policy, policy);
@@ -308,6 +311,7 @@ impl ControlPlane {
                 Phase::Connecting { .. } | Phase::Connected { .. } | Phase::Finishing(_) | Phase::Ending(_)
             )
         };
+        //= F90 "ignores its late events"
         if state.generation != generation || !is_announced(state.phase) {
             return;
         }
@@ -332,6 +336,7 @@ impl ControlPlane {
             return self.follow(now, server, then);
         }
         let failure = failure.unwrap_or_else(|| Failure::new(FailureKind::Transient, "the connection ended"));
+        //= F70 "the end of a connection is the event that starts a reconnection"
         state.failure = Some(failure);
         self.lose_sent(now, server);
         self.retry(now, server);

@@ -38,6 +38,8 @@ pub struct ControlConfig {
     pub seed: u64,
 }
 
+//= F71 "pauses of 500 ms to 4 s"
+//= K1 "500 ms doubling, jittered and capped"
 impl Default for ControlConfig {
     fn default() -> Self {
         let fast =
@@ -118,6 +120,7 @@ pub enum Location {
     Remote,
 }
 
+//= F82 "Status: connected, connecting (starts and reconnections included), disconnected"
 /// Where a server stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]

@@ -43,6 +43,7 @@ impl ControlPlane {
         self.set_status(now, id, status);
     }
 
+    //= F76 "let pending requests finish, clean up"
     /// Ends the calls of a server that were not sent, lets the others finish within `grace`, then ends what runs, and does
     /// what follows.
     pub(super) fn finish(
@@ -69,6 +70,7 @@ impl ControlPlane {
         }
     }
 
+    //= F90 "Ending one server clears what waits for it"
     /// Ends what runs, then does what follows.
     pub(super) fn end(&mut self, now: Instant, id: ServerId, then: Then) {
         let Some(server) = self.servers.get_mut(&id) else { return };
@@ -118,6 +120,7 @@ impl ControlPlane {
         self.schedule(id);
     }
 
+    //= K1 "a program that keeps ending is suspended"
     /// Decides by its failure whether and when a server is tried again.
     pub(super) fn retry(&mut self, now: Instant, id: ServerId) {
         let Some(server) = self.servers.get_mut(&id) else { return };
@@ -184,6 +187,7 @@ impl ControlPlane {
         self.check_ready();
     }
 
+    //= K18 "Startup does not wait for a slow server, unless its entry requires it"
     /// Ends the startup if no awaited server is still starting.
     pub(super) fn check_ready(&mut self) {
         let Lifecycle::Starting { gate_passed } = self.lifecycle else { return };

@@ -81,6 +81,7 @@ pub struct CallOptions {
     pub repeat: Repeat,
 }
 
+//= K25 "repeated only if the server did not accept it"
 /// When a call whose connection broke is sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Repeat {

@@ -208,6 +208,7 @@ impl Catalogue {
         &self.scheme
     }
 
+    //= F100 "one object that changes in place"
     /// A number that changes with every change of the catalogue.
     pub fn revision(&self) -> u64 {
         self.revision
@@ -227,6 +228,7 @@ impl Catalogue {
         report
     }
 
+    //= F91 "Removal goes by the server, not by a prefix of tool names"
     /// Removes a server and its lists. Returns whether it was there.
     pub fn remove_server(&mut self, server: &str) -> bool {
         self.touch();
@@ -247,6 +249,7 @@ impl Catalogue {
         self.servers.get(server).map(|state| state.freshness)
     }
 
+    //= F71 "the old tools stay visible meanwhile"
     /// Marks the lists of a server as stale, because its connection ended. They stay visible.
     pub fn mark_stale(&mut self, server: &str) {
         if let Some(state) = self.servers.get_mut(server)

@@ -68,6 +68,7 @@ impl Default for NameScheme {
 }
 
 impl NameScheme {
+    //= K7 "configurable and bounded"
     /// The longest name, in bytes.
     pub const MAX_BYTES: usize = 64;
 
@@ -91,6 +92,7 @@ impl NameScheme {
         Ok(Self { prefix, separator })
     }
 
+    //= F94 "joins the names of server and tool, with unusual characters replaced"
     /// The name of an item (a tool, a prompt, the URI of a resource) of a server.
     ///
     /// `server` is the name in the host's configuration, which is unique; the name that a server gives itself is not.
@@ -100,6 +102,7 @@ impl NameScheme {
         if self.is_plain(server, item) {
             return format!("{prefix}{server}{separator}{item}");
         }
+        //= K7 "a hash where two could be mistaken for each other"
         let hash = hash(server, item);
         let room = self.room();
         let item = cleaned(item, room.saturating_sub(room / 3), "item");
@@ -194,6 +197,7 @@ fn hash(server: &str, item: &str) -> String {
 mod tests {
     use super::*;
 
+    /// F94
     #[test]
     fn plain_names_join_their_parts() {
         let scheme = NameScheme::default();
@@ -210,6 +214,7 @@ mod tests {
         }
     }
 
+    /// K7
     #[test]
     fn ambiguous_names_have_a_hash() {
         let scheme = NameScheme::default();
@@ -241,6 +246,7 @@ mod tests {
         assert_ne!(scheme.name("files", imitation), name);
     }
 
+    /// K7
     #[test]
     fn scheme_rejects_other_separators_and_prefixes() {
         for separator in ["", ".", "_-", "_____", "x"] {

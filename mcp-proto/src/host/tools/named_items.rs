@@ -30,6 +30,7 @@ impl<T> Clone for Entry<'_, T> {
 impl<T> Copy for Entry<'_, T> {}
 
 impl<'a> Entry<'a, Tool> {
+    //= F95 "a missing description falls back to the title, then the name; a missing schema to an object"
     /// The definition for a model. A missing description falls back to the title or the name, a missing schema to one
     /// of any object.
     pub fn definition(self) -> ToolDefinition<'a> {

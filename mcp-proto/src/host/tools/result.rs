@@ -113,6 +113,7 @@ impl Conversion {
         collector.finish(&mut FileNames::new(name), false)
     }
 
+    //= F99 "Prompt messages are converted for the model"
     /// Converts the messages of a prompt, which share the limits. The names of files begin with `name`, the prompt's
     /// name for a model.
     pub fn of_prompt(name: &str, result: GetPromptResult, limits: &ResultLimits) -> Vec<MessageConversion> {
@@ -320,6 +321,7 @@ impl<'a> Collector<'a> {
         }
     }
 
+    //= F97 "no block disappears"
     fn push_block(&mut self, block: ContentBlock) {
         match block {
             block if is_for_user_only(&block) => self.for_user.push(block),

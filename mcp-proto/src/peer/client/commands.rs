@@ -208,6 +208,7 @@ impl<'a> ClientCommands<'a> {
 
 debug_fields! { ClientCommands<'_> { now } }
 
+//= F2 "Custom transports and custom adapters can be plugged in"
 /// A client on its transport: a byte stream, a message channel or HTTP.
 ///
 /// [`ClientCommands::new`] returns the commands, which are the same for every transport. Inputs and outputs of a single

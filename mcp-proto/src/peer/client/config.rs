@@ -22,6 +22,7 @@ use super::WatchConfig;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ClientConfig {
+    //= F17 "Name and version of the client are configurable"
     /// The client's name and version.
     pub info: Implementation,
     /// Whether modern requests carry `info`. Default: yes, as the specification asks.
@@ -241,6 +242,7 @@ pub struct Keepalive {
 }
 
 impl Keepalive {
+    //= K2 "every 30 s, 5 s for the answer, 3 misses"
     /// A ping every 30 s, 5 s for the answer, lost after 3 misses.
     pub const PRESET: Self =
         Self { interval: Duration::from_secs(30), timeout: Duration::from_secs(5), misses: 3 };

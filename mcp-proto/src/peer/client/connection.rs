@@ -103,6 +103,7 @@ impl Connection {
     }
 }
 
+//= F8 "States: disconnected, connecting, connected, initializing, initialized, ready"
 /// The state of a client's connection. The [module's documentation](super) has the transitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {

@@ -204,12 +204,14 @@ fn judge_initialized(policy: EraPolicy, version: &str, tolerated: bool) -> EraDe
         Some(revision) if policy.versions().any(|allowed| allowed == revision) => {
             EraDecision::Finish(revision)
         }
+        //= K14 "tolerated and reported"
         None if tolerated => {
             // Dates of this form are ordered as texts are; nothing is known about any other text.
             let earlier = |known: &&Revision| is_date(version) && known.as_str() <= version;
             let used = Revision::LEGACY.iter().find(earlier).copied();
             EraDecision::Finish(used.unwrap_or(Revision::OLDEST))
         }
+        //= K14 "An unknown version in the result of `initialize` is a typed error"
         //= C2.13 "unsupported version → disconnect"
         _ => no_common_version(policy, &[version.to_string()]),
     }

@@ -54,6 +54,7 @@ impl ServerDescription {
     }
 }
 
+//= F17 "those of the server are known once it is connected"
 /// The client's knowledge of the server once the connection is ready.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -112,6 +113,7 @@ pub(crate) fn offered_versions(data: Option<&Raw>) -> Option<Vec<String>> {
     decode_member(supported)
 }
 
+//= K12 "every form is read"
 /// The legacy version to offer after `initialize` at `asked` was rejected with an error whose data lists the versions
 /// that the server supports: the newest that both sides know. `None` if there is no such list, or that is `asked`
 /// itself.
@@ -127,6 +129,7 @@ pub(super) fn alternative_version(data: Option<&Raw>, asked: Revision) -> Option
 
 /// The capabilities that a missing-capability error requires, as the names of its top-level entries and as text.
 pub(super) fn required_capabilities(data: Option<&Raw>) -> Option<(Vec<String>, String)> {
+    //= F13 "an error whose `data` names the capability"
     //= C1.11 "MissingRequiredClientCapability (`data.requiredCapabilities`)"
     let [required] = read_members(data?.as_str(), ["requiredCapabilities"]).ok()?;
     let map: BTreeMap<String, &RawValue> = decode_member(required)?;

@@ -75,6 +75,7 @@ impl Client {
             // A ping does not wait for detection: any server but a modern one may send it.
             _ if &*method == Ping::NAME => {
                 if let Err(error) =
+                    //= F21 "`ping` by an empty result"
                     //= C7.10 "Answer `ping` promptly with `{}`"
                     self.reply_result(&id, batch, &EmptyResult::new(), Revision::LATEST_LEGACY, out)
                 {
@@ -141,6 +142,7 @@ impl Client {
         })
     }
 
+    //= F21 "A request without handler is answered by -32601"
     /// Checks that this client has declared the capability for such a request. Returns the method, or `None` for one of
     /// the application's own.
     ///

@@ -1,5 +1,16 @@
 //! The client role.
 //!
+//! # The states of a client
+//!
+//! ```text
+//!               the link opens           the server is modern
+//! Disconnected → Connecting → Connected ─────────────────────────────→ Ready
+//!      ↑                          │ it is legacy                       ↑ ↑ │
+//!      │                          └→ Initializing → Initialized ───────┘ │ │
+//!      │                                  └── it is modern after all ────┘ │
+//!      └── from each state: the link ends, or connecting fails ────────────┘
+//! ```
+//!
 //! | state | meaning | next states |
 //! |---|---|---|
 //! | [`Disconnected`](State::Disconnected) | no link is open | `Connecting` once a link is requested |
@@ -10,7 +21,21 @@
 //! | [`Ready`](State::Ready) | requests are sent | `Disconnected` |
 //!
 //! From any state but the first, the end of the link leads to `Disconnected`; during `Connected` and `Initializing` the
-//! client may request a fresh link once (see [`EraPolicy::Auto`]).
+//! client may request a fresh link once (see [`EraPolicy::Auto`]). Over HTTP there is no link: a client begins `Connected`,
+//! and goes from `Ready` back to it when its session is lost or the server turns out to be of the other era.
+//!
+//! # The stages of a request
+//!
+//! ```text
+//! Queued ─────→ Sent ←────────→ AwaitingInput: the handlers answer what the server asks
+//! until the      │ │
+//! server is      │ └──→ Following: the call is a task ──┐
+//! known          └──────────────────────────────────────┴──→ its one outcome: a result or an error
+//! ```
+//!
+//! In each stage it may also time out, be lost with the connection, or be cancelled; one that was sent is cancelled at
+//! the server too, by a notification or by the end of its exchange. Over HTTP a request that is `Sent` may wait for its
+//! turn, for authorization, or for the rest of an interrupted answer.
 
 mod cache;
 mod commands;
@@ -264,6 +289,7 @@ impl Client {
         }
     }
 
+    //= F23 "The end of the connection ends every pending request"
     /// Ends the connection: resolves each request, and reports `closed`.
     fn finish(&mut self, closed: CloseReason) {
         let refused = match &closed {
@@ -306,6 +332,8 @@ impl Client {
         assert!(self.tasks.has_followers_of(&tasks), "the index of tasks");
     }
 
+    //= F14 "A failed handshake closes the transport"
+    //= F15 "a client that failed is of no further use"
     fn fail_connect(&mut self, error: ConnectError) {
         self.finish(CloseReason::Connect(error));
         self.connection.request(LinkAction::Abort);

@@ -207,6 +207,8 @@ impl Client {
         }
     }
 
+    //= F28 "A malformed line is dropped, and reading goes on"
+    //= K9 "A bad line is dropped, and reported"
     fn take_malformed(&mut self, now: Instant, malformed: Malformed, out: &mut dyn Outbox) {
         let recovered = &malformed.recovered;
         if self.resolve_unreadable(now, &malformed, out) {
@@ -330,6 +332,7 @@ impl Client {
                     self.abandon_late_task(now, result, out);
                 }
             }
+            //= F20 "A response with an unknown id ends no request"
             None => self.report(Diagnostic::UnknownAnswer(id)),
         }
     }
@@ -506,9 +509,11 @@ impl Client {
         self.server = Some(info);
         if era == Era::Legacy {
             self.connection.set_state(State::Initialized, &mut self.events);
+            //= F7 "`notifications/initialized`, ready"
             //= C2.11 "After the result send `notifications/initialized`"
             // It has no content that could fail to encode.
             let _ = write_notification(Initialized::NAME, None, &EmptyParams::new(), revision, None, out);
+            //= K2 "for legacy servers only"
             self.pings.start(now);
         }
         self.connection.phase = Phase::Ready;
@@ -521,6 +526,7 @@ impl Client {
         self.begin_watches(now, out);
     }
 
+    //= F101 "set the log level"
     /// Sets the log level of a legacy server. The answer is ignored.
     fn request_log_level(&mut self, now: Instant, out: &mut dyn Outbox) {
         let (Some(level), Some(Era::Legacy)) = (self.config.log_level, self.era()) else { return };
@@ -538,6 +544,7 @@ impl Client {
         }
     }
 
+    //= F7 "2026-07-28: `server/discover`"
     /// Writes the era probe, and returns its id.
     pub(crate) fn probe(&mut self, version: Revision, out: &mut dyn Outbox) -> i64 {
         let number = self.requests.mint().number();

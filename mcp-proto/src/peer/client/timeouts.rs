@@ -42,6 +42,7 @@ impl Client {
         });
         if has_expired == Some(true) {
             let Some(mut removed) = self.take(id) else { return };
+            //= F63 "A timeout fails its request and forgets it"
             let outcome = self.requests.timeout_outcome(now, &removed.request);
             self.abandon_task(now, &mut removed, out);
             removed.notify_cancelled(Some("timed out"), out);

@@ -17,6 +17,7 @@ pub(super) fn invalid_params(what: impl Into<String>) -> ErrorObject {
     ErrorObject::new(code::INVALID_PARAMS, what)
 }
 
+//= K12 "Errors about versions have the form of their era"
 //= S1.5 "Version not supported → -32022 with `supported`,`requested`"
 /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#protocol-version-negotiation>
 pub(crate) fn unsupported_version(eras: Eras, requested: String) -> ErrorObject {

@@ -149,7 +149,7 @@ fn configuration_refuses_a_resource_with_a_fragment() {
     assert_eq!(AuthClient::new(config, SERVER, [1; 32]).err(), Some(AuthConfigError::Resource));
 }
 
-/// C12.5: the three places of an issuer with a path, and the two of one without.
+/// C12.5, F108: the three places of an issuer with a path, and the two of one without.
 #[test]
 fn client_looks_for_the_authorization_server_at_every_well_known_place() {
     for (issuer, place, tries) in [
@@ -187,7 +187,7 @@ fn client_ignores_metadata_of_another_issuer() {
     }
 }
 
-/// Many servers are inconsistent about the slash after their host; an option makes the client ignore it.
+/// K23: many servers are inconsistent about the slash after their host; an option makes the client ignore it.
 #[test]
 fn client_can_ignore_a_trailing_slash_of_the_issuer() {
     let mut config = config();
@@ -198,7 +198,7 @@ fn client_can_ignore_a_trailing_slash_of_the_issuer() {
     assert_eq!(host.call(&mut world), Outcome::Answered(2));
 }
 
-/// C12.21, C12.20: each has its own registration, and keeps it.
+/// C12.21, C12.20, K21: each has its own registration, and keeps it.
 #[test]
 fn client_registers_separately_with_each_listed_authorization_server() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
@@ -358,7 +358,7 @@ fn client_fetches_no_url_of_private_networks() {
     }
 }
 
-/// C12.26: each hop is checked.
+/// C12.26, K21: each hop is checked.
 #[test]
 fn client_checks_and_limits_redirects_hop_by_hop() {
     let moved = |to: &str| Answer::status(302).with("Location", to);

@@ -9,7 +9,7 @@ use mcp_proto::transport::http::Verb;
 use super::config;
 use super::sim::{Host, ISSUER, Outcome, SERVER, UserAction, World};
 
-/// C12.2, C12.7, C12.11, C12.12: the whole way, in the order of the specification.
+/// C12.2, C12.7, C12.11, C12.12, F108: the whole way, in the order of the specification.
 #[test]
 fn client_opens_a_page_after_a_refusal_and_repeats_the_request_with_a_token() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));
@@ -188,6 +188,7 @@ fn client_gives_up_on_a_server_that_refuses_every_token() {
     assert_eq!((outcome, sent, host.pages()), (AuthError::StillRefused { status: 401 }, 1, 1));
 }
 
+/// K5
 #[test]
 fn client_passes_on_errors_that_no_token_would_change() {
     let (_, mut host) = (World::new(), Host::new(config(), 1));

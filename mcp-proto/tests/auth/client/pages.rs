@@ -20,7 +20,7 @@ fn open(world: &mut World) -> (Host, String) {
     (host, back)
 }
 
-/// C12.7: without S256 the client opens no page, wherever the metadata comes from.
+/// C12.7, F108: without S256 the client opens no page, wherever the metadata comes from.
 #[test]
 fn client_opens_no_page_without_pkce() {
     for methods in [json!(null), json!([]), json!(["plain"])] {

@@ -32,7 +32,7 @@ fn world_with_client(id: &str, secret: Option<&str>) -> World {
     world
 }
 
-/// C12.17, C12.27: preregistration, then a client id document, then dynamic registration.
+/// C12.17, C12.27, F108, K22: preregistration, then a client id document, then dynamic registration.
 #[test]
 fn client_registers_dynamically_only_without_preregistration_and_document() {
     for issuer in [None, Some(ISSUER)] {
@@ -58,7 +58,7 @@ fn client_registers_dynamically_only_without_preregistration_and_document() {
     }
 }
 
-/// C12.17: then the user has to provide a client id.
+/// C12.17, K22: then the user has to provide a client id.
 #[test]
 fn error_names_the_issuer_where_the_client_cannot_register() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));

@@ -50,6 +50,7 @@ fn renewal_names_the_granted_scopes_for_issuers_that_demand_them() {
     assert_eq!(AuthClient::new(config, SERVER, [1; 32]).err(), Some(AuthConfigError::Issuer));
 }
 
+/// F108
 #[test]
 fn client_renews_a_token_early_while_requests_use_the_old_one() {
     let (mut world, mut host) = ready();
@@ -99,6 +100,7 @@ fn client_uses_a_token_with_a_lifetime_of_zero() {
     assert_eq!(world.issuer().renewals, 1);
 }
 
+/// F106, K5
 #[test]
 fn client_renews_a_refused_token_before_it_opens_a_page() {
     let (mut world, mut host) = ready();

@@ -54,7 +54,7 @@ fn client_requests_offline_access_if_it_is_listed() {
     }
 }
 
-/// C12.16: the union of granted and missing scopes, and no others of the metadata.
+/// C12.16, K5: the union of granted and missing scopes, and no others of the metadata.
 #[test]
 fn client_requests_missing_scopes_with_the_granted_ones() {
     let (mut world, mut host) = (World::new(), Host::new(config(), 1));

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// S1.6, S4.3, C1.11
+/// S1.6, S4.3, C1.11, F13
 #[test]
 fn error_names_the_capability_that_the_client_lacks() {
     let mut web = HttpHarness::new(router());

@@ -13,7 +13,7 @@ fn router_without_tasks_refuses_tools_that_become_tasks() {
     assert_eq!(router.tasks(TaskConfig::default()).check(), Ok(()));
 }
 
-/// S11.11
+/// S11.11, K24
 #[test]
 fn server_declares_tasks_in_both_forms() {
     let mut s = ServerHarness::modern(router().0);

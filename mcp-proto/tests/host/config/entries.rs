@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{entry, error, http, project, stdio, user};
 
+/// F84
 #[test]
 fn wrong_entries_do_not_hide_the_others() {
     let file = user(

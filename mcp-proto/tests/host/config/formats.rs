@@ -6,6 +6,7 @@ use mcp_proto::host::config::{
 
 use super::{http, named, project, stdio, texts, user};
 
+/// F39
 #[test]
 fn claude_code_project_file_is_read() {
     let file = project(
@@ -280,6 +281,7 @@ fn codex_file_is_read() {
     );
 }
 
+/// F86
 #[test]
 fn application_is_recognised_by_the_path() {
     for (path, application) in [
@@ -323,6 +325,7 @@ fn file_without_servers_is_told() {
     assert!(user("/a.json", r#"{ "mcpServers": {} }"#).diagnostics.is_empty());
 }
 
+/// F87
 #[test]
 fn file_that_cannot_be_read_is_an_error_beside_the_others() {
     let file = ConfigFile::unreadable(Source::project("/work/.mcp.json"), "permission denied\u{1b}[2J");

@@ -119,6 +119,7 @@ fn same_server_in_two_files_is_recognised_whatever_its_name_and_spelling() {
     );
 }
 
+/// F86
 #[test]
 fn disabled_server_does_not_hide_an_enabled_one() {
     let text = servers(

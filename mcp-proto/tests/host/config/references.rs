@@ -56,6 +56,7 @@ fn args(program: &ResolvedStdio) -> Vec<&str> {
     program.args.iter().map(Secret::expose).collect()
 }
 
+/// F85
 #[test]
 fn every_form_of_reference_is_replaced() {
     let entry = entry(
@@ -232,6 +233,7 @@ fn debug_output_has_no_literal_and_no_resolved_secret() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
+    /// F85
     #[test]
     fn template_keeps_its_text(text in "(\\$|\\{|\\}|:-|:|[A-C]|env:|input:|é| ){0,20}") {
         if let Ok(template) = Template::parse(&text) {

@@ -17,6 +17,7 @@ fn timeouts(spec: &ServerSpec, variables: &[(&str, &str)]) -> (Option<u64>, Opti
     (millis(start), millis(call))
 }
 
+/// F62
 #[test]
 fn environment_goes_before_the_file_and_the_file_before_the_default() {
     let plain = entry(r#"{ "command": "x" }"#);
@@ -31,6 +32,7 @@ fn environment_goes_before_the_file_and_the_file_before_the_default() {
     assert_eq!(timeouts(both.spec(), &apart), (Some(8), Some(9)));
 }
 
+/// F53, F62
 #[test]
 fn zero_is_no_limit() {
     let zero = entry(r#"{ "command": "x", "timeout": 0, "tool_timeout_sec": 3 }"#);

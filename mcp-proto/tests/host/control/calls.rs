@@ -13,6 +13,7 @@ fn deadline_of_a_call_includes_the_wait_for_its_server() {
     assert_eq!(host.actions(), []);
 }
 
+/// F64
 #[test]
 fn cancelled_call_that_waits_starts_nothing_later() {
     let mut host = Host::new([("one", local("a"))]);
@@ -48,7 +49,7 @@ fn call_that_its_driver_refuses_ends_without_being_sent_again() {
     assert_eq!((host.actions(), host.outcome(call)), (vec![], Some(CallOutcome::Refused)));
 }
 
-/// C3.6
+/// C3.6, F73
 #[test]
 fn call_that_was_not_sent_is_sent_over_the_next_connection() {
     let mut host = Host::new([("one", local("a"))]);
@@ -62,6 +63,7 @@ fn call_that_was_not_sent_is_sent_over_the_next_connection() {
     assert_eq!(host.actions(), [Action::Send { call, server: id("one"), generation }]);
 }
 
+/// F73
 #[test]
 fn call_that_may_have_been_executed_is_repeated_only_if_it_may_be() {
     for repeat in [Repeat::IfNotSent, Repeat::IfLost] {
@@ -82,6 +84,7 @@ fn call_that_may_have_been_executed_is_repeated_only_if_it_may_be() {
     }
 }
 
+/// F73
 #[test]
 fn call_is_sent_again_a_bounded_number_of_times() {
     for (delivery, end) in [

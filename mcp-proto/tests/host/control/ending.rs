@@ -1,4 +1,4 @@
-//! Ends that let running calls finish: F76 of the source documents.
+//! Ends that let running calls finish: F76 of `tests/behaviours.txt`.
 
 use super::driver::Host;
 use super::*;

@@ -17,7 +17,7 @@ fn fail_until_it_rests(host: &mut Host, name: &str, attempts: usize) -> Vec<Dura
     pauses
 }
 
-/// C3.6
+/// C3.6, F70, F71, F82, K1
 #[test]
 fn lost_server_is_started_again_after_growing_pauses() {
     let mut host = Host::new([("one", remote("a"))]);
@@ -37,6 +37,7 @@ fn lost_server_is_started_again_after_growing_pauses() {
     assert_eq!(host.status("one"), Status::Connected);
 }
 
+/// K1
 #[test]
 fn local_server_that_never_lives_is_suspended_until_it_is_reconnected() {
     let mut host = Host::new([("one", local("a"))]);
@@ -61,6 +62,7 @@ fn stable_connection_forgives_the_attempts_before_it() {
     }
 }
 
+/// K1
 #[test]
 fn server_that_lives_shortly_again_and_again_is_suspended() {
     let mut host = Host::new([("one", local("a"))]);
@@ -135,6 +137,7 @@ fn reconnect_replaces_a_connection_that_works() {
     assert_eq!(host.actions(), [Action::Send { call, server: id("one"), generation: next }]);
 }
 
+/// F90
 #[test]
 fn answers_of_past_connections_are_ignored() {
     let mut host = Host::new([("one", local("a"))]);

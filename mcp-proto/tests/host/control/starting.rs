@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use super::driver::Host;
 use super::*;
 
+/// F78, K18
 #[test]
 fn startup_goes_on_after_the_gate_without_slow_servers() {
     let mut host = Host::new([("fast", local("a")), ("slow", local("b"))]);
@@ -15,6 +16,7 @@ fn startup_goes_on_after_the_gate_without_slow_servers() {
     assert_eq!(host.events(), [Event::Ready]);
 }
 
+/// F77
 #[test]
 fn startup_goes_on_at_once_when_every_server_has_started_or_failed() {
     let mut host = Host::new([("one", local("a"))]);
@@ -24,6 +26,7 @@ fn startup_goes_on_at_once_when_every_server_has_started_or_failed() {
     assert_eq!(host.events(), [Event::Status(id("one")), Event::Ready]);
 }
 
+/// K18
 #[test]
 fn startup_awaits_required_servers() {
     let mut required = local("a");
@@ -168,6 +171,7 @@ fn held_lazy_server_starts_and_is_tried_again() {
     assert_eq!(host.status("lazy"), Status::Idle);
 }
 
+/// F83
 #[test]
 fn configuration_touches_only_what_changed() {
     let mut host = Host::new([("same", local("a")), ("other", local("b")), ("gone", local("c"))]);
@@ -219,6 +223,7 @@ fn connection_that_nobody_has_polled_is_withdrawn() {
     assert_eq!((host.actions(), host.status("one")), (vec![], Status::Disabled));
 }
 
+/// F90
 #[test]
 fn close_ends_everything_within_its_time() {
     let mut host = Host::new([("one", local("a")), ("two", local("b"))]);

@@ -32,6 +32,7 @@ fn last_list_stays_visible_while_its_server_is_away() {
     assert_eq!((names(&catalogue), catalogue.freshness("a")), (vec!["mcp__a__z"], Some(Freshness::Current)));
 }
 
+/// F100
 #[test]
 fn catalogue_changes_its_revision_with_its_tools() {
     let mut catalogue = Catalogue::default();
@@ -43,6 +44,7 @@ fn catalogue_changes_its_revision_with_its_tools() {
     assert_eq!(catalogue.revision(), full);
 }
 
+/// F91
 #[test]
 fn removing_a_server_leaves_those_whose_names_begin_like_its_own() {
     let mut catalogue = Catalogue::default();
@@ -65,6 +67,7 @@ fn unknown_servers_have_no_lists() {
     assert_eq!(names(&catalogue).len(), 0);
 }
 
+/// F95
 #[test]
 fn missing_descriptions_and_schemas_have_fallbacks() {
     let mut catalogue = Catalogue::default();
@@ -220,6 +223,7 @@ fn instructions_are_marked_as_words_of_their_server() {
     assert_eq!(catalogue.instructions_of("a").map(str::len), Some(33));
 }
 
+/// F80
 #[test]
 fn snapshot_restores_the_lists() {
     let mut catalogue = Catalogue::default();

@@ -42,7 +42,7 @@ proptest! {
 }
 
 proptest! {
-    /// C9.5
+    /// C9.5, F94
     #[test]
     fn different_tools_have_different_names(scheme in schemes(), pairs in pairs()) {
         let mut owners: BTreeMap<String, (String, String)> = BTreeMap::new();
@@ -65,7 +65,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// C9.5
+    /// C9.5, K7
     #[test]
     fn name_never_means_another_tool_whatever_the_order_the_lists_and_restarts(
         lists in prop::collection::vec((0..3usize, prop::collection::vec(confusable(), 0..6)), 1..20),

@@ -26,6 +26,7 @@ fn host(text: &str) -> ModelPart {
     ModelPart::Text { text: text.into(), author: Author::Host }
 }
 
+/// F97
 #[test]
 fn every_kind_of_content_is_visible() {
     let content = content(json!({ "content": [
@@ -59,6 +60,7 @@ fn every_kind_of_content_is_visible() {
     assert!(content.to_text().ends_with("\n[audio audio/wav, 4 bytes of base64]"));
 }
 
+/// F96
 #[test]
 fn failures_stay_failures() {
     let content =
@@ -250,6 +252,7 @@ fn resources_are_converted_like_results() {
     );
 }
 
+/// F99
 #[test]
 fn messages_of_a_prompt_share_the_limits() {
     let message =

@@ -61,6 +61,7 @@ fn serve(mut socket: TcpStream, eras: Eras) {
     }
 }
 
+/// F1
 #[test]
 fn documented_loop_sends_requests_made_while_it_handles_events() {
     for eras in [Eras::Both, Eras::LegacyOnly] {

@@ -256,7 +256,7 @@ fn closing_client_does_not_cancel_its_initialize() {
     s.expect_silence();
 }
 
-/// C7.11
+/// C7.11, K2
 #[test]
 fn keepalive_follows_the_configuration_and_reports_each_missed_ping() {
     let mut config = config();
@@ -290,7 +290,7 @@ fn keepalive_follows_the_configuration_and_reports_each_missed_ping() {
     assert_eq!(s.client.state(), State::Disconnected);
 }
 
-/// C7.11: without a keepalive there are no pings.
+/// C7.11, F70, K2: without a keepalive there are no pings.
 #[test]
 fn client_sends_no_pings_by_default() {
     let mut s = ClientHarness::legacy(config());

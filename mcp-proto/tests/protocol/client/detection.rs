@@ -17,7 +17,7 @@ fn reopening() -> mcp_proto::peer::client::ClientConfig {
     config
 }
 
-/// C2.3, C1.14, C1.15
+/// C2.3, C1.14, C1.15, F7
 #[test]
 fn the_probe_goes_first_and_alone_with_full_metadata() {
     let mut s = ClientHarness::open(config());
@@ -45,7 +45,7 @@ fn discovery_result_makes_the_server_modern() {
     assert_eq!(s.client.peer().known_era(), Some(verdict));
 }
 
-/// C2.10, C2.11
+/// C2.10, C2.11, F7, F8
 #[test]
 fn the_legacy_handshake_goes_through_every_state() {
     let mut s = ClientHarness::open(config());
@@ -305,7 +305,7 @@ fn unsupported_version_without_a_list_fails_without_fallback() {
     }
 }
 
-/// C1.11, C2.5
+/// C1.11, C2.5, F13
 #[test]
 fn missing_capability_error_makes_the_server_modern_and_names_the_capability() {
     let mut s = ClientHarness::open(reopening());
@@ -318,7 +318,7 @@ fn missing_capability_error_makes_the_server_modern_and_names_the_capability() {
     }
 }
 
-/// C1.11, C2.1
+/// C1.11, C2.1, K12
 #[test]
 fn client_retries_once_if_an_unsupported_version_error_lists_that_version() {
     let mut s = ClientHarness::open(config());
@@ -400,6 +400,7 @@ fn server_that_dies_on_the_probe_is_reopened_in_legacy() {
     assert_eq!(s.client.peer().known_era(), Some(verdict));
 }
 
+/// F14, F15, F35
 #[test]
 fn client_reopens_its_link_only_once() {
     let mut s = ClientHarness::open(reopening());
@@ -437,7 +438,7 @@ fn client_reopens_its_link_if_the_handshake_hangs_after_the_probe() {
     s.expect("initialize");
 }
 
-/// C2.13
+/// C2.13, K14
 #[test]
 fn unknown_version_ends_the_handshake_of_a_strict_client_unless_tolerated() {
     let mut legacy = config();
@@ -457,7 +458,7 @@ fn unknown_version_ends_the_handshake_of_a_strict_client_unless_tolerated() {
     assert_eq!(s.client.state(), State::Ready);
 }
 
-/// C2.13: SDKs in use answer with drafts.
+/// C2.13, F11, K14: SDKs in use answer with drafts.
 #[test]
 fn client_reads_an_unknown_version_as_the_legacy_revision_before_it() {
     for (answered, used) in [

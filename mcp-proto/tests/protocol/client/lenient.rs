@@ -335,7 +335,7 @@ fn a_request_that_times_out_quotes_the_error_without_id() {
 
 // --- The handshake ---
 
-/// A0.6
+/// F12, K12, A0.6
 #[test]
 fn client_offers_initialize_once_more_at_a_version_that_the_refusal_lists() {
     for (code, data) in [

@@ -53,7 +53,7 @@ fn oversized_response_ends_its_request_at_once() {
     assert!(matches!(s.outcome(request), Outcome::Result(_)), "the stream goes on");
 }
 
-/// K9, peers' pain 13
+/// K9, F28, peers' pain 13
 #[test]
 fn client_reports_and_survives_noise() {
     let mut s = ClientHarness::modern(config());

@@ -33,7 +33,7 @@ fn progress(s: &mut ClientHarness, id: &Value, value: u32) {
     s.notify("notifications/progress", json!({"progressToken": id, "progress": value}));
 }
 
-/// C1.1, C1.14, C1.15, C1.17
+/// C1.1, C1.14, C1.15, C1.17, F17
 #[test]
 fn every_modern_request_carries_its_metadata() {
     let mut s = ClientHarness::modern(config());
@@ -71,7 +71,7 @@ fn a_legacy_request_carries_no_modern_metadata() {
     assert!(line["params"].get("_meta").is_none(), "{line}");
 }
 
-/// C1.1, C1.2, C1.3
+/// C1.1, C1.2, C1.3, F18
 #[test]
 fn client_does_not_reuse_request_ids() {
     let mut s = ClientHarness::legacy(config());
@@ -147,7 +147,7 @@ fn client_does_not_accept_input_required_for_a_custom_method() {
     assert!(matches!(s.outcome(request), Outcome::Invalid(InvalidAnswerError::ResultType(_))));
 }
 
-/// C7.1, C3.4
+/// C7.1, C3.4, F24, F62, F63
 #[test]
 fn request_times_out_after_thirty_seconds_and_is_cancelled() {
     let mut s = ClientHarness::modern(config());
@@ -306,6 +306,7 @@ fn a_request_cancelled_before_it_was_sent_never_goes_out() {
     s.expect_silence();
 }
 
+/// F20
 #[test]
 fn client_reports_a_response_to_an_unknown_request() {
     let mut s = ClientHarness::modern(config());
@@ -416,7 +417,7 @@ fn a_server_that_misses_three_pings_is_lost() {
     assert_eq!(s.client.poll_timeout(), None);
 }
 
-/// Contract 1
+/// F8, F23, contract 1
 #[test]
 fn end_of_the_link_ends_every_request_with_its_reason() {
     let mut s = ClientHarness::modern(config());
@@ -448,6 +449,7 @@ fn closing_client_lets_requests_finish_and_then_ends_the_link() {
     assert!(matches!(s.take_events().last(), Some(Event::Closed(CloseReason::Done))));
 }
 
+/// F33
 #[test]
 fn closing_client_gives_up_on_unfinished_requests() {
     let mut s = ClientHarness::modern(config());
@@ -536,7 +538,7 @@ fn a_spurious_timeout_changes_nothing() {
     s.expect_silence();
 }
 
-/// C9.14, C9.15
+/// C9.14, C9.15, F101
 #[test]
 fn client_sends_the_log_level_with_each_modern_request_or_once_to_a_legacy_server() {
     let mut config = config();
@@ -556,7 +558,7 @@ fn client_sends_the_log_level_with_each_modern_request_or_once_to_a_legacy_serve
     assert!(legacy.take_events().is_empty());
 }
 
-/// C1.11
+/// C1.11, F12
 #[test]
 fn unsupported_version_error_names_the_supported_and_the_requested_versions() {
     let mut s = ClientHarness::modern(config());

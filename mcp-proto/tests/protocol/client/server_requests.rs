@@ -6,7 +6,7 @@ use mcp_proto::rpc::Id;
 use mcp_proto::schema::{CustomResult, ListRootsResult, Root};
 use serde_json::json;
 
-/// C7.10, C1.6
+/// C7.10, C1.6, F21
 #[test]
 fn client_answers_a_ping_at_once() {
     let mut s = ClientHarness::legacy(config());
@@ -14,7 +14,7 @@ fn client_answers_a_ping_at_once() {
     assert_eq!(s.line(), json!({"jsonrpc": "2.0", "id": 0, "result": {}}));
 }
 
-/// C1.6, C11.7
+/// C1.6, C11.7, F21
 #[test]
 fn client_answers_declared_requests_of_a_legacy_server_and_refuses_others() {
     let mut config = config();

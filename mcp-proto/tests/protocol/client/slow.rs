@@ -240,6 +240,7 @@ fn restarted_process_gets_no_additional_time() {
     assert!(text.contains("exit status 1") && text.contains("not ready within 20 s"), "{text}");
 }
 
+/// F14
 #[test]
 fn link_that_never_opens_is_given_up() {
     let mut config = reopening();

@@ -141,7 +141,7 @@ fn listen_request_names_exactly_the_watched_changes() {
     s.expect_silence();
 }
 
-/// C3.1: also where the application's own JSON has line breaks.
+/// C3.1, F26: also where the application's own JSON has line breaks.
 #[test]
 fn client_writes_each_message_on_one_line() {
     let mut s = ClientHarness::modern(config());

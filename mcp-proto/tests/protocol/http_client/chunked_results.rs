@@ -108,6 +108,7 @@ fn invalid_or_oversized_parts_make_the_result_invalid() {
     });
 }
 
+/// K15
 #[test]
 fn client_ignores_partial_results_by_default() {
     modern(config(), |wire| {

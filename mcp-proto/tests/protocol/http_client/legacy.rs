@@ -31,7 +31,7 @@ fn lost_session(wire: &mut ClientWire) -> bool {
     wire.diagnostics().iter().any(|diagnostic| matches!(diagnostic, Diagnostic::SessionLost))
 }
 
-/// C4.5, C4.18, C4.21, H2 of the eras
+/// C4.5, C4.18, C4.21, F42, H2 of the eras
 #[test]
 fn client_opens_a_session_and_names_it_on_all_later_requests() {
     scenario(legacy_config(), |wire| {
@@ -74,7 +74,7 @@ fn debug_shows_no_session_id() {
     });
 }
 
-/// C4.5
+/// C4.5, F43
 #[test]
 fn client_sends_the_version_header_since_2025_06_18() {
     for (version, header) in
@@ -117,7 +117,7 @@ fn client_refuses_an_invalid_session_id() {
     }
 }
 
-/// A session id on any response but that of `initialize` does not count.
+/// K17: a session id on any response but that of `initialize` does not count.
 #[test]
 fn client_takes_the_session_id_only_from_the_response_to_initialize() {
     scenario(config(), |wire| {
@@ -144,7 +144,7 @@ fn server_may_answer_initialize_by_events() {
     });
 }
 
-/// C4.20
+/// C4.20, F42
 #[test]
 fn closing_client_deletes_the_session() {
     for status in [200, 204, 405, 404, 500] {
@@ -163,7 +163,7 @@ fn closing_client_deletes_the_session() {
     }
 }
 
-/// C4.20
+/// C4.20, F42
 #[test]
 fn closing_client_does_not_wait_for_an_unanswered_delete() {
     legacy(config(), |wire, _| {
@@ -188,7 +188,7 @@ fn closing_client_lets_requests_finish() {
     });
 }
 
-/// C7.6, C4.24
+/// C7.6, C4.24, K4
 #[test]
 fn client_cancels_a_request_by_a_notification() {
     legacy(config(), |wire, _| {
@@ -282,7 +282,7 @@ fn client_cancels_requests_of_the_server_when_their_session_is_lost() {
     });
 }
 
-/// R1: batches in a body and on a stream.
+/// R1, F44: batches in a body and on a stream.
 #[test]
 fn client_accepts_arrays_at_2025_03_26() {
     legacy_at("2025-03-26", config(), |wire, _| {

@@ -50,7 +50,7 @@ fn legacy_sse_server(run: impl Fn(&mut ClientWire, Exchange)) {
     });
 }
 
-/// C2.8, R2
+/// C2.8, R2, K6
 #[test]
 fn client_detects_an_http_sse_server_by_falling_back_twice() {
     scenario(config(), |wire| {

@@ -21,7 +21,7 @@ fn call(name: &str) -> CallToolParams {
     CallToolParams::new(name)
 }
 
-/// C4.1, C4.2, C4.3, C4.4, C4.6
+/// C4.1, C4.2, C4.3, C4.4, C4.6, F38
 #[test]
 fn each_message_is_a_post_with_its_headers() {
     modern(config(), |wire| {
@@ -77,7 +77,7 @@ fn client_encodes_a_name_that_is_no_header_value() {
     });
 }
 
-/// C4.2, C4.25
+/// C4.2, C4.25, F45
 #[test]
 fn server_may_answer_by_events_after_progress() {
     modern(config(), |wire| {
@@ -160,7 +160,7 @@ fn excerpt_of_a_body_is_bounded() {
     });
 }
 
-/// C4.16
+/// C4.16, K4
 #[test]
 fn client_cancels_a_request_by_aborting_its_exchange() {
     modern(config(), |wire| {
@@ -235,7 +235,7 @@ fn exchanges_are_limited_and_subscriptions_are_not_counted() {
     });
 }
 
-/// C4.17
+/// C4.17, K3, K17
 #[test]
 fn client_ignores_a_session_id_of_a_modern_server_and_opens_no_listening_stream() {
     scenario(config(), |wire| {
@@ -291,7 +291,7 @@ fn client_does_not_repeat_a_lost_tool_call() {
     });
 }
 
-/// C4.15, K25
+/// C4.15, K25, K20
 #[test]
 fn client_repeats_a_lost_read_only_request_once_as_a_new_request() {
     modern(config(), |wire| {
@@ -431,7 +431,7 @@ fn notifications_identify_a_repeated_subscription() {
     });
 }
 
-/// Contract 9.
+/// F49, contract 9.
 #[test]
 fn unreadable_response_ends_its_request() {
     let mut config = config();
@@ -467,6 +467,7 @@ fn unreadable_response_ends_its_request() {
     });
 }
 
+/// F49, K9
 #[test]
 fn client_reports_noise_on_a_stream_and_loses_no_request() {
     modern(config(), |wire| {
@@ -484,6 +485,7 @@ fn client_reports_noise_on_a_stream_and_loses_no_request() {
     });
 }
 
+/// F45
 #[test]
 fn client_reads_on_briefly_after_the_response() {
     modern(config(), |wire| {

@@ -301,7 +301,7 @@ fn client_aborts_the_exchange_of_an_unanswered_log_level() {
     });
 }
 
-/// Contract 6: an unanswered notification does not block others for ever.
+/// F66, contract 6: an unanswered notification does not block others for ever.
 #[test]
 fn client_aborts_an_unanswered_notification() {
     let mut config = config();
@@ -343,7 +343,7 @@ fn client_cancels_a_request_whose_response_it_is_about_to_resume() {
 
 // --- HTTP+SSE ---
 
-/// 2024-11-05: any 2xx means that the server took the message; its body means nothing.
+/// F41: 2024-11-05: any 2xx means that the server took the message; its body means nothing.
 #[test]
 fn http_sse_server_answers_accepted_requests_on_the_one_stream() {
     for kind in ["text/plain", "text/event-stream", "application/json"] {

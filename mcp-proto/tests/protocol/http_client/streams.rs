@@ -32,7 +32,7 @@ fn reported_not_listening(wire: &mut ClientWire) -> bool {
 
 // --- Messages initiated by the server ---
 
-/// C4.21
+/// C4.21, F10, K3
 #[test]
 fn client_reports_notifications_of_the_listening_stream() {
     legacy(config(), |wire, listener| {
@@ -41,7 +41,7 @@ fn client_reports_notifications_of_the_listening_stream() {
     });
 }
 
-/// C4.21: a server without the stream works the same.
+/// C4.21, F52: a server without the stream works the same.
 #[test]
 fn client_works_with_a_server_without_the_listening_stream() {
     for (status, told) in [(405, false), (404, false), (400, true), (501, true), (200, true)] {
@@ -57,7 +57,7 @@ fn client_works_with_a_server_without_the_listening_stream() {
     }
 }
 
-/// F52: a stream whose head is late delays nothing.
+/// F52, F10: a stream whose head is late delays nothing.
 #[test]
 fn client_does_not_wait_for_the_listening_stream() {
     scenario(legacy_config(), |wire| {
@@ -70,7 +70,7 @@ fn client_does_not_wait_for_the_listening_stream() {
     });
 }
 
-/// C4.22, C4.23
+/// C4.22, C4.23, F54, F55, K20
 #[test]
 fn client_reopens_an_ended_stream_from_its_last_event() {
     legacy(config(), |wire, listener| {
@@ -151,7 +151,7 @@ fn status_404_of_the_stream_opens_a_new_session() {
 
 // --- Resumed responses ---
 
-/// C4.22, C4.23; the conformance suite's `sse-retry`
+/// C4.22, C4.23, K20; the conformance suite's `sse-retry`
 #[test]
 fn client_resumes_a_response_after_the_pause_of_the_server() {
     legacy(config(), |wire, _| {

@@ -65,7 +65,7 @@ fn exchange_sends_its_waiting_report_in_time_or_before_the_answer() {
     assert_eq!(values(&mut exchange), [json!(9), Value::Null]);
 }
 
-/// S3.13, S3.14
+/// S3.13, S3.14, F57
 #[test]
 fn server_answers_by_a_stream_after_a_notification() {
     let setup = setup();

@@ -145,6 +145,7 @@ fn invalid_content_does_not_affect_other_blocks() {
     assert_eq!(result.text_content(), "a");
 }
 
+/// K16
 #[test]
 fn missing_content_is_read_as_an_empty_list() {
     assert_eq!(read::<CallToolResult>(r#"{"structuredContent":{"a":1}}"#).content, []);

@@ -84,7 +84,7 @@ fn modern_request_does_not_depend_on_earlier_requests() {
     assert_eq!(heard(json!({})), plain);
 }
 
-/// S1.5
+/// S1.5, K12
 #[test]
 fn server_refuses_an_unsupported_version_and_lists_its_own() {
     for version in ["1900-01-01", "2025-11-25", ""] {

@@ -64,7 +64,7 @@ fn parts(message: &Message) -> Value {
     }
 }
 
-/// C1.1
+/// C1.1, F19
 #[test]
 fn request_has_an_id_and_a_method() {
     let request = message(r#"{"jsonrpc":"2.0","id":0,"method":"tools/list","params":{"cursor":""}}"#);
@@ -73,7 +73,7 @@ fn request_has_an_id_and_a_method() {
     assert_eq!(parts(&request), json!({"id": "", "method": "ping", "params": null}));
 }
 
-/// C1.4
+/// C1.4, F19
 #[test]
 fn notification_has_no_id() {
     let notification = message(r#"{"jsonrpc":"2.0","method":"notifications/initialized","params":[]}"#);
@@ -81,6 +81,7 @@ fn notification_has_no_id() {
     assert_eq!(parts(&notification), json!({"method": "notifications/initialized", "params": []}));
 }
 
+/// F19
 #[test]
 fn result_may_be_any_json() {
     for result in ["{}", "null", "[1,[]]", "\"text\"", "-1.5e+3", "true"] {

@@ -36,6 +36,7 @@ fn lines_do_not_copy_a_line_within_one_chunk() {
     assert_eq!(second.as_ptr(), chunk[6..].as_ptr());
 }
 
+/// F27
 #[test]
 fn lines_skip_carriage_returns_and_blank_lines() {
     assert_eq!(cut(99, [&b"\r\n \t\na\r\n\n\r\r\nb\r\r\n"[..]]), [whole("a"), whole("b\r")]);
@@ -67,6 +68,7 @@ fn line_of_exactly_the_limit_is_whole() {
     assert_eq!(cut(3, [&b"abc\n"[..]]), [whole("abc")]);
 }
 
+/// F29
 #[test]
 fn lines_report_an_over_long_line_once_and_go_on() {
     let too_long =

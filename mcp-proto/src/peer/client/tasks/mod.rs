@@ -380,6 +380,7 @@ impl Client {
             (FollowAction::Result(_), _) => {
                 (TaskPart::Result, legacy::TaskResult::INFO, Box::new(TaskIdParams::new(task)))
             }
+            //= K24 "Tasks in both wire forms, chosen by the era"
             (_, Era::Modern) => (TaskPart::Get, GetTask::INFO, Box::new(TaskIdParams::new(task))),
             (_, Era::Legacy) => (TaskPart::Get, legacy::GetTask::INFO, Box::new(TaskIdParams::new(task))),
         };

@@ -170,6 +170,7 @@ impl HttpClient {
             CarriageEnd::Cancelled { wire, reason } => {
                 let sent = match exchange {
                     // If the rest of its answer was about to be requested, the server is working on it.
+                    //= K4 "over HTTP in 2026-07-28 the end of the exchange"
                     //= C4.16 "Cancel = close the response stream"
                     Some(exchange) => self.abort_exchange(exchange) || call.streams.has_position(),
                     None => call.is_with_server(),

@@ -66,6 +66,7 @@ pub(super) fn sessionless_headers() -> RequestHeaders {
     const TYPICAL_COUNT: usize = 8;
     let mut headers = Vec::with_capacity(TYPICAL_COUNT);
     headers.push(("content-type".into(), Text::from_static(JSON)));
+    //= F38 "a POST of JSON that accepts JSON and event streams"
     //= C4.2 "`Accept: application/json, text/event-stream`"
     headers.push(("accept".into(), Text::from_static(JSON_OR_EVENTS)));
     headers

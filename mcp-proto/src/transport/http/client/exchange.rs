@@ -422,6 +422,7 @@ impl HttpClient {
             }
             ExchangeKind::Handshake { wire, probe: None, .. } => {
                 let found = matches!(ended, ExchangeOutcome::Result { status: 200..300, .. });
+                //= K17 "The session id is that of the response to `initialize`"
                 //= C4.18 "Store `MCP-Session-Id` from InitializeResult"
                 self.session.id = session.filter(|_| found && self.legacy_sse.is_none()).map(Text::from);
                 self.resolve_handshake(now, wire, ConnectStep::Initialize, ended);
@@ -436,6 +437,7 @@ impl HttpClient {
             ExchangeKind::Events => self.handle_events_end(now, ended),
             ExchangeKind::Post(post) => self.handle_post_end(now, post, is_current, ended),
             // The session has ended, or the server does not let clients end sessions.
+            //= F42 "DELETE ends the session at the close, whatever its answer"
             ExchangeKind::Delete => self.end_closing(now),
         }
     }

@@ -21,6 +21,7 @@ use super::exchange::ExchangeKind;
 use super::listen::STABLE_AFTER;
 use super::response::{ExchangeOutcome, ResumePoint, http_error};
 
+//= K6 "a transport of its own, to which detection falls back"
 /// The event stream of HTTP+SSE, across reconnects.
 #[derive(Debug, Default)]
 pub(super) struct LegacySseStream {

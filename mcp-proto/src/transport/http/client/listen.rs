@@ -94,6 +94,7 @@ impl Listener {
 }
 
 impl HttpClient {
+    //= K3 "in legacy sessions only"
     /// Returns whether the server may offer streams for GET, as the revisions from 2025-03-26 to 2025-11-25 define.
     fn may_have_get_streams(&self) -> bool {
         let revision = self.peer.server().map(|server| server.revision);
@@ -163,6 +164,7 @@ impl HttpClient {
                 }
                 let detail = error.to_string();
                 if error.retry != RetryAdvice::Later || !known {
+                    //= F52 "405, another status or no body switch it off silently"
                     //= C4.21 "405 = not offered"
                     let is_offered = !matches!(error.status, 404 | 405);
                     return self.give_up_listening(now, detail, is_offered);
@@ -178,6 +180,7 @@ impl HttpClient {
             return self.give_up_listening(now, detail, true);
         }
         listener.is_pausing = true;
+        //= F55 "lost streams are opened again with backoff"
         let pause = listener.streams.next_pause(trail, config.retry, &config.backoff, rng);
         self.timers.listen = Some(now + pause.max(MIN_PAUSE));
     }
@@ -229,6 +232,7 @@ impl HttpClient {
         });
     }
 
+    //= K20 "`Last-Event-ID` resumes legacy streams, those of requests too"
     /// Requests the rest of an interrupted answer.
     pub(super) fn request_resumption(&mut self, number: RequestId) {
         let last_event = self.peer.carriage(number).and_then(|call| call.streams.last_event.clone());

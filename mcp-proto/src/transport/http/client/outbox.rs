@@ -240,6 +240,7 @@ impl Outbox for HttpOutbox {
             MessageKind::Notification { method, revision, .. } => {
                 Some((String::from(method).into(), revision))
             }
+            //= F22 "requests of the server on a stream are answered by POST"
             //= C1.6 "POST on HTTP"
             MessageKind::Reply(_) => None,
         };

@@ -74,6 +74,7 @@ impl HttpClient {
                 // The response to a one-way message is not needed.
                 self.exchanges.set_deadline(id, Some(now + POST_RESPONSE_TIMEOUT));
                 if success {
+                    //= F41 "Any 2xx accepts a notification"
                     self.handle_post_accepted(id, &post);
                 }
             }
@@ -93,6 +94,7 @@ impl HttpClient {
         loop {
             // Each event may end the exchange.
             let Some(exchange) = self.exchanges.get_mut(id) else { return };
+            //= F45 "The answer is JSON, or the first event with the id of the request"
             //= C4.2 "both answer forms supported"
             let ResponseState::Events(events) = &mut exchange.response else { return };
             let Some(item) = events.poll_item() else { return };
@@ -129,6 +131,7 @@ impl HttpClient {
                 self.perform_detection(now, act);
             }
             (&(ExchangeKind::Call(number) | ExchangeKind::Resume { number, .. }), _)
+                //= K15 "are dialects by choice"
                 if self.config.chunked_results && !exchange.is_answered() =>
             {
                 self.handle_chunk_event(now, id, number, &event);
@@ -253,6 +256,7 @@ impl HttpClient {
         self.release_calls(now);
     }
 
+    //= F49 "A malformed answer is a parse error of its request"
     /// Handles stream data that is no valid message, or one that is too long.
     fn handle_malformed(&mut self, now: Instant, id: ExchangeId, malformed: Malformed) {
         let Some(exchange) = self.exchanges.get(id) else { return };
@@ -286,6 +290,7 @@ impl HttpClient {
         }
     }
 
+    //= F45 "the rest of the stream is read in the background"
     /// Drains the stream after the answer has arrived, for a limited time and number of bytes.
     pub(super) fn drain_after_answer(&mut self, now: Instant, id: ExchangeId) {
         if self.exchanges.is_parked(id) {
@@ -398,6 +403,7 @@ impl HttpClient {
                 }
             }
             Ok(Some(frame @ Frame::Batch(_))) if success => {
+                //= F44 "A JSON body is one message or an array"
                 // The batch may include the answer.
                 self.handle_other_messages(now, frame);
                 ExchangeOutcome::NoAnswer(error.into_error())

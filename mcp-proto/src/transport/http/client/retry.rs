@@ -247,6 +247,7 @@ impl HttpClient {
             if let Some(call) = self.peer.carriage_mut(number) {
                 call.reissued = true;
             }
+            //= K20 "2026-07-28 sends the request again under a new id"
             //= C4.15 "re-issued, where it is safe or opted in, as a NEW request with a new id"
             return self.requeue_with_new_id(now, number);
         }
@@ -275,6 +276,7 @@ impl HttpClient {
         self.peer.carriage(number).is_some_and(|call| !call.reissued) && self.is_repeatable(number, heard)
     }
 
+    //= K25 "its tool is declared idempotent or read-only, or the caller says so"
     /// Returns whether sending a request twice has the same effect as sending it once.
     fn is_repeatable(&self, number: RequestId, heard: bool) -> bool {
         let Some(request) = self.peer.sent_request(number) else { return false };

@@ -65,6 +65,7 @@ impl ClientSession {
     pub(super) fn begin(&mut self, era: Era) {
         match era {
             Era::Modern => {
+                //= K17 "2026-07-28 ignores it"
                 self.id = None;
                 self.gate = SendGate::Open;
             }
@@ -119,6 +120,7 @@ impl HttpClient {
             return false;
         }
         self.discard_session(now);
+        //= K17 "404 opens a new session"
         //= C4.19 "404 to a request with a session id → new `initialize` without session id"
         let act = self.detection.repeat_handshake(now, version);
         self.perform_detection(now, act);
@@ -146,10 +148,12 @@ impl HttpClient {
     pub(super) fn with_session_headers(&self, mut headers: RequestHeaders) -> RequestHeaders {
         let server = self.peer.server().filter(|server| server.era == Era::Legacy);
         if let Some(server) = server.filter(|server| server.revision >= Revision::V2025_06_18) {
+            //= F43 "`MCP-Protocol-Version` is sent once the version is known"
             //= C4.5 "Header `MCP-Protocol-Version` (negotiated) on every request after initialize"
             headers.push((header::PROTOCOL_VERSION.into(), Text::from_static(server.revision.as_str())));
         }
         if let Some(session) = &self.session.id {
+            //= F42 "`Mcp-Session-Id` is stored and sent from then on"
             //= C4.18 "send it on all later requests"
             headers.push((header::SESSION_ID.into(), session.clone()));
         }
@@ -176,6 +180,7 @@ impl HttpClient {
         }
     }
 
+    //= F66 "Notifications have a timeout"
     /// Limits the time of a one-way message's exchange: its response is not needed, but the exchange occupies a slot.
     pub(super) fn limit_post_response(&mut self, now: Instant, exchange: ExchangeId) {
         self.exchanges.set_deadline(exchange, Some(now + self.config.client.request_timeout));
@@ -193,6 +198,8 @@ impl HttpClient {
         if self.session.gate == SendGate::Opening {
             self.session.gate = SendGate::Open;
             self.timers.opening = None;
+            //= F10 "after `notifications/initialized` and delays nothing"
+            //= K3 "The GET stream is opened after `notifications/initialized`"
             self.start_listening();
         }
     }

@@ -103,6 +103,7 @@ impl RequestIntake {
             _ => is_post || allowed.split(", ").any(|verb| verb == head.method),
         };
         if !is_allowed {
+            //= F50 "other HTTP methods get 405"
             return Err(refuse(405, "this method has no meaning here").with_header("allow", allowed));
         }
         if is_post && !content_type.first.is_some_and(|value| media::is_type(value, JSON)) {

@@ -23,6 +23,7 @@ static JSON_HEADERS: [(&str, Cow<'static, str>); 1] = [("content-type", Cow::Bor
 static EVENT_HEADERS: [(&str, Cow<'static, str>); 3] = [
     ("content-type", Cow::Borrowed(EVENTS)),
     ("cache-control", Cow::Borrowed("no-store, no-transform")),
+    //= F57 "The server disables the buffering of proxies"
     ("x-accel-buffering", Cow::Borrowed("no")),
 ];
 

@@ -113,7 +113,7 @@ fn unsafe_page_of_a_task_never_reaches_the_handler() {
     front.expect("tasks/cancel");
 }
 
-/// C14.3
+/// C14.3, F102
 #[test]
 fn task_handle_reports_status_awaits_the_result_and_cancels() {
     let mut front = front(ClientHandlers::new());

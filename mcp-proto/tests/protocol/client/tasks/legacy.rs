@@ -70,7 +70,7 @@ fn client_uses_the_latest_list_of_tools() {
     assert!(line["params"].get("task").is_none(), "{line}");
 }
 
-/// C14.7
+/// C14.7, K24
 #[test]
 fn client_polls_a_legacy_task_and_fetches_its_result() {
     let mut s = legacy();

@@ -39,7 +39,7 @@ fn client_declares_the_extension_on_requests_that_may_create_tasks() {
     assert!(declared(&line).is_object(), "{line}");
 }
 
-/// C14.1, C14.3
+/// C14.1, C14.3, K24
 #[test]
 fn call_that_becomes_a_task_ends_with_the_result_of_the_task() {
     let mut s = ClientHarness::modern(config());

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// C4.19
+/// C4.19, K17
 #[test]
 fn client_replaces_a_lost_session_and_sends_the_request_again() {
     legacy(config(), |wire, listener| {

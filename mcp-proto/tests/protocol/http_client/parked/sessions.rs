@@ -102,7 +102,7 @@ fn parked_listening_stream_ends_with_its_session() {
     });
 }
 
-/// C12.2
+/// C12.2, F106
 #[test]
 fn client_parks_a_notification_and_sends_it_again() {
     let mut config = parking_config(config());
