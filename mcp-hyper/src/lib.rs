@@ -62,6 +62,24 @@
 //! transport in [`mcp_proto::transport::http`]. The drivers here open connections, transfer heads and bodies, and
 //! read the clock.
 //!
+//! What they carry between the machines and the network:
+//!
+//! ```text
+//! HttpClient                    driver                                          server
+//!   Open                    →   a request, with the application's headers   →   on a new or a kept connection
+//!   handle_head, _body      ←   status and headers, pieces of the body      ←   a value, or a stream of events
+//!   handle_end              ←   complete, truncated, or failed: was it sent?
+//!   Abort                   →   resets the stream (HTTP/2) or closes the connection
+//!   AuthorizationRequired   →   headers are asked for, or the user logs in; then resume or refuse
+//!
+//! HttpServer                    driver                                          client
+//!   exchange, handle_body   ←   head, and pieces of the body                ←   a request
+//!   poll_head, poll_body    →   head, and pieces of the answer              →   a value, or a stream of events
+//!   drop                    ←   the client has left
+//!
+//! ChannelClient, ChannelServer carry whole messages: texts of a WebSocket. Its pings and close codes are the driver's.
+//! ```
+//!
 //! # Features
 //!
 //! | Feature | |

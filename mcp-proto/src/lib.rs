@@ -68,6 +68,25 @@
 //!     the adapter writes
 //! ```
 //!
+//! # What the adapters carry
+//!
+//! ```text
+//! your program    Client and its handlers  ·  Router and its handlers
+//!                      │ calls, requests, answers, events
+//! mcp-proto       StreamClient            HttpClient              ChannelClient
+//! no I/O          StreamServer            HttpServer              ChannelServer
+//!                      │ bytes                 │ heads, bodies, ends   │ whole messages
+//! adapter         mcp-smol                mcp-hyper               mcp-hyper
+//! all I/O              │                       │                       │
+//!                 child processes,        HTTP/1.1, HTTP/2,       WebSocket
+//!                 standard streams,       TLS
+//!                 sockets
+//! ```
+//!
+//! Beside these an adapter carries the orders to open and to end links or exchanges, how they ended, and the time: each
+//! machine says by when it must be called again. The page of [`peer::client`] shows the states of a client and the stages
+//! of its requests.
+//!
 //! # The loop
 //!
 //! Every machine is driven in the same way. Its methods come in four kinds: **commands** (`request`, `cancel`,

@@ -63,6 +63,20 @@
 //! provides readiness and timers, on a thread of its own where none of its `block_on` runs. With
 //! `RuntimeKind::Tokio` tokio provides them.
 //!
+//! What the driver of a client carries between the machine of `mcp-proto` and a child process:
+//!
+//! ```text
+//! StreamClient            driver                                        child process
+//!   Open              →   starts it, at the head of a process group  →  runs
+//!   poll_transmit     →   writes bytes                               →  standard input
+//!   handle_input      ←   reads bytes                                ←  standard output
+//!   handle_eof        ←   exit status, end of the standard error     ←  exits
+//!   CloseWrite        →   ends its input; after 2 s SIGTERM to the group, after 2 s more SIGKILL
+//!   Abort             →   SIGTERM at once, then the same steps
+//! ```
+//!
+//! A server's driver carries bytes between a `StreamServer` and the standard streams or a socket, and both drivers the time.
+//!
 //! The [guides](https://docs.rs/mcp-hyper/latest/mcp_hyper/guide/) of `mcp-hyper` are for this crate too: servers,
 //! clients, tests, which crate and feature to choose, and the way from `rmcp`. In a clone of the repository,
 //! `cargo doc --workspace --all-features --no-deps` writes them to `target/doc/mcp_hyper/guide/index.html`.
