@@ -1,5 +1,6 @@
 //! The client and the server of this crate against each other.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_lite::future::zip;
@@ -130,6 +131,24 @@ fn closing_server_answers_the_last_call_and_tells_why_it_closes() {
         let server = TestServer::start(|options| options);
         close_during_a_call(&server.url, &server.server, &server.log).await;
         server.driver.await.unwrap();
+    });
+}
+
+/// F61: this server fails because it may queue no more than 2,000 bytes of answers.
+#[test]
+fn failing_server_closes_with_an_internal_error() {
+    run(async {
+        let server = TestServer::start(|options| {
+            options.configure(|config| {
+                let limits = &mut Arc::make_mut(&mut config.server).limits;
+                (limits.queued_bytes, limits.reply_bytes) = (1000, 1000);
+            })
+        });
+        let (client, driver) = connect(speaking(EraPolicy::Auto), &server.url);
+        // Its answer may arrive before the end.
+        let _ = client.call_tool("big", json!({ "bytes": 10_000 })).await;
+        let error = driver.await.unwrap_err().to_string();
+        assert!(error.contains("1011 (internal error)"), "{error}");
     });
 }
 
