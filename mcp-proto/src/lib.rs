@@ -135,7 +135,7 @@
 //! | `std` | yes | the async front |
 //! | `client`, `server` | yes | the roles |
 //! | `http` | no | the HTTP transports |
-//! | `seal` | no | servers whose handlers request input from 2026-07-28 clients, with sealed request states; the adapters enable it by default |
+//! | `seal` | no | servers whose handlers request input from 2026-07-28 clients, with sealed request states; with `auth`, logins that another process finishes; the adapters enable it by default |
 //! | `auth` | no | OAuth over HTTP |
 //! | `host` | no | `host`: many servers: their configuration and approval, when each is tried again, their tools for a model |
 //! | `auth-jwt` | no | servers that verify signed access tokens and proofs of possession |
@@ -226,6 +226,8 @@ pub mod quota;
 )]
 pub mod rpc;
 pub mod schema;
+#[cfg(all(feature = "seal", any(feature = "auth", feature = "server")))]
+mod seal;
 #[cfg(all(feature = "testing", feature = "client", feature = "server"))]
 pub mod testing;
 #[cfg_attr(

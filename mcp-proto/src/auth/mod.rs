@@ -39,6 +39,8 @@ pub use token_response::{
 use core::time::Duration;
 
 pub use crate::Secret;
+#[cfg(feature = "seal")]
+pub use crate::seal::{SealKey, Sealer};
 use crate::{Instant, UnixTime};
 
 /// Maximum bytes of a document: metadata, registrations, responses of token endpoints.

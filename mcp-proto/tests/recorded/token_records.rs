@@ -6,7 +6,7 @@ use core::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use mcp_proto::auth::TokenKind;
-use mcp_proto::auth::client::{AuthConfig, DpopKey, Preregistration, Record, RequestAuth};
+use mcp_proto::auth::client::{AuthConfig, DpopKey, Event, Preregistration, Record, Redirect, RequestAuth};
 use mcp_proto::transport::http::Verb;
 use serde_json::json;
 
@@ -127,16 +127,29 @@ fn registered() -> Written {
     Written { world, host, config: with_dpop(), fixture: "token_record_registered.json" }
 }
 
+/// A login that another process has finished.
+fn finished() -> Written {
+    let (mut world, mut first) = (World::new(), Host::new(config(), 1));
+    first.machine.begin_login(first.now, None);
+    first.drive(&mut world);
+    let [Event::LoginBegun(page, login), _] = &first.events[..] else { panic!("{:?}", first.events) };
+    let redirect = Redirect::parse(&world.issuer().agree(&page.url));
+    let mut host = Host::new(config(), 2);
+    host.machine.finish_login(host.now, login, redirect).unwrap();
+    host.drive(&mut world);
+    Written { world, host, config: config(), fixture: "token_record_finished.json" }
+}
+
 #[test]
 fn authorization_client_writes_the_recorded_token_records() {
-    for written in records().iter().chain([&lease(), &registered()]) {
+    for written in records().iter().chain([&lease(), &registered(), &finished()]) {
         check(written.fixture, &written.world.store.text());
     }
 }
 
 #[test]
 fn token_record_reads_back_what_an_older_version_wrote() {
-    for written in records().iter().chain([&lease(), &registered()]) {
+    for written in records().iter().chain([&lease(), &registered(), &finished()]) {
         let text = committed(written.fixture, &written.world.store.text());
         let record = Record::from_json(text.as_bytes()).expect(written.fixture);
         assert_eq!(record.to_json().expose(), text, "{}", written.fixture);

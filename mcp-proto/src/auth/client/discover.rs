@@ -170,18 +170,22 @@ impl AuthClient {
     }
 
     /// Looks up the authorization server that issued the token.
-    pub(super) fn discover_issuer(&mut self, mut flow: Flow) -> StepResult {
-        let Some(tokens) = self.tokens.current() else { return self.discover_resource(flow) };
-        let of_tokens = |found: &&Arc<DiscoveredServer>| {
-            found.metadata.issuer == tokens.issuer && found.at_origin == tokens.at_origin
-        };
-        match self.discovered.as_ref().filter(of_tokens).cloned() {
+    pub(super) fn discover_issuer(&mut self, flow: Flow) -> StepResult {
+        let Some(tokens) = self.tokens.current().cloned() else { return self.discover_resource(flow) };
+        self.discover_known(flow, &tokens.issuer, tokens.at_origin)
+    }
+
+    /// Looks up an authorization server that was discovered before.
+    pub(super) fn discover_known(&mut self, mut flow: Flow, issuer: &str, at_origin: bool) -> StepResult {
+        let is_known =
+            |found: &&Arc<DiscoveredServer>| found.metadata.issuer == issuer && found.at_origin == at_origin;
+        match self.discovered.as_ref().filter(is_known).cloned() {
             Some(found) => {
                 flow.server = found;
                 self.continue_with_server(flow)
             }
             None => {
-                let search = Search::of_servers([tokens.issuer.clone()], tokens.at_origin);
+                let search = Search::of_servers([String::from(issuer)], at_origin);
                 self.try_next_server(flow, search)
             }
         }
@@ -235,6 +239,9 @@ impl AuthClient {
         self.discovered = Some(flow.server.clone());
         if flow.removed_tokens.is_some() {
             return self.revoke(flow);
+        }
+        if flow.redemption.is_some() {
+            return self.use_login(flow);
         }
         let issuer = &flow.server.metadata.issuer;
         let same = self.tokens.current().is_some_and(|tokens| tokens.issuer == *issuer);

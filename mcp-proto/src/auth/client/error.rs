@@ -127,6 +127,8 @@ pub enum AuthError {
     Key,
     /// A logout ended the operation.
     LoggedOut,
+    /// The login was finished before, by this or another process.
+    LoginUsed,
 }
 
 impl AuthError {
@@ -181,6 +183,7 @@ error_text! { AuthError:
     Store(detail) => "the token store failed: {detail}";
     Key => "a key could not be used to sign";
     LoggedOut => "logged out meanwhile";
+    LoginUsed => "this login was finished before: begin another one";
 }
 
 /// The description of an error behind its code.
@@ -200,6 +203,13 @@ pub enum FinishError {
     NoPage,
     /// The redirect is of another page. The open page stays open.
     StateMismatch,
+    /// The [stored login](super::PendingLogin) is not one of this server and resource, or was not sealed with these keys for
+    /// this session.
+    OtherLogin,
+    /// The stored login has expired.
+    Expired,
+    /// Another operation is in progress: finish the stored login after its end.
+    Busy,
     /// The authorization failed: [`Event::Failed`](super::Event::Failed) reports it too.
     Failed(AuthError),
 }
@@ -207,5 +217,8 @@ pub enum FinishError {
 error_text! { FinishError:
     NoPage => "no page is open";
     StateMismatch => "the redirect is not of the open page";
+    OtherLogin => "the login is not one of this server and of this session: begin another one";
+    Expired => "the login was not finished in time: begin another one";
+    Busy => "another operation with the tokens is in progress";
     Failed(error) => "{error}";
 }

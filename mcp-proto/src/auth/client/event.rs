@@ -5,6 +5,7 @@ use core::mem::discriminant;
 use core::time::Duration;
 
 use super::error::AuthError;
+use super::pending_login::PendingLogin;
 use super::record::Record;
 use crate::UnixTime;
 use crate::auth::{Fetch, FetchId, Scopes, Secret, TokenKind};
@@ -85,6 +86,9 @@ pub enum Event {
     /// The user must authorize the client: open this page, then call [`finish`](super::AuthClient::finish) with its
     /// redirect, or [`cancel_page`](super::AuthClient::cancel_page).
     NeedsAuthorization(AuthorizationPage),
+    /// The user must open this page. Store the login, [sealed](PendingLogin::seal), and call
+    /// [`finish_login`](super::AuthClient::finish_login) with the page's redirect, in any process.
+    LoginBegun(AuthorizationPage, Box<PendingLogin>),
     /// The page that was opened is obsolete.
     PageObsolete,
     /// There is a token, or none is needed: resume the waiting requests.
@@ -275,13 +279,16 @@ impl ActionQueue {
     }
 }
 
+fn is_outcome(event: &Event) -> bool {
+    matches!(event, Event::Ready(_) | Event::Failed(_))
+}
+
 /// The queue of events. A later event replaces those that it makes pointless.
 #[derive(Default)]
 pub(super) struct EventQueue(VecDeque<Event>);
 
 impl EventQueue {
     pub(super) fn push(&mut self, event: Event) {
-        let is_outcome = |event: &Event| matches!(event, Event::Ready(_) | Event::Failed(_));
         self.0.retain(|earlier| {
             discriminant(earlier) != discriminant(&event) && !(is_outcome(earlier) && is_outcome(&event))
         });
@@ -290,6 +297,10 @@ impl EventQueue {
 
     pub(super) fn pop(&mut self) -> Option<Event> {
         self.0.pop_front()
+    }
+
+    pub(super) fn has_outcome(&self) -> bool {
+        self.0.iter().any(is_outcome)
     }
 
     /// Removes the request to open a page. Returns whether it was still queued.

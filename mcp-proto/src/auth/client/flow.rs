@@ -9,6 +9,8 @@
 //!                              └──▶ AwaitingAssertion ──▶ Server ──▶ Exchanging ──▲
 //! ```
 //!
+//! A login that was begun elsewhere: Loading ──▶ Server ──▶ Saving its use ──▶ Granting ──▶ Saving
+//!
 //! Every flow ends with one `Event::Ready`, `Event::Failed` or `Event::LoggedOut`.
 
 use alloc::collections::VecDeque;
@@ -20,6 +22,7 @@ use super::config::ClientCredentials;
 use super::error::AuthError;
 use super::event::{Event, TokenGeneration};
 use super::exchange::{FetchReply, without_query};
+use super::pending_login::Redemption;
 use super::record::{Lease, PendingSave, Tokens};
 use crate::Instant;
 use crate::auth::{Requirement, ResourceMetadata, Scopes, Secret, ServerMetadata, Signer};
@@ -45,6 +48,10 @@ pub(super) enum FlowPurpose {
     StepUp { refused: Option<TokenGeneration> },
     /// Obtain a new token in any case.
     Login,
+    /// Open a page whose login any process can finish.
+    BeginLogin,
+    /// Finish such a login.
+    FinishLogin,
     /// Remove and revoke the token.
     Logout,
 }
@@ -87,6 +94,8 @@ pub(super) struct Flow {
     /// The removed tokens, to be revoked with the credentials that they were issued to.
     pub(super) removed_tokens: Option<Arc<Tokens>>,
     pub(super) credentials: Option<ClientCredentials>,
+    /// The login that is being finished.
+    pub(super) redemption: Option<Box<Redemption>>,
 }
 
 /// The step of a flow.
@@ -353,6 +362,7 @@ impl AuthClient {
                 Ok(None)
             }
             FlowPurpose::Logout => self.remove_record(flow),
+            FlowPurpose::FinishLogin => self.discover_login_issuer(flow),
             _ => self.discover_resource(flow),
         }
     }

@@ -10,7 +10,7 @@ use super::config::{DpopKey, Grant, IdentityProvider, ProviderLocation, Redirect
 use super::error::{AuthError, FinishError};
 use super::event::{Action, AssertionPurpose, AssertionRequest, AuthorizationPage, Event, Question};
 use super::exchange::{FetchReply, FormBody, TokenRequest, granted_token, unsafe_url};
-use super::flow::{Flow, FlowStep, OpenPage, Search, StepResult};
+use super::flow::{Flow, FlowPurpose, FlowStep, OpenPage, Search, StepResult};
 use super::record::{RecordChange, RegisteredClient, Tokens};
 use super::tokens::TokenOrigin;
 use crate::auth::fetch::check_authorization_page;
@@ -61,7 +61,7 @@ impl AuthClient {
     }
 
     /// The resource to request a token for.
-    fn resource_for(&self, flow: &Flow) -> String {
+    pub(super) fn resource_for(&self, flow: &Flow) -> String {
         let named = flow.resource.as_ref().map(|resource| resource.resource.clone());
         self.config.resource.clone().or(named).unwrap_or_else(|| self.resource.clone())
     }
@@ -245,7 +245,7 @@ impl AuthClient {
 }
 
 /// How long a page may stay open. Authorization servers expire pages after that time too.
-const PAGE_TIMEOUT: Duration = Duration::from_secs(600);
+pub(super) const PAGE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The parsed redirect of a page.
 ///
@@ -355,13 +355,17 @@ impl AuthClient {
             // Servers may list any number of scopes, and browsers limit the length of URLs.
             return Err(unsafe_url(endpoint, FetchPolicyError::TooLong));
         }
-        self.events.push(Event::NeedsAuthorization(AuthorizationPage {
+        let page = AuthorizationPage {
             url,
             issuer: issuer.clone(),
             scopes,
             redirect_uri: flow.redirect_uri.clone(),
             lifetime: PAGE_TIMEOUT,
-        }));
+        };
+        if flow.purpose == FlowPurpose::BeginLogin {
+            return self.hand_over_login(flow, page, state, pkce.verifier);
+        }
+        self.events.push(Event::NeedsAuthorization(page));
         let deadline = self.now.deadline_after(PAGE_TIMEOUT);
         //= C12.9 "Before redirect record validated issuer with verifier/state"
         flow.enter(FlowStep::Page(OpenPage { state, verifier: pkce.verifier, deadline }))
@@ -399,7 +403,14 @@ impl AuthClient {
         let mut result = Ok(());
         self.run_step(|client, mut flow| match flow.take_step() {
             FlowStep::Page(page) => {
-                let next = client.redeem_code(flow, page, redirect);
+                let server = &flow.server.metadata;
+                let code = client.check_redirect(
+                    redirect,
+                    &server.issuer,
+                    server.iss_in_answers,
+                    &flow.redirect_uri,
+                );
+                let next = code.and_then(|code| client.redeem_code(flow, &page.verifier, &code));
                 if let Err(error) = &next {
                     result = Err(FinishError::Failed(error.clone()));
                 }
@@ -410,20 +421,26 @@ impl AuthClient {
         result
     }
 
-    fn redeem_code(&mut self, flow: Flow, page: OpenPage, redirect: Redirect) -> StepResult {
-        let server = &flow.server.metadata;
+    /// Checks the redirect of a page of this issuer, and returns its code.
+    pub(super) fn check_redirect(
+        &self,
+        redirect: Redirect,
+        issuer: &str,
+        iss_in_answers: bool,
+        redirect_uri: &str,
+    ) -> Result<Secret, AuthError> {
         // RFC 9207, section 2.4: before any other check of the redirect.
         //= C12.10 "On iss mismatch do not act on or show error/error_description/error_uri"
         match &redirect.iss {
             //= C12.9 "check `iss` (RFC 9207) by plain string compare"
-            Some(iss) if *iss != server.issuer => return Err(AuthError::RedirectIssuerMismatch),
+            Some(iss) if iss != issuer => return Err(AuthError::RedirectIssuerMismatch),
             //= C12.9 "table true/absent → reject"
-            None if server.iss_in_answers => return Err(AuthError::RedirectIssuerMismatch),
+            None if iss_in_answers => return Err(AuthError::RedirectIssuerMismatch),
             _ => {}
         }
         // The path identifies an issuer that does not name itself.
         let is_known = redirect.iss.is_some() || self.config.redirect_paths == RedirectPaths::Shared;
-        if !is_known && redirect.path.as_deref() != path(&flow.redirect_uri) {
+        if !is_known && redirect.path.as_deref() != path(redirect_uri) {
             return Err(AuthError::RedirectIssuerMismatch);
         }
         if let Some(error) = redirect.error {
@@ -431,11 +448,14 @@ impl AuthClient {
             let description = redirect.error_description.and_then(|text| sanitize(&text));
             return Err(AuthError::Denied { error, description });
         }
-        let code = redirect.code.filter(|code| !code.expose().is_empty()).ok_or(AuthError::NoCode)?;
+        redirect.code.filter(|code| !code.expose().is_empty()).ok_or(AuthError::NoCode)
+    }
+
+    pub(super) fn redeem_code(&mut self, flow: Flow, verifier: &Secret, code: &Secret) -> StepResult {
         let form = FormBody::new("authorization_code")
-            .with_secret("code", &code)
+            .with_secret("code", code)
             .with("redirect_uri", &flow.redirect_uri)
-            .with_secret("code_verifier", &page.verifier)
+            .with_secret("code_verifier", verifier)
             //= C12.11 "AND token requests"
             .with("resource", &self.resource_for(&flow));
         self.request_grant(flow, form)

@@ -27,6 +27,7 @@ mod event;
 mod exchange;
 mod flow;
 mod grants;
+mod pending_login;
 mod record;
 mod record_store;
 mod register;
@@ -57,6 +58,7 @@ pub use event::{
     TokenStatus,
 };
 pub use grants::Redirect;
+pub use pending_login::PendingLogin;
 pub use record::{Record, RecordError};
 
 use event::{ActionQueue, EventQueue};
@@ -67,8 +69,8 @@ use tokens::{StepUps, TokenState};
 /// OAuth client for one server and one account at it.
 ///
 /// **Commands** are [`handle_challenge`](Self::handle_challenge), [`credentials`](Self::credentials), [`login`](Self::login),
-/// [`logout`](Self::logout), [`finish`](Self::finish), [`cancel_page`](Self::cancel_page) and
-/// [`keep_nonce`](Self::keep_nonce). **Inputs** are the `handle_*` methods, which never fail.
+/// [`logout`](Self::logout), [`finish`](Self::finish), [`cancel_page`](Self::cancel_page),
+/// [`begin_login`](Self::begin_login), [`finish_login`](Self::finish_login) and [`keep_nonce`](Self::keep_nonce). **Inputs** are the `handle_*` methods, which never fail.
 /// **Outputs** are the `poll_*` methods.
 ///
 /// ```
@@ -254,14 +256,33 @@ impl AuthClient {
         &self.resource
     }
 
-    /// Whether an operation is in progress, whose end an event will report.
+    /// Whether an operation is in progress, or its end was not polled yet.
     pub fn is_busy(&self) -> bool {
-        self.flows.current.is_some()
+        self.flows.current.is_some() || self.events.has_outcome()
+    }
+
+    /// The version of the record, as of the last read or write of the store. `None` if there is no record.
+    pub fn record_version(&self) -> Option<RecordVersion> {
+        self.tokens.version
     }
 
     /// The token's status, as of the last read of the store. `None` if there is no token.
     pub fn status(&self) -> Option<TokenStatus> {
         self.tokens.status()
+    }
+
+    /// Whether there is a token that the present configuration could have obtained: of a client and an issuer that the
+    /// [registrations](AuthConfig::preregistrations) allow, for the configured [resource](AuthConfig::resource), with all
+    /// configured [scopes](AuthConfig::scopes). A setting without a value allows any token.
+    pub fn has_configured_token(&self) -> bool {
+        let Some(tokens) = self.tokens.current() else { return false };
+        let AuthConfig { preregistrations, resource, scopes, .. } = &self.config;
+        let is_of_client = self.configured_credentials(&tokens.issuer, &mut false).is_ok_and(|client| {
+            preregistrations.is_empty() || client.is_some_and(|client| client.id == tokens.client_id)
+        });
+        is_of_client
+            && resource.as_ref().is_none_or(|resource| *resource == tokens.resource)
+            && self.tokens.allows_scopes(scopes.as_ref())
     }
 
     /// The authorization context of requests from now on. Responses that are private to one context may be reused only

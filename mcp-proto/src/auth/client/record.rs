@@ -22,7 +22,13 @@ pub struct Record {
     /// The key that tokens are bound to, in PEM.
     pub(super) key: Option<Secret>,
     pub(super) lease: Option<Lease>,
+    /// The ids of logins that were finished and not expired yet, with the ends of their lives in seconds of Unix time.
+    pub(super) used_logins: BTreeMap<String, u64>,
 }
+
+/// Maximum number of logins that may be finished within their ten minutes. Beyond it new ones are refused, as an id that
+/// is forgotten could be used again.
+const USED_LOGINS: usize = 256;
 
 /// Maximum number of registrations; a new one replaces another. Servers change their authorization server rarely.
 const CLIENTS: usize = 16;
@@ -93,6 +99,7 @@ impl Record {
             clients: Cow::Borrowed(&self.clients),
             key: self.key.clone(),
             lease: self.lease.as_ref().map(Cow::Borrowed),
+            used_logins: Cow::Borrowed(&self.used_logins),
         };
         Secret::new(serde_json::to_string(&form).unwrap_or_default())
     }
@@ -111,12 +118,32 @@ impl Record {
             clients: form.clients.into_owned(),
             key: form.key,
             lease: form.lease.map(Cow::into_owned),
+            used_logins: form.used_logins.into_owned(),
         })
     }
 
     /// Whether the record has no contents.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Whether the record has tokens, rather than registrations alone. They may have expired.
+    pub fn has_tokens(&self) -> bool {
+        self.tokens.is_some()
+    }
+
+    /// The unexpired ids among those of finished logins.
+    fn used_logins_at(&self, now: UnixTime) -> BTreeMap<String, u64> {
+        let now = now.since_epoch().as_secs();
+        self.used_logins.clone().into_iter().filter(|(_, until)| *until > now).collect()
+    }
+
+    /// Why a login with this id cannot be finished.
+    pub(super) fn login_error(&self, id: &str) -> AuthError {
+        if self.used_logins.contains_key(id) {
+            return AuthError::LoginUsed;
+        }
+        AuthError::Store("too many logins were finished within ten minutes".into())
     }
 
     fn insert_client(&mut self, issuer: String, client: RegisteredClient) {
@@ -168,14 +195,16 @@ struct RecordForm<'a> {
     key: Option<Secret>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lease: Option<Cow<'a, Lease>>,
+    #[serde(default, rename = "usedLogins", skip_serializing_if = "has_none")]
+    used_logins: Cow<'a, BTreeMap<String, u64>>,
 }
 
-fn has_none(clients: &BTreeMap<String, RegisteredClient>) -> bool {
-    clients.is_empty()
+fn has_none<T>(map: &BTreeMap<String, T>) -> bool {
+    map.is_empty()
 }
 
 /// The JSON of values in a record.
-mod form {
+pub(super) mod form {
     use alloc::string::String;
     use core::time::Duration;
 
@@ -186,16 +215,21 @@ mod form {
     use crate::auth::client::AuthMethod;
     use crate::auth::{Scopes, Secret, TokenKind};
 
-    pub(super) trait Form: Sized {
+    pub(in crate::auth::client) trait Form: Sized {
         fn write<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error>;
         fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error>;
     }
 
-    pub(super) fn serialize<T: Form, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+    pub(in crate::auth::client) fn serialize<T: Form, S: Serializer>(
+        value: &T,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
         value.write(to)
     }
 
-    pub(super) fn deserialize<'de, T: Form, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
+    pub(in crate::auth::client) fn deserialize<'de, T: Form, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<T, D::Error> {
         T::read(from)
     }
 
@@ -278,7 +312,9 @@ pub(super) enum RecordChange {
         pin: Option<RegisteredClient>,
         key: Option<Secret>,
     },
-    /// Remove the record.
+    /// Mark a login as used, until its expiry.
+    UseLogin { id: String, until: u64 },
+    /// Remove the record, except the marks of used logins.
     Clear,
 }
 
@@ -330,7 +366,17 @@ impl RecordChange {
                     record.key = Some(key.clone());
                 }
             }
-            Self::Clear => return None,
+            Self::UseLogin { id, until } => {
+                record.used_logins = base.used_logins_at(now.unix);
+                if record.used_logins.len() >= USED_LOGINS
+                    || record.used_logins.insert(id.clone(), *until).is_some()
+                {
+                    return None;
+                }
+            }
+            Self::Clear => {
+                record = Record { used_logins: base.used_logins_at(now.unix), ..Record::default() };
+            }
         }
         Some(record)
     }

@@ -4,7 +4,7 @@ use super::AuthClient;
 use super::error::AuthError;
 use super::event::{Action, Event, Question, SaveOutcome, StoredRecord};
 use super::flow::{Flow, FlowPurpose, FlowStep, StepResult};
-use super::record::{PendingSave, Record, RecordChange};
+use super::record::{PendingSave, RecordChange};
 use crate::auth::Now;
 use crate::prelude::*;
 
@@ -59,18 +59,18 @@ impl AuthClient {
         }
         let record = match change.apply(self.now, &self.tokens.record) {
             Some(record) => record,
-            None if clear => Record::default(),
             None => {
                 // Another process made the change obsolete.
                 return match change {
                     RecordChange::ReleaseLease { error, .. } | RecordChange::ForgetClient { error, .. } => {
                         Err(error)
                     }
+                    RecordChange::UseLogin { id, .. } => Err(self.tokens.record.login_error(&id)),
                     _ => self.choose_step(flow),
                 };
             }
         };
-        let stored = (!clear).then(|| record.clone());
+        let stored = (!clear || !record.is_empty()).then(|| record.clone());
         self.actions.push(Action::Store { record: stored, expected: self.tokens.version });
         flow.enter(FlowStep::Saving(Box::new(PendingSave { change, record, conflicts })))
     }
@@ -85,7 +85,8 @@ impl AuthClient {
             FlowStep::Queued => client.load(flow),
             FlowStep::Saving(save) => match saved {
                 Ok(SaveOutcome::Done(version)) => {
-                    let version = (!matches!(save.change, RecordChange::Clear)).then_some(version);
+                    let is_removed = matches!(save.change, RecordChange::Clear) && save.record.is_empty();
+                    let version = (!is_removed).then_some(version);
                     client.tokens.adopt_saved(save.record, version);
                     client.handle_saved(flow, save.change)
                 }
@@ -113,6 +114,7 @@ impl AuthClient {
             }
             RecordChange::AddClient { .. } => self.start_grant(flow),
             RecordChange::SetTokens { .. } => Ok(None),
+            RecordChange::UseLogin { .. } => self.redeem_login(flow),
             RecordChange::Clear => self.revoke_removed(flow),
         }
     }
@@ -120,7 +122,10 @@ impl AuthClient {
     /// Continues after the change could not be saved: without saving it, where possible.
     fn handle_save_failure(&mut self, flow: Flow, save: PendingSave, detail: String) -> StepResult {
         match &save.change {
-            RecordChange::TakeLease { .. } => return Err(AuthError::Store(detail)),
+            // Without it, another process could do the same.
+            RecordChange::TakeLease { .. } | RecordChange::UseLogin { .. } => {
+                return Err(AuthError::Store(detail));
+            }
             RecordChange::Clear => return self.handle_removal_failure(flow, detail),
             RecordChange::ReleaseLease { .. } | RecordChange::ForgetClient { .. } => {}
             RecordChange::SetTokens { .. } => {

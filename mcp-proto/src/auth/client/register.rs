@@ -16,7 +16,7 @@ use super::config::{
 };
 use super::error::AuthError;
 use super::exchange::{Exchange, FetchAnswer, FetchReply};
-use super::flow::{Flow, FlowStep, StepResult};
+use super::flow::{Flow, FlowPurpose, FlowStep, StepResult};
 use super::record::{RecordChange, RegisteredClient};
 use crate::UnixTime;
 use crate::auth::members::{document_text, sanitize};
@@ -68,7 +68,8 @@ impl AuthClient {
         let found = flow.server.clone();
         let server = &found.metadata;
         flow.scopes = self.scopes_for(&flow, &server.issuer);
-        if self.is_interactive() && self.config.login_mode == LoginMode::NonInteractive {
+        let opens_page = self.is_interactive() && flow.purpose != FlowPurpose::BeginLogin;
+        if opens_page && self.config.login_mode == LoginMode::NonInteractive {
             return Err(AuthError::LoginRequired { scopes: flow.scopes });
         }
         self.choose_key(&mut flow)?;
@@ -98,7 +99,7 @@ impl AuthClient {
     }
 
     /// The preregistered credentials for an authorization server, if there are any. Sets whether to pin them to it.
-    fn configured_credentials(
+    pub(super) fn configured_credentials(
         &self,
         issuer: &str,
         pin: &mut bool,

@@ -131,7 +131,7 @@ impl AuthClient {
     }
 
     /// The credentials that a token was issued to.
-    fn credentials_for(&self, issuer: &str, id: &str) -> ClientCredentials {
+    pub(super) fn credentials_for(&self, issuer: &str, id: &str) -> ClientCredentials {
         let configured = self.config.preregistrations.iter().find(|registered| {
             registered.credentials().id == id
                 && registered.issuer().is_none_or(|known| self.same_issuer(known, issuer))

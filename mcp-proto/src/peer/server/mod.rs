@@ -19,8 +19,6 @@ mod known_meta;
 mod notify;
 mod outgoing_requests;
 mod progress;
-#[cfg(feature = "seal")]
-mod seal;
 mod sender;
 mod session;
 mod subscriptions;
@@ -45,6 +43,8 @@ use crate::schema::{
 };
 
 pub use crate::peer::topic::{ListKind, Topic};
+#[cfg(feature = "seal")]
+pub use crate::seal::{NONCE_BYTES, OpenedState, SealError, SealKey, Sealer};
 
 pub use answer::Answer;
 use backlog::Backlog;
@@ -52,8 +52,6 @@ pub use commands::{ServerCommands, ServerLoan, ServerTransport};
 pub use config::{Eras, ServerConfig, SubscriptionAccess, TaskAccess};
 pub use errors::{missing_capabilities, resource_not_found};
 pub use event::{Cancellation, CloseReason, Diagnostic, Event, RequestContext};
-#[cfg(feature = "seal")]
-pub use seal::{NONCE_BYTES, OpenedState, SealError, SealKey, Sealer};
 pub use session::Session;
 
 pub(crate) use config::PreparedConfig;

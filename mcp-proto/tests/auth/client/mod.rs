@@ -9,6 +9,8 @@ mod flow;
 mod grants;
 mod hostile;
 mod pages;
+#[cfg(feature = "seal")]
+mod pending_logins;
 mod properties;
 mod registration;
 mod renewal;

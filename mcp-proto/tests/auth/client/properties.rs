@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use mcp_proto::auth::client::{
-    Action, AuthConfig, Event, Record, RecordError, RecordVersion, Redirect, RefusedRequest, RequestAuth,
-    RetryDecision, SaveOutcome, StoredRecord,
+    Action, AuthConfig, Event, PendingLogin, Record, RecordError, RecordVersion, Redirect, RefusedRequest,
+    RequestAuth, RetryDecision, SaveOutcome, StoredRecord,
 };
 use mcp_proto::auth::{Fetch, FetchId, Now, Secret};
 use mcp_proto::transport::http::Verb;
@@ -21,6 +21,8 @@ enum Input {
     Logout,
     GiveUp,
     Finish { good: bool },
+    BeginLogin,
+    FinishLogin { good: bool },
     Carry,
     Answer { at: usize, kind: usize },
     Stray { id: u64 },
@@ -57,6 +59,8 @@ fn inputs() -> impl Strategy<Value = Vec<Input>> {
         1 => Just(Input::Logout),
         1 => Just(Input::GiveUp),
         2 => any::<bool>().prop_map(|good| Input::Finish { good }),
+        1 => Just(Input::BeginLogin),
+        2 => any::<bool>().prop_map(|good| Input::FinishLogin { good }),
         8 => Just(Input::Carry),
         8 => (0..4_usize, 0..8_usize).prop_map(|(at, kind)| Input::Answer { at, kind }),
         1 => (0..40_u64).prop_map(|id| Input::Stray { id }),
@@ -78,6 +82,8 @@ struct Driver {
     /// The pending request to the store.
     store: Option<Action>,
     page: Option<String>,
+    /// The login that the client has begun for any process, and its page.
+    begun: Option<(String, Box<PendingLogin>)>,
     /// Whether the client has announced a wait, and not yet its end.
     waits: bool,
     /// Whether a logout is pending.
@@ -90,7 +96,16 @@ impl Driver {
         world.nonce = None;
         let mut host = Host::new(config, 7);
         host.holds = true;
-        Self { host, world, open: Vec::new(), store: None, page: None, waits: false, leaves: false }
+        Self {
+            host,
+            world,
+            open: Vec::new(),
+            store: None,
+            page: None,
+            begun: None,
+            waits: false,
+            leaves: false,
+        }
     }
 
     fn take(&mut self, input: &Input) {
@@ -130,6 +145,11 @@ impl Driver {
             }
             Input::GiveUp => self.host.machine.cancel_page(now),
             Input::Finish { good } => self.finish(*good),
+            Input::BeginLogin => {
+                self.host.machine.begin_login(now, None);
+                self.waits = true;
+            }
+            Input::FinishLogin { good } => self.finish_login(*good),
             Input::Carry => {
                 if let Some(action) = self.host.machine.poll_action() {
                     self.carry(action);
@@ -166,6 +186,16 @@ impl Driver {
         let redirect = if good { Redirect::parse(&back) } else { Redirect::parse("?code=x&state=y") };
         let finished = self.host.machine.finish(now, redirect);
         self.host.show(&finished);
+    }
+
+    fn finish_login(&mut self, good: bool) {
+        let now = self.host.now;
+        let Some((page, login)) = &self.begun else { return };
+        let back = self.world.issuer().agree(page);
+        let redirect = if good { Redirect::parse(&back) } else { Redirect::parse("?code=x&state=y") };
+        let finished = self.host.machine.finish_login(now, login, redirect);
+        self.host.show(&finished);
+        self.waits |= finished.is_ok();
     }
 
     fn carry(&mut self, action: Action) {
@@ -242,6 +272,7 @@ impl Driver {
         match &event {
             Event::NeedsAuthorization(page) => self.page = Some(page.url.clone()),
             Event::PageObsolete => self.page = None,
+            Event::LoginBegun(page, login) => self.begun = Some((page.url.clone(), login.clone())),
             Event::Ready(_) | Event::Failed(_) => {
                 self.waits = false;
             }

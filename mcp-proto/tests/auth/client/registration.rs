@@ -6,7 +6,8 @@ use mcp_proto::auth::client::{
     ApplicationType, AuthClient, AuthConfig, AuthConfigError, AuthError, AuthMethod, ClientCredentials,
     Grant, Preregistration,
 };
-use mcp_proto::auth::{Es256, Secret};
+use mcp_proto::auth::{Es256, Scopes, Secret};
+use mcp_proto::transport::http::Verb;
 use serde_json::json;
 
 use super::config;
@@ -30,6 +31,35 @@ fn world_with_client(id: &str, secret: Option<&str>) -> World {
     world.issuer().clients.insert(id.into(), secret.map(String::from));
     world.issuer().secrets.extend(secret.map(String::from));
     world
+}
+
+/// A login need not be repeated only if the stored token is one that the configuration could have obtained.
+#[test]
+fn client_tells_a_token_of_another_configuration() {
+    let mut world = world_with_client("known", None);
+    let stored = public(Some(ISSUER), "known");
+    assert_eq!(Host::new(stored.clone(), 1).call(&mut world), Outcome::Answered(2));
+    let changed = |change: fn(&mut AuthConfig)| {
+        let mut config = stored.clone();
+        change(&mut config);
+        config
+    };
+    for (config, fits) in [
+        (stored.clone(), true),
+        (config(), true),
+        (public(None, "known"), true),
+        (public(None, "other"), false),
+        (public(Some("https://other.example"), "known"), false),
+        (changed(|config| config.resource = Some(SERVER.into())), true),
+        (changed(|config| config.resource = Some("https://mcp.example.com".into())), false),
+        (changed(|config| config.scopes = Some(Scopes::parse("files:read"))), false),
+    ] {
+        let mut host = Host::new(config, 2);
+        assert!(!host.machine.has_configured_token(), "nothing was read yet");
+        let _ = host.machine.credentials(host.now, Verb::Post, SERVER);
+        host.drive(&mut world);
+        assert_eq!(host.machine.has_configured_token(), fits, "{:?}", host.machine.status());
+    }
 }
 
 /// C12.17, C12.27, F108, K22: preregistration, then a client id document, then dynamic registration.

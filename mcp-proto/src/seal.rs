@@ -1,4 +1,5 @@
-//! Sealed request state: text that a server gives to a client and that is accepted back only unchanged.
+//! Sealed text, which is given away and accepted back only unchanged: the request states of servers, and logins that
+//! another process finishes.
 
 use core::time::Duration;
 
@@ -17,8 +18,23 @@ pub const NONCE_BYTES: usize = 12;
 /// The prefix of sealed states, which identifies their format.
 const FORMAT_PREFIX: &str = "1.";
 
-/// The domain separator of the key: other uses of the same key do not open states.
-const PURPOSE: &[u8] = b"MCP request state\0";
+/// The purpose of a sealed text: another use of the same key does not open it.
+#[derive(Clone, Copy)]
+pub(crate) enum SealPurpose {
+    RequestState,
+    #[cfg(feature = "auth")]
+    Login,
+}
+
+impl SealPurpose {
+    const fn as_bytes(self) -> &'static [u8] {
+        match self {
+            Self::RequestState => b"MCP request state\0",
+            #[cfg(feature = "auth")]
+            Self::Login => b"MCP login\0",
+        }
+    }
+}
 
 /// A key for sealing states: 32 random bytes. They are wiped from memory on drop, and not shown by
 /// [`Debug`](core::fmt::Debug).
@@ -103,17 +119,29 @@ impl Sealer {
         bound_to: &[u8],
         expires: UnixTime,
         payload: &[u8],
-    ) -> alloc::string::String {
+    ) -> String {
+        self.seal_for(SealPurpose::RequestState, nonce, bound_to, expires, payload)
+    }
+
+    pub(crate) fn seal_for(
+        &self,
+        purpose: SealPurpose,
+        nonce: [u8; NONCE_BYTES],
+        bound_to: &[u8],
+        expires: UnixTime,
+        payload: &[u8],
+    ) -> String {
+        let associated = [purpose.as_bytes(), bound_to].concat();
         let millis = u64::try_from(expires.since_epoch().as_millis()).unwrap_or(u64::MAX);
         let mut sealed = Vec::from(millis.to_be_bytes());
         sealed.extend_from_slice(payload);
         // Encryption fails only beyond 64 GiB; the empty state that results never opens.
-        if self.newest.encrypt_in_place(&Nonce::from(nonce), &associated(bound_to), &mut sealed).is_err() {
+        if self.newest.encrypt_in_place(&Nonce::from(nonce), &associated, &mut sealed).is_err() {
             sealed.clear();
         }
         let mut whole = Vec::from(nonce);
         whole.append(&mut sealed);
-        let mut text = alloc::string::String::from(FORMAT_PREFIX);
+        let mut text = String::from(FORMAT_PREFIX);
         URL_SAFE_NO_PAD.encode_string(&whole, &mut text);
         text
     }
@@ -124,10 +152,20 @@ impl Sealer {
     /// # Errors
     /// If the state was changed or does not belong to `bound_to`, or has expired.
     pub fn open(&self, now: UnixTime, bound_to: &[u8], text: &str) -> Result<OpenedState, SealError> {
+        self.open_for(SealPurpose::RequestState, now, bound_to, text)
+    }
+
+    pub(crate) fn open_for(
+        &self,
+        purpose: SealPurpose,
+        now: UnixTime,
+        bound_to: &[u8],
+        text: &str,
+    ) -> Result<OpenedState, SealError> {
         let text = text.strip_prefix(FORMAT_PREFIX).ok_or(SealError::Foreign)?;
         let whole = URL_SAFE_NO_PAD.decode(text).map_err(|_| SealError::Foreign)?;
         let (nonce, sealed) = whole.split_first_chunk::<NONCE_BYTES>().ok_or(SealError::Foreign)?;
-        let associated = associated(bound_to);
+        let associated = [purpose.as_bytes(), bound_to].concat();
         let mut keys = core::iter::once(&self.newest).chain(&self.older);
         let plain = keys
             .find_map(|key| {
@@ -147,10 +185,6 @@ impl Sealer {
 
 debug_fields! { Sealer(self) { older = self.older.len() } }
 
-fn associated(bound_to: &[u8]) -> Vec<u8> {
-    [PURPOSE, bound_to].concat()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,7 +195,7 @@ mod tests {
         Sealer::new(SealKey::new([1; 32]), [])
     }
 
-    fn sealed() -> alloc::string::String {
+    fn sealed() -> String {
         sealer().seal([9; 12], b"to this", NOW + Duration::from_secs(600), b"payload")
     }
 
