@@ -14,7 +14,7 @@ use crate::host::config::{
 use crate::host::consent::Approvals;
 use crate::host::control::{
     Action, CallId, CallOptions, ControlConfig, ControlPlane, Delivery, Event, Failure, FailureKind,
-    Generation, Repeat, ServerPolicy,
+    Generation, Location, Repeat, ServerPolicy,
 };
 use crate::host::tools::{
     Author, Catalogue, Conversion, ModelContent, ModelPart, NameScheme, ResultLimits, ServerSettings,
@@ -83,6 +83,7 @@ impl Policy {
         policy.approval = self.approval.map(|_| entry.meaning());
         policy.is_approved = self.approval == Some(true);
         policy.required = self.required;
+        policy.shares_logins = policy.location == Location::Remote;
         policy.lazy = self.lazy.map(|seconds| Duration::from_secs(seconds.into()));
         policy.start_timeout =
             self.start.map_or(Duration::MAX, |seconds| Duration::from_secs(seconds.into()));
@@ -122,6 +123,10 @@ impl Driver {
             }
             Action::Abort { call } => assert!(self.sent.iter().any(|(sent, _)| *sent == call)),
             Action::AskApproval { .. } => {}
+            Action::CheckLogin { server, generation } => {
+                let is_new = self.known.len().is_multiple_of(2);
+                self.plane.handle_login(self.run.now, server, generation, is_new);
+            }
         }
         true
     }

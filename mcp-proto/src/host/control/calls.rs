@@ -14,7 +14,8 @@ const RESENDS: u32 = 2;
 /// # Commands: calls
 impl ControlPlane {
     //= F79 "A call of a tool from the last run waits for the connection"
-    /// Makes a call, which waits for its server. Its end is [`Event::Ended`](super::Event::Ended).
+    /// Makes a call, which waits for its server; where the user must log in, until it is known that [no other process has
+    /// a login](super::ServerPolicy::shares_logins). Its end is [`Event::Ended`](super::Event::Ended).
     ///
     /// # Errors
     ///
@@ -31,7 +32,8 @@ impl ControlPlane {
         let Some(state) = self.servers.get_mut(&server).filter(|server| !server.is_removed()) else {
             return Err(CallRefusal::UnknownServer);
         };
-        if !state.status.accepts_calls() {
+        let awaits_login = matches!(state.phase, Phase::LoginRequired { .. });
+        if !state.status.accepts_calls() && !awaits_login {
             return Err(CallRefusal::Unavailable(state.status));
         }
         if self.calls.len().saturating_add(self.ended.len()) >= self.config.calls {
@@ -49,6 +51,7 @@ impl ControlPlane {
         match state.phase {
             Phase::Connected { .. } => self.send_waiting(server),
             Phase::Idle => self.connect(now, server),
+            Phase::LoginRequired { .. } => self.check_login(server),
             _ => {}
         }
         self.schedule(server);

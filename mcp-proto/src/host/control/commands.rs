@@ -130,6 +130,7 @@ impl ControlPlane {
             _ if state.status == Status::Disabled => {}
             Phase::Resting if state.status == Status::Unapproved => self.end(now, server, Then::Begin),
             Phase::Resting | Phase::Idle => self.connect(now, server),
+            Phase::LoginRequired { .. } => self.end(now, server, Then::Connect),
             Phase::Due { at, queued } => {
                 if queued {
                     self.attempts.remove(at, server);
@@ -364,6 +365,23 @@ impl ControlPlane {
         }
     }
 
+    /// Whether another process has stored tokens, as [`Action::CheckLogin`](super::Action::CheckLogin) asked. Ignored if the
+    /// server no longer waits for them.
+    pub fn handle_login(&mut self, now: Instant, server: ServerId, generation: Generation, is_new: bool) {
+        let Some(state) = self.servers.get_mut(&server) else { return };
+        let Phase::LoginRequired { check: None, checks } = state.phase else { return };
+        if state.generation != generation || self.actions.contains(state.action) {
+            return;
+        }
+        if is_new {
+            state.attempts = 0;
+            self.connect(now, server);
+        } else {
+            self.await_login(now, server, checks.saturating_add(1));
+        }
+        self.schedule(server);
+    }
+
     /// The time of [`poll_timeout`](Self::poll_timeout) has come. Does nothing if it has not.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some((timer, ())) = self.timers.pop_expired(now) {
@@ -399,6 +417,7 @@ impl ControlPlane {
             }
             Phase::Connecting { .. } => self.time_out_start(now, id),
             Phase::Finishing(_) => self.end_grace(now, id),
+            Phase::LoginRequired { .. } => self.check_login(id),
             Phase::Connected { stable } => {
                 if stable.is_some_and(|stable| stable <= now) {
                     *stable = None;

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! loop {
-//!     drain poll_action → connect, disconnect, send, abort, ask for approval
+//!     drain poll_action → connect, disconnect, send, abort, ask for approval, look for a login
 //!     drain poll_event  → tell the application
 //!     again, until neither has anything
 //!     wait for: an answer → handle_* | poll_timeout → handle_timeout | a command
@@ -28,6 +28,10 @@
 //! [`reconnect`](ControlPlane::reconnect). After its faults have ended, a server that is not suspended is connected
 //! within the longest of its pauses and the time of one start, or later if more servers than
 //! [`ControlConfig::attempts_per_minute`] wait.
+//!
+//! A server that needs authorization waits for the user. If it [shares logins](ServerPolicy::shares_logins) with other
+//! processes, it is connected once one of them has stored tokens: each call looks for them, and so does the control plane
+//! at the pace of `slow_backoff`.
 //!
 //! # Ends
 //!

@@ -19,8 +19,9 @@ pub struct ControlConfig {
     /// The pauses between attempts to reach a server again. Default: 500 ms, doubling up to 4 s. Its `attempts` are
     /// those after which a remote server is tried at the pace of `slow_backoff`: default 4.
     pub backoff: Backoff,
-    /// The pauses after the attempts of `backoff`, for remote servers. Default: 15 s, doubling up to 5 minutes. Its
-    /// `attempts` are unused: a remote server is tried until it is reached.
+    /// The pauses after the attempts of `backoff`, for remote servers, and between [checks for a
+    /// login](super::Action::CheckLogin). Default: 15 s, doubling up to 5 minutes. Its `attempts` are unused: a remote server
+    /// is tried until it is reached.
     pub slow_backoff: Backoff,
     /// A local server that needs more attempts than this without a stable connection is suspended. Default 5.
     pub outage_budget: u32,
@@ -80,6 +81,10 @@ pub struct ServerPolicy {
     /// Whether the server starts once although it is lazy, because its lists are not known: without the names of its
     /// tools nothing can call them. If that attempt fails, the next one is that of a call. Default: no.
     pub starts_to_list: bool,
+    /// Whether another process may store tokens for it. Then a server that needs authorization is connected once
+    /// [`Action::CheckLogin`](super::Action::CheckLogin) finds new ones: with the next call, which waits for that, and at the
+    /// pace of [`slow_backoff`](ControlConfig::slow_backoff). Default: no.
+    pub shares_logins: bool,
     /// How long a start may take, its lists of tools and others included; `Duration::MAX` is no limit. Default 30 s.
     pub start_timeout: Duration,
     /// How long a call may take, the wait for its server included; `Duration::MAX` is no limit. Default 30 s.
@@ -105,6 +110,7 @@ impl ServerPolicy {
             required: spec.required,
             lazy: spec.lazy.then_some(Duration::from_secs(300)),
             starts_to_list: false,
+            shares_logins: false,
             start_timeout: timeouts.start.unwrap_or(Duration::MAX),
             call_timeout: timeouts.call.unwrap_or(Duration::MAX),
         }
@@ -137,7 +143,8 @@ pub enum Status {
     Connected,
     /// It was lost, or did not start, and is tried again.
     Reconnecting,
-    /// It wants the user to log in; then [`reconnect`](super::ControlPlane::reconnect).
+    /// It wants the user to log in; then [`reconnect`](super::ControlPlane::reconnect), unless it [shares
+    /// logins](ServerPolicy::shares_logins).
     NeedsAuthorization,
     /// It cannot work as it is configured. It is not tried again until its configuration changes or it is reconnected.
     Failed,

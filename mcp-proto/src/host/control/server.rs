@@ -127,6 +127,7 @@ impl ControlPlane {
         let kind = server.failure.as_ref().map_or(FailureKind::Transient, |failure| failure.kind);
         let is_local = server.policy.location == Location::Local;
         match kind {
+            FailureKind::NeedsAuthorization if server.policy.shares_logins => self.await_login(now, id, 0),
             FailureKind::NeedsAuthorization => self.give_up(now, id, Status::NeedsAuthorization),
             FailureKind::Permanent => self.give_up(now, id, Status::Failed),
             FailureKind::Transient if is_local && server.attempts > self.config.outage_budget => {
@@ -153,6 +154,25 @@ impl ControlPlane {
     fn give_up(&mut self, now: Instant, id: ServerId, status: Status) {
         self.settle(now, id, Phase::Resting, status);
         self.end_unsent(now, id, CallOutcome::Unavailable(status));
+    }
+
+    /// Waits until another process has stored tokens, and ends the calls that wait.
+    pub(super) fn await_login(&mut self, now: Instant, id: ServerId, checks: u32) {
+        let pause = self.config.slow_backoff.pause(checks, &mut self.rng).max(BackoffTimer::MIN_PAUSE);
+        let phase = Phase::LoginRequired { check: Some(now + pause), checks };
+        self.settle(now, id, phase, Status::NeedsAuthorization);
+        self.end_unsent(now, id, CallOutcome::Unavailable(Status::NeedsAuthorization));
+    }
+
+    /// Looks for tokens that another process has stored, unless that happens already.
+    pub(super) fn check_login(&mut self, id: ServerId) {
+        let Some(server) = self.servers.get_mut(&id) else { return };
+        let generation = server.generation;
+        if let Phase::LoginRequired { check, .. } = &mut server.phase
+            && check.take().is_some()
+        {
+            server.action = Some(self.actions.push(Action::CheckLogin { server: id, generation }));
+        }
     }
 
     fn settle(&mut self, now: Instant, id: ServerId, phase: Phase, status: Status) {

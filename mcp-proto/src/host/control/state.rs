@@ -59,6 +59,14 @@ pub enum Action {
         /// The content that the user approves.
         content: Fingerprint,
     },
+    /// Find out whether another process has stored tokens since this connection failed for lack of them. Answer with
+    /// [`handle_login`](super::ControlPlane::handle_login).
+    CheckLogin {
+        /// The server.
+        server: ServerId,
+        /// The connection that failed.
+        generation: Generation,
+    },
 }
 
 /// A call. Ids are never used again.
@@ -188,6 +196,13 @@ pub(super) struct Server {
 pub(super) enum Phase {
     /// Nothing happens until a command or an approval.
     Resting,
+    /// A server that needs authorization, until another process has stored tokens.
+    LoginRequired {
+        /// When to look for them; `None` while that happens.
+        check: Option<Instant>,
+        /// How often that was in vain.
+        checks: u32,
+    },
     /// A lazy server that was not called.
     Idle,
     /// The next attempt is due.
@@ -301,6 +316,7 @@ impl Server {
         match self.phase {
             Phase::Due { at, queued: false } => Some(at),
             Phase::Connecting { deadline } => deadline,
+            Phase::LoginRequired { check, .. } => check,
             Phase::Finishing(Finishing { until, .. }) => Some(until),
             Phase::Connected { stable } => {
                 let unused = self.policy.lazy.filter(|_| self.is_unused());

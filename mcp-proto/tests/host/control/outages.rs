@@ -95,6 +95,58 @@ fn failure_that_another_attempt_cannot_mend_ends_the_attempts_and_the_calls() {
     }
 }
 
+/// A remote server that another process may log in at, after a failure for lack of a token.
+fn without_login() -> (Host, Generation) {
+    let mut policy = remote("a");
+    policy.shares_logins = true;
+    let mut host = Host::new([("one", policy)]);
+    let generation = host.connect("one");
+    host.ended("one", generation, Some(Failure::new(FailureKind::NeedsAuthorization, "401")));
+    assert_eq!((host.status("one"), host.actions()), (Status::NeedsAuthorization, vec![]));
+    (host, generation)
+}
+
+#[test]
+fn call_finds_a_login_that_another_process_has_stored() {
+    let (mut host, generation) = without_login();
+    let check = Action::CheckLogin { server: id("one"), generation };
+    let (first, second) = (host.call("one"), host.call("one"));
+    assert_eq!(host.actions(), [check], "both wait for one check");
+    host.plane.handle_login(host.now, id("one"), generation, false);
+    let unavailable = CallOutcome::Unavailable(Status::NeedsAuthorization);
+    let ended = |call| Event::Ended { call, outcome: unavailable };
+    let events = host.events();
+    assert!(events.contains(&ended(first)) && events.contains(&ended(second)), "{events:?}");
+    let call = host.call("one");
+    assert_eq!(host.actions(), [check]);
+    host.plane.handle_login(host.now, id("one"), generation, true);
+    let generation = host.connected("one");
+    assert_eq!(host.actions(), [Action::Send { call, server: id("one"), generation }]);
+    // A late answer changes nothing.
+    host.plane.handle_login(host.now, id("one"), generation, true);
+    assert_eq!((host.status("one"), host.actions()), (Status::Connected, vec![]));
+}
+
+#[test]
+fn server_without_a_login_looks_for_one_less_and_less_often() {
+    let (mut host, generation) = without_login();
+    let check = Action::CheckLogin { server: id("one"), generation };
+    let mut pauses = Vec::new();
+    for _ in 0..8 {
+        let due = host.plane.poll_timeout().unwrap();
+        pauses.push(due.saturating_since(host.now));
+        host.advance(due.saturating_since(host.now));
+        assert_eq!((host.actions(), host.plane.poll_timeout()), (vec![check], None));
+        host.plane.handle_login(host.now, id("one"), generation, false);
+    }
+    assert!(pauses[0] <= 15 * SECOND && pauses[7] > 100 * SECOND, "{pauses:?}");
+    assert!(pauses.iter().all(|pause| *pause <= 300 * SECOND), "{pauses:?}");
+    // The application's reconnection, and a reload, do not wait for the check.
+    host.call("one");
+    host.plane.reconnect(host.now, id("one")).unwrap();
+    host.connect("one");
+}
+
 #[test]
 fn reconnections_of_all_servers_are_bounded_per_minute_and_start_in_turn() {
     let names: Vec<String> = (0..100).map(|n| format!("server {n}")).collect();

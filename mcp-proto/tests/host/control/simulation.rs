@@ -150,6 +150,10 @@ impl World {
             }
             Action::Abort { call } => assert!(self.calls.contains_key(&call)),
             Action::AskApproval { .. } => panic!("nothing needs approval here"),
+            Action::CheckLogin { server, generation } => {
+                let is_new = self.rng.up_to(3) == 0;
+                self.plane.handle_login(self.now, server, generation, is_new);
+            }
         }
     }
 
@@ -243,6 +247,7 @@ fn hundred_faulty_servers_are_all_connected_once_their_faults_stop() {
             let mut policy = if n.is_multiple_of(2) { local("a") } else { remote("a") };
             policy.lazy = n.is_multiple_of(5).then_some(60 * SECOND);
             policy.starts_to_list = n.is_multiple_of(10);
+            policy.shares_logins = n.is_multiple_of(3);
             policy
         };
         let policies: Vec<_> = names.iter().enumerate().map(|(n, &name)| (name, policy(n))).collect();
