@@ -22,6 +22,8 @@ use mcp_proto::auth::{Fetch, FetchId, FetchPolicy, Secret};
 use mcp_proto::transport::http::ExchangeId;
 use mcp_proto::transport::http::client::{AuthorizationRequired, HttpRequest};
 
+#[cfg(feature = "host")]
+use super::KnownRecord;
 use super::handle::SharedAuth;
 use super::redirects::RedirectListener;
 use super::{Assert, AuthHandle, Authorization, LoopbackRedirects, OnEvent, TokenStore};
@@ -128,6 +130,13 @@ impl Authorizer {
 
     pub(crate) fn handle(&self) -> AuthHandle {
         AuthHandle(self.shared.clone())
+    }
+
+    /// The record of the tokens, as of the last read or write of the store.
+    #[cfg(feature = "host")]
+    pub(crate) fn known_record(&self) -> KnownRecord {
+        let version = self.shared.lock(|state, _| state.machine.record_version());
+        KnownRecord { store: self.store.clone(), key: self.key.clone(), version }
     }
 
     // --- Exchanges ---

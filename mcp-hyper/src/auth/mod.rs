@@ -26,6 +26,8 @@ pub use mcp_proto::{
     front::guard::{Guard, IntrospectionVerifier},
 };
 pub use redirects::LoopbackRedirects;
+#[cfg(feature = "host")]
+pub(crate) use store::KnownRecord;
 pub use store::{FileStore, MemoryStore, StoreFuture, TokenStore};
 
 type OnEvent = Box<dyn FnMut(&Event) + Send>;
@@ -107,9 +109,9 @@ impl Authorization {
         let Ok(resource) = mcp_proto::auth::canonical_resource(server) else { return Some(false) };
         let key = store_key(&resource, self.account.as_deref());
         match self.store.load(&key).await {
-            Ok(Some(_)) => Some(true),
-            Ok(None) if matches!(self.config.grant, Grant::AuthorizationCode) => Some(false),
-            Ok(None) | Err(_) => None,
+            Ok(Some(stored)) if stored.record.has_tokens() => Some(true),
+            Ok(_) if matches!(self.config.grant, Grant::AuthorizationCode) => Some(false),
+            Ok(_) | Err(_) => None,
         }
     }
 

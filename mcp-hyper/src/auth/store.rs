@@ -44,6 +44,24 @@ pub trait TokenStore: Send + Sync + 'static {
     ) -> StoreFuture<'a, SaveOutcome>;
 }
 
+/// The record of a client's tokens, as the client knows it.
+#[cfg(feature = "host")]
+#[derive(Clone)]
+pub(crate) struct KnownRecord {
+    pub(super) store: Arc<dyn TokenStore>,
+    pub(super) key: Arc<str>,
+    pub(super) version: Option<RecordVersion>,
+}
+
+#[cfg(feature = "host")]
+impl KnownRecord {
+    /// Whether another process has stored tokens since. A store that cannot be read has none.
+    pub(crate) async fn has_new_tokens(&self) -> bool {
+        let stored = self.store.load(&self.key).await.ok().flatten();
+        stored.is_some_and(|stored| Some(stored.version) != self.version && stored.record.has_tokens())
+    }
+}
+
 /// Stores tokens for the lifetime of the process. Clones share the records.
 #[derive(Clone, Default)]
 pub struct MemoryStore(Arc<Mutex<StoredRecords>>);

@@ -234,6 +234,15 @@ impl<H: HandlerMode, R: Runtime> ClientDriver<H, R> {
             _ => None,
         }
     }
+
+    /// The record of the client's tokens, if it has an authorization.
+    #[cfg(feature = "host")]
+    pub(crate) fn known_record(&self) -> Option<crate::auth::KnownRecord> {
+        match self.parts().1 {
+            Some(Authorizer::OAuth(authorizer)) => Some(authorizer.known_record()),
+            _ => None,
+        }
+    }
 }
 
 impl<H: HandlerMode, R: Runtime> ClientLoop<H, R> {

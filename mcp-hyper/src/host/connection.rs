@@ -10,6 +10,8 @@ use futures_lite::future::{or, poll_once, zip};
 use mcp_proto::adapter::Clock as _;
 use mcp_proto::front::{Client, Error, ListError, Watch, WatchUpdate};
 use mcp_proto::host::config::{Answers, Scope, ServerEntry};
+#[cfg(feature = "auth")]
+use mcp_proto::host::control::FailureKind;
 use mcp_proto::host::control::{Failure, Generation};
 use mcp_proto::host::tools::{Catalogue, CatalogueItem, ItemKind, ToolFilter, UpdateReport};
 use mcp_proto::peer::client::{Change, CloseReason, ServerInfo};
@@ -63,6 +65,12 @@ impl Attempt {
             }
         };
         let failure = failure.map(|failure| driver.spawn_failure().unwrap_or(failure));
+        #[cfg(feature = "auth")]
+        if let Some(Failure { kind: FailureKind::NeedsAuthorization, .. }) = &failure
+            && let Some(record) = driver.known_record()
+        {
+            self.shared.with(|state, _| state.known_records.insert(self.entry.id(), record));
+        }
         let stderr = self.stderr.text();
         match failure {
             // Its standard error may explain why it had to be ended.

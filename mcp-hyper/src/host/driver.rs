@@ -75,6 +75,8 @@ enum Done {
     /// The request with what is shown beside the entry.
     Request(Arc<ServerEntry>, Fingerprint, Box<ApprovalRequest>),
     Loaded(Config, Loaded),
+    /// Whether another process has stored tokens.
+    Login(ServerId, Generation, bool),
 }
 
 /// Work of the driver for which no lock is held.
@@ -132,6 +134,9 @@ impl HostLoop {
                     });
                     work.into_iter().for_each(|work| self.perform(work));
                 }
+                Done::Login(server, generation, is_new) => self.shared.with(|state, now| {
+                    state.plane.handle_login(now, server, generation, is_new);
+                }),
                 Done::Loaded(config, loaded) => {
                     configure(&self.shared, &self.settings, &config, loaded);
                     self.shared.with(|state, _| {
@@ -354,6 +359,10 @@ impl Settings {
                 Some(Work::Send(call, Box::pin(run)))
             }
             Action::Abort { call } => Some(Work::Abort(call)),
+            Action::CheckLogin { server, generation } => {
+                let check = state.check_login(server);
+                Some(Work::Run(Box::pin(async move { Done::Login(server, generation, check.await) })))
+            }
             Action::AskApproval { server, content } => {
                 let entry = state.entries.get(&server).filter(|entry| entry.meaning() == content)?.clone();
                 match state.request(&entry) {
@@ -451,6 +460,8 @@ pub(super) fn configure(shared: &Shared, settings: &Settings, config: &Config, l
             }
             let old = std::mem::replace(&mut state.entries, entries);
             state.requests.retain(|id, _| state.entries.contains_key(id));
+            #[cfg(feature = "auth")]
+            state.known_records.retain(|id, _| state.entries.contains_key(id));
             for (id, entry) in &old {
                 let new = state.entries.get(id);
                 // Another program behind the name has other tools.
@@ -488,6 +499,10 @@ pub(super) fn configure(shared: &Shared, settings: &Settings, config: &Config, l
                 .map(|(id, entry)| {
                     let mut policy = ServerPolicy::new(entry, &settings.overrides);
                     policy.is_approved = entry.permit(&state.approvals).is_ok();
+                    #[cfg(feature = "auth")]
+                    {
+                        policy.shares_logins = settings.shares_logins(entry);
+                    }
                     policy.starts_to_list = catalogue.freshness(entry.name()) == Some(Freshness::Unlisted);
                     (*id, policy)
                 })

@@ -255,6 +255,9 @@ impl HostOptions {
     /// resource, and the client id with its issuer. A client secret is added only if the entry names its issuer: without
     /// one, a server could name an authorization server that receives it.
     ///
+    /// A server that waits for a login looks into the store with each call, which waits for the answer, and without calls
+    /// after 15 s, 30 s and so on up to 5 minutes: it is connected once another process has stored tokens.
+    ///
     /// It is also called before the user approves a project's server at a URL without references, as the request says that
     /// the store has tokens for it: the values are then as the file has them.
     ///

@@ -37,7 +37,7 @@ use super::records::Memory;
 use super::shared::Shared;
 use super::storage::SpillFolder;
 #[cfg(feature = "auth")]
-use crate::auth::Authorization;
+use crate::auth::{Authorization, KnownRecord};
 use crate::runtime::{AnyRuntime, Runtime as _};
 use crate::{ClientDriver, ClientOptions, Proxy};
 
@@ -291,6 +291,17 @@ impl Driver {
     }
 }
 
+#[cfg(feature = "auth")]
+impl Driver {
+    /// The record of the tokens of a server at a URL, as its client knows it.
+    pub(super) fn known_record(&self) -> Option<KnownRecord> {
+        match self {
+            Self::Child(_) => None,
+            Self::Http(driver) => driver.known_record(),
+        }
+    }
+}
+
 impl Future for Driver {
     type Output = Result<(), Error>;
 
@@ -413,6 +424,11 @@ impl Settings {
         };
         let Some(authorization) = self.authorization(entry, &server) else { return Some(false) };
         authorization.has_tokens(&http.http_url()).await
+    }
+
+    /// Whether other processes may store tokens for the server.
+    pub(super) fn shares_logins(&self, entry: &ServerEntry) -> bool {
+        self.authorize.is_some() && matches!(entry.spec().transport, TransportSpec::Http(_))
     }
 
     /// The authorization of a server, with the settings of its entry.

@@ -1,7 +1,7 @@
 //! The state that handles, connections and the driver of a host share.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::future::{Future, pending, poll_fn};
+use std::future::{Future, pending, poll_fn, ready};
 use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -24,6 +24,8 @@ use super::events::{CallEnd, CallError, CallPhase, Counters, HostEvent};
 use super::failure::StderrTail;
 #[cfg(feature = "tracing")]
 use super::trace::TracedEvents;
+#[cfg(feature = "auth")]
+use crate::auth::KnownRecord;
 use crate::time::RuntimeClock;
 
 /// What keeps a host open: the last clone of its handle, or of a pending request, closes it.
@@ -51,6 +53,9 @@ pub(super) struct State {
     /// The requests that show a file of variables, with the meanings of their entries.
     pub(super) requests: BTreeMap<ServerId, (Fingerprint, ApprovalRequest)>,
     pub(super) connections: BTreeMap<ServerId, Connection>,
+    /// The records of tokens with which servers needed authorization.
+    #[cfg(feature = "auth")]
+    pub(super) known_records: BTreeMap<ServerId, KnownRecord>,
     pub(super) calls: BTreeMap<CallId, CallRecord>,
     /// The queues of the listeners.
     listeners: BTreeMap<u64, Queue>,
@@ -148,6 +153,16 @@ impl State {
         key
     }
 
+    /// Finds out whether another process has stored tokens for a server since it needed authorization.
+    pub(super) fn check_login(&self, server: ServerId) -> Boxed<bool> {
+        #[cfg(feature = "auth")]
+        if let Some(record) = self.known_records.get(&server).cloned() {
+            return Box::pin(async move { record.has_new_tokens().await });
+        }
+        let _ = server;
+        Box::pin(ready(false))
+    }
+
     pub(super) fn is_closed(&self) -> bool {
         self.is_closed
     }
@@ -242,6 +257,8 @@ impl Shared {
             approvals,
             requests: BTreeMap::new(),
             connections: BTreeMap::new(),
+            #[cfg(feature = "auth")]
+            known_records: BTreeMap::new(),
             calls: BTreeMap::new(),
             listeners: BTreeMap::new(),
             next_key: 0,
