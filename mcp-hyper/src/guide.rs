@@ -43,7 +43,7 @@
 //! | You want | Feature | Of |
 //! |---|---|---|
 //! | `Router::tool`: the schemas of tools from the types of their arguments | `schemars`, on by default in the adapters | each crate |
-//! | handlers that ask the user of a client of 2026-07-28 | `seal`, on by default in the adapters | each crate |
+//! | handlers that ask the user of a client of 2026-07-28; logins that another process finishes | `seal`, on by default in the adapters | each crate |
 //! | a span for each request | `tracing` | each crate |
 //! | arguments and results of tools checked against their JSON Schemas | `schema-validate`: 51 crates | `mcp-proto`, `mcp-hyper` |
 //! | tests on a simulated clock, as in [`testing`] | `testing` | `mcp-proto`, in `[dev-dependencies]` |

@@ -90,7 +90,7 @@
 //! | `smol` (default) | smol's sockets and timers, [under any executor](Runtime) |
 //! | `tokio` | Tokio's sockets and timers, for drivers that a Tokio runtime polls; `Tokio` implements [`Runtime`] |
 //! | `schemars` (default) | `Router::tool`: schemas of tools from the types of their arguments and results |
-//! | `seal` (default) | handlers of servers request input from clients of 2026-07-28 (implies `server`) |
+//! | `seal` (default) | handlers of servers request input from clients of 2026-07-28; with `auth`, another process finishes a login |
 //! | `platform-roots` (default) | TLS with the system's root certificates |
 //! | `bundled-roots` | TLS with Mozilla's root certificates, unless `platform-roots` is enabled |
 //! | `host` | many servers at once: `host::Host`; implies `client` |

@@ -322,8 +322,9 @@ impl Authorizer {
     fn take_event(&mut self) -> bool {
         let Some(event) = self.shared.lock(|state, _| {
             let event = state.machine.poll_event()?;
-            match event {
+            match &event {
                 Event::NeedsAuthorization(_) => (state.page_open, state.page_shown) = (true, true),
+                Event::LoginBegun(page, login) => _ = state.login_slot.set((page.clone(), login.clone())),
                 Event::PageObsolete | Event::Ready(_) | Event::Failed(_) => state.page_open = false,
                 _ => {}
             }
@@ -400,6 +401,28 @@ pub struct AuthDriver {
 impl AuthDriver {
     pub(crate) fn new(authorizer: Authorizer, clock: Arc<RuntimeClock>) -> (AuthHandle, Self) {
         (authorizer.handle(), Self { authorizer, alarm: Alarm::default(), clock })
+    }
+
+    /// Runs the driver beside `work` on the task that awaits this, until `work` is done; then drops the driver.
+    ///
+    /// ```no_run
+    /// use mcp_hyper::ClientOptions;
+    /// use mcp_hyper::auth::{AuthConfig, Authorization, FileStore, TokenStatus};
+    ///
+    /// # async fn example() -> Result<TokenStatus, Box<dyn std::error::Error>> {
+    /// let config = AuthConfig::new("my program", "http://127.0.0.1/callback");
+    /// let authorization = Authorization::new(config).store(FileStore::new("/home/ann/.local/state/my-program"));
+    /// let options = ClientOptions::new("my-program", "1.0.0").authorization(authorization);
+    /// let (auth, driver) = options.authorize("https://notes.example.com/mcp")?;
+    /// Ok(driver.run_until(auth.token_status()).await?)
+    /// # }
+    /// ```
+    pub async fn run_until<T>(self, work: impl Future<Output = T>) -> T {
+        let driving = async {
+            self.await;
+            std::future::pending().await
+        };
+        futures_lite::future::or(work, driving).await
     }
 }
 

@@ -1,16 +1,19 @@
 //! The application's handle to a client's tokens while the driver runs.
 
 use std::future::{pending, poll_fn};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use futures_lite::future::or;
 use mcp_proto::adapter::{CacheContextEnder, Clock as _};
+use mcp_proto::auth::Now;
 use mcp_proto::auth::client::{
-    AuthClient, AuthContext, AuthError, FinishError, Redirect, RequestAuth, TokenStatus,
+    AuthClient, AuthContext, AuthError, AuthorizationPage, FinishError, PendingLogin, Redirect, RequestAuth,
+    TokenStatus,
 };
-use mcp_proto::auth::{Now, Scopes};
+#[cfg(feature = "seal")]
+use mcp_proto::auth::{Scopes, Sealer};
 use mcp_proto::transport::http::Verb;
 
 use crate::time::RuntimeClock;
@@ -36,11 +39,16 @@ pub(super) struct State {
     pub(super) page_open: bool,
     /// Whether any login page was opened.
     pub(super) page_shown: bool,
+    /// Where the login goes that was begun last and any process can finish.
+    pub(super) login_slot: LoginSlot,
     waiting: Vec<Waker>,
     /// Whether the driver was polled once.
     pub(super) was_polled: bool,
     driven: bool,
 }
+
+/// A login that the auth client has begun for any process to finish, once there is one.
+pub(super) type LoginSlot = Arc<OnceLock<(AuthorizationPage, Box<PendingLogin>)>>;
 
 /// Outcomes that the auth client has reported so far.
 #[derive(Default)]
@@ -53,6 +61,16 @@ pub(super) struct OutcomeLog {
     removal_error: Option<String>,
 }
 
+impl State {
+    /// The result of the operation that ended last.
+    fn result(&self) -> Result<TokenStatus, LoginError> {
+        match &self.outcomes.last {
+            None => self.machine.status().ok_or(LoginError::LoggedOut),
+            Some(error) => Err(LoginError::Failed(error.clone())),
+        }
+    }
+}
+
 impl SharedAuth {
     pub(super) fn new(clock: Arc<RuntimeClock>, server: String, machine: AuthClient) -> Arc<Self> {
         let state = State {
@@ -63,6 +81,7 @@ impl SharedAuth {
             outcomes: OutcomeLog::default(),
             page_open: false,
             page_shown: false,
+            login_slot: LoginSlot::default(),
             waiting: Vec::new(),
             was_polled: false,
             driven: true,
@@ -143,9 +162,9 @@ impl SharedAuth {
     }
 
     /// Waits until `look` returns a value.
-    async fn wait<T>(&self, mut look: impl FnMut(&State) -> Option<T>) -> Result<T, LoginError> {
+    async fn wait<T>(&self, mut look: impl FnMut(&mut State, Now) -> Option<T>) -> Result<T, LoginError> {
         let looking = poll_fn(|cx| {
-            self.lock(|state, _| match look(state) {
+            self.lock(|state, now| match look(state, now) {
                 Some(found) => Poll::Ready(Ok(found)),
                 None if !state.driven => Poll::Ready(Err(LoginError::DriverDropped)),
                 None => {
@@ -188,25 +207,23 @@ impl AuthHandle {
         self.wait_for_end(before).await
     }
 
-    /// Returns the status of the token that the client has, if it covers these scopes or this client has already shown a
-    /// page to the user; otherwise logs in. `None` if the server has no metadata to log in by, or its authorization
-    /// server registers no clients.
+    /// Returns the status of the token that the client has, if it is [what the configuration
+    /// demands](AuthClient::has_configured_token) or this client has already shown a page to the user; otherwise logs in.
+    /// `None` if the server has no metadata to log in by, or its authorization server registers no clients.
     ///
     /// Call it once the client is [ready](mcp_proto::front::Client::ready): a server that accepts connections without a
     /// token may still require one for its tools.
     ///
     /// # Errors
     /// [`LoginError`], if the login ends without a token.
-    pub async fn ensure_token(&self, scopes: Option<&Scopes>) -> Result<Option<TokenStatus>, LoginError> {
-        let (status, is_new) = self.0.lock(|state, _| (state.machine.status(), state.page_shown));
-        let covers = |status: &TokenStatus| {
-            scopes.is_none_or(|wanted| {
-                status.scopes.as_ref().is_some_and(|granted| granted.contains_all(wanted))
-            })
-        };
+    pub async fn ensure_token(&self) -> Result<Option<TokenStatus>, LoginError> {
         // The user may have granted fewer scopes: another page would change nothing.
-        if let Some(status) = status.filter(|status| is_new || covers(status)) {
-            return Ok(Some(status));
+        let status = self.0.lock(|state, _| {
+            let fits = state.page_shown || state.machine.has_configured_token();
+            state.machine.status().filter(|_| fits)
+        });
+        if status.is_some() {
+            return Ok(status);
         }
         match self.login().await {
             Ok(status) => Ok(Some(status)),
@@ -231,11 +248,8 @@ impl AuthHandle {
     }
 
     async fn wait_for_end(&self, before: u64) -> Result<TokenStatus, LoginError> {
-        let look = |state: &State| {
-            (state.outcomes.ends > before && !state.machine.is_busy()).then(|| match &state.outcomes.last {
-                None => state.machine.status().ok_or(LoginError::LoggedOut),
-                Some(error) => Err(LoginError::Failed(error.clone())),
-            })
+        let look = |state: &mut State, _| {
+            (state.outcomes.ends > before && !state.machine.is_busy()).then(|| state.result())
         };
         self.0.wait(look).await?
     }
@@ -249,7 +263,7 @@ impl AuthHandle {
         self.0.command(|machine, now| machine.logout(now));
         let kept = self
             .0
-            .wait(|state| (state.outcomes.logouts > before).then(|| state.outcomes.removal_error.clone()))
+            .wait(|state, _| (state.outcomes.logouts > before).then(|| state.outcomes.removal_error.clone()))
             .await?;
         kept.map_or(Ok(()), |why| Err(LoginError::RemovalFailed(why)))
     }
@@ -276,12 +290,118 @@ impl AuthHandle {
 
 debug_fields! { AuthHandle => "AuthHandle" }
 
+/// A login that was begun, and that any process with the same keys and the same store can finish: see
+/// [`AuthHandle::begin_login`].
+#[cfg(feature = "seal")]
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SealedLogin {
+    /// The page that the user opens, such as by a redirect of the browser.
+    pub page: AuthorizationPage,
+    /// The login, for [`AuthHandle::finish_login`]: 1 to 2 KiB, longer with many scopes, of characters that a cookie can
+    /// have.
+    pub sealed: String,
+}
+
+#[cfg(feature = "seal")]
+debug_fields! { SealedLogin { page } }
+
+/// # Logins that another process finishes (feature `seal`)
+#[cfg(feature = "seal")]
+impl AuthHandle {
+    /// Begins a login that this or another process finishes within ten minutes, by [`finish_login`](Self::finish_login),
+    /// as web applications need it: the user's next request may reach another instance. Nothing waits for the page:
+    /// this process may end. Also a client without [`on_event`](super::Authorization::on_event) can begin a login; its
+    /// requests fail meanwhile with [`LoginRequired`](AuthError::LoginRequired).
+    ///
+    /// Store the login where the user's next request finds it, in a cookie or in the web session. It can be opened only
+    /// with the same keys and with the same `session`: a secret of the user's web session, such as its id. Otherwise an
+    /// attacker could have a user finish the attacker's login, and the user would work with the attacker's account.
+    ///
+    /// `scopes` are requested beside those of the configuration: those that an error has named, such as
+    /// [`InsufficientScope`](AuthError::InsufficientScope).
+    ///
+    /// [The guide](crate::guide::authorization) shows a web application.
+    ///
+    /// # Errors
+    /// [`LoginError`], if there is no page: the server does not name its authorization server, for example.
+    pub async fn begin_login(
+        &self,
+        keys: &Sealer,
+        session: &str,
+        scopes: Option<Scopes>,
+    ) -> Result<SealedLogin, LoginError> {
+        let start = |state: &mut State, now| {
+            (!state.machine.is_busy()).then(|| {
+                state.login_slot = LoginSlot::default();
+                state.machine.begin_login(now, scopes.clone());
+                (state.login_slot.clone(), state.outcomes.ends)
+            })
+        };
+        let (begun, before) = self.0.wait(start).await?;
+        self.0.command(|_, _| ());
+        let ended = self.wait_for_next_end(before).await;
+        match (begun.get(), ended) {
+            (Some((page, login)), _) => {
+                let sealed = login.seal(keys, session.as_bytes());
+                Ok(SealedLogin { page: page.clone(), sealed })
+            }
+            (None, Err(error)) => Err(error),
+            (None, Ok(_)) => Err(LoginError::NoPage),
+        }
+    }
+
+    /// Finishes a login that this or another process [began](Self::begin_login) with the same keys and the same session,
+    /// with the URL that its page has led to. Waits for another operation in progress first; a page that this client has
+    /// open is closed.
+    ///
+    /// A login is finished at most once, whatever the number of processes: the [`TokenStore`](super::TokenStore) guarantees
+    /// it, by the mark that [`swap`](super::TokenStore::swap) adds to the record before the code is sent. So all processes
+    /// must share the store.
+    ///
+    /// # Errors
+    /// [`LoginError::NotFinished`] for a foreign session, an expired login or the redirect of another page;
+    /// [`LoginError::Failed`] with [`LoginUsed`](AuthError::LoginUsed) if it was finished before, with
+    /// [`RedirectIssuerMismatch`](AuthError::RedirectIssuerMismatch) if another issuer answers, and with any other error
+    /// of a login.
+    pub async fn finish_login(
+        &self,
+        keys: &Sealer,
+        session: &str,
+        sealed: &str,
+        redirect: Redirect,
+    ) -> Result<TokenStatus, LoginError> {
+        let now = self.0.lock(|_, now| now.unix);
+        let login =
+            PendingLogin::open(keys, now, session.as_bytes(), sealed).map_err(LoginError::of_finish)?;
+        let start = |state: &mut State, now| {
+            let before = state.outcomes.ends;
+            match state.machine.finish_login(now, &login, redirect.clone()) {
+                Err(FinishError::Busy) => None,
+                started => Some(started.map(|()| before)),
+            }
+        };
+        let before = self.0.wait(start).await?.map_err(LoginError::of_finish)?;
+        self.0.command(|_, _| ());
+        self.wait_for_next_end(before).await
+    }
+
+    /// Waits for the operation that was started after this number of ends.
+    async fn wait_for_next_end(&self, before: u64) -> Result<TokenStatus, LoginError> {
+        self.0.wait(|state, _| (state.outcomes.ends > before).then(|| state.result())).await?
+    }
+}
+
 /// Why there is no token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LoginError {
     /// The login or renewal failed.
     Failed(AuthError),
+    /// A [stored login](AuthHandle::finish_login) was not finished: nothing was sent, and it is not used up.
+    NotFinished(FinishError),
+    /// A [login to be stored](AuthHandle::begin_login) has no page, as the grant needs none: there is a token.
+    NoPage,
     /// The client is logged out.
     LoggedOut,
     /// The logout deleted the tokens from this process, but not from the store, for this reason.
@@ -294,8 +414,20 @@ pub enum LoginError {
 
 error_text! { LoginError:
     Failed(error) => "{error}";
+    NotFinished(error) => "{error}";
+    NoPage => "the grant needs no page: the client has a token";
     LoggedOut => "not logged in";
     RemovalFailed(why) => "the tokens are still kept: {why}";
     DriverDropped => "the driver of the connection was dropped";
     DriverNotPolled => "the driver of the connection is not polled: spawn it on an executor";
+}
+
+#[cfg(feature = "seal")]
+impl LoginError {
+    fn of_finish(error: FinishError) -> Self {
+        match error {
+            FinishError::Failed(error) => Self::Failed(error),
+            error => Self::NotFinished(error),
+        }
+    }
 }

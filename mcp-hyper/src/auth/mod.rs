@@ -15,9 +15,13 @@ use mcp_proto::auth::client::{AssertionRequest, RedirectPaths};
 
 pub use authorizer::AuthDriver;
 pub(crate) use authorizer::Authorizer;
+#[cfg(feature = "seal")]
+pub use handle::SealedLogin;
 pub use handle::{AuthHandle, LoginError};
 pub use mcp_proto::auth::Secret;
-pub use mcp_proto::auth::client::{AuthConfig, Event};
+pub use mcp_proto::auth::client::{AuthConfig, Event, Redirect, TokenStatus};
+#[cfg(feature = "seal")]
+pub use mcp_proto::auth::{SealKey, Sealer};
 #[cfg(feature = "auth-jwt")]
 pub use mcp_proto::{auth::server::JwtConfig, front::guard::JwtVerifier};
 #[cfg(feature = "server")]
@@ -75,7 +79,7 @@ pub struct Authorization {
 
 impl Authorization {
     /// An authorization with this configuration and in-memory tokens. A login needs [`on_event`](Self::on_event),
-    /// through which the application learns which page to open.
+    /// through which the application learns which page to open, or [`AuthHandle::begin_login`].
     pub fn new(config: AuthConfig) -> Self {
         Self {
             config,

@@ -38,10 +38,95 @@
 //! | client credentials, a key of the client, a workload identity | `Grant` of `mcp_proto::auth::client`, in the configuration |
 //! | no loopback port | `AuthHandle::finish` with the URL that the user pastes |
 //! | from the command line | `mcpio login URL`, `whoami`, `logout` |
+//! | a browser that comes back to another process | `AuthHandle::begin_login` and `finish_login`: see below |
 //!
 //! | An authorization server that | Needs |
 //! |---|---|
 //! | demands the granted scopes in each renewal, such as Microsoft Entra | its issuer in `AuthConfig::refresh_scope_issuers` |
+//!
+//! # A web application (features `auth` and `seal`)
+//!
+//! A web application calls MCP servers for its users. Its page `/connect` sends the browser to the issuer, which sends it
+//! back to `/callback`: to any instance, perhaps after a restart. So no process waits for the login: it is stored in
+//! between, sealed.
+//!
+//! ```
+//! use std::error::Error;
+//!
+//! use mcp_hyper::auth::{
+//!     AuthConfig, Authorization, FileStore, Redirect, SealKey, Sealer, TokenStatus,
+//! };
+//! use mcp_hyper::mcp_proto::auth::client::ApplicationType;
+//! use mcp_hyper::ClientOptions;
+//!
+//! const SERVER: &str = "https://notes.example.com/mcp";
+//!
+//! /// What all instances have in common.
+//! struct App {
+//!     /// The key of this month and that of the last one.
+//!     keys: Sealer,
+//!     /// A folder of all instances, or your own `TokenStore` on their database.
+//!     store: FileStore,
+//! }
+//!
+//! /// The web session of a user who is logged in at this application, as its web framework keeps it.
+//! struct WebSession {
+//!     /// Secret, and only in this browser's cookie.
+//!     id: String,
+//!     user: String,
+//!     pending_login: Option<String>,
+//! }
+//!
+//! impl App {
+//!     fn new(key: [u8; 32], last_key: [u8; 32]) -> Self {
+//!         Self {
+//!             keys: Sealer::new(SealKey::new(key), [SealKey::new(last_key)]),
+//!             store: FileStore::new("/var/lib/my-app/tokens"),
+//!         }
+//!     }
+//!
+//!     /// Options of a client for this user. It opens no page: a call without a token fails.
+//!     fn client(&self, user: &str) -> ClientOptions {
+//!         let mut config = AuthConfig::new("My app", "https://my-app.example.com/callback");
+//!         config.client.application_type = ApplicationType::Web;
+//!         let authorization = Authorization::new(config).store(self.store.clone()).account(user);
+//!         ClientOptions::new("my-app", "1.0.0").authorization(authorization)
+//!     }
+//!
+//!     /// `GET /connect`: returns where to redirect the browser.
+//!     async fn connect(&self, session: &mut WebSession) -> Result<String, Box<dyn Error>> {
+//!         let (auth, driver) = self.client(&session.user).authorize(SERVER)?;
+//!         let login = driver.run_until(auth.begin_login(&self.keys, &session.id, None)).await?;
+//!         session.pending_login = Some(login.sealed);
+//!         Ok(login.page.url)
+//!     }
+//!
+//!     /// `GET /callback`, in any instance: `uri` is the path and the query of the request.
+//!     async fn callback(&self, session: &mut WebSession, uri: &str) -> Result<TokenStatus, Box<dyn Error>> {
+//!         let sealed = session.pending_login.take().ok_or("no login was begun in this browser")?;
+//!         let (auth, driver) = self.client(&session.user).authorize(SERVER)?;
+//!         let finished = auth.finish_login(&self.keys, &session.id, &sealed, Redirect::parse(uri));
+//!         Ok(driver.run_until(finished).await?)
+//!     }
+//! }
+//! # let app = App::new([1; 32], [2; 32]);
+//! # let _ = (App::connect, App::callback, app.client("ann"));
+//! ```
+//!
+//! From then on every client of this user with this store has the token: `self.client(user).connect(SERVER)`. Where a call
+//! fails because the server requires a login or more scopes, send the browser to `/connect`, with those scopes as the
+//! last argument of `begin_login`.
+//!
+//! | A redirect | Ends as |
+//! |---|---|
+//! | of another browser, or of another server | `LoginError::NotFinished(FinishError::OtherLogin)` |
+//! | after ten minutes | `LoginError::NotFinished(FinishError::Expired)` |
+//! | of another page | `LoginError::NotFinished(FinishError::StateMismatch)` |
+//! | of another issuer (a mix-up attack) | `LoginError::Failed(AuthError::RedirectIssuerMismatch)` |
+//! | a second time | `LoginError::Failed(AuthError::LoginUsed)` |
+//!
+//! The token store guarantees that a login is finished once: its compare-and-swap marks the login as used before the code
+//! is sent. So all instances share the store as well as the keys.
 //!
 //! # A server (feature `auth-jwt`)
 //!

@@ -10,8 +10,13 @@ use mcp_proto::front::Error;
 use mcp_proto::host::config::{ResolvedHttp, ResolvedSpec, ServerEntry};
 use mcp_proto::host::control::Failure;
 
+#[cfg(feature = "seal")]
+use mcp_proto::auth::{Scopes, Sealer};
+
 use super::events::HostEvent;
 use super::{Host, failure};
+#[cfg(feature = "seal")]
+use crate::auth::{AuthDriver, SealedLogin};
 use crate::auth::{AuthHandle, Authorization, LoginError, LoopbackRedirects};
 
 /// An authorization page of a server, which the user opens in a browser: see [`Host::log_in`].
@@ -77,8 +82,9 @@ error_text! { HostLoginError:
 impl Host {
     /// Logs in at a server at a URL: connects to it apart from the host's own connection, calls `show` with the
     /// authorization page if one is needed, waits until the user has agreed, and then reconnects the server. Returns the
-    /// status of the token; `None` if the server requires no authorization. A token in the store is enough, unless it
-    /// lacks a scope that is configured.
+    /// status of the token; `None` if the server requires no authorization. A token in the store is enough if it is [what
+    /// the configuration demands](mcp_proto::auth::client::AuthClient::has_configured_token): of the configured client,
+    /// issuer and resource, with the configured scopes.
     ///
     /// The page leads back to a listener on 127.0.0.1, which completes the login, or to a URL that is passed to
     /// [`LoginPage::finish`]. The listener has the port of the [redirect
@@ -111,9 +117,30 @@ impl Host {
             Err(HostLoginError::UnknownServer)
         };
         let status = or(self.run_login(&entry, show), closed).await?;
-        let reconnected = self.shared().command(|state, now| state.plane.reconnect(now, entry.id()));
-        reconnected.map_err(|_| HostLoginError::UnknownServer)?;
+        self.reconnect_after_login(&entry)?;
         Ok(status)
+    }
+
+    fn reconnect_after_login(&self, entry: &ServerEntry) -> Result<(), HostLoginError> {
+        let reconnected = self.shared().command(|state, now| state.plane.reconnect(now, entry.id()));
+        reconnected.map_err(|_| HostLoginError::UnknownServer)
+    }
+
+    /// The server of an entry, with the authorization that the application makes for it.
+    async fn authorization(
+        &self,
+        entry: &Arc<ServerEntry>,
+    ) -> Result<(ResolvedHttp, Authorization), HostLoginError> {
+        let settings = self.settings();
+        let resolved = settings.resolve(self.shared(), entry).await.map_err(HostLoginError::NotStarted)?;
+        let ResolvedSpec::Http(server) = resolved else { return Err(HostLoginError::NoAuthorization) };
+        let authorization = settings.authorization(entry, &server).ok_or(HostLoginError::NoAuthorization)?;
+        if server.client_secret.is_some() && authorization.config.preregistrations.is_empty() {
+            return Err(HostLoginError::NotStarted(failure::permanent(
+                "the client secret of the configuration needs the client id and the issuer: write \"clientId\" and \"issuer\" beside it",
+            )));
+        }
+        Ok((server, authorization))
     }
 
     async fn run_login(
@@ -122,11 +149,8 @@ impl Host {
         mut show: impl FnMut(LoginPage) + Send + 'static,
     ) -> Result<Option<TokenStatus>, HostLoginError> {
         let (shared, settings) = (self.shared().clone(), self.settings());
-        let resolved = settings.resolve(&shared, entry).await.map_err(HostLoginError::NotStarted)?;
-        let ResolvedSpec::Http(server) = resolved else { return Err(HostLoginError::NoAuthorization) };
-        let authorization = settings.authorization(entry, &server).ok_or(HostLoginError::NoAuthorization)?;
+        let (server, authorization) = self.authorization(entry).await?;
         let authorization = with_redirects(authorization, &server).map_err(HostLoginError::NotStarted)?;
-        let scopes = authorization.config.scopes.clone();
         let cell = Arc::new(OnceLock::new());
         let (name, handle_of_page): (Arc<str>, _) = (entry.name().into(), cell.clone());
         let authorization = authorization.on_event(move |event| match event {
@@ -149,7 +173,7 @@ impl Host {
         cell.get_or_init(|| handle.clone());
         let logging_in = async {
             let status = match client.ready().await {
-                Ok(_) => handle.ensure_token(scopes.as_ref()).await.map_err(HostLoginError::Login),
+                Ok(_) => handle.ensure_token().await.map_err(HostLoginError::Login),
                 Err(error) => Err(HostLoginError::Connection(error)),
             };
             client.close().await;
@@ -164,14 +188,68 @@ impl Host {
     }
 }
 
+/// # Logins that another process finishes (feature `seal`)
+#[cfg(feature = "seal")]
+impl Host {
+    /// Begins a login at a server at a URL, with the settings of its entry, that this or another process finishes within
+    /// ten minutes by [`finish_login`](Self::finish_login): see [`AuthHandle::begin_login`]. The page leads back to the
+    /// [redirect URI](crate::auth::AuthConfig::redirect_uri) of the
+    /// [authorization](super::HostOptions::authorization), where the application receives it.
+    ///
+    /// # Errors
+    /// [`HostLoginError`].
+    pub async fn begin_login(
+        &self,
+        name: &str,
+        keys: &Sealer,
+        session: &str,
+        scopes: Option<Scopes>,
+    ) -> Result<SealedLogin, HostLoginError> {
+        let (_, auth, driver) = self.authorizer(name).await?;
+        let begun = driver.run_until(auth.begin_login(keys, session, scopes)).await;
+        begun.map_err(HostLoginError::Login)
+    }
+
+    /// Finishes a login that this or another process [began](Self::begin_login), once, and reconnects the server: see
+    /// [`AuthHandle::finish_login`]. Hosts of other processes with the same store connect the server too, with the next
+    /// call.
+    ///
+    /// # Errors
+    /// [`HostLoginError`]. The server stays as it is then.
+    pub async fn finish_login(
+        &self,
+        name: &str,
+        keys: &Sealer,
+        session: &str,
+        sealed: &str,
+        redirect: Redirect,
+    ) -> Result<TokenStatus, HostLoginError> {
+        let (entry, auth, driver) = self.authorizer(name).await?;
+        let finished = driver.run_until(auth.finish_login(keys, session, sealed, redirect)).await;
+        let status = finished.map_err(HostLoginError::Login)?;
+        self.reconnect_after_login(&entry)?;
+        Ok(status)
+    }
+
+    async fn authorizer(
+        &self,
+        name: &str,
+    ) -> Result<(Arc<ServerEntry>, AuthHandle, AuthDriver), HostLoginError> {
+        let entry = self.entry(name).ok_or(HostLoginError::UnknownServer)?;
+        let (server, authorization) = self.authorization(&entry).await?;
+        let settings = self.settings();
+        let options = settings.url_options(&entry, settings.client_config(&entry, None), &server);
+        let (auth, driver) = options
+            .authorization(authorization)
+            .authorize(server.url.expose())
+            .map_err(|error| HostLoginError::NotStarted(failure::of_options(&error)))?;
+        Ok((entry, auth, driver))
+    }
+}
+
 /// Adds a listener for the redirect, if it is one to this machine.
 fn with_redirects(mut authorization: Authorization, server: &ResolvedHttp) -> Result<Authorization, Failure> {
     let config = &mut authorization.config;
-    if server.client_secret.is_some() && config.preregistrations.is_empty() {
-        return Err(failure::permanent(
-            "the client secret of the configuration needs the client id and the issuer: write \"clientId\" and \"issuer\" beside it",
-        ));
-    }
     let uri = config.redirect_uri.parse::<Uri>().ok();
     // Any other URI is wrong, which the client says.
     let local = uri.filter(|uri| uri.scheme_str() == Some("http"));

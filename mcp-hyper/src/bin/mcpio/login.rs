@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use mcp_hyper::ClientOptions;
-use mcp_hyper::auth::{AuthDriver, AuthHandle, Authorization, LoginError, LoopbackRedirects};
+use mcp_hyper::auth::{AuthDriver, AuthHandle, Authorization, LoopbackRedirects};
 use mcp_proto::adapter::{Clock as _, SystemClock};
 use mcp_proto::auth::client::{AuthorizationPage, Event, FinishError, Redirect, TokenStatus};
 use mcp_proto::auth::{Scopes, TokenKind};
@@ -29,8 +29,7 @@ pub(crate) async fn login(
     let listening = CommandError::server_of("could not listen for the redirect");
     let redirects = LoopbackRedirects::bind_port(login.port).map_err(listening)?;
     let mut config = config(common, redirects.uri())?;
-    let wanted = login.scope.as_deref().map(Scopes::parse);
-    config.scopes.clone_from(&wanted);
+    config.scopes = login.scope.as_deref().map(Scopes::parse);
     let browser = !login.no_browser;
     let cell = Arc::new(OnceLock::<AuthHandle>::new());
     let handle_of_page = cell.clone();
@@ -56,23 +55,10 @@ pub(crate) async fn login(
     let logging_in = async {
         client.ready().await?;
         let Some(handle) = handle else { return Ok(None) };
-        let status = handle.ensure_token(wanted.as_ref()).await.map_err(CommandError::server)?;
-        match status.filter(|status| is_of_another(status, common)) {
-            // The stored token is of another client, or of another authorization server.
-            Some(_) => handle.login().await.map(Some).map_err(CommandError::server),
-            None => Ok(handle.status()),
-        }
+        handle.ensure_token().await.map_err(CommandError::server)
     };
     let status = error::run_until_signal(logging_in, client.close(), driver, None).await;
     print_status(&without_query(url), status?.as_ref(), screen)
-}
-
-/// Whether the command line names another client or authorization server than those of this token.
-fn is_of_another(status: &TokenStatus, common: &CommonOptions) -> bool {
-    let differs = |wanted: &Option<String>, stored: &str| {
-        wanted.as_ref().is_some_and(|wanted| wanted.trim_end_matches('/') != stored.trim_end_matches('/'))
-    };
-    differs(&common.client_id, &status.client_id) || differs(&common.issuer, &status.issuer)
 }
 
 /// Prints the end of a login at a server.
@@ -92,8 +78,7 @@ pub(crate) fn print_status(server: &str, status: Option<&TokenStatus>, screen: &
 /// Revokes the tokens and deletes them from the store.
 pub(crate) async fn logout(url: &str, common: &CommonOptions, screen: &mut Screen) -> Result {
     let (handle, driver) = tokens(url, common)?;
-    let logged_out = smol::future::or(handle.logout(), drive_until_done(driver)).await;
-    logged_out.map_err(CommandError::server)?;
+    driver.run_until(handle.logout()).await.map_err(CommandError::server)?;
     screen.line(styled(GOOD, "Logged out").and(" ").and(styled(QUIET, without_query(url))))?;
     Ok(())
 }
@@ -101,7 +86,7 @@ pub(crate) async fn logout(url: &str, common: &CommonOptions, screen: &mut Scree
 /// Prints the stored token's properties.
 pub(crate) async fn whoami(url: &str, common: &CommonOptions, screen: &mut Screen) -> Result {
     let (handle, driver) = tokens(url, common)?;
-    let token = smol::future::or(handle.token_status(), drive_until_done(driver)).await;
+    let token = driver.run_until(handle.token_status()).await;
     let Some(status) = token.ok().or_else(|| handle.status()) else {
         let failure = CommandError::server(format_args!("not logged in at {}", without_query(url)));
         return Err(failure.with_kind("unauthorized").with_login_hint(url));
@@ -153,12 +138,6 @@ fn tokens(url: &str, common: &CommonOptions) -> Result<(AuthHandle, AuthDriver)>
     let authorization = Authorization::new(config(common, UNUSED_REDIRECT.to_owned())?).store(store(common)?);
     let options: ClientOptions = connect::options(common)?.authorization(authorization);
     options.authorize(url).map_err(CommandError::usage)
-}
-
-/// Polls the driver until the other future is done.
-async fn drive_until_done<T>(driver: AuthDriver) -> Result<T, LoginError> {
-    driver.await;
-    Err(LoginError::DriverDropped)
 }
 
 fn print_event(event: &Event, browser: bool, finish: Finish) {

@@ -1,19 +1,27 @@
 //! Logins at the servers of a running host.
 
+use std::cell::Cell;
 use std::future::pending;
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use mcp_hyper::auth::{AuthConfig, Authorization, MemoryStore, StoreFuture, TokenStore};
-use mcp_hyper::host::{Host, HostEvent, HostLoginError, HostOptions, LoginPage};
-use mcp_hyper::mcp_proto::auth::client::{Record, RecordVersion, SaveOutcome, StoredRecord};
+use mcp_hyper::auth::{
+    AuthConfig, Authorization, LoginError, MemoryStore, Redirect, SealKey, Sealer, StoreFuture, TokenStore,
+};
+use mcp_hyper::host::{CallError, Host, HostEvent, HostLoginError, HostOptions, LoginPage};
+use mcp_hyper::mcp_proto::auth::client::{AuthError, Record, RecordVersion, SaveOutcome, StoredRecord};
 use mcp_hyper::mcp_proto::host::consent::ApprovalWarning;
 use mcp_hyper::mcp_proto::host::control::Status;
 use serde_json::{Value, json};
 use smol::Task;
 use smol::channel::{Receiver, unbounded};
+use smol::future::or;
 
 use super::testbed::*;
 use crate::common::auth_testbed::{AuthTestbed, agree, visit};
+use crate::common::runtime::within;
 use crate::common::server::*;
 
 /// Options of a host whose servers share the tokens in this store.
@@ -39,7 +47,7 @@ type Login = Task<Result<(), HostLoginError>>;
 fn log_in(host: &Host) -> (Login, Receiver<LoginPage>) {
     let (pages, opened) = unbounded();
     let host = host.clone();
-    let login = smol::spawn(crate::common::runtime::within(async move {
+    let login = smol::spawn(within(async move {
         let status = host.log_in("web", move |page| pages.try_send(page).unwrap()).await?;
         assert!(status.is_some());
         Ok(())
@@ -82,6 +90,162 @@ fn server_is_connected_once_the_user_has_logged_in() {
         let (other, _driver) = start(with_logins(servers, &store));
         other.ready().await;
         assert_eq!(status(&other, "web"), Status::Connected, "{:?}", other.servers());
+    });
+}
+
+/// Logs in, and returns the number of pages that the user was shown.
+async fn pages_of_login(host: &Host) -> usize {
+    let (login, pages) = log_in(host);
+    let shown = Cell::new(0);
+    let agreeing = async {
+        while let Ok(page) = pages.recv().await {
+            shown.set(shown.get() + 1);
+            assert_eq!(agree(&page.page.url).await.status, 200);
+        }
+        pending().await
+    };
+    or(async { login.await.unwrap() }, agreeing).await;
+    shown.get()
+}
+
+/// C12.2: a token of another client, issuer or resource than the entry's, or with fewer scopes, is not enough.
+#[test]
+fn login_with_other_settings_than_those_of_the_stored_token_is_a_new_one() {
+    bounded(async {
+        let testbed = AuthTestbed::new().await;
+        let store = MemoryStore::default();
+        let url = testbed.url();
+        let other = json!({ "clientId": "other" });
+        let of_issuer = json!({ "clientId": "other", "issuer": testbed.base() });
+        let of_resource = json!({ "clientId": "other", "resource": testbed.base() });
+        for (oauth, pages) in [
+            (json!({}), 1),
+            (json!({}), 0),
+            (other.clone(), 1),
+            (other.clone(), 0),
+            (of_issuer.clone(), 0),
+            (of_resource.clone(), 1),
+            (of_resource, 0),
+            (of_issuer, 0),
+            (json!({ "clientId": "other", "scopes": ["tools"] }), 0),
+            (json!({ "clientId": "other", "scopes": ["tools", "admin"] }), 1),
+        ] {
+            let servers = json!({ "web": { "url": url, "oauth": oauth } });
+            let (host, _driver) = start(with_logins(servers, &store));
+            host.ready().await;
+            assert_eq!(pages_of_login(&host).await, pages, "{oauth}");
+        }
+        let clients: Vec<_> =
+            testbed.requests_to("/token").iter().map(|request| request.form("client_id").unwrap()).collect();
+        assert_eq!(clients, ["client-1", "other", "other", "other"]);
+    });
+}
+
+/// A testbed whose first tokens are refused, and not renewed, once the flag is set.
+async fn revocable() -> (AuthTestbed, Arc<AtomicBool>) {
+    let revoked = Arc::new(AtomicBool::new(false));
+    let is_revoked = revoked.clone();
+    let testbed = AuthTestbed::with(move |request| {
+        if !is_revoked.load(Ordering::Relaxed) {
+            return None;
+        }
+        if request.header("authorization") == Some("Bearer token-1") {
+            return Some((401, "www-authenticate: Bearer\r\n".to_owned(), String::new()));
+        }
+        let is_renewal = request.form("grant_type").as_deref() == Some("refresh_token");
+        let error = || json!({ "error": "invalid_grant" }).to_string();
+        is_renewal.then(|| (400, "content-type: application/json\r\n".to_owned(), error()))
+    })
+    .await;
+    (testbed, revoked)
+}
+
+/// F107
+#[test]
+fn call_finds_the_login_of_another_process() {
+    bounded(async {
+        let (testbed, revoked) = revocable().await;
+        let (servers, store) = (json!({ "web": { "url": testbed.url() } }), MemoryStore::default());
+        let other_process = || start(with_logins(servers.clone(), &store));
+        let (other, _driver) = other_process();
+        other.ready().await;
+        assert_eq!(pages_of_login(&other).await, 1);
+        // It looks for a login with each call alone.
+        let options = with_logins(servers.clone(), &store).control(|control| {
+            control.slow_backoff.first = Duration::from_secs(3600);
+            control.slow_backoff.longest = Duration::from_secs(3600);
+        });
+        let (host, _driver) = start(options);
+        host.ready().await;
+        assert_eq!(status(&host, "web"), Status::Connected, "{:?}", host.servers());
+
+        revoked.store(true, Ordering::Relaxed);
+        host.call_tool("mcp__web__tool", json!({})).await.unwrap_err();
+        until_status(&host, "web", Status::NeedsAuthorization).await;
+        let error = host.call_tool("mcp__web__tool", json!({})).await.unwrap_err();
+        assert!(
+            matches!(error, CallError::Unavailable { status: Status::NeedsAuthorization, .. }),
+            "{error:?}"
+        );
+        let before = testbed.requests_to("/mcp").len();
+        let _ = host.call_tool("mcp__web__tool", json!({})).await;
+        assert_eq!(testbed.requests_to("/mcp").len(), before, "without a new token, the server is not asked");
+
+        let (other, _driver) = other_process();
+        other.ready().await;
+        assert_eq!(pages_of_login(&other).await, 1);
+        let called = host.call_tool("mcp__web__tool", json!({})).await.unwrap();
+        assert_eq!(called.text_content(), "done");
+        assert_eq!(status(&host, "web"), Status::Connected);
+    });
+}
+
+/// F107: no call can reach a server whose tools are not known.
+#[test]
+fn host_notices_the_login_of_another_process_without_a_call() {
+    bounded(async {
+        let testbed = AuthTestbed::new().await;
+        let (servers, store) = (json!({ "web": { "url": testbed.url() } }), MemoryStore::default());
+        let (host, _driver) = start(with_logins(servers.clone(), &store));
+        let (other, _other_driver) = start(with_logins(servers, &store));
+        host.ready().await;
+        other.ready().await;
+        assert_eq!(status(&host, "web"), Status::NeedsAuthorization, "{:?}", host.servers());
+        assert_eq!(pages_of_login(&other).await, 1);
+        until_status(&host, "web", Status::Connected).await;
+    });
+}
+
+/// F109: the hosts are instances of a web application.
+#[test]
+fn host_finishes_a_login_that_another_host_began() {
+    bounded(async {
+        let testbed = AuthTestbed::new().await;
+        let servers = json!({ "web": { "url": testbed.url(), "oauth": { "clientId": "entry-client" } } });
+        let (store, keys) = (MemoryStore::default(), Sealer::new(SealKey::new([1; 32]), []));
+        let login = {
+            let (host, _driver) = start(with_logins(servers.clone(), &store));
+            host.ready().await;
+            within(host.begin_login("web", &keys, "session", None)).await.unwrap()
+        };
+        let led_to = visit("GET", &login.page.url).await.location().unwrap().to_owned();
+        let (host, _driver) = start(with_logins(servers, &store));
+        host.ready().await;
+        assert_eq!(status(&host, "web"), Status::NeedsAuthorization, "{:?}", host.servers());
+        let finish = |session: &'static str| {
+            within(host.finish_login("web", &keys, session, &login.sealed, Redirect::parse(&led_to)))
+        };
+        let foreign = finish("another session").await.unwrap_err();
+        assert!(matches!(foreign, HostLoginError::Login(LoginError::NotFinished(_))), "{foreign:?}");
+        assert_eq!(finish("session").await.unwrap().client_id, "entry-client");
+        until_status(&host, "web", Status::Connected).await;
+        let again = finish("session").await.unwrap_err();
+        assert!(
+            matches!(again, HostLoginError::Login(LoginError::Failed(AuthError::LoginUsed))),
+            "{again:?}"
+        );
+        let unknown = within(host.begin_login("other", &keys, "session", None)).await.unwrap_err();
+        assert!(matches!(unknown, HostLoginError::UnknownServer));
     });
 }
 

@@ -18,6 +18,8 @@ mod proxy;
 mod redirects;
 #[cfg(feature = "auth")]
 mod secrets;
+#[cfg(all(feature = "auth", feature = "seal"))]
+mod stored_logins;
 #[cfg(feature = "tls")]
 mod tls;
 #[cfg(feature = "auth")]
