@@ -181,6 +181,7 @@ impl AuthClient {
         Err(AuthError::LoginRequired { scopes })
     }
 
+    //= F109 "a redirect that is finished later with its URL, code and state; a lost state is an error"
     /// Finishes a login that this or another process began for the same server, with the redirect of its page.
     /// [`Event::Ready`] or [`Event::Failed`] reports the result; a login that was finished before fails with
     /// [`AuthError::LoginUsed`]. An open page of this client is closed.
