@@ -1,6 +1,6 @@
 //! Several files as one configuration, and the difference of two configurations.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::fmt;
 
@@ -62,11 +62,12 @@ impl Config {
             }
             for server in file.servers {
                 let reason = known.omission_reason(&server, &mut keep);
-                let reason = reason
-                    .or_else(|| (config.servers.len() >= MAX_SERVERS).then_some(OmissionReason::TooMany));
+                let reason = reason.or_else(|| {
+                    (config.servers.len() >= MAX_SERVERS).then_some((OmissionReason::TooMany, None))
+                });
                 let server = Arc::new(server);
                 match reason {
-                    Some(reason) => config.omitted.push(OmittedServer { server, reason }),
+                    Some((reason, other)) => config.omitted.push(OmittedServer { server, reason, other }),
                     None => {
                         known.add(&server);
                         config.servers.push(server);
@@ -146,67 +147,103 @@ impl Config {
 /// The names and connections of the servers so far.
 #[derive(Default)]
 struct KnownServers {
-    names: BTreeSet<String>,
+    names: BTreeMap<String, NamedServer>,
     /// The names of the user's servers in lower case, of those too that are wrong or filtered out: no project gets
     /// one of them.
-    reserved: BTreeSet<String>,
+    reserved: BTreeMap<String, NamedServer>,
     /// The same names as a reader sees them.
-    skeletons: BTreeSet<String>,
+    skeletons: BTreeMap<String, NamedServer>,
     /// The connections of enabled servers.
-    connections: BTreeMap<Fingerprint, ServerId>,
+    connections: BTreeMap<Fingerprint, (ServerId, NamedServer)>,
 }
 
 impl KnownServers {
     fn reserve(&mut self, file: &ConfigFile) {
         let wrong = file.errors.iter().filter_map(|error| error.server.as_deref());
         let names = file.servers.iter().map(ServerEntry::name).chain(wrong);
+        let path: Arc<str> = file.source.path.as_str().into();
         for name in names.chain(file.possible_names.iter().map(String::as_str)) {
-            self.reserved.insert(name.to_lowercase());
-            self.skeletons.insert(skeleton(name));
+            let server = || NamedServer { name: name.into(), path: path.clone() };
+            self.reserved.entry(name.to_lowercase()).or_insert_with(server);
+            self.skeletons.entry(skeleton(name)).or_insert_with(server);
         }
     }
 
+    /// Why a server is left out, and the server in its place.
     fn omission_reason(
         &self,
         server: &ServerEntry,
         keep: &mut impl FnMut(&ServerEntry) -> bool,
-    ) -> Option<OmissionReason> {
+    ) -> Option<(OmissionReason, Option<NamedServer>)> {
         let is_of_project = server.source().scope == Scope::Project;
-        let is_reserved = is_of_project && self.reserved.contains(&server.name().to_lowercase());
-        if is_reserved || self.names.contains(server.name()) {
-            return Some(OmissionReason::NameTaken);
+        let reserved = || self.reserved.get(&server.name().to_lowercase());
+        let taken = self.names.get(server.name()).or_else(|| reserved().filter(|_| is_of_project));
+        if taken.is_some() {
+            return Some((OmissionReason::NameTaken, taken.cloned()));
         }
-        if is_of_project && self.skeletons.contains(&skeleton(server.name())) {
-            return Some(OmissionReason::SimilarName);
+        let similar = is_of_project.then(|| self.skeletons.get(&skeleton(server.name()))).flatten();
+        if similar.is_some() {
+            return Some((OmissionReason::SimilarName, similar.cloned()));
         }
         if !keep(server) {
-            return Some(OmissionReason::Filtered);
+            return Some((OmissionReason::Filtered, None));
         }
         let same = self.connections.get(&server.connection()).filter(|_| server.spec().enabled);
-        same.map(|same| OmissionReason::SameServer(*same))
+        same.map(|(id, same)| (OmissionReason::SameServer(*id), Some(same.clone())))
     }
 
     fn add(&mut self, server: &ServerEntry) {
-        self.names.insert(server.name().into());
+        let named = NamedServer { name: server.name().into(), path: server.source().path.as_str().into() };
         if server.spec().enabled {
-            self.connections.insert(server.connection(), server.id());
+            self.connections.insert(server.connection(), (server.id(), named.clone()));
         }
+        self.names.insert(server.name().into(), named);
     }
 }
 
-/// A server that was left out of a configuration. `Display` writes one line.
+/// A server that was left out of a configuration. `Display` writes one line, which names the other server.
 #[derive(Clone, Debug)]
 pub struct OmittedServer {
     /// The server.
     pub server: Arc<ServerEntry>,
     /// Why it was left out.
     pub reason: OmissionReason,
+    /// The server with its name, a name like it, or its program or URL.
+    pub other: Option<NamedServer>,
 }
 
 impl fmt::Display for OmittedServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = SafeText::line(&self.server.source().path);
-        write!(f, "{path}: server \"{}\": {}", SafeText::line(self.server.name()), self.reason)
+        write!(f, "{path}: server \"{}\": ", SafeText::line(self.server.name()))?;
+        match (self.reason, &self.other) {
+            (OmissionReason::NameTaken, Some(other)) => {
+                write!(f, "{other} has the name: rename one of them")
+            }
+            (OmissionReason::SimilarName, Some(other)) => {
+                write!(f, "your server {other} has a name that looks like it: rename one of them")
+            }
+            (OmissionReason::SameServer(_), Some(other)) => {
+                write!(f, "the same server is configured as {other}")
+            }
+            (reason, _) => write!(f, "{reason}"),
+        }
+    }
+}
+
+/// A server by its name and file. `Display` writes both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedServer {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The path of its file; empty for a server that the application itself configures.
+    pub path: Arc<str>,
+}
+
+impl fmt::Display for NamedServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", SafeText::line(&self.name))?;
+        if self.path.is_empty() { Ok(()) } else { write!(f, " in {}", SafeText::line(&self.path)) }
     }
 }
 

@@ -46,7 +46,7 @@ pub use super::digest::{Fingerprint, ServerId};
 pub use entry::{Application, Folders, Scope, ServerEntry, Source};
 pub use env_file::{DotenvError, parse_dotenv};
 pub use error::{ConfigError, ConfigErrorKind, Diagnostic, DiagnosticKind};
-pub use merge::{Change, Changes, Config, OmissionReason, OmittedServer};
+pub use merge::{Change, Changes, Config, NamedServer, OmissionReason, OmittedServer};
 pub use read::ConfigFile;
 pub use resolve::{ResolveError, ResolveErrorKind, ResolvedHttp, ResolvedSpec, ResolvedStdio};
 pub use spec::{

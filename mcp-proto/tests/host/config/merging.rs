@@ -40,7 +40,7 @@ fn project_never_takes_the_name_of_a_users_server() {
     assert_eq!(config.errors().len(), 1);
     assert_eq!(
         config.omitted()[1].to_string(),
-        r#"/work/app/.mcp.json: server "git": another server has the name: rename one of them"#
+        r#"/work/app/.mcp.json: server "git": "git" in /u.json has the name: rename one of them"#
     );
 }
 
@@ -57,7 +57,12 @@ fn project_never_takes_a_name_that_looks_like_a_users_server() {
     assert_eq!(names(&config), ["github", "my files", "gitlab"]);
     assert_eq!(config.omitted().len(), 9);
     assert!(config.omitted().iter().all(|left| left.reason == OmissionReason::SimilarName));
-    assert!(config.omitted()[0].to_string().ends_with("looks like it: rename one of them"));
+    let said = config.omitted()[0].to_string();
+    assert!(
+        said.ends_with(
+            r#"your server "github" in /u.json has a name that looks like it: rename one of them"#
+        )
+    );
     // The user may have such names, and projects among themselves.
     let both = Config::merge([user("/u.json", &theirs), user("/v.json", &mine)]);
     assert_eq!(both.servers().len(), 12);
@@ -116,6 +121,11 @@ fn same_server_in_two_files_is_recognised_whatever_its_name_and_spelling() {
             ("suche", OmissionReason::SameServer(search)),
             ("data", OmissionReason::SameServer(db)),
         ]
+    );
+    let said = config.omitted()[0].to_string();
+    assert!(
+        said.ends_with(r#"server "codex": the same server is configured as "search" in /a.json"#),
+        "{said}"
     );
 }
 
