@@ -16,8 +16,9 @@ pub(super) const ROUNDS: usize = 4;
 /// Maximum batches of events that the driver handles in each round.
 pub(super) const TURN: usize = 32;
 
-/// Error of an exchange that the server refused, in a client without authorization.
-pub(super) const NO_AUTHORIZATION: &str = "no login configured: call `ClientOptions::authorization`";
+/// Error of an exchange that the server refused, in a client without authorization. Users of applications read it, which
+/// have their own ways to log in.
+pub(super) const NO_AUTHORIZATION: &str = "no login configured";
 
 /// Starts the machine and the handle of a client.
 pub(super) fn start<M: ClientTransport + Send + 'static, H: HandlerMode>(

@@ -58,7 +58,7 @@ fn server_demands_a_token_at_the_upgrade() {
             let refusal = error.unauthorized().unwrap();
             assert_eq!(refusal.status, 401);
             assert!(refusal.challenge.as_deref().unwrap().contains("resource_metadata="), "{refusal:?}");
-            assert!(error.to_string().contains("HTTP status 401 (no login configured: "), "{error}");
+            assert!(error.to_string().contains("HTTP status 401 (no login configured)"), "{error}");
         }
         let options = speaking(EraPolicy::Auto).header("authorization", "Bearer token-1");
         let (client, _driver) = connect(options, &url);

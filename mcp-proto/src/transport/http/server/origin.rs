@@ -73,13 +73,16 @@ impl Hosts {
     }
 }
 
-/// Writes the error message for a header that is not served; `option` names the configuration field that allows it.
-pub(super) fn rejection_message((name, values): (&str, &HeaderValues<'_>), option: &str) -> String {
+/// Writes the error message for a header that is not served; `allowed` names the setting. The user of a client reads it, to
+/// whom the names of this library say nothing.
+pub(super) fn rejection_message((name, values): (&str, &HeaderValues<'_>), allowed: &str) -> String {
     /// Hosts and origins are rarely longer.
     const SHOWN: usize = 100;
     let value = String::from_utf8_lossy(values.first.unwrap_or_default());
     let value: String = value.chars().take(SHOWN).collect();
-    format!("requests with the {name} {value:?} are not served here: the server allows it by `{option}`")
+    format!(
+        "requests with the {name} {value:?} are not served here: it is not among the {allowed} that the server allows"
+    )
 }
 
 /// Returns whether all values of a header are allowed; `None` if there are none.

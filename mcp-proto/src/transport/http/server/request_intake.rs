@@ -301,10 +301,10 @@ fn check_address<'a>(
     //= R2 "Origin check"
     if !config.origins.allows(origin, fetch_site) {
         let rejected = if origin.first.is_some() { ("origin", origin) } else { (FETCH_SITE, fetch_site) };
-        return refuse(403, &rejection_message(rejected, "HttpServerConfig::origins"));
+        return refuse(403, &rejection_message(rejected, "origins"));
     }
     if !config.hosts.allows(host) {
-        return refuse(403, &rejection_message(("host", host), "HttpServerConfig::hosts"));
+        return refuse(403, &rejection_message(("host", host), "hosts"));
     }
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
     match endpoint_kind(setup, path) {
