@@ -336,9 +336,12 @@ pub(crate) async fn serve_http(
     let (hosts, authority) = hosts(address, at, names);
     let url = format!("http://{authority}/mcp");
     let protected = protection(&url, hosts.clone(), demands)?;
-    let public = demands.resource.as_ref().map(|resource| format!(", for clients at {resource}"));
-    let public = public.unwrap_or_default();
-    let _ = Screen::messages().line(format!("Serving {url}{public}. Ctrl-C ends it."));
+    let mut messages = Screen::messages();
+    // Nothing follows a URL without a space, so that the user can select it. If this fails, it serves all the same.
+    let _ = messages.line(format!("Serving {url} until Ctrl-C"));
+    if let Some(resource) = &demands.resource {
+        let _ = messages.line(format!("Clients reach it at {resource}"));
+    }
     let mut options =
         ServerOptions::new(with_scopes(with_clock(), demands)).configure(|config| config.hosts = hosts);
     if let Some((guard, hosts)) = protected {
@@ -384,9 +387,12 @@ fn hosts(address: &str, at: SocketAddr, names: &[String]) -> (Hosts, String) {
     if allowed.is_empty() {
         return (Hosts::Local, authority);
     }
-    allowed.extend(["localhost", "127.0.0.1", "[::1]"].map(str::to_owned));
+    allowed.extend(LOCAL.map(str::to_owned));
     (Hosts::Only(allowed), authority)
 }
+
+/// This machine's names for itself.
+const LOCAL: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
 /// The protection of a server at `url` and the hosts that requests may name, if the options require access tokens.
 fn protection(url: &str, hosts: Hosts, demands: &ProtectionOptions) -> Result<Option<(Guard, Hosts)>> {
@@ -400,16 +406,21 @@ fn protection(url: &str, hosts: Hosts, demands: &ProtectionOptions) -> Result<Op
         protection = protection.audience(audience);
     }
     protection = protection.dpop(if demands.dpop { DpopConfig::required() } else { DpopConfig::accepted() });
-    let named = demands.resource.as_deref().and_then(|url| url.split_once("://")?.1.split('/').next());
-    let hosts = match (named, hosts) {
-        (Some(host), Hosts::Only(mut names)) => {
-            names.push(host.to_owned());
-            Hosts::Only(names)
-        }
-        (Some(host), _) => Hosts::Only(vec![host.to_owned()]),
-        (None, hosts) => hosts,
-    };
+    let hosts = with_resource(hosts, demands.resource.as_deref());
     Ok(Some((Guard::new(protection, JwtVerifier::new(JwtConfig::new(issuer))), hosts)))
+}
+
+/// The hosts with the one of the URL by which clients reach this server. The printed address stays one of them.
+fn with_resource(hosts: Hosts, resource: Option<&str>) -> Hosts {
+    let Some(host) = resource.and_then(|url| url.split_once("://")?.1.split('/').next()) else {
+        return hosts;
+    };
+    let mut names = match hosts {
+        Hosts::Only(names) => names,
+        _ => LOCAL.map(str::to_owned).into(),
+    };
+    names.push(host.to_owned());
+    Hosts::Only(names)
 }
 
 /// The same tools with their required scopes, and one that reports the caller.
@@ -475,6 +486,20 @@ mod tests {
             let host = printed.strip_suffix(":8080").unwrap_or(&printed);
             assert!(printed == expected && hosts.iter().any(|name| name == host), "{printed}: {hosts:?}");
         }
+    }
+
+    #[test]
+    fn printed_address_is_served_beside_that_of_the_resource() {
+        let resource = Some("https://mcp.example/mcp");
+        for (address, names) in [("127.0.0.1:8080", &[][..]), ("0.0.0.0:8080", &["mcp.lan".to_owned()][..])] {
+            let (served, printed) = hosts(address, address.parse().unwrap(), names);
+            let Hosts::Only(served) = with_resource(served, resource) else { panic!("{address}") };
+            let printed = printed.strip_suffix(":8080").unwrap();
+            for host in [printed, "localhost", "mcp.example"] {
+                assert!(served.iter().any(|name| name == host), "{host}: {served:?}");
+            }
+        }
+        assert!(matches!(with_resource(Hosts::Local, None), Hosts::Local));
     }
 
     #[test]

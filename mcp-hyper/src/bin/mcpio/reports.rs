@@ -251,8 +251,14 @@ impl Trace {
             }
             WireEvent::MessageSent(text) => (sent(), shown(text)),
             WireEvent::MessageReceived(text) => (received(), shown(text)),
-            WireEvent::End { end, .. } if *end != ExchangeEnd::Complete => {
-                return show_diagnostic(&mut self.screen, &format!("the response ended early: {end:?}"));
+            WireEvent::End { end: ExchangeEnd::Truncated(why), .. } => {
+                return show_diagnostic(&mut self.screen, &format!("the response broke off: {why}"));
+            }
+            WireEvent::End { end: ExchangeEnd::Failed { detail, .. }, .. } => {
+                return show_diagnostic(&mut self.screen, &format!("there was no response: {detail}"));
+            }
+            WireEvent::End { end: ExchangeEnd::Unreachable(why), .. } => {
+                return show_diagnostic(&mut self.screen, &format!("there is no connection: {why}"));
             }
             _ => return,
         };
