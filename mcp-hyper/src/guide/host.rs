@@ -156,6 +156,8 @@
 //! | tools of a project's server that are new or changed since its approval, and hidden until the user agrees | `HostEvent::PinsChanged`, `Host::approve_changes` |
 //! | questions of servers | `HostOptions::handlers`, made for each server |
 //!
+//! `mcpio servers --watch` is such an application: its keys reload, reconnect, log in and approve.
+//!
 //! # What it costs
 //!
 //! An idle host of 100 programs with ten tools each holds 4.1 MB on the heap, and takes 0.7 ms of processor time

@@ -13,6 +13,7 @@ use mcp_proto::schema::{
 use serde_json::{Map, Value, json};
 use smol::Timer;
 use smol::future::or;
+use smol::stream::{Stream, StreamExt as _};
 
 use crate::connect::Connection;
 use crate::error::{CommandError, Result};
@@ -305,7 +306,7 @@ async fn read(
     show::result(screen, &result, |screen| show::contents(screen, &result.contents))
 }
 
-/// How long a watch may take to begin, or to begin again, without `--timeout`.
+/// How long a watch may take to begin, without `--timeout`.
 const BEGINNING: Duration = Duration::from_secs(30);
 
 /// Prints changes until the given number of them.
@@ -313,12 +314,40 @@ const BEGINNING: Duration = Duration::from_secs(30);
 /// # Errors
 /// If the watch ends before, or nothing happens for so long as `--timeout` allows.
 async fn watch(connection: &Connection, uris: &[String], most: Option<u64>, screen: &mut Screen) -> Result {
+    let mut watch = connection.client.watch().filter(watch_filter(uris)).open()?;
+    if print_updates(&mut watch, connection.timeout, false, most, screen).await? {
+        return Ok(());
+    }
+    Err(match watch.outcome() {
+        Some(Err(error)) => error.into(),
+        _ => watch_ended(),
+    })
+}
+
+/// All lists, and these resources.
+pub(crate) fn watch_filter(uris: &[String]) -> WatchFilter {
     let lists = WatchFilter::new().tools().prompts().resources();
-    let interest = uris.iter().fold(lists, WatchFilter::resource);
-    let mut watch = connection.client.watch().filter(interest).open()?;
-    let (mut count, mut is_active) = (0, false);
+    uris.iter().fold(lists, WatchFilter::resource)
+}
+
+/// The end of a watch for which the server gives no reason.
+pub(crate) fn watch_ended() -> CommandError {
+    CommandError::server("the server ended the watch").with_kind("connection")
+}
+
+/// Prints updates until the given number of changes; returns `false` if the watch ends before. Whether it `outlives` the
+/// connection says who knows that it begins again: the host, or the limit for its beginning.
+pub(crate) async fn print_updates(
+    watch: &mut (impl Stream<Item = WatchUpdate> + Unpin),
+    timeout: Option<Duration>,
+    outlives: bool,
+    most: Option<u64>,
+    screen: &mut Screen,
+) -> Result<bool> {
+    let (mut count, mut is_active, mut has_begun) = (0, false, false);
     while most.is_none_or(|most| count < most) {
-        let limit = connection.timeout.or((!is_active).then_some(BEGINNING));
+        let is_under_way = if outlives { has_begun } else { is_active };
+        let limit = timeout.or((!is_under_way).then_some(BEGINNING));
         let late = async {
             match limit {
                 Some(limit) => Timer::after(limit).await,
@@ -328,20 +357,16 @@ async fn watch(connection: &Connection, uris: &[String], most: Option<u64>, scre
             let limit = limit.unwrap_or_default().as_secs_f64();
             Err(CommandError::server(format_args!("{what} within {limit} s")).timed_out())
         };
-        let Some(update) = or(async { Ok(watch.next().await) }, late).await? else {
-            return Err(match watch.outcome() {
-                Some(Err(error)) => error.into(),
-                _ => CommandError::server("the server ended the watch").with_kind("connection"),
-            });
-        };
+        let Some(update) = or(async { Ok(watch.next().await) }, late).await? else { return Ok(false) };
         count += u64::from(matches!(update, WatchUpdate::Changed { .. }));
         is_active = !matches!(update, WatchUpdate::Interrupted);
+        has_begun |= is_active;
         screen.line(match screen.is_json() {
             true => Text::json(&as_json(&update).to_string()),
             false => in_words(&update),
         })?;
     }
-    Ok(())
+    Ok(true)
 }
 
 /// The lists and resources in a filter.

@@ -83,6 +83,17 @@ impl CommandError {
         move |error| Self::server(format_args!("{what}: {error}"))
     }
 
+    /// The message, for a command that goes on.
+    ///
+    /// # Errors
+    /// If the command cannot go on: a signal ends it, or its output fails.
+    pub(crate) fn message(self) -> Result<String> {
+        match self.0.kind {
+            None | Some("interrupted") => Err(self),
+            Some(_) => Ok(self.0.message),
+        }
+    }
+
     /// The message of a usage error.
     #[cfg(test)]
     pub(crate) fn usage_message(&self) -> &str {

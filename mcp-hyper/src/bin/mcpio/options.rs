@@ -163,7 +163,7 @@ pub(crate) enum Command {
     },
     /// List the tools; with a name, describe one
     Tools {
-        /// The tool to describe; with --config its name for a model, or a server, to list its tools
+        /// The tool to describe; of configuration files its name for a model, or a server, to list its tools
         name: Option<String>,
         #[command(flatten)]
         server: ServerOrConfig,
@@ -185,8 +185,9 @@ pub(crate) enum Command {
     },
     /// Start the servers of configuration files, and show which of them work
     Servers {
-        /// Keep them running, and show what changes until Ctrl-C: a live table on a terminal, else a line for each
-        /// change
+        /// Keep them running, read changed files again, and show what changes: on a terminal a table with keys, elsewhere a
+        /// line for each change. Keys are lines on standard input there: show SERVER (with its standard error), connect,
+        /// login, approve, enable, disable, reload, table, help and quit. Ctrl-C ends it too
         #[arg(long)]
         watch: bool,
         #[command(flatten)]

@@ -44,16 +44,22 @@ pub(crate) fn heading(screen: &mut Screen, text: &str) -> io::Result<()> {
 
 /// One line per name, the values aligned.
 pub(crate) fn facts(screen: &mut Screen, facts: &[(&str, String)]) -> io::Result<()> {
+    fact_lines(screen.columns(), facts).into_iter().try_for_each(|line| screen.line(line))
+}
+
+/// The lines of [`facts`], on a terminal of this width.
+pub(crate) fn fact_lines(columns: Option<usize>, facts: &[(&str, String)]) -> Vec<Text> {
     let widest = facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    let columns = screen.columns().map(|columns| columns.saturating_sub(widest + 2));
+    let columns = columns.map(|columns| columns.saturating_sub(widest + 2));
+    let mut lines = Vec::new();
     for (name, value) in facts {
         let mut name = styled(QUIET, name).and(" ".repeat(widest - name.len() + 2));
         for line in Text::block(value).plain().lines().flat_map(|line| wrap(line, columns)) {
-            screen.line(if line.is_empty() { Text::default() } else { name.and(line) })?;
+            lines.push(if line.is_empty() { Text::default() } else { name.and(line) });
             name = Text::from(" ".repeat(widest + 2));
         }
     }
-    Ok(())
+    lines
 }
 
 pub(crate) fn tools(screen: &mut Screen, tools: &[Tool]) -> io::Result<()> {
@@ -290,15 +296,18 @@ impl Table {
         Ok(())
     }
 
-    pub(crate) fn lines(&self, columns: Option<usize>) -> Vec<Text> {
+    fn lines(&self, columns: Option<usize>) -> Vec<Text> {
+        self.groups(columns).concat()
+    }
+
+    /// The lines of the headings, and those of each row.
+    pub(crate) fn groups(&self, columns: Option<usize>) -> Vec<Vec<Text>> {
         let starts = self.starts(columns.map_or(usize::MAX, |columns| columns / PART));
         let headings: Vec<String> = self.headings.iter().map(|heading| heading.to_uppercase()).collect();
-        let mut lines = self.row_lines(&headings, &starts, columns, |_, text| styled(QUIET, text));
-        for row in &self.rows {
-            let style = |column, text: &str| if column == 0 { styled(NAME, text) } else { Text::from(text) };
-            lines.append(&mut self.row_lines(row, &starts, columns, style));
-        }
-        lines
+        let headings = self.row_lines(&headings, &starts, columns, |_, text| styled(QUIET, text));
+        let style = |column, text: &str| if column == 0 { styled(NAME, text) } else { Text::from(text) };
+        let rows = self.rows.iter().map(|row| self.row_lines(row, &starts, columns, style));
+        std::iter::once(headings).chain(rows).collect()
     }
 
     /// The position at which each column begins.
@@ -334,7 +343,8 @@ impl Table {
             let room = columns.filter(|_| last).map(|columns| columns.saturating_sub(*start));
             let parts = if last { cut(wrap(cell, room)) } else { vec![cell.clone()] };
             for (index, part) in parts.iter().enumerate() {
-                if index > 0 || (filled > 0 && filled + GAP > *start) {
+                // An empty cell needs no line of its own.
+                if index > 0 || (filled > 0 && filled + GAP > *start && !part.is_empty()) {
                     lines.push(std::mem::take(&mut line));
                     filled = 0;
                 }

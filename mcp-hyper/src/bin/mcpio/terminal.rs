@@ -11,7 +11,7 @@ use anstream::{AutoStream, ColorChoice};
 use mcp_proto::consent::SafeText;
 use terminal_size::{Height, Width, terminal_size_of};
 
-use crate::text::{BAD, Text, styled, width};
+use crate::text::{BAD, Text, styled};
 
 /// The width to assume if the terminal does not report it.
 pub(crate) const DEFAULT_WIDTH: usize = 80;
@@ -154,25 +154,39 @@ pub(crate) struct LiveArea {
 }
 
 impl LiveArea {
-    /// Shows these lines in the place of the last ones. Those that do not fit on the terminal are left out.
-    pub(crate) fn show(&mut self, screen: &mut Screen, lines: &[Text]) -> io::Result<()> {
+    /// The columns of a line, and how many lines there are.
+    pub(crate) fn room() -> (usize, usize) {
         let (columns, rows) = size(terminal_size_of(io::stdout()));
-        screen.columns = screen.columns.map(|_| columns);
-        if self.filled > 0 {
-            write!(screen.out, "\x1b[{}A", self.filled)?;
+        // The last column stays free, as a line that fills it may be wrapped; the last line is for the cursor.
+        (columns.saturating_sub(1).max(1), rows.saturating_sub(1).max(1))
+    }
+
+    /// Shows these lines in the place of the last ones, each cut at the end of the terminal's line. Those that do not fit
+    /// on the terminal are left out.
+    pub(crate) fn show(&mut self, screen: &mut Screen, lines: &[Text]) -> io::Result<()> {
+        let (columns, rows) = Self::room();
+        let mut written = self.erased();
+        for line in lines.iter().take(rows) {
+            written.push_str(&screen.written(&line.clone().cut(columns)));
+            written.push('\n');
         }
-        screen.out.write_all(b"\r\x1b[J")?;
-        self.filled = 0;
-        for line in lines {
-            let height = width(&line.plain()).max(1).div_ceil(columns.max(1));
-            // The last line of the terminal is for the cursor.
-            if self.filled + height >= rows {
-                break;
-            }
-            self.filled += height;
-            screen.line(line.clone())?;
-        }
+        self.filled = lines.len().min(rows);
+        // In one piece, so that nothing flickers.
+        screen.out.write_all(written.as_bytes())?;
         screen.out.flush()
+    }
+
+    /// Removes the lines to make room for other output.
+    pub(crate) fn clear(&mut self, screen: &mut Screen) -> io::Result<()> {
+        let erased = self.erased();
+        self.filled = 0;
+        screen.out.write_all(erased.as_bytes())?;
+        screen.out.flush()
+    }
+
+    fn erased(&self) -> String {
+        let up = if self.filled > 0 { format!("\x1b[{}A", self.filled) } else { String::new() };
+        format!("{up}\r\x1b[J")
     }
 }
 
@@ -212,40 +226,94 @@ impl Write for ScreenRecording {
     }
 }
 
-/// The echo of the terminal is off until this is dropped.
-pub(crate) struct EchoOff {
+/// The terminal that is standard input has another mode until this is dropped, also by a signal or a panic.
+#[derive(Debug)]
+pub(crate) struct TerminalMode {
     #[cfg(unix)]
     before: rustix::termios::Termios,
+    #[cfg(unix)]
+    now: rustix::termios::Termios,
 }
 
-impl EchoOff {
-    /// Switches off the echo of the terminal that is standard input.
+#[cfg(unix)]
+impl TerminalMode {
+    /// Hides what the user types.
     ///
     /// # Errors
     /// If standard input is no terminal, or this system's terminals cannot hide it.
-    #[cfg(unix)]
-    pub(crate) fn begin() -> io::Result<Self> {
-        use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
-        let before = tcgetattr(io::stdin())?;
-        let mut hidden = before.clone();
-        hidden.local_modes.remove(LocalModes::ECHO);
-        tcsetattr(io::stdin(), OptionalActions::Now, &hidden)?;
-        Ok(Self { before })
+    pub(crate) fn without_echo() -> io::Result<Self> {
+        Self::begin(rustix::termios::LocalModes::ECHO)
     }
 
-    #[cfg(not(unix))]
-    pub(crate) fn begin() -> io::Result<Self> {
-        Err(io::ErrorKind::Unsupported.into())
+    /// Passes on each key at once, unseen. Ctrl-C stays a signal.
+    ///
+    /// # Errors
+    /// If standard input is no terminal, or the one of another program in the foreground.
+    pub(crate) fn keys() -> io::Result<Self> {
+        use rustix::termios::LocalModes;
+        if !has_foreground() {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        Self::begin(LocalModes::ECHO | LocalModes::ICANON)
+    }
+
+    fn begin(without: rustix::termios::LocalModes) -> io::Result<Self> {
+        use rustix::termios::{SpecialCodeIndex, tcgetattr};
+        let before = tcgetattr(io::stdin())?;
+        let mut now = before.clone();
+        now.local_modes.remove(without);
+        now.special_codes[SpecialCodeIndex::VMIN] = 1;
+        now.special_codes[SpecialCodeIndex::VTIME] = 0;
+        let mode = Self { before, now };
+        mode.renew()?;
+        Ok(mode)
+    }
+
+    /// Sets the mode again, which a shell resets while this program is suspended.
+    pub(crate) fn renew(&self) -> io::Result<()> {
+        use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
+        // In the background, that would suspend it once more.
+        if has_foreground() && tcgetattr(io::stdin())?.local_modes != self.now.local_modes {
+            tcsetattr(io::stdin(), OptionalActions::Now, &self.now)?;
+        }
+        Ok(())
     }
 }
 
 #[cfg(unix)]
-impl Drop for EchoOff {
+impl Drop for TerminalMode {
     fn drop(&mut self) {
         use rustix::termios::{OptionalActions, tcsetattr};
         // If this fails, nothing can be done about it.
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
     }
+}
+
+#[cfg(not(unix))]
+impl TerminalMode {
+    pub(crate) fn without_echo() -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) fn keys() -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) fn renew(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Whether this program may read from the terminal that is standard input: only one of its programs may.
+#[cfg(unix)]
+pub(crate) fn has_foreground() -> bool {
+    // A terminal that is not the one of this session has no such program.
+    rustix::termios::tcgetpgrp(io::stdin()).map_or(true, |group| group == rustix::process::getpgrp())
+}
+
+#[cfg(not(unix))]
+pub(crate) fn has_foreground() -> bool {
+    true
 }
 
 #[cfg(test)]
@@ -293,6 +361,19 @@ mod tests {
         screen.rewrite(styled(BAD, "緑緑緑緑緑緑")).unwrap();
         screen.rewrite("").unwrap();
         assert_eq!(record.styled(), "\r\x1b[2K緑緑緑緑\r\x1b[2K");
+    }
+
+    #[test]
+    fn live_area_replaces_its_lines_each_cut_at_the_end_of_the_terminals() {
+        let (mut screen, record) = Screen::recorded(Some(80));
+        let mut area = LiveArea::default();
+        let (columns, rows) = LiveArea::room();
+        area.show(&mut screen, &[Text::from("x".repeat(columns + 5)), Text::from("\x1b[2J")]).unwrap();
+        area.show(&mut screen, &vec![Text::from("y"); rows + 5]).unwrap();
+        area.clear(&mut screen).unwrap();
+        let (first, second) = ("x".repeat(columns), "y\n".repeat(rows));
+        let expected = format!("\r\x1b[J{first}\n\\u{{1b}}[2J\n\x1b[2A\r\x1b[J{second}\x1b[{rows}A\r\x1b[J");
+        assert_eq!(record.styled(), expected);
     }
 
     #[test]

@@ -27,7 +27,10 @@ fn commands_without_flags_use_the_files_of_known_applications() {
 
     let tools = home.run(&["tools", "own"]);
     assert!(tools.code == 0 && tools.out.contains("mcp__own__add"), "{}{}", tools.out, tools.err);
-    assert!(tools.err.contains(".cursor/mcp.json: 1 server\n"), "{}", tools.err);
+    // Only `servers` lists the files.
+    assert!(!tools.err.contains("mcp.json"), "{}", tools.err);
+    let servers = home.run(&["servers"]);
+    assert!(servers.err.contains(".cursor/mcp.json: 1 server\n"), "{}", servers.err);
     let doctor = home.run(&["doctor"]);
     assert!(doctor.out.contains("mcpio approve theirs"), "{}", doctor.out);
     let login = home.run(&["login", "nothing"]);
@@ -110,7 +113,7 @@ fn home_folder_is_no_project() {
     let home = Home::new("athome");
     home.servers(".cursor/mcp.json", json!({ "own": home.demo("own") }));
     home.write(".gemini/settings.json", &json!({ "mcpServers": { "broken": { "command": 5 } } }));
-    let mut command = home.command(&["tools"]);
+    let mut command = home.command(&["servers"]);
     command.current_dir(&home.0).stdin(Stdio::null());
     let ran = CommandOutput::of(output(&mut command.into()));
     assert!(!ran.err.contains("left out"), "{}", ran.err);

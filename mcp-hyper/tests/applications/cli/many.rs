@@ -314,6 +314,12 @@ fn project_server_does_nothing_until_the_user_approves_it_on_a_terminal() {
         let ran = home.run(args);
         assert!((ran.out.clone() + &ran.err).contains("approve"), "{args:?}: {}{}", ran.out, ran.err);
     }
+    let tools = home.run(&["tools", "--config", &file]);
+    assert!(
+        tools.out.contains("no tools that can be used: \"theirs\" waits for your approval"),
+        "{}",
+        tools.out
+    );
     let doctor = home.run(&["doctor", "--config", &file]);
     assert!(doctor.code == 1 && doctor.out.contains(&hint), "{}", doctor.out);
     assert!(!doctor.out.contains("MCPIO_TEST_SECRET"), "{}", doctor.out);

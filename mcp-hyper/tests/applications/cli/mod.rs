@@ -4,5 +4,6 @@ mod commands;
 mod discovery;
 mod hostile;
 mod many;
+mod session;
 mod signals;
 mod watch;

@@ -101,7 +101,7 @@ async fn ask_together(
 }
 
 /// Asks about a server until all of it is approved; returns whether it is. `None` if it was before.
-async fn ask_about(
+pub(super) async fn ask_about(
     session: &Session<'_>,
     entry: &ServerEntry,
     storage: &FileStorage,
@@ -217,42 +217,52 @@ async fn approve_changes(host: &Host, entries: &[Arc<ServerEntry>], screen: &mut
     wake_idle(host).await;
     for entry in entries {
         let name = entry.name();
-        let (changes, shown) = host.catalogue(|catalogue| {
-            let changes: Vec<PinChange> = catalogue.pending_changes(name).cloned().collect();
-            let tools = catalogue.snapshot(name).and_then(|lists| lists.tools).unwrap_or_default();
-            let described: Vec<(String, Option<String>)> = changes
-                .iter()
-                .map(|change| {
-                    let is_changed = |tool: &&Tool| change.kind == ItemKind::Tool && tool.name == change.item;
-                    let definition =
-                        tools.iter().find(is_changed).and_then(|it| serde_json::to_value(it).ok());
-                    (change.to_string(), definition.map(|definition| format!("{definition:#}")))
-                })
-                .collect();
-            (changes, described)
-        });
-        if changes.is_empty() {
-            screen.line(Text::from(name).and(": nothing waits for your approval"))?;
-            continue;
-        }
-        let server = name.to_owned();
-        let is_agreed = ask(move |person| {
-            person.print("");
-            person.print(styled(HEADING, &server).and(" has changed since you approved it:"));
-            for (change, definition) in shown {
-                print_marked(person, Text::from("  "), [change.as_str()]);
-                if let Some(definition) = definition {
-                    print_marked(person, Text::from("    now: "), definition.lines());
-                }
+        match ask_about_changes(host, name).await? {
+            None => screen.line(Text::from(name).and(": nothing waits for your approval"))?,
+            Some(0) => {}
+            Some(count) => {
+                screen.line(styled(GOOD, "Approved").and(format!(" {count} changes of ")).and(name))?;
             }
-            agree(person, "Approve these changes? [y]es, [n]o: ")
-        });
-        if is_agreed.await? == Some(true) {
-            let count = host.approve_changes(name, &changes);
-            screen.line(styled(GOOD, "Approved").and(format!(" {count} changes of ")).and(name))?;
         }
     }
     Ok(())
+}
+
+/// Shows what a server has changed since its approval, and asks about it. Returns how many changes are approved; `None` if
+/// there are none.
+pub(super) async fn ask_about_changes(host: &Host, name: &str) -> Result<Option<usize>> {
+    let (changes, shown) = host.catalogue(|catalogue| {
+        let changes: Vec<PinChange> = catalogue.pending_changes(name).cloned().collect();
+        let tools = catalogue.snapshot(name).and_then(|lists| lists.tools).unwrap_or_default();
+        let described: Vec<(String, Option<String>)> = changes
+            .iter()
+            .map(|change| {
+                let is_changed = |tool: &&Tool| change.kind == ItemKind::Tool && tool.name == change.item;
+                let definition = tools.iter().find(is_changed).and_then(|it| serde_json::to_value(it).ok());
+                (change.to_string(), definition.map(|definition| format!("{definition:#}")))
+            })
+            .collect();
+        (changes, described)
+    });
+    if changes.is_empty() {
+        return Ok(None);
+    }
+    let server = name.to_owned();
+    let is_agreed = ask(move |person| {
+        person.print("");
+        person.print(styled(HEADING, &server).and(" has changed since you approved it:"));
+        for (change, definition) in shown {
+            print_marked(person, Text::from("  "), [change.as_str()]);
+            if let Some(definition) = definition {
+                print_marked(person, Text::from("    now: "), definition.lines());
+            }
+        }
+        agree(person, "Approve these changes? [y]es, [n]o: ")
+    });
+    Ok(Some(match is_agreed.await? {
+        Some(true) => host.approve_changes(name, &changes),
+        _ => 0,
+    }))
 }
 
 #[cfg(test)]

@@ -64,7 +64,7 @@ pub(crate) async fn search(
         });
         let found = hits.iter().filter_map(|hit| tools.iter().find(|tool| tool.name == hit.name));
         let found: Vec<_> = found.cloned().collect();
-        if found.is_empty() && !screen.is_json() {
+        if found.is_empty() && !tools.is_empty() && !screen.is_json() {
             screen.line("No tool matches. Try other words, or fewer.")?;
             return Ok(());
         }
@@ -105,6 +105,9 @@ impl Session<'_> {
                     }
                     None => continue,
                 },
+                Status::Unapproved => {
+                    (format!("the server \"{name}\" waits for your approval"), self.hint(name, status))
+                }
                 _ => (format!("the server \"{name}\" is not connected{}", reason()), self.hint(name, status)),
             };
             messages.labelled(styled(BAD, "mcpio:"), Text::block(&what))?;
@@ -121,14 +124,26 @@ fn list(tools: &[HostTool], missing: &[Value], screen: &mut Screen) -> Result {
     let json: Vec<Value> = tools.iter().map(as_json).collect::<Result<_, _>>()?;
     show::result(screen, &json!({ "tools": json, "missing": missing }), |screen| {
         if tools.is_empty() {
-            return screen.line(match missing {
-                [] => "There are no tools.",
-                _ => "There are no tools that can be used.",
-            });
+            return screen.line(no_tools(missing));
         }
         let named = tools.iter().map(|tool| Tool { name: tool.name.clone(), ..tool.tool.clone() });
         show::tools(screen, &named.collect::<Vec<_>>())
     })
+}
+
+/// Says that there is no tool, and for which servers that is the user's choice.
+fn no_tools(missing: &[Value]) -> String {
+    let is_unapproved = |row: &&Value| row["status"] == Status::Unapproved.to_string();
+    let waiting: Vec<&str> =
+        missing.iter().filter(is_unapproved).filter_map(|row| row["server"].as_str()).collect();
+    match (missing, &waiting[..]) {
+        ([], _) => "There are no tools.".to_owned(),
+        (_, []) => "There are no tools that can be used.".to_owned(),
+        (_, [one]) => format!("There are no tools that can be used: \"{one}\" waits for your approval."),
+        (_, several) => {
+            format!("There are no tools that can be used: {} wait for your approval.", several.join(", "))
+        }
+    }
 }
 
 fn describe(tool: &HostTool, screen: &mut Screen) -> Result {

@@ -5,6 +5,8 @@ use std::env;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
 
 use mcp_hyper::host::{discover, known_files, look_up, read_file};
 use mcp_proto::Secret;
@@ -23,6 +25,18 @@ use crate::server_requests::is_person_present;
 use crate::terminal::Screen;
 use crate::text::{QUIET, quoted_word, styled};
 
+/// A file's time of change and length, by which a change of it is noticed; `None` if it cannot be read.
+pub(super) type FileStamp = Option<(SystemTime, u64)>;
+
+/// The stamps of files.
+pub(super) fn stamps(paths: &[PathBuf]) -> Vec<FileStamp> {
+    let stamp = |path| {
+        let file = fs::metadata(path).ok()?;
+        Some((file.modified().ok()?, file.len()))
+    };
+    paths.iter().map(stamp).collect()
+}
+
 impl<'a> Session<'a> {
     fn of_files(
         options: &'a ConfigOptions,
@@ -31,7 +45,18 @@ impl<'a> Session<'a> {
         folder: PathBuf,
     ) -> Self {
         let config = Config::merge(files.clone());
-        Self { options, common, files, folder, config, answers_requests: false, login: None }
+        Self {
+            options,
+            common,
+            files,
+            folder,
+            stamps: Vec::new(),
+            config,
+            inputs: Arc::default(),
+            answers_requests: false,
+            reports_events: false,
+            login: None,
+        }
     }
 
     /// Reads the files that the command line names, or else those of known applications for the user and for the project in
@@ -40,14 +65,35 @@ impl<'a> Session<'a> {
     /// # Errors
     /// If a path is not UTF-8, the files belong to several projects, or there is no file.
     pub(super) fn read(options: &'a ConfigOptions, common: &'a CommonOptions) -> Result<Self> {
+        Self::read_after(options, common, &[])
+    }
+
+    /// Reads the files again. Those that cannot be read any more keep their servers, beside the error: the user may be
+    /// editing them.
+    ///
+    /// # Errors
+    /// If a file belongs to another project now, or there is no file.
+    pub(super) fn read_again(&self) -> Result<Self> {
+        let read = Self::read_after(self.options, self.common, &self.files)?;
+        let Self { inputs, answers_requests, reports_events, login, .. } = self.clone();
+        Ok(Self { inputs, answers_requests, reports_events, login, ..read })
+    }
+
+    fn read_after(
+        options: &'a ConfigOptions,
+        common: &'a CommonOptions,
+        before: &[ConfigFile],
+    ) -> Result<Self> {
         let current = || env::current_dir().map_err(CommandError::usage_of("the working directory"));
         if !options.is_used() {
             let folder = current()?;
+            let stamps = stamps(&paths(options, &folder));
             let files = discover(&folder).map_err(CommandError::usage_of("the working directory"))?;
             if files.is_empty() {
                 return Err(CommandError::usage(NO_FILE));
             }
-            return Ok(Self::of_files(options, common, files, folder));
+            let files = with_kept(files, before);
+            return Ok(Self { stamps, ..Self::of_files(options, common, files, folder) });
         }
         let known = known_files(None);
         let own = options.user_files.iter().map(|path| Ok((Source::user(absolute(path)?), path)));
@@ -69,8 +115,19 @@ impl<'a> Session<'a> {
             }
             None => current()?,
         };
-        let files = sources.iter().flat_map(|(source, path)| parse_file(source, path, &folder)).collect();
-        Ok(Self::of_files(options, common, files, folder))
+        let stamps = stamps(&paths(options, &folder));
+        let files = sources.iter().flat_map(|(source, path)| match before.is_empty() || path.is_file() {
+            true => parse_file(source, path, &folder),
+            // A pipe is read once.
+            false => kept(source, before),
+        });
+        let files = with_kept(files.collect(), before);
+        Ok(Self { stamps, ..Self::of_files(options, common, files, folder) })
+    }
+
+    /// The files that were read, and those that would be if they existed.
+    pub(super) fn paths(&self) -> Vec<PathBuf> {
+        paths(self.options, &self.folder)
     }
 
     /// Reads the files. Errors are printed, and so are servers that are left out.
@@ -82,13 +139,6 @@ impl<'a> Session<'a> {
         let config = &session.config;
         let mut messages = Screen::messages();
         let errors = config.errors().iter().map(ToString::to_string);
-        for file in session.files.iter().filter(|_| !options.is_used()) {
-            let (path, count) = (&file.source.path, file.servers.len());
-            messages.line(styled(
-                QUIET,
-                format_args!("{path}: {count} server{}", if count == 1 { "" } else { "s" }),
-            ))?;
-        }
         for error in errors.chain(config.servers().iter().filter_map(|entry| session.relative_files(entry))) {
             messages.warning(error)?;
         }
@@ -101,6 +151,17 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Names the files that were found, unless the command line does.
+    pub(super) fn print_files(&self) -> io::Result<()> {
+        let mut messages = Screen::messages();
+        for file in self.files.iter().filter(|_| !self.options.is_used()) {
+            let (path, count) = (&file.source.path, file.servers.len());
+            let plural = if count == 1 { "" } else { "s" };
+            messages.line(styled(QUIET, format_args!("{path}: {count} server{plural}")))?;
+        }
+        Ok(())
+    }
+
     /// The files merged, with only the servers of these names.
     pub(super) fn only(&self, names: &[&str]) -> Config {
         Config::merge_filtered(self.files.clone(), |server| names.contains(&server.name()))
@@ -109,6 +170,33 @@ impl<'a> Session<'a> {
 
 const NO_FILE: &str = "no known application has a file with servers here: name one by --config or --user-config, or the command that starts \
                        a server after two dashes, such as: mcpio tools -- npx -y @modelcontextprotocol/server-everything";
+
+/// The files that these options name, or else those that applications may have for the user and for this project.
+fn paths(options: &ConfigOptions, folder: &Path) -> Vec<PathBuf> {
+    match options.is_used() {
+        true => options.user_files.iter().chain(&options.files).cloned().collect(),
+        false => known_files(folder.to_str()).into_iter().map(|source| source.path.into()).collect(),
+    }
+}
+
+/// The files of this source as they were before.
+fn kept(source: &Source, before: &[ConfigFile]) -> Vec<ConfigFile> {
+    before.iter().filter(|file| *file.source == *source).cloned().collect()
+}
+
+/// The files, those that cannot be read as they were before, with the error.
+fn with_kept(files: Vec<ConfigFile>, before: &[ConfigFile]) -> Vec<ConfigFile> {
+    let with_kept = |file: ConfigFile| {
+        let is_readable = file.errors.iter().all(|error| error.server.is_some());
+        let mut kept = if is_readable { Vec::new() } else { kept(&file.source, before) };
+        match kept.first_mut() {
+            Some(first) => first.errors = file.errors,
+            None => kept.push(file),
+        }
+        kept
+    };
+    files.into_iter().flat_map(with_kept).collect()
+}
 
 /// The known file that this path leads to.
 fn known_source(known: &[Source], path: &Path) -> Option<Source> {

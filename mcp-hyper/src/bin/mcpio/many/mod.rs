@@ -5,16 +5,18 @@ pub(crate) mod approve;
 pub(crate) mod call;
 mod config;
 pub(crate) mod import;
+mod keyboard;
 pub(crate) mod servers;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::env;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use mcp_hyper::host::{
-    CallError, FileStorage, Host, HostEvent, HostLoginError, HostOptions, LoginPage, ServerReport,
-    Storage as _,
+    CallError, FileStorage, Host, HostEvent, HostLoginError, HostOptions, LoginPage, ServerReport, Storage,
+    StorageFuture,
 };
 use mcp_proto::Secret;
 use mcp_proto::host::config::{
@@ -23,28 +25,37 @@ use mcp_proto::host::config::{
 use mcp_proto::host::consent::Approvals;
 use mcp_proto::host::control::Status;
 use serde_json::{Value, json};
+use smol::future::or;
 
+use self::config::FileStamp;
 use crate::connect::Connection;
 use crate::error::{self, CommandError, Result};
 use crate::login::{print_status, show_page};
 use crate::options::{CommonOptions, ConfigOptions, LoginOptions, ServerCommand};
 use crate::reports::Reports;
 use crate::server_requests::{self, NoAnswerError, TerminalPrompt, is_person_present};
-use crate::terminal::{EchoOff, Screen};
+use crate::terminal::{Screen, TerminalMode};
 use crate::text::{HEADING, NAME, QUIET, Text, styled};
 use crate::{arguments, commands, connect, tokens};
 
 /// The options, files and servers of one command.
+#[derive(Clone)]
 struct Session<'a> {
     options: &'a ConfigOptions,
     common: &'a CommonOptions,
     files: Vec<ConfigFile>,
     /// The project's folder; without a project's file, the working directory.
     folder: PathBuf,
+    /// How the files were before they were read.
+    stamps: Vec<FileStamp>,
     /// The files merged.
     config: Config,
+    /// The values that the user has typed.
+    inputs: Arc<Mutex<Inputs>>,
     /// Whether the user answers requests of the servers.
     answers_requests: bool,
+    /// Whether `work` reports the events of the host.
+    reports_events: bool,
     /// The options of `mcpio login`.
     login: Option<&'a LoginOptions>,
 }
@@ -77,9 +88,11 @@ impl Session<'_> {
     async fn run<T>(&self, config: Config, work: impl AsyncFnOnce(&Host) -> Result<T>) -> Result<T> {
         let options = error::until_signal(self.host_options(config)).await?;
         let (host, driver) = options.start();
-        let mut events = host.events();
+        let mut events = (!self.reports_events).then(|| host.events());
         let messages = smol::spawn(async move {
-            while let Some(event) = events.next().await {
+            while let Some(events) = &mut events
+                && let Some(event) = events.next().await
+            {
                 if let HostEvent::StorageFailed { error } = event {
                     // If this fails, nothing can be done about it.
                     let _ = Screen::messages().warning(&*error);
@@ -101,10 +114,11 @@ impl Session<'_> {
         check_options(common)?;
         let storage = self.storage()?;
         let approvals = approvals(&storage).await?;
-        let typed = Arc::new(ask(&config, &approvals).await?);
+        self.ask(config.servers(), &approvals).await?;
+        let typed = self.inputs.clone();
         let look_up = move |entry: Arc<ServerEntry>, lookup: Lookup| {
             let value: Option<Secret> = match lookup {
-                Lookup::Input(id) => typed.get(&(entry.id(), id)).cloned(),
+                Lookup::Input(id) => locked(&typed).get(&(entry.id(), id)).cloned(),
                 _ => None,
             };
             async { value }
@@ -113,7 +127,7 @@ impl Session<'_> {
         let mut host = HostOptions::new("mcpio", env!("CARGO_PKG_VERSION"))
             .config(config)
             .approvals(approvals)
-            .storage(storage)
+            .storage(HostStorage(storage))
             .timeouts(timeouts(common)?)
             .project_folder(&self.folder)
             .lookups(look_up)
@@ -186,12 +200,47 @@ pub(crate) async fn of_server(
                 });
             };
             session.print_missing(host)?;
+            if let ServerCommand::Watch { changes, .. } = command {
+                return session.watch_changes(host, name, words, *changes, screen).await;
+            }
             let server = client.ready().await?;
             let reports = Reports::without_messages();
             let connection = Connection { client, server, reports, log: None, timeout: common.timeout };
             commands::run(command, words, &connection, screen).await
         })
         .await
+}
+
+impl Session<'_> {
+    /// Prints changes on a server, over all of its connections, until the given number of them or the server is given up.
+    async fn watch_changes(
+        &self,
+        host: &Host,
+        name: &str,
+        uris: &[String],
+        most: Option<u64>,
+        screen: &mut Screen,
+    ) -> Result {
+        let mut events = host.events();
+        let mut watch = host.watch(name, commands::watch_filter(uris)).map_err(CommandError::server)?;
+        let given_up = async {
+            while events.next().await.is_some() {
+                let server = host.server(name).filter(|server| !server.status.accepts_calls());
+                if let Some(server) = server {
+                    return Err(self.unavailable(server));
+                }
+            }
+            Err(CommandError::no_server())
+        };
+        let printed = commands::print_updates(&mut watch, self.common.timeout, true, most, screen);
+        if or(printed, given_up).await? {
+            return Ok(());
+        }
+        Err(match watch.outcome() {
+            Some(Err(error)) => error.into(),
+            _ => commands::watch_ended(),
+        })
+    }
 }
 
 /// Rejects options that are for one server.
@@ -209,7 +258,8 @@ fn check_options(common: &CommonOptions) -> Result {
     ];
     match given.into_iter().find(|(_, is_given)| *is_given) {
         Some((option, _)) => Err(CommandError::usage(format_args!(
-            "{option} is for one server that the command line names: with --config, write it into the configuration"
+            "{option} is for one server whose command or URL the command line has: for a configured server, write it into \
+             its entry"
         ))),
         None => Ok(()),
     }
@@ -234,6 +284,30 @@ async fn wake_idle(host: &Host) {
         }
     }
     host.ready().await;
+}
+
+/// The storage of a host, without approvals: [`change_approvals`] stores them, and one that is revoked must not be in a
+/// second place.
+struct HostStorage(FileStorage);
+
+impl HostStorage {
+    fn is_kept(name: &str) -> bool {
+        !name.starts_with("approval-")
+    }
+}
+
+impl Storage for HostStorage {
+    fn get<'a>(&'a self, name: &'a str) -> StorageFuture<'a, Option<Vec<u8>>> {
+        if Self::is_kept(name) { self.0.get(name) } else { Box::pin(async { Ok(None) }) }
+    }
+
+    fn put<'a>(&'a self, name: &'a str, value: Vec<u8>) -> StorageFuture<'a, ()> {
+        if Self::is_kept(name) { self.0.put(name, value) } else { Box::pin(async { Ok(()) }) }
+    }
+
+    fn remove<'a>(&'a self, name: &'a str) -> StorageFuture<'a, ()> {
+        self.0.remove(name)
+    }
 }
 
 /// The name of the value with the approvals.
@@ -266,30 +340,40 @@ async fn change_approvals<T: Send + 'static>(
 /// The values that the user has typed, for this run only.
 type Inputs = BTreeMap<(ServerId, String), Secret>;
 
-/// Asks for the inputs of all servers that may start. Without a terminal there are no questions, and an input has its
-/// default or no value.
-async fn ask(config: &Config, approvals: &Approvals) -> Result<Inputs> {
-    let mut inputs = Inputs::new();
-    if !is_person_present() {
-        return Ok(inputs);
-    }
-    for entry in config.servers() {
-        // A project's server that is not approved may not even ask.
-        if !entry.spec().enabled || entry.permit(approvals).is_err() {
-            continue;
+fn locked(inputs: &Mutex<Inputs>) -> std::sync::MutexGuard<'_, Inputs> {
+    // No code under the lock can panic half-way through a change.
+    inputs.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Session<'_> {
+    /// Asks for the inputs of servers that may start, those that were not typed yet. Without a terminal there are no
+    /// questions, and an input has its default or no value.
+    async fn ask(&self, entries: &[Arc<ServerEntry>], approvals: &Approvals) -> Result {
+        if !is_person_present() {
+            return Ok(());
         }
-        for input in &entry.spec().inputs {
-            if let Some(value) = ask_one(entry, input).await? {
-                inputs.insert((entry.id(), input.id.clone()), value);
+        for entry in entries {
+            // A project's server that is not approved may not even ask.
+            if !entry.spec().enabled || entry.permit(approvals).is_err() {
+                continue;
+            }
+            for input in &entry.spec().inputs {
+                let key = (entry.id(), input.id.clone());
+                if locked(&self.inputs).contains_key(&key) {
+                    continue;
+                }
+                if let Some(value) = ask_one(entry, input).await? {
+                    locked(&self.inputs).insert(key, value);
+                }
             }
         }
+        Ok(())
     }
-    Ok(inputs)
 }
 
 async fn ask_one(entry: &Arc<ServerEntry>, input: &Arc<InputSpec>) -> Result<Option<Secret>> {
     // Restores the terminal also if a signal ends the question.
-    let hidden = input.is_password.then(EchoOff::begin).transpose();
+    let hidden = input.is_password.then(TerminalMode::without_echo).transpose();
     let what = format_args!("the terminal cannot hide what you type for \"{}\"", input.id);
     let hidden = hidden.map_err(CommandError::usage_of(what))?;
     let (server, input) = (entry.name().to_owned(), input.clone());

@@ -2,28 +2,24 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mcp_hyper::host::{Host, HostEvent, ServerReport};
 use mcp_proto::host::config::Scope;
 use mcp_proto::host::control::{Failure, Status};
 use mcp_proto::host::tools::Freshness;
 use serde_json::{Value, json};
-use smol::Timer;
-use smol::future::{or, poll_once};
+use smol::future::poll_once;
 
 use super::config::{Finding, FindingKind, check_files};
+use super::watch::follow;
 use super::{Session, wake_idle};
 use crate::error::{CommandError, Result};
 use crate::many;
 use crate::options::{CommonOptions, ConfigOptions};
 use crate::show::{self, Table};
-use crate::terminal::{LiveArea, Screen};
+use crate::terminal::Screen;
 use crate::text::{BAD, GOOD, NAME, QUIET, Text, styled, styled_block};
-
-/// How often the live table is drawn again.
-const TICK: Duration = Duration::from_secs(1);
 
 /// Starts all servers and shows them: once, or until a signal.
 pub(crate) async fn servers(
@@ -32,7 +28,8 @@ pub(crate) async fn servers(
     watch: bool,
     screen: &mut Screen,
 ) -> Result {
-    let session = Session::open(options, common)?;
+    let session = Session { reports_events: watch, ..Session::open(options, common)? };
+    session.print_files()?;
     session
         .run(session.config.clone(), async |host| {
             if watch {
@@ -41,7 +38,7 @@ pub(crate) async fn servers(
             host.ready().await;
             let rows = session.rows(host);
             let servers: Vec<Value> = rows.iter().map(|row| row.as_json(false)).collect();
-            show::result(screen, &json!({ "servers": servers }), |screen| table(&rows, false).print(screen))?;
+            show::result(screen, &json!({ "servers": servers }), |screen| table(&rows).print(screen))?;
             connected(&rows)
         })
         .await
@@ -55,7 +52,7 @@ pub(super) struct Row {
     /// The definitions that it has changed since the user's approval, and that are hidden.
     pub(super) changes: Vec<String>,
     scope: Scope,
-    path: String,
+    pub(super) path: String,
 }
 
 impl Session<'_> {
@@ -88,7 +85,7 @@ impl Row {
         self.report.failure.as_ref().filter(|_| self.report.status != Status::Connected)
     }
 
-    fn status(&self, goes_on: bool) -> String {
+    pub(super) fn status(&self, goes_on: bool) -> String {
         many::status_name(self.report.status, goes_on)
     }
 
@@ -100,17 +97,20 @@ impl Row {
         })
     }
 
-    fn reason(&self) -> String {
+    /// Why the server cannot be used as a whole, and what mends it: in a command that goes on, a key.
+    pub(super) fn reason(&self, goes_on: bool) -> String {
+        let approve = if goes_on { "[a]pprove shows it" } else { "see mcpio approve" };
         match self.report.status {
-            Status::Unapproved => "a project's server: see mcpio approve".to_owned(),
+            Status::Unapproved => format!("a project's server: {approve}"),
             _ if !self.changes.is_empty() => {
-                format!("changed and hidden: see mcpio approve --changes: {}", self.changes.join("; "))
+                let approve = if goes_on { approve } else { "see mcpio approve --changes" };
+                format!("changed and hidden: {approve}: {}", self.changes.join("; "))
             }
             _ => self.failure().map(|failure| failure.reason.clone()).unwrap_or_default(),
         }
     }
 
-    fn tools(&self) -> String {
+    pub(super) fn tools(&self) -> String {
         match self.report.lists {
             Freshness::Unlisted => String::new(),
             Freshness::Current => self.tools.to_string(),
@@ -136,7 +136,7 @@ impl Row {
     }
 
     /// Whether there is something new to say.
-    fn differs(&self, other: &Self) -> bool {
+    pub(super) fn differs(&self, other: &Self) -> bool {
         let said = |row: &Self| {
             (row.report.status, row.report.since, row.tools, row.report.lists, row.changes.len())
         };
@@ -160,7 +160,7 @@ fn milliseconds(time: Duration) -> f64 {
 }
 
 /// A duration in two or three digits.
-fn short(time: Duration) -> String {
+pub(super) fn short(time: Duration) -> String {
     match time.as_secs() {
         0 => format!("{} ms", time.as_millis()),
         seconds @ 1..=9 => format!("{seconds}.{} s", time.subsec_millis() / 100),
@@ -170,73 +170,13 @@ fn short(time: Duration) -> String {
     }
 }
 
-fn table(rows: &[Row], goes_on: bool) -> Table {
-    let mut table = Table::new(match goes_on {
-        true => &["server", "status", "since", "tools", "start", "reason"],
-        false => &["server", "status", "tools", "start", "reason"],
-    });
-    let now = Instant::now();
+fn table(rows: &[Row]) -> Table {
+    let mut table = Table::new(&["server", "status", "tools", "start", "reason"]);
     for row in rows {
-        let report = &row.report;
-        let start = report.start_time.map(short).unwrap_or_default();
-        let (name, status, tools, reason) = (&*report.name, row.status(goes_on), row.tools(), row.reason());
-        if goes_on {
-            let since = short(now.saturating_duration_since(report.since));
-            table.row([name, &status, &since, &tools, &start, &reason]);
-        } else {
-            table.row([name, &status, &tools, &start, &reason]);
-        }
+        let start = row.report.start_time.map(short).unwrap_or_default();
+        table.row([&row.report.name, &row.status(false), &row.tools(), &start, &row.reason(false)]);
     }
     table
-}
-
-/// Shows what changes, until the host is closed.
-async fn follow(host: &Host, session: &Session<'_>, screen: &mut Screen) -> Result {
-    let mut events = host.events();
-    let mut known: BTreeMap<Arc<str>, Row> = BTreeMap::new();
-    let mut area = LiveArea::default();
-    let is_live = screen.can_erase() && !screen.is_json();
-    loop {
-        let rows = session.rows(host);
-        if is_live {
-            let mut lines = table(&rows, true).lines(screen.columns());
-            lines.push(styled(QUIET, "Ctrl-C ends the servers."));
-            area.show(screen, &lines)?;
-        } else {
-            for row in rows {
-                if known.get(&row.report.name).is_none_or(|before| row.differs(before)) {
-                    print_change(&row, screen)?;
-                    known.insert(row.report.name.clone(), row);
-                }
-            }
-        }
-        let tick = async {
-            Timer::after(TICK).await;
-            Some(HostEvent::GatePassed)
-        };
-        let event = match is_live {
-            true => or(events.next(), tick).await,
-            false => events.next().await,
-        };
-        if event.is_none() {
-            return Ok(());
-        }
-    }
-}
-
-fn print_change(row: &Row, screen: &mut Screen) -> io::Result<()> {
-    if screen.is_json() {
-        return screen.line(Text::json(&row.as_json(true).to_string()));
-    }
-    let (tools, reason) = (row.tools(), row.reason());
-    let mut line = format!("{}: {}", row.report.name, row.status(true));
-    if !tools.is_empty() {
-        line.push_str(&format!(", tools: {tools}"));
-    }
-    if !reason.is_empty() {
-        line.push_str(&format!(": {reason}"));
-    }
-    screen.line(line)
 }
 
 /// How many lines of a server's standard error are shown.
@@ -322,7 +262,7 @@ fn note(event: &HostEvent) -> Option<Finding> {
 }
 
 /// The last lines of a text.
-fn tail(text: &str) -> String {
+pub(super) fn tail(text: &str) -> String {
     let lines: Vec<&str> = text.trim_end().lines().collect();
     lines.get(lines.len().saturating_sub(STDERR_LINES)..).unwrap_or_default().join("\n")
 }
