@@ -299,6 +299,10 @@ impl Host {
     /// The visible tools of all servers that can be called, sorted by name. Those of a server that is away are as it
     /// last listed them; those of a server that is switched off or not approved are left out, and so are those that a project's
     /// server has added or changed since its approval, until [`approve_changes`](Self::approve_changes).
+    ///
+    /// Tools that exist for [pages](mcp_proto::schema::apps) alone are left out too, and calls of them by their names for a
+    /// model are refused. A page's call goes by [`request`](Self::request), once
+    /// [`Catalogue::items`] has shown that the server lists the tool.
     pub fn tools(&self) -> Vec<HostTool> {
         let owned = |entry: Entry<'_, Tool>| HostTool {
             name: entry.name.to_owned(),

@@ -387,7 +387,7 @@ impl Catalogue {
     }
 
     /// The items of one kind that are visible, sorted by name: neither denied, blocked nor
-    /// [withdrawn](Self::set_withdrawn).
+    /// [withdrawn](Self::set_withdrawn). Tools for [pages](crate::schema::apps) alone are among them.
     pub fn items<T: CatalogueItem>(&self) -> impl Iterator<Item = Entry<'_, T>> {
         let visible = |entry: &Entry<'_, T>| {
             let state = self.servers.get(entry.server).filter(|state| !state.is_withdrawn);
@@ -399,17 +399,18 @@ impl Catalogue {
     /// Finds an item by its name for a model.
     ///
     /// # Errors
-    /// If no item has the name, or it is hidden.
+    /// If no item has the name, it is hidden, or no model may call it.
     pub fn find<T: CatalogueItem>(&self, name: &str) -> Result<Entry<'_, T>, LookupError> {
         let entry = T::section(&self.sections).find(name)?;
         let state = self.servers.get(entry.server).ok_or(LookupError::Unknown)?;
         state.check(entry.item)?;
-        Ok(entry)
+        if entry.item.is_for_model() { Ok(entry) } else { Err(LookupError::ForPages) }
     }
 
-    /// The visible tools, sorted by name.
+    /// The visible tools that a model may call, sorted by name. [`items`](Self::items) has those for
+    /// [pages](crate::schema::apps) alone too.
     pub fn tools(&self) -> impl Iterator<Item = Entry<'_, Tool>> {
-        self.items()
+        self.items::<Tool>().filter(|tool| tool.item.is_for_model())
     }
 
     /// The prompts, sorted by name: commands for the user.
@@ -430,7 +431,7 @@ impl Catalogue {
     /// Finds a tool by its name for a model.
     ///
     /// # Errors
-    /// If no item has the name, or it is hidden.
+    /// If no tool has the name, it is hidden, or no model may call it.
     pub fn tool(&self, name: &str) -> Result<Entry<'_, Tool>, LookupError> {
         self.find(name)
     }

@@ -81,6 +81,11 @@ pub trait CatalogueItem: Serialize + Sized + 'static {
     fn key(&self) -> &str;
 
     #[doc(hidden)]
+    fn is_for_model(&self) -> bool {
+        true
+    }
+
+    #[doc(hidden)]
     fn section(sections: &Sections) -> &Section<Self>;
 
     #[doc(hidden)]
@@ -88,13 +93,17 @@ pub trait CatalogueItem: Serialize + Sized + 'static {
 }
 
 macro_rules! items {
-    ($($type:ty, $kind:ident, $key:ident, $section:ident;)*) => { $(
+    ($($type:ty, $kind:ident, $key:ident, $section:ident $(, $is_for_model:expr)?;)*) => { $(
         impl CatalogueItem for $type {
             const KIND: ItemKind = ItemKind::$kind;
 
             fn key(&self) -> &str {
                 &self.$key
             }
+
+            $(fn is_for_model(&self) -> bool {
+                $is_for_model(self)
+            })?
 
             fn section(sections: &Sections) -> &Section<Self> {
                 &sections.$section
@@ -108,7 +117,7 @@ macro_rules! items {
 }
 
 items! {
-    Tool, Tool, name, tools;
+    Tool, Tool, name, tools, Tool::is_for_model;
     Prompt, Prompt, name, prompts;
     Resource, Resource, uri, resources;
     ResourceTemplate, ResourceTemplate, uri_template, templates;
@@ -126,6 +135,8 @@ pub enum LookupError {
     Blocked,
     /// The server's filter denies the tool.
     Denied,
+    /// The server has the tool for its [pages](crate::schema::apps) alone.
+    ForPages,
 }
 
 error_text! { LookupError:
@@ -133,6 +144,7 @@ error_text! { LookupError:
     Collision => "two items have this name, so both are hidden: rename one of their servers";
     Blocked => "the definition changed after it was approved: ask the user to approve it again";
     Denied => "the configuration of the server denies this tool";
+    ForPages => "the server has this tool for its pages alone: no model may call it";
 }
 
 /// The lists, by kind.

@@ -108,6 +108,25 @@ fn denied_tools_are_hidden_and_say_so() {
 }
 
 #[test]
+fn tools_for_pages_alone_reach_no_model() {
+    let mut catalogue = Catalogue::default();
+    let mut page = described("refresh", "Only for pages");
+    page.meta.insert("ui", json!({ "visibility": ["app"] }));
+    add(&mut catalogue, "a", vec![tool("open"), page]);
+    assert_eq!(names(&catalogue), ["mcp__a__open"]);
+    assert_eq!(catalogue.tool("mcp__a__refresh").unwrap_err(), LookupError::ForPages);
+    let mut conversation = Conversation::default();
+    assert_eq!(conversation.tool(&catalogue, "mcp__a__refresh").unwrap_err(), LookupError::ForPages);
+    assert_eq!(conversation.select(&catalogue).tools.len(), 1);
+    let request = SearchRequest { query: "refresh pages".into(), limit: None };
+    let found = conversation.search(&catalogue, &mut ToolIndex::default(), &request);
+    assert_eq!(found.names, [""; 0]);
+    // The application finds it, for its pages.
+    let listed = catalogue.items::<Tool>().find(|tool| tool.item.name == "refresh").unwrap();
+    assert!(!conversation.allows(listed));
+}
+
+#[test]
 fn definitions_beyond_the_limits_are_rejected_and_reported() {
     let limits = CatalogueLimits {
         items: 3,

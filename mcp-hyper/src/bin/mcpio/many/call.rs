@@ -6,7 +6,7 @@ use std::time::Duration;
 use mcp_hyper::host::{CallError, Host, HostTool};
 use mcp_proto::host::config::Config;
 use mcp_proto::host::control::Status;
-use mcp_proto::host::tools::{NameScheme, ToolIndex};
+use mcp_proto::host::tools::{Entry, LookupError, NameScheme, ToolIndex};
 use mcp_proto::schema::{CallToolResult, Tool};
 use serde_json::{Value, json};
 
@@ -260,6 +260,13 @@ impl<'a> Target<'a> {
             );
             let hint = format!("To see the change: {}", session.changes_hint(server));
             return Err(CommandError::server(why).with_hint(hint));
+        }
+        let is_it = |tool: Entry<'_, Tool>| match self.is_own {
+            true => tool.item.name == name && self.server == Some(tool.server),
+            false => tool.name == name,
+        };
+        if host.catalogue(|catalogue| catalogue.items().any(is_it)) {
+            return Err(CommandError::usage(format_args!("{name:?}: {}", LookupError::ForPages)));
         }
         let of =
             self.server.map(|server| format!("the server {server:?} has")).unwrap_or("there is".to_owned());
