@@ -1,6 +1,7 @@
 //! What one conversation with a model sees of the catalogue: filters, a budget, and tools found by search.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::sync::Arc;
 use core::fmt::Write as _;
 
 use serde::Deserialize;
@@ -36,17 +37,18 @@ pub struct ConversationSettings {
     pub deny: Vec<ToolPattern>,
     /// The tools that are shown from the start if there is no room for all of their server.
     pub favourites: Vec<ToolPattern>,
-    /// How many bytes of definitions are shown from the start. If all tools have more, the tools of the servers with the
-    /// most are deferred: never those of a server within an equal share of the bytes, and those of a server that was shown
-    /// for no other one beyond its share. A token of a model is about four bytes.
+    /// How many bytes of definitions are shown from the start, or tokens if the conversation
+    /// [counts them](Conversation::counting). If all tools have more, the tools of the servers with the most are deferred:
+    /// never those of a server within an equal share, and those of a server that was shown for no other one beyond its share.
+    /// A token of a model is about four bytes.
     ///
     /// Default 64 KiB, some 16,000 tokens: a tenth of a usual context.
-    pub definition_bytes: usize,
-    /// How many bytes of definitions of found tools are shown besides. The oldest leave first, but those within an equal
-    /// share of their server last; the newest stays.
+    pub definition_budget: usize,
+    /// How many bytes, or tokens, of definitions of found tools are shown besides. The oldest leave first, but those within
+    /// an equal share of their server last; the newest stays.
     ///
     /// Default 32 KiB.
-    pub found_bytes: usize,
+    pub found_budget: usize,
 }
 
 impl Default for ConversationSettings {
@@ -55,8 +57,8 @@ impl Default for ConversationSettings {
             allow: None,
             deny: Vec::new(),
             favourites: Vec::new(),
-            definition_bytes: 64 * 1024,
-            found_bytes: 32 * 1024,
+            definition_budget: 64 * 1024,
+            found_budget: 32 * 1024,
         }
     }
 }
@@ -81,7 +83,7 @@ impl Default for ConversationSettings {
 /// let tool = |name| Tool::new(name, "A tool", json!({ "type": "object" }));
 /// catalogue.update("github", vec![tool("create_issue"), tool("list_branches")]);
 ///
-/// let settings = ConversationSettings { definition_bytes: 50, ..ConversationSettings::default() };
+/// let settings = ConversationSettings { definition_budget: 50, ..ConversationSettings::default() };
 /// let mut conversation = Conversation::new(settings);
 /// let names = |conversation: &mut Conversation| -> Vec<String> {
 ///     conversation.select(&catalogue).definitions().map(|tool| tool.name.to_owned()).collect()
@@ -100,9 +102,22 @@ pub struct Conversation {
     settings: ConversationSettings,
     /// Names of found tools, the newest last.
     found: VecDeque<String>,
-    /// The servers of which all tools were shown, with the bytes of their definitions; `None` if they are deferred.
+    /// The servers of which all tools were shown, with the size of their definitions; `None` if they are deferred.
     decided: BTreeMap<String, Option<usize>>,
+    size: DefinitionSize,
 }
+
+/// Measures a definition in the unit of the budgets.
+#[derive(Clone)]
+struct DefinitionSize(Arc<dyn Fn(&ToolDefinition<'_>) -> usize + Send + Sync>);
+
+impl Default for DefinitionSize {
+    fn default() -> Self {
+        Self(Arc::new(|definition| definition.bytes()))
+    }
+}
+
+debug_fields! { DefinitionSize => "DefinitionSize" }
 
 /// The tools whose definitions a model is given.
 #[derive(Clone, Debug)]
@@ -130,10 +145,32 @@ impl Conversation {
         Self { settings, ..Self::default() }
     }
 
+    /// Counts the definitions against the budgets by this function, such as in tokens of the model, instead of in
+    /// [bytes](ToolDefinition::bytes): set both budgets in its unit. It is called for each allowed tool whenever tools are
+    /// [selected](Self::select); the same definition must have the same count.
+    ///
+    /// ```
+    /// use mcp_proto::host::tools::{Conversation, ConversationSettings};
+    ///
+    /// let settings = ConversationSettings { definition_budget: 8_000, found_budget: 2_000, ..Default::default() };
+    /// // As the tokenizer of the model counts.
+    /// let tokens = |text: &str| text.len().div_ceil(4);
+    /// let conversation = Conversation::new(settings).counting(move |definition| {
+    ///     tokens(definition.name) + tokens(definition.description) + tokens(definition.input_schema.as_str())
+    /// });
+    /// # drop(conversation);
+    /// ```
+    #[must_use]
+    pub fn counting(mut self, count: impl Fn(&ToolDefinition<'_>) -> usize + Send + Sync + 'static) -> Self {
+        self.size = DefinitionSize(Arc::new(count));
+        self
+    }
+
     /// Whether the conversation may use the tool.
     pub fn allows(&self, tool: Entry<'_, Tool>) -> bool {
         let matches = |patterns: &[ToolPattern]| is_any(patterns, tool);
-        self.settings.allow.as_deref().is_none_or(matches) && !matches(&self.settings.deny)
+        let is_listed = self.settings.allow.as_deref().is_none_or(matches);
+        is_listed && !matches(&self.settings.deny) && tool.item.is_for_model()
     }
 
     /// Finds the tool that the model calls by this name. A deferred tool can be called too.
@@ -157,7 +194,8 @@ impl Conversation {
     /// Selects the tools for the next request to the model.
     pub fn select<'a>(&mut self, catalogue: &'a Catalogue) -> Selection<'a> {
         let allowed = catalogue.tools().filter(|tool| self.allows(*tool));
-        let all: Vec<_> = allowed.map(|tool| Candidate { tool, bytes: tool.definition().bytes() }).collect();
+        let size = |tool: Entry<'_, Tool>| (self.size.0)(&tool.definition());
+        let all: Vec<_> = allowed.map(|tool| Candidate { tool, size: size(tool) }).collect();
         let shown = self.shown_from_start(&all);
         let (shown, others): (Vec<_>, Vec<_>) =
             all.iter().copied().partition(|candidate| shown.contains(candidate.tool.name));
@@ -175,29 +213,29 @@ impl Conversation {
     ///
     /// First come the favourites within the share of their server, then whole servers, then further favourites.
     fn shown_from_start<'a>(&mut self, all: &[Candidate<'a>]) -> BTreeSet<&'a str> {
-        let mut servers: BTreeMap<&str, ServerBytes> = BTreeMap::new();
-        for Candidate { tool, bytes } in all {
+        let mut servers: BTreeMap<&str, ServerSize> = BTreeMap::new();
+        for Candidate { tool, size } in all {
             let server = servers.entry(tool.server).or_default();
-            server.all = server.all.saturating_add(*bytes);
+            server.all = server.all.saturating_add(*size);
         }
         let favourites = all.iter().filter(|it| is_any(&self.settings.favourites, it.tool));
         let favourites: Vec<_> = favourites.collect();
-        let mut room = self.settings.definition_bytes;
+        let mut room = self.settings.definition_budget;
         let share = room.checked_div(servers.len()).unwrap_or(room);
         let mut shown = BTreeSet::new();
-        for Candidate { tool, bytes } in &favourites {
+        for Candidate { tool, size } in &favourites {
             let Some(server) = servers.get_mut(tool.server) else { continue };
-            let with_tool = server.shown.saturating_add(*bytes);
+            let with_tool = server.shown.saturating_add(*size);
             if with_tool <= share {
                 server.shown = with_tool;
-                room = room.saturating_sub(*bytes);
+                room = room.saturating_sub(*size);
                 shown.insert(tool.name);
             }
         }
         let whole = self.shown_whole(&servers, share, &mut room);
-        for Candidate { tool, bytes } in favourites {
+        for Candidate { tool, size } in favourites {
             let is_shown = whole.contains(tool.server) || shown.contains(tool.name);
-            if let Some(left) = room.checked_sub(*bytes).filter(|_| !is_shown) {
+            if let Some(left) = room.checked_sub(*size).filter(|_| !is_shown) {
                 room = left;
                 shown.insert(tool.name);
             }
@@ -213,16 +251,16 @@ impl Conversation {
     /// other as much room as they take. Of each group the smallest come first.
     fn shown_whole<'a>(
         &mut self,
-        servers: &BTreeMap<&'a str, ServerBytes>,
+        servers: &BTreeMap<&'a str, ServerSize>,
         share: usize,
         room: &mut usize,
     ) -> BTreeSet<&'a str> {
         let mut candidates = Vec::new();
-        for (server, bytes) in servers {
+        for (server, size) in servers {
             let before = self.decided.get(*server).copied();
             if before != Some(None) {
-                let has_grown = before.flatten().is_none_or(|before| bytes.all > before);
-                candidates.push((bytes.all > share && has_grown, bytes.all > share, bytes.all, *server));
+                let has_grown = before.flatten().is_none_or(|before| size.all > before);
+                candidates.push((size.all > share && has_grown, size.all > share, size.all, *server));
             }
         }
         candidates.sort_unstable();
@@ -230,7 +268,7 @@ impl Conversation {
         // Once one of the last ones has no room, the larger ones have none at its cost.
         let mut is_full = false;
         for (position, (is_last, _, all, server)) in candidates.iter().copied().enumerate() {
-            let rest = servers.get(server).map_or(all, |bytes| all.saturating_sub(bytes.shown));
+            let rest = servers.get(server).map_or(all, |size| all.saturating_sub(size.shown));
             let others = if is_last { candidates.len().saturating_sub(position) } else { 1 };
             is_full |= room.checked_div(others).is_none_or(|most| rest > most) && is_last;
             let left = room.checked_sub(rest).filter(|_| !is_full);
@@ -251,21 +289,21 @@ impl Conversation {
         let newest_first: Vec<_> =
             self.found.iter().rev().filter_map(|name| others.get(&**name).copied()).collect();
         let servers: BTreeSet<&str> = newest_first.iter().map(|found| found.tool.server).collect();
-        let mut room = self.settings.found_bytes;
+        let mut room = self.settings.found_budget;
         let share = room.checked_div(servers.len()).unwrap_or(room);
         let mut shown = BTreeSet::new();
         let mut used: BTreeMap<&str, usize> = BTreeMap::new();
-        for (age, Candidate { tool, bytes }) in newest_first.iter().enumerate() {
+        for (age, Candidate { tool, size }) in newest_first.iter().enumerate() {
             let used = used.entry(tool.server).or_default();
             // Also of a tool without room, so that no older one of the server takes its place.
-            *used = used.saturating_add(*bytes);
+            *used = used.saturating_add(*size);
             if age == 0 || *used <= share {
-                room = room.saturating_sub((*bytes).min(share));
+                room = room.saturating_sub((*size).min(share));
                 shown.insert(tool.name);
             }
         }
-        for Candidate { tool, bytes } in &newest_first {
-            if let Some(left) = room.checked_sub(*bytes).filter(|_| !shown.contains(tool.name)) {
+        for Candidate { tool, size } in &newest_first {
+            if let Some(left) = room.checked_sub(*size).filter(|_| !shown.contains(tool.name)) {
                 room = left;
                 shown.insert(tool.name);
             }
@@ -302,12 +340,12 @@ fn is_any(patterns: &[ToolPattern], tool: Entry<'_, Tool>) -> bool {
 #[derive(Clone, Copy)]
 struct Candidate<'a> {
     tool: Entry<'a, Tool>,
-    bytes: usize,
+    size: usize,
 }
 
-/// The bytes of the definitions of a server's tools: of all, and of the favourites that are shown.
+/// The size of the definitions of a server's tools: of all, and of the favourites that are shown.
 #[derive(Default)]
-struct ServerBytes {
+struct ServerSize {
     all: usize,
     shown: usize,
 }

@@ -40,7 +40,7 @@ fn tools_within_the_budget_are_all_shown() {
 fn over_the_budget_a_model_sees_the_search_and_the_favourites() {
     let catalogue = catalogue(30);
     let favourites = patterns(&["b", "a/tool0[", "a/tool0?"]);
-    let settings = ConversationSettings { favourites, definition_bytes: 400, ..Default::default() };
+    let settings = ConversationSettings { favourites, definition_budget: 400, ..Default::default() };
     let mut conversation = Conversation::new(settings);
     let size = catalogue.tool("mcp__a__tool00").unwrap().definition().bytes();
     assert!((81..100).contains(&size), "{size}");
@@ -52,10 +52,28 @@ fn over_the_budget_a_model_sees_the_search_and_the_favourites() {
     assert!(search.description.unwrap().ends_with("Servers: a, b"));
 }
 
+/// F98
+#[test]
+fn budgets_are_counted_as_the_application_counts() {
+    let mut catalogue = catalogue(3);
+    add(&mut catalogue, "c", vec![described("large", &"large ".repeat(10_000))]);
+    let settings = ConversationSettings { definition_budget: 5, ..Default::default() };
+    let mut conversation = Conversation::new(settings.clone()).counting(|_| 1);
+    assert_eq!(shown(&mut conversation, &catalogue).len(), 5);
+    let settings = ConversationSettings { definition_budget: 3, ..settings };
+    let mut conversation =
+        Conversation::new(settings).counting(|tool| usize::from(tool.name != "mcp__c__large"));
+    let names = ["mcp__search", "mcp__b__other", "mcp__c__large"];
+    assert_eq!(shown(&mut conversation, &catalogue), names);
+    // Any count is safe.
+    let mut conversation = Conversation::default().counting(|_| usize::MAX);
+    assert_eq!(shown(&mut conversation, &catalogue), ["mcp__search"]);
+}
+
 #[test]
 fn found_tools_are_appended_in_the_order_in_which_they_were_found() {
     let catalogue = catalogue(30);
-    let settings = ConversationSettings { definition_bytes: 50, found_bytes: 200, ..Default::default() };
+    let settings = ConversationSettings { definition_budget: 50, found_budget: 200, ..Default::default() };
     let mut conversation = Conversation::new(settings);
     assert_eq!(find(&mut conversation, &catalogue, "tool07"), ["mcp__a__tool07"]);
     assert_eq!(find(&mut conversation, &catalogue, "tool03"), ["mcp__a__tool03"]);
@@ -70,7 +88,7 @@ fn found_tools_are_appended_in_the_order_in_which_they_were_found() {
 fn found_tool_is_shown_whatever_its_size() {
     let mut catalogue = catalogue(30);
     add(&mut catalogue, "c", vec![described("large", &"large ".repeat(1000))]);
-    let settings = ConversationSettings { definition_bytes: 50, found_bytes: 200, ..Default::default() };
+    let settings = ConversationSettings { definition_budget: 50, found_budget: 200, ..Default::default() };
     let mut conversation = Conversation::new(settings);
     find(&mut conversation, &catalogue, "tool07");
     find(&mut conversation, &catalogue, "large");
@@ -86,7 +104,7 @@ fn found_tool_is_shown_whatever_its_size() {
 #[test]
 fn conversation_that_defers_tools_goes_on_deferring() {
     let mut catalogue = catalogue(30);
-    let settings = ConversationSettings { definition_bytes: 1000, ..Default::default() };
+    let settings = ConversationSettings { definition_budget: 1000, ..Default::default() };
     let mut conversation = Conversation::new(settings);
     assert_eq!(shown(&mut conversation, &catalogue), ["mcp__search", "mcp__b__other"]);
     add(&mut catalogue, "a", vec![tool("tool00")]);
@@ -98,7 +116,7 @@ fn conversation_that_defers_tools_goes_on_deferring() {
 #[test]
 fn server_with_too_many_definitions_hides_no_tool_of_another_server() {
     let mut catalogue = catalogue(5);
-    let settings = ConversationSettings { definition_bytes: 1000, ..Default::default() };
+    let settings = ConversationSettings { definition_budget: 1000, ..Default::default() };
     let mut conversation = Conversation::new(settings);
     let names: Vec<_> = shown(&mut conversation, &catalogue);
     assert_eq!(names.len(), 6);
@@ -122,7 +140,7 @@ fn list(bytes: usize) -> Vec<Tool> {
 fn server_that_is_shown_gives_way_to_no_other_that_is_beyond_its_share() {
     for (evil_at_first, evil_later) in [(None, 3900), (Some(10), 3900), (Some(2000), 3900)] {
         let mut catalogue = Catalogue::default();
-        let settings = ConversationSettings { definition_bytes: 6400, ..Default::default() };
+        let settings = ConversationSettings { definition_budget: 6400, ..Default::default() };
         let mut conversation = Conversation::new(settings);
         add(&mut catalogue, "a", list(4000));
         if let Some(bytes) = evil_at_first {
@@ -144,7 +162,7 @@ fn server_takes_no_room_beyond_its_share_that_another_one_needs() {
     add(&mut catalogue, "a", list(4000));
     add(&mut catalogue, "b", list(100));
     add(&mut catalogue, "evil", list(3900));
-    let settings = ConversationSettings { definition_bytes: 6400, ..Default::default() };
+    let settings = ConversationSettings { definition_budget: 6400, ..Default::default() };
     assert_eq!(shown(&mut Conversation::new(settings.clone()), &catalogue), ["mcp__search", "mcp__b__tool"]);
     catalogue.remove_server("evil");
     let names = ["mcp__a__tool", "mcp__b__tool"];
@@ -158,7 +176,7 @@ fn favourites_of_a_server_beyond_its_share_take_only_what_others_leave() {
     add(&mut catalogue, "b", (0..4).map(|n| tool(&format!("tool{n}"))).collect());
     add(&mut catalogue, "c", (0..30).map(|n| tool(&format!("search{n:02}"))).collect());
     let favourites = patterns(&["*/search*"]);
-    let settings = ConversationSettings { favourites, definition_bytes: 1200, ..Default::default() };
+    let settings = ConversationSettings { favourites, definition_budget: 1200, ..Default::default() };
     let mut conversation = Conversation::new(settings);
     let names = shown(&mut conversation, &catalogue);
     let count = |server: &str| names.iter().filter(|name| name.starts_with(server)).count();
@@ -213,7 +231,7 @@ proptest! {
     #[test]
     fn server_within_its_share_is_shown_whole_and_the_budget_is_kept(
         servers in prop::collection::vec(prop::collection::vec(("[ft]", 0..200usize), 1..8), 1..6),
-        definition_bytes in 0..3000usize,
+        definition_budget in 0..3000usize,
         has_favourites in any::<bool>(),
     ) {
         let mut catalogue = Catalogue::default();
@@ -224,7 +242,7 @@ proptest! {
             add(&mut catalogue, &format!("s{number}"), tools.collect());
         }
         let favourites = if has_favourites { patterns(&["*/f*"]) } else { vec![] };
-        let settings = ConversationSettings { favourites, definition_bytes, ..Default::default() };
+        let settings = ConversationSettings { favourites, definition_budget, ..Default::default() };
         let selection = Conversation::new(settings).select(&catalogue);
         let size = |server: &str, of: &mut dyn Iterator<Item = Entry<'_, Tool>>| -> usize {
             of.filter(|tool| tool.server == server).map(|tool| tool.definition().bytes()).sum()
@@ -233,10 +251,10 @@ proptest! {
         for server in catalogue.servers() {
             let all = size(server, &mut catalogue.tools());
             let shown = size(server, &mut selection.tools.iter().copied());
-            prop_assert!(shown == all || all > definition_bytes / count, "{server}: {shown} of {all}");
+            prop_assert!(shown == all || all > definition_budget / count, "{server}: {shown} of {all}");
             shown_bytes += shown;
         }
-        prop_assert!(shown_bytes <= definition_bytes);
+        prop_assert!(shown_bytes <= definition_budget);
         prop_assert_eq!(selection.tools.len() + selection.deferred, catalogue.tools().count());
         prop_assert_eq!(selection.search.is_some(), selection.deferred > 0);
     }
