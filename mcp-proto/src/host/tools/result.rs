@@ -12,6 +12,9 @@ use crate::schema::{
     Json, ReadResourceResult, ResourceContents, ResourceLink, Role,
 };
 
+/// The longest media type of an image or sound that is shown: two names of RFC 6838 and a slash.
+const MEDIA_TYPE_BYTES: usize = 255;
+
 /// How much of a result is shown to a model. The rest goes to files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResultLimits {
@@ -367,8 +370,11 @@ impl<'a> Collector<'a> {
 
     /// Shows an image or audio if there is room for one more, else sends it to a file.
     fn push_media(&mut self, part: ModelPart) {
-        let (ModelPart::Image { data, .. } | ModelPart::Audio { data, .. }) = &part else { return };
+        let (ModelPart::Image { data, mime_type } | ModelPart::Audio { data, mime_type }) = &part else {
+            return;
+        };
         let rest = self.limits.media.checked_sub(1).zip(self.limits.media_bytes.checked_sub(data.len()));
+        let rest = rest.filter(|_| mime_type.len() <= MEDIA_TYPE_BYTES);
         if let Some((media, bytes)) = rest {
             (self.limits.media, self.limits.media_bytes) = (media, bytes);
             return self.parts.push(part);

@@ -224,6 +224,18 @@ fn server_cannot_pass_for_the_host_in_characters_that_look_alike() {
 }
 
 #[test]
+fn media_with_an_endless_media_type_go_to_files() {
+    for kind in ["image", "audio"] {
+        let media = json!({ "type": kind, "data": "AAAA", "mimeType": "x/".repeat(1_000_000) });
+        let (spills, conversion) = convert(json!({ "content": [media] }), &ResultLimits::default());
+        assert_eq!(spills.len(), 1);
+        let content = conversion.finish([Ok("/tmp/1".into())]);
+        assert_eq!(content.media(), 0);
+        assert!(content.to_text().len() < 200);
+    }
+}
+
+#[test]
 fn media_type_of_a_server_is_no_word_of_the_host() {
     let limits = ResultLimits { media: 0, ..Default::default() };
     for (mime_type, shown) in [

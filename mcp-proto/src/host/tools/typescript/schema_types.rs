@@ -11,7 +11,7 @@ use crate::host::tools::content::{QuotedText, prefix_of};
 use crate::prelude::*;
 use crate::schema::Json;
 
-/// A type without its names and comments, indentation included, as it counts against [`TypeScriptLimits::tool_bytes`].
+/// A type without its names, comments and indentation, as it counts against [`TypeScriptLimits::tool_bytes`].
 const TYPE_BYTES: usize = 8;
 
 pub(super) const ANY_OBJECT: &str = "{ [key: string]: unknown }";
@@ -248,10 +248,14 @@ impl<'a> Document<'a> {
         let mut lines = Vec::new();
         let inner = position.inside().indented();
         for (name, schema) in properties.into_iter().flatten() {
+            if *self.room == 0 {
+                break;
+            }
             let mark = if required.contains(name.as_str()) { "" } else { "?" };
             let own = self.type_of(schema, inner);
             let note = self.comment_of(schema, inner.indent);
-            self.spend(name.len().saturating_add(note.len()));
+            let indent = inner.indent.saturating_mul(INDENT.len());
+            self.spend([name.len(), note.len(), indent].into_iter().fold(0, usize::saturating_add));
             lines.push((note, format!("{}{mark}: {};", member_name(name), bare(&own))));
         }
         for name in required.into_iter().filter(|name| !known.contains_key(*name)) {
@@ -315,6 +319,9 @@ impl<'a> Document<'a> {
         let required = count("minItems").unwrap_or(items.len());
         let mut parts = Vec::new();
         for (index, item) in items.iter().enumerate() {
+            if *self.room == 0 {
+                break;
+            }
             let own = self.type_of(item, position);
             parts.push(if index < required { bare(&own).to_owned() } else { format!("({})?", bare(&own)) });
         }
@@ -338,15 +345,20 @@ impl<'a> Document<'a> {
                 string_literal(text)
             }
             Value::Array(values) => {
-                let values: Vec<_> = values.iter().map(|value| self.literal(value, position)).collect();
+                let values = values.iter().map_while(|value| {
+                    let has_room = *self.room > 0;
+                    has_room.then(|| self.literal(value, position))
+                });
+                let values: Vec<_> = values.collect();
                 format!("[{}]", values.join(", "))
             }
             Value::Object(members) => {
                 let member = |(name, value): (&String, &Value)| {
                     self.spend(name.len());
-                    format!("{}: {}", member_name(name), self.literal(value, position))
+                    let has_room = *self.room > 0;
+                    has_room.then(|| format!("{}: {}", member_name(name), self.literal(value, position)))
                 };
-                let members: Vec<_> = members.iter().map(member).collect();
+                let members: Vec<_> = members.iter().map_while(member).collect();
                 if members.is_empty() {
                     "Record<string, never>".into()
                 } else {
@@ -512,6 +524,34 @@ pub(super) fn comment(text: &str, note: &str, indent: usize, limits: &TypeScript
     written
 }
 
+const INDENT: &str = "  ";
+
 fn push_indent(text: &mut String, indent: usize) {
-    text.extend(core::iter::repeat_n("  ", indent));
+    text.extend(core::iter::repeat_n(INDENT, indent));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// The types around them would copy them again and again.
+    #[test]
+    fn types_beyond_the_room_of_a_tool_are_not_written() {
+        let members: Map<String, Value> = (0..4_000).map(|n| (n.to_string(), json!({}))).collect();
+        let items = vec![json!({ "type": "null" }); 50_000];
+        for innermost in [
+            json!({ "properties": members }),
+            json!({ "prefixItems": items, "items": false }),
+            json!({ "const": items }),
+        ] {
+            let schema = (0..50).fold(innermost, |inner, _| json!({ "properties": { "a": inner } }));
+            let limits = TypeScriptLimits { depth: 64, ..TypeScriptLimits::default() };
+            let (schema, mut room, mut names) = (Schema(schema), limits.tool_bytes, TypeNames::default());
+            let mut document = Document::new(&schema, "t", "input", &limits, &mut room, &mut names);
+            let own = document.type_of(&schema.0, Position::new(&limits, true));
+            assert!(own.len() < 4 * limits.tool_bytes, "{}", own.len());
+            assert_eq!(room, 0);
+        }
+    }
 }
