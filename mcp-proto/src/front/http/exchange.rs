@@ -408,23 +408,26 @@ impl<H: HandlerMode> ModernExchange<H> {
         let cached = service.find_meta(request.meta().as_ref());
         let listens = request.method() == SubscriptionsListen::NAME;
         let token = listens.then(|| TokenWatch::new(service, &caller.access));
+        // The adapter's clock, the wakers of the machine and its events stay outside of the lock of the hub.
+        let now = service.now();
         let open = || {
-            let exchange = Exchange::open_with_meta(&service.setup, request, cached.clone(), service.now());
-            OpenedExchange::new(service, &signal, caller, exchange)
+            let exchange = Exchange::open_with_meta(&service.setup, request, cached.clone(), now);
+            share(service, &signal, caller, exchange)
         };
-        let (opened, listening) = match token {
+        let (shared, listening) = match token {
             None => (open(), None),
             Some(token) => {
-                let (opened, subscriber) = service.hub.open(&signal, || {
-                    let opened = open();
-                    let topics = opened.shared.read(|_, exchange| {
+                let (shared, subscriber) = service.hub.open(&signal, || {
+                    let shared = open();
+                    let topics = shared.read(|_, exchange| {
                         exchange.peer().topics().map(|topic| (topic.clone(), ())).collect()
                     });
-                    (opened, topics)
+                    (shared, topics)
                 });
-                (opened, Some(Box::new(Listening { subscriber, token, has_expired: false })))
+                (shared, Some(Box::new(Listening { subscriber, token, has_expired: false })))
             }
         };
+        let opened = OpenedExchange::new(shared);
         if let Some(known) = &opened.known
             && !cached.is_some_and(|cached| Arc::ptr_eq(&cached, known))
         {
@@ -441,7 +444,7 @@ impl<H: HandlerMode> ModernExchange<H> {
         caller: Caller,
     ) -> Self {
         let exchange = Exchange::open_stateless(&service.setup, post, service.now());
-        let opened = OpenedExchange::new(service, &Arc::default(), caller, exchange);
+        let opened = OpenedExchange::new(share(service, &Arc::default(), caller, exchange));
         Self::run(service, router, opened.shared, None)
     }
 
@@ -498,10 +501,19 @@ struct OpenedExchange {
     _attachments: Attachments,
 }
 
+/// Joins the machine of an exchange to its core.
+fn share(
+    service: &Service,
+    signal: &Arc<Signal>,
+    caller: Caller,
+    exchange: Exchange,
+) -> Arc<Shared<ServerCore, Exchange>> {
+    let core = ServerCore::over_http(caller, service.hub.clone());
+    Arc::new(Shared::with_signal(signal.clone(), core, exchange, service.clock.clone()))
+}
+
 impl OpenedExchange {
-    fn new(service: &Service, signal: &Arc<Signal>, caller: Caller, exchange: Exchange) -> Self {
-        let core = ServerCore::over_http(caller, service.hub.clone());
-        let shared = Arc::new(Shared::with_signal(signal.clone(), core, exchange, service.clock.clone()));
+    fn new(shared: Arc<Shared<ServerCore, Exchange>>) -> Self {
         let (known, attachments) = shared.update(|core, exchange, wakers| {
             // Lets the first poll find the handler to start.
             core.drain(exchange, wakers);
