@@ -1,7 +1,8 @@
 //! Saves the parts of results in files: `--output`.
 
 use std::borrow::Cow;
-use std::fs;
+use std::fs::OpenOptions;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -50,20 +51,33 @@ pub(crate) fn invalid_base64() -> CommandError {
     CommandError::server("the server sent a part that is not valid base64").with_kind("invalid")
 }
 
-/// Saves the first part in this file, and further ones beside it. The user chose the name, so that a file which is there
-/// is replaced.
+/// The most parts of a result that are saved: the server chooses how many there are.
+const MOST: usize = 100;
+
+/// Saves the first part in this file, and further ones beside it. The user chose the name of the first, so that a file which
+/// is there is replaced, but the server chooses how many there are: no other file is.
 ///
 /// # Errors
-/// If there is no part, or one is invalid or cannot be written.
+/// If there is no part, there are too many, or one is invalid or cannot be written.
 pub(crate) fn save<'a>(output: &Path, parts: impl Iterator<Item = Content<'a>>) -> Result {
     let mut messages = Screen::messages();
     let mut count = 0;
     for (bytes, mime_type) in parts {
         count += 1;
+        if count > MOST {
+            let why = format_args!("the result has more than {MOST} parts: the others are not saved");
+            return Err(CommandError::server(why));
+        }
         let bytes = bytes.ok_or_else(invalid_base64)?;
         let path = numbered(output, count);
         let failed = CommandError::server_of(format!("--output {}", path.display()));
-        fs::write(&path, &bytes).map_err(failed)?;
+        let mut options = OpenOptions::new();
+        match count {
+            1 => options.write(true).create(true).truncate(true),
+            // Neither a file nor a link that is there is followed.
+            _ => options.write(true).create_new(true),
+        };
+        options.open(&path).and_then(|mut file| file.write_all(&bytes)).map_err(failed)?;
         let (path, mime_type) = (path.display(), mime_type.unwrap_or("no media type"));
         messages.line(styled(QUIET, format_args!("saved {path}: {mime_type}, {} bytes", bytes.len())))?;
     }
@@ -89,7 +103,31 @@ fn numbered(output: &Path, number: usize) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+
+    #[test]
+    fn server_replaces_no_file_but_the_one_that_the_user_named() {
+        let folder = std::env::temp_dir().join(format!("mcp-output-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
+        let save = |parts: usize| {
+            let parts = (0..parts).map(|_| (Some(Cow::from(b"new".as_slice())), None));
+            super::save(&folder.join("a.txt"), parts)
+        };
+        fs::write(folder.join("a.txt"), "old").unwrap();
+        fs::write(folder.join("a-2.txt"), "old").unwrap();
+        assert!(save(2).is_err());
+        assert_eq!((read("a.txt"), read("a-2.txt")), ("new".to_owned(), "old".to_owned()));
+        fs::remove_file(folder.join("a-2.txt")).unwrap();
+        save(2).unwrap();
+        assert_eq!(read("a-2.txt"), "new");
+        fs::remove_file(folder.join("a-2.txt")).unwrap();
+        assert!(save(1_000).is_err());
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), MOST);
+        fs::remove_dir_all(&folder).unwrap();
+    }
 
     #[test]
     fn further_parts_are_numbered_before_the_extension() {

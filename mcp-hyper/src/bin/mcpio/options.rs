@@ -177,7 +177,8 @@ pub(crate) enum Command {
         /// Its arguments; --KEY VALUE is the same
         #[arg(value_name = "KEY=VALUE")]
         arguments: Vec<String>,
-        /// Save the images, sounds and files of the result: the first in this file, further ones beside it with a number
+        /// Save the images, sounds and files of the result: the first in this file, further ones beside it with a
+        /// number, unless there is such a file
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,
         #[command(flatten)]
@@ -296,7 +297,8 @@ pub(crate) enum ServerCommand {
         /// Write the contents to standard output byte for byte, including control characters
         #[arg(long, conflicts_with = "json")]
         raw: bool,
-        /// Save the contents instead of printing them: the first part in this file, further ones beside it with a number
+        /// Save the contents instead of printing them: the first part in this file, further ones beside it with a
+        /// number, unless there is such a file
         #[arg(long, value_name = "FILE", conflicts_with = "raw")]
         output: Option<PathBuf>,
         #[command(flatten)]

@@ -263,6 +263,9 @@ fn description(contents: &ResourceContents) -> String {
 /// Divisor of the terminal's width: the limit of every column but the last.
 const PART: usize = 2;
 
+/// The limit of every column but the last where there is no terminal: one long name of a server must not pad every row.
+const WIDEST: usize = 200;
+
 /// The gap between columns.
 const GAP: usize = 2;
 
@@ -302,7 +305,7 @@ impl Table {
 
     /// The lines of the headings, and those of each row.
     pub(crate) fn groups(&self, columns: Option<usize>) -> Vec<Vec<Text>> {
-        let starts = self.starts(columns.map_or(usize::MAX, |columns| columns / PART));
+        let starts = self.starts(columns.map_or(WIDEST, |columns| columns / PART));
         let headings: Vec<String> = self.headings.iter().map(|heading| heading.to_uppercase()).collect();
         let headings = self.row_lines(&headings, &starts, columns, |_, text| styled(QUIET, text));
         let style = |column, text: &str| if column == 0 { styled(NAME, text) } else { Text::from(text) };
@@ -457,6 +460,15 @@ mod tests {
             plain(&table, None)[1..],
             [format!("{shown}  tool"), format!("b{}tool", " ".repeat(shown.len() + 1))]
         );
+    }
+
+    #[test]
+    fn long_name_does_not_pad_all_rows() {
+        let mut table = Table::new(&["name", "about"]);
+        table.row([&"x".repeat(10_000), "long"]);
+        (0..1000).for_each(|_| table.row(["a", "short"]));
+        let bytes: usize = plain(&table, None).iter().map(String::len).sum();
+        assert!(bytes < 30_000, "{bytes}");
     }
 
     #[test]

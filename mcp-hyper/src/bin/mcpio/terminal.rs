@@ -29,6 +29,8 @@ pub(crate) struct Screen {
     can_erase: bool,
     /// Whether results are written as JSON.
     is_json: bool,
+    /// Whether lines that cannot be written are dropped: nothing depends on messages.
+    drops_lines: bool,
 }
 
 impl Screen {
@@ -43,7 +45,7 @@ impl Screen {
     pub(crate) fn messages() -> Self {
         let out = io::stderr();
         let columns = out.is_terminal().then(|| size(terminal_size_of(&out)).0);
-        Self::of(out, columns)
+        Self { drops_lines: true, ..Self::of(out, columns) }
     }
 
     fn of<S: RawStream + AsLockedWrite + Send + 'static>(out: S, columns: Option<usize>) -> Self {
@@ -52,7 +54,7 @@ impl Screen {
         // The stream that removes styles would write each piece between them on its own.
         let out: Box<dyn Write + Send> =
             if has_styles { Box::new(AutoStream::auto(out)) } else { Box::new(out) };
-        Self { out, has_styles, columns, can_erase, is_json: false }
+        Self { out, has_styles, columns, can_erase, is_json: false, drops_lines: false }
     }
 
     /// A screen that records its output: a terminal of this width, or none.
@@ -60,7 +62,7 @@ impl Screen {
     pub(crate) fn recorded(columns: Option<usize>) -> (Self, ScreenRecording) {
         let record = ScreenRecording::default();
         let (out, can_erase) = (Box::new(record.clone()), columns.is_some());
-        (Self { out, has_styles: true, columns, can_erase, is_json: false }, record)
+        (Self { out, has_styles: true, columns, can_erase, is_json: false, drops_lines: false }, record)
     }
 
     /// Writes results as JSON from now on.
@@ -90,7 +92,10 @@ impl Screen {
     pub(crate) fn line(&mut self, text: impl Into<Text>) -> io::Result<()> {
         let mut line = self.written(&text.into());
         line.push('\n');
-        self.out.write_all(line.as_bytes())
+        match self.out.write_all(line.as_bytes()) {
+            Err(_) if self.drops_lines => Ok(()),
+            written => written,
+        }
     }
 
     /// A line that names this program: something that the user should know.
@@ -352,6 +357,29 @@ mod tests {
         let block = format!("{}\n{}", "\u{1b}x".repeat(10_000), "y".repeat(10_000));
         screen.labelled(styled(BAD, "mcpio:"), Text::block(&block)).unwrap();
         assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), 2);
+    }
+
+    /// A stream whose reader has closed it.
+    struct Closed;
+
+    impl Write for Closed {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn command_goes_on_without_a_reader_of_its_messages() {
+        let mut messages = Screen::messages();
+        messages.out = Box::new(Closed);
+        assert!(messages.warning("left out").is_ok());
+        let mut output = Screen::output();
+        output.out = Box::new(Closed);
+        assert!(output.line("result").is_err());
     }
 
     #[test]
