@@ -109,7 +109,7 @@
 //!
 //! After status 401 the variables in `headers` are looked up again, by `HostOptions::lookups` or in the environment, and what
 //! was refused is sent once more if they have changed. Otherwise the server waits for the user, with the status
-//! `NeedsAuthorization`. `${input:…}` is looked up at a start only.
+//! `NeedsAuthorization`, and its other calls may finish as at an end. `${input:…}` is looked up at a start only.
 //!
 //! `host::discover` reads these files where the applications keep them, for the user and for the project
 //! in a folder; the merged `Config` says what it left out and why. To read one file only:

@@ -249,12 +249,15 @@ impl<M: Method> PendingCall<M> {
     }
 
     fn poll(&self, cx: &Context<'_>) -> Poll<Result<M::Result, CallError>> {
+        let waker = cx.waker().clone();
+        // Dropped after the lock.
+        let _left;
         let mut slot = self.slot();
         match slot.end.take() {
             Some(Some(error)) => Poll::Ready(Err(error)),
             Some(None) => Poll::Ready(slot.answer.take().unwrap_or(Err(CallError::Call(Error::Finished)))),
             None => {
-                slot.waker = Some(cx.waker().clone());
+                _left = slot.waker.replace(waker);
                 Poll::Pending
             }
         }
@@ -353,7 +356,7 @@ async fn judge(error: &Error, client: &Client, is_http: bool) -> Sent {
             Ok(()) => sent(Delivery::ExchangeLost),
             Err(error) => Sent { delivery: Delivery::Lost, failure: Some(failure::of_error(&error)) },
         },
-        Error::Transport(http) if http.needs_authorization && http.status == 401 => {
+        error if failure::is_unauthorized(error) => {
             Sent { delivery: Delivery::Answered, failure: Some(failure::of_error(error)) }
         }
         _ => sent(Delivery::Answered),

@@ -10,14 +10,12 @@ use futures_lite::future::{or, poll_once, zip};
 use mcp_proto::adapter::Clock as _;
 use mcp_proto::front::{Client, Error, ListError, Watch, WatchUpdate};
 use mcp_proto::host::config::{Answers, Scope, ServerEntry};
-#[cfg(feature = "auth")]
-use mcp_proto::host::control::FailureKind;
 use mcp_proto::host::control::{Failure, Generation};
 use mcp_proto::host::tools::{Catalogue, CatalogueItem, ItemKind, ToolFilter, UpdateReport};
 use mcp_proto::peer::client::{Change, CloseReason, ServerInfo};
 use mcp_proto::schema::{List, ServerCapabilities};
 
-use super::failure::{self, StderrTail};
+use super::failure::{self, StderrTail, is_unauthorized};
 use super::fresh_headers::FreshHeaders;
 use super::settings::{Driver, Settings};
 use super::shared::{Shared, Stop};
@@ -65,10 +63,9 @@ impl Attempt {
             }
         };
         let failure = failure.map(|failure| driver.spawn_failure().unwrap_or(failure));
+        // Also if the end was ordered: the server may wait for a login all the same.
         #[cfg(feature = "auth")]
-        if let Some(Failure { kind: FailureKind::NeedsAuthorization, .. }) = &failure
-            && let Some(record) = driver.known_record()
-        {
+        if let Some(record) = driver.known_record() {
             self.shared.with(|state, _| state.known_records.insert(self.entry.id(), record));
         }
         let stderr = self.stderr.text();
@@ -130,21 +127,31 @@ impl Attempt {
             }
             state.wake_waiting();
         });
-        if !is_active {
-            self.await_active(&mut watch, &lists).await?;
+        if is_active || self.await_active(&mut watch, &lists).await? {
+            self.follow(&mut watch, &lists).await?;
+            if let Some(Err(error)) = watch.outcome()
+                && is_unauthorized(&error)
+            {
+                // Without it, no list would be read again, and nothing would say so before the next call.
+                let (server, failure) = (self.entry.id(), failure::of_error(&error));
+                self.shared.command(|state, now| {
+                    state.plane.handle_unauthorized(now, server, self.generation, failure);
+                });
+            }
         }
-        self.follow(&mut watch, &lists).await?;
         Ok(client.closed().await)
     }
 
-    /// Waits until the watch reports changes, and reads the lists again, which may have changed before.
-    async fn await_active(&self, watch: &mut Watch, lists: &Lists<'_>) -> Result<(), Error> {
+    /// Waits until the watch reports changes, and reads the lists again, which may have changed before. Returns whether it
+    /// does: some servers refuse watches, and are used all the same.
+    async fn await_active(&self, watch: &mut Watch, lists: &Lists<'_>) -> Result<bool, Error> {
         while let Some(update) = watch.next().await {
             if let WatchUpdate::Active { .. } = update {
-                return lists.read_changed(ChangedLists::ALL).await;
+                lists.read_changed(ChangedLists::ALL).await?;
+                return Ok(true);
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     //= F100 "read again when the server says so"

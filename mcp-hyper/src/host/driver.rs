@@ -13,7 +13,7 @@ use mcp_proto::Instant;
 use mcp_proto::adapter::Repoll;
 use mcp_proto::host::config::{Config, Fingerprint, Scope, ServerEntry, ServerId, TransportSpec};
 use mcp_proto::host::consent::{Approval, ApprovalRequest};
-use mcp_proto::host::control::{Action, CallId, Event, Failure, Generation, ServerPolicy};
+use mcp_proto::host::control::{Action, CallId, Event, Failure, FailureKind, Generation, ServerPolicy};
 use mcp_proto::host::tools::{CatalogueSnapshot, Freshness, ItemKind, PinPolicy, ServerSettings, ToolFilter};
 
 use super::connection::Attempt;
@@ -158,8 +158,17 @@ impl HostLoop {
         let Sent { delivery, failure } = sent;
         self.shared.with(|state, now| {
             state.plane.handle_delivery(now, call, generation, delivery);
-            if let (Some(failure), Some(connection)) = (failure, state.connection(server, generation)) {
-                connection.stop.stop(Some(failure));
+            match failure {
+                // Only the credentials are wrong: other calls may still be answered.
+                Some(failure) if failure.kind == FailureKind::NeedsAuthorization => {
+                    state.plane.handle_unauthorized(now, server, generation, failure);
+                }
+                Some(failure) => {
+                    if let Some(connection) = state.connection(server, generation) {
+                        connection.stop.stop(Some(failure));
+                    }
+                }
+                None => {}
             }
         });
     }

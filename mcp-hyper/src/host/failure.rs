@@ -19,6 +19,11 @@ pub(super) fn of_error(error: &Error) -> Failure {
     Failure::new(kind, error.to_string())
 }
 
+/// Whether the server refuses the client's credentials, for any request.
+pub(super) fn is_unauthorized(error: &Error) -> bool {
+    error.unauthorized().is_some_and(|http| http.status == 401)
+}
+
 /// Whether the server would refuse the client again.
 fn is_permanent(error: &ConnectError) -> bool {
     match error {

@@ -53,7 +53,7 @@ pub(super) struct State {
     /// The requests that show a file of variables, with the meanings of their entries.
     pub(super) requests: BTreeMap<ServerId, (Fingerprint, ApprovalRequest)>,
     pub(super) connections: BTreeMap<ServerId, Connection>,
-    /// The records of tokens with which servers needed authorization.
+    /// The records of tokens with which the last connections of servers ended.
     #[cfg(feature = "auth")]
     pub(super) known_records: BTreeMap<ServerId, KnownRecord>,
     pub(super) calls: BTreeMap<CallId, CallRecord>,
@@ -228,6 +228,8 @@ impl State {
             CallOutcome::TimedOut => lost(CallError::TimedOut),
             CallOutcome::Cancelled => (CallEnd::Cancelled { phase }, Some(CallError::Call(Error::Cancelled))),
             CallOutcome::Lost => lost(CallError::Lost),
+            // It may have had effects, whatever ended it.
+            CallOutcome::Unavailable(_) if call.was_sent() => lost(CallError::Lost),
             CallOutcome::Unavailable(status) => {
                 let failure = self.plane.server(server_id).and_then(|server| server.failure.cloned());
                 let failure = failure.map(Box::new);
@@ -345,19 +347,19 @@ impl<S: Deref<Target = Shared>> Waiter<S> {
 
     /// Polls for a value, which a server that starts, changes or ends may bring.
     pub(super) fn poll<T>(&self, cx: &Context<'_>, find: impl Fn(&State) -> Option<T>) -> Poll<T> {
-        self.shared.with(|state, _| match find(state) {
-            Some(found) => Poll::Ready(found),
-            None => {
-                state.waiting.insert(self.key, cx.waker().clone());
-                Poll::Pending
-            }
-        })
+        let waker = cx.waker().clone();
+        // A waker that is left over is dropped outside of the lock: its task may use the host.
+        let (polled, _left) = self.shared.with(|state, _| match find(state) {
+            Some(found) => (Poll::Ready(found), Some(waker)),
+            None => (Poll::Pending, state.waiting.insert(self.key, waker)),
+        });
+        polled
     }
 }
 
 impl<S: Deref<Target = Shared>> Drop for Waiter<S> {
     fn drop(&mut self) {
-        self.shared.with(|state, _| _ = state.waiting.remove(&self.key));
+        drop(self.shared.with(|state, _| state.waiting.remove(&self.key)));
     }
 }
 
@@ -450,18 +452,19 @@ impl HostEvents {
     }
 
     fn poll(&self, cx: &Context<'_>) -> Poll<Option<HostEvent>> {
-        self.shared.with(|state, _| {
-            let Some(queue) = state.listeners.get_mut(&self.key) else { return Poll::Ready(None) };
+        let waker = cx.waker().clone();
+        let (polled, _left) = self.shared.with(|state, _| {
+            let Some(queue) = state.listeners.get_mut(&self.key) else {
+                return (Poll::Ready(None), Some(waker));
+            };
             let missed = Some(std::mem::take(&mut queue.missed)).filter(|count| *count > 0);
             let missed = missed.map(|count| HostEvent::Missed { count });
             match missed.or_else(|| queue.pop()) {
-                None if !state.is_closed => {
-                    queue.waker = Some(cx.waker().clone());
-                    Poll::Pending
-                }
-                event => Poll::Ready(event),
+                None if !state.is_closed => (Poll::Pending, queue.waker.replace(waker)),
+                event => (Poll::Ready(event), Some(waker)),
             }
-        })
+        });
+        polled
     }
 }
 
@@ -475,7 +478,7 @@ impl Stream for HostEvents {
 
 impl Drop for HostEvents {
     fn drop(&mut self) {
-        self.shared.with(|state, _| _ = state.listeners.remove(&self.key));
+        drop(self.shared.with(|state, _| state.listeners.remove(&self.key)));
     }
 }
 

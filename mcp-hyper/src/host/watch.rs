@@ -14,6 +14,7 @@ use mcp_proto::peer::client::{WatchFilter, WatchStart};
 
 use super::Host;
 use super::events::CallError;
+use super::failure::is_unauthorized;
 use super::handle::ServerHold;
 use super::shared::{Shared, State, Waiter};
 
@@ -84,6 +85,8 @@ enum WatchState {
     Open {
         generation: Generation,
         watch: Watch,
+        /// Whether changes were reported on this connection.
+        was_active: bool,
     },
     Ended {
         outcome: Option<Result<(), CallError>>,
@@ -129,12 +132,15 @@ impl HostWatch {
                         Err(error) => self.state = WatchState::Ended { outcome: Some(Err(error)) },
                     }
                 }
-                WatchState::Open { generation, watch } => {
+                WatchState::Open { generation, watch, was_active } => {
                     let update = match ready!(Pin::new(&mut *watch).poll_next(cx)) {
                         Some(update) => update,
                         None => match watch.outcome() {
+                            // Credentials that no longer count end the connection too.
                             Some(Err(error))
-                                if error.is_disconnect() || matches!(error, Error::Cancelled) =>
+                                if error.is_disconnect()
+                                    || matches!(error, Error::Cancelled)
+                                    || *was_active && is_unauthorized(&error) =>
                             {
                                 self.state = WatchState::Waiting { after: Some(*generation) };
                                 WatchUpdate::Interrupted
@@ -152,6 +158,11 @@ impl HostWatch {
                         WatchUpdate::Active { .. } => self.is_interrupted = false,
                         _ => {}
                     }
+                    // Only a watch that was active is interrupted.
+                    if let WatchState::Open { was_active, .. } = &mut self.state {
+                        *was_active |=
+                            matches!(update, WatchUpdate::Active { .. } | WatchUpdate::Interrupted);
+                    }
                     if !(was_interrupted && matches!(update, WatchUpdate::Interrupted)) {
                         return Poll::Ready(Some(update));
                     }
@@ -166,7 +177,7 @@ impl HostWatch {
         //= C3.7 "stdio: re-send `subscriptions/listen` after the connection is re-established"
         let since = if is_again { WatchStart::Before } else { WatchStart::Now };
         self.state = match client.watch().filter(self.filter.clone()).since(since).open() {
-            Ok(watch) => WatchState::Open { generation, watch },
+            Ok(watch) => WatchState::Open { generation, watch, was_active: false },
             Err(_) => WatchState::Waiting { after: Some(generation) },
         };
     }

@@ -207,13 +207,18 @@ impl Target for Driver {
             }
             Operation::Deliver(which, delivery) => {
                 if let Some((call, generation)) = pick(&self.sent, which) {
-                    let delivery = match delivery % 4 {
+                    let kind = match delivery % 4 {
                         0 => Delivery::NotSent,
                         1 => Delivery::Lost,
                         2 => Delivery::ExchangeLost,
                         _ => Delivery::Answered,
                     };
-                    self.plane.handle_delivery(now, call, generation, delivery);
+                    self.plane.handle_delivery(now, call, generation, kind);
+                    let of_call = self.known.iter().find(|(_, known)| *known == generation);
+                    if let Some(&(server, _)) = of_call.filter(|_| delivery >= 128) {
+                        let failure = Failure::new(FailureKind::NeedsAuthorization, "status 401");
+                        self.plane.handle_unauthorized(now, server, generation, failure);
+                    }
                 }
             }
             Operation::Approve(server, is_approved) => {

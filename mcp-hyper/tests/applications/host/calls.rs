@@ -75,6 +75,31 @@ fn dropped_call_is_cancelled_at_the_server() {
     });
 }
 
+/// K25, F76
+#[test]
+fn sent_call_of_a_server_that_is_switched_off_may_have_had_effects() {
+    bounded(async {
+        let log = HandlerLog::default();
+        let (listener, address) = listener();
+        let (_server, driver) = serving(router(&log)).listen(listener);
+        let _serving = smol::spawn(within(driver));
+        let servers = json!({ "web": { "url": format!("http://{address}/mcp") } });
+        let (host, _driver) =
+            start(options(config(servers)).control(|control| control.grace = Duration::ZERO));
+        host.ready().await;
+        let switching = async {
+            until("it has begun", || log.begun_calls() == 1).await;
+            host.set_enabled("web", false).unwrap();
+        };
+        let call = host.call_tool("mcp__web__wait", json!({})).into_future();
+        let (called, ()) = zip(call, switching).await;
+        let error = called.unwrap_err();
+        assert!(matches!(error, CallError::Lost) && !error.is_unsent(), "{error}");
+        let refused = host.call_tool("mcp__web__wait", json!({})).await.unwrap_err();
+        assert!(matches!(refused, CallError::Unavailable { .. }) && refused.is_unsent(), "{refused}");
+    });
+}
+
 #[test]
 fn call_that_takes_too_long_ends() {
     bounded(async {

@@ -169,6 +169,39 @@ fn polls_of_different_tasks_leave_no_wakers_behind() {
     });
 }
 
+/// A task that uses the host when it ends.
+struct UsesHost(Host);
+
+impl Wake for UsesHost {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for UsesHost {
+    fn drop(&mut self) {
+        self.0.counters();
+    }
+}
+
+#[test]
+fn tasks_that_end_with_their_wakers_may_use_the_host() {
+    bounded(async {
+        let folder = Folder::new();
+        let mut off = folder.demo("one");
+        off["disabled"] = json!(true);
+        let (host, _driver) = start(options(config(json!({ "one": off }))));
+        host.ready().await;
+        let (mut watch, mut events) = (clock(&host), host.events());
+        while smol::future::poll_once(events.next()).await.is_some() {}
+        for _ in 0..2 {
+            let waker = Waker::from(Arc::new(UsesHost(host.clone())));
+            let cx = &mut Context::from_waker(&waker);
+            assert!(pin!(watch.next()).poll(cx).is_pending());
+            assert!(pin!(events.next()).poll(cx).is_pending());
+        }
+        drop((watch, events));
+    });
+}
+
 #[test]
 fn watch_reports_a_driver_that_nothing_polls() {
     bounded(async {

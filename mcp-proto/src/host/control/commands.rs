@@ -142,7 +142,12 @@ impl ControlPlane {
                 self.set_status(now, server, Status::Reconnecting);
                 self.end(now, server, Then::Connect);
             }
-            Phase::Finishing(_) => self.end_grace(now, server),
+            Phase::Finishing(finishing) => {
+                if finishing.then == Then::Retry {
+                    state.phase = Phase::Finishing(Finishing { then: Then::Connect, ..finishing });
+                }
+                self.end_grace(now, server);
+            }
             Phase::Ending(Then::Retry | Then::Idle) => self.end(now, server, Then::Connect),
             Phase::Ending(Then::Begin | Then::Connect | Then::Remove) => {}
         }
@@ -294,6 +299,26 @@ impl ControlPlane {
         self.set_status(now, server, Status::Connected);
         self.send_waiting(server);
         self.schedule(server);
+    }
+
+    /// The server has refused a call of this connection because its credentials no longer count. The server takes no more
+    /// calls, those that were sent may finish within [`ControlConfig::grace`](super::ControlConfig::grace), and then it
+    /// waits for the user.
+    pub fn handle_unauthorized(
+        &mut self,
+        now: Instant,
+        server: ServerId,
+        generation: Generation,
+        failure: Failure,
+    ) {
+        let Some(state) = self.servers.get_mut(&server) else { return };
+        if state.generation != generation || !matches!(state.phase, Phase::Connected { .. }) {
+            return;
+        }
+        state.failure = Some(Failure { kind: FailureKind::NeedsAuthorization, ..failure });
+        let status = Status::NeedsAuthorization;
+        self.set_status(now, server, status);
+        self.finish(now, server, self.config.grace, Then::Retry, CallOutcome::Unavailable(status));
     }
 
     /// A connection, or its attempt, is over: it failed, was lost, or ended as asked. Report what became of its calls

@@ -35,8 +35,9 @@
 //!
 //! # Ends
 //!
-//! A server that is closed, removed, restarted with another configuration or switched off takes no new calls; those that
-//! it is working on may finish within [`ControlConfig::grace`], and are aborted then.
+//! A server that is closed, removed, restarted with another configuration or switched off takes no new calls, and nor does
+//! one that [refuses the credentials](ControlPlane::handle_unauthorized) of its connection; those that it is working on may
+//! finish within [`ControlConfig::grace`], and are aborted then.
 //!
 //! # Calls
 //!

@@ -31,7 +31,7 @@ pub struct ControlConfig {
     /// How many calls there may be at once, over all servers, until their ends are polled. Default 10,000.
     pub calls: usize,
     /// How long calls that a server is working on may go on before it is closed, removed, restarted with another
-    /// configuration or switched off. Default 5 s.
+    /// configuration or switched off, or waits for a login. Default 5 s.
     pub grace: Duration,
     /// How long [`close`](super::ControlPlane::close) waits for servers to end, after the grace. Default 5 s.
     pub shutdown: Duration,

@@ -287,3 +287,51 @@ fn hold_lives_on_when_its_server_is_removed_and_added_again() {
     host.advance(400 * SECOND);
     assert_eq!(host.status("one"), Status::Connected, "the second hold counts");
 }
+
+fn unauthorized() -> Failure {
+    Failure::new(FailureKind::NeedsAuthorization, "status 401")
+}
+
+/// F107
+#[test]
+fn refused_credentials_of_one_call_do_not_cut_the_others() {
+    let (mut host, generation, running, other) = working();
+    let refused = host.call("one");
+    assert_eq!(host.actions().len(), 2);
+    let waiting = host.call("one");
+    host.plane.handle_delivery(host.now, refused, generation, Delivery::Answered);
+    host.plane.handle_unauthorized(host.now, id("one"), generation, unauthorized());
+    // A call that no driver has polled is not sent with them.
+    assert_eq!(host.actions(), []);
+    assert_eq!(host.outcome(waiting), Some(CallOutcome::Unavailable(Status::NeedsAuthorization)));
+    assert_eq!(host.status("one"), Status::NeedsAuthorization);
+    let call = host.plane.call(host.now, id("one"), CallOptions::default());
+    assert_eq!(call, Err(CallRefusal::Unavailable(Status::NeedsAuthorization)));
+
+    host.plane.handle_delivery(host.now, other, generation, Delivery::Answered);
+    host.plane.handle_unauthorized(host.now, id("one"), generation, unauthorized());
+    assert_eq!(host.actions(), []);
+    host.plane.handle_delivery(host.now, running, generation, Delivery::Answered);
+    assert!(host.actions().contains(&Action::Disconnect { server: id("one"), generation }));
+    host.ended("one", generation, None);
+    assert_eq!((host.actions(), host.plane.poll_timeout()), (vec![], None));
+    let state = host.plane.server(id("one")).unwrap();
+    assert_eq!((state.status, state.grace_ends), (Status::NeedsAuthorization, None));
+    assert_eq!(state.failure.unwrap().reason, "status 401");
+    host.plane.reconnect(host.now, id("one")).unwrap();
+    host.connected("one");
+}
+
+/// F107
+#[test]
+fn login_while_calls_finish_connects_again() {
+    let (mut host, generation, running, _) = working();
+    host.plane.handle_unauthorized(host.now, id("one"), generation, unauthorized());
+    host.events();
+    host.plane.reconnect(host.now, id("one")).unwrap();
+    let disconnection = Action::Disconnect { server: id("one"), generation };
+    assert_eq!(host.actions(), [Action::Abort { call: running }, disconnection]);
+    host.ended("one", generation, None);
+    host.connected("one");
+    assert_eq!(host.status("one"), Status::Connected);
+}
