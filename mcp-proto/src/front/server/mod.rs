@@ -144,6 +144,25 @@ impl ServerHandle {
         self.send_notification(N::NAME, params)
     }
 
+    /// Sends a notification of the protocol that belongs to no request of the client (2025-11-25 and earlier): for
+    /// proxies, which pass on that a task has another status, or that a visit of a page is over. Returns whether it was
+    /// sent: the session must be ready, and its revision must have the notification.
+    ///
+    /// ```
+    /// # use mcp_proto::front::ServerHandle;
+    /// use mcp_proto::schema::{ElicitationComplete, ElicitationCompleteParams};
+    ///
+    /// # fn example(handle: &ServerHandle) {
+    /// let is_sent = handle.notify_session::<ElicitationComplete>(&ElicitationCompleteParams::new("page-1"));
+    /// # let _ = is_sent;
+    /// # }
+    /// ```
+    ///
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation>
+    pub fn notify_session<N: Notification>(&self, params: &N::Params) -> bool {
+        self.link.connection.act(|mut server| server.notify_session(N::INFO, params))
+    }
+
     /// Sends the client a notification by its name, independently of its requests (2025-11-25 and earlier). `params` is
     /// any value that serializes to a JSON object, or to `null` for none.
     ///
