@@ -39,6 +39,7 @@
 //! | no loopback port | `AuthHandle::finish` with the URL that the user pastes |
 //! | from the command line | `mcpio login URL`, `whoami`, `logout` |
 //! | a browser that comes back to another process | `AuthHandle::begin_login` and `finish_login`: see below |
+//! | an application that only starts programs | the command `mcpio connect URL` in its configuration |
 //!
 //! | An authorization server that | Needs |
 //! |---|---|

@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures_rustls::pki_types::CertificateDer;
 use futures_rustls::pki_types::pem::PemObject as _;
 use futures_rustls::rustls::{self, RootCertStore};
-use mcp_proto::front::{Client, Error};
+use mcp_proto::front::{Client, ClientHandlers, Error};
 use mcp_proto::host::config::parse_dotenv;
 use mcp_proto::peer::client::{ClientConfig, ConnectTimeouts, EraPolicy, ServerInfo};
 use mcp_proto::schema::{Era, Implementation, LoggingLevel};
@@ -21,10 +21,10 @@ use smol::future::or;
 
 use crate::command_line::{is_url, url_tip};
 use crate::error::{self, CommandError, Result};
-use crate::options::{CommonOptions, EraOption, header};
+use crate::options::{CommonOptions, EraOption, LoginOptions, header};
 use crate::reports::{self, NonMessageCounter, Reports, Trace};
 use crate::terminal::Screen;
-use crate::{server_requests, tokens};
+use crate::{login, server_requests, tokens};
 
 /// A server that is ready.
 pub(crate) struct Connection {
@@ -38,7 +38,25 @@ pub(crate) struct Connection {
 }
 
 /// A client, the future that moves its messages, and what kills its server if that is a child process.
-type PendingConnection = (Client, Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>, Option<Killer>);
+pub(crate) type PendingConnection =
+    (Client, Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>, Option<Killer>);
+
+/// How a client presents itself, and what it does for its server.
+pub(crate) struct ClientSetup<'a> {
+    pub(crate) config: ClientConfig,
+    pub(crate) handlers: ClientHandlers,
+    pub(crate) login: LoginPolicy<'a>,
+    /// Whether the standard error of a server that is started is shown, rather than quoted in errors only.
+    pub(crate) shows_stderr: bool,
+}
+
+/// Where the tokens for a server at a URL come from.
+pub(crate) enum LoginPolicy<'a> {
+    /// An earlier `mcpio login`, if there was one.
+    Stored,
+    /// As before; without it the user logs in on the page that opens.
+    Page(&'a LoginOptions),
+}
 
 /// Starts a server or connects to one, runs `work` with it, and closes the connection, also after a signal.
 pub(crate) async fn with_server<T>(
@@ -47,10 +65,13 @@ pub(crate) async fn with_server<T>(
     work: impl AsyncFnOnce(&Connection) -> Result<T>,
 ) -> Result<T> {
     let non_messages = NonMessageCounter::new();
-    let (client, driver, killer) = match url(command) {
-        Some(url) => over_http(url, common).await?,
-        None => over_stdio(command, common, non_messages.clone())?,
+    let setup = ClientSetup {
+        config: client_config(common),
+        handlers: server_requests::handlers(None),
+        login: LoginPolicy::Stored,
+        shows_stderr: common.trace,
     };
+    let (client, driver, killer) = open(command, common, setup, non_messages.clone()).await?;
     let driver = smol::spawn(async {
         // Requests report the same error; nothing else depends on it.
         let _ = driver.await;
@@ -65,10 +86,28 @@ pub(crate) async fn with_server<T>(
     let result = error::run_until_signal(working, client.close(), driver, killer.as_ref()).await;
     // It prints the remaining messages.
     listener.await;
-    result.map_err(|failure| match url(command) {
+    result.map_err(|failure| with_hints(failure, command))
+}
+
+/// Adds hints how to name the server, or to log in there.
+pub(crate) fn with_hints(failure: CommandError, command: &[OsString]) -> CommandError {
+    match url(command) {
         Some(url) => failure.with_login_hint(url),
         None => failure.with_hint(command.first().and_then(|word| url_tip(word.to_str()?))),
-    })
+    }
+}
+
+/// Starts a server or connects to one. Nothing moves before the returned future is polled.
+pub(crate) async fn open(
+    command: &[OsString],
+    common: &CommonOptions,
+    setup: ClientSetup<'_>,
+    non_messages: NonMessageCounter,
+) -> Result<PendingConnection> {
+    match url(command) {
+        Some(url) => over_http(url, common, setup).await,
+        None => over_stdio(command, common, setup, non_messages),
+    }
 }
 
 async fn connected(client: &Client, reports: Reports, common: &CommonOptions) -> Result<Connection> {
@@ -88,19 +127,43 @@ fn url(command: &[OsString]) -> Option<&str> {
     word.to_str().filter(|_| is_url(word))
 }
 
-async fn over_http(url: &str, common: &CommonOptions) -> Result<PendingConnection> {
-    let mut options = options(common)?;
-    if let Some(authorization) = tokens::stored_authorization(url, common).await? {
+async fn over_http(url: &str, common: &CommonOptions, setup: ClientSetup<'_>) -> Result<PendingConnection> {
+    let ClientSetup { config, handlers, login, .. } = setup;
+    let mut options = http_options(common, config, handlers)?;
+    let (authorization, handle) = match login {
+        LoginPolicy::Stored => (tokens::stored_authorization(url, common).await?, None),
+        // A header of the command line is another login.
+        LoginPolicy::Page(_) if has_authorization(common)? => (None, None),
+        LoginPolicy::Page(login) => {
+            let (authorization, handle) = login::on_page(login, common)?;
+            (Some(authorization), Some(handle))
+        }
+    };
+    if let Some(authorization) = authorization {
         options = options.authorization(authorization);
     }
     let (client, driver) = options.connect(url).map_err(CommandError::usage)?;
+    if let (Some(cell), Some(handle)) = (handle, driver.auth()) {
+        cell.get_or_init(|| handle);
+    }
     Ok((client, Box::pin(driver), None))
+}
+
+fn has_authorization(common: &CommonOptions) -> Result<bool> {
+    Ok(headers(common)?.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")))
 }
 
 /// HTTP client options from the command line, without authorization.
 pub(crate) fn options(common: &CommonOptions) -> Result<mcp_hyper::ClientOptions> {
-    let options = mcp_hyper::ClientOptions::from(client_config(common));
-    let mut options = options.handlers(server_requests::handlers(None));
+    http_options(common, client_config(common), server_requests::handlers(None))
+}
+
+fn http_options(
+    common: &CommonOptions,
+    config: ClientConfig,
+    handlers: ClientHandlers,
+) -> Result<mcp_hyper::ClientOptions> {
+    let mut options = mcp_hyper::ClientOptions::from(config).handlers(handlers);
     for (name, value) in headers(common)? {
         options = options.header(&name, &value);
     }
@@ -117,10 +180,10 @@ pub(crate) fn options(common: &CommonOptions) -> Result<mcp_hyper::ClientOptions
 fn over_stdio(
     command: &[OsString],
     common: &CommonOptions,
+    setup: ClientSetup<'_>,
     non_messages: NonMessageCounter,
 ) -> Result<PendingConnection> {
-    let options = ClientOptions::from(client_config(common));
-    let mut options = options.handlers(server_requests::handlers(None));
+    let mut options = ClientOptions::from(setup.config).handlers(setup.handlers);
     let mut trace = common.trace.then(|| Trace::new(Screen::messages()));
     options = options.on_wire(move |direction, bytes| {
         if direction == WireDirection::Received {
@@ -130,7 +193,7 @@ fn over_stdio(
             trace.show(direction, bytes);
         }
     });
-    if common.trace {
+    if setup.shows_stderr {
         let mut screen = Screen::messages();
         options = options.on_stderr(move |line| reports::stderr(&mut screen, &line));
     }
@@ -161,7 +224,7 @@ pub(crate) fn mode(common: &CommonOptions) -> EraPolicy {
     }
 }
 
-fn client_config(common: &CommonOptions) -> ClientConfig {
+pub(crate) fn client_config(common: &CommonOptions) -> ClientConfig {
     let mut config = ClientConfig::new(Implementation::new("mcpio", env!("CARGO_PKG_VERSION")));
     config.era_policy = mode(common);
     if let Some(timeout) = common.timeout {

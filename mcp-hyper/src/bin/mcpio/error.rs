@@ -173,6 +173,11 @@ impl CommandError {
         self.with_kind("http")
     }
 
+    /// The message, as the server wrote its part.
+    pub(crate) fn text(&self) -> &str {
+        &self.0.message
+    }
+
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.0.exit_code)
     }

@@ -26,22 +26,7 @@ pub(crate) async fn login(
     common: &CommonOptions,
     screen: &mut Screen,
 ) -> Result {
-    let listening = CommandError::server_of("could not listen for the redirect");
-    let redirects = LoopbackRedirects::bind_port(login.port).map_err(listening)?;
-    let mut config = config(common, redirects.uri())?;
-    config.scopes = login.scope.as_deref().map(Scopes::parse);
-    let browser = !login.no_browser;
-    let cell = Arc::new(OnceLock::<AuthHandle>::new());
-    let handle_of_page = cell.clone();
-    let authorization =
-        Authorization::new(config).store(store(common)?).redirects(redirects).on_event(move |event| {
-            let handle = handle_of_page.clone();
-            let finish = move |redirect: &str| {
-                let handle = handle.get().ok_or(FinishError::NoPage)?;
-                handle.finish(Redirect::parse(redirect))
-            };
-            print_event(event, browser, Box::new(finish));
-        });
+    let (authorization, cell) = on_page(login, common)?;
     let options = connect::options(common)?.authorization(authorization);
     let (client, driver) = options.connect(url).map_err(CommandError::usage)?;
     let handle = driver.auth();
@@ -59,6 +44,31 @@ pub(crate) async fn login(
     };
     let status = error::run_until_signal(logging_in, client.close(), driver, None).await;
     print_status(&without_query(url), status?.as_ref(), screen)
+}
+
+/// Authorization that opens the page of a login in a browser, or only prints it. It needs the driver's handle, once there
+/// is one, for a redirect that the user pastes.
+pub(crate) fn on_page(
+    login: &LoginOptions,
+    common: &CommonOptions,
+) -> Result<(Authorization, Arc<OnceLock<AuthHandle>>)> {
+    let listening = CommandError::server_of("could not listen for the redirect");
+    let redirects = LoopbackRedirects::bind_port(login.port).map_err(listening)?;
+    let mut config = config(common, redirects.uri())?;
+    config.scopes = login.scope.as_deref().map(Scopes::parse);
+    let browser = !login.no_browser;
+    let cell = Arc::new(OnceLock::<AuthHandle>::new());
+    let handle_of_page = cell.clone();
+    let authorization =
+        Authorization::new(config).store(store(common)?).redirects(redirects).on_event(move |event| {
+            let handle = handle_of_page.clone();
+            let finish = move |redirect: &str| {
+                let handle = handle.get().ok_or(FinishError::NoPage)?;
+                handle.finish(Redirect::parse(redirect))
+            };
+            print_event(event, browser, Box::new(finish));
+        });
+    Ok((authorization, cell))
 }
 
 /// Prints the end of a login at a server.

@@ -9,6 +9,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr, reason = "all output goes through the screen")]
 
 mod arguments;
+mod bridge;
 mod command_line;
 mod commands;
 mod connect;
@@ -85,6 +86,7 @@ async fn run(command: Command, common: &CommonOptions, screen: &mut Screen) -> R
         Command::Serve { http: Some(address), hosts, legacy_sse, websocket, demands } => {
             demo::serve_http(&address, &hosts, legacy_sse, websocket, &demands).await
         }
+        Command::Connect { login, server } => bridge::connect(&server, &login, common).await,
         Command::Completions { shell } => Ok(screen.line(Text::block(&Options::completions(shell)))?),
         Command::Login { server, login, config } if config.is_used() || !is_url(server.as_ref()) => {
             many::login(&config, common, &server, &login, screen).await

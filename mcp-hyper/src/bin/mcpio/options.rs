@@ -15,6 +15,7 @@ use clap_complete::Shell;
 ///     mcpio call get-sum a=2 b=3 -- npx -y @modelcontextprotocol/server-everything
 ///     mcpio tools https://example.com/mcp
 ///     mcpio login https://example.com/mcp
+///     mcpio connect https://example.com/mcp
 ///
 /// Many servers, from configuration files as applications have them:
 ///
@@ -246,6 +247,15 @@ pub(crate) enum Command {
         #[arg(value_name = "URL")]
         url: String,
     },
+    /// Be the server at a URL, or that of a command, on standard input and output
+    #[command(long_about = CONNECT)]
+    Connect {
+        #[command(flatten)]
+        login: LoginOptions,
+        /// The server's URL, or the command that starts it
+        #[arg(last = true, required = true, value_name = "URL|COMMAND")]
+        server: Vec<OsString>,
+    },
     /// Run the demo server for other clients: on standard input and output, or over HTTP
     Serve {
         /// Serve HTTP at this address, such as localhost:8080; port 0 picks a free one
@@ -399,7 +409,7 @@ pub(crate) struct ProtectionOptions {
     pub(crate) dpop: bool,
 }
 
-/// Options of `mcpio login`.
+/// Options of a login.
 #[derive(Debug, Args)]
 pub(crate) struct LoginOptions {
     /// Print the authorization page, and open no browser
@@ -414,6 +424,17 @@ pub(crate) struct LoginOptions {
     #[arg(long, value_name = "SCOPES")]
     pub(crate) scope: Option<String>,
 }
+
+const CONNECT: &str = "\
+Be the server at a URL, or that of a command, on standard input and output
+
+For applications that only start programs, in their configuration for example:
+
+    {\"mcpServers\": {\"NAME\": {\"command\": \"mcpio\", \"args\": [\"connect\", \"https://example.com/mcp\"]}}}
+
+If the server requires a login, its page opens in a browser, and its address is printed to standard error. Application \
+and server need not speak the same era of the protocol: `mcpio connect -- COMMAND` translates for a program. It ends when \
+the application closes standard input; with exit code 3 if the server is lost.";
 
 const CALL: &str = "\
 Call a tool

@@ -1,6 +1,7 @@
 //! The command-line client.
 
 mod commands;
+mod connect;
 mod discovery;
 mod hostile;
 mod many;

@@ -1,0 +1,317 @@
+//! The application's requests, passed on to the server; and the rounds in which an application of 2026-07-28 answers
+//! the questions of an older server.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use mcp_proto::front::{Call, Context, CustomRequest, Error, HandlerError, Notification, Progress, Router};
+use mcp_proto::peer::client::ServerInfo;
+use mcp_proto::peer::server::Cancellation;
+use mcp_proto::peer::{CacheMode, InputMode, ProgressOption, RequestOptions, TaskMode, TaskReport};
+use mcp_proto::rpc::Raw;
+use mcp_proto::schema::{
+    At, CallTool, ClientCapability, Complete, CustomMethod, CustomParams, CustomResult, Era, GetPrompt,
+    Implementation, Json, ListPrompts, ListResourceTemplates, ListResources, ListTools, LoggingLevel, Method,
+    Notification as _, ProgressParams, ReadResource, ResultType, Revision, RootsListChanged,
+    ServerCapability,
+};
+use serde_json::{Value, json};
+use smol::channel::Sender;
+use smol::future::or;
+
+use super::questions::Question;
+use super::{Bridge, handler_error};
+
+/// Writes the result of a method with the fields of a revision.
+type Projection = fn(CustomResult, Revision) -> serde_json::Result<CustomResult>;
+
+/// The requests of the protocol that the server answers. The machine of this side answers the others: the handshake,
+/// subscriptions, the level of log messages.
+const METHODS: [(&str, Projection); 8] = [
+    (ListTools::NAME, project::<ListTools>),
+    (CallTool::NAME, project::<CallTool>),
+    (ListPrompts::NAME, project::<ListPrompts>),
+    (GetPrompt::NAME, project::<GetPrompt>),
+    (ListResources::NAME, project::<ListResources>),
+    (ListResourceTemplates::NAME, project::<ListResourceTemplates>),
+    (ReadResource::NAME, project::<ReadResource>),
+    (Complete::NAME, project::<Complete>),
+];
+
+/// The requests whose results may ask the application for input.
+const MAY_ASK: [&str; 3] = [CallTool::NAME, GetPrompt::NAME, ReadResource::NAME];
+
+/// How many calls may wait for the application's answers. An application that gives none leaves them behind.
+const MAX_SUSPENDED: usize = 64;
+
+fn project<M: Method>(result: CustomResult, revision: Revision) -> serde_json::Result<CustomResult> {
+    let typed: M::Result = Raw::encode(&result)?.decode()?;
+    Raw::encode(&At(&typed, revision))?.decode()
+}
+
+/// The router of the application's requests to this server.
+pub(super) fn router(bridge: &Arc<Bridge>, server: &ServerInfo) -> Router {
+    let unnamed = || Implementation::new("unknown", "unknown");
+    let mut router = Router::with_info(server.implementation.clone().unwrap_or_else(unnamed));
+    if let Some(instructions) = &server.instructions {
+        router = router.instructions(instructions);
+    }
+    for (method, projection) in METHODS {
+        let bridge = bridge.clone();
+        router = router.custom(method, move |params: CustomParams, cx: Context| {
+            pass(bridge.clone(), method.to_owned(), params, Some(projection), cx)
+        });
+    }
+    let (others, roots, custom) = (bridge.clone(), bridge.clone(), bridge.clone());
+    router
+        .fallback(move |CustomRequest { method, params, .. }: CustomRequest, cx: Context| {
+            pass(others.clone(), method, params, None, cx)
+        })
+        .on_notification(RootsListChanged::NAME, move |_: CustomParams, _| {
+            // A server to which the application declared nothing of the kind gets none.
+            let _ = roots.server().map(|(client, _)| client.roots_changed());
+            async {}
+        })
+        .notification_fallback(move |Notification { method, params, .. }: Notification, _| {
+            // A server that is lost gets no notification.
+            let _ = custom.server().map(|(client, _)| client.notify_custom(&method, &params));
+            async {}
+        })
+}
+
+/// Passes a request on, and returns its result in the application's revision.
+async fn pass(
+    bridge: Arc<Bridge>,
+    method: String,
+    params: CustomParams,
+    projection: Option<Projection>,
+    cx: Context,
+) -> Result<CustomResult, HandlerError> {
+    let (_, server) = bridge.server()?;
+    let result = bridge.call(server, method, params, &cx).await?;
+    match projection.filter(|_| ![server.revision, Revision::LATEST].contains(&cx.revision())) {
+        Some(project) => Ok(project(result, cx.revision())?),
+        None => Ok(result),
+    }
+}
+
+/// A call that waits until the application has answered the server's questions.
+pub(super) struct SuspendedCall {
+    call: Call<CustomMethod>,
+    /// The questions, by the keys of their answers.
+    asked: Vec<(String, Sender<CustomResult>)>,
+}
+
+/// A call of the server on behalf of a request, which ends with it.
+struct PassedCall<'a> {
+    call: Option<Call<CustomMethod>>,
+    cx: &'a Context,
+}
+
+impl Drop for PassedCall<'_> {
+    /// Cancels the call, if it has not ended, for the application's reason.
+    fn drop(&mut self) {
+        if let (Some(call), Some(Cancellation::Client { reason: Some(reason) })) =
+            (self.call.take(), self.cx.cancellation())
+        {
+            call.cancel(&reason);
+        }
+    }
+}
+
+enum Step {
+    Ended(Result<CustomResult, Error>),
+    Asked(Question),
+}
+
+impl Bridge {
+    async fn call(
+        &self,
+        server: &ServerInfo,
+        method: String,
+        mut params: CustomParams,
+        cx: &Context,
+    ) -> Result<CustomResult, HandlerError> {
+        let may_ask = cx.era() == Era::Modern && server.era == Era::Legacy && MAY_ASK.contains(&&*method);
+        let resumed = if may_ask { self.resume(&mut params)? } else { None };
+        let call = match resumed {
+            Some(call) => call,
+            None => {
+                self.wait_for_notices().await;
+                self.start(server, method, params, cx)?
+            }
+        };
+        let mut passed = PassedCall { call: Some(call), cx };
+        let Some(call) = &mut passed.call else { return Err(HandlerError::new("the call has ended")) };
+        match self.step(call, may_ask, cx).await {
+            Step::Ended(result) => {
+                passed.call = None;
+                self.wait_for_notices().await;
+                answer(result)
+            }
+            Step::Asked(question) => self.suspend(passed.call.take(), question),
+        }
+    }
+
+    /// Sends a request to the server.
+    fn start(
+        &self,
+        server: &ServerInfo,
+        method: String,
+        params: CustomParams,
+        cx: &Context,
+    ) -> Result<Call<CustomMethod>, HandlerError> {
+        let (client, _) = self.server()?;
+        let level = cx.log_level();
+        if let (Some(level), Era::Modern, Era::Legacy) = (level, cx.era(), server.era) {
+            self.lower_level(level);
+        }
+        if level.is_some() && cx.era() == Era::Modern {
+            let mut state = self.state();
+            state.logged.retain(|request| !request.is_cancelled());
+            state.logged.push(cx.clone());
+        }
+        let request = client.request_custom(method, params).options(options(server, level, cx));
+        request.start().map_err(handler_error)
+    }
+
+    /// Waits for the answer, and passes progress on; or, if the application can be asked, for a question.
+    async fn step(&self, call: &mut Call<CustomMethod>, may_ask: bool, cx: &Context) -> Step {
+        let ended = async {
+            while let Some(report) = call.progress().await {
+                cx.progress(progress(report));
+            }
+            Step::Ended((&mut *call).await)
+        };
+        let asked = async {
+            while may_ask && let Ok(question) = self.questions.1.recv().await {
+                // The server may have cancelled it.
+                if !question.answer.is_closed() {
+                    return Step::Asked(question);
+                }
+            }
+            std::future::pending().await
+        };
+        or(ended, asked).await
+    }
+
+    /// Answers the request with the questions that there are; the call goes on.
+    fn suspend(
+        &self,
+        call: Option<Call<CustomMethod>>,
+        question: Question,
+    ) -> Result<CustomResult, HandlerError> {
+        let more = std::iter::from_fn(|| self.questions.1.try_recv().ok());
+        let (mut requests, mut asked) = (serde_json::Map::new(), Vec::new());
+        for (number, Question { method, params, answer }) in std::iter::once(question).chain(more).enumerate()
+        {
+            let key = format!("question-{number}");
+            requests.insert(key.clone(), json!({ "method": method, "params": plain(params)? }));
+            asked.push((key, answer));
+        }
+        let mut state = self.state();
+        state.count += 1;
+        let name = format!("mcpio-{}", state.count);
+        state.suspended.extend(call.map(|call| (name.clone(), SuspendedCall { call, asked })));
+        let forgotten = (state.suspended.len() > MAX_SUSPENDED).then(|| state.suspended.pop_front());
+        drop(state);
+        // Outside of the lock: it cancels its call.
+        drop(forgotten);
+        result(&json!({ "resultType": "input_required", "inputRequests": requests, "requestState": name }))
+    }
+
+    /// Takes the call that the request goes on with, and gives the server the application's answers.
+    fn resume(&self, params: &mut CustomParams) -> Result<Option<Call<CustomMethod>>, HandlerError> {
+        let answers = params.extra.remove("inputResponses");
+        let Some(name) = params.extra.remove("requestState") else { return Ok(None) };
+        let name: String = name.decode().unwrap_or_default();
+        let mut state = self.state();
+        let found = state.suspended.iter().position(|(suspended, _)| *suspended == name);
+        let suspended = found.and_then(|at| state.suspended.remove(at));
+        drop(state);
+        let Some((_, SuspendedCall { call, asked })) = suspended else {
+            return Err(HandlerError::invalid_params("the request state is unknown, or was used before"));
+        };
+        let mut answers: BTreeMap<String, Json> =
+            answers.and_then(|answers| answers.decode().ok()).unwrap_or_default();
+        for (key, question) in asked {
+            if let Some(Ok(answer)) = answers.remove(&key).map(|answer| answer.decode()) {
+                // The server may have cancelled the question.
+                let _ = question.try_send(answer);
+            }
+        }
+        Ok(Some(call))
+    }
+}
+
+/// The options of a request that the application decides on: its own timeouts, its cache, its tasks, its input.
+fn options(server: &ServerInfo, level: Option<LoggingLevel>, cx: &Context) -> RequestOptions {
+    let progress = if cx.wants_progress() { ProgressOption::Always } else { ProgressOption::Never };
+    let mut options = RequestOptions::default().cache(CacheMode::Bypass).progress(progress);
+    if cx.era() == server.era {
+        let takes_tasks = cx.client_capabilities().has(ClientCapability::TasksExtension);
+        let tasks = if takes_tasks { TaskMode::Handle } else { TaskMode::Never };
+        options = options.input(InputMode::Manual).task(tasks);
+    }
+    // A legacy server sends the more severe messages unasked.
+    let logs = server.capabilities.as_ref().is_some_and(|declared| declared.has(ServerCapability::Logging));
+    options.log_level = level.or((logs && cx.era() == Era::Legacy).then_some(LoggingLevel::Info));
+    options
+}
+
+fn progress(report: ProgressParams) -> Progress {
+    let ProgressParams { progress, total, message, .. } = report;
+    let mut passed = Progress::new(progress);
+    if let Some(total) = total {
+        passed = passed.total(total);
+    }
+    match message {
+        Some(message) => passed.message(message),
+        None => passed,
+    }
+}
+
+/// The answer to the application's request, from the outcome of the server's.
+fn answer(outcome: Result<CustomResult, Error>) -> Result<CustomResult, HandlerError> {
+    match outcome {
+        Ok(result) => Ok(result),
+        Err(Error::InputRequired(required)) => {
+            let mut required: CustomResult = required.decode()?;
+            required.result_type = Some(ResultType::InputRequired);
+            Ok(required)
+        }
+        Err(Error::Task(report)) => task(&report),
+        Err(error) => Err(handler_error(error)),
+    }
+}
+
+/// The result that tells the application of a task (2026-07-28).
+fn task(report: &TaskReport) -> Result<CustomResult, HandlerError> {
+    let millis = |time: Option<std::time::Duration>| time.map(|time| u64::try_from(time.as_millis()).ok());
+    let mut task = json!({
+        "resultType": "task",
+        "taskId": report.id,
+        "status": report.status.as_str(),
+        "createdAt": report.created_at,
+        "lastUpdatedAt": report.last_updated_at,
+        "ttlMs": millis(report.ttl),
+    });
+    if let Some(message) = &report.message {
+        task["statusMessage"] = json!(message);
+    }
+    if let Some(interval) = millis(report.poll_interval) {
+        task["pollIntervalMs"] = json!(interval);
+    }
+    result(&task)
+}
+
+/// A result of these members. The types of the protocol are read from text alone.
+fn result(members: &Value) -> Result<CustomResult, HandlerError> {
+    Ok(serde_json::from_str(&members.to_string())?)
+}
+
+/// Parameters without the progress token, for which there is no one to report to.
+fn plain(mut params: CustomParams) -> Result<Value, HandlerError> {
+    params.meta.remove(mcp_proto::schema::meta::PROGRESS_TOKEN);
+    Ok(serde_json::from_str(Raw::encode(&params)?.as_str())?)
+}

@@ -1,0 +1,223 @@
+//! `mcpio connect`: a server on standard input and output that passes every message on to another server, for
+//! applications that only start programs.
+//!
+//! Towards the application it is a router, towards the server a client; both speak either era, so that they need not
+//! speak the same one. It begins with the application's first request: what the application declares there is declared
+//! to the server, and what the server then declares is the answer.
+//!
+//! ```text
+//! application → stdin → Router (calls) → Client → server
+//!                     ← sampling, elicitation, roots (questions)
+//!                     ← changes, log messages (notices)
+//! ```
+
+mod calls;
+mod notices;
+mod opening;
+mod questions;
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use mcp_proto::front::{Client, Context, Error, Event, Events, HandlerError, ServerHandle};
+use mcp_proto::peer::client::{ClientConfig, ServerInfo};
+use mcp_proto::rpc::code;
+use mcp_proto::schema::{LoggingLevel, ServerCapabilities, ServerCapability};
+use mcp_smol::{ServerOptions, Stdin, Stdout};
+use serde_json::json;
+use smol::Timer;
+use smol::channel::{self, Receiver, Sender};
+use smol::future::{self, or};
+use smol::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, Cursor};
+use smol::lock::OnceCell;
+
+use crate::connect::{self, ClientSetup, LoginPolicy};
+use crate::error::{self, CommandError, Result};
+use crate::options::{CommonOptions, LoginOptions};
+use crate::reports::NonMessageCounter;
+
+use calls::SuspendedCall;
+use opening::Opening;
+use questions::Question;
+
+/// How long the server may take to be ready once the application has closed its side: as long as calls in flight then.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What the handlers of both sides share.
+struct Bridge {
+    /// Whether the application's first request was one of 2026-07-28. It may yet open a legacy session.
+    began_modern: bool,
+    /// The client of the server, and the server as it describes itself, once it is known.
+    server: OnceLock<(Client, Arc<ServerInfo>)>,
+    /// The application's legacy session, once it is ready.
+    session: OnceCell<ServerHandle>,
+    /// The server's requests for an application of 2026-07-28, which takes them in the results of its own requests.
+    questions: (Sender<Question>, Receiver<Question>),
+    /// Requests that wait until earlier notifications are passed on: each sender is dropped then.
+    waiting: (Sender<Sender<()>>, Receiver<Sender<()>>),
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The calls of the server that wait until the application has answered, oldest first, by the state that it returns.
+    suspended: VecDeque<(String, SuspendedCall)>,
+    /// How many calls were suspended.
+    count: u64,
+    /// The requests that want log messages (2026-07-28).
+    logged: Vec<Context>,
+    /// The level that was set at a legacy server for an application of 2026-07-28.
+    level: Option<LoggingLevel>,
+}
+
+impl Bridge {
+    fn new(began_modern: bool) -> Arc<Self> {
+        Arc::new(Self {
+            began_modern,
+            server: OnceLock::new(),
+            session: OnceCell::new(),
+            questions: channel::unbounded(),
+            waiting: channel::unbounded(),
+            state: Mutex::default(),
+        })
+    }
+
+    fn server(&self) -> Result<(&Client, &ServerInfo), HandlerError> {
+        let server = self.server.get().map(|(client, server)| (client, &**server));
+        server.ok_or_else(|| HandlerError::new("the server is not connected"))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The error for the one side, from the error of a call of the other.
+fn handler_error(error: Error) -> HandlerError {
+    match error {
+        Error::Peer(error) => error.into(),
+        error => error.into(),
+    }
+}
+
+/// Serves standard input and output as the server of this command or at this URL, until the application closes them.
+///
+/// # Errors
+/// If the server cannot be connected, which the application learns too, or is lost.
+pub(crate) async fn connect(command: &[OsString], login: &LoginOptions, common: &CommonOptions) -> Result {
+    let failed = CommandError::server_of("standard input and output");
+    let (mut input, output) = mcp_smol::stdio().map_err(&failed)?;
+    let Some(opening) = Opening::read(&mut input).await.map_err(failed)? else { return Ok(()) };
+    let id = opening.id.clone();
+    // Until the server is ready.
+    let mut streams = Some((input, output));
+    let result = run(command, login, common, opening, &mut streams).await;
+    if let (Err(failure), Some((_, mut output))) = (&result, streams) {
+        let error = json!({ "code": code::INTERNAL_ERROR, "message": failure.text() });
+        let answer = format!("{}\n", json!({ "jsonrpc": "2.0", "id": id, "error": error }));
+        // If this fails, the application is gone.
+        let _ = output.write_all(answer.as_bytes()).await;
+        let _ = output.close().await;
+    }
+    result
+}
+
+async fn run(
+    command: &[OsString],
+    login: &LoginOptions,
+    common: &CommonOptions,
+    opening: Opening,
+    streams: &mut Option<(Stdin, Stdout)>,
+) -> Result {
+    let bridge = Bridge::new(opening.is_modern);
+    let handlers = questions::handlers(&bridge, opening.capabilities);
+    let mut config = connect::client_config(common);
+    config.info = opening.info.unwrap_or(config.info);
+    wait_for_ever(&mut config, common);
+    let mut read = opening.read;
+    let setup = ClientSetup { config, handlers, login: LoginPolicy::Page(login), shows_stderr: true };
+    let non_messages = NonMessageCounter::new();
+    let (client, driver, killer) = connect::open(command, common, setup, non_messages.clone()).await?;
+    let driver = smol::spawn(async {
+        // Requests report the same error.
+        let _ = driver.await;
+    });
+    let events = client.events();
+    let passing = async {
+        let Some(server) = until_ready(&client, &mut read, streams).await else { return Ok(()) };
+        let server =
+            server.map_err(|error| CommandError::from(error).with_sentence(non_messages.summary()))?;
+        non_messages.ignore();
+        let Some((input, output)) = streams.take() else { return Ok(()) };
+        let _ = bridge.server.set((client.clone(), server.clone()));
+        serve(&bridge, &client, &server, events, (Cursor::new(read).chain(input), output)).await
+    };
+    let result = error::run_until_signal(passing, client.close(), driver, killer.as_ref()).await;
+    result.map_err(|failure| connect::with_hints(failure, command))
+}
+
+/// Waits for the server, for not much longer than the application does: `None` if that has closed its side.
+async fn until_ready(
+    client: &Client,
+    read: &mut Vec<u8>,
+    streams: &mut Option<(Stdin, Stdout)>,
+) -> Option<Result<Arc<ServerInfo>, Error>> {
+    let ended = async {
+        if let Some((input, _)) = streams {
+            opening::read_to_end(input, read).await;
+        }
+        Timer::after(GRACE).await;
+        None
+    };
+    or(async { Some(client.ready().await) }, ended).await
+}
+
+/// Serves the application until it closes its side, or the server is lost.
+async fn serve(
+    bridge: &Arc<Bridge>,
+    client: &Client,
+    server: &ServerInfo,
+    events: Events<Event>,
+    (input, output): (impl AsyncRead + Unpin, Stdout),
+) -> Result {
+    let capabilities = server.capabilities.clone().unwrap_or_else(every_capability);
+    let options = ServerOptions::new(calls::router(bridge, server));
+    let options = options.configure(|config| config.capabilities = capabilities);
+    let (handle, serving) = options.stream(input, output);
+    let lost = async {
+        client.closed().await;
+        // The calls that are lost are answered first.
+        handle.close().await;
+        future::pending().await
+    };
+    // From the first message on, which is handled before the notices are.
+    let requested = handle.events();
+    let served = or(serving, or(lost, notices::pass(bridge, &handle, events, requested))).await;
+    bridge.state().suspended.clear();
+    match future::poll_once(client.closed()).await {
+        Some(lost) => Err(Error::Closed(lost).into()),
+        None => served.map_err(CommandError::server_of("serving standard input and output")),
+    }
+}
+
+/// The application has timeouts of its own. With `--timeout` the first that ends counts.
+fn wait_for_ever(config: &mut ClientConfig, common: &CommonOptions) {
+    if common.timeout.is_none() {
+        config.request_timeout = Duration::MAX;
+        config.request_hard_timeout = Duration::MAX;
+    }
+}
+
+/// The capabilities of a server that does not say which it has.
+fn every_capability() -> ServerCapabilities {
+    [
+        ServerCapability::Tools,
+        ServerCapability::Prompts,
+        ServerCapability::Resources,
+        ServerCapability::Completions,
+    ]
+    .into_iter()
+    .fold(ServerCapabilities::new(), ServerCapabilities::with)
+}
