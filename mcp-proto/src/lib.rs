@@ -227,6 +227,7 @@ pub mod quota;
 pub mod rpc;
 pub mod schema;
 #[cfg(all(feature = "seal", any(feature = "auth", feature = "server")))]
+#[cfg_attr(not(feature = "server"), allow(unreachable_pub, reason = "servers name all of it"))]
 mod seal;
 #[cfg(all(feature = "testing", feature = "client", feature = "server"))]
 pub mod testing;

@@ -298,8 +298,8 @@ debug_fields! { AuthHandle => "AuthHandle" }
 pub struct SealedLogin {
     /// The page that the user opens, such as by a redirect of the browser.
     pub page: AuthorizationPage,
-    /// The login, for [`AuthHandle::finish_login`]: 1 to 2 KiB, longer with many scopes, of characters that a cookie can
-    /// have.
+    /// The login, for [`AuthHandle::finish_login`]: about 700 bytes, more with many scopes or a generated key, all of them
+    /// characters that a cookie can have.
     pub sealed: String,
 }
 

@@ -118,6 +118,10 @@
 //! fails because the server requires a login or more scopes, send the browser to `/connect`, with those scopes as the
 //! last argument of `begin_login`.
 //!
+//! Where users add servers themselves, set `config.redirect_paths` to `RedirectPaths::PerIssuer` and serve every path below
+//! `/callback`: an issuer that does not name itself in redirects is then known by its path. `Host::begin_login` and
+//! `finish_login` do the same for a server of a host, with the settings of its entry.
+//!
 //! | A redirect | Ends as |
 //! |---|---|
 //! | of another browser, or of another server | `LoginError::NotFinished(FinishError::OtherLogin)` |

@@ -71,6 +71,7 @@
 //! | `ServiceError`, `ClientInitializeError` | [`Error`](crate::Error) |
 //! | `Peer::peer_info` | [`Client::ready`](crate::Client::ready), [`Client::server`](crate::Client::server) |
 //! | `AuthorizationManager`, `AuthorizationSession`, `OAuthState`, `AuthClient` | `auth::Authorization` in `ClientOptions::authorization` (feature `auth`) |
+//! | `StateStore`, `StoredAuthorizationState` | none: `AuthHandle::begin_login` returns the login, sealed, for your web session |
 //! | `CredentialStore`, `InMemoryCredentialStore` | `auth::TokenStore`; `auth::MemoryStore`, `auth::FileStore` |
 //!
 //! # What behaves differently

@@ -196,6 +196,28 @@ impl Host {
     /// [redirect URI](crate::auth::AuthConfig::redirect_uri) of the
     /// [authorization](super::HostOptions::authorization), where the application receives it.
     ///
+    /// ```no_run
+    /// use mcp_hyper::auth::{Redirect, Sealer};
+    /// use mcp_hyper::host::{Host, HostLoginError};
+    ///
+    /// /// Returns where the browser goes, and what the web session keeps.
+    /// async fn connect(host: &Host, keys: &Sealer, session: &str) -> Result<(String, String), HostLoginError> {
+    ///     let login = host.begin_login("notes", keys, session, None).await?;
+    ///     Ok((login.page.url, login.sealed))
+    /// }
+    ///
+    /// /// The browser is back, at this or another instance.
+    /// async fn callback(
+    ///     host: &Host,
+    ///     keys: &Sealer,
+    ///     (session, sealed): (&str, &str),
+    ///     uri: &str,
+    /// ) -> Result<(), HostLoginError> {
+    ///     host.finish_login("notes", keys, session, sealed, Redirect::parse(uri)).await?;
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// [`HostLoginError`].
     pub async fn begin_login(

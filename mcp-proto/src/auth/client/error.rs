@@ -201,9 +201,9 @@ impl fmt::Display for Suffix<'_> {
 pub enum FinishError {
     /// No page is open.
     NoPage,
-    /// The redirect is of another page. The open page stays open.
+    /// The redirect is of another page. The open page stays open, and a [stored login](super::PendingLogin) usable.
     StateMismatch,
-    /// The [stored login](super::PendingLogin) is not one of this server and resource, or was not sealed with these keys for
+    /// The stored login is not one of this server and resource, or was not sealed with these keys for
     /// this session.
     OtherLogin,
     /// The stored login has expired.
@@ -216,7 +216,7 @@ pub enum FinishError {
 
 error_text! { FinishError:
     NoPage => "no page is open";
-    StateMismatch => "the redirect is not of the open page";
+    StateMismatch => "the redirect is not of this page";
     OtherLogin => "the login is not one of this server and of this session: begin another one";
     Expired => "the login was not finished in time: begin another one";
     Busy => "another operation with the tokens is in progress";

@@ -69,8 +69,8 @@ impl PendingLogin {
 
 #[cfg(feature = "seal")]
 impl PendingLogin {
-    /// Seals the login for storage, such as in a cookie or in the user's web session: 1 to 2 KiB, longer with many scopes,
-    /// of characters that a cookie can have.
+    /// Seals the login for storage, such as in a cookie or in the user's web session: about 700 bytes, more with many scopes
+    /// or a generated key, all of them characters that a cookie can have.
     ///
     /// The text opens only with the same `session`: a secret of the user's web session, such as its id. Otherwise an
     /// attacker could have a user finish the attacker's login. Where processes keep the tokens of several accounts, the
@@ -133,6 +133,20 @@ impl AuthClient {
     ///
     /// The scopes are requested beside those of the configuration: those that [`AuthError::LoginRequired`] or
     /// [`AuthError::InsufficientScope`] has named.
+    ///
+    /// ```
+    /// use mcp_proto::auth::Now;
+    /// use mcp_proto::auth::client::{Action, AuthClient, AuthConfig};
+    /// use mcp_proto::{Instant, UnixTime};
+    ///
+    /// let now = Now { instant: Instant::ORIGIN, unix: UnixTime::EPOCH };
+    /// let config = AuthConfig::new("my web application", "https://app.example.com/callback");
+    /// let mut client = AuthClient::new(config, "https://example.com/mcp", [7; 32])?;
+    /// client.begin_login(now, None);
+    /// // The driver carries out the actions. Then `Event::LoginBegun` has the page, and the login to be stored.
+    /// assert!(matches!(client.poll_action(), Some(Action::Load)));
+    /// # Ok::<(), mcp_proto::auth::client::AuthConfigError>(())
+    /// ```
     pub fn begin_login(&mut self, now: Now, scopes: Option<Scopes>) {
         self.now = now;
         self.step_ups.clear();
