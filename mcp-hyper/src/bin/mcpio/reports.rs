@@ -258,7 +258,7 @@ impl Trace {
                 return show_diagnostic(&mut self.screen, &format!("there was no response: {detail}"));
             }
             WireEvent::End { end: ExchangeEnd::Unreachable(why), .. } => {
-                return show_diagnostic(&mut self.screen, &format!("there is no connection: {why}"));
+                return show_diagnostic(&mut self.screen, why);
             }
             _ => return,
         };

@@ -263,3 +263,28 @@ fn keys_act_on_a_terminal_of_40_columns_which_is_restored() {
     assert_eq!(ended.exit_code(), 143);
     assert!(ended.modes().contains(LocalModes::ICANON | LocalModes::ECHO));
 }
+
+/// F89
+#[test]
+fn key_asks_for_the_inputs_of_a_server_that_came_with_a_reload() {
+    let home = Home::new("keyinputs");
+    let (one, mut two) = (home.demo("one"), home.demo("two"));
+    let script = two["args"][1].as_str().unwrap();
+    two["args"][1] = format!("test \"$KEY\" = hunter2 || exit 1; {script}").into();
+    two["env"] = json!({ "KEY": "${input:key}" });
+    let file = home.write("mcp.json", &json!({ "servers": { "one": one } }));
+    let mut command = home.command(&["servers", "--watch", "--user-config", &file]);
+    let mut terminal = TerminalProgram::start_whole(command.env("TERM", "xterm"), 80);
+    terminal.answer("> one     connected", 1, "");
+    let inputs = json!([{ "type": "promptString", "id": "key", "password": true }]);
+    home.write("mcp.json", &json!({ "servers": { "one": one, "two": two }, "inputs": inputs }));
+    terminal.answer("added two", 1, "\x1b[B");
+    terminal.answer("> two     failed", 1, "c");
+    terminal.answer("key: ", 1, "hunter2\n");
+    terminal.answer("> two     connected", 1, "r");
+    // It is not asked for twice.
+    terminal.answer("no server has changed", 1, "q");
+    assert_eq!(terminal.exit_code(), 0);
+    let shown = terminal.shown();
+    assert!(!shown.contains("hunter2") && shown.matches("key: ").count() == 1, "{shown}");
+}

@@ -197,9 +197,10 @@ impl View<'_, '_> {
     }
 
     fn help(&mut self) -> Result {
-        let keys = "the letter is enough; servers are named after it, such as: show NAME";
+        let keys = "the letter is enough; the server comes after it, such as: show NAME";
         let text = match self.area {
-            Some(_) => "arrows select a server, Enter shows it with its standard error".to_owned(),
+            Some(_) => "Arrows select a server, Enter shows it with its standard error. Connect asks for inputs that are missing."
+                .to_owned(),
             None => format!("{}: {keys}", words()),
         };
         Ok(self.say(text)?)
