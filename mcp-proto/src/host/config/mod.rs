@@ -18,6 +18,15 @@
 //! commas. Members without a meaning here are ignored and reported as [`Diagnostic`]s. Members that hold commands for a
 //! shell, such as inputs of the type `command`, are never run.
 //!
+//! # Members
+//!
+//! Beside the members of its application, an entry in any file may have these:
+//!
+//! | member | meaning |
+//! |---|---|
+//! | `requestTimeoutMs` | the timeout of a call, its repetitions included, in milliseconds; 0 is none. Beside the table of servers it is that of all entries without one |
+//! | `required`, `lazy` | whether the application waits for the server at its start, and whether the server starts with its first call |
+//!
 //! # Steps
 //!
 //! 1. [`ConfigFile::parse`] reads one file: [`ServerEntry`]s, and a [`ConfigError`] for each entry that is wrong.

@@ -13,7 +13,7 @@ use super::spec::{
     HttpSpec, HttpTransport, InputSpec, OauthSpec, ServerSpec, StdioSpec, ToolLists, TransportSpec,
     websocket_url,
 };
-use super::syntax::{Document, Table, Value, is_toml, possible_names};
+use super::syntax::{Document, REQUEST_TIMEOUT, Table, Value, is_toml, possible_names};
 use super::template::{Lookup, References, Template};
 use super::{INPUT_BYTES, MAX_INPUTS, MAX_SERVERS, NAME_BYTES};
 use crate::consent::UrlConsent;
@@ -173,7 +173,10 @@ impl ConfigFile {
         if tables.is_empty() {
             self.diagnostic(None, DiagnosticKind::NoServers);
         }
-        let timeout = timeout.map(|value| duration("context_server_timeout", &value, Unit::Seconds));
+        let timeout = timeout.map(|(member, value)| {
+            let unit = if member == REQUEST_TIMEOUT { Unit::Milliseconds } else { Unit::Seconds };
+            duration(member, &value, unit)
+        });
         let lists = name_list("mcp.allowed", allowed)
             .and_then(|allowed| Ok((allowed, name_list("mcp.excluded", excluded)?)));
         let context = Context {
@@ -337,6 +340,7 @@ impl Context {
         let start = start.or(duration("startup_timeout_ms", Unit::Milliseconds)?);
         spec.start_timeout = start.or(timeout.filter(|_| self.application.timeout_covers_start()));
         let call = duration("tool_timeout_sec", Unit::Seconds)?;
+        let call = call.or(duration(REQUEST_TIMEOUT, Unit::Milliseconds)?);
         spec.call_timeout = call.or(timeout).or(self.call_timeout);
         Ok(())
     }

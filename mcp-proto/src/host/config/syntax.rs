@@ -11,6 +11,11 @@ use super::entry::{Application, SERVER_TABLES, Source};
 use super::error::ConfigErrorKind;
 use crate::prelude::*;
 
+/// Zed's timeout of requests, in seconds.
+const ZED_TIMEOUT: &str = "context_server_timeout";
+/// The timeout of requests in milliseconds: a member of an entry, or of the file for all entries without one.
+pub(super) const REQUEST_TIMEOUT: &str = "requestTimeoutMs";
+
 /// A value of JSON or TOML. A table keeps repeated names, which are errors of the entry that has them.
 pub(super) enum Value {
     Null,
@@ -87,8 +92,8 @@ pub(super) struct Document {
     pub(super) tables: Vec<(String, Value)>,
     /// The declarations of inputs.
     pub(super) inputs: Vec<Value>,
-    /// Zed's timeout for all servers.
-    pub(super) timeout: Option<Value>,
+    /// The timeout of requests for all servers, with the name of its member: [`ZED_TIMEOUT`] or [`REQUEST_TIMEOUT`].
+    pub(super) timeout: Option<(&'static str, Value)>,
     /// Gemini's names of the only servers that are used.
     pub(super) allowed: Option<Value>,
     /// Gemini's names of servers that are not used, even if they are allowed.
@@ -119,7 +124,8 @@ impl Document {
         match (name, value) {
             ("inputs", Value::List(inputs)) => self.inputs.extend(inputs),
             ("inputs", value) => self.inputs.push(value),
-            ("context_server_timeout", value) => self.timeout = Some(value),
+            (ZED_TIMEOUT, value) => self.timeout = Some((ZED_TIMEOUT, value)),
+            (REQUEST_TIMEOUT, value) => self.timeout = Some((REQUEST_TIMEOUT, value)),
             ("allowed", value) => self.allowed = Some(value),
             ("excluded", value) => self.excluded = Some(value),
             (_, value) => self.tables.push((name.into(), value)),
@@ -213,7 +219,7 @@ impl<'de> Visitor<'de> for DocumentAt<'_> {
                     let settings = settings.into_iter().filter(|(name, _)| has_meaning(name));
                     settings.for_each(|(name, value)| document.add(&name, value));
                 }
-                (None, known @ ("inputs" | "context_server_timeout")) => {
+                (None, known @ ("inputs" | ZED_TIMEOUT | REQUEST_TIMEOUT)) => {
                     document.add(known, members.next_value()?);
                 }
                 (None, table) if SERVER_TABLES.contains(&table) => {

@@ -2,7 +2,7 @@ use core::time::Duration;
 
 use mcp_proto::host::config::{ServerSpec, TimeoutOverrides, TimeoutVariableError, Timeouts};
 
-use super::entry;
+use super::{entry, user};
 
 fn overrides(variables: &[(&str, &str)]) -> TimeoutOverrides {
     let get =
@@ -30,6 +30,24 @@ fn environment_goes_before_the_file_and_the_file_before_the_default() {
     assert_eq!(timeouts(both.spec(), &[("OMP_MCP_TIMEOUT_MS", "9")]), (Some(9), Some(9)));
     let apart = [("OMP_MCP_TIMEOUT_MS", "9"), ("MCP_TIMEOUT", "8"), ("MCP_TOOL_TIMEOUT", "")];
     assert_eq!(timeouts(both.spec(), &apart), (Some(8), Some(9)));
+}
+
+/// F67
+#[test]
+fn request_timeout_in_milliseconds_is_read_from_the_entry_or_else_from_the_file() {
+    let file = user(
+        "/servers.json",
+        r#"{ "requestTimeoutMs": 5000, "mcpServers": {
+            "plain": { "command": "x" },
+            "own": { "command": "x", "timeout": 7000, "requestTimeoutMs": 1500 },
+            "endless": { "url": "https://a.example", "requestTimeoutMs": 0 }
+        } }"#,
+    );
+    let calls: Vec<_> = file.servers.iter().map(|server| timeouts(server.spec(), &[])).collect();
+    assert_eq!(calls, [(Some(30_000), Some(5000)), (Some(7000), Some(1500)), (Some(30_000), None)]);
+    let wrong = user("/servers.json", r#"{ "requestTimeoutMs": "5 s", "mcpServers": {} }"#);
+    let text = r#"/servers.json: "requestTimeoutMs" must be a number of milliseconds, 0 for no limit"#;
+    assert_eq!(wrong.errors[0].to_string(), text);
 }
 
 /// F53, F62
