@@ -56,6 +56,9 @@
 //! `host.watch(name, filter)` reports changes of a server's resources and tasks over all of its connections; a watch of
 //! `host.client(name)` ends with that connection. For the tools that a model sees, follow `HostEvent::CatalogueChanged`.
 //!
+//! Servers of 2025-11-25 and earlier are pinged every 30 s, unless `HostOptions::keepalive` or the `keepAliveMs` of an entry says
+//! otherwise: one that hangs is connected again.
+//!
 //! `close`, a `reload` that changes or removes an entry, and `set_enabled(name, false)` let the calls that were sent finish
 //! within `ControlConfig::grace`, 5 s by default, and then cancel them. `ServerReport::grace_ends` is set meanwhile, for a
 //! server that is still configured.

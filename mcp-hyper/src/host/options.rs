@@ -12,7 +12,7 @@ use mcp_proto::host::config::{Config, Lookup, ServerEntry, TimeoutOverrides};
 use mcp_proto::host::consent::{ApprovalRequest, Approvals};
 use mcp_proto::host::control::{ControlConfig, ControlPlane};
 use mcp_proto::host::tools::{Catalogue, CatalogueLimits, NameScheme, ResultLimits};
-use mcp_proto::peer::client::ClientConfig;
+use mcp_proto::peer::client::{ClientConfig, Keepalive};
 use mcp_proto::schema::Implementation;
 
 use super::Host;
@@ -63,6 +63,7 @@ impl HostOptions {
                 info: Implementation::new(name, version),
                 runtime: AnyRuntime::default(),
                 overrides: TimeoutOverrides::default(),
+                keepalive: Some(Keepalive::PRESET),
                 handlers: Arc::new(|_| ClientHandlers::new()),
                 configure: Arc::new(|_, _| ()),
                 proxy: None,
@@ -200,7 +201,7 @@ impl HostOptions {
         self
     }
 
-    /// Changes the configuration of the client of each connection. Timeouts, era and name are already set.
+    /// Changes the configuration of the client of each connection. Timeouts, pings, era and name are already set.
     ///
     /// With the feature `schema-validate`, a call fails whose result does not match the output schema of its tool. So does
     /// one without structured content; with [`tolerate_missing_output`](ClientConfig::tolerate_missing_output) that is a
@@ -210,6 +211,22 @@ impl HostOptions {
         configure: impl Fn(&ServerEntry, &mut ClientConfig) + Send + Sync + 'static,
     ) -> Self {
         self.settings.configure = Arc::new(configure);
+        self
+    }
+
+    /// Sets the pings to servers of 2025-11-25 and earlier, by which one that hangs is noticed and connected again; newer ones
+    /// are not pinged. `keepAliveMs` of an entry changes the interval of its server, or switches its pings off. Default:
+    /// [`Keepalive::PRESET`], every 30 s.
+    ///
+    /// ```
+    /// use mcp_hyper::host::HostOptions;
+    ///
+    /// let options = HostOptions::new("my-agent", "1.0.0").keepalive(None);
+    /// ```
+    ///
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/ping>
+    pub fn keepalive(mut self, keepalive: impl Into<Option<Keepalive>>) -> Self {
+        self.settings.keepalive = keepalive.into();
         self
     }
 

@@ -27,7 +27,7 @@ use mcp_proto::host::config::{OauthSpec, Template, TransportSpec};
 use mcp_proto::host::consent::ApprovalRequest;
 use mcp_proto::host::control::Failure;
 use mcp_proto::host::tools::ResultLimits;
-use mcp_proto::peer::client::{ClientConfig, ConnectTimeouts, KnownEra, OnServerEnd};
+use mcp_proto::peer::client::{ClientConfig, ConnectTimeouts, Keepalive, KnownEra, OnServerEnd};
 use mcp_proto::schema::Implementation;
 use mcp_smol::{ChildLink, Command, Environment};
 
@@ -62,6 +62,8 @@ pub(super) struct Settings {
     pub(super) info: Implementation,
     pub(super) runtime: AnyRuntime,
     pub(super) overrides: TimeoutOverrides,
+    /// The pings to servers whose entries do not say otherwise.
+    pub(super) keepalive: Option<Keepalive>,
     pub(super) handlers: HandlersOf,
     pub(super) configure: Configure,
     pub(super) proxy: Option<Proxy>,
@@ -357,8 +359,18 @@ impl Settings {
         config.request_timeout = timeouts.call.unwrap_or(LONGEST);
         config.request_hard_timeout = config.request_hard_timeout.max(config.request_timeout);
         config.connect = ConnectTimeouts::within(timeouts.start.unwrap_or(LONGEST));
+        config.keepalive = self.keepalive_of(entry);
         (self.configure)(entry, &mut config);
         config
+    }
+
+    /// The pings to a server.
+    fn keepalive_of(&self, entry: &ServerEntry) -> Option<Keepalive> {
+        match entry.spec().keepalive {
+            Some(interval) if interval.is_zero() => None,
+            Some(interval) => Some(Keepalive { interval, ..self.keepalive.unwrap_or(Keepalive::PRESET) }),
+            None => self.keepalive,
+        }
     }
 
     fn connect_url(

@@ -7,10 +7,12 @@ use mcp_hyper::host::{CallError, FileStorage, Host, HostEvent};
 use mcp_hyper::mcp_proto::host::config::TimeoutOverrides;
 use mcp_hyper::mcp_proto::host::control::{FailureKind, Repeat, Status};
 use mcp_hyper::mcp_proto::host::tools::LookupError;
+use mcp_hyper::mcp_proto::peer::client::Keepalive;
 use serde_json::json;
 use smol::Task;
 
 use super::testbed::*;
+use crate::common::cli;
 use crate::common::runtime::within;
 use crate::common::server::*;
 
@@ -77,6 +79,42 @@ fn killed_program_is_started_again_and_its_tools_stay_visible() {
         );
         host.close().await;
         assert!(!is_running(folder.last_process("one")));
+    });
+}
+
+/// A legacy server without tools that answers no pings.
+const HANGING: &str = r#"while ask; do case $line in
+    *'"initialize"'*) answer '{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}' ;;
+    *server/discover*) refuse 'no' ;;
+    *tools/list*) answer '{"tools":[]}' ;;
+esac; done"#;
+
+/// F68, F69: by default, as an option of the host and as a member of an entry.
+#[test]
+fn server_that_answers_no_pings_is_connected_again_unless_its_pings_are_off() {
+    bounded(async {
+        let folder = Folder::new();
+        let of = |name, pause| {
+            let mut entry = folder.script(name, &cli::script(HANGING));
+            entry["keepAliveMs"] = pause;
+            entry
+        };
+        let servers = json!({ "hangs": of("hangs", 20.into()), "quiet": of("quiet", 0.into()) });
+        let pings = Keepalive { timeout: Duration::from_millis(50), misses: 2, ..Keepalive::PRESET };
+        let (host, mut events, _driver) = start_watched(options(config(servers)).keepalive(pings));
+        host.ready().await;
+        let failure = loop {
+            match events.next().await.unwrap() {
+                HostEvent::Status { server, status: Some(Status::Reconnecting), failure, .. } => {
+                    assert_eq!(&*server, "hangs");
+                    break failure.unwrap();
+                }
+                _ => {}
+            }
+        };
+        assert!(failure.reason.contains("the peer stopped answering pings"), "{failure:?}");
+        until("the server is started again", || folder.processes("hangs").len() > 1).await;
+        assert_eq!((status(&host, "quiet"), folder.processes("quiet").len()), (Status::Connected, 1));
     });
 }
 

@@ -342,6 +342,7 @@ impl Context {
         let call = duration("tool_timeout_sec", Unit::Seconds)?;
         let call = call.or(duration(REQUEST_TIMEOUT, Unit::Milliseconds)?);
         spec.call_timeout = call.or(timeout).or(self.call_timeout);
+        spec.keepalive = duration("keepAliveMs", Unit::Milliseconds)?;
         Ok(())
     }
 

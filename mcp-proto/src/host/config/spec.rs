@@ -22,6 +22,9 @@ pub struct ServerSpec {
     pub start_timeout: Option<Duration>,
     /// The configured timeout of each request; zero is no limit.
     pub call_timeout: Option<Duration>,
+    /// The configured pause between pings to the server, if it is a legacy one; zero is no pings. It applies from the next
+    /// connection on. Default: that of the host.
+    pub keepalive: Option<Duration>,
     /// Whether the server is used. Default: yes.
     pub enabled: bool,
     /// Whether the application waits for this server when it starts. Default: no.
@@ -64,6 +67,7 @@ impl ServerSpec {
             transport,
             start_timeout: None,
             call_timeout: None,
+            keepalive: None,
             enabled: true,
             required: false,
             lazy: false,
@@ -162,6 +166,11 @@ impl ServerSpec {
         }
         digester.option(self.tools.allow.as_deref(), Digester::set);
         digester.set(&self.tools.deny);
+        // Only if there is one: entries without it have the fingerprints that approvals were stored with.
+        if let Some(pause) = self.keepalive {
+            digester.text("keepalive");
+            timeout(digester, pause);
+        }
     }
 }
 

@@ -247,6 +247,11 @@ impl Lines {
                 None => {}
             }
         }
+        match spec.keepalive {
+            Some(Duration::ZERO) => self.add("is pinged", "never"),
+            Some(pause) => self.add("is pinged every", &HumanDuration(pause).to_string()),
+            None => {}
+        }
     }
 }
 

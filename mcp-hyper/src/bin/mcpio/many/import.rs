@@ -137,9 +137,11 @@ fn server_json(spec: &ServerSpec) -> Value {
         }
     };
     let seconds = |time: std::time::Duration| time.as_secs_f64();
+    let milliseconds = |time: std::time::Duration| time.as_secs_f64() * 1000.0;
     let mut server = object(transport.into_iter().chain([
         ("startup_timeout_sec", spec.start_timeout.map(seconds).into()),
         ("tool_timeout_sec", spec.call_timeout.map(seconds).into()),
+        ("keepAliveMs", spec.keepalive.map(milliseconds).into()),
         ("disabled", (!spec.enabled).into()),
         ("required", spec.required.into()),
         ("lazy", spec.lazy.into()),
