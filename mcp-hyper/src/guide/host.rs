@@ -59,6 +59,10 @@
 //! Servers of 2025-11-25 and earlier are pinged every 30 s, unless `HostOptions::keepalive` or the `keepAliveMs` of an entry says
 //! otherwise: one that hangs is connected again.
 //!
+//! A remote server is tried until it is reached, a program five times. `HostOptions::control` sets both
+//! (`ControlConfig::remote_outage_budget` and `outage_budget`), `maxReconnectAttempts` of an entry that of its server; then its
+//! status is `Suspended`, and the failure says after how many attempts.
+//!
 //! `close`, a `reload` that changes or removes an entry, and `set_enabled(name, false)` let the calls that were sent finish
 //! within `ControlConfig::grace`, 5 s by default, and then cancel them. `ServerReport::grace_ends` is set meanwhile, for a
 //! server that is still configured.

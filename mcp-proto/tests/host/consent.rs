@@ -35,7 +35,8 @@ fn request_shows_everything_that_the_approval_covers() {
         r#"{
             "command": "npx", "args": ["-y", "two words", "${workspaceFolder}"], "cwd": "/tmp", "envFile": "${env:DIR}/.env",
             "env": { "API_KEY": "s3cret", "TOKEN": "${env:GITHUB_TOKEN}", "KEY": "${input:key}" },
-            "trust": true, "includeTools": ["read"], "excludeTools": ["write"], "timeout": 0, "keepAliveMs": 5000
+            "trust": true, "includeTools": ["read"], "excludeTools": ["write"], "timeout": 0, "keepAliveMs": 5000,
+            "maxReconnectAttempts": 2
         }"#,
     );
     let request = server.permit(&Approvals::new()).unwrap_err();
@@ -62,6 +63,7 @@ fn request_shows_everything_that_the_approval_covers() {
   does not offer the tool: write
   may start for: any time
   may answer within: any time
+  may be tried again: 2 times
   is pinged every: 5 s
   warning: the program decides what the variable API_KEY changes: read its value
   warning: the program decides what the variable KEY changes: read its value

@@ -150,6 +150,11 @@ pub(super) fn duration(member: &str, value: &Value, unit: Unit) -> ReadResult<Du
     duration.ok_or_else(|| wrong_type(member, expected))
 }
 
+pub(super) fn count(member: &str, value: Value) -> ReadResult<u32> {
+    let count = if let Value::Integer(count) = value { u32::try_from(count).ok() } else { None };
+    count.ok_or_else(|| wrong_type(member, "a whole number"))
+}
+
 pub(super) fn flag(member: &str, value: Value) -> ReadResult<bool> {
     match value {
         Value::Bool(flag) => Ok(flag),

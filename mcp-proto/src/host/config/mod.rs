@@ -26,6 +26,7 @@
 //! |---|---|
 //! | `requestTimeoutMs` | the timeout of a call, its repetitions included, in milliseconds; 0 is none. Beside the table of servers it is that of all entries without one |
 //! | `keepAliveMs` | the pause between pings to a server of 2025-11-25 or earlier, in milliseconds; 0 is no pings |
+//! | `maxReconnectAttempts` | how many attempts in a row may follow a failed one before the server is given up |
 //! | `required`, `lazy` | whether the application waits for the server at its start, and whether the server starts with its first call |
 //!
 //! # Steps

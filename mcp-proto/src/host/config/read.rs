@@ -7,7 +7,7 @@ use core::time::Duration;
 use super::entry::{Application, Scope, ServerEntry, Source};
 use super::error::{ConfigError, ConfigErrorKind, Diagnostic, DiagnosticKind};
 use super::members::{
-    Members, ReadResult, Unit, duration, flag, invalid, list, table, text, texts, wrong_type,
+    Members, ReadResult, Unit, count, duration, flag, invalid, list, table, text, texts, wrong_type,
 };
 use super::spec::{
     HttpSpec, HttpTransport, InputSpec, OauthSpec, ServerSpec, StdioSpec, ToolLists, TransportSpec,
@@ -318,6 +318,7 @@ impl Context {
         }
         let mut spec = ServerSpec::new(transport(&mut members)?);
         self.read_timeouts(&mut members, &mut spec)?;
+        spec.reconnect_attempts = members.read(&["maxReconnectAttempts"], count)?;
         spec.enabled = enabled(&mut members)?;
         spec.required = members.flag("required")?;
         spec.lazy = members.flag("lazy")?;

@@ -25,6 +25,8 @@ pub struct ServerSpec {
     /// The configured pause between pings to the server, if it is a legacy one; zero is no pings. It applies from the next
     /// connection on. Default: that of the host.
     pub keepalive: Option<Duration>,
+    /// How many attempts in a row may follow a failed one before the server is given up. Default: as the host says.
+    pub reconnect_attempts: Option<u32>,
     /// Whether the server is used. Default: yes.
     pub enabled: bool,
     /// Whether the application waits for this server when it starts. Default: no.
@@ -68,6 +70,7 @@ impl ServerSpec {
             start_timeout: None,
             call_timeout: None,
             keepalive: None,
+            reconnect_attempts: None,
             enabled: true,
             required: false,
             lazy: false,
@@ -170,6 +173,10 @@ impl ServerSpec {
         if let Some(pause) = self.keepalive {
             digester.text("keepalive");
             timeout(digester, pause);
+        }
+        if let Some(attempts) = self.reconnect_attempts {
+            digester.text("reconnect attempts");
+            digester.number(attempts.into());
         }
     }
 }

@@ -247,6 +247,9 @@ impl Lines {
                 None => {}
             }
         }
+        if let Some(attempts) = spec.reconnect_attempts {
+            self.add("may be tried again", &format!("{attempts} times"));
+        }
         match spec.keepalive {
             Some(Duration::ZERO) => self.add("is pinged", "never"),
             Some(pause) => self.add("is pinged every", &HumanDuration(pause).to_string()),

@@ -24,8 +24,8 @@
 //!
 //! A lost connection, or a start that failed, is tried again after the pauses of [`ControlConfig::backoff`]; a remote
 //! server then at the pace of [`ControlConfig::slow_backoff`]. An attempt counts until a connection has lived for
-//! 30 seconds: a local server with too many is suspended, until
-//! [`reconnect`](ControlPlane::reconnect). After its faults have ended, a server that is not suspended is connected
+//! 30 seconds: a local server with too many is suspended, and a remote one if
+//! [`ControlConfig::remote_outage_budget`] limits them, until [`reconnect`](ControlPlane::reconnect). After its faults have ended, a server that is not suspended is connected
 //! within the longest of its pauses and the time of one start, or later if more servers than
 //! [`ControlConfig::attempts_per_minute`] wait.
 //!

@@ -20,11 +20,13 @@ pub struct ControlConfig {
     /// those after which a remote server is tried at the pace of `slow_backoff`: default 4.
     pub backoff: Backoff,
     /// The pauses after the attempts of `backoff`, for remote servers, and between [checks for a
-    /// login](super::Action::CheckLogin). Default: 15 s, doubling up to 5 minutes. Its `attempts` are unused: a remote server
-    /// is tried until it is reached.
+    /// login](super::Action::CheckLogin). Default: 15 s, doubling up to 5 minutes. Its `attempts` are unused:
+    /// `remote_outage_budget` limits them.
     pub slow_backoff: Backoff,
     /// A local server that needs more attempts than this without a stable connection is suspended. Default 5.
     pub outage_budget: u32,
+    /// The same of a remote server. Default: none, it is tried until it is reached.
+    pub remote_outage_budget: Option<u32>,
     /// How many reconnections there may be in a minute, over all servers. First starts and
     /// [`reconnect`](super::ControlPlane::reconnect) do not count. Default 60.
     pub attempts_per_minute: usize,
@@ -51,6 +53,7 @@ impl Default for ControlConfig {
             backoff: fast,
             slow_backoff: slow,
             outage_budget: 5,
+            remote_outage_budget: None,
             attempts_per_minute: 60,
             calls: 10_000,
             grace: Duration::from_secs(5),
@@ -85,6 +88,9 @@ pub struct ServerPolicy {
     /// [`Action::CheckLogin`](super::Action::CheckLogin) finds new ones: with the next call, which waits for that, and at the
     /// pace of [`slow_backoff`](ControlConfig::slow_backoff). Default: no.
     pub shares_logins: bool,
+    /// The number of attempts after which it is suspended, in place of [`ControlConfig::outage_budget`] or
+    /// [`ControlConfig::remote_outage_budget`].
+    pub outage_budget: Option<u32>,
     /// How long a start may take, its lists of tools and others included; `Duration::MAX` is no limit. Default 30 s.
     pub start_timeout: Duration,
     /// How long a call may take, the wait for its server included; `Duration::MAX` is no limit. Default 30 s.
@@ -111,6 +117,7 @@ impl ServerPolicy {
             lazy: spec.lazy.then_some(Duration::from_secs(300)),
             starts_to_list: false,
             shares_logins: false,
+            outage_budget: spec.reconnect_attempts,
             start_timeout: timeouts.start.unwrap_or(Duration::MAX),
             call_timeout: timeouts.call.unwrap_or(Duration::MAX),
         }
@@ -122,7 +129,7 @@ impl ServerPolicy {
 pub enum Location {
     /// A program of this machine: it is suspended when it does not keep running.
     Local,
-    /// A server at a URL: it is tried until it is reached.
+    /// A server at a URL: it is tried until it is reached, unless [the attempts are limited](ControlConfig::remote_outage_budget).
     Remote,
 }
 
@@ -195,7 +202,8 @@ pub struct ServerState<'a> {
 pub struct Failure {
     /// What to do about it.
     pub kind: FailureKind,
-    /// The reason, as a sentence for the user.
+    /// The reason, as a sentence for the user. Once the server is [`Suspended`](Status::Suspended) it also says after how many
+    /// attempts.
     pub reason: String,
     /// The end of its standard error.
     pub stderr: String,

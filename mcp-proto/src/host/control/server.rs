@@ -126,11 +126,15 @@ impl ControlPlane {
         let Some(server) = self.servers.get_mut(&id) else { return };
         let kind = server.failure.as_ref().map_or(FailureKind::Transient, |failure| failure.kind);
         let is_local = server.policy.location == Location::Local;
+        let usual = if is_local { Some(self.config.outage_budget) } else { self.config.remote_outage_budget };
+        let budget = server.policy.outage_budget.or(usual);
         match kind {
             FailureKind::NeedsAuthorization if server.policy.shares_logins => self.await_login(now, id, 0),
             FailureKind::NeedsAuthorization => self.give_up(now, id, Status::NeedsAuthorization),
             FailureKind::Permanent => self.give_up(now, id, Status::Failed),
-            FailureKind::Transient if is_local && server.attempts > self.config.outage_budget => {
+            FailureKind::Transient if budget.is_some_and(|budget| server.attempts > budget) => {
+                let last = server.failure.take();
+                server.failure = Some(exhausted(server.attempts, last));
                 self.give_up(now, id, Status::Suspended);
             }
             FailureKind::Transient if server.policy.lazy.is_some() && server.is_unused() => {
@@ -239,4 +243,13 @@ impl ControlPlane {
             }
         }
     }
+}
+
+/// The failure of a server that is given up after as many attempts as it may have, the last of which failed so.
+fn exhausted(attempts: u32, last: Option<Failure>) -> Failure {
+    let Failure { reason, stderr, .. } =
+        last.unwrap_or_else(|| Failure::new(FailureKind::Transient, "the connection ended"));
+    let attempts = if attempts == 1 { "attempt".into() } else { alloc::format!("{attempts} attempts") };
+    let reason = alloc::format!("given up after the maximum of {attempts}: {reason}");
+    Failure::new(FailureKind::Transient, reason).with_stderr(stderr)
 }

@@ -100,6 +100,7 @@ fn every_change_of_a_member_changes_the_meaning() {
         r#"{ "command": "a", "tool_timeout_sec": 0 }"#,
         r#"{ "command": "a", "keepAliveMs": 0 }"#,
         r#"{ "command": "a", "keepAliveMs": 1 }"#,
+        r#"{ "command": "a", "maxReconnectAttempts": 1 }"#,
         r#"{ "url": "https://a.example" }"#,
         r#"{ "url": "http://a.example" }"#,
         r#"{ "url": "https://a.example/b" }"#,

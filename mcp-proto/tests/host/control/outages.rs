@@ -51,6 +51,26 @@ fn local_server_that_never_lives_is_suspended_until_it_is_reconnected() {
     assert_eq!(host.status("one"), Status::Connected);
 }
 
+/// F72
+#[test]
+fn remote_server_is_given_up_after_the_maximum_of_attempts() {
+    for budget in [None, Some(2)] {
+        let mut spec = ServerSpec::http("https://example.com/a");
+        spec.reconnect_attempts = budget;
+        let mut config = ControlConfig::default();
+        config.remote_outage_budget = Some(5);
+        let mut host = Host { plane: ControlPlane::new(config), now: Instant::ORIGIN };
+        host.configure([("one", policy(spec))]);
+        let pauses = fail_until_it_rests(&mut host, "one", 100);
+        let attempts = budget.unwrap_or(5);
+        assert_eq!(pauses.len(), usize::try_from(attempts).unwrap());
+        assert_eq!(host.status("one"), Status::Suspended);
+        let failure = host.plane.server(id("one")).unwrap().failure.unwrap();
+        let said = format!("given up after the maximum of {} attempts: ", attempts + 1);
+        assert!(failure.reason.starts_with(&said), "{failure:?}");
+    }
+}
+
 #[test]
 fn stable_connection_forgives_the_attempts_before_it() {
     let mut host = Host::new([("one", local("a"))]);

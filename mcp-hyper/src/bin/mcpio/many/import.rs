@@ -142,6 +142,7 @@ fn server_json(spec: &ServerSpec) -> Value {
         ("startup_timeout_sec", spec.start_timeout.map(seconds).into()),
         ("tool_timeout_sec", spec.call_timeout.map(seconds).into()),
         ("keepAliveMs", spec.keepalive.map(milliseconds).into()),
+        ("maxReconnectAttempts", spec.reconnect_attempts.into()),
         ("disabled", (!spec.enabled).into()),
         ("required", spec.required.into()),
         ("lazy", spec.lazy.into()),
