@@ -132,6 +132,25 @@
 //! # }
 //! ```
 //!
+//! Any entry may say what of its server is offered, by patterns of names and URIs, and how the server is reached:
+//! `mcp_proto::host::config` has a table of these members.
+//!
+//! ```json
+//! {
+//!   "mcpServers": {
+//!     "notes": {
+//!       "url": "https://notes.example.com/mcp",
+//!       "excludeTools": ["delete_*"],
+//!       "includePrompts": ["daily", "weekly"],
+//!       "excludeResources": ["file:///private/*"],
+//!       "requestTimeoutMs": 60000,
+//!       "keepAliveMs": 10000,
+//!       "maxReconnectAttempts": 5
+//!     }
+//!   }
+//! }
+//! ```
+//!
 //! # Files of a project
 //!
 //! A file that comes with a project (`Source::project`) may name any command. Its servers start nothing, connect

@@ -11,10 +11,11 @@ use mcp_proto::adapter::Clock as _;
 use mcp_proto::front::{Client, Error, ListError, Watch, WatchUpdate};
 use mcp_proto::host::config::{Answers, Scope, ServerEntry};
 use mcp_proto::host::control::{Failure, Generation};
-use mcp_proto::host::tools::{Catalogue, CatalogueItem, ItemKind, ToolFilter, UpdateReport};
+use mcp_proto::host::tools::{Catalogue, CatalogueItem, ItemKind, UpdateReport};
 use mcp_proto::peer::client::{Change, CloseReason, ServerInfo};
 use mcp_proto::schema::{List, ServerCapabilities};
 
+use super::driver::filters;
 use super::failure::{self, StderrTail, is_unauthorized};
 use super::fresh_headers::FreshHeaders;
 use super::settings::{Driver, Settings};
@@ -79,9 +80,9 @@ impl Attempt {
     //= F71 "look up credentials and configuration again"
     /// Resolves the entry, with fresh values of its variables and secrets, and makes a client.
     async fn open(&self) -> Result<(Client, Driver), Failure> {
-        let lists = &self.entry.spec().tools;
-        ToolFilter::new(lists.allow.as_deref(), &lists.deny)
-            .map_err(|error| failure::permanent(format!("the lists of tools: {error}")))?;
+        filters(self.entry.spec()).map_err(|error| {
+            failure::permanent(format!("the lists of tools, prompts or resources: {error}"))
+        })?;
         let mut answers = Answers::new();
         let resolved = self.settings.resolve_with(&self.shared, &self.entry, &mut answers).await?;
         let (shared, settings, entry) = (self.shared.clone(), self.settings.clone(), self.entry.clone());

@@ -11,10 +11,14 @@ use std::time::Duration;
 use futures_lite::future::Boxed;
 use mcp_proto::Instant;
 use mcp_proto::adapter::Repoll;
-use mcp_proto::host::config::{Config, Fingerprint, Scope, ServerEntry, ServerId, TransportSpec};
+use mcp_proto::host::config::{
+    Config, Fingerprint, ItemLists, Scope, ServerEntry, ServerId, ServerSpec, TransportSpec,
+};
 use mcp_proto::host::consent::{Approval, ApprovalRequest};
 use mcp_proto::host::control::{Action, CallId, Event, Failure, FailureKind, Generation, ServerPolicy};
-use mcp_proto::host::tools::{CatalogueSnapshot, Freshness, ItemKind, PinPolicy, ServerSettings, ToolFilter};
+use mcp_proto::host::tools::{
+    CatalogueSnapshot, Freshness, InvalidGlobError, ItemFilter, ItemKind, PinPolicy, ServerSettings,
+};
 
 use super::connection::Attempt;
 use super::events::HostEvent;
@@ -521,14 +525,20 @@ pub(super) fn configure(shared: &Shared, settings: &Settings, config: &Config, l
     });
 }
 
-/// How the tools of a server are shown: a filter that cannot be read shows none, and the server does not start.
+/// How the items of a server are shown: a filter that cannot be read shows none, and the server does not start.
 fn server_settings(entry: &ServerEntry) -> ServerSettings {
-    let lists = &entry.spec().tools;
-    let filter = ToolFilter::new(lists.allow.as_deref(), &lists.deny);
-    let nothing = ToolFilter { allow: Some(Vec::new()), deny: Vec::new() };
     let pins = match entry.source().scope {
         Scope::User => PinPolicy::Report,
         Scope::Project => PinPolicy::Block,
     };
-    ServerSettings { filter: filter.unwrap_or(nothing), pins }
+    let nothing = || ItemFilter { allow: Some(Vec::new()), deny: Vec::new() };
+    let [tools, prompts, resources] =
+        filters(entry.spec()).unwrap_or_else(|_| [nothing(), nothing(), nothing()]);
+    ServerSettings { tools, prompts, resources, pins }
+}
+
+/// The filters of tools, prompts and resources.
+pub(super) fn filters(spec: &ServerSpec) -> Result<[ItemFilter; 3], InvalidGlobError> {
+    let filter = |lists: &ItemLists| ItemFilter::new(lists.allow.as_deref(), &lists.deny);
+    Ok([filter(&spec.tools)?, filter(&spec.prompts)?, filter(&spec.resources)?])
 }

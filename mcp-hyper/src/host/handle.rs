@@ -477,8 +477,8 @@ impl Host {
         self.request_item(name, Ok(ReadResourceParams::new("")), |_| Repeat::IfLost, set)
     }
 
-    /// Makes a request of any method to the server of this name. No filter of tools applies to it, and no
-    /// pin.
+    /// Makes a request of any method to the server of this name. No filter of its entry applies to it, and no pin:
+    /// [`Catalogue::allows`] tells whether a resource may be read that a template or a link names.
     pub fn request<M>(&self, server: &str, params: M::Params) -> HostRequest<M>
     where
         M: Method<Params: Send + Sync, Result: Send>,

@@ -36,7 +36,7 @@ fn request_shows_everything_that_the_approval_covers() {
             "command": "npx", "args": ["-y", "two words", "${workspaceFolder}"], "cwd": "/tmp", "envFile": "${env:DIR}/.env",
             "env": { "API_KEY": "s3cret", "TOKEN": "${env:GITHUB_TOKEN}", "KEY": "${input:key}" },
             "trust": true, "includeTools": ["read"], "excludeTools": ["write"], "timeout": 0, "keepAliveMs": 5000,
-            "maxReconnectAttempts": 2
+            "maxReconnectAttempts": 2, "includePrompts": ["daily"], "excludeResources": ["file:///private/*"]
         }"#,
     );
     let request = server.permit(&Approvals::new()).unwrap_err();
@@ -61,6 +61,8 @@ fn request_shows_everything_that_the_approval_covers() {
   calls its tools: without asking you
   offers the tool: read
   does not offer the tool: write
+  offers the prompt: daily
+  does not offer the resource: file:///private/*
   may start for: any time
   may answer within: any time
   may be tried again: 2 times

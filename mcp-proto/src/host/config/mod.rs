@@ -25,6 +25,8 @@
 //! | member | meaning |
 //! |---|---|
 //! | `requestTimeoutMs` | the timeout of a call, its repetitions included, in milliseconds; 0 is none. Beside the table of servers it is that of all entries without one |
+//! | `includePrompts`, `excludePrompts` | the only prompts that are offered, and those that are not, by patterns of names |
+//! | `includeResources`, `excludeResources` | the same of resources and templates, by patterns of URIs |
 //! | `keepAliveMs` | the pause between pings to a server of 2025-11-25 or earlier, in milliseconds; 0 is no pings |
 //! | `maxReconnectAttempts` | how many attempts in a row may follow a failed one before the server is given up |
 //! | `required`, `lazy` | whether the application waits for the server at its start, and whether the server starts with its first call |
@@ -61,8 +63,8 @@ pub use merge::{Change, Changes, Config, NamedServer, OmissionReason, OmittedSer
 pub use read::ConfigFile;
 pub use resolve::{ResolveError, ResolveErrorKind, ResolvedHttp, ResolvedSpec, ResolvedStdio};
 pub use spec::{
-    HttpSpec, HttpTransport, InputSpec, OauthSpec, ServerSpec, StdioSpec, TimeoutOverrides,
-    TimeoutVariableError, Timeouts, ToolLists, TransportSpec,
+    HttpSpec, HttpTransport, InputSpec, ItemLists, OauthSpec, ServerSpec, StdioSpec, TimeoutOverrides,
+    TimeoutVariableError, Timeouts, TransportSpec,
 };
 pub use template::{Answers, Lookup, PredefinedVariable, Template};
 

@@ -10,7 +10,7 @@ use super::members::{
     Members, ReadResult, Unit, count, duration, flag, invalid, list, table, text, texts, wrong_type,
 };
 use super::spec::{
-    HttpSpec, HttpTransport, InputSpec, OauthSpec, ServerSpec, StdioSpec, ToolLists, TransportSpec,
+    HttpSpec, HttpTransport, InputSpec, ItemLists, OauthSpec, ServerSpec, StdioSpec, TransportSpec,
     websocket_url,
 };
 use super::syntax::{Document, REQUEST_TIMEOUT, Table, Value, is_toml, possible_names};
@@ -323,12 +323,16 @@ impl Context {
         spec.required = members.flag("required")?;
         spec.lazy = members.flag("lazy")?;
         spec.trusted = members.flag("trust")?;
-        spec.tools = ToolLists {
-            allow: members.read(&["includeTools", "enabled_tools", "enabledTools"], texts)?,
-            deny: members
-                .read(&["excludeTools", "disabled_tools", "disabledTools"], texts)?
-                .unwrap_or_default(),
+        let mut lists = |allow: &[&'static str], deny: &[&'static str]| -> ReadResult<ItemLists> {
+            let (allow, deny) = (members.read(allow, texts)?, members.read(deny, texts)?);
+            Ok(ItemLists { allow, deny: deny.unwrap_or_default() })
         };
+        spec.tools = lists(
+            &["includeTools", "enabled_tools", "enabledTools"],
+            &["excludeTools", "disabled_tools", "disabledTools"],
+        )?;
+        spec.prompts = lists(&["includePrompts"], &["excludePrompts"])?;
+        spec.resources = lists(&["includeResources"], &["excludeResources"])?;
         spec.inputs = self.inputs_of(&spec)?;
         Ok((spec, members.into_rest().collect()))
     }

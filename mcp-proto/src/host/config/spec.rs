@@ -36,7 +36,11 @@ pub struct ServerSpec {
     /// Whether the tools are called without confirmation. Default: no.
     pub trusted: bool,
     /// Which tools are offered.
-    pub tools: ToolLists,
+    pub tools: ItemLists,
+    /// Which prompts are offered.
+    pub prompts: ItemLists,
+    /// Which resources and templates are offered, by URI.
+    pub resources: ItemLists,
     /// The declarations of the inputs that the entry refers to.
     pub inputs: Vec<Arc<InputSpec>>,
 }
@@ -75,7 +79,9 @@ impl ServerSpec {
             required: false,
             lazy: false,
             trusted: false,
-            tools: ToolLists::default(),
+            tools: ItemLists::default(),
+            prompts: ItemLists::default(),
+            resources: ItemLists::default(),
             inputs: Vec::new(),
         }
     }
@@ -170,6 +176,13 @@ impl ServerSpec {
         digester.option(self.tools.allow.as_deref(), Digester::set);
         digester.set(&self.tools.deny);
         // Only if there is one: entries without it have the fingerprints that approvals were stored with.
+        for (kind, lists) in [("prompts", &self.prompts), ("resources", &self.resources)] {
+            if *lists != ItemLists::default() {
+                digester.text(kind);
+                digester.option(lists.allow.as_deref(), Digester::set);
+                digester.set(&lists.deny);
+            }
+        }
         if let Some(pause) = self.keepalive {
             digester.text("keepalive");
             timeout(digester, pause);
@@ -325,12 +338,12 @@ impl OauthSpec {
     }
 }
 
-/// Which tools of a server are offered, by name or pattern as written.
+/// Which items of one kind a server offers, by name, URI or pattern as written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ToolLists {
-    /// The only tools that are offered; `None` for all.
+pub struct ItemLists {
+    /// The only items that are offered; `None` for all.
     pub allow: Option<Vec<String>>,
-    /// Tools that are not offered, even if they are allowed.
+    /// Items that are not offered, even if they are allowed.
     pub deny: Vec<String>,
 }
 

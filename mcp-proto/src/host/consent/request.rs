@@ -233,6 +233,10 @@ impl Lines {
         }
         self.add_all("offers the tool", spec.tools.allow.iter().flatten());
         self.add_all("does not offer the tool", &spec.tools.deny);
+        self.add_all("offers the prompt", spec.prompts.allow.iter().flatten());
+        self.add_all("does not offer the prompt", &spec.prompts.deny);
+        self.add_all("offers the resource", spec.resources.allow.iter().flatten());
+        self.add_all("does not offer the resource", &spec.resources.deny);
         if spec.required {
             self.add("starts", "before everything else");
         }

@@ -7,7 +7,7 @@ use core::fmt::{self, Write as _};
 use serde::{Deserialize, Serialize};
 
 use super::content::{QuotedText, prefix_of};
-use super::filter::ToolFilter;
+use super::filter::ItemFilter;
 use super::name::NameScheme;
 use super::named_items::{CatalogueItem, Collision, Entry, LookupError, Sections};
 use super::pin::{ItemKind, Pin, PinChange, PinPolicy, Pins};
@@ -48,9 +48,25 @@ impl Default for CatalogueLimits {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerSettings {
     /// Which tools are shown. Default: all.
-    pub filter: ToolFilter,
+    pub tools: ItemFilter,
+    /// Which prompts are shown. Default: all.
+    pub prompts: ItemFilter,
+    /// Which resources and templates are shown, by URI. Default: all.
+    pub resources: ItemFilter,
     /// What happens to definitions that changed after they were approved. Default: they are shown and reported.
     pub pins: PinPolicy,
+}
+
+impl ServerSettings {
+    /// Whether the filters show an item: a tool or a prompt of this name, or a resource or a template of this URI.
+    pub fn allows(&self, kind: ItemKind, key: &str) -> bool {
+        match kind {
+            ItemKind::Tool => self.tools.allows(key),
+            ItemKind::Prompt => self.prompts.allows(key),
+            ItemKind::Resource | ItemKind::ResourceTemplate => self.resources.allows(key),
+            ItemKind::Instructions => true,
+        }
+    }
 }
 
 /// How current the lists of a server are.
@@ -187,7 +203,7 @@ impl ServerState {
     }
 
     fn check<T: CatalogueItem>(&self, item: &T) -> Result<(), LookupError> {
-        if T::KIND == ItemKind::Tool && !self.settings.filter.allows(item.key()) {
+        if !self.settings.allows(T::KIND, item.key()) {
             Err(LookupError::Denied)
         } else if self.is_blocked(T::KIND, item.key()) {
             Err(LookupError::Blocked)
@@ -394,6 +410,23 @@ impl Catalogue {
             state.is_some_and(|state| state.check(entry.item).is_ok())
         };
         T::section(&self.sections).iter().filter(visible)
+    }
+
+    /// Whether the filters of a server allow an item of a kind that has this name, URI or template, listed or not: for
+    /// URIs from templates and links, which [`find`](Self::find) does not know. No unknown server allows any.
+    ///
+    /// ```
+    /// use mcp_proto::host::tools::{Catalogue, ItemFilter, ItemKind, ServerSettings};
+    ///
+    /// let mut catalogue = Catalogue::default();
+    /// let resources = ItemFilter::new(None, &["file:///private/*"])?;
+    /// catalogue.add_server("files", ServerSettings { resources, ..ServerSettings::default() });
+    /// assert!(catalogue.allows("files", ItemKind::Resource, "file:///notes.txt"));
+    /// assert!(!catalogue.allows("files", ItemKind::Resource, "file:///private/keys.txt"));
+    /// # Ok::<(), mcp_proto::host::tools::InvalidGlobError>(())
+    /// ```
+    pub fn allows(&self, server: &str, kind: ItemKind, key: &str) -> bool {
+        self.servers.get(server).is_some_and(|state| state.settings.allows(kind, key))
     }
 
     /// Finds an item by its name for a model.

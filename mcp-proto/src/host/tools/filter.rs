@@ -1,4 +1,4 @@
-//! Which tools a host shows: allowed and denied by patterns.
+//! Which tools, prompts and resources a host shows: allowed and denied by patterns.
 
 use crate::prelude::*;
 
@@ -71,26 +71,27 @@ impl Glob {
     }
 }
 
-/// Which tools of one server are shown, by the server's own names of them.
+/// Which items of one server are shown: tools and prompts by the server's own names of them, resources and templates by
+/// their URIs.
 ///
 /// ```
-/// use mcp_proto::host::tools::ToolFilter;
+/// use mcp_proto::host::tools::ItemFilter;
 ///
-/// let filter = ToolFilter::new(Some(&["get_*", "list_*"]), &["*_secret"])?;
+/// let filter = ItemFilter::new(Some(&["get_*", "list_*"]), &["*_secret"])?;
 /// assert!(filter.allows("get_issue"));
 /// assert!(!filter.allows("get_secret") && !filter.allows("delete_issue"));
-/// assert!(ToolFilter::default().allows("anything"));
+/// assert!(ItemFilter::default().allows("anything"));
 /// # Ok::<(), mcp_proto::host::tools::InvalidGlobError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ToolFilter {
-    /// A tool must match one of them; `None` allows all.
+pub struct ItemFilter {
+    /// An item must match one of them; `None` allows all.
     pub allow: Option<Vec<Glob>>,
-    /// A tool must match none of them, even if it is allowed.
+    /// An item must match none of them, even if it is allowed.
     pub deny: Vec<Glob>,
 }
 
-impl ToolFilter {
+impl ItemFilter {
     /// Creates a filter from patterns.
     ///
     /// # Errors
@@ -100,9 +101,9 @@ impl ToolFilter {
         Ok(Self { allow: allow.map(globs).transpose()?, deny: globs(deny)? })
     }
 
-    /// Whether the tool is shown.
-    pub fn allows(&self, tool: &str) -> bool {
-        let any = |globs: &[Glob]| globs.iter().any(|glob| glob.matches(tool));
+    /// Whether the item is shown.
+    pub fn allows(&self, item: &str) -> bool {
+        let any = |globs: &[Glob]| globs.iter().any(|glob| glob.matches(item));
         self.allow.as_deref().is_none_or(any) && !any(&self.deny)
     }
 }
@@ -184,13 +185,13 @@ mod tests {
 
     #[test]
     fn denied_tools_stay_denied_when_they_are_allowed() {
-        let filter = ToolFilter::new(Some(&["*"]), &["rm*"]).unwrap();
+        let filter = ItemFilter::new(Some(&["*"]), &["rm*"]).unwrap();
         assert!(filter.allows("ls") && !filter.allows("rmdir"));
     }
 
     #[test]
     fn empty_list_of_allowed_tools_allows_none() {
-        assert!(!ToolFilter::new::<&str>(Some(&[]), &[]).unwrap().allows("ls"));
-        assert!(ToolFilter::new::<&str>(None, &[]).unwrap().allows("ls"));
+        assert!(!ItemFilter::new::<&str>(Some(&[]), &[]).unwrap().allows("ls"));
+        assert!(ItemFilter::new::<&str>(None, &[]).unwrap().allows("ls"));
     }
 }

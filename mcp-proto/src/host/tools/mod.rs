@@ -5,7 +5,7 @@
 //!
 //! - [`NameScheme`]: the name of a tool, such as `mcp__github__create_issue`, from its server and its own name alone.
 //! - [`Catalogue`]: the last good lists of all servers, with fallbacks for missing descriptions and schemas, within limits.
-//! - [`ToolFilter`]: which tools of a server are shown. [`Pins`]: which definitions were approved; changed ones are
+//! - [`ItemFilter`]: which items of a server are shown. [`Pins`]: which definitions were approved; changed ones are
 //!   hidden or reported.
 //! - [`Conversation`]: what one conversation sees: its own filters, a budget, and a search ([`ToolIndex`]) that makes
 //!   deferred tools visible.
@@ -63,7 +63,7 @@ pub use content::{Author, ModelContent, ModelPart, QuotedText};
 pub use conversation::{
     Conversation, ConversationSettings, InvalidSearchError, SearchRequest, SearchResults, Selection,
 };
-pub use filter::{Glob, InvalidGlobError, ToolFilter, ToolPattern};
+pub use filter::{Glob, InvalidGlobError, ItemFilter, ToolPattern};
 pub use name::{InvalidSchemeError, NameScheme};
 pub use named_items::{CatalogueItem, Collision, Entry, LookupError, ToolDefinition};
 pub use pin::{Change, ItemKind, Member, Pin, PinChange, PinPolicy, Pins};

@@ -133,7 +133,7 @@ pub enum LookupError {
     Collision,
     /// The definition changed after it was approved, and is hidden until it is approved again.
     Blocked,
-    /// The server's filter denies the tool.
+    /// The server's filter denies the item.
     Denied,
     /// The server has the tool for its [pages](crate::schema::apps) alone.
     ForPages,
@@ -143,7 +143,7 @@ error_text! { LookupError:
     Unknown => "no server has an item of this name: list or search the tools again";
     Collision => "two items have this name, so both are hidden: rename one of their servers";
     Blocked => "the definition changed after it was approved: ask the user to approve it again";
-    Denied => "the configuration of the server denies this tool";
+    Denied => "the configuration of the server denies this item";
     ForPages => "the server has this tool for its pages alone: no model may call it";
 }
 

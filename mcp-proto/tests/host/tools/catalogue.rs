@@ -1,6 +1,6 @@
 use mcp_proto::host::tools::{
-    Catalogue, CatalogueLimits, CatalogueSnapshot, Conversation, Freshness, LookupError, NameScheme, Pins,
-    RejectionReason, SearchRequest, ServerSettings, ToolFilter, ToolIndex,
+    Catalogue, CatalogueLimits, CatalogueSnapshot, Conversation, Freshness, ItemFilter, ItemKind,
+    LookupError, NameScheme, Pins, RejectionReason, SearchRequest, ServerSettings, ToolIndex,
 };
 use mcp_proto::schema::{ListToolsResult, Prompt, Resource, ResourceTemplate, Tool};
 use serde_json::json;
@@ -97,8 +97,8 @@ fn missing_descriptions_and_schemas_have_fallbacks() {
 #[test]
 fn denied_tools_are_hidden_and_say_so() {
     let mut catalogue = Catalogue::default();
-    let filter = ToolFilter::new(None, &["delete*"]).unwrap();
-    catalogue.add_server("a", ServerSettings { filter, ..ServerSettings::default() });
+    let tools = ItemFilter::new(None, &["delete*"]).unwrap();
+    catalogue.add_server("a", ServerSettings { tools, ..ServerSettings::default() });
     catalogue.update("a", vec![tool("delete_all"), tool("list")]).unwrap();
     assert_eq!(names(&catalogue), ["mcp__a__list"]);
     assert_eq!(catalogue.tool("mcp__a__delete_all").unwrap_err(), LookupError::Denied);
@@ -124,6 +124,28 @@ fn tools_for_pages_alone_reach_no_model() {
     // The application finds it, for its pages.
     let listed = catalogue.items::<Tool>().find(|tool| tool.item.name == "refresh").unwrap();
     assert!(!conversation.allows(listed));
+}
+
+#[test]
+fn denied_prompts_and_resources_are_hidden_and_say_so() {
+    let mut catalogue = Catalogue::default();
+    let prompts = ItemFilter::new(Some(&["daily"]), &[]).unwrap();
+    let resources = ItemFilter::new(None, &["file:///private/*", "*{secret}"]).unwrap();
+    catalogue.add_server("a", ServerSettings { prompts, resources, ..ServerSettings::default() });
+    catalogue.update("a", vec![tool("daily"), tool("weekly")]).unwrap();
+    catalogue.update("a", vec![Prompt::new("daily"), Prompt::new("weekly")]).unwrap();
+    let files = ["file:///notes", "file:///private/keys"].map(|uri| Resource::new(uri, uri));
+    catalogue.update("a", files.to_vec()).unwrap();
+    let templates = ["file:///{path}", "file:///{secret}"].map(|uri| ResourceTemplate::new(uri, uri));
+    catalogue.update("a", templates.to_vec()).unwrap();
+    assert_eq!(catalogue.tools().count(), 2);
+    assert_eq!(catalogue.prompts().map(|it| it.item.name.as_str()).collect::<Vec<_>>(), ["daily"]);
+    assert_eq!(catalogue.resources().map(|it| it.item.uri.as_str()).collect::<Vec<_>>(), ["file:///notes"]);
+    let shown = catalogue.templates().map(|it| it.item.uri_template.as_str());
+    assert_eq!(shown.collect::<Vec<_>>(), ["file:///{path}"]);
+    let denied = catalogue.scheme().name("a", "weekly");
+    assert_eq!(catalogue.find::<Prompt>(&denied).unwrap_err(), LookupError::Denied);
+    assert!(!catalogue.allows("b", ItemKind::Resource, "file:///notes"));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Tools as TypeScript declarations.
 
 use mcp_proto::host::tools::{
-    Catalogue, Glob, ServerSettings, ToolFilter, TypeScriptDeclarations, TypeScriptLimits,
+    Catalogue, Glob, ItemFilter, ServerSettings, TypeScriptDeclarations, TypeScriptLimits,
 };
 use mcp_proto::schema::Tool;
 use proptest::prelude::*;
@@ -71,8 +71,8 @@ declare const tools: {
 #[test]
 fn only_tools_that_the_model_may_call_are_declared() {
     let mut catalogue = catalogue(Vec::new());
-    let filter = ToolFilter { deny: vec![Glob::new("secret").unwrap()], ..Default::default() };
-    catalogue.add_server("s", ServerSettings { filter, ..Default::default() });
+    let tools = ItemFilter { deny: vec![Glob::new("secret").unwrap()], ..Default::default() };
+    catalogue.add_server("s", ServerSettings { tools, ..Default::default() });
     let mut page = Tool::new("page", "", json!({}));
     page.meta.insert("ui", json!({ "visibility": ["app"] }));
     catalogue.update("s", vec![Tool::new("open", "", json!({})), Tool::new("secret", "", json!({})), page]);

@@ -148,10 +148,19 @@ fn server_json(spec: &ServerSpec) -> Value {
         ("lazy", spec.lazy.into()),
         ("trust", spec.trusted.into()),
         ("disabledTools", spec.tools.deny.clone().into()),
+        ("excludePrompts", spec.prompts.deny.clone().into()),
+        ("excludeResources", spec.resources.deny.clone().into()),
     ]));
-    // An empty list means something.
-    if let Some(allowed) = &spec.tools.allow {
-        server["enabledTools"] = allowed.clone().into();
+    let lists = [
+        ("enabledTools", &spec.tools),
+        ("includePrompts", &spec.prompts),
+        ("includeResources", &spec.resources),
+    ];
+    for (member, lists) in lists {
+        // An empty list means something.
+        if let Some(allowed) = &lists.allow {
+            server[member] = allowed.clone().into();
+        }
     }
     server
 }
