@@ -34,6 +34,17 @@ pub(crate) enum Host<'a> {
     Address(IpAddr),
 }
 
+impl Host<'_> {
+    /// Whether both are the same: names in any case, addresses however they are written.
+    pub(crate) fn is_same(self, other: Host<'_>) -> bool {
+        match (self, other) {
+            (Self::Name(name), Host::Name(other)) => name.eq_ignore_ascii_case(other),
+            (Self::Address(address), Host::Address(other)) => address == other,
+            _ => false,
+        }
+    }
+}
+
 /// Why a text is not the URL of an HTTP server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HttpUrlError {
@@ -64,7 +75,7 @@ impl<'a> HttpUrl<'a> {
             secure,
             user: authority.userinfo(),
             written: authority.host(),
-            host: host(authority.host())?,
+            host: parse_host(authority.host())?,
             port: port.filter(|port| *port != default_port),
             path: parsed.path_str(),
             query: parsed.query_str(),
@@ -102,7 +113,8 @@ impl<'a> HttpUrl<'a> {
     }
 }
 
-fn host(written: &str) -> Result<Host<'_>, HttpUrlError> {
+/// Parses a host as it is written in a URL.
+pub(crate) fn parse_host(written: &str) -> Result<Host<'_>, HttpUrlError> {
     if let Some(inner) = written.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         // Neither zones nor the formats of future IP versions: such a host cannot be reached from everywhere.
         return inner

@@ -43,6 +43,7 @@
 //!
 //! | An authorization server that | Needs |
 //! |---|---|
+//! | must be one that you know | its host in `AuthConfig::allowed_hosts`, or `oauth.allowedHosts` of a host's entry |
 //! | demands the granted scopes in each renewal, such as Microsoft Entra | its issuer in `AuthConfig::refresh_scope_issuers` |
 //!
 //! # A web application (features `auth` and `seal`)

@@ -178,7 +178,7 @@
 //! | To show | Use |
 //! |---|---|
 //! | each server's status, and why it failed | `Host::servers`, `Host::events` |
-//! | a login page, and its end; a login of another process with the same token store is noticed with the next call, and within minutes without one | `Host::log_in` (feature `auth`) |
+//! | a login page, and its end; a login of another process with the same token store is noticed with the next call, and within minutes without one | `Host::log_in` (feature `auth`); `oauth.allowedHosts` of an entry limits where |
 //! | tools of a project's server that are new or changed since its approval, and hidden until the user agrees | `HostEvent::PinsChanged`, `Host::approve_changes` |
 //! | questions of servers | `HostOptions::handlers`, made for each server |
 //!

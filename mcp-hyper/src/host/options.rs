@@ -269,7 +269,7 @@ impl HostOptions {
     /// Give all authorizations the same [store](crate::auth::Authorization::store), through which connections get the
     /// tokens of logins, and no [`on_event`](crate::auth::Authorization::on_event): connections open no pages. The host
     /// adds the entry's settings of the login where the [configuration](crate::auth::AuthConfig) has none: scopes,
-    /// resource, and the client id with its issuer. A client secret is added only if the entry names its issuer: without
+    /// resource, allowed hosts, and the client id with its issuer. A client secret is added only if the entry names its issuer: without
     /// one, a server could name an authorization server that receives it.
     ///
     /// A server that waits for a login looks into the store with each call, which waits for the answer, and without calls

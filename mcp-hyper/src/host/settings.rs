@@ -451,6 +451,9 @@ impl Settings {
         if config.scopes.is_none() && !oauth.scopes.is_empty() {
             config.scopes = Some(Scopes::parse(&oauth.scopes.join(" ")));
         }
+        if config.allowed_hosts.is_none() {
+            config.allowed_hosts.clone_from(&oauth.allowed_hosts);
+        }
         if config.resource.is_none() {
             config.resource.clone_from(&oauth.resource);
         }

@@ -249,6 +249,8 @@ pub enum FetchPolicyError {
     Private(IpAddr),
     /// The address is a special one, which no internet server has.
     Special(IpAddr),
+    /// The host is not among those at which the client [may log in](super::client::AuthConfig::allowed_hosts).
+    NotAllowed,
 }
 
 error_text! { FetchPolicyError:
@@ -263,6 +265,7 @@ error_text! { FetchPolicyError:
     Loopback => "the URL is on this machine, but the server is not";
     Private(address) => "{address} is in a private network: the policy refuses those";
     Special(address) => "{address} is a special address, which no server has";
+    NotAllowed => "the host is not one of those at which logins are allowed";
 }
 
 /// The class of an IP address.

@@ -173,7 +173,7 @@ const SPECIAL: &[&str] = &[
     "fe80::5efe:10.0.0.1",
 ];
 
-/// C12.26: the class of an address, resolved or written.
+/// F111, C12.26: the class of an address, resolved or written.
 #[test]
 fn policy_treats_resolved_and_written_addresses_alike() {
     for (list, in_internet, in_local, in_intranet) in [
@@ -207,7 +207,7 @@ fn error_tells_why_an_address_is_refused() {
     );
 }
 
-/// C12.26: spellings that `inet_aton`, and with it most resolvers and browsers, accept for 127.0.0.1 and the like.
+/// F111, C12.26: spellings that `inet_aton`, and with it most resolvers and browsers, accept for 127.0.0.1 and the like.
 #[test]
 fn policy_refuses_hosts_that_resolvers_take_for_numbers() {
     for host in [

@@ -81,7 +81,7 @@ fn request_shows_a_connection() {
         r#"{ "type": "sse", "url": "http://user@xn--e-0ga.example/${env:TEAM}",
              "headers": { "Authorization": "Bearer ${env:GITHUB_TOKEN}" },
              "oauth": { "clientId": "app", "clientSecret": "s3cret", "scopes": ["mail"], "callbackPort": 8080,
-                        "issuer": "https://login.example" } }"#,
+                        "issuer": "https://login.example", "allowedHosts": ["login.example"] } }"#,
     );
     let shown = server.permit(&Approvals::new()).unwrap_err().to_string();
     for line in [
@@ -92,6 +92,8 @@ fn request_shows_a_connection() {
         "logs in at: https://login.example",
         "asks for the scope: mail",
         "receives the login on port: 8080",
+        "logs in only at: its own host",
+        "or at the host: login.example",
         "reads the variable: GITHUB_TOKEN",
         "warning: what starts, or where it connects, depends on values that are not shown",
     ] {

@@ -10,6 +10,7 @@ use crate::auth::{
     ServerMetadata, Signer, canonical_resource, check_page_url, fetch,
 };
 use crate::prelude::*;
+use crate::url::parse_host;
 
 /// The configuration of an [`AuthClient`](super::AuthClient).
 ///
@@ -57,6 +58,22 @@ pub struct AuthConfig {
     pub dpop: Option<DpopKey>,
     /// How the issuer in metadata is compared with the expected one. Default: exactly.
     pub issuer_match: IssuerMatch,
+    /// The only hosts, beside the server's own, that the client contacts to log in, and at which it opens a page: those of
+    /// issuers, of the URLs in metadata, and of redirects. Each is a name or an address, without a port.
+    ///
+    /// Default: any public host, as servers may delegate logins to any
+    /// ([RFC 9728](https://www.rfc-editor.org/rfc/rfc9728)). Another host ends the login with
+    /// [`UnsafeUrl`](super::AuthError::UnsafeUrl), and nothing was sent to it.
+    ///
+    /// ```
+    /// use mcp_proto::auth::client::AuthConfig;
+    ///
+    /// let mut config = AuthConfig::new("my host", "http://127.0.0.1/callback");
+    /// config.allowed_hosts = Some(vec!["login.example.com".into()]);
+    /// ```
+    ///
+    /// <https://modelcontextprotocol.io/docs/2026-07-28/tutorials/security/security_best_practices>
+    pub allowed_hosts: Option<Vec<String>>,
     /// Whether URLs in metadata may be in private networks. Default: no.
     pub private_networks: PrivateNetworks,
     /// Whether servers may behave as in 2025-03-26: without resource metadata, and with an authorization server at their
@@ -85,6 +102,7 @@ impl AuthConfig {
             refresh_scope_issuers: Vec::new(),
             dpop: None,
             issuer_match: IssuerMatch::Exact,
+            allowed_hosts: None,
             private_networks: PrivateNetworks::Refused,
             legacy_discovery: LegacyDiscovery::Accepted,
             exchange_timeout: Duration::from_secs(15),
@@ -130,6 +148,9 @@ impl AuthConfig {
             .chain(self.refresh_scope_issuers.iter().map(String::as_str));
         if issuers.any(|issuer| !is_issuer(issuer)) {
             return Err(AuthConfigError::Issuer);
+        }
+        if self.allowed_hosts.iter().flatten().any(|host| parse_host(host).is_err()) {
+            return Err(AuthConfigError::AllowedHost);
         }
         //= C12.11 "no fragment"
         if let Some(resource) = &self.resource
@@ -468,6 +489,8 @@ pub enum AuthConfigError {
     Issuer,
     /// Credentials may not be sent to the identity provider's URL.
     IdentityProvider,
+    /// One of the [allowed hosts](AuthConfig::allowed_hosts) is not a host, but a URL, say.
+    AllowedHost,
 }
 
 error_text! { AuthConfigError:
@@ -478,4 +501,5 @@ error_text! { AuthConfigError:
     Credentials => "the client credentials grant needs credentials: call `AuthConfig::client_secret`";
     Issuer => "an issuer of the configuration is not a URL without user name, query and fragment";
     IdentityProvider => "the identity provider is neither at https nor at http on loopback";
+    AllowedHost => "an allowed host is not a name or an address without a port";
 }

@@ -12,7 +12,7 @@ use super::config::{AuthMethod, ClientCredentials, ClientProof};
 use super::error::AuthError;
 use super::event::Action;
 use crate::Instant;
-use crate::auth::fetch::FORM;
+use crate::auth::fetch::{self, FORM};
 use crate::auth::keys::basic_credentials;
 use crate::auth::members::{SHOWN, sanitize};
 use crate::auth::{
@@ -21,6 +21,7 @@ use crate::auth::{
 };
 use crate::prelude::*;
 use crate::transport::http::{Fields, Verb, read_headers};
+use crate::url::parse_host;
 
 /// Maximum number of redirects to a document.
 const MAX_REDIRECTS: u32 = 3;
@@ -99,6 +100,7 @@ impl AuthClient {
         //= K21 "at each hop"
         //= C12.26 "validate each redirect hop"
         self.fetcher.policy.check(&fetch.url).map_err(|error| unsafe_url(&fetch.url, error))?;
+        self.check_host(&fetch.url)?;
         self.fetcher.last_id = self.fetcher.last_id.saturating_add(1);
         fetch.id = FetchId::new(self.fetcher.last_id);
         fetch.limit = self.config.document_bytes;
@@ -108,6 +110,19 @@ impl AuthClient {
         *deadline = [usual, *deadline].into_iter().flatten().min();
         self.fetcher.in_flight = Some(exchange);
         Ok(())
+    }
+
+    /// Checks that the client may log in at the host of a URL.
+    pub(super) fn check_host(&self, url: &str) -> Result<(), AuthError> {
+        let Some(allowed) = &self.config.allowed_hosts else { return Ok(()) };
+        let host = fetch::parse_url(url).map_err(|error| unsafe_url(url, error))?.host;
+        let is_host = |text: &String| parse_host(text).is_ok_and(|allowed| allowed.is_same(host));
+        let is_own = fetch::parse_url(&self.server).is_ok_and(|server| server.host.is_same(host));
+        if is_own || allowed.iter().any(is_host) {
+            Ok(())
+        } else {
+            Err(unsafe_url(url, FetchPolicyError::NotAllowed))
+        }
     }
 
     /// Aborts the exchange in flight.

@@ -322,6 +322,7 @@ impl AuthClient {
         let endpoint =
             endpoint.ok_or_else(|| AuthError::NoAuthorizationEndpoint { issuer: issuer.clone() })?;
         check_authorization_page(endpoint, issuer).map_err(|error| unsafe_url(endpoint, error))?;
+        self.check_host(endpoint)?;
         let Some(client) = &flow.client else {
             return Err(AuthError::NotRegistered { issuer: issuer.clone() });
         };

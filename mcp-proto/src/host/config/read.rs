@@ -18,6 +18,7 @@ use super::template::{Lookup, References, Template};
 use super::{INPUT_BYTES, MAX_INPUTS, MAX_SERVERS, NAME_BYTES};
 use crate::consent::UrlConsent;
 use crate::prelude::*;
+use crate::url::parse_host;
 
 /// A configuration file that was read: its servers and its errors.
 ///
@@ -506,7 +507,17 @@ fn oauth(members: &mut Members) -> ReadResult<Option<OauthSpec>> {
         },
         resource: resource.map_or_else(|| table.read(&["resource"], text), |resource| Ok(Some(resource)))?,
         callback_port: table.read(&["callbackPort", "callback_port"], port)?,
+        allowed_hosts: table.read(&["allowedHosts", "allowed_hosts"], hosts)?,
     }))
+}
+
+/// The hosts of a list.
+fn hosts(member: &str, value: Value) -> ReadResult<Vec<String>> {
+    let hosts = texts(member, value)?;
+    match hosts.iter().all(|host| parse_host(host).is_ok()) {
+        true => Ok(hosts),
+        false => Err(invalid(member, "a host is a name or an address, without scheme and port")),
+    }
 }
 
 /// Checks the name of an environment variable.

@@ -321,6 +321,8 @@ pub struct OauthSpec {
     pub resource: Option<String>,
     /// The port on which redirects are received.
     pub callback_port: Option<u16>,
+    /// The only hosts for logins, beside the server's own; `None` for any.
+    pub allowed_hosts: Option<Vec<String>>,
 }
 
 impl OauthSpec {
@@ -334,6 +336,10 @@ impl OauthSpec {
         if let Some(issuer) = &self.issuer {
             digester.text("issuer");
             digester.text(issuer);
+        }
+        if let Some(hosts) = &self.allowed_hosts {
+            digester.text("allowed hosts");
+            digester.set(hosts);
         }
     }
 }

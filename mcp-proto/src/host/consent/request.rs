@@ -207,6 +207,10 @@ impl Lines {
         self.add_all("logs in at", &oauth.issuer);
         self.add_all("asks for the scope", &oauth.scopes);
         self.add_all("logs in for the resource", &oauth.resource);
+        if let Some(hosts) = &oauth.allowed_hosts {
+            self.add("logs in only at", "its own host");
+            self.add_all("or at the host", hosts);
+        }
         if let Some(port) = oauth.callback_port {
             self.add("receives the login on port", &port.to_string());
         }

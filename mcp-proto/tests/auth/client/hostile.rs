@@ -7,6 +7,36 @@ use serde_json::json;
 use super::config;
 use super::sim::{Fault, Host, ISSUER, Outcome, UserAction, World};
 
+/// F111: with a list of hosts, neither the issuer, nor an endpoint, nor the page is elsewhere.
+#[test]
+fn client_logs_in_at_allowed_hosts_only() {
+    let host_of = |url: &str| url.split('/').nth(2).unwrap().to_owned();
+    let elsewhere = "https://elsewhere.example/token";
+    // Whether the other host is contacted, and whether a page is opened.
+    for (allowed, endpoint, refused, contacts) in [
+        (vec![], None, Some(ISSUER), (false, false)),
+        (vec!["other.example".to_owned()], None, Some(ISSUER), (false, false)),
+        (vec![host_of(ISSUER).to_uppercase()], None, None, (false, true)),
+        (vec![host_of(ISSUER)], Some("token_endpoint"), Some(elsewhere), (false, true)),
+        (vec![host_of(ISSUER)], Some("authorization_endpoint"), Some(elsewhere), (false, false)),
+        (vec![host_of(ISSUER), host_of(elsewhere)], Some("token_endpoint"), None, (true, true)),
+    ] {
+        let mut config = config();
+        config.allowed_hosts = Some(allowed);
+        let (mut world, mut host) = (World::new(), Host::new(config, 1));
+        if let Some(endpoint) = endpoint {
+            world.metadata(json!({ endpoint: elsewhere }));
+        }
+        let stopped_at = match host.call(&mut world) {
+            Outcome::Failed(AuthError::UnsafeUrl { url, error: FetchPolicyError::NotAllowed }) => Some(url),
+            _ => None,
+        };
+        let start = stopped_at.as_deref().map(|url| &url[..refused.map_or(0, str::len).min(url.len())]);
+        assert_eq!(start, refused);
+        assert_eq!((world.count("elsewhere.example") > 0, host.pages() > 0), contacts);
+    }
+}
+
 /// C12.14: more scopes than any page accepts end in an error, not in a URL that no browser opens.
 #[test]
 fn client_opens_no_page_for_scopes_without_end() {

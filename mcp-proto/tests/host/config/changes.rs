@@ -119,6 +119,8 @@ fn every_change_of_a_member_changes_the_meaning() {
         r#"{ "url": "https://a.example", "oauth": { "scope": "b" } }"#,
         r#"{ "url": "https://a.example", "oauth": { "resource": "b" } }"#,
         r#"{ "url": "https://a.example", "oauth": { "callbackPort": 1 } }"#,
+        r#"{ "url": "https://a.example", "oauth": { "allowedHosts": [] } }"#,
+        r#"{ "url": "https://a.example", "oauth": { "allowedHosts": ["b"] } }"#,
         r#"{ "url": "https://a.example", "oauth": { "issuer": "https://a.example" } }"#,
     ];
     let entries: Vec<ServerEntry> = program.into_iter().map(entry).collect();

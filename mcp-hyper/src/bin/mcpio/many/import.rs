@@ -166,14 +166,19 @@ fn server_json(spec: &ServerSpec) -> Value {
 }
 
 fn oauth_json(oauth: &OauthSpec) -> Value {
-    object([
+    let mut json = object([
         ("clientId", oauth.client_id.clone().into()),
         ("clientSecret", oauth.client_secret.as_ref().map(text).into()),
         ("scopes", oauth.scopes.clone().into()),
         ("resource", oauth.resource.clone().into()),
         ("issuer", oauth.issuer.clone().into()),
         ("callbackPort", oauth.callback_port.into()),
-    ])
+    ]);
+    // An empty list means something.
+    if let Some(hosts) = &oauth.allowed_hosts {
+        json["allowedHosts"] = hosts.clone().into();
+    }
+    json
 }
 
 fn input_json(input: &InputSpec) -> Value {
