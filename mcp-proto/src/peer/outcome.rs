@@ -369,10 +369,16 @@ pub struct TransportError {
     pub detail: Box<str>,
     /// The authentication challenges: the server's `WWW-Authenticate` headers, joined by commas.
     pub challenge: Option<Box<str>>,
+    /// The authorization server as `Mcp-Auth-Server` names it, a header of some servers beside a status of 401 or 403. It is
+    /// for display only.
+    pub auth_server: Option<Box<str>>,
     /// The target of a redirect that was not followed.
     pub location: Option<Box<str>>,
     /// The error of the client's own authorization flow, not of the server.
     pub unauthorized: Option<Box<str>>,
+    /// The request that the exchange was for: its method and its id on the wire. `None` for other exchanges, such as those of
+    /// the handshake, whose errors name the step.
+    pub request: Option<(Box<str>, i64)>,
 }
 
 /// Whether it helps to repeat a request that ended with a [`TransportError`].
@@ -401,7 +407,12 @@ impl TransportError {
     /// The size in bytes of its server-supplied content.
     pub(crate) fn bytes(&self) -> usize {
         let length = |text: Option<&str>| text.map_or(0, str::len);
-        let texts = [self.detail.len(), length(self.challenge.as_deref()), length(self.location.as_deref())];
+        let texts = [
+            self.detail.len(),
+            length(self.challenge.as_deref()),
+            length(self.auth_server.as_deref()),
+            length(self.location.as_deref()),
+        ];
         texts.into_iter().fold(0, usize::saturating_add)
     }
 }
@@ -418,8 +429,10 @@ impl TransportError {
             needs_authorization: false,
             detail: Self::excerpt(body),
             challenge: None,
+            auth_server: None,
             location: None,
             unauthorized: None,
+            request: None,
         }
     }
 
@@ -445,8 +458,17 @@ impl TransportError {
 impl fmt::Display for TransportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} status {}", self.protocol, self.status)?;
+        if let Some((method, id)) = &self.request {
+            write!(f, " to {}, id {id}", SafeText::line(method))?;
+        }
         if let Some(why) = &self.unauthorized {
             write!(f, " ({why})")?;
+        }
+        let hints = [("WWW-Authenticate", &self.challenge), ("Mcp-Auth-Server", &self.auth_server)];
+        for (name, value) in hints {
+            if let Some(value) = value {
+                write!(f, " ({name}: {})", SafeText::line(&Self::excerpt(value)))?;
+            }
         }
         if let Some(location) = &self.location {
             write!(f, " (it redirects to {}, which is not followed)", SafeText::line(location))?;

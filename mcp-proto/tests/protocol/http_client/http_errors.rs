@@ -24,6 +24,57 @@ fn connect_error(wire: &mut ClientWire) -> ConnectError {
     }
 }
 
+/// F46, F47: also the words of the server, which are fit for display.
+#[test]
+fn error_quotes_the_challenge_and_names_the_request() {
+    modern(config(), |wire| {
+        let request = list_tools(wire, 60);
+        let exchange = wire.expect("tools/list");
+        let headers = [
+            ("www-authenticate", "Bearer realm=\"a\""),
+            ("WWW-Authenticate", "Basic"),
+            ("Mcp-Auth-Server", "https://login.example"),
+        ];
+        wire.reply(&exchange, 401, &headers, "log in\u{1b}[2J first");
+        assert_eq!(
+            wire.outcome(request).to_string(),
+            format!(
+                "HTTP status 401 to tools/list, id {} (WWW-Authenticate: Bearer realm=\"a\", Basic) \
+                 (Mcp-Auth-Server: https://login.example): log in [2J first",
+                exchange.id()
+            )
+        );
+        let request = wire
+            .client
+            .at(wire.now)
+            .request::<CallTool>(&CallToolParams::new("a"), Default::default())
+            .unwrap();
+        let exchange = wire.expect("tools/call");
+        wire.stream(&exchange);
+        wire.end(&exchange);
+        let text = wire.outcome(request).to_string();
+        assert!(
+            text.ends_with(&format!(
+                "the stream ended before the answer to tools/call, id {}",
+                exchange.id()
+            )),
+            "{text}"
+        );
+    });
+}
+
+/// F48
+#[test]
+fn error_of_the_server_shows_its_code_and_message() {
+    modern(config(), |wire| {
+        let request = list_tools(wire, 60);
+        let exchange = wire.expect("tools/list");
+        wire.refuse(&exchange, 200, -32050, None);
+        let text = wire.outcome(request).to_string();
+        assert!(text.contains("-32050"), "{text}");
+    });
+}
+
 // --- Retry-After ---
 
 fn list_tools(wire: &mut ClientWire, timeout: u64) -> RequestId {
@@ -113,7 +164,10 @@ fn client_does_not_wait_beyond_the_timeout_of_the_request() {
         refuse_busy(wire, "tools/list", 429, &[("retry-after", "10")]);
         let outcome = wire.outcome(request);
         assert!(matches!(outcome, Outcome::Transport(_)), "{outcome:?}");
-        assert_eq!(outcome.to_string(), "HTTP status 429 (retry after 10 s): too much at once");
+        assert_eq!(
+            outcome.to_string(),
+            "HTTP status 429 to tools/list, id 2 (retry after 10 s): too much at once"
+        );
     });
 }
 
@@ -140,7 +194,7 @@ fn request_that_may_not_be_repeated_shows_when_the_server_is_back() {
         let request = call(wire, ReissuePolicy::WhereSafe);
         refuse_busy(wire, "tools/call", 503, &[("retry-after", "3")]);
         let text = wire.outcome(request).to_string();
-        assert_eq!(text, "HTTP status 503 (retry after 3 s): too much at once");
+        assert_eq!(text, "HTTP status 503 to tools/call, id 2 (retry after 3 s): too much at once");
 
         call(wire, ReissuePolicy::Always);
         refuse_busy(wire, "tools/call", 503, &[("retry-after", "3")]);
@@ -169,7 +223,9 @@ fn client_repeats_a_call_that_was_not_accepted() {
         wire.reply(&first, 429, &headers, &body.to_string());
         let Outcome::Transport(error) = wire.outcome(request) else { panic!() };
         assert_eq!(error.retry_after, Some(Duration::from_secs(3)));
-        assert_eq!(error.to_string(), "HTTP status 429 (retry after 3 s): too many requests");
+        let id = first.id();
+        let text = format!("HTTP status 429 to tools/call, id {id} (retry after 3 s): too many requests");
+        assert_eq!(error.to_string(), text);
     });
 }
 

@@ -183,7 +183,10 @@ fn request_given_up_ends_with_the_refusal_of_the_server() {
         wire.give_up(&challenge);
         let Outcome::Transport(error) = wire.outcome(request) else { panic!() };
         assert_eq!(error.challenge.as_deref(), Some(CHALLENGE));
-        assert_eq!(error.to_string(), "HTTP status 401 (nobody logged in): who are you?");
+        let text = format!(
+            "HTTP status 401 to tools/call, id 2 (nobody logged in) (WWW-Authenticate: {CHALLENGE}): who are you?"
+        );
+        assert_eq!(error.to_string(), text);
         // A later decision has no effect.
         wire.resume(&challenge);
         wire.give_up(&challenge);

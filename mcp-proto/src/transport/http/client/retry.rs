@@ -16,6 +16,7 @@ use crate::Instant;
 use crate::consent::Trust;
 use crate::peer::client::Diagnostic;
 use crate::peer::{Carriage, CarriageState, LostReason, Outcome, ReissuePolicy, RequestId, TransportError};
+use crate::prelude::*;
 use crate::rpc::{ErrorObject, code};
 use crate::schema::{CallTool, Method, SubscriptionsListen};
 use crate::transport::http::SentState;
@@ -71,8 +72,11 @@ impl HttpClient {
             }
             ExchangeOutcome::Invalid(invalid, _) => self.fail_call(now, number, Outcome::Invalid(invalid)),
             ExchangeOutcome::Unanswered(_, trail) => {
-                let detail = "the stream ended before the answer";
-                self.handle_broken_stream(now, number, is_current, detail, trail);
+                let detail = match self.name_request(number) {
+                    Some((method, id)) => format!("the stream ended before the answer to {method}, id {id}"),
+                    None => "the stream ended before the answer".into(),
+                };
+                self.handle_broken_stream(now, number, is_current, &detail, trail);
             }
             ExchangeOutcome::Broken { sent: SentState::NotSent, detail, .. }
             | ExchangeOutcome::Unreachable { detail } => {
@@ -142,7 +146,13 @@ impl HttpClient {
         }
     }
 
-    fn resolve_refused(&mut self, now: Instant, number: RequestId, is_current: bool, http: TransportError) {
+    fn resolve_refused(
+        &mut self,
+        now: Instant,
+        number: RequestId,
+        is_current: bool,
+        mut http: TransportError,
+    ) {
         let Some(call) = self.peer.carriage(number) else { return };
         if encoded_request::is_modern(call.revision) {
             if matches!(http.status, 400 | 404 | 405) {
@@ -158,7 +168,14 @@ impl HttpClient {
                 return;
             }
         }
+        http.request = self.name_request(number);
         self.fail_call(now, number, Outcome::Transport(http));
+    }
+
+    /// The method and the id of a request, for its error.
+    fn name_request(&self, number: RequestId) -> Option<(Box<str>, i64)> {
+        let method = self.peer.carriage(number)?.method.as_ref().into();
+        Some((method, self.peer.wire_id(number)?))
     }
 
     /// Resends a request in a new session: the server lost the session and so did not accept the request.
