@@ -199,6 +199,22 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         self
     }
 
+    /// Reads results of tools in parts, from servers of a dialect that no revision defines: event streams with events of the
+    /// names `result`, `complete` and `error`. Each part is an event of the client
+    /// ([`Event::PartialResult`](mcp_proto::front::Event::PartialResult)); the call returns the parts as one result. Other servers
+    /// are read as before.
+    ///
+    /// ```
+    /// use mcp_hyper::ClientOptions;
+    ///
+    /// let options = ClientOptions::new("my-host", "1.0.0").chunked_results();
+    /// # drop(options);
+    /// ```
+    pub fn chunked_results(mut self) -> Self {
+        self.settings.config.chunked_results = true;
+        self
+    }
+
     /// Adds a header to every request. Headers that the protocol or HTTP sets itself (`mcp-…`, `accept`,
     /// `content-type`, `host`, `last-event-id` and the like) are rejected: [`connect`](Self::connect) returns the
     /// error.

@@ -217,6 +217,7 @@
 //! | To | Read |
 //! |---|---|
 //! | log in | [`authorization`](super::authorization) |
+//! | read results in parts, from a server whose dialect has them | [`ClientOptions::chunked_results`](crate::ClientOptions::chunked_results) |
 //! | use the servers of configuration files | [`host`](super::host) |
 //! | test the program | [`testing`](super::testing) |
 //! | show users what a command, a page or a tool would do | [`mcp_proto::consent`] |

@@ -66,6 +66,7 @@
 //! | stand behind a proxy | [`ServerOptions::trusted_proxies`](crate::ServerOptions::trusted_proxies), or all clients share one quota |
 //! | require a login | [`authorization`](super::authorization) |
 //! | be part of an axum or hyper application | [`tokio`](super::tokio), or [`ServerOptions::service`](crate::ServerOptions::service) |
+//! | send results in parts, to clients whose dialect has them | [`ServerOptions::chunked_results`](crate::ServerOptions::chunked_results) |
 //! | serve from several machines | [`ServerOptions`](crate::ServerOptions), “Behind a load balancer” |
 //!
 //! # What a handler takes and returns

@@ -20,10 +20,10 @@ use mcp_proto::auth::{
 use mcp_proto::front::{Client, ClientHandlers, Error, SendHandlers};
 use mcp_proto::host::config::{
     Answers, ENV_FILE_BYTES, Lookup, PredefinedVariable, ResolveError, ResolveErrorKind, ResolvedHttp,
-    ResolvedSpec, Scope, ServerEntry, TimeoutOverrides,
+    ResolvedSpec, Scope, ServerEntry, TimeoutOverrides, TransportSpec,
 };
 #[cfg(feature = "auth")]
-use mcp_proto::host::config::{OauthSpec, Template, TransportSpec};
+use mcp_proto::host::config::{OauthSpec, Template};
 use mcp_proto::host::consent::ApprovalRequest;
 use mcp_proto::host::control::Failure;
 use mcp_proto::host::tools::ResultLimits;
@@ -404,6 +404,9 @@ impl Settings {
             ClientOptions::from(config).runtime(self.runtime.clone()).handlers((self.handlers)(entry));
         for (name, value) in &server.headers {
             options = options.header(name, value.expose());
+        }
+        if matches!(&entry.spec().transport, TransportSpec::Http(http) if http.chunked_results) {
+            options = options.chunked_results();
         }
         if let Some(proxy) = &self.proxy {
             options = options.proxy(proxy.clone());

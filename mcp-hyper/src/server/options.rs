@@ -172,6 +172,28 @@ impl<H: HandlerMode> ServerOptions<H> {
         self
     }
 
+    /// Also sends results of tools in parts, by [`Context::partial_result`](mcp_proto::front::Context::partial_result), to clients
+    /// of a [dialect](HttpServerConfig::chunked_results) that no revision defines. Other clients are served as before.
+    ///
+    /// ```
+    /// use mcp_hyper::mcp_proto::front::{Context, NoArguments, Router};
+    /// use mcp_hyper::mcp_proto::schema::{CallToolResult, Json, Tool};
+    /// use mcp_hyper::ServerOptions;
+    ///
+    /// let tool = Tool::new("report", "Writes a report", Json::empty_object());
+    /// let router = Router::new("reports", "1.0.0").tool_with(tool, async |NoArguments {}, cx: Context| {
+    ///     cx.partial_result(&CallToolResult::text("First page"));
+    ///     "First page\nSecond page"
+    /// });
+    /// // Clients of the dialect make no handshake.
+    /// let options = ServerOptions::new(router).chunked_results().stateless();
+    /// # drop(options);
+    /// ```
+    pub fn chunked_results(mut self) -> Self {
+        self.config.chunked_results = true;
+        self
+    }
+
     /// Changes the rest of the configuration, such as the accepted hosts and origins.
     pub fn configure(mut self, change: impl FnOnce(&mut HttpServerConfig)) -> Self {
         change(&mut self.config);

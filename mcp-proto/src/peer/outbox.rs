@@ -40,6 +40,8 @@ pub enum MessageKind<'a> {
     },
     /// The answer to a request of the other side; `None` where its id could not be read.
     Reply(Option<&'a Id>),
+    /// A part of the result of a request, before its answer: only where [`Outbox::takes_parts`] says so.
+    PartialResult(&'a Id),
 }
 
 //= F1 "Transports are apart from the protocol"
@@ -59,6 +61,12 @@ pub trait Outbox {
     fn commit_error(&mut self, id: Option<&Id>, code: i64) {
         let _ = code;
         self.commit(MessageKind::Reply(id));
+    }
+
+    /// Whether parts of the result of a request can be delivered before its answer.
+    fn takes_parts(&self, request: &Id) -> bool {
+        let _ = request;
+        false
     }
 
     /// Whether messages that belong to no request can be delivered. While they cannot, changes are remembered rather

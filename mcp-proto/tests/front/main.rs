@@ -30,6 +30,7 @@ mod http_closing;
 mod http_idle;
 mod http_known_meta;
 mod http_modern;
+mod http_parts;
 mod http_sessions;
 mod http_stateless;
 mod http_threads;

@@ -70,6 +70,12 @@ pub fn comment(out: &mut Vec<u8>) {
     out.extend_from_slice(b":\n\n");
 }
 
+/// Writes the name of an event, whose other lines follow.
+#[cfg(all(feature = "http", feature = "server"))]
+pub(crate) fn name(out: &mut Vec<u8>, name: &str) {
+    field(out, "event", name);
+}
+
 fn field(out: &mut Vec<u8>, name: &str, value: &str) {
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b": ");

@@ -20,7 +20,7 @@ use crate::prelude::*;
 use crate::quota::QuotaOwner;
 use crate::rpc::{ErrorObject, Id, code};
 use crate::schema::{
-    ClientCapabilities, Era, Implementation, Json, LoggingLevel, LoggingMessageParams, Meta,
+    CallToolResult, ClientCapabilities, Era, Implementation, Json, LoggingLevel, LoggingMessageParams, Meta,
     Notification as _, Number, Progress as ProgressNotification, ProgressParams, Revision, TraceContext,
     meta,
 };
@@ -158,6 +158,23 @@ impl<S> Context<S> {
                 self.connection().act(|mut server| server.progress(self.id(), &params));
             }
         }
+    }
+
+    /// Shows the client of a tool call a part of the result before the handler returns. Its result is still the whole: a
+    /// client that reads no parts gets nothing less. Returns whether the part was sent.
+    ///
+    /// Only servers over HTTP with `HttpServerConfig::chunked_results` send parts, on the stream of the call. Elsewhere, in a
+    /// task, and while the client leaves too much unread, nothing happens.
+    ///
+    /// ```
+    /// # use mcp_proto::front::Context;
+    /// # use mcp_proto::schema::CallToolResult;
+    /// fn write_page(cx: &Context, page: &str) {
+    ///     cx.partial_result(&CallToolResult::text(page));
+    /// }
+    /// ```
+    pub fn partial_result(&self, part: &CallToolResult) -> bool {
+        self.task.is_none() && self.connection().act(|mut server| server.partial_result(self.id(), part))
     }
 
     /// Logs a text or any serializable value to the client, if it wants messages of this level and the server declares

@@ -30,6 +30,7 @@
 //! | `keepAliveMs` | the pause between pings to a server of 2025-11-25 or earlier, in milliseconds; 0 is no pings |
 //! | `maxReconnectAttempts` | how many attempts in a row may follow a failed one before the server is given up |
 //! | `oauth.allowedHosts` | the only hosts for logins, beside the server's own |
+//! | `chunkedResults` | whether results of tools are read in parts, from a server at a URL whose dialect has them |
 //! | `required`, `lazy` | whether the application waits for the server at its start, and whether the server starts with its first call |
 //!
 //! # Steps

@@ -462,7 +462,8 @@ fn http(members: &mut Members, transport: Option<HttpTransport>) -> ReadResult<T
             return Err(ConfigErrorKind::ConflictingMembers(member, "headers"));
         }
     }
-    Ok(TransportSpec::Http(HttpSpec { transport, url, headers, oauth: oauth(members)? }))
+    let chunked_results = members.flag("chunkedResults")?;
+    Ok(TransportSpec::Http(HttpSpec { transport, url, headers, oauth: oauth(members)?, chunked_results }))
 }
 
 /// Codex's headers whose values are variables: the names of the headers and of the variables.

@@ -65,6 +65,7 @@ impl ServerSpec {
             url: Template::literal(url),
             headers: BTreeMap::new(),
             oauth: None,
+            chunked_results: false,
         }))
     }
 
@@ -99,7 +100,7 @@ impl ServerSpec {
                 texts.chain(env_file).chain(cwd).collect()
             }
             TransportSpec::Http(http) => {
-                let HttpSpec { transport: _, url, headers, oauth } = http;
+                let HttpSpec { transport: _, url, headers, oauth, chunked_results: _ } = http;
                 let secret = oauth.iter().filter_map(|oauth| oauth.client_secret.as_ref());
                 [url].into_iter().chain(headers.values()).chain(secret).collect()
             }
@@ -225,6 +226,10 @@ impl TransportSpec {
                 Template::digest(digester, literal.as_ref().unwrap_or(&http.url));
                 digest_map(digester, &http.headers);
                 digester.option(http.oauth.as_ref(), |digester, oauth| oauth.digest(digester));
+                // Entries without it have the fingerprints that approvals were stored with.
+                if http.chunked_results {
+                    digester.text("chunked results");
+                }
             }
         }
     }
@@ -275,6 +280,8 @@ pub struct HttpSpec {
     pub headers: BTreeMap<String, Template>,
     /// The configuration of a login.
     pub oauth: Option<OauthSpec>,
+    /// Whether results of tools are read in parts, from a server of a dialect that no revision defines. Default: no.
+    pub chunked_results: bool,
 }
 
 /// Which of the HTTP transports a server has.

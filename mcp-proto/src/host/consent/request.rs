@@ -199,6 +199,9 @@ impl Lines {
         for (name, value) in &http.headers {
             self.add("sends the header", &format!("{name}: {}", value.text()));
         }
+        if http.chunked_results {
+            self.add("reads results", "in parts");
+        }
         let Some(oauth) = &http.oauth else { return };
         self.add_all("logs in as the client", &oauth.client_id);
         if oauth.client_secret.is_some() {

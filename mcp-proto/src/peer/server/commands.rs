@@ -15,8 +15,8 @@ use crate::rpc::ErrorObject;
 use crate::schema::InputRequest;
 use crate::schema::tasks::{TaskUpdated, TaskUpdatedParams};
 use crate::schema::{
-    ElicitationComplete, ElicitationCompleteParams, LoggingMessageParams, Method, Notification,
-    NotificationInfo, ProgressParams,
+    CallToolResult, ElicitationComplete, ElicitationCompleteParams, LoggingMessageParams, Method,
+    Notification, NotificationInfo, ProgressParams,
 };
 
 /// The commands of a server, given at one point in time.
@@ -113,6 +113,15 @@ impl<'a> ServerCommands<'a> {
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/progress>
     pub fn progress(&mut self, request: InboundId, params: &ProgressParams) -> bool {
         self.run(|server, now, out| server.progress(now, request, params, out))
+    }
+
+    /// Sends a part of a tool's result before the answer, where the transport has such parts
+    /// ([`HttpServerConfig::chunked_results`]) and the client reads what it is sent. Returns whether it was sent; the result is
+    /// still sent whole.
+    ///
+    /// [`HttpServerConfig::chunked_results`]: crate::transport::http::server::HttpServerConfig::chunked_results
+    pub fn partial_result(&mut self, request: InboundId, part: &CallToolResult) -> bool {
+        self.run(|server, _, out| server.partial_result(request, part, out))
     }
 
     /// Sends a log message, on behalf of a request or of the connection. Returns whether it was sent: a modern client

@@ -7,12 +7,14 @@ use super::subscriptions::Subscriber;
 use super::{Diagnostic, Eras, Phase, Server, ServerCommands, Session, Topic};
 use crate::Instant;
 use crate::peer::encode::write_notification;
-use crate::peer::{AnyParams, InboundId, Outbox, RequestError, reserved_methods};
+use crate::peer::{
+    AnyParams, AnyResult as _, InboundId, MessageKind, Outbox, RequestError, reserved_methods,
+};
 use crate::prelude::*;
 use crate::rpc::Id;
 use crate::schema::{
-    EmptyParams, Era, LoggingLevel, LoggingMessage, LoggingMessageParams, Notification, ResourceUpdated,
-    ResourceUpdatedParams, Revision, ServerCapability,
+    CallTool, CallToolResult, EmptyParams, Era, LoggingLevel, LoggingMessage, LoggingMessageParams,
+    Method as _, Notification, ResourceUpdated, ResourceUpdatedParams, Revision, ServerCapability,
 };
 
 /// The pause before pending change notifications are tried again, if no input arrives earlier.
@@ -151,6 +153,25 @@ impl Server {
             },
         };
         self.report_written(method, written);
+    }
+
+    /// Sends a part of the result of a request, if the transport delivers such parts and the client has read enough.
+    pub(crate) fn partial_result(
+        &mut self,
+        request: InboundId,
+        part: &CallToolResult,
+        out: &mut dyn Outbox,
+    ) -> bool {
+        let Some((id, served)) = self.inbound.get(request) else { return false };
+        let (id, revision) = (id.clone(), served.revision);
+        if !out.takes_parts(&id) || !self.has_room(out) {
+            return false;
+        }
+        let written = part.write_result(out.buffer(), revision, None);
+        if written.is_ok() {
+            out.commit(MessageKind::PartialResult(&id));
+        }
+        self.report_written(CallTool::NAME, written)
     }
 
     /// Reports a notification that cannot be encoded. Returns whether it was written.

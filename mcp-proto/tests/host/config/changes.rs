@@ -113,6 +113,7 @@ fn every_change_of_a_member_changes_the_meaning() {
         r#"{ "url": "https://u@a.example" }"#,
         r#"{ "type": "sse", "url": "https://a.example" }"#,
         r#"{ "url": "https://a.example", "headers": { "b": "c" } }"#,
+        r#"{ "url": "https://a.example", "chunkedResults": true }"#,
         r#"{ "url": "https://a.example", "oauth": {} }"#,
         r#"{ "url": "https://a.example", "oauth": { "client_id": "b" } }"#,
         r#"{ "url": "https://a.example", "oauth": { "client_secret": "b" } }"#,

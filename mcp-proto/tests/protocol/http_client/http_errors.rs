@@ -291,7 +291,10 @@ fn error_names_an_unrequested_content_encoding() {
         let request = list_tools(wire, 60);
         let list = wire.expect("tools/list");
         wire.head(&list, 403, &[("content-encoding", "gzip")]);
-        assert_eq!(wire.outcome(request).to_string(), format!("HTTP status 403: {words}"));
+        assert_eq!(
+            wire.outcome(request).to_string(),
+            format!("HTTP status 403 to tools/list, id {}: {words}", list.id())
+        );
     });
     scenario(legacy_config(), |wire| {
         let initialize = wire.expect("initialize");

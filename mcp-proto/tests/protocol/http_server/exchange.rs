@@ -255,7 +255,7 @@ fn server_refuses_posted_arrays_and_responses() {
     assert_eq!(at(json!({"jsonrpc": "2.0", "id": 1, "result": {}})).expect_refusal(&setup), (400, -32600));
 }
 
-/// S3.15
+/// S3.15, F56
 #[test]
 fn server_sends_comments_on_a_quiet_stream() {
     let setup = setup();

@@ -2,6 +2,7 @@
 #![cfg(all(feature = "server", feature = "http"))]
 
 mod batches;
+mod chunked_results;
 mod contracts;
 mod exchange;
 mod headers;

@@ -133,6 +133,7 @@ fn server_json(spec: &ServerSpec) -> Value {
                 ("url", text(&http.url).into()),
                 ("headers", texts(&http.headers)),
                 ("oauth", http.oauth.as_ref().map(oauth_json).into()),
+                ("chunkedResults", http.chunked_results.into()),
             ]
         }
     };

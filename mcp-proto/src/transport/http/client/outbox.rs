@@ -242,7 +242,7 @@ impl Outbox for HttpOutbox {
             }
             //= F22 "requests of the server on a stream are answered by POST"
             //= C1.6 "POST on HTTP"
-            MessageKind::Reply(_) => None,
+            MessageKind::Reply(_) | MessageKind::PartialResult(_) => None,
         };
         self.has_news = true;
         let post = OneWayMessage { notification, body, failures: 0 };

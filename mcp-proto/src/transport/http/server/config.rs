@@ -8,8 +8,7 @@ use crate::peer::extensions;
 use crate::peer::server::{Eras, PreparedConfig, ServerConfig};
 use crate::prelude::*;
 use crate::quota::{ByteLimits, RateLimit};
-use crate::schema::Direction;
-use crate::schema::ServerCapabilities;
+use crate::schema::{CallTool, Direction, Method as _, ServerCapabilities};
 
 use super::{Hosts, Origins};
 
@@ -46,6 +45,16 @@ pub struct HttpServerConfig {
     /// streams (2025-11-25), after one second already. Default 15 s: proxies wait at least 30 s. `Duration::MAX` sends no
     /// comments.
     pub keepalive: Duration,
+    /// Whether results of tools are also sent in parts, for clients of a dialect that no revision defines. Default: no.
+    ///
+    /// In that dialect an event stream of a tool call has events with names: `result` for a part
+    /// ([`ServerCommands::partial_result`](crate::peer::server::ServerCommands::partial_result)), `complete` or `error` for the
+    /// answer. The answer follows once more as an event without a name, so that other clients, which ignore events with
+    /// names, are served as well: on a stream it is sent twice.
+    ///
+    /// Clients of that dialect make no handshake: serve them with [`stateless`](Self::stateless). Sessions of HTTP+SSE
+    /// (2024-11-05) get no parts.
+    pub chunked_results: bool,
     /// The delay that clients are asked to wait before they reconnect to a stream. Default 1 s.
     pub retry: Duration,
     /// The longest request body accepted, in bytes; a longer one is refused with 413.
@@ -130,6 +139,7 @@ impl HttpServerConfig {
             origins: Origins::default(),
             hosts: Hosts::default(),
             keepalive: Duration::from_secs(15),
+            chunked_results: false,
             retry: Duration::from_secs(1),
             body_bytes: 4 * 1024 * 1024,
             body_timeout: Duration::from_secs(30),
@@ -147,6 +157,11 @@ impl HttpServerConfig {
 
     pub(super) fn limits(&self) -> &Limits {
         &self.server.limits
+    }
+
+    /// Returns whether the results of a method are also sent in parts.
+    pub(super) fn has_parts(&self, method: &str) -> bool {
+        self.chunked_results && method == CallTool::NAME
     }
 
     /// Returns the longest request body that both limits allow, in bytes.

@@ -17,6 +17,7 @@ use crate::peer::server::{PreparedConfig, Server, ServerCommands, ServerLoan, Se
 use crate::peer::{LostReason, Outbox, Principal, server as peer};
 use crate::prelude::*;
 use crate::quota::BytePermit;
+use crate::rpc::{Frame, Message};
 
 /// A request on the server that has no session, from its admission to the end of its answer: one of the modern era, or
 /// one of the legacy era on a [stateless](super::HttpServerConfig::stateless) server.
@@ -91,6 +92,7 @@ impl Exchange {
         let ModernRequest { request, head, principal } = request;
         //= S3.13 "SSE of a request carries only notifications for that request"
         let mut exchange = Self::new(setup, setup.modern(), head, principal);
+        exchange.output.has_parts = setup.config().has_parts(&request.method);
         prepare(&mut exchange.server);
         exchange.run(now, |server, out| server.handle_exchange(now, request, out));
         exchange.output.stage = Stage::Handling;
@@ -107,6 +109,9 @@ impl Exchange {
         let mut exchange = Self::new(setup, setup.legacy(), head, principal);
         if let Some(revision) = revision {
             exchange.server.set_stateless(revision);
+        }
+        if let Frame::Single(Message::Request(request)) = &frame {
+            exchange.output.has_parts = setup.config().has_parts(&request.method);
         }
         // The status of an error of the legacy era is that of a result.
         exchange.output.stage = Stage::Handling;

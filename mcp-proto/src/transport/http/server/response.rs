@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 #[cfg(feature = "std")]
 use crate::Instant;
+use crate::codec::sse::write as sse;
 use crate::peer::{Denial, MessageKind, Outbox};
 use crate::prelude::*;
 use crate::quota::{ByteAccount, BytePermit, BytePurpose, OverBudgetError};
@@ -298,6 +299,8 @@ pub(super) struct ExchangeOutput {
     complete_bytes: usize,
     /// Whether the response was written; nothing follows it.
     has_replied: bool,
+    /// Whether results are also sent in parts.
+    pub(super) has_parts: bool,
     /// Why the request is denied, if it is.
     denial: Option<Box<Denial>>,
     /// The permit for the queued bytes and for the part taken last, which may still be unwritten.
@@ -324,6 +327,11 @@ enum ResponseForm {
 /// The initial capacity of the buffer in bytes, enough for small answers.
 const INITIAL_CAPACITY: usize = 512;
 
+/// The names of the events of a client that reads results in parts.
+pub(super) const RESULT: &str = "result";
+pub(super) const COMPLETE: &str = "complete";
+pub(super) const ERROR: &str = "error";
+
 /// Written before each message, so that the message need not be moved to become an event.
 const EVENT_PREFIX: &[u8] = b"data: ";
 
@@ -338,6 +346,7 @@ impl ExchangeOutput {
             buffer: Vec::new(),
             complete_bytes: 0,
             has_replied: false,
+            has_parts: false,
             denial: None,
         }
     }
@@ -354,7 +363,7 @@ impl ExchangeOutput {
         }
         self.form = ResponseForm::Events;
         self.buffer.truncate(self.complete_bytes);
-        crate::codec::sse::write::comment(&mut self.buffer);
+        sse::comment(&mut self.buffer);
         self.complete_bytes = self.buffer.len();
     }
 
@@ -444,6 +453,23 @@ impl ExchangeOutput {
         ResponseForm::Json { status, bytes: self.complete_bytes.saturating_sub(EVENT_PREFIX.len()) }
     }
 
+    /// Gives the event that was appended last a name.
+    fn name_event(&mut self, name: &str) {
+        let start = self.complete_bytes.min(self.buffer.len());
+        let event = self.buffer.split_off(start);
+        sse::name(&mut self.buffer, name);
+        self.buffer.extend_from_slice(&event);
+    }
+
+    /// Appends the answer under a name before itself, for clients that read results in parts.
+    fn add_named_answer(&mut self, name: &str) {
+        let start = self.complete_bytes.min(self.buffer.len());
+        let answer = self.buffer.get(start..).unwrap_or_default().to_vec();
+        self.name_event(name);
+        self.commit_event();
+        self.buffer.extend_from_slice(&answer);
+    }
+
     fn commit_event(&mut self) {
         self.form = ResponseForm::Events;
         self.buffer.extend_from_slice(b"\n\n");
@@ -451,7 +477,7 @@ impl ExchangeOutput {
     }
 
     //= S3.13 "then the response, then ends (SHOULD)"
-    fn commit_reply(&mut self, status: u16) {
+    fn commit_reply(&mut self, status: u16, name: &str) {
         if self.has_replied {
             return;
         }
@@ -461,6 +487,9 @@ impl ExchangeOutput {
             self.complete_bytes = self.buffer.len();
             self.form = self.json_form(status);
         } else {
+            if self.has_parts {
+                self.add_named_answer(name);
+            }
             self.commit_event();
         }
     }
@@ -481,14 +510,14 @@ impl Outbox for ExchangeOutput {
             MessageKind::Reply(id) => {
                 let bytes = self.buffer.len().saturating_sub(self.complete_bytes);
                 if bytes <= UNBUDGETED_BYTES || self.has_replied || self.has_room(BytePurpose::Answer) {
-                    self.commit_reply(200);
+                    self.commit_reply(200, COMPLETE);
                     return shrink(&mut self.buffer);
                 }
                 let id = id.map_or(ErrorId::Null, ErrorId::Known);
                 // The error has no data that could fail to encode.
                 let _ = write::error(self.buffer(), id, &over_budget());
                 self.buffer.shrink_to_fit();
-                self.commit_reply(503);
+                self.commit_reply(503, ERROR);
             }
             // The client does not read what follows the response, such as the cancellation of a subscription that has
             // ended.
@@ -496,8 +525,14 @@ impl Outbox for ExchangeOutput {
             MessageKind::Notification { .. } if !self.has_replied && self.accepts != AcceptedTypes::Json => {
                 self.commit_event()
             }
+            MessageKind::PartialResult(_) if !self.has_replied => {
+                self.name_event(RESULT);
+                self.commit_event();
+            }
             //= S1.9 "Never send JSON-RPC requests"
-            MessageKind::Notification { .. } | MessageKind::Request { .. } => {}
+            MessageKind::Notification { .. }
+            | MessageKind::Request { .. }
+            | MessageKind::PartialResult(_) => {}
         }
     }
 
@@ -505,7 +540,7 @@ impl Outbox for ExchangeOutput {
         //= S1.5 "HTTP 400"
         //= S1.6 "HTTP 400"
         //= S3.12 "Unsupported version → 400 + -32022"
-        self.commit_reply(match (error, self.stage) {
+        let status = match (error, self.stage) {
             (
                 code::HEADER_MISMATCH
                 | code::MISSING_REQUIRED_CLIENT_CAPABILITY
@@ -518,7 +553,12 @@ impl Outbox for ExchangeOutput {
             (code::INTERNAL_ERROR, Stage::Admission) => 503,
             //= S1.4 "HTTP 400"
             (_, Stage::Admission) => 400,
-        });
+        };
+        self.commit_reply(status, ERROR);
+    }
+
+    fn takes_parts(&self, _: &Id) -> bool {
+        self.has_parts && self.accepts != AcceptedTypes::Json && !self.has_replied
     }
 
     fn queued(&self) -> usize {

@@ -213,6 +213,11 @@ impl Session {
         }
         self.streams.now = now;
         let (stream, connection) = self.streams.open(accepts, 1, false, body);
+        if let Message::Request(request) = &message
+            && self.streams.setup().config().has_parts(&request.method)
+        {
+            self.streams.send_parts(stream);
+        }
         self.handle_message(now, Some(stream), message);
         PostOutcome::Connection(connection)
     }

@@ -42,7 +42,7 @@ use crate::transport::http::server::response::AcceptedTypes;
 #[cfg(feature = "std")]
 use crate::transport::http::server::response::AnswerBody;
 use crate::transport::http::server::response::{
-    Chunk, HttpResponse, ResponseHead, ResponseHeaders, json_head, shrink, stream_head,
+    COMPLETE, Chunk, ERROR, HttpResponse, ResponseHead, ResponseHeaders, json_head, shrink, stream_head,
 };
 use crate::transport::http::server::{BodyKind, Setup};
 
@@ -57,7 +57,7 @@ const STREAM_AFTER: Duration = Duration::from_secs(1);
 const GENERAL_STREAM: u64 = 0;
 
 /// Space reserved before a message, in bytes, so that the message need not be moved to become an event.
-const EVENT_PREFIX_ROOM: usize = 64;
+const EVENT_PREFIX_ROOM: usize = 96;
 
 /// The error message for accepted requests that the session can no longer answer.
 const SESSION_ENDED: &str = "the session has ended before the server could answer";
@@ -79,6 +79,8 @@ struct ResponseStream {
     answers_due: usize,
     /// Whether the answers form a JSON array.
     is_batch: bool,
+    /// Whether the result is also sent in parts.
+    has_parts: bool,
     /// The number of its last event.
     last_event: u64,
     /// The number of the last event that a connection took.
@@ -131,6 +133,8 @@ pub(super) struct ResponseStreams {
     batched_bytes: usize,
     /// Why the answer now being written denies its request, if it does.
     denial: Option<Box<Denial>>,
+    /// Whether the answer now being written is an error.
+    is_error: bool,
     /// The permit for queued bytes and stored events.
     permit: Option<BytePermit>,
     /// The permits for the bodies of unanswered requests without a stream of their own.
@@ -156,6 +160,7 @@ impl ResponseStreams {
             scratch: Vec::new(),
             batched_bytes: 0,
             denial: None,
+            is_error: false,
             permit: None,
             body_permits: None,
         }
@@ -195,6 +200,13 @@ impl ResponseStreams {
         };
         self.streams.streams.insert(stream, opened);
         (stream, connection)
+    }
+
+    /// Sends the result of the stream's only request in parts as well.
+    pub(super) fn send_parts(&mut self, stream: u64) {
+        if let Some(stream) = self.streams.get_mut(&stream) {
+            stream.has_parts = true;
+        }
     }
 
     /// Registers a client request to be answered on a stream; `false` if a request with this id is unanswered.
@@ -445,22 +457,32 @@ impl ResponseStreams {
 
     /// Sends the scratch message on a stream, before its answer.
     fn send_message(&mut self, stream: u64) {
+        self.send_named_message(stream, "");
+    }
+
+    /// Sends the scratch message on a stream, as an event of this name.
+    fn send_named_message(&mut self, stream: u64, name: &str) {
         if self.streams.get(&stream).is_some_and(|stream| stream.form == StreamForm::Undecided) {
             let message = mem::take(&mut self.scratch);
             self.begin_events(stream, Priming::IfPrimed);
             self.scratch = message;
         }
-        self.send_event(stream);
+        self.send_named_event(stream, name);
     }
 
     /// Turns the scratch message into an event, sends it and stores it.
     fn send_event(&mut self, stream: u64) {
+        self.send_named_event(stream, "");
+    }
+
+    fn send_named_event(&mut self, stream: u64, name: &str) {
         let Some(known) = self.streams.open(stream) else { return };
         let number = known.count_event();
         let connection = known.connection;
         let prefix = match self.transport {
             //= S3.22 "Event ids unique per session/stream"
-            SessionTransport::Streamable => format!("id: {stream}-{number}\ndata: "),
+            SessionTransport::Streamable if name.is_empty() => format!("id: {stream}-{number}\ndata: "),
+            SessionTransport::Streamable => format!("event: {name}\nid: {stream}-{number}\ndata: "),
             SessionTransport::HttpSse => "event: message\ndata: ".into(),
         };
         let mut event = mem::take(&mut self.scratch);
@@ -502,6 +524,11 @@ impl ResponseStreams {
                 only = Some(message);
             }
         } else {
+            if known.has_parts {
+                let answer = self.scratch.clone();
+                self.send_named_message(stream, if self.is_error { ERROR } else { COMPLETE });
+                self.scratch = answer;
+            }
             self.send_message(stream);
         }
         self.finish_answer(stream, only);

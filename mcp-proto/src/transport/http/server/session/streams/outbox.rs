@@ -9,7 +9,7 @@ use crate::prelude::*;
 use crate::quota::{ByteAccount, BytePermit, BytePurpose};
 use crate::rpc::{ErrorId, Id, write};
 use crate::transport::cancellation::write_cancelled;
-use crate::transport::http::server::response::{UNBUDGETED_BYTES, over_budget};
+use crate::transport::http::server::response::{RESULT, UNBUDGETED_BYTES, over_budget};
 use crate::transport::http::server::session::connections::ConnectionId;
 
 /// The initial capacity of a message's buffer in bytes, enough for small messages.
@@ -28,6 +28,7 @@ impl ResponseStreams {
             let id = id.map_or(ErrorId::Null, ErrorId::Known);
             // The error has no data that could fail to encode.
             let _ = write::error(self.buffer(), id, &over_budget());
+            self.is_error = true;
         }
     }
 }
@@ -60,6 +61,12 @@ impl Outbox for ResponseStreams {
                 if let Some(stream) = id.and_then(|id| self.requests.remove(id)) {
                     self.send_answer(stream);
                 }
+                self.is_error = false;
+            }
+            MessageKind::PartialResult(id) => {
+                if let Some(stream) = self.stream_of(Some(id)) {
+                    self.send_named_message(stream, RESULT);
+                }
             }
             MessageKind::Notification { request, .. } => match self.stream_of(request) {
                 Some(stream) if self.is_readable(stream) => self.send_message(stream),
@@ -76,6 +83,17 @@ impl Outbox for ResponseStreams {
                 }
             }
         }
+    }
+
+    fn commit_error(&mut self, id: Option<&Id>, _: i64) {
+        self.is_error = true;
+        self.commit(MessageKind::Reply(id));
+    }
+
+    fn takes_parts(&self, request: &Id) -> bool {
+        let stream = self.stream_of(Some(request)).filter(|stream| self.is_readable(*stream));
+        let has_parts = |stream| self.streams.get(&stream).is_some_and(|stream| stream.has_parts);
+        self.transport == SessionTransport::Streamable && stream.is_some_and(has_parts)
     }
 
     fn has_reader(&self) -> bool {
