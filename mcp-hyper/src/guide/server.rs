@@ -245,5 +245,6 @@
 //! | add and remove tools while the server runs | [`Router::live`](crate::Router::live) |
 //! | return from a call at once and work on | [`Router::task_tool`](crate::Router::task_tool) |
 //! | let clients cache lists and results | [`Router::cache`](crate::Router::cache) |
+//! | limit how long a handler of a tool may take | [`Router::tool_timeout`](crate::Router::tool_timeout) |
 //! | limit how often each client calls tools; by default only completions are limited | [`Router::tool_rate`](crate::Router::tool_rate) |
 //! | see all of it in one program | `mcp-hyper/examples/notebook.rs` |

@@ -98,6 +98,15 @@ impl<F: Future + Unpin> RunningHandlers<F> {
         }
     }
 
+    /// Drops the handler of a request; returns its span.
+    #[cfg(feature = "server")]
+    pub(in crate::front) fn end(&mut self, request: InboundId) -> Option<RequestSpan> {
+        let mut task = self.tasks.remove(&request)?;
+        let span = core::mem::replace(&mut task.span, RequestSpan::none());
+        task.end();
+        Some(span)
+    }
+
     /// Drops every handler.
     pub(crate) fn stop_all(&mut self) {
         while let Some((request, _)) = self.tasks.first_key_value() {

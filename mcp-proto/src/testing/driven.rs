@@ -92,6 +92,12 @@ impl<H: HandlerMode> PairSide for DrivenServer<H> {
         let driver = self.driver.as_mut()?;
         self.task.poll(|cx| driver.poll(cx, |machine, _| ready(take(machine))))
     }
+
+    fn run(&mut self) {
+        let _: Option<()> = self.poll(|_| None);
+        // Their output is taken by the next poll.
+        self.task.wake();
+    }
 }
 
 impl<H: HandlerMode> ServerSide for DrivenServer<H> {

@@ -95,6 +95,8 @@ pub trait PairSide {
     fn handle(&mut self, now: Instant, act: impl FnOnce(&mut Self::Machine));
     /// Takes an output of the machine.
     fn poll<T>(&mut self, take: impl FnMut(&mut Self::Machine) -> Option<T>) -> Option<T>;
+    /// Runs what a driver has to do beside its machine: handlers and tasks.
+    fn run(&mut self) {}
     /// Learns that a closed client has no link.
     fn handle_link_down(&mut self) {}
 }
@@ -274,6 +276,7 @@ impl<C: PairSide<Machine = StreamClient>, S: ServerSide> Pair<C, S> {
         }
         if server_is_due {
             self.server.handle(now, |server| server.handle_timeout(now));
+            self.server.run();
         }
         let next = [self.client.next_timeout(), self.server_timeout()];
         assert!(!next.into_iter().any(is_due), "contract 5: {next:?} at {now:?}");

@@ -61,6 +61,7 @@ mod task_stores;
 mod tasks;
 mod tasks_http;
 mod threads;
+mod time_limits;
 #[cfg(feature = "schema-validate")]
 mod validation;
 mod watch;

@@ -33,10 +33,22 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// The first invalid registration.
     pub fn check(&self) -> Result<(), RouterError> {
         let missing = || self.missing_page().or_else(|| self.missing_tasks());
+        let missing = || missing().or_else(|| self.missing_limited_tool());
         #[cfg(feature = "auth")]
         let missing = || missing().or_else(|| self.missing_tool());
         let handlers = || self.shadowed_item().or_else(|| self.unanswered_capability());
         self.contents.error.clone().or_else(missing).or_else(handlers).map_or(Ok(()), Err)
+    }
+
+    /// Returns the first of these tools that is not registered.
+    pub(super) fn unregistered_tool<'a>(
+        &self,
+        tools: impl IntoIterator<Item = &'a String>,
+    ) -> Option<RouterError> {
+        // A handler of the method knows its own tools.
+        let mut tools = tools.into_iter().filter(|_| !self.has_handler(CallTool::NAME));
+        let missing = tools.find(|tool| !self.contents.tools.contains(tool))?;
+        Some(RouterError::NoTool { tool: missing.clone() })
     }
 
     /// Whether a hand-written handler answers a method.
@@ -193,7 +205,7 @@ pub enum RouterError {
         /// The malformed scope.
         scope: String,
     },
-    /// Scopes are required for a tool that is not registered.
+    /// Scopes are required for a tool that is not registered, or its time is limited.
     NoTool {
         /// The tool.
         tool: String,
@@ -294,7 +306,7 @@ error_text! { RouterError:
     Scope { tool, scope } =>
         "the scope {scope:?} of the tool {tool:?} is malformed: use printable ASCII without spaces, \" and \\";
     NoTool { tool } =>
-        "scopes are set for the tool {tool:?}, which is not registered: check its name, or register it";
+        "scopes or a timeout are set for the tool {tool:?}, which is not registered: check its name, or register it";
     Extension { identifier } =>
         "{identifier:?} is not an extension identifier: use a form such as com.example/name";
     Experimental { name } => "the settings of the experimental capability {name:?} are not a JSON object";

@@ -368,7 +368,7 @@ impl Drop for UpdateGuard<'_> {
 
 /// Removed and disabled items.
 impl<M: HandlerMode, S: 'static> Router<M, S> {
-    /// Removes a tool with its scopes (`Router::tool_scopes`).
+    /// Removes a tool with its scopes (`Router::tool_scopes`) and its [time limit](Self::tool_timeout).
     ///
     /// A tool that is registered again under the same name takes the same place in the list.
     ///
@@ -377,6 +377,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         self.change(|contents| {
             #[cfg(feature = "auth")]
             contents.scopes.remove(name);
+            contents.time_limits.remove(name);
             contents.tools.remove(name)
         })
     }

@@ -20,6 +20,7 @@ mod scopes;
 mod sealing;
 mod string_arguments;
 mod tasks;
+mod time_limits;
 mod uri;
 
 use alloc::borrow::Cow;
@@ -42,6 +43,7 @@ use crate::schema::{
 
 use rates::Rates;
 use registry::Registry;
+use time_limits::TimeLimits;
 use tools::RegisteredTool;
 use uri::UriTemplate;
 
@@ -49,6 +51,7 @@ pub use check::RouterError;
 pub(crate) use live_router::{ChangeListener, ListenerGuard};
 pub use live_router::{LiveRouter, ServedRouter};
 pub use rates::{LimitedCall, RateExceeded};
+pub(in crate::front) use time_limits::TimeLimit;
 pub use uri::TemplateError;
 
 /// The default number of items on a page: clients that read only one page still see all items of most servers.
@@ -117,6 +120,7 @@ struct RouterContents<M: HandlerMode> {
     #[cfg(feature = "schema-validate")]
     schema_bounds: crate::validate::Bounds,
     rates: Rates,
+    time_limits: TimeLimits,
     /// Starts the task of each handler, unless the driver runs them.
     spawner: Option<Spawner>,
     error: Option<RouterError>,
@@ -154,6 +158,7 @@ impl<M: HandlerMode> RouterContents<M> {
             #[cfg(feature = "schema-validate")]
             schema_bounds: Default::default(),
             rates: Rates::default(),
+            time_limits: TimeLimits::default(),
             spawner: None,
             error: None,
         }

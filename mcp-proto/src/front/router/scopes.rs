@@ -61,10 +61,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Returns a tool that requires scopes but is not registered: most likely it has another name, and would run
     /// unprotected.
     pub(super) fn missing_tool(&self) -> Option<RouterError> {
-        // A handler of the method knows its own tools.
-        let mut tools = self.contents.scopes.0.keys().filter(|_| !self.has_handler(CallTool::NAME));
-        let missing = tools.find(|tool| !self.contents.tools.contains(tool))?;
-        Some(RouterError::NoTool { tool: missing.clone() })
+        self.unregistered_tool(self.contents.scopes.0.keys())
     }
 
     /// Checks the scopes of a request that a handler of its method answers, if it is a tool call.

@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 use core::future::{Future, poll_fn};
 use core::pin::Pin;
 use core::task::{Context as TaskContext, Poll};
+use core::time::Duration;
 
 use crate::Instant;
 use crate::front::clock::Entropy;
@@ -14,7 +15,7 @@ use crate::front::handler::inbound_request::RequestState;
 use crate::front::handler::input_rounds::InputRounds;
 use crate::front::handler_error::{HandlerPanic, catch_panic};
 use crate::front::reply::Reply;
-use crate::front::router::{ListenerGuard, ServedRouter};
+use crate::front::router::{ListenerGuard, ServedRouter, TimeLimit};
 use crate::front::running_handlers::RunningHandlers;
 use crate::front::shared::{Core, Shared};
 use crate::front::tasks::{TaskRunner, TaskService};
@@ -22,9 +23,11 @@ use crate::front::trace::RequestSpan;
 #[cfg(feature = "http")]
 use crate::front::wakers::Signal;
 use crate::front::{Attachments, HandlerMode, SendHandlers};
+use crate::lazy_box::{Initial, LazyBox};
 use crate::peer::server::{Answer, Cancellation, CloseReason, ServerCommands, ServerTransport};
 use crate::peer::{InboundId, LostReason};
 use crate::prelude::*;
+use crate::rpc::Pending;
 
 /// Drives one connection of a server: an adapter's future holds it beside its transport.
 ///
@@ -51,8 +54,7 @@ pub struct ServerDriver<M: ServerTransport, H: HandlerMode = SendHandlers> {
     connection: Arc<Connection>,
     entropy: Arc<dyn Entropy>,
     router: ServedRouter<H>,
-    /// Requests whose handlers have not started yet, because the client leaves too many answers unread.
-    waiting: BTreeMap<InboundId, NewRequest>,
+    held: LazyBox<HeldHandlers>,
     running: RunningHandlers<SuspendableHandler<H::HandlerFuture>>,
     handles_notifications: bool,
     /// The service for calls that become tasks, and the runner if this driver runs them.
@@ -84,7 +86,7 @@ impl<M: ServerTransport + Send + 'static, H: HandlerMode> ServerDriver<M, H> {
             shared,
             entropy,
             router,
-            waiting: BTreeMap::new(),
+            held: LazyBox::new(),
             task_service,
             runner: None,
             end: |machine, now| ServerCommands::new(machine, now).abort(LostReason::DriverDropped),
@@ -192,7 +194,9 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         let of_tasks = self.runner.as_ref().and_then(|runner| runner.next_timeout());
-        [self.shared.read(|_, machine| machine.poll_timeout()), of_tasks].into_iter().flatten().min()
+        let of_handlers = self.held.limits.next_deadline();
+        let of_machine = self.shared.read(|_, machine| machine.poll_timeout());
+        [of_machine, of_handlers, of_tasks].into_iter().flatten().min()
     }
 
     /// How the connection ended; `None` while it is open.
@@ -211,20 +215,23 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
         let mut left_at = None;
         // Mostly there are only new requests, which need not wait for the end of the list: none is cancelled there.
         self.running.take_ready();
-        let is_plain =
-            self.waiting.is_empty() && !self.running.has_ready() && work.iter().all(ServerWork::is_start);
+        let is_plain = self.held.waiting.is_empty()
+            && !self.running.has_ready()
+            && work.iter().all(ServerWork::is_start);
         while let Some(item) = work.pop_front() {
             match item {
                 ServerWork::Start(request) if is_plain && !congested => {
                     congested = self.begin(request, &mut left_at);
                 }
                 ServerWork::Start(request) => {
-                    self.waiting.insert(request.id, request);
+                    self.held.waiting.insert(request.id, request);
                 }
                 //= S2.3 "Work on a cancelled request stops (SHOULD)"
                 ServerWork::Stop(id) => {
-                    if self.waiting.remove(&id).is_none() {
+                    let held = self.held.used_mut();
+                    if held.and_then(|held| held.waiting.remove(&id)).is_none() {
                         self.running.stop(id);
+                        self.remove_limit(id);
                     }
                 }
             }
@@ -247,10 +254,44 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
                 congested = self.answer_output(id, output, span, &mut left_at);
             }
         }
-        while !congested && let Some((_, request)) = self.waiting.pop_first() {
+        while !congested
+            && let Some((_, request)) = self.held.used_mut().and_then(|held| held.waiting.pop_first())
+        {
             congested = self.begin(request, &mut left_at);
         }
+        self.end_late_handlers(&mut left_at);
         left_at
+    }
+
+    /// Ends the handlers whose time is over, unless they wait for the client, and answers their calls.
+    fn end_late_handlers(&mut self, left_at: &mut Option<Instant>) {
+        let Some(due) = self.held.limits.next_deadline() else { return };
+        let now = *left_at.get_or_insert_with(|| self.shared.now());
+        if due > now {
+            return;
+        }
+        let waiting = self.shared.read(|_, machine| machine.peer().waiting_for_client());
+        while let Some((id, limit)) = self.held.limits.pop_expired(now) {
+            if waiting.contains(&id) {
+                // At the least, so that time passes.
+                let time = limit.time.max(Duration::from_millis(1));
+                self.limit(id, now + time, limit);
+            } else if let Some(span) = self.running.end(id) {
+                // The handler's destructors have run.
+                *left_at = None;
+                self.answer(id, limit.into_reply(), span, left_at);
+            }
+        }
+    }
+
+    fn limit(&mut self, id: InboundId, deadline: Instant, limit: TimeLimit) {
+        self.held.limits.insert(id, Some(deadline), limit);
+    }
+
+    fn remove_limit(&mut self, id: InboundId) {
+        if let Some(held) = self.held.used_mut() {
+            held.limits.remove(id);
+        }
     }
 
     /// Starts the handler of the next notification, unless one is running.
@@ -286,6 +327,7 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
             state,
         };
         let context = Context::new(request, input_rounds, router.state().clone());
+        let limit = router.time_limit(&method, params.as_ref());
         let service = self.task_service.as_ref();
         let dispatch = || router.dispatch(&method, params, context.clone(), service);
         let begun = left_at.take().unwrap_or_else(|| self.connection.now());
@@ -293,7 +335,12 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
         // The handler's first poll follows at once, and is part of the same time.
         *left_at = Some(begun);
         match dispatched.unwrap_or_else(|panicked| Err(self.reply_to_panic(id, panicked))) {
-            Ok((answering, name)) => self.start(id, answering, context, name, span, left_at),
+            Ok((answering, name)) => {
+                if let Some(limit) = limit {
+                    self.limit(id, begun + limit.time, limit);
+                }
+                self.start(id, answering, context, name, span, left_at)
+            }
             Err(reply) => {
                 *left_at = Some(self.connection.report_if_blocked(begun, (id, None, None)));
                 self.answer(id, reply, span, left_at)
@@ -332,6 +379,7 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
             }
             reply => reply,
         };
+        self.remove_limit(id);
         span.resolve_reply(&reply);
         let now = *left_at.get_or_insert_with(|| self.shared.now());
         self.shared.with_events(|core, machine, wakers| {
@@ -409,6 +457,22 @@ impl<M: ServerTransport, H: HandlerMode> Drop for ServerDriver<M, H> {
 }
 
 debug_fields! { [M: ServerTransport, H: HandlerMode] ServerDriver<M, H> { router } }
+
+/// The requests and handlers that a driver acts on without their wakers: mostly none.
+struct HeldHandlers {
+    /// Requests whose handlers have not started yet, because the client leaves too many answers unread.
+    waiting: BTreeMap<InboundId, NewRequest>,
+    /// The time limits of running handlers.
+    limits: Pending<TimeLimit, InboundId>,
+}
+
+impl Initial for HeldHandlers {
+    const INITIAL: &'static Self = &Self { waiting: BTreeMap::new(), limits: Pending::new() };
+
+    fn initial() -> Self {
+        Self { waiting: BTreeMap::new(), limits: Pending::new() }
+    }
+}
 
 /// A running handler, which ends early if it needs input from a 2026-07-28 client.
 pub(super) struct SuspendableHandler<F> {

@@ -23,6 +23,8 @@ pub(super) struct ServerRequest {
     /// The method, where it is one of the protocol's.
     pub(super) info: Option<&'static MethodInfo>,
     times: RequestTimes,
+    /// The client's request on whose behalf it is made.
+    related: Option<InboundId>,
     /// Whether the request asks for progress.
     pub(super) progress: bool,
 }
@@ -84,7 +86,8 @@ impl Server {
         let OutgoingRequest { info, options, .. } = &request;
         let (timeout, hard_timeout) = (self.config.request_timeout, self.config.request_hard_timeout);
         let times = RequestTimes::new(now, *info, options, timeout, hard_timeout);
-        let record = ServerRequest { info: *info, times, progress: asks_for_progress(*info, options) };
+        let progress = asks_for_progress(*info, options);
+        let record = ServerRequest { info: *info, times, related, progress };
         let id = self.connection.outbound.mint();
         let number = id.number();
         let entries = MetaEntries {
@@ -108,6 +111,14 @@ impl Server {
         });
         self.connection.outbound.insert(id, record);
         Ok(id)
+    }
+}
+
+#[cfg(feature = "std")]
+impl Server {
+    /// The requests of the client that wait for its answer to a request of the server.
+    pub(crate) fn waiting_for_client(&self) -> alloc::collections::BTreeSet<InboundId> {
+        self.connection.outbound.iter().filter_map(|(_, request)| request.related).collect()
     }
 }
 
