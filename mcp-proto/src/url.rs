@@ -34,6 +34,7 @@ pub(crate) enum Host<'a> {
     Address(IpAddr),
 }
 
+#[cfg(feature = "auth")]
 impl Host<'_> {
     /// Whether both are the same: names in any case, addresses however they are written.
     pub(crate) fn is_same(self, other: Host<'_>) -> bool {

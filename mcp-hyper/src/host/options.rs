@@ -63,7 +63,7 @@ impl HostOptions {
                 info: Implementation::new(name, version),
                 runtime: AnyRuntime::default(),
                 overrides: TimeoutOverrides::default(),
-                keepalive: Some(Keepalive::PRESET),
+                keepalive: Some(Keepalive::SPARING),
                 handlers: Arc::new(|_| ClientHandlers::new()),
                 configure: Arc::new(|_, _| ()),
                 proxy: None,
@@ -216,7 +216,7 @@ impl HostOptions {
 
     /// Sets the pings to servers of 2025-11-25 and earlier, by which one that hangs is noticed and connected again; newer ones
     /// are not pinged. `keepAliveMs` of an entry changes the interval of its server, or switches its pings off. Default:
-    /// [`Keepalive::PRESET`], every 30 s.
+    /// [`Keepalive::SPARING`], every 30 s; a server that works on a request is spared.
     ///
     /// ```
     /// use mcp_hyper::host::HostOptions;

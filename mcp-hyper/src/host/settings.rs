@@ -368,7 +368,7 @@ impl Settings {
     fn keepalive_of(&self, entry: &ServerEntry) -> Option<Keepalive> {
         match entry.spec().keepalive {
             Some(interval) if interval.is_zero() => None,
-            Some(interval) => Some(Keepalive { interval, ..self.keepalive.unwrap_or(Keepalive::PRESET) }),
+            Some(interval) => Some(Keepalive { interval, ..self.keepalive.unwrap_or(Keepalive::SPARING) }),
             None => self.keepalive,
         }
     }

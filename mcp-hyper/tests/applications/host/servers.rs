@@ -179,7 +179,7 @@ fn server_that_requires_a_login_says_so() {
     });
 }
 
-/// F83
+/// F83, F89
 #[test]
 fn reload_touches_only_what_changed() {
     bounded(async {
@@ -212,6 +212,13 @@ fn reload_touches_only_what_changed() {
                 matches!(&event, HostEvent::Status { server, status: None, .. } if **server == *"gone");
         }
         assert!(removed);
+        // A connection that comes later brings its tools, and one server is connected again by its name.
+        assert!(tool_names(&host).contains(&"mcp__new__echo".to_owned()));
+        host.reconnect("same").unwrap();
+        until("it is connected again", || {
+            folder.processes("same").len() == 2 && status(&host, "same") == Status::Connected
+        })
+        .await;
     });
 }
 

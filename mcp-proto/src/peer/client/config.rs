@@ -239,11 +239,21 @@ pub struct Keepalive {
     pub timeout: Duration,
     /// The number of consecutive missing answers after which the connection counts as lost.
     pub misses: u32,
+    /// Whether missing answers do not count while the server works on a request: many servers do one thing at a time, and
+    /// answer pings afterwards. Such a request ends by its own timeout.
+    pub spares_busy: bool,
 }
 
 impl Keepalive {
     //= K2 "every 30 s, 5 s for the answer, 3 misses"
-    /// A ping every 30 s, 5 s for the answer, lost after 3 misses.
-    pub const PRESET: Self =
-        Self { interval: Duration::from_secs(30), timeout: Duration::from_secs(5), misses: 3 };
+    /// A ping every 30 s, 5 s for the answer, lost after 3 misses, also while the server works.
+    pub const PRESET: Self = Self {
+        interval: Duration::from_secs(30),
+        timeout: Duration::from_secs(5),
+        misses: 3,
+        spares_busy: false,
+    };
+
+    /// The same, but a server that works is spared.
+    pub const SPARING: Self = Self { spares_busy: true, ..Self::PRESET };
 }

@@ -260,8 +260,12 @@ fn closing_client_does_not_cancel_its_initialize() {
 #[test]
 fn keepalive_follows_the_configuration_and_reports_each_missed_ping() {
     let mut config = config();
-    config.keepalive =
-        Some(Keepalive { interval: Duration::from_secs(7), timeout: Duration::from_secs(2), misses: 2 });
+    config.keepalive = Some(Keepalive {
+        interval: Duration::from_secs(7),
+        timeout: Duration::from_secs(2),
+        misses: 2,
+        ..Keepalive::PRESET
+    });
     let mut s = ClientHarness::legacy(config);
     s.advance(Duration::from_millis(6_999));
     s.expect_silence();

@@ -395,7 +395,7 @@ fn last_missed_ping_ends_no_request_that_has_timed_out() {
     assert_eq!(s.client.state(), State::Disconnected);
 }
 
-/// C7.11, K2
+/// C7.11, F68
 #[test]
 fn a_server_that_misses_three_pings_is_lost() {
     let mut config = config();
@@ -415,6 +415,27 @@ fn a_server_that_misses_three_pings_is_lost() {
     assert!(matches!(s.outcome(request), Outcome::Lost(LostReason::KeepaliveFailed)));
     assert_eq!(s.client.poll_link(), Some(LinkAction::Abort));
     assert_eq!(s.client.poll_timeout(), None);
+}
+
+/// F68: a server that does one thing at a time answers pings once its call is done.
+#[test]
+fn server_that_works_is_spared_by_its_pings() {
+    let mut config = config();
+    config.keepalive = Some(Keepalive::SPARING);
+    config.request_timeout = Duration::MAX;
+    config.request_hard_timeout = Duration::MAX;
+    let mut s = ClientHarness::legacy(config);
+    let (request, id) = call(&mut s, RequestOptions::default());
+    let miss = |s: &mut ClientHarness| {
+        s.advance(Duration::from_secs(31));
+        s.expect("ping");
+        s.advance(Duration::from_secs(5));
+    };
+    (0..10).for_each(|_| miss(&mut s));
+    s.answer(&id, json!({"content": []}));
+    assert!(matches!(s.outcome(request), Outcome::Result(_)));
+    (0..3).for_each(|_| miss(&mut s));
+    assert_eq!(s.client.state(), State::Disconnected);
 }
 
 /// F8, F23, contract 1

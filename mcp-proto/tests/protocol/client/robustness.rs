@@ -230,8 +230,12 @@ fn client_survives_malformed_metadata_and_tokens() {
 fn timeouts_of_zero_let_time_advance() {
     let mut hasty = config();
     hasty.close_timeout = Duration::ZERO;
-    hasty.keepalive =
-        Some(Keepalive { interval: Duration::ZERO, timeout: Duration::from_secs(1), misses: 2 });
+    hasty.keepalive = Some(Keepalive {
+        interval: Duration::ZERO,
+        timeout: Duration::from_secs(1),
+        misses: 2,
+        ..Keepalive::PRESET
+    });
     let mut s = ClientHarness::legacy(hasty.clone());
     s.advance(Duration::from_secs(10));
     assert!(s.client.is_closed(), "the pings were missed");
