@@ -12,7 +12,9 @@ use futures_lite::{AsyncRead, AsyncWrite};
 use mcp_proto::adapter::{self, Repoll, SystemClock};
 use mcp_proto::front::{Client, ClientHandlers, Error, HandlerMode, SendHandlers};
 use mcp_proto::peer::LostReason;
-use mcp_proto::peer::client::{ClientConfig, CloseReason, ConnectTimeouts, EraPolicy, KnownEra, LinkAction};
+use mcp_proto::peer::client::{
+    ClientConfig, CloseReason, ConnectTimeouts, EraPolicy, Keepalive, KnownEra, LinkAction,
+};
 use mcp_proto::schema::Implementation;
 use mcp_proto::transport::StreamClient;
 
@@ -360,6 +362,23 @@ impl<H: HandlerMode> ClientOptions<H> {
     /// How long a request waits for its answer or for progress, unless it has a timeout of its own. Default 30 s.
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.config.request_timeout = timeout;
+        self
+    }
+
+    /// Pings the server, if it is one of 2025-11-25 or earlier, and ends the connection once it answers no more: requests in
+    /// flight then fail with [`LostReason::KeepaliveFailed`](mcp_proto::peer::LostReason::KeepaliveFailed). Default: no pings.
+    ///
+    /// ```
+    /// use mcp_smol::ClientOptions;
+    /// use mcp_smol::mcp_proto::peer::client::Keepalive;
+    ///
+    /// let options = ClientOptions::new("my-host", "1.0.0").keepalive(Keepalive::SPARING);
+    /// # drop(options);
+    /// ```
+    ///
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/ping>
+    pub fn keepalive(mut self, keepalive: Keepalive) -> Self {
+        self.config.keepalive = Some(keepalive);
         self
     }
 

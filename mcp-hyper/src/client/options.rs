@@ -175,6 +175,23 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         self
     }
 
+    /// Pings the server, if it is one of 2025-11-25 or earlier, and ends the connection once it answers no more: requests in
+    /// flight then fail with [`LostReason::KeepaliveFailed`](mcp_proto::peer::LostReason::KeepaliveFailed). Default: no pings.
+    ///
+    /// ```
+    /// use mcp_hyper::ClientOptions;
+    /// use mcp_hyper::mcp_proto::peer::client::Keepalive;
+    ///
+    /// let options = ClientOptions::new("my-host", "1.0.0").keepalive(Keepalive::SPARING);
+    /// # drop(options);
+    /// ```
+    ///
+    /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/ping>
+    pub fn keepalive(mut self, keepalive: client::Keepalive) -> Self {
+        self.settings.config.client.keepalive = Some(keepalive);
+        self
+    }
+
     /// Sets the total time until the server is ready: see [`ConnectTimeouts::within`]. Default 120 s. After that,
     /// [`Client::ready`] fails with the step under way and the results of the steps before it.
     pub fn ready_timeout(mut self, timeout: Duration) -> Self {

@@ -182,6 +182,7 @@
 //! | for an answer, or for the next report of progress | 30 s | `timeout`; `request_timeout` of the options |
 //! | for an answer, whatever its progress | 10 min | `hard_timeout` |
 //! | until the server is ready | 120 s | `ready_timeout` of the options |
+//! | until a server of 2025-11-25 or earlier that hangs is noticed | never | `keepalive` of the options |
 //!
 //! Each call has exactly one outcome. [`Error::is_unsent`](crate::Error::is_unsent) says that the server cannot
 //! have acted on it. A tool that fails is no error: [`failed`](crate::CallToolResult::failed) tells, and its text

@@ -57,7 +57,7 @@
 //! `host.client(name)` ends with that connection. For the tools that a model sees, follow `HostEvent::CatalogueChanged`.
 //!
 //! Servers of 2025-11-25 and earlier are pinged every 30 s, unless `HostOptions::keepalive` or the `keepAliveMs` of an entry says
-//! otherwise: one that hangs is connected again.
+//! otherwise: one that hangs is connected again. One that works on a call may be silent; the call has its timeout.
 //!
 //! A remote server is tried until it is reached, a program five times. `HostOptions::control` sets both
 //! (`ControlConfig::remote_outage_budget` and `outage_budget`), `maxReconnectAttempts` of an entry that of its server; then its
