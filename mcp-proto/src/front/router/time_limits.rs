@@ -63,8 +63,8 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     ///
     /// | The handler | Its time |
     /// |---|---|
-    /// | asks a client of 2025-11-25 or earlier ([`Context::elicit`](super::Context::elicit)) | begins anew while the client has not answered |
-    /// | asks a client of 2026-07-28 | begins anew with the handler, once the client has answered |
+    /// | asks a client of 2025-11-25 or earlier ([`Context::elicit`](super::Context::elicit)) | starts again while the client has not answered |
+    /// | asks a client of 2026-07-28 | starts again with the handler, once the client has answered |
     /// | returns [`DetachedWork`](crate::front::tasks::DetachedWork) that is done before the answer | goes on |
     /// | works for a [task](Self::task_tool) | is not limited: [`TaskConfig`](crate::front::tasks::TaskConfig) limits the task's life |
     /// | blocks its thread | ends once it lets go of the thread |

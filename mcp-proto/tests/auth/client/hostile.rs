@@ -1,11 +1,11 @@
 //! Servers with malicious content.
 
-use mcp_proto::auth::client::{AuthError, Event, FinishError, Redirect};
+use mcp_proto::auth::client::{AuthClient, AuthConfigError, AuthError, Event, FinishError, Redirect};
 use mcp_proto::auth::{FetchPolicyError, Secret, TokenEndpointError};
 use serde_json::json;
 
 use super::config;
-use super::sim::{Fault, Host, ISSUER, Outcome, UserAction, World};
+use super::sim::{Fault, Host, ISSUER, Outcome, SERVER, UserAction, World};
 
 /// F111: with a list of hosts, neither the issuer, nor an endpoint, nor the page is elsewhere.
 #[test]
@@ -34,6 +34,19 @@ fn client_logs_in_at_allowed_hosts_only() {
         let start = stopped_at.as_deref().map(|url| &url[..refused.map_or(0, str::len).min(url.len())]);
         assert_eq!(start, refused);
         assert_eq!((world.count("elsewhere.example") > 0, host.pages() > 0), contacts);
+    }
+}
+
+/// F111
+#[test]
+fn allowed_host_is_no_url() {
+    for (host, is_host) in
+        [("login.example", true), ("[::1]", true), ("https://a.example", false), ("a:1", false), ("", false)]
+    {
+        let mut config = config();
+        config.allowed_hosts = Some(vec![host.to_owned()]);
+        let error = AuthClient::new(config, SERVER, [1; 32]).err();
+        assert_eq!(error, (!is_host).then_some(AuthConfigError::AllowedHost), "{host}");
     }
 }
 

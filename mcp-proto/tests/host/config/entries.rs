@@ -1,3 +1,5 @@
+use core::time::Duration;
+
 use mcp_proto::host::config::{
     ConfigErrorKind, ConfigFile, DiagnosticKind, HttpTransport, INPUT_BYTES, MAX_INPUTS, MAX_SERVERS,
     PROJECT_FILE_BYTES, Source,
@@ -45,6 +47,31 @@ fn type_is_inferred_and_accepted_in_every_spelling() {
     assert!(entry(r#"{ "type": "http", "command": "x", "url": "https://a.example" }"#).spec().enabled);
 }
 
+/// F56, F67, F69, F72, F111
+#[test]
+fn members_that_say_how_a_server_is_reached_and_used_are_read() {
+    let file = user(
+        "/servers.json",
+        r#"{ "mcpServers": { "one": {
+            "url": "https://a.example", "chunkedResults": true, "requestTimeoutMs": 1500, "keepAliveMs": 0,
+            "maxReconnectAttempts": 3, "includePrompts": ["a"], "excludePrompts": ["b"], "includeResources": [],
+            "excludeResources": ["file:///*"], "oauth": { "allowedHosts": ["login.example", "[::1]"] }
+        } } }"#,
+    );
+    assert_eq!((file.errors.as_slice(), file.diagnostics.as_slice()), (&[][..], &[][..]));
+    let spec = file.servers[0].spec();
+    assert!(http(&file.servers[0]).chunked_results);
+    assert_eq!(spec.call_timeout, Some(Duration::from_millis(1500)));
+    assert_eq!((spec.keepalive, spec.reconnect_attempts), (Some(Duration::ZERO), Some(3)));
+    assert_eq!(
+        (spec.prompts.allow.as_deref(), &*spec.prompts.deny),
+        (Some(&["a".into()][..]), &["b".into()][..])
+    );
+    assert_eq!((spec.resources.allow.as_deref(), spec.resources.deny.len()), (Some(&[][..]), 1));
+    let hosts = http(&file.servers[0]).oauth.as_ref().unwrap().allowed_hosts.as_ref().unwrap();
+    assert_eq!(hosts.len(), 2);
+}
+
 #[test]
 fn error_says_which_member_and_what_to_do() {
     for (json, expected) in [
@@ -78,6 +105,14 @@ fn error_says_which_member_and_what_to_do() {
             r#""timeout" must be a number of milliseconds, 0 for no limit"#,
         ),
         (r#"{ "command": "x", "enabled": "yes" }"#, r#""enabled" must be true or false"#),
+        (
+            r#"{ "command": "x", "maxReconnectAttempts": -1 }"#,
+            r#""maxReconnectAttempts" must be a whole number"#,
+        ),
+        (
+            r#"{ "url": "https://a.example", "oauth": { "allowedHosts": ["https://a.example"] } }"#,
+            r#""allowedHosts": a host is a name or an address, without scheme and port"#,
+        ),
         (
             r#"{ "command": "x", "enabled": true, "disabled": true }"#,
             r#""enabled" and "disabled" contradict each other: remove one"#,
