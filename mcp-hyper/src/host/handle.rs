@@ -211,6 +211,7 @@ impl Host {
         self.with(|state| state.connections.get(&state.find(name)?)?.client.clone())
     }
 
+    //= F89 "single servers can be reconnected by name"
     /// Reconnects a server at once, in any status, and forgives its failed attempts. Asks again for an
     /// approval that was not given.
     ///

@@ -364,6 +364,7 @@ impl Settings {
         config
     }
 
+    //= F68 "3 missed ones lead to a reconnection"
     /// The pings to a server.
     fn keepalive_of(&self, entry: &ServerEntry) -> Option<Keepalive> {
         match entry.spec().keepalive {

@@ -464,6 +464,7 @@ impl fmt::Display for TransportError {
         if let Some(why) = &self.unauthorized {
             write!(f, " ({why})")?;
         }
+        //= F47 "what `WWW-Authenticate` says"
         let hints = [("WWW-Authenticate", &self.challenge), ("Mcp-Auth-Server", &self.auth_server)];
         for (name, value) in hints {
             if let Some(value) = value {

@@ -279,6 +279,7 @@ impl fmt::Display for ErrorObject {
     /// Writes the message as [`SafeText`](crate::consent::SafeText), and the code.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let message = SafeText::block(&self.message);
+        //= F48 "shown with its code and message"
         match self.code {
             code::UNREADABLE => message.fmt(f),
             code => write!(f, "{message} ({code})"),

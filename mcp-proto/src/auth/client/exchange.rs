@@ -112,6 +112,7 @@ impl AuthClient {
         Ok(())
     }
 
+    //= F111 "hosts by an allow list"
     /// Checks that the client may log in at the host of a URL.
     pub(super) fn check_host(&self, url: &str) -> Result<(), AuthError> {
         let Some(allowed) = &self.config.allowed_hosts else { return Ok(()) };

@@ -346,6 +346,7 @@ impl Context {
         let start = start.or(duration("startup_timeout_ms", Unit::Milliseconds)?);
         spec.start_timeout = start.or(timeout.filter(|_| self.application.timeout_covers_start()));
         let call = duration("tool_timeout_sec", Unit::Seconds)?;
+        //= F67 "`requestTimeoutMs` holds for timeouts and repetitions"
         let call = call.or(duration(REQUEST_TIMEOUT, Unit::Milliseconds)?);
         spec.call_timeout = call.or(timeout).or(self.call_timeout);
         spec.keepalive = duration("keepAliveMs", Unit::Milliseconds)?;

@@ -245,6 +245,7 @@ impl ControlPlane {
     }
 }
 
+//= F72 "with a message when it is reached"
 /// The failure of a server that is given up after as many attempts as it may have, the last of which failed so.
 fn exhausted(attempts: u32, last: Option<Failure>) -> Failure {
     let Failure { reason, stderr, .. } =

@@ -70,6 +70,7 @@ pub struct ClientConfig {
     pub log_level: Option<LoggingLevel>,
     /// Configuration of watches.
     pub watch: WatchConfig,
+    //= F69 "The interval of pings is optional"
     /// Pings to legacy servers. Default: none.
     pub keepalive: Option<Keepalive>,
     /// Whether tool calls may become tasks, and how the client treats these; a request's own option overrides it.

@@ -133,6 +133,7 @@ impl HttpClient {
         self.resolve_on_stream(now, id, ended);
     }
 
+    //= F56 "`result` events are parts that the client joins"
     /// Reads a part of a result; returns the answer that it completes.
     fn read_chunk(
         &mut self,

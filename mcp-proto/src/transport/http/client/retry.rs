@@ -71,6 +71,7 @@ impl HttpClient {
                 self.resolve_refused(now, number, is_current, *http);
             }
             ExchangeOutcome::Invalid(invalid, _) => self.fail_call(now, number, Outcome::Invalid(invalid)),
+            //= F46 "an error that names the request"
             ExchangeOutcome::Unanswered(_, trail) => {
                 let detail = match self.name_request(number) {
                     Some((method, id)) => format!("the stream ended before the answer to {method}, id {id}"),

@@ -356,6 +356,7 @@ impl ExchangeOutput {
         self.has_replied
     }
 
+    //= F56 "heartbeats as comments"
     /// Writes a comment. An answer whose form is undecided becomes an event stream.
     pub(super) fn keep_alive(&mut self) {
         if self.has_replied || self.accepts == AcceptedTypes::Json {
@@ -461,6 +462,7 @@ impl ExchangeOutput {
         self.buffer.extend_from_slice(&event);
     }
 
+    //= F56 "`complete` and `error` end the request"
     /// Appends the answer under a name before itself, for clients that read results in parts.
     fn add_named_answer(&mut self, name: &str) {
         let start = self.complete_bytes.min(self.buffer.len());
