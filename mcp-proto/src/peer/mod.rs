@@ -45,8 +45,8 @@ pub(crate) use machine::Machine;
 pub use options::{CacheMode, InputMode, ProgressOption, ReissuePolicy, RequestOptions, TaskMode};
 pub(crate) use outbox::{MessageKind, Outbox};
 pub use outcome::{
-    DecodeError, InvalidAnswerError, LostReason, Outcome, RequestError, RequiredCapability, RetryAdvice,
-    TransportError,
+    DecodeError, FailedRequest, InvalidAnswerError, LostReason, Outcome, RequestError, RequiredCapability,
+    RetryAdvice, TransportError,
 };
 pub(crate) use outcome::{UNPOLLED_DRIVER, write_timeout};
 pub use principal::{Denial, Principal};

@@ -369,17 +369,33 @@ pub struct TransportError {
     pub detail: Box<str>,
     /// The authentication challenges: the server's `WWW-Authenticate` headers, joined by commas.
     pub challenge: Option<Box<str>>,
-    /// The authorization server as `Mcp-Auth-Server` names it, a header of some servers beside a status of 401 or 403. It is
-    /// for display only.
-    pub auth_server: Option<Box<str>>,
     /// The target of a redirect that was not followed.
     pub location: Option<Box<str>>,
     /// The error of the client's own authorization flow, not of the server.
     pub unauthorized: Option<Box<str>>,
-    /// The request that the exchange was for: its method and its id on the wire. `None` for other exchanges, such as those of
-    /// the handshake, whose errors name the step.
-    pub request: Option<(Box<str>, i64)>,
+    /// The request that the exchange was for. `None` for other exchanges, such as those of the handshake, whose errors name
+    /// the step.
+    pub request: Option<Box<FailedRequest>>,
 }
+
+/// The request of an error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FailedRequest {
+    /// Its method.
+    pub method: Box<str>,
+    /// Its id on the wire.
+    pub id: i64,
+}
+
+impl FailedRequest {
+    #[cfg(all(feature = "client", feature = "http"))]
+    pub(crate) fn new(method: &str, id: i64) -> Self {
+        Self { method: method.into(), id }
+    }
+}
+
+display_text! { FailedRequest { method, id } => "{}, id {id}", SafeText::line(method) }
 
 /// Whether it helps to repeat a request that ended with a [`TransportError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -407,12 +423,7 @@ impl TransportError {
     /// The size in bytes of its server-supplied content.
     pub(crate) fn bytes(&self) -> usize {
         let length = |text: Option<&str>| text.map_or(0, str::len);
-        let texts = [
-            self.detail.len(),
-            length(self.challenge.as_deref()),
-            length(self.auth_server.as_deref()),
-            length(self.location.as_deref()),
-        ];
+        let texts = [self.detail.len(), length(self.challenge.as_deref()), length(self.location.as_deref())];
         texts.into_iter().fold(0, usize::saturating_add)
     }
 }
@@ -429,7 +440,6 @@ impl TransportError {
             needs_authorization: false,
             detail: Self::excerpt(body),
             challenge: None,
-            auth_server: None,
             location: None,
             unauthorized: None,
             request: None,
@@ -458,18 +468,15 @@ impl TransportError {
 impl fmt::Display for TransportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} status {}", self.protocol, self.status)?;
-        if let Some((method, id)) = &self.request {
-            write!(f, " to {}, id {id}", SafeText::line(method))?;
+        if let Some(request) = &self.request {
+            write!(f, " to {request}")?;
         }
         if let Some(why) = &self.unauthorized {
             write!(f, " ({why})")?;
         }
         //= F47 "what `WWW-Authenticate` says"
-        let hints = [("WWW-Authenticate", &self.challenge), ("Mcp-Auth-Server", &self.auth_server)];
-        for (name, value) in hints {
-            if let Some(value) = value {
-                write!(f, " ({name}: {})", SafeText::line(&Self::excerpt(value)))?;
-            }
+        if let Some(challenge) = &self.challenge {
+            write!(f, " (WWW-Authenticate: {})", SafeText::line(&Self::excerpt(challenge)))?;
         }
         if let Some(location) = &self.location {
             write!(f, " (it redirects to {}, which is not followed)", SafeText::line(location))?;

@@ -40,7 +40,7 @@ pub enum ConnectError {
         /// The step that was under way.
         during: &'static str,
         /// The status, and the start of the body.
-        error: TransportError,
+        error: Box<TransportError>,
     },
     /// The server cannot be reached, and a retry would not help: its host is unknown, it refuses connections, or its
     /// certificate is not accepted. With a message that names host and port.

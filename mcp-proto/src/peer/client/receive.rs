@@ -181,7 +181,7 @@ impl Client {
     /// Handles the refusal of the exchange that opens the requested link, called `during`.
     pub(crate) fn handle_open_refused(&mut self, during: &'static str, error: TransportError) {
         if matches!(self.connection.phase, Phase::Connecting) {
-            self.finish(CloseReason::Connect(ConnectError::Transport { during, error }));
+            self.finish(CloseReason::Connect(ConnectError::Transport { during, error: Box::new(error) }));
         }
     }
 

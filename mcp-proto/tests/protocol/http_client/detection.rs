@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::common::http_client::{ClientWire, SESSION, config, legacy_config, scenario};
 use crate::common::messages::{LEGACY, MODERN, discover_result};
 use mcp_proto::peer::client::{CloseReason, ConnectError, Diagnostic, KnownEra, State};
-use mcp_proto::peer::{Outcome, RequestError, RequestOptions, TransportError};
+use mcp_proto::peer::{Outcome, RequestError, RequestOptions};
 use mcp_proto::schema::{CallTool, CallToolParams, Era, Revision};
 use mcp_proto::transport::http::SentState;
 use serde_json::json;
@@ -181,13 +181,8 @@ fn connect_error_shows_the_challenge_of_the_server() {
             let challenge =
                 "Bearer resource_metadata=\"http://localhost/.well-known/oauth-protected-resource\"";
             wire.reply(&probe, status, &[("www-authenticate", challenge)], "who are you?");
-            let ConnectError::Transport {
-                error: TransportError { status: told, challenge: asked, .. }, ..
-            } = connect_error(wire)
-            else {
-                panic!()
-            };
-            assert_eq!((told, asked.as_deref()), (status, Some(challenge)));
+            let ConnectError::Transport { error, .. } = connect_error(wire) else { panic!() };
+            assert_eq!((error.status, error.challenge.as_deref()), (status, Some(challenge)));
             wire.expect_silence();
         });
     }

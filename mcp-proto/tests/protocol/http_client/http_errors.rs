@@ -30,17 +30,13 @@ fn error_quotes_the_challenge_and_names_the_request() {
     modern(config(), |wire| {
         let request = list_tools(wire, 60);
         let exchange = wire.expect("tools/list");
-        let headers = [
-            ("www-authenticate", "Bearer realm=\"a\""),
-            ("WWW-Authenticate", "Basic"),
-            ("Mcp-Auth-Server", "https://login.example"),
-        ];
+        let headers = [("www-authenticate", "Bearer realm=\"a\""), ("WWW-Authenticate", "Basic")];
         wire.reply(&exchange, 401, &headers, "log in\u{1b}[2J first");
         assert_eq!(
             wire.outcome(request).to_string(),
             format!(
-                "HTTP status 401 to tools/list, id {} (WWW-Authenticate: Bearer realm=\"a\", Basic) \
-                 (Mcp-Auth-Server: https://login.example): log in [2J first",
+                "HTTP status 401 to tools/list, id {} (WWW-Authenticate: Bearer realm=\"a\", Basic): \
+                 log in [2J first",
                 exchange.id()
             )
         );

@@ -346,7 +346,7 @@ impl HttpEraDetection {
             }
         };
         let evidence = self.evidence_of_status(asked, http.status, code, offered);
-        JudgedAnswer::failure(evidence, ConnectError::Transport { during, error: *http })
+        JudgedAnswer::failure(evidence, ConnectError::Transport { during, error: http })
     }
 
     /// The evidence in a status, and in the code of a JSON-RPC error with it that both eras use.

@@ -48,37 +48,26 @@ pub(super) struct HeadDetails {
     pub(super) encoding: Option<String>,
     pub(super) dpop_nonce: Option<String>,
     challenge: Option<Box<str>>,
-    auth_server: Option<String>,
     retry_after: Option<Duration>,
 }
 
 impl AnswerHead {
     /// Reads a head. Values longer than `header_bytes` are omitted.
     pub(super) fn read(status: u16, fields: &dyn Fields, header_bytes: usize) -> Self {
-        let [
-            content_type,
-            encoding,
-            session,
-            location,
-            retry_after,
-            date,
-            dpop_nonce,
-            challenges,
-            auth_server,
-        ] = read_headers(
-            fields,
-            [
-                "content-type",
-                "content-encoding",
-                header::SESSION_ID,
-                "location",
-                "retry-after",
-                "date",
-                "dpop-nonce",
-                "www-authenticate",
-                "mcp-auth-server",
-            ],
-        );
+        let [content_type, encoding, session, location, retry_after, date, dpop_nonce, challenges] =
+            read_headers(
+                fields,
+                [
+                    "content-type",
+                    "content-encoding",
+                    header::SESSION_ID,
+                    "location",
+                    "retry-after",
+                    "date",
+                    "dpop-nonce",
+                    "www-authenticate",
+                ],
+            );
         let text = |values: &HeaderValues<'_>| {
             let value = values.first.filter(|value| value.len() <= header_bytes)?;
             core::str::from_utf8(value).ok().map(|value| value.trim().to_string())
@@ -89,7 +78,7 @@ impl AnswerHead {
             Some(_) => BodyType::Unexpected,
             None => BodyType::Untyped,
         };
-        let others = [&encoding, &session, &location, &retry_after, &dpop_nonce, &challenges, &auth_server];
+        let others = [&encoding, &session, &location, &retry_after, &dpop_nonce, &challenges];
         if content != BodyType::Unexpected && others.iter().all(|values| values.first.is_none()) {
             return Self { status, content, details: None };
         }
@@ -103,7 +92,6 @@ impl AnswerHead {
                 .filter(|encoding| !encoding.is_empty() && !encoding.eq_ignore_ascii_case("identity")),
             dpop_nonce: text(&dpop_nonce),
             challenge: join(&challenges, header_bytes),
-            auth_server: if_matching(matches!(status, 401 | 403), &auth_server),
             retry_after: if_matching(!is_success(status), &retry_after)
                 .and_then(|value| parse_retry_after(&value, text(&date).as_deref())),
         };
@@ -132,7 +120,6 @@ impl UnreportedError<'_> {
         error.detail = excerpt(&self.quoted);
         if let Some(details) = self.details {
             error.challenge = details.challenge.clone();
-            error.auth_server = details.auth_server.as_deref().map(TransportError::excerpt);
             error.needs_authorization |= self.status == 403 && error.challenge.is_some();
             error.retry_after = details.retry_after;
             error.location = details.location.as_deref().map(TransportError::excerpt);

@@ -15,7 +15,9 @@
 use crate::Instant;
 use crate::consent::Trust;
 use crate::peer::client::Diagnostic;
-use crate::peer::{Carriage, CarriageState, LostReason, Outcome, ReissuePolicy, RequestId, TransportError};
+use crate::peer::{
+    Carriage, CarriageState, FailedRequest, LostReason, Outcome, ReissuePolicy, RequestId, TransportError,
+};
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, code};
 use crate::schema::{CallTool, Method, SubscriptionsListen};
@@ -74,7 +76,7 @@ impl HttpClient {
             //= F46 "an error that names the request"
             ExchangeOutcome::Unanswered(_, trail) => {
                 let detail = match self.name_request(number) {
-                    Some((method, id)) => format!("the stream ended before the answer to {method}, id {id}"),
+                    Some(request) => format!("the stream ended before the answer to {request}"),
                     None => "the stream ended before the answer".into(),
                 };
                 self.handle_broken_stream(now, number, is_current, &detail, trail);
@@ -169,14 +171,13 @@ impl HttpClient {
                 return;
             }
         }
-        http.request = self.name_request(number);
+        http.request = self.name_request(number).map(Box::new);
         self.fail_call(now, number, Outcome::Transport(http));
     }
 
     /// The method and the id of a request, for its error.
-    fn name_request(&self, number: RequestId) -> Option<(Box<str>, i64)> {
-        let method = self.peer.carriage(number)?.method.as_ref().into();
-        Some((method, self.peer.wire_id(number)?))
+    fn name_request(&self, number: RequestId) -> Option<FailedRequest> {
+        Some(FailedRequest::new(&self.peer.carriage(number)?.method, self.peer.wire_id(number)?))
     }
 
     /// Resends a request in a new session: the server lost the session and so did not accept the request.
