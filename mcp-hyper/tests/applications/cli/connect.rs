@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use mcp_hyper::ServerOptions;
 use mcp_proto::front::http::HttpServer;
+use mcp_proto::front::tasks::{TaskChoice, TaskConfig};
 use mcp_proto::front::{
     Client, ClientHandlers, Context, CustomRequest, ElicitationCompletion, Event, HandlerError, NoArguments,
     Progress, Router, WatchUpdate,
@@ -73,6 +74,7 @@ fn tool(name: &str) -> Tool {
 
 fn router(reports: Sender<&'static str>) -> Router {
     let contents = async |uri: String, _| ResourceContents::from(TextResourceContents::new(uri, "text"));
+    let refilled = reports.clone();
     let visits = AtomicU64::new(0);
     let mut greet = Prompt::new("greet");
     greet.arguments = Some(vec![PromptArgument::new("name")]);
@@ -91,7 +93,14 @@ fn router(reports: Sender<&'static str>) -> Router {
         })
         .tool_with(tool("log"), async |NoArguments {}, cx: Context| {
             cx.log_as(LoggingLevel::Warning, "upstream", "look here");
-            "logged"
+            cx.notify_custom("com.example/paper", json!({ "sheets": 12 }))?;
+            Ok::<_, HandlerError>("logged")
+        })
+        .tasks(TaskConfig::default())
+        .task_tool(tool("bake"), TaskChoice::Optional, async |NoArguments {}, _| "baked")
+        .on_notification("com.example/refill", move |_, _| {
+            let _ = refilled.try_send("refilled");
+            async {}
         })
         .tool_with(tool("slow"), move |NoArguments {}, _: Context| {
             let report = DropReport(reports.clone());
@@ -211,7 +220,7 @@ fn connected_server_is_that_behind_it() {
         {
             assert!(capabilities.has(capability), "{pair:?}: {capability:?}");
         }
-        assert_eq!(client.list_tools().await.unwrap().len(), 7);
+        assert_eq!(client.list_tools().await.unwrap().len(), 8);
         let marked: Meta = [("com.example/mark", "x".into())].into_iter().collect();
         let who = client.call_tool("who", json!({})).meta(marked).await.unwrap();
         assert_eq!(who.text_content(), "desk Some(\"\\\"x\\\"\")", "{pair:?}");
@@ -230,8 +239,8 @@ fn connected_server_is_that_behind_it() {
 }
 
 #[test]
-fn progress_and_log_messages_pass() {
-    in_each_pair(async |client, _, _, pair| {
+fn progress_and_notifications_pass() {
+    in_each_pair(async |client, upstream, _, pair| {
         let reports = Arc::new(Mutex::new(Vec::new()));
         let seen = reports.clone();
         let half = client.call_tool("half", json!({}));
@@ -245,13 +254,32 @@ fn progress_and_log_messages_pass() {
             client.set_level(LoggingLevel::Info).await.unwrap();
         }
         client.call_tool("log", json!({})).log_level(LoggingLevel::Info).await.unwrap();
-        let logged = loop {
-            let Some(Event::Notification(notification)) = events.next().await else { continue };
-            if let Some(message) = notification.decode::<LoggingMessage>() {
-                break message.unwrap();
+        let mut next = async || loop {
+            if let Some(Event::Notification(notification)) = events.next().await {
+                return notification;
             }
         };
+        let logged = next().await.decode::<LoggingMessage>().unwrap().unwrap();
         assert_eq!((logged.logger.as_deref(), logged.data.as_str()), (Some("upstream"), "\"look here\""));
+        let paper = next().await;
+        assert_eq!(
+            (&*paper.method, paper.params.unwrap().as_str()),
+            ("com.example/paper", "{\"sheets\":12}")
+        );
+        client.notify_custom("com.example/refill", ()).unwrap();
+        assert_eq!(upstream.reports.recv().await, Ok("refilled"), "{pair:?}");
+    });
+}
+
+#[test]
+fn task_of_the_server_is_one_for_an_application_of_the_same_era() {
+    in_each_pair(async |client, _, _, pair| {
+        let mut events = client.events();
+        let baked = client.call_tool("bake", json!({})).await.unwrap();
+        assert_eq!(baked.text_content(), "baked", "{pair:?}");
+        if pair == (Era::Modern, "modern") {
+            while !matches!(events.next().await, Some(Event::TaskStatus { .. })) {}
+        }
     });
 }
 

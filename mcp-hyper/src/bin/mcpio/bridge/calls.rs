@@ -105,12 +105,24 @@ pub(super) struct SuspendedCall {
 /// A call of the server on behalf of a request, which ends with it.
 struct PassedCall<'a> {
     call: Option<Call<CustomMethod>>,
+    bridge: &'a Bridge,
     cx: &'a Context,
+}
+
+impl<'a> PassedCall<'a> {
+    fn new(bridge: &'a Bridge, cx: &'a Context) -> Self {
+        if cx.era() == Era::Modern {
+            bridge.state().running.insert(cx.id(), cx.clone());
+        }
+        Self { call: None, bridge, cx }
+    }
 }
 
 impl Drop for PassedCall<'_> {
     /// Cancels the call, if it has not ended, for the application's reason.
     fn drop(&mut self) {
+        let request = self.bridge.state().running.remove(&self.cx.id());
+        drop(request);
         if let (Some(call), Some(Cancellation::Client { reason: Some(reason) })) =
             (self.call.take(), self.cx.cancellation())
         {
@@ -134,6 +146,7 @@ impl Bridge {
     ) -> Result<CustomResult, HandlerError> {
         let may_ask = cx.era() == Era::Modern && server.era == Era::Legacy && MAY_ASK.contains(&&*method);
         let resumed = if may_ask { self.resume(&mut params)? } else { None };
+        let mut passed = PassedCall::new(self, cx);
         let call = match resumed {
             Some(call) => call,
             None => {
@@ -141,8 +154,7 @@ impl Bridge {
                 self.start(server, method, params, cx)?
             }
         };
-        let mut passed = PassedCall { call: Some(call), cx };
-        let Some(call) = &mut passed.call else { return Err(HandlerError::new("the call has ended")) };
+        let call = passed.call.insert(call);
         match self.step(call, may_ask, cx).await {
             Step::Ended(result) => {
                 passed.call = None;
@@ -165,11 +177,6 @@ impl Bridge {
         let level = cx.log_level();
         if let (Some(level), Era::Modern, Era::Legacy) = (level, cx.era(), server.era) {
             self.lower_level(level);
-        }
-        if level.is_some() && cx.era() == Era::Modern {
-            let mut state = self.state();
-            state.logged.retain(|request| !request.is_cancelled());
-            state.logged.push(cx.clone());
         }
         let request = client.request_custom(method, params).options(options(server, level, cx));
         request.start().map_err(handler_error)

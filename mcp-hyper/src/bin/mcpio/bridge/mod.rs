@@ -16,12 +16,13 @@ mod notices;
 mod opening;
 mod questions;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use mcp_proto::front::{Client, Context, Error, Event, Events, HandlerError, ServerHandle};
+use mcp_proto::peer::InboundId;
 use mcp_proto::peer::client::{ClientConfig, ServerInfo};
 use mcp_proto::rpc::code;
 use mcp_proto::schema::{LoggingLevel, ServerCapabilities, ServerCapability};
@@ -66,8 +67,8 @@ struct State {
     suspended: VecDeque<(String, SuspendedCall)>,
     /// How many calls were suspended.
     count: u64,
-    /// The requests that want log messages (2026-07-28).
-    logged: Vec<Context>,
+    /// The requests of 2026-07-28 that are not answered, for the notifications that belong to one.
+    running: BTreeMap<InboundId, Context>,
     /// The level that was set at a legacy server for an application of 2026-07-28.
     level: Option<LoggingLevel>,
 }

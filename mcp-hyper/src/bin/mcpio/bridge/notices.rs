@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::future;
 
-use mcp_proto::front::{Client, Event, Events, Notification, ServerEvent, ServerHandle, Watch, WatchUpdate};
+use mcp_proto::front::{
+    Client, Context, Event, Events, Notification, ServerEvent, ServerHandle, Watch, WatchUpdate,
+};
 use mcp_proto::peer::client::{Change, ServerInfo, WatchFilter};
 use mcp_proto::peer::server::ListKind;
 use mcp_proto::schema::tasks::legacy::TaskStatusChanged;
@@ -101,6 +103,11 @@ impl Bridge {
         let _ = passed.recv().await;
     }
 
+    /// Returns the latest running request of 2026-07-28 that is `wanted`.
+    fn running(&self, wanted: impl Fn(&Context) -> bool) -> Option<Context> {
+        self.state().running.values().rev().find(|request| wanted(request)).cloned()
+    }
+
     /// Sets the level of log messages at a legacy server; requests to newer ones name it themselves.
     fn set_level(&self, level: LoggingLevel) {
         if let Ok((client, server)) = self.server()
@@ -139,7 +146,7 @@ fn notify(bridge: &Bridge, handle: &ServerHandle, notification: &Notification) {
         TaskStatusChanged::NAME => pass_as::<TaskStatusChanged>(notification, |params| {
             handle.notify_session::<TaskStatusChanged>(&params);
         }),
-        name => drop(handle.notify_custom(name, &notification.params)),
+        _ => notify_custom(bridge, handle, notification),
     }
 }
 
@@ -156,15 +163,21 @@ fn log(bridge: &Bridge, handle: &ServerHandle, message: LoggingMessageParams) {
     if bridge.session.is_initialized() {
         return handle.log(level, logger, data);
     }
-    let mut state = bridge.state();
-    state.logged.retain(|request| !request.is_cancelled());
-    let request =
-        state.logged.iter().rev().find(|request| request.log_level().is_some_and(|least| level >= least));
-    let Some(request) = request.cloned() else { return };
-    drop(state);
-    match logger {
-        Some(logger) => request.log_as(level, logger, data),
-        None => request.log(level, data),
+    let wants = |request: &Context| request.log_level().is_some_and(|least| level >= least);
+    match (bridge.running(wants), logger) {
+        (Some(request), Some(logger)) => request.log_as(level, logger, data),
+        (Some(request), None) => request.log(level, data),
+        (None, _) => {}
+    }
+}
+
+/// As a log message: an application of 2026-07-28 gets the notification with a request.
+fn notify_custom(bridge: &Bridge, handle: &ServerHandle, notification: &Notification) {
+    let Notification { method, params, .. } = notification;
+    if bridge.session.is_initialized() {
+        let _ = handle.notify_custom(method, params);
+    } else if let Some(request) = bridge.running(|_| true) {
+        let _ = request.notify_custom(method, params);
     }
 }
 
