@@ -116,10 +116,15 @@ fn session_over_pipes_reloads_approves_and_shows_servers() {
     session.until("The files were read again: no server has changed");
     assert_eq!(home.processes("one").len(), 1, "no server is restarted");
 
+    // Only a program that has read the request approves it.
     session.write("approve theirs");
-    let asked = until(&session.messages, "Any change of this asks again.");
-    assert!(asked.iter().any(|line| line.contains("starts the program: sh")), "{asked:?}");
     session.write("yes");
+    session.until("Not approved theirs");
+    until(&session.messages, "To agree, write: ");
+    session.write("approve theirs");
+    let asked = until(&session.messages, "To agree, write: ");
+    assert!(asked.iter().any(|line| line.contains("starts the program: sh")), "{asked:?}");
+    session.write(asked.last().unwrap().split_once("write: ").unwrap().1);
     session.until("Approved theirs");
     session.until("theirs: connected");
 

@@ -113,7 +113,7 @@ pub(super) async fn ask_about(
         let approval = request.approve();
         let is_agreed = ask(move |person| {
             show_request(person, &request);
-            agree(person, "Approve exactly this? [y]es, [n]o: ")
+            agree(person, "Approve exactly this?")
         });
         answer = Some(is_agreed.await? == Some(true));
         if answer == Some(false) {
@@ -207,9 +207,17 @@ fn print_marked<'a>(person: &mut TerminalPrompt, mut start: Text, lines: impl In
     }
 }
 
-/// Asks until the answer is yes or no. An empty line is neither.
+/// Asks until the answer is yes or no. An empty line is neither. A program that answers for its user repeats a word of the
+/// question, so that none agrees to what it has not read.
 fn agree(person: &mut TerminalPrompt, question: &str) -> Result<bool, NoAnswerError> {
-    Ok(choose(person, question, &["yes", "no"], true)? == "yes")
+    if person.is_person() {
+        return Ok(choose(person, &format!("{question} [y]es, [n]o: "), &["yes", "no"], true)? == "yes");
+    }
+    let mut code = [0; 4];
+    getrandom::fill(&mut code).map_err(|_| NoAnswerError)?;
+    let yes = format!("yes {:08x}", u32::from_be_bytes(code));
+    person.print(format!("{question} To agree, write: {yes}"));
+    Ok(person.ask("")? == yes)
 }
 
 /// Shows what servers have changed since their approval, and asks about it.
@@ -257,7 +265,7 @@ pub(super) async fn ask_about_changes(host: &Host, name: &str) -> Result<Option<
                 print_marked(person, Text::from("    now: "), definition.lines());
             }
         }
-        agree(person, "Approve these changes? [y]es, [n]o: ")
+        agree(person, "Approve these changes?")
     });
     Ok(Some(match is_agreed.await? {
         Some(true) => host.approve_changes(name, &changes),
@@ -329,7 +337,10 @@ mod tests {
         ] {
             let (screen, _) = Screen::recorded(Some(80));
             let mut person = TerminalPrompt::new(typed, screen);
-            assert_eq!(agree(&mut person, "Approve? "), expected, "{typed:?}");
+            assert_eq!(agree(&mut person, "Approve?"), expected, "{typed:?}");
+            let (screen, record) = Screen::recorded(None);
+            let mut program = TerminalPrompt::new(typed, screen).of_program();
+            assert_ne!(agree(&mut program, "Approve?"), Ok(true), "{}", record.plain());
         }
     }
 

@@ -491,18 +491,30 @@ pub(crate) struct NoAnswerError;
 pub(crate) struct TerminalPrompt {
     answers: Box<dyn BufRead>,
     questions: Screen,
+    is_person: bool,
 }
 
 impl TerminalPrompt {
     pub(crate) fn from_terminal() -> Self {
         // Reads one byte at a time, so that unread input is left for the next question.
         let answers = Box::new(io::BufReader::with_capacity(1, io::stdin()));
-        Self { answers, questions: Screen::messages() }
+        Self { answers, questions: Screen::messages(), is_person: is_person_present() }
     }
 
     #[cfg(test)]
     pub(crate) fn new(answers: &str, questions: Screen) -> Self {
-        Self { answers: Box::new(io::Cursor::new(answers.to_owned())), questions }
+        Self { answers: Box::new(io::Cursor::new(answers.to_owned())), questions, is_person: true }
+    }
+
+    /// A program types the answers, and not a person on a terminal.
+    #[cfg(test)]
+    pub(crate) fn of_program(self) -> Self {
+        Self { is_person: false, ..self }
+    }
+
+    /// Whether a person reads the questions, and not another program.
+    pub(crate) fn is_person(&self) -> bool {
+        self.is_person
     }
 
     /// Prints a line, or the lines of a block. Write errors show when the user is asked.
