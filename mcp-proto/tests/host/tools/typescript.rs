@@ -231,6 +231,25 @@ fn large_schemas_and_lists_are_bounded_and_say_so() {
     assert!(text.contains("input: Array<Array<Array<unknown>>>"), "{text}");
 }
 
+#[test]
+fn server_does_not_crowd_out_the_declarations_of_others() {
+    let mut catalogue = Catalogue::default();
+    let tools = |count, text: &str| -> Vec<_> {
+        (0..count).map(|n| Tool::new(format!("t{n:02}"), text, json!({ "type": "object" }))).collect()
+    };
+    for (server, count, text) in [("a", 50, "Buy now. "), ("b", 5, "Small"), ("c", 5, "Small")] {
+        catalogue.add_server(server, ServerSettings::default());
+        catalogue.update(server, tools(count, &text.repeat(if server == "a" { 20 } else { 1 })));
+    }
+    let limits = TypeScriptLimits { bytes: 4_000, ..TypeScriptLimits::default() };
+    let declared = TypeScriptDeclarations::of_tools(catalogue.tools(), &limits);
+    assert!(declared.text.len() <= 4_000);
+    assert_eq!(declared.text.matches("mcp__b__").count() + declared.text.matches("mcp__c__").count(), 10);
+    // What the others leave over is used.
+    let of_large = declared.text.matches("mcp__a__").count();
+    assert!(of_large > 5 && declared.left_out.len() == 50 - of_large, "{}", declared.text);
+}
+
 /// What is neither in a comment nor in a string. Panics if one of them does not end, or a bracket has no partner.
 fn code_of(text: &str) -> String {
     let (mut code, mut open, mut rest) = (String::new(), Vec::new(), text);

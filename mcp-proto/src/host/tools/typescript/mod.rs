@@ -2,6 +2,7 @@
 
 mod schema_types;
 
+use alloc::collections::{BTreeMap, BTreeSet};
 use core::fmt::Write as _;
 
 use self::schema_types::{ANY_OBJECT, Document, Position, Schema, TypeNames, bare, comment, member_name};
@@ -12,7 +13,8 @@ use crate::schema::Tool;
 /// Limits of [`TypeScriptDeclarations`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TypeScriptLimits {
-    /// How many bytes all declarations have. Tools beyond them are left out. Default 256 KiB.
+    /// How many bytes all declarations have. Tools beyond them are left out, first those of servers with more than an equal
+    /// share. Default 256 KiB.
     pub bytes: usize,
     /// How many bytes the types of one tool have. A tool with larger ones is declared with `unknown` ones. Default
     /// 32 KiB.
@@ -88,17 +90,17 @@ impl TypeScriptDeclarations {
     pub fn of_tools<'a>(tools: impl IntoIterator<Item = Entry<'a, Tool>>, limits: &TypeScriptLimits) -> Self {
         let mut names = TypeNames::default();
         let around = [HEADER.len(), FOOTER.len(), NOTE_BYTES].iter().sum();
-        let mut room = limits.bytes.saturating_sub(around);
+        let room = limits.bytes.saturating_sub(around);
+        let tools = tools.into_iter().filter(|tool| tool.item.is_for_model());
+        let tools: Vec<_> = tools.map(|tool| (tool, declare(tool, limits, &mut names))).collect();
+        let shown = shown_within(&tools, room);
         let (mut functions, mut types, mut left_out) = (String::from(HEADER), String::new(), Vec::new());
-        for tool in tools.into_iter().filter(|tool| tool.item.is_for_model()) {
-            let declared = declare(tool, limits, &mut names);
-            match room.checked_sub(declared.function.len().saturating_add(declared.types.len())) {
-                Some(rest) => {
-                    room = rest;
-                    functions.push_str(&declared.function);
-                    types.push_str(&declared.types);
-                }
-                None => left_out.push(tool.name.to_owned()),
+        for (index, (tool, declared)) in tools.iter().enumerate() {
+            if shown.contains(&index) {
+                functions.push_str(&declared.function);
+                types.push_str(&declared.types);
+            } else {
+                left_out.push(tool.name.to_owned());
             }
         }
         let mut text = [functions.as_str(), FOOTER, &types].concat();
@@ -114,6 +116,28 @@ impl TypeScriptDeclarations {
 struct Declared {
     function: String,
     types: String,
+}
+
+/// The indices of the tools that are shown: those within an equal share of their server, then others while there is room,
+/// so that no server crowds out the others.
+fn shown_within(tools: &[(Entry<'_, Tool>, Declared)], mut room: usize) -> BTreeSet<usize> {
+    let mut used: BTreeMap<&str, usize> = tools.iter().map(|(tool, _)| (tool.server, 0)).collect();
+    let share = room.checked_div(used.len()).unwrap_or(room);
+    let mut shown = BTreeSet::new();
+    for is_shared in [true, false] {
+        for (index, (tool, declared)) in tools.iter().enumerate() {
+            let bytes = declared.function.len().saturating_add(declared.types.len());
+            let used = used.entry(tool.server).or_default();
+            let with_tool = used.saturating_add(bytes);
+            if (!is_shared || with_tool <= share)
+                && let Some(rest) = room.checked_sub(bytes)
+                && shown.insert(index)
+            {
+                (room, *used) = (rest, with_tool);
+            }
+        }
+    }
+    shown
 }
 
 fn declare(tool: Entry<'_, Tool>, limits: &TypeScriptLimits, names: &mut TypeNames) -> Declared {
