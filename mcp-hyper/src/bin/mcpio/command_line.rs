@@ -64,7 +64,7 @@ impl Options {
 }
 
 /// A call with its first unknown option as an argument of the tool: `--key value` and `--key=value` as `key=value`, and
-/// `--key` alone as `key=true`.
+/// `--key` alone as `key:=true`, which no text passes for.
 fn with_argument(line: &[OsString], error: &clap::Error) -> Option<Vec<OsString>> {
     let ours = line.iter().position(|word| word == "--").unwrap_or(line.len());
     let is_call = line.iter().take(ours).any(|word| word == "call");
@@ -80,7 +80,7 @@ fn with_argument(line: &[OsString], error: &clap::Error) -> Option<Vec<OsString>
     let (argument, end) = match (option.contains('='), value) {
         (true, _) => (option.into(), at + 1),
         (false, Some(value)) => ([OsStr::new(option), OsStr::new("="), value].into_iter().collect(), at + 2),
-        (false, None) => (format!("{option}=true").into(), at + 1),
+        (false, None) => (format!("{option}:=true").into(), at + 1),
     };
     let mut typed = line.to_vec();
     typed.splice(at..end, [argument]);
@@ -175,7 +175,7 @@ mod tests {
         let url = "https://example.com/mcp";
         for (line, expected) in [
             (&["--a", "1", "--b=2"][..], &["a=1", "b=2"][..]),
-            (&["--a", "-1", "x=y", "--deep", "--json"], &["a=-1", "x=y", "deep=true"]),
+            (&["--a", "-1", "x=y", "--deep", "--json"], &["a=-1", "x=y", "deep:=true"]),
             (&["--a", "1", url], &["a=1"]),
         ] {
             let options = read(&[&["mcpio", "call", "add"], line].concat()).unwrap();

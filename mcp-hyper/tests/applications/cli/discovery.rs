@@ -159,3 +159,12 @@ fn servers_of_the_user_run_no_program_of_the_folder() {
     let ran = home.run(&["servers"]);
     assert_eq!(home.processes("ran"), [] as [i32; 0], "{}{}", ran.out, ran.err);
 }
+
+#[test]
+fn call_of_a_tool_of_a_server_that_is_left_out_says_why() {
+    let home = Home::new("omitted");
+    home.servers(".cursor/mcp.json", json!({ "own": home.demo("same") }));
+    home.servers("project/.mcp.json", json!({ "theirs": home.demo("same") }));
+    let ran = home.run(&["call", "theirs.add", "a=1", "b=2"]);
+    assert!(ran.code == 2 && ran.err.contains("the server \"theirs\" is left out"), "{}", ran.err);
+}

@@ -213,8 +213,14 @@ impl<'a> Target<'a> {
             if let Some((server, tool)) = dotted.next() {
                 return Ok(Self { server: Some(server), name: tool, is_own: true, typed });
             }
-            if let Some(omitted) = config.omitted().iter().find(|omitted| omitted.server.name() == name) {
-                return Err(CommandError::usage(format_args!("the server {name:?} is left out: {omitted}")));
+            let is_of = |server: &str| {
+                name.strip_prefix(server).is_some_and(|rest| matches!(rest.chars().next(), None | Some('.')))
+            };
+            if let Some(omitted) = config.omitted().iter().find(|omitted| is_of(omitted.server.name())) {
+                let server = omitted.server.name();
+                return Err(CommandError::usage(format_args!(
+                    "the server {server:?} is left out: {omitted}"
+                )));
             }
             return Ok(Self { server: server_of(config, name), name, is_own: false, typed });
         };
