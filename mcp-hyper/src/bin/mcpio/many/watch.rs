@@ -393,6 +393,7 @@ impl View<'_, '_> {
         self.reload(false).await
     }
 
+    //= F89 "Reload reads the files again"
     /// Reads the files again, and changes what differs. Running calls of servers that stay are not touched.
     async fn reload(&mut self, is_asked: bool) -> Result {
         let next = match self.session.read_again() {
