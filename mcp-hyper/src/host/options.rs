@@ -63,6 +63,7 @@ impl HostOptions {
                 info: Implementation::new(name, version),
                 runtime: AnyRuntime::default(),
                 overrides: TimeoutOverrides::default(),
+                //= K2 "on in hosts"
                 keepalive: Some(Keepalive::SPARING),
                 handlers: Arc::new(|_| ClientHandlers::new()),
                 configure: Arc::new(|_, _| ()),

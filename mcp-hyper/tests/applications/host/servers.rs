@@ -89,7 +89,7 @@ const HANGING: &str = r#"while ask; do case $line in
     *tools/list*) answer '{"tools":[]}' ;;
 esac; done"#;
 
-/// F68, F69: by default, as an option of the host and as a member of an entry.
+/// F68, F69, K2: by default, as an option of the host and as a member of an entry.
 #[test]
 fn server_that_answers_no_pings_is_connected_again_unless_its_pings_are_off() {
     bounded(async {
