@@ -51,7 +51,7 @@
 //! | connect to a server | [`connect`], or [`ClientOptions::connect`] with options |
 //! | choose a proxy, or none | [`Proxy`] |
 //! | log in to servers that require it | `auth::Authorization`, with the feature `auth` |
-//! | log or inspect HTTP traffic | [`ClientOptions::on_wire`] and its [`WireEvent`]s |
+//! | log or inspect HTTP traffic | [`ClientOptions::on_wire`] and its [`WireEvent`]s; without secrets, [`mcp_proto::redact`] |
 //! | use Tokio's sockets and timers, or others | [`Runtime`] |
 //! | run a server | [`serve`], or [`ServerOptions`] |
 //! | use many servers at once, programs and URLs | `host::Host`, with the feature `host` |

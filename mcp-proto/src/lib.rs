@@ -19,6 +19,7 @@
 //! ```text
 //! codec      framing               lines (bounded, resynchronising) · server-sent events · header values, media types
 //! rpc        JSON-RPC 2.0          envelopes with raw payloads · ids · pending requests · errors
+//! redact     secrets in traffic    hidden in frames, texts and headers that are logged or shown
 //! schema     the MCP vocabulary    typed params and results of every method of every revision
 //! validate   JSON Schema           arguments and results of tools, form values (feature schema-validate)
 //! consent    user consent          pages to open, icons, tool behaviour, shown by a host before it acts
@@ -220,6 +221,7 @@ pub mod host;
 pub mod peer;
 #[cfg(feature = "server")]
 pub mod quota;
+pub mod redact;
 #[cfg_attr(
     not(all(feature = "client", feature = "server", feature = "http")),
     allow(dead_code, unused_imports, reason = "not every feature uses all of it")

@@ -409,7 +409,8 @@ impl<H: HandlerMode> ClientOptions<H> {
     }
 
     /// Passes every byte to `watch` as it is sent or received, for logs and debugging. A call holds neither whole
-    /// messages nor whole lines; [`Lines`](mcp_proto::codec::Lines) splits them.
+    /// messages nor whole lines; [`Lines`](mcp_proto::codec::Lines) splits them, and a
+    /// [`Redactor`](mcp_proto::redact::Redactor) hides the secrets in a line.
     ///
     /// The driver calls `watch`: it should be quick.
     pub fn on_wire(mut self, watch: impl FnMut(WireDirection, &[u8]) + Send + 'static) -> Self {

@@ -5,6 +5,7 @@ use std::sync::PoisonError;
 
 use http::Method;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use mcp_proto::redact::is_secret_header;
 use mcp_proto::rpc::Text;
 use mcp_proto::transport::http::{Verb, header as fields};
 
@@ -193,10 +194,7 @@ fn is_reserved(name: &HeaderName) -> bool {
 
 /// Whether the header's value must not be shown.
 pub(super) fn is_secret(name: &HeaderName) -> bool {
-    if PUBLIC.contains(name) {
-        return false;
-    }
-    *name == "dpop" || SECRET_WORDS.iter().any(|word| name.as_str().contains(word))
+    !PUBLIC.contains(name) && is_secret_header(name.as_str())
 }
 
 /// Headers of almost every request, which need neither be parsed nor searched for secret words.
@@ -207,11 +205,6 @@ static PUBLIC: [HeaderName; 5] = [
     HeaderName::from_static(fields::METHOD),
     HeaderName::from_static(fields::NAME),
 ];
-
-/// Parts of the names of headers with secret values: `x-api-key`, `set-cookie`, `proxy-authorization`,
-/// `mcp-session-id`.
-const SECRET_WORDS: &[&str] =
-    &["auth", "cookie", "credential", "key", "passw", "secret", "session", "signature", "token"];
 
 /// Marks the values that must not be shown as sensitive.
 pub(super) fn mark_secrets(headers: &mut HeaderMap) {

@@ -349,7 +349,8 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         self
     }
 
-    /// Calls `watch` with every request and response, for logs and debugging.
+    /// Calls `watch` with every request and response, for logs and debugging. A
+    /// [`Redactor`](mcp_proto::redact::Redactor) hides the secrets in them.
     ///
     /// The driver calls `watch`; it must return quickly.
     pub fn on_wire(mut self, watch: impl FnMut(WireEvent<'_>) + Send + 'static) -> Self {

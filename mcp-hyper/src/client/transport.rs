@@ -174,10 +174,11 @@ impl<R: Runtime> Transport<R> {
         }
     }
 
-    /// Aborts an exchange; no event follows.
+    /// Aborts an exchange; no event follows for the machine.
     pub(super) fn abort(&mut self, now: Instant, exchange: ExchangeId) {
         self.unread.remove(&exchange);
         let Some(Exchange { origin, task, shared }) = self.exchanges.remove(&exchange) else { return };
+        self.wire.show(WireEvent::Aborted { exchange });
         if let Some(task) = task {
             self.tasks.remove(task);
         }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use http::{HeaderMap, Method, StatusCode};
+use mcp_proto::redact::url_without_secrets;
 use mcp_proto::transport::http::{ExchangeEnd, ExchangeId};
 
 /// A part of an exchange as sent or received, without framing, chunking and encryption.
@@ -10,7 +11,7 @@ use mcp_proto::transport::http::{ExchangeEnd, ExchangeId};
 /// Values of secret headers, such as `authorization`, `set-cookie` and `mcp-session-id`, are marked as
 /// [sensitive](http::HeaderValue::is_sensitive): their [`Debug`](fmt::Debug) form hides them. The `Debug` form of an
 /// event also leaves out bodies and the queries of URLs, as those of HTTP+SSE identify a session. A program that prints
-/// these parts must redact them itself.
+/// these parts hides their secrets by a [`Redactor`](mcp_proto::redact::Redactor).
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub enum WireEvent<'a> {
@@ -49,6 +50,11 @@ pub enum WireEvent<'a> {
     /// A message received over WebSocket.
     #[cfg(feature = "websocket")]
     MessageReceived(&'a [u8]),
+    /// This side aborted an exchange, such as a subscription that is no longer needed.
+    Aborted {
+        /// The exchange.
+        exchange: ExchangeId,
+    },
     /// The end of an exchange, unless this side aborted it.
     End {
         /// The exchange that ended.
@@ -65,7 +71,7 @@ impl fmt::Debug for WireEvent<'_> {
                 .debug_struct("Request")
                 .field("exchange", exchange)
                 .field("method", method)
-                .field("url", &without_secrets(url))
+                .field("url", &url_without_secrets(url))
                 .field("headers", headers)
                 .field("body_bytes", &body.len())
                 .finish(),
@@ -84,23 +90,11 @@ impl fmt::Debug for WireEvent<'_> {
             Self::MessageReceived(text) => {
                 f.debug_struct("MessageReceived").field("bytes", &text.len()).finish()
             }
+            Self::Aborted { exchange } => f.debug_struct("Aborted").field("exchange", exchange).finish(),
             Self::End { exchange, end } => {
                 f.debug_struct("End").field("exchange", exchange).field("end", end).finish()
             }
         }
-    }
-}
-
-/// A URL without user, password and query.
-fn without_secrets(url: &str) -> String {
-    let url = url.split('?').next().unwrap_or_default();
-    match url.split_once("://") {
-        Some((scheme, rest)) => {
-            let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-            let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-            format!("{scheme}://{host}{path}")
-        }
-        None => String::new(),
     }
 }
 

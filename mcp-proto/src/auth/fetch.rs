@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::{DOCUMENT_BYTES, Secret, URL_BYTES};
 use crate::prelude::*;
+use crate::redact::url_without_secrets;
 use crate::transport::http::Verb;
 use crate::url::{Host, HttpUrl, HttpUrlError};
 
@@ -79,7 +80,7 @@ impl fmt::Debug for Fetch {
         f.debug_struct("Fetch")
             .field("id", &self.id)
             .field("verb", &self.verb)
-            .field("url", &self.url.split('?').next().unwrap_or_default())
+            .field("url", &url_without_secrets(&self.url))
             .field("headers", &names)
             .field("body_bytes", &self.body.len())
             .field("limit", &self.limit)

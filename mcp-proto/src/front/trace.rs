@@ -96,6 +96,7 @@ use super::reply::Reply;
 use crate::consent::SafeText;
 use crate::peer::{Outcome, RequestId, RequestOptions};
 use crate::prelude::*;
+use crate::redact::url_without_secrets;
 use crate::rpc::{Id, Raw, decode_member, read_members};
 use crate::schema::{
     CallTool, CallToolParams, CallToolResult, CustomParams, Era, GetPrompt, GetPromptParams, Meta, Method,
@@ -465,14 +466,8 @@ fn shown(text: &str) -> Cow<'_, str> {
 
 /// A URI without the parts that can hold secrets: user, query and fragment.
 fn shown_uri(uri: &str) -> Cow<'_, str> {
-    let uri = uri.split(['?', '#']).next().unwrap_or_default();
-    let without_user = uri.split_once("://").and_then(|(scheme, rest)| {
-        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        let (_, host) = authority.rsplit_once('@')?;
-        Some(alloc::format!("{scheme}://{host}{path}"))
-    });
-    match without_user {
-        Some(uri) => Cow::Owned(shown(&uri).into_owned()),
-        None => shown(uri),
+    match url_without_secrets(uri) {
+        Cow::Borrowed(uri) => shown(uri),
+        Cow::Owned(uri) => Cow::Owned(shown(&uri).into_owned()),
     }
 }

@@ -16,6 +16,7 @@ mod harness;
 mod host;
 mod http_client;
 mod http_server;
+mod redact;
 mod server;
 mod server_messages;
 mod sse;
@@ -23,6 +24,7 @@ mod wire;
 
 pub use auth::{challenge, fetch_policy, metadata, token_answer};
 pub use host::{host_config, host_control, host_names, host_results};
+pub use redact::redact;
 pub use sse::sse;
 pub use wire::{envelope, header, lines, schema};
 

@@ -11,6 +11,7 @@ use super::{
     StringFormat, StringSchema,
 };
 use crate::prelude::*;
+use crate::redact::is_form_secret;
 
 impl ElicitSchema {
     /// Returns the default values of the fields. A default that is not valid for its own field is left out.
@@ -391,27 +392,6 @@ fn has_url(text: &str) -> bool {
     schemes.into_iter().any(|scheme| ends_with(scheme, b"http") || ends_with(scheme, b"https"))
 }
 
-/// The words with which the name of a secret ends.
-const SECRETS: [&[&str]; 17] = [
-    &["password"],
-    &["passwd"],
-    &["passphrase"],
-    &["passcode"],
-    &["secret"],
-    &["apikey"],
-    &["api", "key"],
-    &["secret", "key"],
-    &["private", "key"],
-    &["api", "token"],
-    &["auth", "token"],
-    &["access", "token"],
-    &["bearer", "token"],
-    &["refresh", "token"],
-    &["card", "number"],
-    &["cvv"],
-    &["cvc"],
-];
-
 impl ElicitSchema {
     /// The first text field whose name or title ends like that of a secret: a password, an API key, an access token, a
     /// card number. Servers must not request secrets by forms, because the client sees the answers; they send the user
@@ -431,39 +411,10 @@ impl ElicitSchema {
     pub fn secret_field(&self) -> Option<&str> {
         self.properties.iter().find_map(|(name, field)| {
             let PrimitiveSchema::String(text) = field else { return None };
-            let is_secret = names_secret(name) || text.title.as_deref().is_some_and(names_secret);
+            let is_secret = is_form_secret(name) || text.title.as_deref().is_some_and(is_form_secret);
             is_secret.then_some(name)
         })
     }
-}
-
-fn names_secret(name: &str) -> bool {
-    let words = words(name);
-    SECRETS.iter().any(|secret| {
-        words.len() >= secret.len()
-            && words.iter().rev().zip(secret.iter().rev()).all(|(word, end)| word == end)
-    })
-}
-
-/// The words of a name in `snake_case`, `camelCase` or plain text, in lower case and without digits.
-fn words(name: &str) -> Vec<String> {
-    let mut words = Vec::new();
-    let mut word = String::new();
-    let mut was_lower = false;
-    for letter in name.chars() {
-        let is_boundary = !letter.is_alphabetic() || (letter.is_uppercase() && was_lower);
-        if is_boundary && !word.is_empty() {
-            words.push(core::mem::take(&mut word));
-        }
-        if letter.is_alphabetic() {
-            word.extend(letter.to_lowercase());
-        }
-        was_lower = letter.is_lowercase();
-    }
-    if !word.is_empty() {
-        words.push(word);
-    }
-    words
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod client;
 mod growth;
 mod http_client;
 mod http_server;
+mod redact;
 mod schema;
 mod server;
 mod validate;

@@ -108,10 +108,16 @@ fn results_for_models_stay_within_their_limits() {
     run(fuzzing::host_results);
 }
 
+/// F104
+#[test]
+fn frames_are_shown_without_a_known_secret() {
+    run(fuzzing::redact);
+}
+
 /// The committed corpora, with every input that once failed.
 #[test]
 fn fuzz_targets_accept_the_committed_corpora() {
-    let targets: [(&str, Body); 17] = [
+    let targets: [(&str, Body); 18] = [
         ("challenge", fuzzing::challenge),
         ("client", fuzzing::client),
         ("envelope", fuzzing::envelope),
@@ -125,6 +131,7 @@ fn fuzz_targets_accept_the_committed_corpora() {
         ("http_server", fuzzing::http_server),
         ("lines", fuzzing::lines),
         ("metadata", fuzzing::metadata),
+        ("redact", fuzzing::redact),
         ("schema", fuzzing::schema),
         ("server", fuzzing::server),
         ("sse", fuzzing::sse),

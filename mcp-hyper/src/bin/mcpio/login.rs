@@ -9,6 +9,7 @@ use mcp_hyper::auth::{AuthDriver, AuthHandle, Authorization, LoopbackRedirects};
 use mcp_proto::adapter::{Clock as _, SystemClock};
 use mcp_proto::auth::client::{AuthorizationPage, Event, FinishError, Redirect, TokenStatus};
 use mcp_proto::auth::{Scopes, TokenKind};
+use mcp_proto::redact::url_without_secrets;
 use serde_json::json;
 
 use crate::error::{self, CommandError, Result};
@@ -43,7 +44,7 @@ pub(crate) async fn login(
         handle.ensure_token().await.map_err(CommandError::server)
     };
     let status = error::run_until_signal(logging_in, client.close(), driver, None).await;
-    print_status(&without_query(url), status?.as_ref(), screen)
+    print_status(&url_without_secrets(url), status?.as_ref(), screen)
 }
 
 /// Authorization that opens the page of a login in a browser, or only prints it. It needs the driver's handle, once there
@@ -89,7 +90,7 @@ pub(crate) fn print_status(server: &str, status: Option<&TokenStatus>, screen: &
 pub(crate) async fn logout(url: &str, common: &CommonOptions, screen: &mut Screen) -> Result {
     let (handle, driver) = tokens(url, common)?;
     driver.run_until(handle.logout()).await.map_err(CommandError::server)?;
-    screen.line(styled(GOOD, "Logged out").and(" ").and(styled(QUIET, without_query(url))))?;
+    screen.line(styled(GOOD, "Logged out").and(" ").and(styled(QUIET, url_without_secrets(url))))?;
     Ok(())
 }
 
@@ -98,7 +99,7 @@ pub(crate) async fn whoami(url: &str, common: &CommonOptions, screen: &mut Scree
     let (handle, driver) = tokens(url, common)?;
     let token = driver.run_until(handle.token_status()).await;
     let Some(status) = token.ok().or_else(|| handle.status()) else {
-        let failure = CommandError::server(format_args!("not logged in at {}", without_query(url)));
+        let failure = CommandError::server(format_args!("not logged in at {}", url_without_secrets(url)));
         return Err(failure.with_kind("unauthorized").with_login_hint(url));
     };
     let json = json!({
@@ -213,11 +214,6 @@ fn open(page: &AuthorizationPage) {
     smol::unblock(open).detach();
 }
 
-/// A URL without its query and fragment, which may be secret.
-fn without_query(url: &str) -> String {
-    url.split(['?', '#']).next().unwrap_or_default().to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -227,10 +223,5 @@ mod tests {
         for (seconds, expected) in [(5, "5 s"), (3600, "60 min"), (7200, "2 h"), (864_000, "10 days")] {
             assert_eq!(rounded(Duration::from_secs(seconds)), expected);
         }
-    }
-
-    #[test]
-    fn printed_url_omits_secrets() {
-        assert_eq!(without_query("https://example.com/mcp?key=1#x"), "https://example.com/mcp");
     }
 }

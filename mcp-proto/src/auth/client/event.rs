@@ -10,6 +10,7 @@ use super::record::Record;
 use crate::UnixTime;
 use crate::auth::{Fetch, FetchId, Scopes, Secret, TokenKind};
 use crate::prelude::*;
+use crate::redact::url_without_secrets;
 
 /// An action for the driver.
 #[derive(Clone, Debug)]
@@ -140,7 +141,7 @@ pub struct AuthorizationPage {
     pub lifetime: Duration,
 }
 
-debug_fields! { AuthorizationPage(self) { url = self.url.split('?').next().unwrap_or_default(), issuer } }
+debug_fields! { AuthorizationPage(self) { url = url_without_secrets(&self.url), issuer } }
 
 /// Identifies the token of a request. Later tokens are greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

@@ -20,6 +20,7 @@ use crate::auth::{
     TokenResponse, client_assertion, dpop, parse_token_response,
 };
 use crate::prelude::*;
+use crate::redact::{Redactor, url_without_secrets};
 use crate::transport::http::{Fields, Verb, read_headers};
 use crate::url::parse_host;
 
@@ -179,29 +180,21 @@ fn redirect_target(base: &str, location: &str) -> Option<String> {
     Some(UriReferenceStr::new(location).ok()?.resolve_against(base).to_string())
 }
 
-/// A URL for errors: shortened, without query and fragment.
+/// A URL for errors: shortened, without its secret parts.
 pub(super) fn without_query(url: &str) -> String {
-    sanitize(url.split(['?', '#']).next().unwrap_or_default()).unwrap_or_default()
+    sanitize(&url_without_secrets(url)).unwrap_or_default()
 }
 
 pub(super) fn unsafe_url(url: &str, error: FetchPolicyError) -> AuthError {
     AuthError::UnsafeUrl { url: without_query(url), error }
 }
 
-/// Withholds a text of the other side that repeats a secret sent to it: verbatim, form-encoded, or truncated at the end
-/// of the text.
+/// Hides the secrets sent to the other side in a text of it, which may be cut off in one.
 fn redact_secrets(text: &str, secrets: &[Secret]) -> String {
+    let known = |redactor: Redactor, secret: &Secret| redactor.known(secret.expose());
+    let redactor = secrets.iter().fold(Redactor::of_known(), known);
     let is_cut = text.chars().count() >= SHOWN;
-    let repeats = |secret: &str| {
-        let mut beginnings = (4..secret.len().min(text.len())).filter_map(|length| secret.get(..length));
-        let at_end = is_cut && beginnings.any(|beginning| text.ends_with(beginning));
-        secret.len() >= 4 && (at_end || text.contains(secret))
-    };
-    let tells = secrets.iter().map(Secret::expose).any(|secret| {
-        let encoded: String = form_urlencoded::byte_serialize(secret.as_bytes()).collect();
-        repeats(secret) || repeats(&encoded)
-    });
-    if tells { "(withheld: it repeats a secret)".into() } else { text.into() }
+    if is_cut { redactor.cut_text(text) } else { redactor.text(text) }.into_owned()
 }
 
 /// A request to a token endpoint.

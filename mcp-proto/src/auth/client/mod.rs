@@ -43,6 +43,7 @@ use crate::auth::fetch;
 use crate::auth::keys::SeededRng;
 use crate::auth::{FetchId, FetchPolicy, Now, Requirement, canonical_resource};
 use crate::prelude::*;
+use crate::redact::url_without_secrets;
 use crate::transport::http::Fields;
 use crate::{Instant, UnixTime};
 
@@ -301,6 +302,6 @@ impl AuthClient {
 }
 
 debug_fields! { AuthClient(self) {
-    server = self.server.split('?').next().unwrap_or_default(),
+    server = url_without_secrets(&self.server),
     busy = self.is_busy(),
 } }

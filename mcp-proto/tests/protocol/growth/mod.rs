@@ -36,6 +36,11 @@ fn framing_takes_no_quadratic_time() {
 }
 
 #[test]
+fn redaction_takes_no_quadratic_time() {
+    check(&shapes::redact::SHAPES, BYTES / 4);
+}
+
+#[test]
 fn vocabulary_takes_no_quadratic_time() {
     check(&shapes::schema::SHAPES, BYTES);
 }

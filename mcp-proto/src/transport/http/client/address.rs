@@ -6,6 +6,7 @@ use core::fmt;
 use iri_string::types::{UriReferenceStr, UriStr};
 
 use crate::prelude::*;
+use crate::redact::url_without_secrets;
 use crate::url::{HttpUrl, HttpUrlError};
 
 /// Why a URL is not a valid server address.
@@ -42,24 +43,7 @@ pub(super) struct Address(Arc<str>);
 
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        RedactedUrl(&self.0).fmt(f)
-    }
-}
-
-/// A URL for display, without user, password and query: they may be secret, and the query may contain a session id.
-pub(super) struct RedactedUrl<'a>(pub(super) &'a str);
-
-impl fmt::Debug for RedactedUrl<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let url = UriStr::new(self.0).ok();
-        let Some((url, authority)) = url.and_then(|url| Some((url, url.authority_components()?))) else {
-            return f.write_str("(no URL)");
-        };
-        write!(f, "{}://{}", url.scheme_str(), authority.host())?;
-        if let Some(port) = authority.port() {
-            write!(f, ":{port}")?;
-        }
-        f.write_str(url.path_str())
+        f.write_str(&url_without_secrets(&self.0))
     }
 }
 

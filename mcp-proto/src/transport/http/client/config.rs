@@ -7,8 +7,7 @@ use crate::backoff::Backoff;
 use crate::consent::Trust;
 use crate::peer::client::ClientConfig;
 use crate::prelude::*;
-
-use super::address::RedactedUrl;
+use crate::redact::url_without_secrets;
 
 /// The configuration of an [`HttpClient`](super::HttpClient).
 ///
@@ -102,7 +101,7 @@ impl fmt::Debug for HttpClientConfig {
         } = self;
         f.debug_struct("HttpClientConfig")
             .field("client", client)
-            .field("url", &RedactedUrl(url))
+            .field("url", &url_without_secrets(url))
             .field("seed", seed)
             .field("listen", listen)
             .field("authorization", authorization)

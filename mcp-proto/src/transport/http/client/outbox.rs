@@ -10,11 +10,10 @@ use bytes::Bytes;
 use crate::inline_map::InlineMap;
 use crate::peer::{Carriage, CarriageEnd, EncodedRequest, MessageKind, Outbox};
 use crate::prelude::*;
+use crate::redact::url_without_secrets;
 use crate::rpc::Text;
 use crate::schema::{Initialized, Notification, Revision};
 use crate::transport::http::{ExchangeId, Verb};
-
-use super::address::RedactedUrl;
 
 /// An action for the driver.
 #[derive(Clone, Debug)]
@@ -54,7 +53,7 @@ impl fmt::Debug for HttpRequest {
         f.debug_struct("HttpRequest")
             .field("exchange", &self.exchange)
             .field("verb", &self.verb)
-            .field("url", &RedactedUrl(&self.url))
+            .field("url", &url_without_secrets(&self.url))
             .field("headers", &names)
             .field("body_bytes", &self.body.len())
             .finish()

@@ -11,6 +11,7 @@ use crate::codec::sse::write as sse;
 use crate::peer::{Denial, MessageKind, Outbox};
 use crate::prelude::*;
 use crate::quota::{ByteAccount, BytePermit, BytePurpose, OverBudgetError};
+use crate::redact::is_secret_header;
 use crate::rpc::{EnvelopeKind, ErrorId, ErrorObject, Id, Malformed, code, write};
 use crate::transport::http::header;
 
@@ -28,13 +29,13 @@ static EVENT_HEADERS: [(&str, Cow<'static, str>); 3] = [
     ("x-accel-buffering", Cow::Borrowed("no")),
 ];
 
-/// Headers for `Debug` output, without the session id, which is a secret.
+/// Headers for `Debug` output, without secret values such as the session id.
 struct RedactedHeaders<'a>(&'a ResponseHeaders);
 
 impl fmt::Debug for RedactedHeaders<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |(name, value): &'_ (&'static str, Cow<'static, str>)| {
-            let hidden = name.eq_ignore_ascii_case(header::SESSION_ID);
+            let hidden = is_secret_header(name);
             (*name, if hidden { Cow::Borrowed("…") } else { value.clone() })
         };
         f.debug_map().entries(self.0.iter().map(shown)).finish()

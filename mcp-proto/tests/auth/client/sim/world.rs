@@ -222,5 +222,5 @@ impl World {
 
 fn is_secret(value: &str) -> bool {
     ["code-", "access-", "refresh-", "secret", "assert"].iter().any(|kind| value.starts_with(kind))
-        || value.len() == 43
+        || (value.len() == 43 && !value.starts_with("urn:"))
 }

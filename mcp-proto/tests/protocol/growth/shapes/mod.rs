@@ -14,6 +14,7 @@ pub mod front;
 pub mod host;
 #[cfg(feature = "http")]
 pub mod http;
+pub mod redact;
 pub mod schema;
 pub mod server;
 #[cfg(feature = "schema-validate")]
@@ -41,6 +42,7 @@ const fn shape(name: &'static str, prepare: fn(usize) -> Work) -> Shape {
 pub fn all() -> Vec<Shape> {
     let mut all = Vec::new();
     all.extend(wire::SHAPES);
+    all.extend(redact::SHAPES);
     all.extend(schema::SHAPES);
     all.extend(client::SHAPES);
     all.extend(server::SHAPES);

@@ -1,0 +1,291 @@
+//! Secrets in JSON, by the names of members, by where they are, and by the schemas of fields.
+
+use alloc::collections::BTreeSet;
+use core::ops::Range;
+
+use memchr::memmem;
+use serde_json::Value;
+
+use super::names::normal_name;
+use super::{Hidden, Redactor};
+use crate::prelude::*;
+use crate::rpc::json_reader::{NotJson, Reader};
+
+/// Maximum nesting, as of serde_json.
+const MAX_DEPTH: usize = 128;
+
+/// Most fields that schemas of the other side mark.
+const MAX_MARKED: usize = 1024;
+
+/// The longest name of a field that a schema of the other side marks, in bytes.
+const LONGEST_MARKED: usize = 256;
+
+/// Members of a message with a meaning. `*` stands for any member or item.
+const PLACES: [(&str, Effect); 9] = [
+    ("/params/arguments", Effect::Fields),
+    ("/params/inputResponses", Effect::Fields),
+    ("/result/content", Effect::Fields),
+    ("/result/structuredContent", Effect::Fields),
+    ("/params/requestedSchema", Effect::Schema),
+    ("/params/inputRequests/*/params/requestedSchema", Effect::Schema),
+    ("/result/inputRequests/*/params/requestedSchema", Effect::Schema),
+    ("/result/tools/*/inputSchema", Effect::Schema),
+    ("/result/tools/*/outputSchema", Effect::Schema),
+];
+
+/// The meaning of a place in a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// The value is secret.
+    Hide,
+    /// The value has fields, which schemas describe.
+    Fields,
+    /// The value is a schema: its members are named like fields, but are none.
+    Schema,
+}
+
+/// A JSON pointer, and the meaning of its target.
+#[derive(Clone, Debug)]
+pub(super) struct Rule {
+    segments: Vec<String>,
+    effect: Effect,
+}
+
+impl Rule {
+    pub(super) fn new(pointer: &str, effect: Effect) -> Self {
+        let decoded = |segment: &str| segment.replace("~1", "/").replace("~0", "~");
+        Self { segments: pointer.split('/').skip(1).map(decoded).collect(), effect }
+    }
+
+    /// The rules of the protocol.
+    pub(super) fn of_messages() -> impl Iterator<Item = Self> {
+        PLACES.iter().map(|(pointer, effect)| Self::new(pointer, *effect))
+    }
+}
+
+/// Where a value is.
+#[derive(Clone, Default)]
+struct MemberPosition {
+    /// The rules that may apply further in, and how many of their segments lead here.
+    rules: Vec<(usize, usize)>,
+    is_hidden: bool,
+    has_fields: bool,
+    is_schema: bool,
+    depth: usize,
+}
+
+/// A walk over a JSON text.
+pub(super) struct Walk<'a> {
+    redactor: &'a Redactor,
+    reader: Reader<'a>,
+    found: Vec<Hidden>,
+    marked: BTreeSet<String>,
+}
+
+/// The secrets in a text, and the names of the fields that its schemas mark as passwords.
+type Findings = (Vec<Hidden>, BTreeSet<String>);
+
+impl<'a> Walk<'a> {
+    /// Finds the secrets in a JSON text; `None` if it is not valid, or nested too deeply.
+    pub(super) fn find(redactor: &'a Redactor, text: &'a str) -> Option<Findings> {
+        let mut walk =
+            Self { redactor, reader: Reader::new(text), found: Vec::new(), marked: BTreeSet::new() };
+        walk.message().and_then(|()| walk.reader.end()).ok()?;
+        Some((walk.found, walk.marked))
+    }
+
+    /// Reads a message, or each of a batch.
+    fn message(&mut self) -> Result<(), NotJson> {
+        let rules = (0..self.redactor.rules.len()).map(|rule| (rule, 0)).collect();
+        let place = MemberPosition { rules, ..MemberPosition::default() };
+        match self.reader.first_byte()? {
+            b'[' => self.items(|_, _| place.clone()),
+            _ => self.value(&place),
+        }
+    }
+
+    fn value(&mut self, place: &MemberPosition) -> Result<(), NotJson> {
+        if place.depth >= MAX_DEPTH {
+            return Err(NotJson);
+        }
+        match self.reader.first_byte()? {
+            b'{' => self.members(place),
+            b'[' => self.items(|redactor, index| redactor.place_of(place, &index.to_string())),
+            b'"' => self.string(place.is_hidden),
+            b'-' | b'0'..=b'9' => self.number(place.is_hidden),
+            _ => self.reader.skip().map(drop),
+        }
+    }
+
+    fn items(&mut self, place: impl Fn(&Redactor, usize) -> MemberPosition) -> Result<(), NotJson> {
+        self.reader.enter(b'[')?;
+        let (mut is_first, mut index) = (true, 0_usize);
+        while self.reader.item(&mut is_first, b']')? {
+            self.value(&place(self.redactor, index))?;
+            index = index.saturating_add(1);
+        }
+        Ok(())
+    }
+
+    fn members(&mut self, place: &MemberPosition) -> Result<(), NotJson> {
+        self.reader.enter(b'{')?;
+        let mut is_first = true;
+        let mut before = self.reader.at();
+        while let Some(name) = self.reader.name(&mut is_first)? {
+            self.name(before);
+            let inside = self.redactor.place_of(place, &name);
+            if inside.is_schema && !place.is_schema {
+                self.schema()?;
+            }
+            self.value(&inside)?;
+            before = self.reader.at();
+        }
+        Ok(())
+    }
+
+    /// Finds secrets in the name of a member, which is behind `before`.
+    fn name(&mut self, before: usize) {
+        let text = self.reader.since(before);
+        if let (Some(open), Some(close)) = (text.find('"'), text.rfind('"')) {
+            let at = |offset: usize| before.saturating_add(offset);
+            self.inside(at(open.saturating_add(1))..at(close), text.get(open.saturating_add(1)..close));
+        }
+    }
+
+    fn string(&mut self, is_hidden: bool) -> Result<(), NotJson> {
+        let start = self.reader.at();
+        self.reader.skip()?;
+        let range = start.saturating_add(1)..self.reader.at().saturating_sub(1);
+        if is_hidden {
+            let is_empty = range.is_empty();
+            self.found.extend((!is_empty).then_some(Hidden { range, is_number: false }));
+            return Ok(());
+        }
+        let text = self.reader.since(start);
+        self.inside(range, text.get(1..text.len().saturating_sub(1)));
+        Ok(())
+    }
+
+    /// Finds secrets inside of a string, which is at `range`.
+    fn inside(&mut self, range: Range<usize>, text: Option<&str>) {
+        let found = self.redactor.find_in_string(text.unwrap_or_default().as_bytes());
+        self.found.extend(found.into_iter().map(|part| Hidden {
+            range: range.start.saturating_add(part.start)..range.start.saturating_add(part.end),
+            is_number: false,
+        }));
+    }
+
+    fn number(&mut self, is_hidden: bool) -> Result<(), NotJson> {
+        let start = self.reader.at();
+        let text = self.reader.skip()?;
+        if is_hidden || self.redactor.is_known(text.as_bytes()) {
+            self.found.push(Hidden { range: start..self.reader.at(), is_number: true });
+        }
+        Ok(())
+    }
+
+    /// Notes the fields that the schema at the reader marks as passwords.
+    fn schema(&mut self) -> Result<(), NotJson> {
+        let mut reader = self.reader.clone();
+        let text = reader.skip()?;
+        // Few schemas have any.
+        if memmem::find(text.as_bytes(), b"password").is_some()
+            && let Ok(schema) = serde_json::from_str(text)
+        {
+            self.marked.append(&mut marked_fields(&schema));
+        }
+        Ok(())
+    }
+}
+
+impl Redactor {
+    /// The place of a member or item.
+    fn place_of(&self, outer: &MemberPosition, name: &str) -> MemberPosition {
+        let mut place = MemberPosition {
+            rules: Vec::new(),
+            is_hidden: outer.is_hidden,
+            has_fields: outer.has_fields,
+            is_schema: outer.is_schema,
+            depth: outer.depth.saturating_add(1),
+        };
+        for (index, length) in &outer.rules {
+            let Some(rule) = self.rules.get(*index) else { continue };
+            if rule.segments.get(*length).is_none_or(|segment| segment != "*" && segment != name) {
+                continue;
+            }
+            let length = length.saturating_add(1);
+            match rule.effect {
+                _ if length < rule.segments.len() => place.rules.push((*index, length)),
+                Effect::Hide => place.is_hidden = true,
+                Effect::Fields => place.has_fields = true,
+                Effect::Schema => place.is_schema = true,
+            }
+        }
+        place.is_hidden |= !place.is_schema && self.is_secret_name(name);
+        place.is_hidden |= place.has_fields && self.is_marked(name);
+        place
+    }
+
+    fn is_marked(&self, name: &str) -> bool {
+        !self.marked.is_empty() && self.marked.contains(&normal_name(name))
+    }
+
+    /// Hides the values of these fields from now on, of as many as there is room for.
+    pub(super) fn mark(&mut self, names: BTreeSet<String>) {
+        let room = MAX_MARKED.saturating_sub(self.marked.len());
+        let new =
+            names.into_iter().filter(|name| name.len() <= LONGEST_MARKED && !self.marked.contains(name));
+        let new: Vec<_> = new.take(room).collect();
+        self.marked.extend(new);
+    }
+}
+
+/// The names of the fields that a schema marks by `"format": "password"`, directly or by a reference.
+pub(super) fn marked_fields(schema: &Value) -> BTreeSet<String> {
+    let mut fields = Fields::default();
+    fields.read(schema, "");
+    // References may lead to references.
+    for _ in 0..8 {
+        let marked = |(_, definition): &&(&str, &str)| fields.marked.contains(*definition);
+        let more: Vec<_> = fields.references.iter().filter(marked).map(|(name, _)| *name).collect();
+        fields.marked.extend(more);
+    }
+    fields.marked.iter().filter(|name| !name.is_empty()).map(|name| normal_name(name)).collect()
+}
+
+/// The fields of a schema.
+#[derive(Default)]
+struct Fields<'a> {
+    marked: BTreeSet<&'a str>,
+    /// Fields, and the names of the definitions that they refer to.
+    references: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Fields<'a> {
+    /// Reads the schema of a field; nested at most as deeply as serde_json reads.
+    fn read(&mut self, schema: &'a Value, field: &'a str) {
+        match schema {
+            Value::Object(members) => {
+                for (name, value) in members {
+                    match (&**name, value) {
+                        ("format", Value::String(format)) if format == "password" => {
+                            _ = self.marked.insert(field)
+                        }
+                        ("$ref", Value::String(to)) => {
+                            self.references.push((field, to.rsplit('/').next().unwrap_or_default()));
+                        }
+                        (
+                            "properties" | "patternProperties" | "$defs" | "definitions",
+                            Value::Object(fields),
+                        ) => {
+                            fields.iter().for_each(|(name, schema)| self.read(schema, name));
+                        }
+                        _ => self.read(value, field),
+                    }
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| self.read(item, field)),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Redaction of secrets in frames, texts and headers.
+
+use std::fmt::Write as _;
+
+use base64::Engine as _;
+use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
+use mcp_proto::redact::Redactor;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+const SECRET: &str = "hünter 2/+\"\\\n";
+
+fn redacted(redactor: &mut Redactor, frame: &str) -> String {
+    String::from_utf8(redactor.frame(frame.as_bytes()).into_owned()).unwrap()
+}
+
+fn json_string(text: &str) -> String {
+    let quoted = Value::from(text).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+fn each_unit_escaped(text: &str) -> String {
+    text.encode_utf16().map(|unit| format!("\\u{unit:04X}")).collect()
+}
+
+fn percent_encoded(text: &str) -> String {
+    text.bytes().fold(String::new(), |mut encoded, byte| {
+        let _ = if byte.is_ascii_alphanumeric() {
+            encoded.write_char(byte.into())
+        } else {
+            write!(encoded, "%{byte:02x}")
+        };
+        encoded
+    })
+}
+
+/// The spellings of a secret in which a peer may repeat it.
+fn spellings(secret: &str) -> Vec<String> {
+    let basic = format!("me:{secret}");
+    vec![
+        json_string(secret),
+        each_unit_escaped(secret),
+        json_string(&json_string(secret)),
+        percent_encoded(secret),
+        json_string(&percent_encoded(&json_string(secret))),
+        secret.replace(' ', "+").bytes().map(|byte| format!("%{byte:02X}")).collect(),
+        BASE64_STANDARD.encode(secret),
+        BASE64_STANDARD.encode(basic),
+        BASE64_URL_SAFE_NO_PAD.encode(format!("{{\"a\":{secret}}}")),
+    ]
+}
+
+/// F104
+#[test]
+fn redactor_hides_a_known_secret_in_every_spelling_and_place() {
+    for secret in [SECRET, "hunter2", "ghp 1234~"] {
+        for spelling in spellings(secret) {
+            for frame in [
+                format!(r#"{{"method":"m","params":{{"text":"a {spelling} b"}}}}"#),
+                format!(r#"[{{"result":{{"{spelling}":1}}}},{{"id":1,"method":"m"}}]"#),
+                format!("event: message\ndata: {{\"x\":[\"{spelling}\"]}}\n\n"),
+                format!("{{\"cut\":\"a {spelling} b\",\"x"),
+                format!("\u{1b}[2J noise {spelling}\n{{\"x\":\"{spelling}\"}}\nmore"),
+                format!("data: /messages?a={spelling}&b"),
+            ] {
+                let mut redactor = Redactor::new().known(secret);
+                let shown = redacted(&mut redactor, &frame);
+                assert!(shown.contains("[redacted]"), "{frame}\n{shown}");
+                assert!(!shown.contains(&spelling), "{frame}\n{shown}");
+                if let Ok(Value::Object(_) | Value::Array(_)) = serde_json::from_str(&frame) {
+                    assert!(serde_json::from_str::<Value>(&shown).is_ok(), "{frame}\n{shown}");
+                }
+            }
+        }
+    }
+}
+
+/// F104
+#[test]
+fn redactor_hides_secrets_by_names_pointers_and_headers() {
+    let mut redactor = Redactor::new().name("PIN code").pointer("/params/arguments/rows/*/cell~1a");
+    for (frame, shown) in [
+        (r#"{"password":"hunter2","n":1}"#, r#"{"password":"[redacted]","n":1}"#),
+        (r#"{"apiKey" : 12.5e1, "key":2}"#, r#"{"apiKey" : "[redacted]", "key":2}"#),
+        (
+            r#"{"credentials":{"user":"ann","more":[1,null,true,""]}}"#,
+            r#"{"credentials":{"user":"[redacted]","more":["[redacted]",null,true,""]}}"#,
+        ),
+        (r#"{"pin_code":"1"}"#, r#"{"pin_code":"[redacted]"}"#),
+        (r#"{"pass\u0077ord":"1"}"#, r#"{"pass\u0077ord":"[redacted]"}"#),
+        (
+            r#"{"params":{"arguments":{"rows":[{"cell/a":"x"},{"b":"y"}]}}}"#,
+            r#"{"params":{"arguments":{"rows":[{"cell/a":"[redacted]"},{"b":"y"}]}}}"#,
+        ),
+        (
+            r#"[{"params":{"arguments":{"rows":[{"cell/a":1}]}}}]"#,
+            r#"[{"params":{"arguments":{"rows":[{"cell/a":"[redacted]"}]}}}]"#,
+        ),
+        (
+            r#"{"params":{"_meta":{"progressToken":"t1"},"cursor":"c"}}"#,
+            r#"{"params":{"_meta":{"progressToken":"t1"},"cursor":"c"}}"#,
+        ),
+        (
+            r#"{"text":"{\"password\":\"hunter2\",\"n\":1}"}"#,
+            r#"{"text":"{\"password\":\"[redacted]\",\"n\":1}"}"#,
+        ),
+        (r#"{"text":"DB_PASSWORD=hunter2\nuser=ann"}"#, r#"{"text":"DB_PASSWORD=[redacted]\nuser=ann"}"#),
+    ] {
+        assert_eq!(redacted(&mut redactor, frame), shown);
+    }
+    for (name, value, shown) in [
+        ("Authorization", "Bearer abc", "Bearer [redacted]"),
+        ("Mcp-Session-Id", "abc", "[redacted]"),
+        ("pin-code", "abc", "[redacted]"),
+        ("Location", "https://a:b@host/?sid=7&x=1", "https://[redacted]@host/?sid=[redacted]&x=1"),
+        ("Mcp-Method", "tools/call", "tools/call"),
+        ("WWW-Authenticate", "Bearer scope=\"a\"", "Bearer scope=\"a\""),
+    ] {
+        assert_eq!(redactor.header(name, value), shown);
+    }
+}
+
+/// F104
+#[test]
+fn redactor_hides_secrets_in_malformed_frames_and_texts() {
+    for (text, shown) in [
+        (r#"{"password":"hun\"ter2","x"#, r#"{"password":"[redacted]","x"#),
+        (r#"{"password":"hunter2"#, r#"{"password":"[redacted]"#),
+        ("Authorization: Basic YTpi, x\r\nnext", "Authorization: [redacted]\r\nnext"),
+        ("Set-Cookie: a=b; c=d\nnext", "Set-Cookie: [redacted]\nnext"),
+        ("token = abc def", "token = [redacted] def"),
+        ("use ghp_0123456789abcdefghijABCDEF now", "use [redacted] now"),
+        ("x eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOjF9.c2ln y", "x [redacted] y"),
+        ("curl -H 'x: Bearer 0123456789abcdef'", "curl -H 'x: Bearer [redacted]'"),
+        ("postgres://ann:pw@db/x?sslmode=require", "postgres://[redacted]@db/x?sslmode=require"),
+        ("GET /mcp?session_id=7&page=2", "GET /mcp?session_id=[redacted]&page=2"),
+        ("GET /mcp?id=0f8fad5bd9cb469fa165", "GET /mcp?id=[redacted]"),
+        (
+            "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----",
+            "-----BEGIN RSA PRIVATE KEY-----[redacted]-----END RSA PRIVATE KEY-----",
+        ),
+    ] {
+        assert_eq!(Redactor::new().text(text), shown);
+        assert_eq!(redacted(&mut Redactor::new(), text), shown);
+    }
+    for text in
+        ["basic authentication", "a bearer token is needed", "https://example.com/@scope/x", "5 = 2 + 3"]
+    {
+        assert_eq!(Redactor::new().text(text), text);
+    }
+    let mut known = Redactor::of_known().known("Bearer hunter2");
+    assert_eq!(known.text("password=hunter3, hunter2"), "password=hunter3, [redacted]");
+    assert_eq!(known.cut_text("not hunte"), "not [redacted]");
+    assert_eq!(redacted(&mut known, "\"a hunt"), "\"a [redacted]");
+    assert_eq!(known.frame(b"\xffhunter2"), &b"\xff[redacted]"[..]);
+}
+
+/// F104
+#[test]
+fn redactor_learns_from_schemas_which_fields_are_passwords() {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "pin": { "type": "string", "format": "password" },
+            "more": { "type": "object", "properties": { "door": { "$ref": "#/$defs/code" } } },
+            "codes": { "type": "array", "items": { "format": "password" } },
+            "password": { "description": "of the account" },
+            "name": { "type": "string" },
+        },
+        "$defs": { "code": { "$ref": "#/$defs/hidden" }, "hidden": { "anyOf": [{ "format": "password" }] } },
+    });
+    let list =
+        json!({ "id": 1, "result": { "tools": [{ "name": "pay", "inputSchema": schema }] } }).to_string();
+    let call = r#"{"params":{"name":"pay","arguments":{"pin":1234,"more":{"door":"x"},"codes":["a","b"],"name":"ann"}}}"#;
+    let hidden = r#"{"params":{"name":"pay","arguments":{"pin":"[redacted]","more":{"door":"[redacted]"},"codes":["[redacted]","[redacted]"],"name":"ann"}}}"#;
+    let mut redactor = Redactor::new();
+    assert_eq!(redacted(&mut redactor, call), call);
+    assert_eq!(redacted(&mut redactor, &list), list, "a schema names secrets and has none");
+    assert_eq!(redacted(&mut redactor, call), hidden);
+    assert_eq!(redacted(&mut Redactor::new().schema(&schema.to_string()), call), hidden);
+    // The pin of a form.
+    let answer = r#"{"id":2,"result":{"action":"accept","content":{"pin":"7"}}}"#;
+    assert_eq!(redacted(&mut redactor, answer), answer.replace('7', "[redacted]"));
+}
+
+#[test]
+fn server_cannot_blind_a_redacted_log_by_its_schemas() {
+    let field = json!({ "format": "password" });
+    let schema =
+        json!({ "properties": { "method": field, "name": field, "params": field, "jsonrpc": field } });
+    let mut redactor = Redactor::new().schema(&schema.to_string());
+    let call = r#"{"jsonrpc":"2.0","method":"tools/call","params":{"name":"x"}}"#;
+    assert_eq!(redacted(&mut redactor, call), call);
+}
+
+#[test]
+fn debug_output_of_a_redactor_shows_no_secret() {
+    assert!(!format!("{:?}", Redactor::new().known("hunter2")).contains("hunter2"));
+}
+
+fn any_json(secret: &'static str) -> impl Strategy<Value = Value> {
+    let text = prop_oneof![
+        Just(secret.to_owned()),
+        ".{0,12}".prop_map(move |text| format!("{text}{secret}{text}")),
+        r#"(password|token|a)[=: "'\\{]{0,4}\PC{0,8}"#,
+        "https?://[a-z:@]{0,8}/\\?[a-z]{1,3}=[a-z0-9%]{0,20}",
+    ];
+    let leaf = prop_oneof![
+        text.clone().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        Just(Value::Null)
+    ];
+    leaf.prop_recursive(4, 24, 4, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((prop_oneof![text.clone(), Just("password".into())], inner), 0..4)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn redacted_json_is_json_without_the_secret(value in any_json("hunter2\"ü"), cut in any::<prop::sample::Index>()) {
+        let frame = json!({ "x": value }).to_string();
+        let mut redactor = Redactor::new().known("hunter2\"ü");
+        let shown = redacted(&mut redactor, &frame);
+        prop_assert!(serde_json::from_str::<Value>(&shown).is_ok(), "{frame}\n{shown}");
+        prop_assert!(!shown.contains("hunter2"), "{frame}\n{shown}");
+        // Of a frame that is cut off, less than four bytes of the secret may remain.
+        let at = frame.floor_char_boundary(cut.index(frame.len()));
+        let shown = redacted(&mut redactor, &frame[..at]);
+        prop_assert!(!shown.contains("hunt"), "{}\n{shown}", &frame[..at]);
+    }
+
+    #[test]
+    fn redaction_of_any_text_keeps_utf_8(text in "\\PC{0,80}") {
+        let mut redactor = Redactor::new().known("äöü!");
+        let shown = redactor.text(&text).into_owned();
+        prop_assert!(redactor.text(&shown).contains("[redacted]") || shown == text);
+        redacted(&mut redactor, &text);
+    }
+}
