@@ -118,6 +118,7 @@ pub struct ServerEntry {
     id: ServerId,
     name: String,
     source: Arc<Source>,
+    line: Option<usize>,
     spec: ServerSpec,
     connection: Fingerprint,
     meaning: Fingerprint,
@@ -133,25 +134,25 @@ impl ServerEntry {
     /// assert_eq!(entry.name(), "files");
     /// ```
     pub fn user(name: impl Into<String>, spec: ServerSpec) -> Self {
-        Self::new(name.into(), Arc::new(Source::user("")), spec)
+        Self::new(name.into(), Arc::new(Source::user("")), None, spec)
     }
 
-    pub(super) fn new(name: String, source: Arc<Source>, spec: ServerSpec) -> Self {
+    pub(super) fn new(name: String, source: Arc<Source>, line: Option<usize>, spec: ServerSpec) -> Self {
         let id = match source.scope {
             Scope::User => ServerId::user(&name),
             Scope::Project => ServerId::project(&source.path, &name),
         };
         let (connection, meaning) = (spec.connection(), spec.meaning());
-        Self { id, name, source, spec, connection, meaning }
+        Self { id, name, source, line, spec, connection, meaning }
     }
 
     /// The same entry, its program in this folder unless it names another.
     pub(super) fn in_folder(self, folder: &str) -> Self {
-        let Self { name, source, mut spec, .. } = self;
+        let Self { name, source, line, mut spec, .. } = self;
         if let TransportSpec::Stdio(stdio) = &mut spec.transport {
             stdio.cwd.get_or_insert_with(|| Template::literal(folder));
         }
-        Self::new(name, source, spec)
+        Self::new(name, source, line, spec)
     }
 
     /// Identifies the server across reloads and restarts, whatever its entry says.
@@ -168,6 +169,19 @@ impl ServerEntry {
     /// Where it was configured.
     pub fn source(&self) -> &Source {
         &self.source
+    }
+
+    /// Returns the line of its name in the file, from 1; `None` for a server that the application itself configures.
+    ///
+    /// ```
+    /// use mcp_proto::host::config::{ConfigFile, Source};
+    ///
+    /// let text = b"{ // mine\n\"mcpServers\": {\n\"search\": { \"url\": \"https://search.example/mcp\" } } }";
+    /// let file = ConfigFile::parse(Source::user("/home/ann/.cursor/mcp.json"), text);
+    /// assert_eq!(file.servers[0].line(), Some(3));
+    /// ```
+    pub const fn line(&self) -> Option<usize> {
+        self.line
     }
 
     /// The server's program or URL and its options, with references unresolved.

@@ -49,6 +49,7 @@
 mod entry;
 mod env_file;
 mod error;
+mod lines;
 mod members;
 mod merge;
 mod read;

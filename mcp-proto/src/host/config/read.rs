@@ -6,6 +6,7 @@ use core::time::Duration;
 
 use super::entry::{Application, Scope, ServerEntry, Source};
 use super::error::{ConfigError, ConfigErrorKind, Diagnostic, DiagnosticKind};
+use super::lines::ServerLines;
 use super::members::{
     Members, ReadResult, Unit, count, duration, flag, invalid, list, table, text, texts, wrong_type,
 };
@@ -170,7 +171,7 @@ impl ConfigFile {
     }
 
     fn read(&mut self, document: Document) {
-        let Document { tables, inputs, timeout, allowed, excluded } = document;
+        let Document { tables, inputs, timeout, allowed, excluded, lines } = document;
         if tables.is_empty() {
             self.diagnostic(None, DiagnosticKind::NoServers);
         }
@@ -186,6 +187,7 @@ impl ConfigFile {
             call_timeout: self.value_or(None, timeout.transpose()),
             // A list that is wrong lets no server be used: it may be the one that matters.
             uses: self.value_or((Some(BTreeSet::new()), None), lists),
+            lines,
         };
         let mut names = BTreeSet::new();
         let mut entries_left = MAX_SERVERS;
@@ -243,7 +245,8 @@ impl ConfigFile {
                 for member in ignored {
                     self.diagnostic(Some(&name), DiagnosticKind::IgnoredMember(member));
                 }
-                self.servers.push(ServerEntry::new(name, self.source.clone(), spec));
+                let line = context.lines.get(&name).copied();
+                self.servers.push(ServerEntry::new(name, self.source.clone(), line, spec));
             }
             Err(kind) => self.error(Some(&name), kind),
         }
@@ -292,6 +295,7 @@ struct Context {
     call_timeout: Option<Duration>,
     /// The names of the only servers that are used, and of those that are not.
     uses: (Option<Names>, Option<Names>),
+    lines: ServerLines,
 }
 
 /// Members that some application knows and that mean nothing for a connection.

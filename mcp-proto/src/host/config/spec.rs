@@ -205,6 +205,16 @@ pub enum TransportSpec {
 }
 
 impl TransportSpec {
+    /// Returns its name for logs: `stdio`, `http`, `sse` or `websocket`.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Stdio(_) => "stdio",
+            Self::Http(HttpSpec { transport: HttpTransport::Http, .. }) => "http",
+            Self::Http(HttpSpec { transport: HttpTransport::Sse, .. }) => "sse",
+            Self::Http(HttpSpec { transport: HttpTransport::WebSocket, .. }) => "websocket",
+        }
+    }
+
     fn digest(&self, digester: &mut Digester) {
         match self {
             Self::Stdio(stdio) => {

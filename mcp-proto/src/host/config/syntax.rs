@@ -9,6 +9,7 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAcces
 use super::NAME_BYTES;
 use super::entry::{Application, SERVER_TABLES, Source};
 use super::error::ConfigErrorKind;
+use super::lines::{self, ServerLines};
 use crate::prelude::*;
 
 /// Zed's timeout of requests, in seconds.
@@ -98,6 +99,7 @@ pub(super) struct Document {
     pub(super) allowed: Option<Value>,
     /// Gemini's names of servers that are not used, even if they are allowed.
     pub(super) excluded: Option<Value>,
+    pub(super) lines: ServerLines,
 }
 
 impl Document {
@@ -107,7 +109,8 @@ impl Document {
         if !is_toml(source) {
             return from_json(text, &[]);
         }
-        toml::from_str(text).map_err(|error| {
+        let document = toml::from_str(text).map(|document| Self { lines: lines::of_toml(text), ..document });
+        document.map_err(|error| {
             // Only the message: the error's own text quotes the line, which may have a secret.
             let start = error.span().map_or(0, |span| span.start);
             let (line, column) = position(text.as_bytes().get(..start).unwrap_or_default());
@@ -162,10 +165,12 @@ fn position(before: &[u8]) -> (usize, usize) {
 
 /// Reads the document to which these names of members lead.
 fn from_json(text: &str, path: &[&str]) -> Result<Document, ConfigErrorKind> {
-    let json = to_json(text);
-    let mut json = serde_json::Deserializer::from_slice(&json);
+    let text = to_json(text);
+    let mut json = serde_json::Deserializer::from_slice(&text);
     let document = DocumentAt(path).deserialize(&mut json);
-    document.and_then(|document| json.end().map(|()| document)).map_err(|error| {
+    let lines = || str::from_utf8(&text).map(|text| lines::of_json(text, path)).unwrap_or_default();
+    let document = document.and_then(|document| json.end().map(|()| Document { lines: lines(), ..document }));
+    document.map_err(|error| {
         // serde_json ends its message with the position, which is a field of its own here.
         let message = error.to_string();
         let what = message.rsplit_once(" at line ").map_or(message.as_str(), |(what, _)| what);
@@ -174,7 +179,7 @@ fn from_json(text: &str, path: &[&str]) -> Result<Document, ConfigErrorKind> {
 }
 
 /// A path with slashes, none of them at its end.
-fn normal(path: &str) -> String {
+pub(super) fn normal(path: &str) -> String {
     let path = path.replace('\\', "/");
     path.trim_end_matches('/').into()
 }

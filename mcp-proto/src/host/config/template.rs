@@ -393,4 +393,9 @@ impl Answers {
     pub fn get(&self, lookup: &Lookup) -> Option<&Secret> {
         self.values.get(lookup)?.as_ref()
     }
+
+    /// Returns the values that exist, each with its lookup.
+    pub fn iter(&self) -> impl Iterator<Item = (&Lookup, &Secret)> {
+        self.values.iter().filter_map(|(lookup, value)| Some((lookup, value.as_ref()?)))
+    }
 }

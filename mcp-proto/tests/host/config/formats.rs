@@ -334,3 +334,33 @@ fn file_that_cannot_be_read_is_an_error_beside_the_others() {
         "/work/.mcp.json: the file cannot be read: permission denied\\u{1b}[2J"
     );
 }
+
+/// F105
+#[test]
+fn entry_knows_the_line_of_its_name() {
+    let lines = |file: &ConfigFile| -> Vec<_> {
+        file.servers.iter().map(|entry| (entry.name().to_owned(), entry.line())).collect()
+    };
+    let named = |names: &[(&str, usize)]| -> Vec<_> {
+        names.iter().map(|(name, line)| ((*name).to_owned(), Some(*line))).collect()
+    };
+    let json = "\u{feff}{ /* \"a\": {} in\n a comment */\n\"x\": [{\"a\": 1}], \"mcpServers\": {\n\n  \"a\": { \"command\": \"a\",\n\"env\": {\"b\": \"c\"} },\n\"b\\u0063\"\n: { \"command\": \"b\" }, } }";
+    let file = user("/home/ann/.cursor/mcp.json", json);
+    assert_eq!(lines(&file), named(&[("a", 5), ("bc", 7)]));
+    let settings = "{\n\"mcp\": {\n\"servers\": {\n\"a\": {\"command\": \"a\"} } } }";
+    assert_eq!(lines(&user("/home/ann/.config/Code/User/settings.json", settings)), named(&[("a", 4)]));
+    let toml = "# mine\n[mcp_servers.a]\ncommand = \"a\"\n\n[mcp_servers.\"b c\"]\ncommand = \"b\"\n";
+    assert_eq!(lines(&user("/home/ann/.codex/config.toml", toml)), named(&[("a", 2), ("b c", 5)]));
+    let claude = "{\"mcpServers\": {\"a\": {\"command\": \"a\"}},\n\"projects\": {\n\"/work/app\": {\"mcpServers\":\n{\"a\": {\"command\": \"b\"}}}}}";
+    let source = Source::user("/home/ann/.claude.json");
+    let file = ConfigFile::parse_of_project(source, claude.as_bytes(), "/work/app");
+    assert_eq!(lines(&file), named(&[("a", 4)]));
+    assert_eq!(
+        mcp_proto::host::config::ServerEntry::user(
+            "a",
+            mcp_proto::host::config::ServerSpec::http("http://a")
+        )
+        .line(),
+        None
+    );
+}
