@@ -181,6 +181,31 @@
 //! | a login page, and its end; a login of another process with the same token store is noticed with the next call, and within minutes without one | `Host::log_in` (feature `auth`); `oauth.allowedHosts` of an entry limits where |
 //! | tools of a project's server that are new or changed since its approval, and hidden until the user agrees | `HostEvent::PinsChanged`, `Host::approve_changes` |
 //! | questions of servers | `HostOptions::handlers`, made for each server |
+//! | where a server comes from, its name, version and revision, how long it took to start, what it was asked | `HostEvent::Connected`, and `ServerReport` of `Host::servers` |
+//! | what a client noticed, such as lines that are no messages | `HostEvent::Diagnostic` |
+//!
+//! # What goes over the wire
+//!
+//! `HostOptions::on_wire` shows the frames of each connection in their order, without the secrets: members and headers that are
+//! named like secrets, fields that a schema marks as passwords, tokens by their shape, and the secret variables, headers and
+//! inputs of the entry in any spelling.
+//!
+//! ```
+//! use mcp_hyper::host::{HostOptions, WireObserver};
+//! use mcp_hyper::mcp_proto::redact::Redactor;
+//!
+//! let options = HostOptions::new("my-agent", "1.0.0").on_wire(|entry| {
+//!     let server = entry.name().to_owned();
+//!     // What this application knows to be secret besides.
+//!     let redactor = Redactor::new().name("customer_id").pointer("/params/arguments/patient/name");
+//!     let observer = WireObserver::new(move |frame| eprintln!("{server} {frame}"));
+//!     (entry.name() == "crm").then(|| observer.redactor(redactor))
+//! });
+//! # drop(options);
+//! ```
+//!
+//! `trace_context` on a call passes the trace of the application on, and `HostEvent::CallEnded` repeats it beside the time
+//! that the call took. `mcpio --trace` prints the frames of one server, or of all configured ones.
 //!
 //! `mcpio servers --watch` is such an application: its keys reload, reconnect, log in and approve.
 //!

@@ -12,7 +12,7 @@ use mcp_proto::host::config::ServerId;
 use mcp_proto::host::control::{CallId, CallOptions, CallRefusal, Delivery, Repeat};
 use mcp_proto::host::tools::{Catalogue, LookupError};
 use mcp_proto::peer::{LostReason, RequestError};
-use mcp_proto::schema::{CallTool, Method, ProgressParams};
+use mcp_proto::schema::{CallTool, Meta, Method, ProgressParams, TraceContext};
 
 use super::events::{CallEnd, CallError};
 use super::failure;
@@ -66,6 +66,7 @@ struct Draft<M: Method> {
     params: Result<M::Params, Error>,
     lookup: Option<Lookup<M>>,
     options: CallOptions,
+    meta: Meta,
     on_progress: Option<OnProgress>,
 }
 
@@ -95,7 +96,7 @@ where
         lookup: Option<Lookup<M>>,
     ) -> Self {
         let options = CallOptions { timeout: None, repeat };
-        let draft = Draft { host, target, params, lookup, options, on_progress: None };
+        let draft = Draft { host, target, params, lookup, options, meta: Meta::new(), on_progress: None };
         Self { state: RequestState::Draft(Box::new(draft)) }
     }
 
@@ -118,6 +119,33 @@ where
         self.with(|draft| draft.on_progress = Some(Box::new(follow)))
     }
 
+    /// Sets the `_meta` entries of the call, which [`HostEvent::CallEnded`](super::HostEvent::CallEnded) repeats.
+    pub fn meta(self, meta: Meta) -> Self {
+        self.with(|draft| draft.meta = meta)
+    }
+
+    /// Sets the trace context of the call, as `traceparent` and `tracestate` in its `_meta`. Nothing changes without one.
+    /// It follows [`meta`](Self::meta), which replaces all entries.
+    ///
+    /// ```no_run
+    /// use mcp_hyper::host::{CallError, Host};
+    /// use mcp_hyper::mcp_proto::schema::TraceContext;
+    /// use serde_json::json;
+    ///
+    /// # async fn example(host: Host, step: TraceContext) -> Result<(), CallError> {
+    /// host.call_tool("mcp__files__search", json!({ "text": "MCP" })).trace_context(step).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#meta>
+    pub fn trace_context(self, context: impl Into<Option<TraceContext>>) -> Self {
+        match context.into() {
+            Some(context) => self.with(|draft| draft.meta.set_trace_context(&context)),
+            None => self,
+        }
+    }
+
     fn with(mut self, set: impl FnOnce(&mut Draft<M>)) -> Self {
         if let RequestState::Draft(draft) = &mut self.state {
             set(draft);
@@ -131,12 +159,14 @@ where
     M: Method<Params: Send + Sync, Result: Send>,
 {
     fn make(self) -> Result<MadeRequest<M>, CallError> {
-        let Self { host, target, params, lookup, options, on_progress } = self;
+        let Self { host, target, params, lookup, options, meta, on_progress } = self;
         let target = target?;
+        let meta = (!meta.is_empty()).then(|| Arc::new(meta));
         let call = Arc::new(PendingCall::<M> {
             server: target.id,
             params: params.map_err(CallError::Call)?,
             lookup,
+            meta: meta.clone(),
             on_progress: on_progress.map(|follow| Arc::new(Mutex::new(follow))),
             slot: Mutex::new(Slot::default()),
             #[cfg(feature = "tracing")]
@@ -146,12 +176,13 @@ where
         let made = host.shared.command(|state, now| {
             let made = state.plane.call(now, server, options);
             if let Ok(id) = made {
-                state.counters.calls = state.counters.calls.saturating_add(1);
+                state.count(server, |counters| counters.calls = counters.calls.saturating_add(1));
                 let record = CallRecord {
                     server,
                     name: target.server,
                     method: M::NAME,
                     item: target.item,
+                    meta,
                     began: now,
                     call: call.clone(),
                 };
@@ -222,6 +253,7 @@ struct PendingCall<M: Method> {
     server: ServerId,
     params: M::Params,
     lookup: Option<Lookup<M>>,
+    meta: Option<Arc<Meta>>,
     on_progress: Option<Arc<Mutex<OnProgress>>>,
     slot: Mutex<Slot<M::Result>>,
     #[cfg(feature = "tracing")]
@@ -291,6 +323,9 @@ where
             // The control plane has the time limits.
             let request = client.request::<M>(params);
             let mut request = request.timeout(Duration::MAX).hard_timeout(Duration::MAX);
+            if let Some(meta) = &self.meta {
+                request = request.meta((**meta).clone());
+            }
             if let Some(follow) = self.on_progress.clone() {
                 request = request.on_progress(move |progress| {
                     follow.lock().unwrap_or_else(PoisonError::into_inner)(progress);

@@ -6,16 +6,18 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use futures_lite::Stream as _;
 use futures_lite::future::{or, poll_once, zip};
 use mcp_proto::adapter::Clock as _;
-use mcp_proto::front::{Client, Error, ListError, Watch, WatchUpdate};
+use mcp_proto::front::{Client, Error, Event, ListError, Watch, WatchUpdate};
 use mcp_proto::host::config::{Answers, Scope, ServerEntry};
-use mcp_proto::host::control::{Failure, Generation};
+use mcp_proto::host::control::{Failure, Generation, Status};
 use mcp_proto::host::tools::{Catalogue, CatalogueItem, ItemKind, UpdateReport};
 use mcp_proto::peer::client::{Change, CloseReason, ServerInfo};
 use mcp_proto::schema::{List, ServerCapabilities};
 
 use super::driver::filters;
+use super::events::{HostEvent, StartSteps};
 use super::failure::{self, StderrTail, is_unauthorized};
 use super::fresh_headers::FreshHeaders;
 use super::settings::{Driver, Settings};
@@ -45,11 +47,18 @@ impl Attempt {
             Ok(Err(failure)) => return Some(failure),
             Err(ordered) => return ordered,
         };
+        let mut events = client.events();
         let end = {
             let mut work = pin!(self.stop.or(self.serve(&client)));
-            poll_fn(|cx| match Pin::new(&mut driver).poll(cx) {
-                Poll::Ready(ended) => Poll::Ready(End::Driver(ended)),
-                Poll::Pending => work.as_mut().poll(cx).map(End::Work),
+            poll_fn(|cx| {
+                let end = match Pin::new(&mut driver).poll(cx) {
+                    Poll::Ready(ended) => Poll::Ready(End::Driver(ended)),
+                    Poll::Pending => work.as_mut().poll(cx).map(End::Work),
+                };
+                while let Poll::Ready(Some(event)) = Pin::new(&mut events).poll_next(cx) {
+                    self.report(event);
+                }
+                end
             })
             .await
         };
@@ -63,6 +72,7 @@ impl Attempt {
                 }
             }
         };
+        events.drain().into_iter().for_each(|event| self.report(event));
         let failure = failure.map(|failure| driver.spawn_failure().unwrap_or(failure));
         // Also if the end was ordered: the server may wait for a login all the same.
         #[cfg(feature = "auth")]
@@ -77,6 +87,18 @@ impl Attempt {
         }
     }
 
+    /// Reports what the client noticed.
+    fn report(&self, event: Event) {
+        let Event::Diagnostic(diagnostic) = event else { return };
+        let (server, diagnostic) = (self.entry.name().into(), Arc::new(diagnostic));
+        self.shared.with(|state, _| {
+            if let Some(connection) = state.connection(self.entry.id(), self.generation) {
+                connection.diagnostics = connection.diagnostics.saturating_add(1);
+            }
+            state.publish(HostEvent::Diagnostic { server, diagnostic });
+        });
+    }
+
     //= F71 "look up credentials and configuration again"
     /// Resolves the entry, with fresh values of its variables and secrets, and makes a client.
     async fn open(&self) -> Result<(Client, Driver), Failure> {
@@ -85,6 +107,7 @@ impl Attempt {
         })?;
         let mut answers = Answers::new();
         let resolved = self.settings.resolve_with(&self.shared, &self.entry, &mut answers).await?;
+        self.end_step(|steps| &mut steps.look_up);
         let (shared, settings, entry) = (self.shared.clone(), self.settings.clone(), self.entry.clone());
         let headers = FreshHeaders { shared, settings, entry, answers };
         let fingerprint = self.entry.connection();
@@ -102,6 +125,7 @@ impl Attempt {
 
     async fn try_serve(&self, client: &Client) -> Result<CloseReason, Error> {
         let info = client.ready().await?;
+        self.end_step(|steps| &mut steps.handshake);
         if let Some(era) = client.known_era() {
             let fingerprint = self.entry.connection();
             self.shared.with(|state, _| _ = state.eras.insert(fingerprint, era));
@@ -113,6 +137,7 @@ impl Attempt {
         lists.read_instructions();
         // Without its tools the server cannot be used.
         lists.update(lists.read(|it| it.tools.is_some(), client.list_tools()).await?);
+        self.end_step(|steps| &mut steps.tools);
         self.shared.command(|state, now| {
             if let Some(connection) = state.connection(self.entry.id(), self.generation) {
                 connection.client = Some(client.clone());
@@ -122,12 +147,14 @@ impl Attempt {
         });
         //= F88 "follow after the tools, best effort"
         lists.read_changed(ChangedLists { tools: false, ..ChangedLists::ALL }).await?;
+        self.end_step(|steps| &mut steps.lists);
         self.shared.with(|state, _| {
             if let Some(connection) = state.connection(self.entry.id(), self.generation) {
                 connection.is_listed = true;
             }
             state.wake_waiting();
         });
+        self.publish_record();
         if is_active || self.await_active(&mut watch, &lists).await? {
             self.follow(&mut watch, &lists).await?;
             if let Some(Err(error)) = watch.outcome()
@@ -141,6 +168,25 @@ impl Attempt {
             }
         }
         Ok(client.closed().await)
+    }
+
+    /// Notes how long a step of the start took.
+    fn end_step(&self, step: fn(&mut StartSteps) -> &mut Option<Duration>) {
+        self.shared.with(|state, now| {
+            if let Some(connection) = state.connection(self.entry.id(), self.generation) {
+                *step(&mut connection.steps) = Some(now.saturating_since(connection.step_began));
+                connection.step_began = now;
+            }
+        });
+    }
+
+    //= F105 "connected with transport, server and tool count"
+    /// Reports the connection, which is complete now.
+    fn publish_record(&self) {
+        let report = self.shared.reports(Some(self.entry.id())).pop();
+        let Some(report) = report.filter(|report| report.status == Status::Connected) else { return };
+        let (server, report) = (report.name.clone(), Arc::new(report));
+        self.shared.with(|state, _| state.publish(HostEvent::Connected { server, report }));
     }
 
     /// Waits until the watch reports changes, and reads the lists again, which may have changed before. Returns whether it

@@ -21,7 +21,7 @@ use mcp_proto::host::tools::{
 };
 
 use super::connection::Attempt;
-use super::events::HostEvent;
+use super::events::{HostEvent, StartSteps};
 use super::failure::StderrTail;
 use super::records::Loaded;
 use super::settings::Settings;
@@ -342,7 +342,7 @@ impl Settings {
                     stop: Stop::default(),
                     stderr: StderrTail::default(),
                 };
-                state.counters.attempts = state.counters.attempts.saturating_add(1);
+                state.count(server, |counters| counters.attempts = counters.attempts.saturating_add(1));
                 let connection = Connection {
                     generation,
                     stop: attempt.stop.clone(),
@@ -350,6 +350,9 @@ impl Settings {
                     began: now,
                     client: None,
                     start_time: None,
+                    steps: StartSteps::default(),
+                    step_began: now,
+                    diagnostics: 0,
                     is_listed: false,
                 };
                 state.connections.insert(server, connection);
@@ -475,6 +478,7 @@ pub(super) fn configure(shared: &Shared, settings: &Settings, config: &Config, l
             state.requests.retain(|id, _| state.entries.contains_key(id));
             #[cfg(feature = "auth")]
             state.known_records.retain(|id, _| state.entries.contains_key(id));
+            state.server_counters.retain(|id, _| state.entries.contains_key(id));
             for (id, entry) in &old {
                 let new = state.entries.get(id);
                 // Another program behind the name has other tools.

@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mcp_proto::front::Error;
-use mcp_proto::host::config::ServerId;
+use mcp_proto::host::config::{ServerEntry, ServerId};
 use mcp_proto::host::consent::ApprovalRequest;
 use mcp_proto::host::control::{CallOutcome, Failure, Status};
 use mcp_proto::host::tools::{Collision, Freshness, ItemKind, LookupError, PinChange, RejectedItem};
-use mcp_proto::peer::client::ServerInfo;
+use mcp_proto::peer::client::{Diagnostic, ServerInfo};
+use mcp_proto::schema::Meta;
 
-/// An event of a host. No event has a secret in it, unless a server writes one into its standard error or its lists.
+/// An event of a host. No event has a secret in it, unless a server writes one into its standard error, its lists or a
+/// message that a diagnostic quotes.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum HostEvent {
@@ -27,6 +29,14 @@ pub enum HostEvent {
         status: Option<Status>,
         /// Why it is not connected.
         failure: Option<Arc<Failure>>,
+    },
+    /// A server is connected, and its lists were read. The record of the connection has its transport, the name and
+    /// version of the server, its revision, how many items it has, and how long each step took.
+    Connected {
+        /// Its name.
+        server: Arc<str>,
+        /// The server as of now.
+        report: Arc<ServerReport>,
     },
     /// A project's server waits for the user's approval: see [`Host::approve`](super::Host::approve).
     ApprovalNeeded {
@@ -69,10 +79,21 @@ pub enum HostEvent {
         method: &'static str,
         /// The tool or prompt by the server's name of it, or the URI of the resource.
         item: Option<Arc<str>>,
+        /// The `_meta` entries that the application gave the call, such as its
+        /// [trace context](mcp_proto::schema::Meta::trace_context).
+        meta: Option<Arc<Meta>>,
         /// The time since the call was made, the wait for the server included.
         latency: Duration,
         /// How it ended.
         end: CallEnd,
+    },
+    /// The client of a server noticed something that ended no call, such as a line that is no message, or a deviation
+    /// from the specification. A listener has at most 256 of them in its queue.
+    Diagnostic {
+        /// Its name.
+        server: Arc<str>,
+        /// What it noticed; `Display` writes a line for a log.
+        diagnostic: Arc<Diagnostic>,
     },
     /// Stored values could not be read or written.
     StorageFailed {
@@ -126,10 +147,12 @@ impl HostEvent {
             Self::Status { failure: Some(failure), .. } => {
                 failure.reason.len().saturating_add(failure.stderr.len())
             }
+            Self::Connected { report, .. } => report.stderr.len().saturating_add(1024),
             Self::PinsChanged { changes, .. } => {
                 changes.iter().map(|change| change.item.len().saturating_add(256)).sum()
             }
             Self::Rejected { items, .. } => items.len().saturating_mul(512),
+            Self::Diagnostic { diagnostic, .. } => diagnostic.bytes(),
             Self::CallEnded { item, end: CallEnd::Failed { error, .. }, .. } => {
                 item.as_deref().map_or(0, str::len).saturating_add(error.len())
             }
@@ -166,10 +189,48 @@ pub struct ServerReport {
     pub grace_ends: Option<Instant>,
     /// How long the last start took, from the attempt until the tools were listed, while the server is connected.
     pub start_time: Option<Duration>,
+    /// How long each step of the present connection, or of the attempt to make one, took.
+    pub steps: StartSteps,
     /// How current its lists are.
     pub lists: Freshness,
-    /// The server as it describes itself, while it is connected.
+    /// How many of its tools, prompts, and resources with their templates, are visible.
+    pub items: ItemCounts,
+    /// The server as it describes itself, while it is connected: its name and version, the era and the revision.
     pub info: Option<Arc<ServerInfo>>,
+    /// Its attempts and calls since the host was started.
+    pub counters: Counters,
+    /// How many [diagnostics](HostEvent::Diagnostic) its present connection has had.
+    pub diagnostics: u64,
+    /// Its entry: the [transport](mcp_proto::host::config::ServerSpec::transport), and the application, the file and the
+    /// [line](ServerEntry::line) that it is from.
+    pub entry: Arc<ServerEntry>,
+}
+
+/// How long the steps of a connection's start took; `None` before a step is done. Each begins with the end of the one
+/// before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StartSteps {
+    /// Values that the entry refers to were looked up.
+    pub look_up: Option<Duration>,
+    /// The program was started or the URL reached, and the handshake done.
+    pub handshake: Option<Duration>,
+    /// The tools were listed: calls are sent from then on.
+    pub tools: Option<Duration>,
+    /// Prompts and resources were listed.
+    pub lists: Option<Duration>,
+}
+
+/// How many visible items a server has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ItemCounts {
+    /// Tools.
+    pub tools: usize,
+    /// Prompts.
+    pub prompts: usize,
+    /// Resources and templates of resources.
+    pub resources: usize,
 }
 
 /// Counts since a host was started.

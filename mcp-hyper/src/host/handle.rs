@@ -147,38 +147,15 @@ impl Host {
 impl Host {
     /// The servers, sorted by name.
     pub fn servers(&self) -> Vec<ServerReport> {
-        let clock = &self.shared().clock;
-        // An instant of this host that its clock cannot represent does not exist.
-        let at = |instant| clock.at(instant).unwrap_or_else(|| clock.timers().now());
-        let mut reports: Vec<_> = self.read_all(|state, catalogue| {
-            let servers = state.plane.servers().filter_map(|(id, server)| {
-                let name = state.name(id)?;
-                let connection = state.connections.get(&id);
-                let client = connection.and_then(|connection| connection.client.as_ref());
-                Some(ServerReport {
-                    id,
-                    status: server.status,
-                    since: at(server.since),
-                    failure: server.failure.cloned(),
-                    stderr: connection.map(|connection| connection.stderr.text()).unwrap_or_default(),
-                    attempts: server.attempts,
-                    next_attempt: server.next_attempt.map(at),
-                    grace_ends: server.grace_ends.map(at),
-                    start_time: connection.and_then(|connection| connection.start_time),
-                    lists: catalogue.freshness(&name).unwrap_or_default(),
-                    info: client.and_then(Client::server),
-                    name,
-                })
-            });
-            servers.collect()
-        });
+        let mut reports = self.shared().reports(None);
         reports.sort_by(|a, b| a.name.cmp(&b.name));
         reports
     }
 
     /// The server of this name.
     pub fn server(&self, name: &str) -> Option<ServerReport> {
-        self.servers().into_iter().find(|report| *report.name == *name)
+        let server = self.with(|state| state.find(name))?;
+        self.shared().reports(Some(server)).pop()
     }
 
     /// Keeps a server running, as calls do: a lazy server starts, and is not stopped for want of calls before the hold is

@@ -74,7 +74,8 @@
 //! | event | level | fields |
 //! |---|---|---|
 //! | `server status` | `INFO`; `WARN` for a server that failed, is suspended or needs authorization | `server`, `status`, `error.type` |
-//! | `call ended` | `DEBUG`; `INFO` if it failed or was cancelled | `server`, `mcp.method.name`, `gen_ai.tool.name`, `gen_ai.prompt.name`, `latency_ms`, `outcome`, `phase` |
+//! | `server connected`, once its lists are read | `INFO` | `server`, `transport`, `era`, `mcp.protocol.version`, `server.name`, `server.version`, `tools`, `start_ms` |
+//! | `call ended` | `DEBUG`; `INFO` if it failed or was cancelled | `server`, `mcp.method.name`, `gen_ai.tool.name`, `gen_ai.prompt.name`, `traceparent`, `latency_ms`, `outcome`, `phase` |
 //!
 //! `error.type` is `transient`, `permanent` or `needs_authorization`; `outcome` is `ok`, `tool_error` or `error`; `phase`
 //! is `waiting` or `sent`. A call's request has a span of its own, [as of any client](mcp_proto::front), within the span
@@ -99,11 +100,12 @@ mod storage;
 #[cfg(feature = "tracing")]
 mod trace;
 mod watch;
+mod wire;
 
 pub use calls::HostRequest;
 pub use discovery::{discover, known_files};
 pub use driver::HostDriver;
-pub use events::{CallEnd, CallError, CallPhase, Counters, HostEvent, ServerReport};
+pub use events::{CallEnd, CallError, CallPhase, Counters, HostEvent, ItemCounts, ServerReport, StartSteps};
 pub use handle::{Host, HostTool, ServerHold};
 #[cfg(feature = "auth")]
 pub use login::{HostLoginError, LoginPage};
@@ -113,3 +115,4 @@ pub use settings::{look_up, read_file};
 pub use shared::HostEvents;
 pub use storage::{FileStorage, SpillFolder, Storage, StorageFuture};
 pub use watch::HostWatch;
+pub use wire::{WireFrame, WireObserver};

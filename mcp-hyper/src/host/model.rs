@@ -10,8 +10,8 @@ use mcp_proto::front::Error;
 use mcp_proto::host::control::Repeat;
 use mcp_proto::host::tools::{Conversion, ModelContent, ResultLimits};
 use mcp_proto::schema::{
-    CallTool, CallToolResult, GetPrompt, GetPromptResult, Method, ProgressParams, ReadResource,
-    ReadResourceResult, Role,
+    CallTool, CallToolResult, GetPrompt, GetPromptResult, Meta, Method, ProgressParams, ReadResource,
+    ReadResourceResult, Role, TraceContext,
 };
 
 use super::calls::HostRequest;
@@ -135,6 +135,18 @@ impl<M: ModelMethod> ModelRequest<M> {
     /// Requests progress, and calls `follow` with each report: see [`HostRequest::on_progress`].
     pub fn on_progress(mut self, follow: impl FnMut(ProgressParams) + Send + 'static) -> Self {
         self.request = self.request.on_progress(follow);
+        self
+    }
+
+    /// Sets the `_meta` entries of the call: see [`HostRequest::meta`].
+    pub fn meta(mut self, meta: Meta) -> Self {
+        self.request = self.request.meta(meta);
+        self
+    }
+
+    /// Sets the trace context of the call: see [`HostRequest::trace_context`].
+    pub fn trace_context(mut self, context: impl Into<Option<TraceContext>>) -> Self {
+        self.request = self.request.trace_context(context);
         self
     }
 

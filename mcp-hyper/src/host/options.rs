@@ -21,6 +21,7 @@ use super::records::Memory;
 use super::settings::Settings;
 use super::shared::Shared;
 use super::storage::{SpillFolder, Storage};
+use super::wire::WireObserver;
 use crate::Proxy;
 use crate::runtime::{AnyRuntime, Runtime};
 use crate::time::RuntimeClock;
@@ -67,6 +68,7 @@ impl HostOptions {
                 keepalive: Some(Keepalive::SPARING),
                 handlers: Arc::new(|_| ClientHandlers::new()),
                 configure: Arc::new(|_, _| ()),
+                observe: None,
                 proxy: None,
                 #[cfg(feature = "tls")]
                 tls: None,
@@ -228,6 +230,27 @@ impl HostOptions {
     /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/ping>
     pub fn keepalive(mut self, keepalive: impl Into<Option<Keepalive>>) -> Self {
         self.settings.keepalive = keepalive.into();
+        self
+    }
+
+    /// Makes the observer of each connection's frames; `None` for a server that is not observed. Frames come in the order
+    /// of the wire, and without their secrets unless the observer is [unredacted](WireObserver::unredacted): values with
+    /// secret names, at secret places and of secret shapes, and the secret variables, headers and inputs of the entry in any
+    /// spelling. Logins are not observed.
+    ///
+    /// ```
+    /// use mcp_hyper::host::{HostOptions, WireObserver};
+    ///
+    /// let options = HostOptions::new("my-agent", "1.0.0").on_wire(|entry| {
+    ///     let server = entry.name().to_owned();
+    ///     Some(WireObserver::new(move |frame| eprintln!("{server} {frame}")))
+    /// });
+    /// ```
+    pub fn on_wire(
+        mut self,
+        observe: impl Fn(&ServerEntry) -> Option<WireObserver> + Send + Sync + 'static,
+    ) -> Self {
+        self.settings.observe = Some(Arc::new(observe));
         self
     }
 

@@ -36,6 +36,7 @@ use super::fresh_headers::FreshHeaders;
 use super::records::Memory;
 use super::shared::Shared;
 use super::storage::SpillFolder;
+use super::wire::{ObserverOf, WireObserver};
 #[cfg(feature = "auth")]
 use crate::auth::{Authorization, KnownRecord};
 use crate::runtime::{AnyRuntime, Runtime as _};
@@ -66,6 +67,8 @@ pub(super) struct Settings {
     pub(super) keepalive: Option<Keepalive>,
     pub(super) handlers: HandlersOf,
     pub(super) configure: Configure,
+    /// Makes the observers of connections.
+    pub(super) observe: Option<ObserverOf>,
     pub(super) proxy: Option<Proxy>,
     #[cfg(feature = "tls")]
     pub(super) tls: Option<crate::rustls::ClientConfig>,
@@ -329,9 +332,11 @@ impl Settings {
     ) -> Result<(Client, Driver), Failure> {
         let entry = &*headers.entry.clone();
         let config = self.client_config(entry, era);
+        let observer = self.observe.as_ref().and_then(|observe| observe(entry));
+        let observer = observer.map(|observer| observer.hiding(entry, &resolved, &headers.answers));
         let program = match resolved {
             ResolvedSpec::Stdio(program) => program,
-            ResolvedSpec::Http(server) => return self.connect_url(entry, config, &server, headers),
+            ResolvedSpec::Http(server) => return self.connect_url(config, &server, headers, observer),
         };
         let mut command = Command::new(&program.command)
             .args(program.args.iter().map(|argument| argument.expose()))
@@ -345,6 +350,12 @@ impl Settings {
         let options = mcp_smol::ClientOptions::from(config)
             .handlers((self.handlers)(entry))
             .on_stderr(move |line| stderr.push(&line));
+        let options = match observer {
+            Some(mut observer) => {
+                options.on_wire(move |direction, bytes| observer.handle_bytes(direction, bytes))
+            }
+            None => options,
+        };
         let (client, driver) = options.connect(command);
         Ok((client, Driver::Child(Box::new(driver))))
     }
@@ -376,12 +387,16 @@ impl Settings {
 
     fn connect_url(
         &self,
-        entry: &ServerEntry,
         config: ClientConfig,
         server: &ResolvedHttp,
         headers: FreshHeaders,
+        observer: Option<WireObserver>,
     ) -> Result<(Client, Driver), Failure> {
-        let options = self.url_options(entry, config, server);
+        let entry = &*headers.entry.clone();
+        let mut options = self.url_options(entry, config, server);
+        if let Some(mut observer) = observer {
+            options = options.on_wire(move |event| observer.handle_event(event));
+        }
         #[cfg(feature = "auth")]
         let options = match self.authorization(entry, server) {
             Some(authorization) => options.authorization(authorization),

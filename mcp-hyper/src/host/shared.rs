@@ -16,11 +16,16 @@ use mcp_proto::adapter::Clock as _;
 use mcp_proto::front::{Client, Error};
 use mcp_proto::host::config::{Config, Fingerprint, ServerEntry, ServerId, TransportSpec};
 use mcp_proto::host::consent::{Approval, ApprovalRequest, Approvals};
-use mcp_proto::host::control::{CallId, CallOutcome, ControlPlane, Delivery, Failure, Generation, Status};
-use mcp_proto::host::tools::{Catalogue, ItemKind, UpdateReport};
+use mcp_proto::host::control::{
+    CallId, CallOutcome, ControlPlane, Delivery, Failure, Generation, ServerState, Status,
+};
+use mcp_proto::host::tools::{Catalogue, Freshness, ItemKind, UpdateReport};
 use mcp_proto::peer::client::KnownEra;
+use mcp_proto::schema::Meta;
 
-use super::events::{CallEnd, CallError, CallPhase, Counters, HostEvent};
+use super::events::{
+    CallEnd, CallError, CallPhase, Counters, HostEvent, ItemCounts, ServerReport, StartSteps,
+};
 use super::failure::StderrTail;
 #[cfg(feature = "tracing")]
 use super::trace::TracedEvents;
@@ -63,6 +68,8 @@ pub(super) struct State {
     /// The eras of servers, by their connections.
     pub(super) eras: BTreeMap<Fingerprint, KnownEra>,
     pub(super) counters: Counters,
+    /// Those of each server that is configured.
+    pub(super) server_counters: BTreeMap<ServerId, Counters>,
     /// A configuration whose stored values are not read yet.
     pub(super) new_config: Option<Config>,
     /// Whether the stored values of a configuration are being read.
@@ -92,6 +99,10 @@ pub(super) struct Connection {
     pub(super) client: Option<Client>,
     /// How long it took until the client could be used.
     pub(super) start_time: Option<Duration>,
+    pub(super) steps: StartSteps,
+    /// When the present step began.
+    pub(super) step_began: Instant,
+    pub(super) diagnostics: u64,
     /// Whether its prompts and resources are listed, which are read after its tools.
     pub(super) is_listed: bool,
 }
@@ -134,6 +145,14 @@ impl State {
         let is_configured = self.new_config.is_none() && !self.is_loading;
         let is_starting = |id, status| status == Status::Starting && self.entries.contains_key(&id);
         is_configured && !self.plane.servers().any(|(id, server)| is_starting(id, server.status))
+    }
+
+    /// Counts for the host and for a server.
+    pub(super) fn count(&mut self, server: ServerId, count: impl Fn(&mut Counters)) {
+        count(&mut self.counters);
+        if self.entries.contains_key(&server) {
+            count(self.server_counters.entry(server).or_default());
+        }
     }
 
     /// The connection of a server, if it is still this one.
@@ -216,7 +235,7 @@ impl State {
     /// Passes the end of a call to its future, and reports it.
     pub(super) fn end_call(&mut self, now: Instant, id: CallId, outcome: CallOutcome) {
         let Some(record) = self.calls.remove(&id) else { return };
-        let CallRecord { server: server_id, name: server, method, item, began, call } = record;
+        let CallRecord { server: server_id, name: server, method, item, meta, began, call } = record;
         let phase = if call.was_sent() { CallPhase::Sent } else { CallPhase::Waiting };
         let failed = |error: String| {
             let end = error.floor_char_boundary(Failure::LIMIT);
@@ -239,10 +258,11 @@ impl State {
             CallOutcome::Removed => lost(CallError::Removed),
             _ => lost(CallError::Closed),
         };
-        self.counters.count(outcome);
+        self.count(server_id, |counters| counters.count(outcome));
         self.wakes.extend(call.end(error));
         let latency = now.saturating_since(began);
-        self.publish(HostEvent::CallEnded { server, method, item, latency, end });
+        //= F105 "each call with its time, outcome and trace"
+        self.publish(HostEvent::CallEnded { server, method, item, meta, latency, end });
     }
 }
 
@@ -266,6 +286,7 @@ impl Shared {
             next_key: 0,
             eras: BTreeMap::new(),
             counters: Counters::default(),
+            server_counters: BTreeMap::new(),
             new_config: None,
             is_loading: false,
             unsaved: Unsaved::default(),
@@ -305,6 +326,52 @@ impl Shared {
         })
     }
 
+    /// Reports on all servers, or on one, in no order.
+    pub(super) fn reports(&self, only: Option<ServerId>) -> Vec<ServerReport> {
+        self.catalogue(|catalogue| {
+            let items = item_counts(catalogue);
+            self.with(|state, _| {
+                let servers = state.plane.servers().filter(|(id, _)| only.is_none_or(|only| only == *id));
+                let reports = servers.filter_map(|(id, server)| {
+                    let entry = state.entries.get(&id)?;
+                    let mut report = self.report(state, entry, &server);
+                    report.lists = catalogue.freshness(entry.name()).unwrap_or_default();
+                    report.items = items.get(entry.name()).copied().unwrap_or_default();
+                    Some(report)
+                });
+                reports.collect()
+            })
+        })
+    }
+
+    /// A report whose lists are not filled in.
+    fn report(&self, state: &State, entry: &Arc<ServerEntry>, server: &ServerState<'_>) -> ServerReport {
+        // An instant of this host that its clock cannot represent does not exist.
+        let at = |instant| self.clock.at(instant).unwrap_or_else(|| self.clock.timers().now());
+        let id = entry.id();
+        let connection = state.connections.get(&id);
+        let client = connection.and_then(|connection| connection.client.as_ref());
+        ServerReport {
+            id,
+            name: entry.name().into(),
+            status: server.status,
+            since: at(server.since),
+            failure: server.failure.cloned(),
+            stderr: connection.map(|connection| connection.stderr.text()).unwrap_or_default(),
+            attempts: server.attempts,
+            next_attempt: server.next_attempt.map(at),
+            grace_ends: server.grace_ends.map(at),
+            start_time: connection.and_then(|connection| connection.start_time),
+            steps: connection.map(|connection| connection.steps).unwrap_or_default(),
+            lists: Freshness::default(),
+            items: ItemCounts::default(),
+            info: client.and_then(Client::server),
+            counters: state.server_counters.get(&id).copied().unwrap_or_default(),
+            diagnostics: connection.map_or(0, |connection| connection.diagnostics),
+            entry: entry.clone(),
+        }
+    }
+
     /// Changes or reads the catalogue.
     pub(super) fn catalogue<T>(&self, act: impl FnOnce(&mut Catalogue) -> T) -> T {
         act(&mut self.catalogue.lock().unwrap_or_else(PoisonError::into_inner))
@@ -331,6 +398,19 @@ impl Shared {
         }
         pending().await
     }
+}
+
+/// The visible items of each server.
+fn item_counts(catalogue: &Catalogue) -> BTreeMap<String, ItemCounts> {
+    let mut counts: BTreeMap<String, ItemCounts> = BTreeMap::new();
+    let mut add = |server: &str, count: fn(&mut ItemCounts) -> &mut usize| {
+        *count(counts.entry(server.to_owned()).or_default()) += 1;
+    };
+    catalogue.tools().for_each(|entry| add(entry.server, |counts| &mut counts.tools));
+    catalogue.prompts().for_each(|entry| add(entry.server, |counts| &mut counts.prompts));
+    catalogue.resources().for_each(|entry| add(entry.server, |counts| &mut counts.resources));
+    catalogue.templates().for_each(|entry| add(entry.server, |counts| &mut counts.resources));
+    counts
 }
 
 /// One place among those who wait for servers.
@@ -393,6 +473,9 @@ impl Stop {
 /// Most events of a queue.
 const MAX_EVENTS: usize = 1024;
 
+/// Most diagnostics of a queue: a server can make any number of them, and other events matter more.
+const MAX_DIAGNOSTICS: usize = 256;
+
 /// Most bytes of a queue that servers supplied.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 
@@ -400,6 +483,7 @@ const MAX_BYTES: usize = 4 * 1024 * 1024;
 #[derive(Debug, Default)]
 struct Queue {
     events: VecDeque<HostEvent>,
+    diagnostics: usize,
     bytes: usize,
     missed: u64,
     waker: Option<Waker>,
@@ -407,6 +491,13 @@ struct Queue {
 
 impl Queue {
     fn push(&mut self, event: HostEvent) {
+        if matches!(event, HostEvent::Diagnostic { .. }) {
+            if self.diagnostics >= MAX_DIAGNOSTICS {
+                self.missed = self.missed.saturating_add(1);
+                return;
+            }
+            self.diagnostics += 1;
+        }
         self.bytes = self.bytes.saturating_add(event.bytes());
         self.events.push_back(event);
         while self.events.len() > MAX_EVENTS || (self.bytes > MAX_BYTES && self.events.len() > 1) {
@@ -418,13 +509,16 @@ impl Queue {
     fn pop(&mut self) -> Option<HostEvent> {
         let event = self.events.pop_front()?;
         self.bytes = self.bytes.saturating_sub(event.bytes());
+        if matches!(event, HostEvent::Diagnostic { .. }) {
+            self.diagnostics = self.diagnostics.saturating_sub(1);
+        }
         Some(event)
     }
 }
 
 /// A stream of events of a host. It does not keep the host open.
 ///
-/// At most 1,024 events are queued, and 4 MiB of what servers wrote; then [`HostEvent::Missed`] counts the oldest, which
+/// At most 1,024 events are queued, 256 diagnostics among them, and 4 MiB of what servers wrote; then [`HostEvent::Missed`] counts the oldest, which
 /// were dropped.
 #[must_use = "streams do nothing unless polled"]
 pub struct HostEvents {
@@ -528,6 +622,7 @@ pub(super) struct CallRecord {
     pub(super) name: Arc<str>,
     pub(super) method: &'static str,
     pub(super) item: Option<Arc<str>>,
+    pub(super) meta: Option<Arc<Meta>>,
     pub(super) began: Instant,
     pub(super) call: Arc<dyn SendCall>,
 }

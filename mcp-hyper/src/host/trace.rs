@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use mcp_proto::consent::SafeText;
 use mcp_proto::host::control::{FailureKind, Status};
+use mcp_proto::schema::{Era, TraceContext};
 use tracing::instrument::Instrumented;
 use tracing::level_filters::LevelFilter;
 use tracing::{Instrument, Level, Span, event};
 
-use super::events::{CallEnd, CallPhase, HostEvent};
+use super::events::{CallEnd, CallPhase, HostEvent, ServerReport};
 
 /// The maximum length of a name in characters, before it is escaped.
 const MAX_CHARACTERS: usize = 128;
@@ -27,7 +28,10 @@ impl TracedEvents {
     pub(super) fn push(&mut self, event: &HostEvent) {
         let is_traced = matches!(
             event,
-            HostEvent::DriverNotPolled | HostEvent::Status { .. } | HostEvent::CallEnded { .. }
+            HostEvent::DriverNotPolled
+                | HostEvent::Status { .. }
+                | HostEvent::Connected { .. }
+                | HostEvent::CallEnded { .. }
         );
         if is_traced && LevelFilter::current() != LevelFilter::OFF {
             self.0.push(event.clone());
@@ -43,8 +47,10 @@ impl TracedEvents {
                 HostEvent::Status { server, status, failure } => {
                     trace_status(&server, status, failure.map(|failure| failure.kind));
                 }
-                HostEvent::CallEnded { server, method, item, latency, end } => {
-                    trace_call(&server, method, item.as_deref(), latency, &end);
+                HostEvent::Connected { report, .. } => trace_connection(&report),
+                HostEvent::CallEnded { server, method, item, meta, latency, end } => {
+                    let trace = meta.and_then(|meta| meta.trace_context());
+                    trace_call(&server, method, item.as_deref(), trace, latency, &end);
                 }
                 _ => {}
             }
@@ -69,7 +75,33 @@ fn trace_status(server: &str, status: Option<Status>, failure: Option<FailureKin
     }
 }
 
-fn trace_call(server: &str, method: &str, item: Option<&str>, latency: Duration, end: &CallEnd) {
+fn trace_connection(report: &ServerReport) {
+    let server = shown(&report.name);
+    let info = report.info.as_deref();
+    let described = info.and_then(|info| info.implementation.as_ref());
+    let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    host_event!(
+        Level::INFO,
+        server,
+        transport = report.entry.spec().transport.name(),
+        era = info.map(|info| if info.era == Era::Modern { "modern" } else { "legacy" }),
+        mcp.protocol.version = info.map(|info| info.revision.as_str()),
+        server.name = described.map(|server| shown(&server.name)),
+        server.version = described.map(|server| shown(&server.version)),
+        tools = report.items.tools,
+        start_ms = report.start_time.map(milliseconds),
+        "server connected"
+    );
+}
+
+fn trace_call(
+    server: &str,
+    method: &str,
+    item: Option<&str>,
+    trace: Option<TraceContext>,
+    latency: Duration,
+    end: &CallEnd,
+) {
     let server = shown(server);
     // URIs can hold secrets. The span of the request has a URI without its secret parts.
     let named = |of: &str| item.filter(|_| method == of).map(shown);
@@ -93,6 +125,7 @@ fn trace_call(server: &str, method: &str, item: Option<&str>, latency: Duration,
                 mcp.method.name = method,
                 gen_ai.tool.name = tool,
                 gen_ai.prompt.name = prompt,
+                traceparent = trace.as_ref().map(TraceContext::traceparent),
                 latency_ms,
                 outcome,
                 phase,

@@ -4,6 +4,9 @@ use core::ops::Range;
 
 use crate::prelude::*;
 
+/// Decodes the escapes of a text; `None` if it has none.
+pub(super) type Decoder = fn(&[u8]) -> Option<Decoded>;
+
 /// A decoded text, and the offset in the original of each of its bytes and of its end.
 #[derive(Default)]
 pub(super) struct Decoded {
@@ -81,9 +84,9 @@ fn unicode_escape(digits: &[u8]) -> Option<(char, usize)> {
 }
 
 fn hex(digits: &[u8]) -> Option<u32> {
-    digits.iter().try_fold(0_u32, |value, digit| {
-        Some(value.checked_mul(16)?.checked_add(char::from(*digit).to_digit(16)?)?)
-    })
+    digits
+        .iter()
+        .try_fold(0_u32, |value, digit| value.checked_mul(16)?.checked_add(char::from(*digit).to_digit(16)?))
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ use alloc::borrow::Cow;
 use alloc::collections::BTreeSet;
 use core::ops::Range;
 
-use self::decoded::Decoded;
+use self::decoded::{Decoded, Decoder};
 use self::json::{Effect, Rule, Walk, marked_fields};
 use self::known::KnownSecrets;
 pub(crate) use self::names::is_form_secret;
@@ -247,8 +247,7 @@ impl Redactor {
             found.extend(self.known.find_at_cut(text));
         }
         let Some(decodings) = decodings.checked_sub(1) else { return found };
-        let decoders: [fn(&[u8]) -> Option<Decoded>; 2] =
-            [Decoded::from_json_string, Decoded::from_percent_encoded];
+        let decoders: [Decoder; 2] = [Decoded::from_json_string, Decoded::from_percent_encoded];
         for decode in decoders {
             if let Some(decoded) = decode(text) {
                 let inside = self.find(&decoded.text, decodings, is_cut);

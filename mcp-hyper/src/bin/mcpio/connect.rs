@@ -15,6 +15,7 @@ use futures_rustls::rustls::{self, RootCertStore};
 use mcp_proto::front::{Client, ClientHandlers, Error};
 use mcp_proto::host::config::parse_dotenv;
 use mcp_proto::peer::client::{ClientConfig, ConnectTimeouts, EraPolicy, ServerInfo};
+use mcp_proto::redact::{Redactor, is_secret_header};
 use mcp_proto::schema::{Era, Implementation, LoggingLevel};
 use mcp_smol::{ClientOptions, Command, Environment, Killer, WireDirection};
 use smol::future::or;
@@ -22,7 +23,7 @@ use smol::future::or;
 use crate::command_line::{is_url, url_tip};
 use crate::error::{self, CommandError, Result};
 use crate::options::{CommonOptions, EraOption, LoginOptions, header};
-use crate::reports::{self, NonMessageCounter, Reports, Trace};
+use crate::reports::{self, NonMessageCounter, Reports};
 use crate::terminal::Screen;
 use crate::{login, server_requests, tokens};
 
@@ -76,7 +77,8 @@ pub(crate) async fn with_server<T>(
         // Requests report the same error; nothing else depends on it.
         let _ = driver.await;
     });
-    let (reports, listener) = Reports::follow(&client, common.trace);
+    let redactor = if common.trace { Some(redactor(common)?) } else { None };
+    let (reports, listener) = Reports::follow(&client, redactor);
     let working = async {
         let connection = connected(&client, reports, common).await;
         let connection = connection.map_err(|failure| failure.with_sentence(non_messages.summary()))?;
@@ -171,8 +173,8 @@ fn http_options(
         options = options.tls(tls_config(file)?);
     }
     if common.trace {
-        let mut trace = Trace::new(Screen::messages());
-        options = options.on_wire(move |event| trace.http(event));
+        let mut trace = reports::trace(None, redactor(common)?);
+        options = options.on_wire(move |event| trace.handle_event(event));
     }
     Ok(options)
 }
@@ -184,18 +186,18 @@ fn over_stdio(
     non_messages: NonMessageCounter,
 ) -> Result<PendingConnection> {
     let mut options = ClientOptions::from(setup.config).handlers(setup.handlers);
-    let mut trace = common.trace.then(|| Trace::new(Screen::messages()));
+    let mut trace = if common.trace { Some(reports::trace(None, redactor(common)?)) } else { None };
     options = options.on_wire(move |direction, bytes| {
         if direction == WireDirection::Received {
             non_messages.handle_input(bytes);
         }
         if let Some(trace) = &mut trace {
-            trace.show(direction, bytes);
+            trace.handle_bytes(direction, bytes);
         }
     });
     if setup.shows_stderr {
-        let mut screen = Screen::messages();
-        options = options.on_stderr(move |line| reports::stderr(&mut screen, &line));
+        let (mut screen, redactor) = (Screen::messages(), redactor(common)?);
+        options = options.on_stderr(move |line| reports::stderr(&mut screen, &redactor, &line));
     }
     let (client, driver) = options.connect(program(command, common)?);
     let killer = Some(driver.killer());
@@ -233,6 +235,13 @@ pub(crate) fn client_config(common: &CommonOptions) -> ClientConfig {
         config.connect = ConnectTimeouts::within(timeout);
     }
     config
+}
+
+/// Makes a redactor that knows the headers and variables of the command line with secret names.
+pub(crate) fn redactor(common: &CommonOptions) -> Result<Redactor> {
+    let headers = headers(common)?.into_iter().map(|(name, value)| (name, value.into()));
+    let named = headers.chain(variables(common)?).filter(|(name, _)| is_secret_header(name));
+    Ok(named.fold(Redactor::new(), |redactor, (_, value)| redactor.known(value.as_encoded_bytes())))
 }
 
 /// The headers for a server at a URL. Those of the command line come last.

@@ -74,7 +74,7 @@ pub(crate) struct CommonOptions {
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
-    /// Print every message to standard error, as it is sent or received
+    /// Print every message to standard error, as it is sent or received, without secrets
     #[arg(long, global = true)]
     pub(crate) trace: bool,
 

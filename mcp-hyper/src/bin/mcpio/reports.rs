@@ -1,13 +1,15 @@
 //! What is shown while a command runs: progress, log messages, the messages of the wire, and lines that are none.
 
+use std::fmt::Display;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use mcp_hyper::WireEvent;
+use mcp_hyper::host::{WireFrame, WireObserver};
 use mcp_proto::Bytes;
 use mcp_proto::codec::{Line, Lines};
 use mcp_proto::front::{Client, Event};
 use mcp_proto::peer::TaskReport;
+use mcp_proto::redact::Redactor;
 use mcp_proto::schema::{LoggingMessage, LoggingMessageParams, ProgressParams};
 use mcp_proto::transport::http::ExchangeEnd;
 use mcp_smol::{StderrLine, WireDirection};
@@ -30,7 +32,7 @@ pub(crate) struct Reports {
 
 impl Reports {
     /// Also returns the task that listens until the connection is over.
-    pub(crate) fn follow(client: &Client, trace: bool) -> (Self, Task<()>) {
+    pub(crate) fn follow(client: &Client, trace: Option<Redactor>) -> (Self, Task<()>) {
         let mut events = client.events();
         let reports = Self::without_messages();
         let shared = reports.bar.clone();
@@ -45,8 +47,10 @@ impl Reports {
                     Event::TaskStatus { report, .. } => {
                         bar.print(Instant::now(), styled(QUIET, status(&report)))
                     }
-                    Event::Diagnostic(diagnostic) if trace => {
-                        bar.interrupt(|screen| show_diagnostic(screen, &diagnostic.to_string()));
+                    Event::Diagnostic(diagnostic) => {
+                        if let Some(redactor) = &trace {
+                            bar.interrupt(|screen| show_diagnostic(screen, None, redactor, &diagnostic));
+                        }
                     }
                     _ => {}
                 });
@@ -208,123 +212,71 @@ fn line(progress: f64, total: Option<f64>, message: Option<&str>) -> Text {
     }
 }
 
-/// The longest message shown completely, and the longest line to check, in bytes. A longer line counts as a message.
-const LONGEST: usize = 64 * 1024;
-
-/// Prints messages as they are sent and received, the server's standard error, and diagnostics.
-pub(crate) struct Trace {
-    screen: Screen,
-    sent: Lines,
-    received: Lines,
+/// Prints the frames of a connection as they are sent and received, without their secrets.
+pub(crate) fn trace(server: Option<&str>, redactor: Redactor) -> WireObserver {
+    let (mut screen, server) = (Screen::messages(), server.map(ToOwned::to_owned));
+    WireObserver::new(move |frame| show_frame(&mut screen, server.as_deref(), &frame)).redactor(redactor)
 }
 
-impl Trace {
-    pub(crate) fn new(screen: Screen) -> Self {
-        Self { screen, sent: Lines::new(LONGEST), received: Lines::new(LONGEST) }
-    }
-
-    /// Splits the bytes of a stream into messages, one per line.
-    pub(crate) fn show(&mut self, direction: WireDirection, bytes: &[u8]) {
-        let (lines, arrow) = match direction {
-            WireDirection::Sent => (&mut self.sent, sent()),
-            WireDirection::Received => (&mut self.received, received()),
-        };
-        lines.handle_input(Bytes::copy_from_slice(bytes));
-        while let Some(line) = lines.poll_line() {
-            print(&mut self.screen, arrow.clone(), readable(&line));
+fn show_frame(screen: &mut Screen, server: Option<&str>, frame: &WireFrame<'_>) {
+    let (mark, text) = match frame {
+        WireFrame::Message { direction: WireDirection::Sent, text, .. } => (sent(), shown(text)),
+        WireFrame::Message { text, .. } => (styled(NAME, "←"), shown(text)),
+        WireFrame::Request { method, url, body, .. } => {
+            (sent(), Text::from(format!("{method} {url} ")).and(shown(body)))
         }
-    }
-
-    /// Prints HTTP traffic: a line for each request with its message, one for each response's status, and those of its
-    /// body.
-    pub(crate) fn http(&mut self, event: WireEvent<'_>) {
-        let (mark, text) = match event {
-            WireEvent::Request { method, url, body, .. } => {
-                (sent(), Text::from(format!("{method} {} ", without_query(url))).and(shown(body)))
-            }
-            WireEvent::Head { status, .. } => (received(), status.to_string().into()),
-            WireEvent::Body { bytes, .. } => {
-                for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
-                    print(&mut self.screen, received(), shown(without_session(line)));
-                }
-                return;
-            }
-            WireEvent::MessageSent(text) => (sent(), shown(text)),
-            WireEvent::MessageReceived(text) => (received(), shown(text)),
-            WireEvent::End { end: ExchangeEnd::Truncated(why), .. } => {
-                return show_diagnostic(&mut self.screen, &format!("the response broke off: {why}"));
-            }
-            WireEvent::End { end: ExchangeEnd::Failed { detail, .. }, .. } => {
-                return show_diagnostic(&mut self.screen, &format!("there was no response: {detail}"));
-            }
-            WireEvent::End { end: ExchangeEnd::Unreachable(why), .. } => {
-                return show_diagnostic(&mut self.screen, why);
-            }
-            _ => return,
-        };
-        print(&mut self.screen, mark, text);
-    }
+        WireFrame::Response { status, .. } => (styled(NAME, "←"), status.to_string().into()),
+        WireFrame::End { end: Some(end), .. } if **end != ExchangeEnd::Complete => {
+            (styled(BAD, "?"), Text::from(frame.to_string().trim_start_matches("← ")))
+        }
+        _ => return,
+    };
+    let text = match frame.cut_bytes() {
+        Some(bytes) => text.and(format!(" … ({bytes} bytes)")),
+        None => text,
+    };
+    print(screen, of_server(server, mark), text);
 }
 
 fn sent() -> Text {
     styled(GOOD, "→")
 }
 
-fn received() -> Text {
-    styled(NAME, "←")
+fn shown(text: &[u8]) -> Text {
+    Text::json(String::from_utf8_lossy(text).trim_end())
 }
 
-/// A URL without user, password and query: they may be secret, and the query of HTTP+SSE names the session.
-fn without_query(url: &str) -> String {
-    let (url, query) = url.split_once('?').map_or((url, ""), |(url, _)| (url, "?…"));
-    match url.split_once("://") {
-        Some((scheme, rest)) => {
-            let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-            let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-            format!("{scheme}://{host}{path}{query}")
-        }
-        None => format!("{url}{query}"),
+/// A mark behind the name of the server, of which there may be several.
+fn of_server(server: Option<&str>, mark: Text) -> Text {
+    match server {
+        Some(server) => styled(QUIET, server).and(" ").and(mark),
+        None => mark,
     }
-}
-
-/// A line of an event stream, up to the query of the URI that an `endpoint` event of HTTP+SSE has for its data.
-fn without_session(line: &[u8]) -> &[u8] {
-    let data = line.strip_prefix(b"data:").map(<[u8]>::trim_ascii_start);
-    match data.filter(|data| !data.starts_with(b"{") && !data.starts_with(b"[")) {
-        Some(_) => line.split_inclusive(|byte| *byte == b'?').next().unwrap_or(line),
-        None => line,
-    }
-}
-
-fn shown(bytes: &[u8]) -> Text {
-    let beginning = bytes.get(..LONGEST).unwrap_or(bytes);
-    let text = Text::json(String::from_utf8_lossy(beginning).trim_end_matches('\r'));
-    if beginning.len() < bytes.len() { text.and(format!(" … ({} bytes)", bytes.len())) } else { text }
 }
 
 /// A line of the server's standard error.
-pub(crate) fn stderr(screen: &mut Screen, line: &StderrLine) {
-    print(screen, styled(QUIET, "!"), styled(QUIET, line.text.trim_end_matches('\r')));
+pub(crate) fn stderr(screen: &mut Screen, redactor: &Redactor, line: &StderrLine) {
+    let text = redactor.text(line.text.trim_end_matches('\r'));
+    print(screen, styled(QUIET, "!"), styled(QUIET, text));
 }
 
-/// Prints a diagnostic about the connection.
-fn show_diagnostic(screen: &mut Screen, text: &str) {
-    print(screen, styled(BAD, "?"), Text::from(text));
+/// Prints a diagnostic about a connection.
+pub(crate) fn show_diagnostic(
+    screen: &mut Screen,
+    server: Option<&str>,
+    redactor: &Redactor,
+    what: impl Display,
+) {
+    print(screen, of_server(server, styled(BAD, "?")), redactor.text(&what.to_string()).into_owned());
 }
 
-fn print(screen: &mut Screen, mark: Text, text: Text) {
+fn print(screen: &mut Screen, mark: Text, text: impl Into<Text>) {
     // Failing to write the trace does not fail the command.
     let _ = screen.line(mark.and(" ").and(text));
 }
 
-fn readable(line: &Line) -> Text {
-    match line {
-        Line::Whole(text) => Text::json(&String::from_utf8_lossy(text)),
-        Line::TooLong { head, bytes, .. } => {
-            Text::json(&String::from_utf8_lossy(head)).and(format!(" … ({bytes} bytes)"))
-        }
-    }
-}
+/// The longest line to check, in bytes. A longer line counts as a message.
+const LONGEST: usize = 64 * 1024;
 
 /// Characters of the first line to quote.
 const QUOTED: usize = 200;
@@ -453,33 +405,17 @@ mod tests {
         assert_eq!(lines, format!("{erased}1  \\u{{1b}}[2Jone{erased}2{erased}log\n"));
     }
 
-    #[test]
-    fn trace_shows_no_session_and_no_password() {
-        assert_eq!(
-            without_query("https://me:marker@example.com/mcp?key=marker"),
-            "https://example.com/mcp?…"
-        );
-        assert_eq!(without_query("http://[::1]:8080/mcp"), "http://[::1]:8080/mcp");
-        let endpoint = b"data: /messages?session=marker";
-        assert_eq!(without_session(endpoint), b"data: /messages?");
-        let message = br#"data: {"method":"a?b"}"#;
-        assert_eq!(without_session(message), message);
-    }
-
-    #[test]
-    fn trace_shows_only_the_beginning_of_long_messages() {
-        let mut lines = Lines::new(LONGEST);
-        lines.handle_input(Bytes::from("x".repeat(LONGEST + 1) + "\n"));
-        let shown = readable(&lines.poll_line().unwrap()).plain();
-        assert!(shown.len() < 5000 && shown.ends_with("(65537 bytes)"), "{shown}");
-    }
-
+    /// F104
     #[test]
     fn trace_escapes_unsafe_characters_as_json_does() {
-        let (screen, record) = Screen::recorded(Some(80));
-        let mut trace = Trace::new(screen);
-        trace.show(WireDirection::Received, "{\"text\":\"\u{9b}2J\u{202e}\"}\n\x1b[2Jnoise\n".as_bytes());
-        assert_eq!(record.plain(), "← {\"text\":\"\\u009b2J\\u202e\"}\n← \\u001b[2Jnoise\n");
+        let (mut screen, record) = Screen::recorded(Some(80));
+        let mut trace = WireObserver::new(move |frame| show_frame(&mut screen, Some("a\nb"), &frame));
+        let text = "{\"text\":\"\u{9b}2J\u{202e}\",\"password\":\"hunter2\"}\n\x1b[2Jnoise\n";
+        trace.handle_bytes(WireDirection::Received, text.as_bytes());
+        assert_eq!(
+            record.plain(),
+            "a\\nb ← {\"text\":\"\\u009b2J\\u202e\",\"password\":\"[redacted]\"}\na\\nb ← \\u001b[2Jnoise\n"
+        );
     }
 
     #[test]

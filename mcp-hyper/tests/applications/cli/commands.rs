@@ -367,6 +367,15 @@ fn trace_prints_every_message() {
     assert_eq!((ran.out.as_str(), sent, received), ("hi\n", 3, 3), "{}", ran.err);
 }
 
+/// F104
+#[test]
+fn trace_shows_no_password_and_no_secret_of_the_command_line() {
+    let call = ["call", "echo", "text=the key hunter2-of-env", "password=hunter2", "--trace"];
+    let ran = ask("auto", &[&call[..], &["--env", "API_KEY=hunter2-of-env"]].concat());
+    assert!(ran.err.contains(r#""password":"[redacted]""#), "{}", ran.err);
+    assert!(ran.err.contains("the key [redacted]") && !ran.err.contains("hunter2"), "{}", ran.err);
+}
+
 #[test]
 fn unknown_name_is_a_usage_error_with_a_suggestion() {
     let ran = ask("auto", &["call", "ehco", "text=hi"]);

@@ -606,3 +606,19 @@ fn approval_says_that_the_user_is_logged_in_at_the_projects_url() {
         assert_eq!(shown.contains("you have logged in at this URL"), is_said, "{shown}");
     }
 }
+
+/// F104
+#[test]
+fn trace_of_configured_servers_names_each_and_hides_secrets() {
+    let home = Home::new("trace");
+    let mut one = home.demo("one");
+    one["env"] = json!({ "API_KEY": "hunter2-of-env" });
+    let file = home.servers("servers.json", json!({ "one": one }));
+    let arguments = ["text=key hunter2-of-env", "password=hunter2"];
+    let ran =
+        home.run(&[&["call", "--user-config", &file, "--trace", "mcp__one__echo"], &arguments[..]].concat());
+    for line in ["one → {", "one ← {"] {
+        assert!(ran.err.lines().any(|shown| shown.starts_with(line)), "{}", ran.err);
+    }
+    assert!(ran.err.contains(r#""password":"[redacted]""#) && !ran.err.contains("hunter2"), "{}", ran.err);
+}

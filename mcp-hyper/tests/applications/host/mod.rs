@@ -14,5 +14,6 @@ mod testbed;
 mod tls;
 #[cfg(feature = "tracing")]
 mod traced;
+mod visible;
 mod watch;
 mod websocket;

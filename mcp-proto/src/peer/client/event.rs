@@ -246,8 +246,8 @@ impl Diagnostic {
         }
     }
 
-    /// The approximate size in bytes of its server-supplied content.
-    pub(crate) fn bytes(&self) -> usize {
+    /// Returns the approximate size in bytes of its server-supplied content.
+    pub fn bytes(&self) -> usize {
         match self {
             Self::Malformed(malformed) => {
                 let Recovered { id, method, .. } = &malformed.recovered;

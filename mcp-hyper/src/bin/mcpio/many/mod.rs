@@ -24,6 +24,7 @@ use mcp_proto::host::config::{
 };
 use mcp_proto::host::consent::Approvals;
 use mcp_proto::host::control::Status;
+use mcp_proto::redact::Redactor;
 use serde_json::{Value, json};
 use smol::future::or;
 
@@ -32,7 +33,7 @@ use crate::connect::Connection;
 use crate::error::{self, CommandError, Result};
 use crate::login::{print_status, show_page};
 use crate::options::{CommonOptions, ConfigOptions, LoginOptions, ServerCommand};
-use crate::reports::Reports;
+use crate::reports::{self, Reports};
 use crate::server_requests::{self, NoAnswerError, TerminalPrompt, is_person_present};
 use crate::terminal::{Screen, TerminalMode};
 use crate::text::{HEADING, NAME, QUIET, Text, styled};
@@ -89,13 +90,23 @@ impl Session<'_> {
         let options = error::until_signal(self.host_options(config)).await?;
         let (host, driver) = options.start();
         let mut events = (!self.reports_events).then(|| host.events());
+        let redactor = self.common.trace.then(Redactor::new);
         let messages = smol::spawn(async move {
             while let Some(events) = &mut events
                 && let Some(event) = events.next().await
             {
-                if let HostEvent::StorageFailed { error } = event {
+                match (event, &redactor) {
                     // If this fails, nothing can be done about it.
-                    let _ = Screen::messages().warning(&*error);
+                    (HostEvent::StorageFailed { error }, _) => _ = Screen::messages().warning(&*error),
+                    (HostEvent::Diagnostic { server, diagnostic }, Some(redactor)) => {
+                        reports::show_diagnostic(
+                            &mut Screen::messages(),
+                            Some(&server),
+                            redactor,
+                            diagnostic,
+                        );
+                    }
+                    _ => {}
                 }
             }
         });
@@ -139,6 +150,9 @@ impl Session<'_> {
         host = host.authorization(move |_, server| authorize(server));
         if let Some(file) = &common.cacert {
             host = host.tls(connect::tls_config(file)?);
+        }
+        if common.trace {
+            host = host.on_wire(|entry| Some(reports::trace(Some(entry.name()), Redactor::new())));
         }
         if answers_requests {
             host = host.handlers(|entry| server_requests::handlers(Some(entry.name())));
@@ -246,7 +260,6 @@ impl Session<'_> {
 /// Rejects options that are for one server.
 fn check_options(common: &CommonOptions) -> Result {
     let given = [
-        ("--trace", common.trace),
         ("--log", common.log.is_some()),
         ("--header", !common.headers.is_empty()),
         ("--header-file", !common.header_files.is_empty()),

@@ -1,0 +1,319 @@
+//! Frames on the wire, whole and redacted, for logs and debugging.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use mcp_proto::Bytes;
+use mcp_proto::codec::{Line, Lines, media};
+use mcp_proto::host::config::{Answers, Lookup, ResolvedSpec, ServerEntry};
+use mcp_proto::redact::{Redactor, is_secret_header};
+use mcp_proto::transport::http::{ExchangeEnd, ExchangeId};
+use mcp_smol::WireDirection;
+
+use crate::WireEvent;
+
+/// The longest message that is passed on completely, in bytes.
+const LONGEST: usize = 64 * 1024;
+
+/// Most responses whose last line is not complete.
+const MAX_BODIES: usize = 256;
+
+/// A frame of a connection, in the order of the wire: see [`HostOptions::on_wire`](super::HostOptions::on_wire).
+///
+/// `Display` writes a line for a log: `→` marks what was sent and `←` what was received. Texts of peers are not escaped in
+/// it: pass it through [`SafeText`](mcp_proto::consent::SafeText) before a terminal shows it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum WireFrame<'a> {
+    /// A line of a program, a message on a WebSocket, a line of an event stream, or the body of another response.
+    Message {
+        /// Who sent it.
+        direction: WireDirection,
+        /// The response that it is a part of, over HTTP.
+        exchange: Option<ExchangeId>,
+        /// The text; of one that is longer than 64 KiB only its beginning.
+        text: Cow<'a, [u8]>,
+        /// The length of the whole in bytes, secrets included.
+        bytes: usize,
+    },
+    /// A request over HTTP.
+    Request {
+        /// The exchange that it begins.
+        exchange: ExchangeId,
+        /// Its method.
+        method: &'a Method,
+        /// Its URL.
+        url: Cow<'a, str>,
+        /// Its headers.
+        headers: Cow<'a, HeaderMap>,
+        /// Its body; of one that is longer than 64 KiB only its beginning.
+        body: Cow<'a, [u8]>,
+        /// The length of the whole body in bytes, secrets included.
+        bytes: usize,
+    },
+    /// The head of a response.
+    Response {
+        /// The exchange that it belongs to.
+        exchange: ExchangeId,
+        /// Its status.
+        status: StatusCode,
+        /// Its headers.
+        headers: Cow<'a, HeaderMap>,
+    },
+    /// The end of an exchange.
+    End {
+        /// The exchange.
+        exchange: ExchangeId,
+        /// How it ended; `None` if this side aborted it.
+        end: Option<&'a ExchangeEnd>,
+    },
+}
+
+impl WireFrame<'_> {
+    /// The length in bytes of a message or body of which only the beginning is here.
+    pub fn cut_bytes(&self) -> Option<usize> {
+        match self {
+            Self::Message { bytes, .. } | Self::Request { bytes, .. } => {
+                Some(*bytes).filter(|it| *it > LONGEST)
+            }
+            Self::Response { .. } | Self::End { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for WireFrame<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Message { direction, text, .. } => {
+                let arrow = if *direction == WireDirection::Sent { '→' } else { '←' };
+                write!(f, "{arrow} {}", String::from_utf8_lossy(text))?;
+            }
+            Self::Request { method, url, body, .. } => {
+                write!(f, "→ {method} {url} {}", String::from_utf8_lossy(body))?;
+            }
+            Self::Response { status, .. } => write!(f, "← {status}")?,
+            Self::End { end: None, .. } => write!(f, "→ the exchange is aborted")?,
+            Self::End { end: Some(end), .. } => match end {
+                ExchangeEnd::Complete => write!(f, "← the response is complete")?,
+                ExchangeEnd::Truncated(why) => write!(f, "← the response broke off: {why}")?,
+                ExchangeEnd::Failed { detail, .. } => write!(f, "← there was no response: {detail}")?,
+                ExchangeEnd::Unreachable(why) => write!(f, "← {why}")?,
+            },
+        }
+        self.cut_bytes().map_or(Ok(()), |bytes| write!(f, " … ({bytes} bytes)"))
+    }
+}
+
+/// Observes the frames of one connection: messages whole, and without their secrets.
+///
+/// A host passes it the traffic of a connection. The options of a single client do so by their own observer:
+///
+/// ```
+/// use mcp_hyper::ClientOptions;
+/// use mcp_hyper::host::WireObserver;
+///
+/// let mut observer = WireObserver::new(|frame| eprintln!("{frame}"));
+/// let options = ClientOptions::new("my-agent", "1.0.0").on_wire(move |event| observer.handle_event(event));
+/// ```
+#[must_use = "an observer sees only traffic that is passed to it"]
+pub struct WireObserver {
+    watch: Box<dyn FnMut(WireFrame<'_>) + Send>,
+    redactor: Option<Redactor>,
+    sent: Lines,
+    received: Lines,
+    /// The bodies of responses that have not ended.
+    bodies: BTreeMap<ExchangeId, Body>,
+}
+
+/// The part of a body that was not passed on.
+enum Body {
+    Events(Lines),
+    Whole { text: Vec<u8>, bytes: usize },
+}
+
+impl WireObserver {
+    /// Calls `watch` with each frame, redacted by [`Redactor::new`]. The driver calls it: it should be quick.
+    pub fn new(watch: impl FnMut(WireFrame<'_>) + Send + 'static) -> Self {
+        Self {
+            watch: Box::new(watch),
+            redactor: Some(Redactor::new()),
+            sent: Lines::new(LONGEST),
+            received: Lines::new(LONGEST),
+            bodies: BTreeMap::new(),
+        }
+    }
+
+    /// Sets what hides the secrets. A host adds those that it knows.
+    pub fn redactor(mut self, redactor: Redactor) -> Self {
+        self.redactor = Some(redactor);
+        self
+    }
+
+    /// Hides nothing: tokens and passwords are in the frames then.
+    pub fn unredacted(mut self) -> Self {
+        self.redactor = None;
+        self
+    }
+
+    /// Hides the secrets of a connection: typed passwords, and values with secret names.
+    pub(super) fn hiding(mut self, entry: &ServerEntry, resolved: &ResolvedSpec, answers: &Answers) -> Self {
+        self.redactor = self.redactor.map(|redactor| {
+            let inputs = &entry.spec().inputs;
+            let is_password = |id: &str| inputs.iter().any(|input| input.id == id && input.is_password);
+            let looked_up = answers.iter().filter(|(lookup, _)| match lookup {
+                Lookup::Input(id) => is_password(id),
+                Lookup::Variable(name) => is_secret_header(name),
+                _ => false,
+            });
+            let named = match resolved {
+                ResolvedSpec::Stdio(program) => &program.env,
+                ResolvedSpec::Http(server) => &server.headers,
+            };
+            let named = named.iter().filter(|(name, _)| is_secret_header(name));
+            let secrets = looked_up.map(|(_, secret)| secret).chain(named.map(|(_, secret)| secret));
+            secrets.fold(redactor, |redactor, secret| redactor.known(secret.expose()))
+        });
+        self
+    }
+
+    /// Takes bytes of a stream: see [`mcp_smol::ClientOptions::on_wire`].
+    pub fn handle_bytes(&mut self, direction: WireDirection, bytes: &[u8]) {
+        self.lines(direction).handle_input(Bytes::copy_from_slice(bytes));
+        while let Some(line) = self.lines(direction).poll_line() {
+            self.show_line(direction, None, &line);
+        }
+    }
+
+    fn lines(&mut self, direction: WireDirection) -> &mut Lines {
+        match direction {
+            WireDirection::Sent => &mut self.sent,
+            WireDirection::Received => &mut self.received,
+        }
+    }
+
+    /// Takes an event of a connection over HTTP or WebSocket: see
+    /// [`ClientOptions::on_wire`](crate::ClientOptions::on_wire).
+    pub fn handle_event(&mut self, event: WireEvent<'_>) {
+        match event {
+            WireEvent::Request { exchange, method, url, headers, body } => {
+                let (url, headers) = (self.url(url), self.headers(headers));
+                let bytes = body.len();
+                let body = redact(&mut self.redactor, beginning(body));
+                (self.watch)(WireFrame::Request { exchange, method, url, headers, body, bytes });
+            }
+            WireEvent::Head { exchange, status, headers } => {
+                self.open_body(exchange, headers);
+                let headers = self.headers(headers);
+                (self.watch)(WireFrame::Response { exchange, status, headers });
+            }
+            WireEvent::Body { exchange, bytes } => self.handle_body(exchange, bytes),
+            #[cfg(feature = "websocket")]
+            WireEvent::MessageSent(text) => self.show(WireDirection::Sent, None, beginning(text), text.len()),
+            #[cfg(feature = "websocket")]
+            WireEvent::MessageReceived(text) => {
+                self.show(WireDirection::Received, None, beginning(text), text.len());
+            }
+            WireEvent::End { exchange, end } => {
+                self.close_body(exchange);
+                (self.watch)(WireFrame::End { exchange, end: Some(end) });
+            }
+            WireEvent::Aborted { exchange } => {
+                self.close_body(exchange);
+                (self.watch)(WireFrame::End { exchange, end: None });
+            }
+        }
+    }
+
+    fn open_body(&mut self, exchange: ExchangeId, headers: &HeaderMap) {
+        let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+        let is_stream = media::is_type(kind, "text/event-stream");
+        let body = match is_stream {
+            true => Body::Events(Lines::new(LONGEST)),
+            false => Body::Whole { text: Vec::new(), bytes: 0 },
+        };
+        self.bodies.insert(exchange, body);
+        if self.bodies.len() > MAX_BODIES
+            && let Some(oldest) = self.bodies.keys().next().copied()
+        {
+            self.close_body(oldest);
+        }
+    }
+
+    fn handle_body(&mut self, exchange: ExchangeId, piece: &[u8]) {
+        match self.bodies.get_mut(&exchange) {
+            Some(Body::Events(lines)) => lines.handle_input(Bytes::copy_from_slice(piece)),
+            Some(Body::Whole { text, bytes }) => {
+                *bytes += piece.len();
+                let room = LONGEST.saturating_sub(text.len());
+                text.extend_from_slice(piece.get(..room).unwrap_or(piece));
+                return;
+            }
+            None => return self.show(WireDirection::Received, Some(exchange), beginning(piece), piece.len()),
+        }
+        while let Some(Body::Events(lines)) = self.bodies.get_mut(&exchange)
+            && let Some(line) = lines.poll_line()
+        {
+            self.show_line(WireDirection::Received, Some(exchange), &line);
+        }
+    }
+
+    /// Passes on the rest of a response.
+    fn close_body(&mut self, exchange: ExchangeId) {
+        match self.bodies.remove(&exchange) {
+            Some(Body::Events(mut lines)) => {
+                if let Some(line) = lines.handle_eof() {
+                    self.show_line(WireDirection::Received, Some(exchange), &line);
+                }
+            }
+            Some(Body::Whole { text, bytes }) if bytes > 0 => {
+                self.show(WireDirection::Received, Some(exchange), &text, bytes);
+            }
+            _ => {}
+        }
+    }
+
+    fn show_line(&mut self, direction: WireDirection, exchange: Option<ExchangeId>, line: &Line) {
+        match line {
+            Line::Whole(text) => self.show(direction, exchange, text, text.len()),
+            Line::TooLong { head, bytes, .. } => self.show(direction, exchange, head, *bytes),
+        }
+    }
+
+    fn show(&mut self, direction: WireDirection, exchange: Option<ExchangeId>, text: &[u8], bytes: usize) {
+        let text = redact(&mut self.redactor, text);
+        (self.watch)(WireFrame::Message { direction, exchange, text, bytes });
+    }
+
+    fn url<'a>(&self, url: &'a str) -> Cow<'a, str> {
+        self.redactor.as_ref().map_or(Cow::Borrowed(url), |redactor| redactor.text(url))
+    }
+
+    fn headers<'a>(&self, headers: &'a HeaderMap) -> Cow<'a, HeaderMap> {
+        let Some(redactor) = &self.redactor else { return Cow::Borrowed(headers) };
+        let mut shown = headers.clone();
+        for (name, value) in &mut shown {
+            // Values of an application's source are secret under any name.
+            let name = if value.is_sensitive() { "authorization" } else { name.as_str() };
+            let text = redactor.header(name, &String::from_utf8_lossy(value.as_bytes())).into_owned();
+            *value = HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static("…"));
+        }
+        Cow::Owned(shown)
+    }
+}
+
+debug_fields! { WireObserver(self) { redactor, bodies = self.bodies.len() } }
+
+/// Makes the observer of a connection, if it has one.
+pub(super) type ObserverOf = Arc<dyn Fn(&ServerEntry) -> Option<WireObserver> + Send + Sync>;
+
+//= F104 "Secrets are redacted before frames are logged"
+fn redact<'a>(redactor: &mut Option<Redactor>, text: &'a [u8]) -> Cow<'a, [u8]> {
+    redactor.as_mut().map_or(Cow::Borrowed(text), |redactor| redactor.frame(text))
+}
+
+fn beginning(text: &[u8]) -> &[u8] {
+    text.get(..LONGEST).unwrap_or(text)
+}
