@@ -52,8 +52,7 @@ fn main() -> ExitCode {
     match started.and_then(|()| smol::block_on(run(command, &options.common, &mut output))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            let failure =
-                failure.with_usage_hint(line.iter().skip(2).find_map(|word| url_tip(word.to_str()?)));
+            let failure = failure.with_usage_hint(address_tip(&line));
             failure.print(&mut output, &mut messages);
             failure.exit_code()
         }
@@ -69,6 +68,9 @@ fn usage(error: &clap::Error, line: &[OsString], output: &mut Screen, messages: 
         return ExitCode::SUCCESS;
     }
     let _ = messages.line(Text::block(text.trim_end()));
+    if let Some(tip) = address_tip(line) {
+        let _ = messages.line(tip);
+    }
     let ours = line.iter().take_while(|word| *word != "--");
     if ours.into_iter().any(|word| word == "--json") {
         let message = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
@@ -76,6 +78,11 @@ fn usage(error: &clap::Error, line: &[OsString], output: &mut Screen, messages: 
         let _ = output.line(CommandError::usage(message).as_json());
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+/// Says how to write an address of the command line as a URL, if there is one.
+fn address_tip(line: &[OsString]) -> Option<String> {
+    line.iter().skip(2).find_map(|word| url_tip(word.to_str()?))
 }
 
 async fn run(command: Command, common: &CommonOptions, screen: &mut Screen) -> Result {

@@ -328,6 +328,7 @@ fn wrong_words_have_tips_that_lead_on() {
         (&["tools", "--", "localhost:3720"], "http://localhost:3720/mcp"),
         (&["login", "localhost:3720"], "http://localhost:3720/mcp"),
         (&["info", "localhost:3720"], "http://localhost:3720/mcp"),
+        (&["connect", "localhost:3720"], "http://localhost:3720/mcp"),
     ] {
         let ran = mcp(line);
         assert!(ran.code != 0 && ran.err.contains(said) && !ran.err.contains("tip:"), "{}", ran.err);

@@ -70,7 +70,7 @@ pub(super) async fn pass<T>(
     }
 }
 
-/// Handles what the application asks of the connection rather than of the server.
+/// Handles the application's handshake, subscriptions and level of log messages.
 async fn handle_request(
     bridge: &Bridge,
     handle: &ServerHandle,

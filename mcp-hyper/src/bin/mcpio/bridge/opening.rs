@@ -53,7 +53,7 @@ impl Opening {
             if count == 0 {
                 return Ok(None);
             }
-            // The server's machine refuses what is too large.
+            // The machine that reads it next refuses an oversized message.
             if is_full(&read) {
                 return Ok(Some(Self { read, ..Self::default() }));
             }
