@@ -40,7 +40,7 @@ fn commands_without_flags_use_the_files_of_known_applications() {
 
 #[test]
 fn files_of_known_applications_are_the_users_own() {
-    let home = Home::new("known");
+    let home = Home::new("own");
     let file = home.servers(".cursor/mcp.json", json!({ "mine": home.demo("mine") }));
     let shown = home.json(&["servers", "--config", &file]);
     assert_eq!(

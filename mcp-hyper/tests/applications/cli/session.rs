@@ -112,6 +112,8 @@ fn session_over_pipes_reloads_approves_and_shows_servers() {
     std::fs::write(&own, "{ \"mcpServers\": {").unwrap();
     session.until("The files were read again: no server has changed");
     session.until("mcp.json: line 1");
+    std::fs::remove_file(&own).unwrap();
+    session.until("mcp.json: the file cannot be read");
     home.servers("mcp.json", json!({ "one": one, "two": home.demo("two") }));
     session.until("The files were read again: no server has changed");
     assert_eq!(home.processes("one").len(), 1, "no server is restarted");

@@ -116,10 +116,11 @@ impl<'a> Session<'a> {
             None => current()?,
         };
         let stamps = stamps(&paths(options, &folder));
-        let files = sources.iter().flat_map(|(source, path)| match before.is_empty() || path.is_file() {
-            true => parse_file(source, path, &folder),
+        let is_pipe = |path: &Path| fs::metadata(path).is_ok_and(|file| !file.is_file());
+        let files = sources.iter().flat_map(|(source, path)| match !before.is_empty() && is_pipe(path) {
             // A pipe is read once.
-            false => kept(source, before),
+            true => kept(source, before),
+            false => parse_file(source, path, &folder),
         });
         let files = with_kept(files.collect(), before);
         Ok(Self { stamps, ..Self::of_files(options, common, files, folder) })

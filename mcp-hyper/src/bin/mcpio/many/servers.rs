@@ -59,9 +59,11 @@ impl Session<'_> {
     /// The servers of a host, sorted by name.
     pub(super) fn rows(&self, host: &Host) -> Vec<Row> {
         let mut tools: BTreeMap<String, usize> = BTreeMap::new();
-        for tool in host.tools() {
-            *tools.entry(tool.server).or_default() += 1;
-        }
+        host.catalogue(|catalogue| {
+            for tool in catalogue.tools() {
+                *tools.entry(tool.server.to_owned()).or_default() += 1;
+            }
+        });
         let row = |report: ServerReport| {
             let source = self.config.find(&report.name).map(|entry| entry.source());
             let changes = host.catalogue(|catalogue| {
