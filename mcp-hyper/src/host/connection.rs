@@ -76,9 +76,7 @@ impl Attempt {
         let failure = failure.map(|failure| driver.spawn_failure().unwrap_or(failure));
         // Also if the end was ordered: the server may wait for a login all the same.
         #[cfg(feature = "auth")]
-        if let Some(record) = driver.known_record() {
-            self.shared.with(|state, _| state.known_records.insert(self.entry.id(), record));
-        }
+        self.shared.with(|state, _| state.set_known_record(self.entry.id(), driver.known_record()));
         let stderr = self.stderr.text();
         match failure {
             // Its standard error may explain why it had to be ended.

@@ -172,6 +172,15 @@ impl State {
         key
     }
 
+    /// Sets the record with which the last connection of a server ended; `None` if its client has no store of tokens.
+    #[cfg(feature = "auth")]
+    pub(super) fn set_known_record(&mut self, server: ServerId, record: Option<KnownRecord>) {
+        match record {
+            Some(record) => _ = self.known_records.insert(server, record),
+            None => _ = self.known_records.remove(&server),
+        }
+    }
+
     /// Finds out whether another process has stored tokens for a server since it needed authorization.
     pub(super) fn check_login(&self, server: ServerId) -> Boxed<bool> {
         #[cfg(feature = "auth")]

@@ -160,7 +160,8 @@ pub enum Status {
 }
 
 impl Status {
-    /// Whether a call waits for the server rather than fails.
+    /// Whether a call waits for the server rather than fails. One to a server that needs authorization fails too, but only
+    /// after a [check for a login](super::Action::CheckLogin), if the server shares logins.
     pub const fn accepts_calls(self) -> bool {
         matches!(self, Self::Idle | Self::Starting | Self::Connected | Self::Reconnecting)
     }
