@@ -14,10 +14,10 @@ use mcp_proto::front::{
 use mcp_proto::peer::client::{Change, ClientConfig, EraPolicy};
 use mcp_proto::peer::server::ListKind;
 use mcp_proto::schema::{
-    ClientCapability, CompleteParams, CreateMessageParams, CreateMessageResult, CustomResult, ElicitAction,
-    ElicitParams, ElicitResult, ElicitSchema, Era, Implementation, ListRootsResult, LoggingLevel,
-    LoggingMessage, Meta, Prompt, PromptArgument, PromptReference, Resource, ResourceContents, Root,
-    SamplingMessage, ServerCapability, StringSchema, TextResourceContents, Tool,
+    ClientCapability, CompleteParams, CreateMessageParams, CreateMessageResult, CustomParams, CustomResult,
+    ElicitAction, ElicitParams, ElicitResult, ElicitSchema, Era, Implementation, ListRootsResult,
+    LoggingLevel, LoggingMessage, Meta, Prompt, PromptArgument, PromptReference, Resource, ResourceContents,
+    Root, SamplingMessage, ServerCapability, StringSchema, TextResourceContents, Tool,
 };
 use mcp_smol::{ClientOptions, Command};
 use serde_json::{Value, json};
@@ -131,6 +131,10 @@ fn router(reports: Sender<&'static str>) -> Router {
                 Err(error)
             }
         })
+        .tool_with(tool("confirm"), async |NoArguments {}, cx: Context| {
+            let confirmed = cx.request_custom("com.example/confirm", json!({ "pages": 3 })).await?;
+            Ok::<_, HandlerError>(format!("{:?}", confirmed.extra.get("pages").map(|pages| pages.as_str())))
+        })
         .tool_with(tool("think"), async |NoArguments {}, cx: Context| {
             let asked = CreateMessageParams::new([SamplingMessage::user("Why?")], 10_u64);
             let (answer, roots) = (cx.sample("thought", asked).await?, cx.roots("where").await?);
@@ -168,6 +172,11 @@ fn handlers(asked: &Asked) -> ClientHandlers {
         .declare(|capabilities| {
             let declared = std::mem::take(capabilities);
             *capabilities = declared.with(ClientCapability::ElicitationUrl);
+        })
+        .custom("com.example/confirm", async |params: CustomParams, _| {
+            let mut result = CustomResult::new();
+            result.extra = params.extra;
+            result
         })
         .sampling(move |_, _| {
             model();
@@ -220,7 +229,7 @@ fn connected_server_is_that_behind_it() {
         {
             assert!(capabilities.has(capability), "{pair:?}: {capability:?}");
         }
-        assert_eq!(client.list_tools().await.unwrap().len(), 8);
+        assert_eq!(client.list_tools().await.unwrap().len(), 9);
         let marked: Meta = [("com.example/mark", "x".into())].into_iter().collect();
         let who = client.call_tool("who", json!({})).meta(marked).await.unwrap();
         assert_eq!(who.text_content(), "desk Some(\"\\\"x\\\"\")", "{pair:?}");
@@ -302,6 +311,11 @@ fn servers_requests_reach_the_application() {
         let thought = client.call_tool("think", json!({})).await.unwrap();
         assert_eq!(thought.text_content(), "Because. file:///home", "{pair:?}");
         assert_eq!(*asked.lock().unwrap(), ["form", "model", "roots"], "{pair:?}");
+        // Newer servers send no requests, and newer clients take none.
+        if pair == (Era::Legacy, "legacy") {
+            let confirmed = client.call_tool("confirm", json!({})).await.unwrap();
+            assert_eq!(confirmed.text_content(), "Some(\"3\")");
+        }
     });
 }
 
@@ -406,9 +420,17 @@ fn end_of_the_application_cancels_its_calls_and_ends_the_session() {
         let call = json!({ "name": "slow", "arguments": {} });
         connected.send(&json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call })).await;
         assert_eq!(upstream.reports.recv().await, Ok("started"));
+        let resource = json!({ "uri": "demo://a" });
+        let subscribe =
+            json!({ "jsonrpc": "2.0", "id": 3, "method": "resources/subscribe", "params": resource });
+        connected.send(&subscribe).await;
+        while upstream.handle.subscribed_resources().is_empty() {
+            Timer::after(Duration::from_millis(2)).await;
+        }
         drop(connected.child.stdin.take());
         assert_eq!(upstream.reports.recv().await, Ok("dropped"));
         let (messages, err, code) = connected.end().await;
+        assert!(upstream.handle.subscribed_resources().is_empty(), "the session still exists");
         assert_eq!((code, &messages[0]["result"]["serverInfo"]["name"]), (0, &json!("upstream")), "{err}");
         assert!(err.is_empty(), "{err}");
     });
