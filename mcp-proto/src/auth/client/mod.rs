@@ -273,8 +273,8 @@ impl AuthClient {
     }
 
     /// Whether there is a token that the present configuration could have obtained: of a client and an issuer that the
-    /// [registrations](AuthConfig::preregistrations) allow, for the configured [resource](AuthConfig::resource), with all
-    /// configured [scopes](AuthConfig::scopes). A setting without a value allows any token.
+    /// [registrations](AuthConfig::preregistrations) and the [allowed hosts](AuthConfig::allowed_hosts) allow, for the
+    /// configured [resource](AuthConfig::resource), with all configured [scopes](AuthConfig::scopes). A setting without a value allows any token.
     pub fn has_configured_token(&self) -> bool {
         let Some(tokens) = self.tokens.current() else { return false };
         let AuthConfig { preregistrations, resource, scopes, .. } = &self.config;
@@ -282,6 +282,7 @@ impl AuthClient {
             preregistrations.is_empty() || client.is_some_and(|client| client.id == tokens.client_id)
         });
         is_of_client
+            && self.check_host(&tokens.issuer).is_ok()
             && resource.as_ref().is_none_or(|resource| *resource == tokens.resource)
             && self.tokens.allows_scopes(scopes.as_ref())
     }

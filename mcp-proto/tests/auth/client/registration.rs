@@ -53,6 +53,8 @@ fn client_tells_a_token_of_another_configuration() {
         (changed(|config| config.resource = Some(SERVER.into())), true),
         (changed(|config| config.resource = Some("https://mcp.example.com".into())), false),
         (changed(|config| config.scopes = Some(Scopes::parse("files:read"))), false),
+        (changed(|config| config.allowed_hosts = Some(vec!["auth.example.com".into()])), true),
+        (changed(|config| config.allowed_hosts = Some(vec!["other.example".into()])), false),
     ] {
         let mut host = Host::new(config, 2);
         assert!(!host.machine.has_configured_token(), "nothing was read yet");
