@@ -80,7 +80,11 @@ const PUBLIC_TOKENS: [&str; 13] = [
 /// assert!(!is_secret_header("Mcp-Method"));
 /// ```
 pub fn is_secret_header(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
+    // HTTP libraries have names in lower case already.
+    let name = match name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        true => Cow::Owned(name.to_ascii_lowercase()),
+        false => Cow::Borrowed(name),
+    };
     if name.ends_with("-authenticate") {
         // A challenge of the server, which has no secret.
         return false;
