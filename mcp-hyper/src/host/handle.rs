@@ -311,14 +311,7 @@ impl Host {
     ///
     /// The host waits meanwhile: `read` should be quick, and must not use this handle.
     pub fn catalogue<T>(&self, read: impl FnOnce(&Catalogue) -> T) -> T {
-        self.shared().catalogue(|catalogue| {
-            self.with(|state| {
-                for entry in state.entries.values() {
-                    catalogue.set_withdrawn(entry.name(), state.is_withdrawn(entry));
-                }
-            });
-            read(catalogue)
-        })
+        self.shared().visible_catalogue(|catalogue| read(catalogue))
     }
 
     /// Approves changed definitions of a server that the user has seen; returns how many still waited for it.

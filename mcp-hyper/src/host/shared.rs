@@ -337,7 +337,7 @@ impl Shared {
 
     /// Reports on all servers, or on one, in no order.
     pub(super) fn reports(&self, only: Option<ServerId>) -> Vec<ServerReport> {
-        self.catalogue(|catalogue| {
+        self.visible_catalogue(|catalogue| {
             let items = item_counts(catalogue);
             self.with(|state, _| {
                 let servers = state.plane.servers().filter(|(id, _)| only.is_none_or(|only| only == *id));
@@ -379,6 +379,18 @@ impl Shared {
             diagnostics: connection.map_or(0, |connection| connection.diagnostics),
             entry: entry.clone(),
         }
+    }
+
+    /// Reads the catalogue, in which servers that are off or not approved are withdrawn.
+    pub(super) fn visible_catalogue<T>(&self, read: impl FnOnce(&mut Catalogue) -> T) -> T {
+        self.catalogue(|catalogue| {
+            self.with(|state, _| {
+                for entry in state.entries.values() {
+                    catalogue.set_withdrawn(entry.name(), state.is_withdrawn(entry));
+                }
+            });
+            read(catalogue)
+        })
     }
 
     /// Changes or reads the catalogue.

@@ -111,6 +111,11 @@ fn servers_are_shown_with_status_and_reason() {
     assert!(servers[1]["stderr"].as_str().unwrap().contains("no database"), "{servers}");
     assert_eq!(servers[4]["tools"], 7);
     assert!(servers[4]["startMs"].as_f64().unwrap() > 0.0, "{servers}");
+    // F105
+    assert!(servers[4]["stepsMs"]["handshake"].as_f64().unwrap() > 0.0, "{servers}");
+    let of_one = ["transport", "revision", "application", "file", "line"].map(|member| &servers[4][member]);
+    assert_eq!(json!(of_one), json!(["stdio", "2026-07-28", "other", file, 1]), "{servers}");
+    assert_eq!(servers[4]["serverInfo"]["name"], "mcp-demo");
     assert!(home.processes("one").into_iter().all(|process| !runs(process)));
 }
 

@@ -1,6 +1,5 @@
 //! `mcpio servers`: which servers work.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
@@ -47,35 +46,18 @@ pub(crate) async fn servers(
 /// A row of the table of servers.
 pub(super) struct Row {
     pub(super) report: ServerReport,
-    /// How many of its tools can be used.
-    pub(super) tools: usize,
     /// The definitions that it has changed since the user's approval, and that are hidden.
     pub(super) changes: Vec<String>,
-    scope: Scope,
-    pub(super) path: String,
 }
 
 impl Session<'_> {
     /// The servers of a host, sorted by name.
     pub(super) fn rows(&self, host: &Host) -> Vec<Row> {
-        let mut tools: BTreeMap<String, usize> = BTreeMap::new();
-        host.catalogue(|catalogue| {
-            for tool in catalogue.tools() {
-                *tools.entry(tool.server.to_owned()).or_default() += 1;
-            }
-        });
         let row = |report: ServerReport| {
-            let source = self.config.find(&report.name).map(|entry| entry.source());
             let changes = host.catalogue(|catalogue| {
                 catalogue.pending_changes(&report.name).map(ToString::to_string).collect()
             });
-            Row {
-                changes,
-                tools: tools.get(&*report.name).copied().unwrap_or_default(),
-                scope: source.map_or(Scope::User, |source| source.scope),
-                path: source.map(|source| source.path.clone()).unwrap_or_default(),
-                report,
-            }
+            Row { changes, report }
         };
         host.servers().into_iter().map(row).collect()
     }
@@ -115,32 +97,50 @@ impl Row {
     pub(super) fn tools(&self) -> String {
         match self.report.lists {
             Freshness::Unlisted => String::new(),
-            Freshness::Current => self.tools.to_string(),
-            Freshness::Cached | Freshness::Stale => format!("{} as of before", self.tools),
+            Freshness::Current => self.report.items.tools.to_string(),
+            Freshness::Cached | Freshness::Stale => format!("{} as of before", self.report.items.tools),
         }
     }
 
+    /// The file and the line of its entry; empty without a file.
+    pub(super) fn place(&self) -> String {
+        let (path, line) = (&self.report.entry.source().path, self.report.entry.line());
+        line.map_or_else(|| path.clone(), |line| format!("{path}:{line}"))
+    }
+
     pub(super) fn as_json(&self, goes_on: bool) -> Value {
-        let Self { report, tools, changes, scope, path } = self;
+        let Self { report, changes } = self;
+        let (entry, steps, info) = (&report.entry, &report.steps, report.info.as_ref());
         let mut json = many::cause(report);
         json["status"] = self.status(goes_on).into();
-        json["tools"] = (report.lists != Freshness::Unlisted).then_some(*tools).into();
+        json["tools"] = (report.lists != Freshness::Unlisted).then_some(report.items.tools).into();
         json["hiddenChanges"] = json!(changes);
         json["current"] = (report.lists == Freshness::Current).into();
         json["startMs"] = report.start_time.map(milliseconds).into();
+        json["stepsMs"] = json!({
+            "lookUp": steps.look_up.map(milliseconds),
+            "handshake": steps.handshake.map(milliseconds),
+            "tools": steps.tools.map(milliseconds),
+            "lists": steps.lists.map(milliseconds),
+        });
         json["attempts"] = report.attempts.into();
-        json["scope"] = match scope {
+        json["transport"] = entry.spec().transport.name().into();
+        json["serverInfo"] = json!(info.and_then(|info| info.implementation.as_ref()));
+        json["revision"] = json!(info.map(|info| info.revision.as_str()));
+        json["scope"] = match entry.source().scope {
             Scope::User => "user".into(),
             Scope::Project => "project".into(),
         };
-        json["file"] = path.as_str().into();
+        json["application"] = entry.source().application.as_str().into();
+        json["file"] = entry.source().path.as_str().into();
+        json["line"] = entry.line().into();
         json
     }
 
     /// Whether there is something new to say.
     pub(super) fn differs(&self, other: &Self) -> bool {
         let said = |row: &Self| {
-            (row.report.status, row.report.since, row.tools, row.report.lists, row.changes.len())
+            (row.report.status, row.report.since, row.report.items, row.report.lists, row.changes.len())
         };
         said(self) != said(other)
     }
@@ -234,7 +234,7 @@ impl Session<'_> {
         if *status == Status::Connected {
             let start = start_time.map(|time| format!(" in {}", short(time))).unwrap_or_default();
             let revision = info.as_ref().map(|info| format!(", {}", info.revision.as_str()));
-            let tools = match row.tools {
+            let tools = match row.report.items.tools {
                 1 => "1 tool".to_owned(),
                 count => format!("{count} tools"),
             };

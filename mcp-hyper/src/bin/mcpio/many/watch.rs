@@ -493,7 +493,7 @@ fn details(row: &Row, columns: usize, room: usize) -> Vec<Text> {
         facts.push(("server", named.unwrap_or_default()));
         facts.push(("protocol", info.revision.as_str().to_owned()));
     }
-    facts.push(("file", row.path.clone()));
+    facts.push(("file", row.place()));
     facts.retain(|(_, value)| !value.is_empty());
     let mut lines = vec![styled(NAME, &report.name)];
     lines.extend(fact_lines(Some(columns), &facts));
@@ -518,10 +518,7 @@ fn stderr(row: &Row) -> String {
 
 fn json_of(row: &Row) -> Value {
     let mut json = row.as_json(true);
-    let info = row.report.info.as_ref();
     json["stderr"] = stderr(row).into();
-    json["serverInfo"] = json!(info.and_then(|info| info.implementation.as_ref()));
-    json["revision"] = json!(info.map(|info| info.revision.as_str()));
     json
 }
 
