@@ -12,7 +12,7 @@ use alloc::collections::BTreeMap;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::{ClientCapabilities, Json, Meta, Resource, ResourceContents, ServerCapabilities, Tool};
 use crate::prelude::*;
@@ -83,26 +83,23 @@ impl Tool {
         self.named_page().filter(|uri| is_page_uri(uri))
     }
 
-    fn ui(&self) -> ToolUi {
-        self.meta.get(META).and_then(|ui| ui.decode().ok()).unwrap_or_default()
+    /// A member of the tool's `ui`, if it can be read; a mistake in another one does not matter.
+    fn ui<T: DeserializeOwned>(&self, member: &str) -> Option<T> {
+        let [value] = read_members(self.meta.get(META)?.as_str(), [member]).ok()?;
+        decode_member(value)
     }
 
     /// The URI that the tool names as its page, whatever its scheme.
     pub(crate) fn named_page(&self) -> Option<String> {
-        self.ui().resource_uri.or_else(|| self.meta.get(FLAT)?.decode().ok())
+        self.ui("resourceUri").or_else(|| self.meta.get(FLAT)?.decode().ok())
     }
 
     /// Whether the model may call the tool; some tools exist for their page alone.
     pub fn is_for_model(&self) -> bool {
-        self.ui().visibility.is_none_or(|who| who.iter().any(|who| who == "model"))
+        // A word in place of a list hides the tool too.
+        let who: Option<Vec<String>> = self.ui("visibility").or_else(|| Some(vec![self.ui("visibility")?]));
+        who.is_none_or(|who| who.iter().any(|who| who == "model"))
     }
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct ToolUi {
-    resource_uri: Option<String>,
-    visibility: Option<Vec<String>>,
 }
 
 /// Whether a URI is a page's: `ui://` and at least one more character.

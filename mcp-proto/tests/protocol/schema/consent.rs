@@ -276,6 +276,10 @@ fn tool_page_must_have_a_ui_uri() {
     assert!(tool(json!({"ui": {"visibility": ["model", "app"]}})).is_for_model());
     assert!(!tool(json!({"ui": {"visibility": ["app"]}})).is_for_model());
     assert!(tool(json!({})).is_for_model());
+    // A mistake in one member does not matter to the other.
+    let odd = tool(json!({"ui": {"resourceUri": "ui://t/page", "visibility": "app"}}));
+    assert_eq!((odd.page().as_deref(), odd.is_for_model()), (Some("ui://t/page"), false));
+    assert!(!tool(json!({"ui": {"resourceUri": 7, "visibility": ["app"]}})).is_for_model());
 }
 
 /// C14.11
