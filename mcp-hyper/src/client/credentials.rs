@@ -21,6 +21,9 @@ use crate::time::RuntimeClock;
 /// How long a source of headers may take: as long as a request waits for its response by default.
 const SOURCE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Why an exchange is refused after the source has given the same headers again.
+const UNCHANGED: &str = "its headers were read again and have not changed: renew the key or token in them";
+
 /// An action for the driver on an exchange.
 #[derive(Debug)]
 pub(crate) enum ExchangeAction {
@@ -99,14 +102,22 @@ pub(super) type AskHeaders = Box<dyn FnMut() -> Boxed<Result<HeaderMap, String>>
 /// The present headers of a source, which the transport adds to each request. Absent before the source was asked.
 pub(super) type SourcedHeaders = Arc<Mutex<Option<HeaderMap>>>;
 
+/// A source that is being asked.
+struct AskedSource {
+    answer: Boxed<Result<HeaderMap, String>>,
+    /// When it has taken too long.
+    due: Instant,
+    /// The last exchange that was sent before.
+    last_sent: Option<ExchangeId>,
+}
+
 /// A source of headers, and the exchanges that wait for it.
 pub(super) struct HeaderSource {
     ask: AskHeaders,
     headers: SourcedHeaders,
     clock: Arc<RuntimeClock>,
     cache: Option<CacheContextEnder>,
-    /// The source's future, and when it has taken too long.
-    asked: Option<(Boxed<Result<HeaderMap, String>>, Instant)>,
+    asked: Option<AskedSource>,
     /// Requests that wait for the first headers.
     waiting: BTreeMap<ExchangeId, HttpRequest>,
     /// Exchanges that the server refused, parked until the source has answered.
@@ -115,6 +126,8 @@ pub(super) struct HeaderSource {
     last_sent: Option<ExchangeId>,
     /// The last exchange that was sent with other headers than the present ones.
     last_outdated: Option<ExchangeId>,
+    /// The last exchange that was sent before the source gave the present headers again.
+    last_confirmed: Option<ExchangeId>,
     actions: VecDeque<ExchangeAction>,
 }
 
@@ -130,6 +143,7 @@ impl HeaderSource {
             refused: Vec::new(),
             last_sent: None,
             last_outdated: None,
+            last_confirmed: None,
             actions: VecDeque::new(),
         }
     }
@@ -164,6 +178,9 @@ impl HeaderSource {
             self.refuse(exchange, "the server refused the new headers too: renew the key or token in them");
         } else if Some(exchange) <= self.last_outdated {
             self.actions.push_back(ExchangeAction::Resume(exchange));
+        } else if Some(exchange) <= self.last_confirmed {
+            // Of many calls in flight, only the first asks.
+            self.refuse(exchange, UNCHANGED);
         } else {
             self.refused.push(exchange);
             self.begin();
@@ -175,13 +192,14 @@ impl HeaderSource {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.asked.as_ref().map(|(_, due)| *due)
+        self.asked.as_ref().map(|asked| asked.due)
     }
 
     /// Asks the source, unless it is being asked.
     fn begin(&mut self) {
         if self.asked.is_none() {
-            self.asked = Some(((self.ask)(), self.clock.now() + SOURCE_TIMEOUT));
+            let (answer, due) = ((self.ask)(), self.clock.now() + SOURCE_TIMEOUT);
+            self.asked = Some(AskedSource { answer, due, last_sent: self.last_sent });
         }
     }
 
@@ -190,8 +208,9 @@ impl HeaderSource {
             if let Some(action) = self.actions.pop_front() {
                 return Poll::Ready(action);
             }
-            let Some((asked, due)) = &mut self.asked else { return Poll::Pending };
-            let answer = match asked.as_mut().poll(cx) {
+            let Some(AskedSource { answer, due, last_sent }) = &mut self.asked else { return Poll::Pending };
+            let last_sent = *last_sent;
+            let answer = match answer.as_mut().poll(cx) {
                 Poll::Ready(answer) => answer.and_then(check),
                 Poll::Pending if self.clock.now() < *due => return Poll::Pending,
                 Poll::Pending => {
@@ -200,7 +219,7 @@ impl HeaderSource {
             };
             self.asked = None;
             match answer {
-                Ok(headers) => self.handle_headers(headers),
+                Ok(headers) => self.handle_headers(headers, last_sent),
                 Err(error) => self.handle_error(&format!("the headers could not be read: {error}")),
             }
         }
@@ -208,14 +227,15 @@ impl HeaderSource {
 
     //= F107 "A hook is asked after 401, and the request is repeated once"
     /// Repeats the refused requests if there are other headers now, and sends those that have waited.
-    fn handle_headers(&mut self, headers: HeaderMap) {
+    fn handle_headers(&mut self, headers: HeaderMap, sent_before: Option<ExchangeId>) {
         let mut present = self.headers.lock().unwrap_or_else(PoisonError::into_inner);
         let is_first = present.is_none();
         let has_changed = present.as_ref() != Some(&headers);
         *present = Some(headers);
         drop(present);
-        if has_changed {
-            self.last_outdated = self.last_sent;
+        match has_changed {
+            true => self.last_outdated = self.last_sent,
+            false => self.last_confirmed = sent_before,
         }
         if has_changed
             && !is_first
@@ -226,10 +246,7 @@ impl HeaderSource {
         for exchange in mem::take(&mut self.refused) {
             match has_changed {
                 true => self.actions.push_back(ExchangeAction::Resume(exchange)),
-                false => self.refuse(
-                    exchange,
-                    "its headers were read again and have not changed: renew the key or token in them",
-                ),
+                false => self.refuse(exchange, UNCHANGED),
             }
         }
         for request in mem::take(&mut self.waiting).into_values() {
@@ -337,6 +354,32 @@ mod tests {
 
     /// F107
     #[test]
+    fn calls_in_flight_ask_the_source_once_in_all() {
+        let count = Arc::new(Mutex::new(0));
+        let asked = count.clone();
+        let mut source = source(move || {
+            *asked.lock().unwrap() += 1;
+            Box::pin(ready(Ok(HeaderMap::new())))
+        });
+        assert!(source.authorize(request(1)).is_none());
+        actions(&mut source);
+        for number in 2..=100 {
+            assert!(source.authorize(request(number)).is_some());
+        }
+        for number in 1..=100 {
+            refuse(&mut source, number, 401);
+            assert_eq!(actions(&mut source), [format!("refuse {number}: {UNCHANGED}")]);
+        }
+        assert_eq!(*count.lock().unwrap(), 2);
+        // A later call asks again.
+        assert!(source.authorize(request(101)).is_some());
+        refuse(&mut source, 101, 401);
+        actions(&mut source);
+        assert_eq!(*count.lock().unwrap(), 3);
+    }
+
+    /// F107
+    #[test]
     fn status_403_does_not_ask_the_source() {
         let mut source = counting();
         assert!(source.authorize(request(1)).is_none());
@@ -355,7 +398,7 @@ mod tests {
         assert!(actions(&mut source).is_empty());
         let due = source.poll_timeout().unwrap();
         assert_eq!(due.saturating_since(source.clock.now()).as_secs(), 29);
-        source.asked.as_mut().unwrap().1 = source.clock.now();
+        source.asked.as_mut().unwrap().due = source.clock.now();
         assert_eq!(
             actions(&mut source),
             ["fail 1: the headers could not be read: their source did not answer within 30 s"]

@@ -269,7 +269,7 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     ///
     /// The source is asked before the first request; each request then carries its headers, which replace those that
     /// [`header`](Self::header) sets under the same names, and which [`headers`](Self::headers) may change. After status
-    /// 401 it is asked once more, for all requests that were refused meanwhile; other requests are sent as before. If its
+    /// 401 it is asked once more, for all requests that are in flight then; other requests are sent as before. If its
     /// headers are others now, each refused request is repeated once: the server has not processed it. Otherwise the
     /// refusal is the error of the request, as it would be without a source. Status 403 does not ask the source.
     ///
