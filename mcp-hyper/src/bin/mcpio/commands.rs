@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use mcp_proto::front::WatchUpdate;
+use mcp_proto::host::tools::ItemKind;
 use mcp_proto::peer::client::{Change, ChangeEvidence, ServerInfo, WatchFilter};
 use mcp_proto::schema::{
     CallToolResult, Discover, DiscoverParams, Era, ListResourceTemplatesResult, ListToolsResult, Prompt,
@@ -176,6 +177,7 @@ async fn prompts(connection: &Connection, screen: &mut Screen) -> Result {
     if result.next_cursor.take().is_some() {
         result.prompts = connection.client.list_prompts().await?;
     }
+    result.prompts.retain(|prompt| (connection.offers)(ItemKind::Prompt, &prompt.name));
     show::result(screen, &result, |screen| match &result.prompts[..] {
         [] => screen.line("The server has no prompts."),
         prompts => table(prompts).print(screen),
@@ -197,6 +199,7 @@ pub(crate) fn table(prompts: &[Prompt]) -> Table {
 }
 
 async fn get(connection: &Connection, name: &str, typed: &[String], screen: &mut Screen) -> Result {
+    connection.check(ItemKind::Prompt, name)?;
     let arguments = arguments::for_prompt(typed).map_err(CommandError::usage)?;
     let arguments = arguments.into_iter().filter_map(|(key, value)| Some((key, value.as_str()?.to_owned())));
     let request = connection.client.get_prompt(name, arguments).on_progress(connection.reports.progress());
@@ -241,6 +244,7 @@ async fn resources(connection: &Connection, screen: &mut Screen) -> Result {
     if resources.next_cursor.take().is_some() {
         resources.resources = client.list_resources().await?;
     }
+    resources.resources.retain(|it| (connection.offers)(ItemKind::Resource, &it.uri));
     let templates = templates(connection).await?;
     let mut both = serde_json::to_value(&resources)?;
     if let Some(both) = both.as_object_mut() {
@@ -260,6 +264,8 @@ async fn templates(connection: &Connection) -> Result<ListResourceTemplatesResul
     if templates.next_cursor.take().is_some() {
         templates.resource_templates = connection.client.list_resource_templates().await?;
     }
+    let is_offered = |uri: &str| (connection.offers)(ItemKind::ResourceTemplate, uri);
+    templates.resource_templates.retain(|it| is_offered(&it.uri_template));
     Ok(templates)
 }
 
@@ -293,6 +299,7 @@ async fn read(
     output: Option<&Path>,
     screen: &mut Screen,
 ) -> Result {
+    connection.check(ItemKind::Resource, uri)?;
     let request = connection.client.read_resource(uri).on_progress(connection.reports.progress());
     let result = connection.reports.until(request).await?;
     if let Some(output) = output {

@@ -14,6 +14,7 @@ use futures_rustls::pki_types::pem::PemObject as _;
 use futures_rustls::rustls::{self, RootCertStore};
 use mcp_proto::front::{Client, ClientHandlers, Error};
 use mcp_proto::host::config::parse_dotenv;
+use mcp_proto::host::tools::{ItemKind, LookupError};
 use mcp_proto::peer::client::{ClientConfig, ConnectTimeouts, EraPolicy, ServerInfo};
 use mcp_proto::redact::{Redactor, is_secret_header};
 use mcp_proto::schema::{Era, Implementation, LoggingLevel};
@@ -27,6 +28,9 @@ use crate::reports::{self, NonMessageCounter, Reports};
 use crate::terminal::Screen;
 use crate::{login, server_requests, tokens};
 
+/// Whether an entry offers an item.
+type Offers = Box<dyn Fn(ItemKind, &str) -> bool + Send + Sync>;
+
 /// A server that is ready.
 pub(crate) struct Connection {
     pub(crate) client: Client,
@@ -36,6 +40,15 @@ pub(crate) struct Connection {
     pub(crate) log: Option<LoggingLevel>,
     /// The time of `--timeout`.
     pub(crate) timeout: Option<Duration>,
+    /// Whether the entry of a configuration offers an item, by its name or URI.
+    pub(crate) offers: Offers,
+}
+
+impl Connection {
+    /// Checks that the entry of the configuration offers an item.
+    pub(crate) fn check(&self, kind: ItemKind, key: &str) -> Result {
+        if (self.offers)(kind, key) { Ok(()) } else { Err(CommandError::usage(LookupError::Denied)) }
+    }
 }
 
 /// A client, the future that moves its messages, and what kills its server if that is a child process.
@@ -120,7 +133,8 @@ async fn connected(client: &Client, reports: Reports, common: &CommonOptions) ->
     if let (Some(level), Era::Legacy) = (log, server.era) {
         client.set_level(level).await?;
     }
-    Ok(Connection { client: client.clone(), server, reports, log, timeout: common.timeout })
+    let (client, offers) = (client.clone(), Box::new(|_, _: &str| true));
+    Ok(Connection { client, server, reports, log, timeout: common.timeout, offers })
 }
 
 /// The URL, if the command is a single URL.

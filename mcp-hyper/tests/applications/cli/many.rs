@@ -200,6 +200,29 @@ fn each_command_takes_a_server_of_the_configuration() {
 }
 
 #[test]
+fn items_that_an_entry_does_not_offer_are_neither_listed_nor_read() {
+    let home = Home::new("filtered");
+    let mut entry = home.demo("one");
+    entry["excludeResources"] = json!(["demo://logo", "demo://greeting/*"]);
+    entry["includePrompts"] = json!([]);
+    let file = home.servers("mcp.json", json!({ "one": entry }));
+    let with = |args: &[&str]| home.run(&[args, &["--user-config", &file]].concat());
+    let listed = with(&["resources", "one"]);
+    assert!(listed.out.contains("demo://greeting") && !listed.out.contains("demo://logo"), "{}", listed.out);
+    assert!(!listed.out.contains("{name}"), "{}", listed.out);
+    assert!(!with(&["prompts", "one"]).out.contains("greet"));
+    for args in [
+        &["read", "one", "demo://logo"][..],
+        &["read", "one", "demo://greeting/Ada"],
+        &["get", "one", "greet", "name=Ada"],
+    ] {
+        let refused = with(args);
+        assert!(refused.code != 0 && refused.err.contains("denies this item"), "{args:?}: {}", refused.err);
+    }
+    assert_eq!(with(&["read", "one", "demo://greeting"]).code, 0);
+}
+
+#[test]
 fn commands_fail_with_the_causes_if_no_server_is_connected() {
     let home = Home::new("none");
     let failing = json!({ "command": "sh", "args": ["-c", "echo 'no database' >&2; exit 3"] });

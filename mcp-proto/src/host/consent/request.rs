@@ -259,7 +259,8 @@ impl Lines {
             }
         }
         if let Some(attempts) = spec.reconnect_attempts {
-            self.add("may be tried again", &format!("{attempts} times"));
+            let times = if attempts == 1 { "once".into() } else { format!("{attempts} times") };
+            self.add("may be tried again", &times);
         }
         match spec.keepalive {
             Some(Duration::ZERO) => self.add("is pinged", "never"),

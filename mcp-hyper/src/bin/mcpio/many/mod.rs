@@ -219,7 +219,11 @@ pub(crate) async fn of_server(
             }
             let server = client.ready().await?;
             let reports = Reports::without_messages();
-            let connection = Connection { client, server, reports, log: None, timeout: common.timeout };
+            let (of_host, of_server) = (host.clone(), name.to_owned());
+            let offers =
+                move |kind, key: &str| of_host.catalogue(|catalogue| catalogue.allows(&of_server, kind, key));
+            let (timeout, offers) = (common.timeout, Box::new(offers));
+            let connection = Connection { client, server, reports, log: None, timeout, offers };
             commands::run(command, words, &connection, screen).await
         })
         .await
