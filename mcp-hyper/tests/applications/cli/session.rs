@@ -132,7 +132,9 @@ fn session_over_pipes_reloads_approves_and_shows_servers() {
 
     session.write("show one");
     let shown = session.until("| hello");
-    assert!(shown.iter().any(|line| line.contains("mcp-demo")), "{shown:?}");
+    for part in ["mcp-demo", "handshake ", "mcp.json:1"] {
+        assert!(shown.iter().any(|line| line.contains(part)), "{part}: {shown:?}");
+    }
     assert!(shown.last().unwrap().contains("hello\\u{1b}[2J"), "{shown:?}");
     session.write("disable two");
     session.until("two: disabled");
@@ -171,9 +173,9 @@ fn session_of_a_program_is_json_and_goes_on_after_its_input() {
     let mut session = Session::start(&home, &["servers", "--watch", "--json", "--user-config", &own]);
     session.until("\"status\":\"connected\"");
     session.write("show");
-    let shown = session.until("\"serverInfo\"");
+    let shown = session.until("\"stderr\":\"hello\"");
     let shown: Value = serde_json::from_str(shown.last().unwrap()).unwrap();
-    assert_eq!((&shown["stderr"], &shown["serverInfo"]["name"]), (&json!("hello"), &json!("mcp-demo")));
+    assert_eq!((&shown["line"], &shown["serverInfo"]["name"]), (&json!(1), &json!("mcp-demo")));
     session.write("jump");
     session.until("{\"notice\":");
     drop(session.child.stdin.take());

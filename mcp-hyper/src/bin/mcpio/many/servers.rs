@@ -27,7 +27,7 @@ pub(crate) async fn servers(
     watch: bool,
     screen: &mut Screen,
 ) -> Result {
-    let session = Session { reports_events: watch, ..Session::open(options, common)? };
+    let session = Session { reports_events: watch && !common.trace, ..Session::open(options, common)? };
     session.print_files()?;
     session
         .run(session.config.clone(), async |host| {

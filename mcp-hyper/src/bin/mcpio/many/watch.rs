@@ -34,7 +34,8 @@ const WIDE: usize = 70;
 
 /// Shows the servers and what changes, and does what the user types, until the user ends it or the host is closed.
 pub(super) async fn follow(host: &Host, session: &Session<'_>, screen: &mut Screen) -> Result {
-    let is_live = screen.can_erase() && !screen.is_json();
+    // The lines of the trace would be replaced.
+    let is_live = screen.can_erase() && !screen.is_json() && !session.common.trace;
     let mut view = View {
         host,
         session: session.clone(),
@@ -53,7 +54,9 @@ pub(super) async fn follow(host: &Host, session: &Session<'_>, screen: &mut Scre
         match view.next().await {
             Input::Typed(typed) if typed.action == Action::Quit => return Ok(()),
             Input::Typed(typed) => view.act(typed).await?,
-            Input::Event(Some(HostEvent::StorageFailed { error })) => view.say(&*error)?,
+            Input::Event(Some(HostEvent::StorageFailed { error })) if session.reports_events => {
+                view.say(&*error)?;
+            }
             Input::Event(Some(_)) => {}
             Input::Event(None) => return Ok(()),
             Input::Tick => view.check_files().await?,
@@ -487,7 +490,10 @@ fn details(row: &Row, columns: usize, room: usize) -> Vec<Text> {
     facts.extend(next.map(|next| ("next attempt", format!("in {}", short(next)))));
     facts.push(("reason", row.reason(true)));
     facts.push(("tools", row.tools()));
-    facts.push(("start", report.start_time.map(short).unwrap_or_default()));
+    let steps = &report.steps;
+    let steps = [("values", steps.look_up), ("handshake", steps.handshake), ("tools", steps.tools)];
+    let steps = steps.into_iter().filter_map(|(step, time)| Some(format!("{step} {}", short(time?))));
+    facts.push(("start", steps.collect::<Vec<_>>().join(", ")));
     if let Some(info) = &report.info {
         let named = info.implementation.as_ref().map(|it| format!("{} {}", it.name, it.version));
         facts.push(("server", named.unwrap_or_default()));
