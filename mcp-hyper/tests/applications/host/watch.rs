@@ -155,7 +155,8 @@ fn polls_of_different_tasks_leave_no_wakers_behind() {
         let mut off = folder.demo("one");
         off["disabled"] = json!(true);
         let (host, _driver) = start(options(config(json!({ "one": off }))));
-        host.ready().await;
+        // The driver was polled then: no timer waits for that.
+        host.wait_for_gate().await;
         let mut watch = clock(&host);
         let tasks: Vec<_> = (0..1000).map(|_| Arc::new(Count)).collect();
         for task in &tasks {
@@ -189,7 +190,8 @@ fn tasks_that_end_with_their_wakers_may_use_the_host() {
         let mut off = folder.demo("one");
         off["disabled"] = json!(true);
         let (host, _driver) = start(options(config(json!({ "one": off }))));
-        host.ready().await;
+        // The driver was polled then: no timer waits for that.
+        host.wait_for_gate().await;
         let (mut watch, mut events) = (clock(&host), host.events());
         while smol::future::poll_once(events.next()).await.is_some() {}
         for _ in 0..2 {
