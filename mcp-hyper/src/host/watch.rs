@@ -66,7 +66,9 @@ impl Host {
 /// [`Active`](WatchUpdate::Active) does: fetch again what it names as missing; everything else of the filter follows as
 /// [`Changed`](WatchUpdate::Changed). Updates are
 /// queued as by a client's [`Watch`]. The stream ends with the host, when the server is removed from the configuration, and
-/// when the server refuses the watch; [`outcome`](Self::outcome) then returns the reason.
+/// when the server refuses the watch; [`outcome`](Self::outcome) then returns the reason. If the server no longer accepts
+/// the credentials of an active watch, it waits for the user
+/// ([`NeedsAuthorization`](mcp_proto::host::control::Status::NeedsAuthorization)), and the watch for the next connection.
 #[must_use = "dropping a watch ends it"]
 pub struct HostWatch {
     hold: ServerHold,
