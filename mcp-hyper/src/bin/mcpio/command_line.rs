@@ -131,7 +131,7 @@ mod tests {
     fn url_needs_no_dashes() {
         let url = "https://example.com/mcp?a=b";
         let server = |line: &[&str]| match read(&[&["mcpio"], line].concat()).unwrap().command.unwrap() {
-            Command::Tools { name, server } => (name.into_iter().collect::<Vec<_>>(), server.command),
+            Command::Tools { name, server, .. } => (name.into_iter().collect::<Vec<_>>(), server.command),
             Command::Call { arguments, server, .. } => (arguments, server.command),
             Command::OfServer(ServerCommand::Read { words, server, .. }) => (words, server.command),
             other => panic!("{other:?}"),

@@ -101,10 +101,16 @@ async fn run(command: Command, common: &CommonOptions, screen: &mut Screen) -> R
         Command::Login { server, login, .. } => login::login(&server, &login, common, screen).await,
         Command::Logout { url } => login::logout(&url, common, screen).await,
         Command::Whoami { url } => login::whoami(&url, common, screen).await,
-        Command::Tools { name, server } if server.is_configured() => {
+        Command::Tools { typescript: true, server, .. } if server.is_configured() => {
+            many::call::typescript(&server.config, common, screen).await
+        }
+        Command::Tools { typescript: true, .. } => {
+            Err(CommandError::usage("--typescript is for the servers of configuration files"))
+        }
+        Command::Tools { name, server, .. } if server.is_configured() => {
             many::call::tools(&server.config, common, name.as_deref(), screen).await
         }
-        Command::Tools { name, server } => {
+        Command::Tools { name, server, .. } => {
             with_server(&server.command, common, async |connection| {
                 commands::tools(connection, name.as_deref(), screen).await
             })

@@ -6,7 +6,7 @@ use std::time::Duration;
 use mcp_hyper::host::{CallError, Host, HostTool};
 use mcp_proto::host::config::Config;
 use mcp_proto::host::control::Status;
-use mcp_proto::host::tools::{Entry, LookupError, NameScheme, ToolIndex};
+use mcp_proto::host::tools::{Entry, LookupError, NameScheme, ToolIndex, TypeScriptLimits};
 use mcp_proto::schema::{CallToolResult, Tool};
 use serde_json::{Value, json};
 
@@ -43,6 +43,20 @@ pub(crate) async fn tools(
         let known = tools.iter().map(|tool| tool.name.as_str());
         let suggested = arguments::suggest(name, known);
         Err(CommandError::usage(format_args!("no server and no tool is named {name:?}{suggested}")))
+    })
+    .await
+}
+
+/// Declares the tools of all servers in TypeScript.
+pub(crate) async fn typescript(
+    options: &ConfigOptions,
+    common: &CommonOptions,
+    screen: &mut Screen,
+) -> Result {
+    with_tools(options, common, async |host, _, missing| {
+        let declared = host.typescript(&TypeScriptLimits::default());
+        let json = json!({ "typescript": declared.text, "leftOut": declared.left_out, "missing": missing });
+        show::result(screen, &json, |screen| screen.line(Text::block(&declared.text)))
     })
     .await
 }
