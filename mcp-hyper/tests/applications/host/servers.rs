@@ -104,12 +104,10 @@ fn server_that_answers_no_pings_is_connected_again_unless_its_pings_are_off() {
         let (host, mut events, _driver) = start_watched(options(config(servers)).keepalive(pings));
         host.ready().await;
         let failure = loop {
-            match events.next().await.unwrap() {
-                HostEvent::Status { server, status: Some(Status::Reconnecting), failure, .. } => {
-                    assert_eq!(&*server, "hangs");
-                    break failure.unwrap();
-                }
-                _ => {}
+            let event = events.next().await.unwrap();
+            if let HostEvent::Status { server, status: Some(Status::Reconnecting), failure, .. } = event {
+                assert_eq!(&*server, "hangs");
+                break failure.unwrap();
             }
         };
         assert!(failure.reason.contains("the peer stopped answering pings"), "{failure:?}");
