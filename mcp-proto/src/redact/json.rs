@@ -226,7 +226,7 @@ impl Redactor {
         place
     }
 
-    fn is_marked(&self, name: &str) -> bool {
+    pub(super) fn is_marked(&self, name: &str) -> bool {
         !self.marked.is_empty() && self.marked.contains(&normal_name(name))
     }
 

@@ -240,7 +240,7 @@ impl Redactor {
     fn find(&self, text: &[u8], decodings: usize, is_cut: bool) -> Vec<Range<usize>> {
         let mut found = Vec::new();
         if !self.is_plain {
-            shapes::find(text, &|name| self.is_secret_name(name), &mut found);
+            shapes::find(text, &|name| self.is_secret_name(name) || self.is_marked(name), &mut found);
         }
         self.known.find(text, &mut found);
         if is_cut {

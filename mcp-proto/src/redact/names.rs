@@ -89,7 +89,9 @@ pub fn is_secret_header(name: &str) -> bool {
         // A challenge of the server, which has no secret.
         return false;
     }
-    HEADER_NAMES.contains(&&*name) || HEADER_WORDS.iter().any(|word| name.contains(word))
+    HEADER_NAMES.contains(&&*name)
+        || HEADER_WORDS.iter().any(|word| name.contains(word))
+        || is_secret_member(&name)
 }
 
 /// Returns whether a form should not ask for a value of this name: a password, an API key, a card number.
@@ -187,6 +189,16 @@ mod tests {
             "cursor",
         ] {
             assert!(!is_secret_member(public), "{public}");
+        }
+    }
+
+    #[test]
+    fn headers_and_variables_with_the_names_of_secret_members_are_secret() {
+        for secret in ["MYSQL_PWD", "DB_PASS", "GPG_PASSPHRASE", "x-otp", "Authorization"] {
+            assert!(is_secret_header(secret), "{secret}");
+        }
+        for public in ["HOME", "mcp-method", "WWW-Authenticate", "content-type"] {
+            assert!(!is_secret_header(public), "{public}");
         }
     }
 

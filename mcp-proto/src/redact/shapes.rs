@@ -188,7 +188,9 @@ impl Word<'_> {
 
     /// The value behind a secret's name: `password=x`, `"password": "x"`, `Authorization: Bearer x`, `?sid=x`.
     fn value(&self, is_secret: &dyn Fn(&str) -> bool) -> Option<Range<usize>> {
-        let name = str::from_utf8(self.bytes()).ok().filter(|name| name.len() <= LONGEST_NAME)?;
+        // The end of a long name tells what it is.
+        let name = self.bytes();
+        let name = str::from_utf8(name.get(name.len().saturating_sub(LONGEST_NAME)..)?).ok()?;
         let is_quote = |byte| matches!(byte, b'"' | b'\'' | b'\\' | b' ' | b'\t');
         let sign = run(self.text, self.word.end, is_quote);
         if sign.saturating_sub(self.word.end) > LONGEST_GAP || !matches!(self.text.get(sign)?, b'=' | b':') {
@@ -217,7 +219,7 @@ impl Word<'_> {
         let start = run(self.text, at, |byte| matches!(byte, b' ' | b'\t'));
         let escapes = run(self.text, start, |byte| byte == b'\\');
         match self.text.get(escapes)? {
-            b'{' | b'[' => None,
+            b'{' | b'[' if self.text.get(at.saturating_sub(1)) == Some(&b':') => None,
             quote @ (b'"' | b'\'') => {
                 let inside = escapes.saturating_add(1);
                 Some(inside..self.closing_quote(inside, *quote, escapes.saturating_sub(start)))
