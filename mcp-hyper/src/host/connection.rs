@@ -349,28 +349,20 @@ impl Lists<'_> {
         let entry = &self.attempt.entry;
         let name: Arc<str> = entry.name().into();
         let shared = &self.attempt.shared;
-        shared.catalogue(|catalogue| {
-            let (is_current, is_withdrawn) = shared.with(|state, _| {
-                let current = state.entries.get(&entry.id());
-                let is_current = current.is_some_and(|now| now.connection() == entry.connection());
-                (is_current, current.is_some_and(|current| state.is_withdrawn(current)))
-            });
-            if !is_current {
-                return;
-            }
-            catalogue.set_withdrawn(&name, is_withdrawn);
+        shared.command_both(|catalogue, state, _| {
+            let current = state.entries.get(&entry.id());
+            let Some(current) = current.filter(|now| now.connection() == entry.connection()) else { return };
+            catalogue.set_withdrawn(&name, state.is_withdrawn(current));
             let Some((report, is_visible)) = act(catalogue, &name) else { return };
-            shared.command(|state, _| {
-                if is_visible || report.pins_changed {
-                    // Approved definitions must not be lost; lists can be read again.
-                    let is_urgent = report.pins_changed && entry.source().scope == Scope::Project;
-                    //= F80 "A slow server's list replaces that of the last run and is stored"
-                    state.unsaved.add(entry.id(), is_urgent);
-                }
-                if is_visible || !report.changes.is_empty() || !report.collisions.is_empty() {
-                    state.publish_update(&name, kind, report);
-                }
-            });
+            if is_visible || report.pins_changed {
+                // Approved definitions must not be lost; lists can be read again.
+                let is_urgent = report.pins_changed && entry.source().scope == Scope::Project;
+                //= F80 "A slow server's list replaces that of the last run and is stored"
+                state.unsaved.add(entry.id(), is_urgent);
+            }
+            if is_visible || !report.changes.is_empty() || !report.collisions.is_empty() {
+                state.publish_update(&name, kind, report);
+            }
         });
     }
 }

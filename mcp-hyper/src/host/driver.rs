@@ -466,66 +466,64 @@ pub(super) fn configure(shared: &Shared, settings: &Settings, config: &Config, l
     let entries: BTreeMap<ServerId, Arc<ServerEntry>> =
         config.servers().iter().map(|entry| (entry.id(), entry.clone())).collect();
     let Loaded { mut records, approvals, errors } = loaded;
-    shared.catalogue(|catalogue| {
-        shared.command(|state, now| {
-            for error in errors {
-                state.publish(HostEvent::StorageFailed { error: error.into() });
+    shared.command_both(|catalogue, state, now| {
+        for error in errors {
+            state.publish(HostEvent::StorageFailed { error: error.into() });
+        }
+        for approval in approvals {
+            state.approvals.insert(approval);
+        }
+        let old = std::mem::replace(&mut state.entries, entries);
+        state.requests.retain(|id, _| state.entries.contains_key(id));
+        #[cfg(feature = "auth")]
+        state.known_records.retain(|id, _| state.entries.contains_key(id));
+        state.server_counters.retain(|id, _| state.entries.contains_key(id));
+        for (id, entry) in &old {
+            let new = state.entries.get(id);
+            // Another program behind the name has other tools.
+            if new.is_none_or(|new| new.connection() != entry.connection()) {
+                catalogue.remove_server(entry.name());
             }
-            for approval in approvals {
-                state.approvals.insert(approval);
+            if new.is_none() {
+                let server = entry.name().into();
+                state.publish(HostEvent::Status { server, status: None, failure: None });
             }
-            let old = std::mem::replace(&mut state.entries, entries);
-            state.requests.retain(|id, _| state.entries.contains_key(id));
-            #[cfg(feature = "auth")]
-            state.known_records.retain(|id, _| state.entries.contains_key(id));
-            state.server_counters.retain(|id, _| state.entries.contains_key(id));
-            for (id, entry) in &old {
-                let new = state.entries.get(id);
-                // Another program behind the name has other tools.
-                if new.is_none_or(|new| new.connection() != entry.connection()) {
-                    catalogue.remove_server(entry.name());
+        }
+        for (id, entry) in state.entries.clone() {
+            let known = old.get(&id);
+            let name: Arc<str> = entry.name().into();
+            let report = catalogue.add_server(&name, server_settings(&entry));
+            if known.is_some_and(|known| known.meaning() != entry.meaning()) {
+                state.publish_update(&name, ItemKind::Tool, report);
+            }
+            let is_new = known.is_none_or(|known| known.connection() != entry.connection());
+            if let Some(record) = records.remove(&id).filter(|_| is_new) {
+                if let Some(era) = record.era() {
+                    state.eras.insert(entry.connection(), era);
                 }
-                if new.is_none() {
-                    let server = entry.name().into();
-                    state.publish(HostEvent::Status { server, status: None, failure: None });
-                }
-            }
-            for (id, entry) in state.entries.clone() {
-                let known = old.get(&id);
-                let name: Arc<str> = entry.name().into();
-                let report = catalogue.add_server(&name, server_settings(&entry));
-                if known.is_some_and(|known| known.meaning() != entry.meaning()) {
+                // A model sees no tools of a server without approval.
+                let is_permitted = entry.permit(&state.approvals).is_ok();
+                let lists = if is_permitted { record.lists } else { CatalogueSnapshot::default() };
+                if let Some(report) = catalogue.restore(&name, record.pins, lists) {
                     state.publish_update(&name, ItemKind::Tool, report);
                 }
-                let is_new = known.is_none_or(|known| known.connection() != entry.connection());
-                if let Some(record) = records.remove(&id).filter(|_| is_new) {
-                    if let Some(era) = record.era() {
-                        state.eras.insert(entry.connection(), era);
-                    }
-                    // A model sees no tools of a server without approval.
-                    let is_permitted = entry.permit(&state.approvals).is_ok();
-                    let lists = if is_permitted { record.lists } else { CatalogueSnapshot::default() };
-                    if let Some(report) = catalogue.restore(&name, record.pins, lists) {
-                        state.publish_update(&name, ItemKind::Tool, report);
-                    }
-                }
             }
-            let policies: Vec<_> = state
-                .entries
-                .iter()
-                .map(|(id, entry)| {
-                    let mut policy = ServerPolicy::new(entry, &settings.overrides);
-                    policy.is_approved = entry.permit(&state.approvals).is_ok();
-                    #[cfg(feature = "auth")]
-                    {
-                        policy.shares_logins = settings.shares_logins(entry);
-                    }
-                    policy.starts_to_list = catalogue.freshness(entry.name()) == Some(Freshness::Unlisted);
-                    (*id, policy)
-                })
-                .collect();
-            state.plane.configure(now, policies);
-        });
+        }
+        let policies: Vec<_> = state
+            .entries
+            .iter()
+            .map(|(id, entry)| {
+                let mut policy = ServerPolicy::new(entry, &settings.overrides);
+                policy.is_approved = entry.permit(&state.approvals).is_ok();
+                #[cfg(feature = "auth")]
+                {
+                    policy.shares_logins = settings.shares_logins(entry);
+                }
+                policy.starts_to_list = catalogue.freshness(entry.name()) == Some(Freshness::Unlisted);
+                (*id, policy)
+            })
+            .collect();
+        state.plane.configure(now, policies);
     });
 }
 

@@ -316,25 +316,23 @@ impl Host {
 
     /// Approves changed definitions of a server that the user has seen; returns how many still waited for it.
     pub fn approve_changes(&self, server: &str, changes: &[PinChange]) -> usize {
-        self.shared().catalogue(|catalogue| {
+        self.shared().command_both(|catalogue, state, _| {
             let count = catalogue.approve(server, changes);
             let kinds: BTreeSet<_> = changes.iter().map(|change| change.kind).collect();
-            self.shared().command(|state, _| {
-                if let Some(server_id) = state.find(server).filter(|_| count > 0) {
-                    state.unsaved.add(server_id, true);
-                }
-                for kind in kinds.into_iter().filter(|_| count > 0) {
-                    state.publish(HostEvent::CatalogueChanged { server: server.into(), kind });
-                }
-            });
+            if let Some(server_id) = state.find(server).filter(|_| count > 0) {
+                state.unsaved.add(server_id, true);
+            }
+            for kind in kinds.into_iter().filter(|_| count > 0) {
+                state.publish(HostEvent::CatalogueChanged { server: server.into(), kind });
+            }
             count
         })
     }
 
     /// Calls a tool by its name for a model. `arguments` is any value that serializes to a JSON object.
     ///
-    /// The call waits for its server, also for one that still starts and has not listed its tools. If its connection ends before the answer, it is sent again only if that is safe:
-    /// see [`HostRequest::repeat`].
+    /// The call waits for its server, also for one that still starts and has not listed its tools. If its connection
+    /// ends before the answer, it is sent again only if that is safe: see [`HostRequest::repeat`].
     ///
     /// ```no_run
     /// # async fn example(host: mcp_hyper::host::Host) -> Result<(), mcp_hyper::host::CallError> {

@@ -313,13 +313,19 @@ impl Shared {
 
     /// Changes the state. Wakers and subscribers are called after the lock is released.
     pub(super) fn with<T>(&self, act: impl FnOnce(&mut State, Instant) -> T) -> T {
+        self.with_locked((), |(), state, now| act(state, now))
+    }
+
+    /// Changes the state and what is locked already, and releases both before wakers and subscribers are called.
+    fn with_locked<L, T>(&self, mut locked: L, act: impl FnOnce(&mut L, &mut State, Instant) -> T) -> T {
         let now = self.clock.now();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let result = act(&mut state, now);
+        let result = act(&mut locked, &mut state, now);
         let wakes = std::mem::take(&mut state.wakes);
         #[cfg(feature = "tracing")]
         let traced = std::mem::take(&mut state.traced);
         drop(state);
+        drop(locked);
         #[cfg(feature = "tracing")]
         traced.emit();
         wakes.into_iter().for_each(Waker::wake);
@@ -330,6 +336,16 @@ impl Shared {
     pub(super) fn command<T>(&self, act: impl FnOnce(&mut State, Instant) -> T) -> T {
         self.with(|state, now| {
             let result = act(state, now);
+            state.wakes.extend(state.driver.take());
+            result
+        })
+    }
+
+    /// Changes the catalogue and the state, and wakes the driver.
+    pub(super) fn command_both<T>(&self, act: impl FnOnce(&mut Catalogue, &mut State, Instant) -> T) -> T {
+        let catalogue = self.catalogue.lock().unwrap_or_else(PoisonError::into_inner);
+        self.with_locked(catalogue, |catalogue, state, now| {
+            let result = act(catalogue, state, now);
             state.wakes.extend(state.driver.take());
             result
         })
@@ -539,8 +555,8 @@ impl Queue {
 
 /// A stream of events of a host. It does not keep the host open.
 ///
-/// At most 1,024 events are queued, 256 diagnostics among them, and 4 MiB of what servers wrote; then [`HostEvent::Missed`] counts the oldest, which
-/// were dropped.
+/// At most 1,024 events are queued, and 4 MiB of what servers wrote: beyond that the oldest are dropped. Of diagnostics
+/// at most 256 are queued: beyond that new ones are dropped. [`HostEvent::Missed`] counts both.
 #[must_use = "streams do nothing unless polled"]
 pub struct HostEvents {
     shared: Arc<Shared>,
