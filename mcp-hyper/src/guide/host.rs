@@ -192,13 +192,15 @@
 //!
 //! ```
 //! use mcp_hyper::host::{HostOptions, WireObserver};
+//! use mcp_hyper::mcp_proto::consent::SafeText;
 //! use mcp_hyper::mcp_proto::redact::Redactor;
 //!
 //! let options = HostOptions::new("my-agent", "1.0.0").on_wire(|entry| {
 //!     let server = entry.name().to_owned();
 //!     // What this application knows to be secret besides.
 //!     let redactor = Redactor::new().name("customer_id").pointer("/params/arguments/patient/name");
-//!     let observer = WireObserver::new(move |frame| eprintln!("{server} {frame}"));
+//!     let observer =
+//!         WireObserver::new(move |frame| eprintln!("{}", SafeText::line(&format!("{server} {frame}"))));
 //!     (entry.name() == "crm").then(|| observer.redactor(redactor))
 //! });
 //! # drop(options);

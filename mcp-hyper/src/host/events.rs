@@ -100,7 +100,8 @@ pub enum HostEvent {
         /// The error.
         error: Arc<str>,
     },
-    /// This listener lost so many events, because it did not take them in time.
+    /// This listener lost so many events, because it did not take them in time. It comes before the events that are
+    /// still queued.
     Missed {
         /// The number of lost events.
         count: u64,

@@ -240,10 +240,11 @@ impl HostOptions {
     ///
     /// ```
     /// use mcp_hyper::host::{HostOptions, WireObserver};
+    /// use mcp_hyper::mcp_proto::consent::SafeText;
     ///
     /// let options = HostOptions::new("my-agent", "1.0.0").on_wire(|entry| {
     ///     let server = entry.name().to_owned();
-    ///     Some(WireObserver::new(move |frame| eprintln!("{server} {frame}")))
+    ///     Some(WireObserver::new(move |frame| eprintln!("{}", SafeText::line(&format!("{server} {frame}")))))
     /// });
     /// ```
     pub fn on_wire(

@@ -18,7 +18,7 @@ use crate::WireEvent;
 /// The longest message that is passed on completely, in bytes.
 const LONGEST: usize = 64 * 1024;
 
-/// Most responses whose last line is not complete.
+/// Most responses that are read at a time. Of one that exceeds them, the rest is not shown.
 const MAX_BODIES: usize = 256;
 
 /// A frame of a connection, in the order of the wire: see [`HostOptions::on_wire`](super::HostOptions::on_wire).
@@ -115,7 +115,9 @@ impl fmt::Display for WireFrame<'_> {
 /// use mcp_hyper::ClientOptions;
 /// use mcp_hyper::host::WireObserver;
 ///
-/// let mut observer = WireObserver::new(|frame| eprintln!("{frame}"));
+/// use mcp_hyper::mcp_proto::consent::SafeText;
+///
+/// let mut observer = WireObserver::new(|frame| eprintln!("{}", SafeText::line(&frame.to_string())));
 /// let options = ClientOptions::new("my-agent", "1.0.0").on_wire(move |event| observer.handle_event(event));
 /// ```
 #[must_use = "an observer sees only traffic that is passed to it"]
@@ -251,7 +253,8 @@ impl WireObserver {
                 text.extend_from_slice(piece.get(..room).unwrap_or(piece));
                 return;
             }
-            None => return self.show(WireDirection::Received, Some(exchange), beginning(piece), piece.len()),
+            // A part of a message cannot be redacted.
+            None => return,
         }
         while let Some(Body::Events(lines)) = self.bodies.get_mut(&exchange)
             && let Some(line) = lines.poll_line()
