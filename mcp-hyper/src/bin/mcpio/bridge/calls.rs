@@ -209,6 +209,7 @@ impl Bridge {
         question: Question,
     ) -> Result<CustomResult, HandlerError> {
         let more = std::iter::from_fn(|| self.questions.1.try_recv().ok());
+        let more = more.filter(|question| !question.answer.is_closed());
         let (mut requests, mut asked) = (serde_json::Map::new(), Vec::new());
         for (number, Question { method, params, answer }) in std::iter::once(question).chain(more).enumerate()
         {

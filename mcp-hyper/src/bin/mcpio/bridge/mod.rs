@@ -46,6 +46,9 @@ use questions::Question;
 /// How long the server may take to be ready once the application has closed its side: as long as calls in flight then.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// Most questions of a server of 2025-11-25 that wait until the application sends a request. Handlers of more wait.
+const MAX_QUESTIONS: usize = 64;
+
 /// What the handlers of both sides share.
 struct Bridge {
     /// Whether the application's first request was one of 2026-07-28. It may yet open a legacy session.
@@ -79,7 +82,7 @@ impl Bridge {
             began_modern,
             server: OnceLock::new(),
             session: OnceCell::new(),
-            questions: channel::unbounded(),
+            questions: channel::bounded(MAX_QUESTIONS),
             waiting: channel::unbounded(),
             state: Mutex::default(),
         })
