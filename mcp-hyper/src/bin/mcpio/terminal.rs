@@ -289,8 +289,11 @@ impl TerminalMode {
 impl Drop for TerminalMode {
     fn drop(&mut self) {
         use rustix::termios::{OptionalActions, tcsetattr};
-        // If this fails, nothing can be done about it.
-        let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
+        // In the background this would stop the program, and the shell has set the terminal already.
+        if has_foreground() {
+            // If this fails, nothing can be done about it.
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
+        }
     }
 }
 
