@@ -191,8 +191,9 @@ pub(crate) enum Command {
     /// Start the servers of configuration files, and show which of them work
     Servers {
         /// Keep them running, read changed files again, and show what changes: on a terminal a table with keys, elsewhere a
-        /// line for each change. Keys are lines on standard input there: show SERVER (with its standard error), connect,
-        /// login, approve, enable, disable, reload, table, help and quit. Ctrl-C ends it too
+        /// line for each change. Keys are lines on standard input there, whose end does not end it: show SERVER (with its
+        /// standard error), connect, login, approve (which asks for a word that it prints), enable, disable, reload,
+        /// table, help and quit. Ctrl-C ends it too
         #[arg(long)]
         watch: bool,
         #[command(flatten)]
@@ -437,7 +438,7 @@ For applications that only start programs, in their configuration for example:
 
 If the server requires a login, its page opens in a browser, and its address is printed to standard error. Application \
 and server need not speak the same era of the protocol: `mcpio connect -- COMMAND` translates for a program. It ends when \
-the application closes standard input; with exit code 3 if the server is lost.";
+the application closes standard input; with exit code 3 if the server cannot be connected, or its program ends.";
 
 const CALL: &str = "\
 Call a tool
