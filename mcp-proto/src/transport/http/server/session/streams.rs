@@ -224,7 +224,9 @@ impl ResponseStreams {
         let id = id.map_or(ErrorId::Null, ErrorId::Known);
         // The error has no data that could fail to encode.
         if write::error(self.buffer(), id, error).is_ok() {
+            self.is_error = true;
             self.send_answer(stream);
+            self.is_error = false;
         }
     }
 
