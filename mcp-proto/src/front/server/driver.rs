@@ -259,12 +259,13 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
         {
             congested = self.begin(request, &mut left_at);
         }
-        self.end_late_handlers(&mut left_at);
+        self.end_late_handlers(congested, &mut left_at);
         left_at
     }
 
-    /// Ends the handlers whose time is over, unless they wait for the client, and answers their calls.
-    fn end_late_handlers(&mut self, left_at: &mut Option<Instant>) {
+    /// Ends the handlers whose time is over, and answers their calls. Those that wait for the client, or cannot go on
+    /// because it leaves answers unread, have their time once more.
+    fn end_late_handlers(&mut self, congested: bool, left_at: &mut Option<Instant>) {
         let Some(due) = self.held.limits.next_deadline() else { return };
         let now = *left_at.get_or_insert_with(|| self.shared.now());
         if due > now {
@@ -272,7 +273,7 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
         }
         let waiting = self.shared.read(|_, machine| machine.peer().waiting_for_client());
         while let Some((id, limit)) = self.held.limits.pop_expired(now) {
-            if waiting.contains(&id) {
+            if congested || waiting.contains(&id) {
                 // At the least, so that time passes.
                 let time = limit.time.max(Duration::from_millis(1));
                 self.limit(id, now + time, limit);
