@@ -362,8 +362,9 @@ impl<M: HandlerMode> ClientHandlers<M> {
         self
     }
 
-    /// Sets the handler of a request that the protocol does not define, from servers of 2025-11-25 and earlier: newer
-    /// ones send no requests. It takes the parameters undecoded and returns the result.
+    /// Sets the handler of a request by its name, from servers of 2025-11-25 and earlier: newer ones send no requests.
+    /// It takes the parameters undecoded and returns the result. For sampling, elicitation and roots it takes the place of
+    /// their own handlers; its answers are checked as theirs are.
     ///
     /// ```
     /// use mcp_proto::front::ClientHandlers;

@@ -63,8 +63,9 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         }
     }
 
-    /// Sets the handler of a method that the protocol does not define, such as an extension's. It takes the parameters
-    /// undecoded and returns the result.
+    /// Sets the handler of a method by its name: an extension's, or one of the protocol's, which it answers in place of
+    /// the router. It takes the parameters undecoded and returns the result. The handshake, subscriptions and tasks are
+    /// [reserved](RouterError::Reserved).
     ///
     /// ```
     /// use mcp_proto::front::Router;
@@ -157,15 +158,23 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Sets the handler of requests that have no other: for proxies, which pass everything on.
     ///
     /// Without it, such requests are answered with [`METHOD_NOT_FOUND`](crate::rpc::code::METHOD_NOT_FOUND). Requests
-    /// of the protocol reach it only if their capability is [declared](Self::declare).
+    /// of the protocol reach it only if their capability is [declared](Self::declare). Those of tools, resources and
+    /// prompts never do, since the router answers them: pass them on by [`custom`](Self::custom).
     ///
     /// ```
-    /// use mcp_proto::front::{Client, CustomRequest, HandlerError, Router};
+    /// use mcp_proto::front::{Client, CustomRequest, Error, HandlerError, Router};
     ///
     /// fn proxy(upstream: Client) -> Router {
     ///     Router::new("proxy", "1.0.0").fallback(move |request: CustomRequest, _| {
     ///         let upstream = upstream.clone();
-    ///         async move { Ok::<_, HandlerError>(upstream.request_custom(request.method, request.params).await?) }
+    ///         async move {
+    ///             let answer = upstream.request_custom(request.method, request.params).await;
+    ///             answer.map_err(|error| match error {
+    ///                 // With the code and the data of the server.
+    ///                 Error::Peer(error) => HandlerError::from(error),
+    ///                 error => error.into(),
+    ///             })
+    ///         }
     ///     })
     /// }
     /// # drop(proxy);

@@ -115,11 +115,9 @@ impl<'a> ServerCommands<'a> {
         self.run(|server, now, out| server.progress(now, request, params, out))
     }
 
-    /// Sends a part of a tool's result before the answer, where the transport has such parts
-    /// ([`HttpServerConfig::chunked_results`]) and the client reads what it is sent. Returns whether it was sent; the result is
-    /// still sent whole.
-    ///
-    /// [`HttpServerConfig::chunked_results`]: crate::transport::http::server::HttpServerConfig::chunked_results
+    /// Sends a part of a tool's result before the answer, where the transport has such parts (over HTTP with
+    /// `HttpServerConfig::chunked_results`) and the client reads what it is sent. Returns whether it was sent; the result
+    /// is still sent whole.
     pub fn partial_result(&mut self, request: InboundId, part: &CallToolResult) -> bool {
         self.run(|server, _, out| server.partial_result(request, part, out))
     }
