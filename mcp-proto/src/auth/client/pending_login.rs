@@ -254,8 +254,8 @@ impl AuthClient {
     /// Marks the login as used, with its issuer discovered.
     pub(super) fn use_login(&mut self, flow: Flow) -> StepResult {
         let Some(Redemption { login, .. }) = flow.redemption.as_deref() else { return Ok(None) };
-        // One second more than the login itself has.
-        let until = login.expires.since_epoch().as_secs().saturating_add(1);
+        // The clocks of processes may differ by this much.
+        let until = login.expires.since_epoch().as_secs().saturating_add(60);
         let change = RecordChange::UseLogin { id: login.id(), until };
         self.save(flow, change)
     }

@@ -143,7 +143,7 @@ impl Record {
         if self.used_logins.contains_key(id) {
             return AuthError::LoginUsed;
         }
-        AuthError::Store("too many logins were finished within ten minutes".into())
+        AuthError::Store("the login has expired, or too many were finished within ten minutes".into())
     }
 
     fn insert_client(&mut self, issuer: String, client: RegisteredClient) {
@@ -367,8 +367,11 @@ impl RecordChange {
                 }
             }
             Self::UseLogin { id, until } => {
+                // The mark of a login that has expired may be gone, and would not show that it was used.
+                let is_expired = *until <= now.unix.since_epoch().as_secs();
                 record.used_logins = base.used_logins_at(now.unix);
-                if record.used_logins.len() >= USED_LOGINS
+                if is_expired
+                    || record.used_logins.len() >= USED_LOGINS
                     || record.used_logins.insert(id.clone(), *until).is_some()
                 {
                     return None;

@@ -261,10 +261,25 @@ fn used_login_stays_used_after_a_logout() {
     assert_eq!((host.events.last(), host.machine.status()), (Some(&Event::LoggedOut), None));
     assert!(!world.store.stored().unwrap().record.has_tokens());
     assert_eq!(*failure(&stored.finish(&mut world, config(), 3, &redirect)), AuthError::LoginUsed);
-    host.pass(Duration::from_secs(602));
+    host.pass(Duration::from_secs(661));
     host.machine.logout(host.now);
     host.settle(&mut world);
     assert_eq!(world.store.text(), "");
+}
+
+/// F109: a login is not finished so late that the mark of another process may be gone.
+#[test]
+fn login_is_not_finished_once_its_mark_would_be_forgotten() {
+    let mut world = World::new();
+    let stored = Stored::begin(&mut world, config(), 1);
+    let redirect = stored.agree(&mut world);
+    let mut host = Host::new(config(), 2);
+    host.pass(Duration::from_secs(599));
+    let login = stored.open(&host).unwrap();
+    host.machine.finish_login(host.now, &login, redirect).unwrap();
+    host.pass(Duration::from_secs(62));
+    host.drive(&mut world);
+    assert!(matches!(failure(&host), AuthError::Store(why) if why.contains("expired")), "{:?}", host.events);
 }
 
 /// F109: the table of used logins is bounded, and forgets none before its time.
