@@ -325,7 +325,9 @@ impl Authorizer {
             match &event {
                 Event::NeedsAuthorization(_) => (state.page_open, state.page_shown) = (true, true),
                 Event::LoginBegun(page, login) => _ = state.login_slot.set((page.clone(), login.clone())),
-                Event::PageObsolete | Event::Ready(_) | Event::Failed(_) => state.page_open = false,
+                Event::PageObsolete => state.page_open = false,
+                Event::Ready(_) => state.end_operation(None),
+                Event::Failed(error) => state.end_operation(Some(error.clone())),
                 _ => {}
             }
             Some(event)
@@ -364,7 +366,7 @@ impl Authorizer {
             };
             self.actions.extend(request.map(ExchangeAction::Open));
         }
-        self.shared.record_end(failure);
+        self.shared.wake_waiting(|_| ());
     }
 
     /// Serves redirect connections, and accepts new ones while a page is open.

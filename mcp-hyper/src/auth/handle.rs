@@ -62,6 +62,14 @@ pub(super) struct OutcomeLog {
 }
 
 impl State {
+    /// Counts the end of a login or renewal, together with the event that reports it: the machine may begin another one
+    /// at once.
+    pub(super) fn end_operation(&mut self, failure: Option<AuthError>) {
+        self.page_open = false;
+        self.outcomes.ends = self.outcomes.ends.saturating_add(1);
+        self.outcomes.last = failure;
+    }
+
     /// The result of the operation that ended last.
     fn result(&self) -> Result<TokenStatus, LoginError> {
         match &self.outcomes.last {
@@ -126,23 +134,16 @@ impl SharedAuth {
         finished
     }
 
-    /// Records the end of a login or renewal, and wakes its waiters.
-    pub(super) fn record_end(&self, failure: Option<AuthError>) {
-        self.record(|log| {
-            log.ends = log.ends.saturating_add(1);
-            log.last = failure;
-        });
-    }
-
     /// Records the end of a logout, and the error if the store still has the tokens.
     pub(super) fn record_logout(&self, removal_error: Option<String>) {
-        self.record(|log| {
+        self.wake_waiting(|log| {
             log.logouts = log.logouts.saturating_add(1);
             log.removal_error = removal_error;
         });
     }
 
-    fn record(&self, note: impl FnOnce(&mut OutcomeLog)) {
+    /// Notes an outcome, and wakes all waiters.
+    pub(super) fn wake_waiting(&self, note: impl FnOnce(&mut OutcomeLog)) {
         let waiting = self.lock(|state, _| {
             note(&mut state.outcomes);
             std::mem::take(&mut state.waiting)
