@@ -23,12 +23,16 @@ const ID_BYTES: usize = 12;
 /// An [`AuthClient`] finishes it at most once: before the code of the redirect is sent, the login's id is written to the
 /// record of tokens, by compare-and-swap. So the store guarantees the single use, for all processes that share it; the
 /// guarantee outlives a [`logout`](AuthClient::logout).
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct PendingLogin {
-    #[serde(skip)]
     id: [u8; ID_BYTES],
-    #[serde(skip)]
     expires: UnixTime,
+    content: LoginContent,
+}
+
+/// What is sealed of a login.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct LoginContent {
     /// The canonical URL of the server.
     server: String,
     issuer: String,
@@ -91,7 +95,7 @@ impl PendingLogin {
     /// assert_eq!(foreign.unwrap_err(), FinishError::OtherLogin);
     /// ```
     pub fn seal(&self, keys: &crate::seal::Sealer, session: &[u8]) -> String {
-        let login = zeroize::Zeroizing::new(serde_json::to_vec(self).unwrap_or_default());
+        let login = zeroize::Zeroizing::new(serde_json::to_vec(&self.content).unwrap_or_default());
         // A login that is sealed twice has the same id both times, and is finished once.
         keys.seal_for(crate::seal::SealPurpose::Login, self.id, session, self.expires, &login)
     }
@@ -113,8 +117,8 @@ impl PendingLogin {
             crate::seal::SealError::Foreign => FinishError::OtherLogin,
         })?;
         let payload = zeroize::Zeroizing::new(opened.payload);
-        let login: Self = serde_json::from_slice(&payload).map_err(|_| FinishError::OtherLogin)?;
-        Ok(Self { id: opened.nonce, expires: opened.expires, ..login })
+        let content = serde_json::from_slice(&payload).map_err(|_| FinishError::OtherLogin)?;
+        Ok(Self { id: opened.nonce, expires: opened.expires, content })
     }
 }
 
@@ -171,9 +175,7 @@ impl AuthClient {
         let client_id = flow.client.as_ref().map(|client| client.id.clone()).unwrap_or_default();
         let registered = self.tokens.record.clients.get(&server.issuer);
         let registered = registered.filter(|client| client.id == client_id).cloned();
-        let login = PendingLogin {
-            id,
-            expires: self.now.unix + PAGE_TIMEOUT,
+        let content = LoginContent {
             server: self.resource.clone(),
             issuer: server.issuer.clone(),
             at_origin: flow.server.at_origin,
@@ -190,6 +192,7 @@ impl AuthClient {
             must_be_bound: flow.needs_bound_token(),
             key: flow.new_key.clone(),
         };
+        let login = PendingLogin { id, expires: self.now.unix + PAGE_TIMEOUT, content };
         let scopes = page.scopes.clone();
         self.events.push(Event::LoginBegun(page, Box::new(login)));
         Err(AuthError::LoginRequired { scopes })
@@ -210,18 +213,24 @@ impl AuthClient {
         redirect: Redirect,
     ) -> Result<(), FinishError> {
         self.now = now;
-        let other_resource = self.config.resource.as_ref().is_some_and(|chosen| *chosen != login.resource);
-        if login.server != self.resource || other_resource {
+        let other_resource =
+            self.config.resource.as_ref().is_some_and(|chosen| *chosen != login.content.resource);
+        if login.content.server != self.resource || other_resource {
             return Err(FinishError::OtherLogin);
         }
         if login.expires <= now.unix {
             return Err(FinishError::Expired);
         }
-        if redirect.state.as_ref() != Some(&login.state) {
+        if redirect.state.as_ref() != Some(&login.content.state) {
             return Err(FinishError::StateMismatch);
         }
         let code = self
-            .check_redirect(redirect, &login.issuer, login.iss_in_answers, &login.redirect_uri)
+            .check_redirect(
+                redirect,
+                &login.content.issuer,
+                login.content.iss_in_answers,
+                &login.content.redirect_uri,
+            )
             .map_err(FinishError::Failed)?;
         if self.flows.open_page().is_some() {
             // Its requests wait for this login.
@@ -244,10 +253,10 @@ impl AuthClient {
         if self.tokens.record.used_logins.contains_key(&login.id()) {
             return Err(AuthError::LoginUsed);
         }
-        if !self.is_issuer_allowed(&login.issuer) {
-            return Err(AuthError::RegisteredElsewhere { issuer: login.issuer.clone() });
+        if !self.is_issuer_allowed(&login.content.issuer) {
+            return Err(AuthError::RegisteredElsewhere { issuer: login.content.issuer.clone() });
         }
-        let (issuer, at_origin) = (login.issuer.clone(), login.at_origin);
+        let (issuer, at_origin) = (login.content.issuer.clone(), login.content.at_origin);
         self.discover_known(flow, &issuer, at_origin)
     }
 
@@ -263,7 +272,7 @@ impl AuthClient {
     /// Redeems the code of the login, which is marked as used.
     pub(super) fn redeem_login(&mut self, mut flow: Flow) -> StepResult {
         let Some(redemption) = flow.redemption.take() else { return Ok(None) };
-        let Redemption { login, code } = *redemption;
+        let Redemption { login: PendingLogin { content: login, .. }, code } = *redemption;
         let client = self.credentials_for(&login.issuer, &login.client.id);
         // Another process may have stored another registration since.
         let is_kept = self.tokens.record.clients.get(&login.issuer).is_some_and(|kept| kept.id == client.id);
