@@ -1,6 +1,8 @@
 //! What a host reports: events, errors of calls, states of servers, and counters.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use mcp_proto::front::Error;
@@ -336,5 +338,51 @@ impl std::error::Error for CallError {
             Self::Call(error) => error.source(),
             _ => None,
         }
+    }
+}
+
+/// Most events of a queue.
+const MAX_EVENTS: usize = 1024;
+
+/// Most diagnostics of a queue: a server can make any number of them, and other events matter more.
+const MAX_DIAGNOSTICS: usize = 256;
+
+/// Most bytes of a queue that servers supplied.
+const MAX_BYTES: usize = 4 * 1024 * 1024;
+
+/// The events of one listener.
+#[derive(Debug, Default)]
+pub(super) struct EventQueue {
+    events: VecDeque<HostEvent>,
+    diagnostics: usize,
+    bytes: usize,
+    pub(super) missed: u64,
+    pub(super) waker: Option<Waker>,
+}
+
+impl EventQueue {
+    pub(super) fn push(&mut self, event: HostEvent) {
+        if matches!(event, HostEvent::Diagnostic { .. }) {
+            if self.diagnostics >= MAX_DIAGNOSTICS {
+                self.missed = self.missed.saturating_add(1);
+                return;
+            }
+            self.diagnostics += 1;
+        }
+        self.bytes = self.bytes.saturating_add(event.bytes());
+        self.events.push_back(event);
+        while self.events.len() > MAX_EVENTS || (self.bytes > MAX_BYTES && self.events.len() > 1) {
+            self.pop();
+            self.missed = self.missed.saturating_add(1);
+        }
+    }
+
+    pub(super) fn pop(&mut self) -> Option<HostEvent> {
+        let event = self.events.pop_front()?;
+        self.bytes = self.bytes.saturating_sub(event.bytes());
+        if matches!(event, HostEvent::Diagnostic { .. }) {
+            self.diagnostics = self.diagnostics.saturating_sub(1);
+        }
+        Some(event)
     }
 }

@@ -1,6 +1,6 @@
 //! The state that handles, connections and the driver of a host share.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, pending, poll_fn, ready};
 use std::ops::Deref;
 use std::pin::Pin;
@@ -24,7 +24,7 @@ use mcp_proto::peer::client::KnownEra;
 use mcp_proto::schema::Meta;
 
 use super::events::{
-    CallEnd, CallError, CallPhase, Counters, HostEvent, ItemCounts, ServerReport, StartSteps,
+    CallEnd, CallError, CallPhase, Counters, EventQueue, HostEvent, ItemCounts, ServerReport, StartSteps,
 };
 use super::failure::StderrTail;
 #[cfg(feature = "tracing")]
@@ -63,7 +63,7 @@ pub(super) struct State {
     pub(super) known_records: BTreeMap<ServerId, KnownRecord>,
     pub(super) calls: BTreeMap<CallId, CallRecord>,
     /// The queues of the listeners.
-    listeners: BTreeMap<u64, Queue>,
+    listeners: BTreeMap<u64, EventQueue>,
     next_key: u64,
     /// The eras of servers, by their connections.
     pub(super) eras: BTreeMap<Fingerprint, KnownEra>,
@@ -507,52 +507,6 @@ impl Stop {
     }
 }
 
-/// Most events of a queue.
-const MAX_EVENTS: usize = 1024;
-
-/// Most diagnostics of a queue: a server can make any number of them, and other events matter more.
-const MAX_DIAGNOSTICS: usize = 256;
-
-/// Most bytes of a queue that servers supplied.
-const MAX_BYTES: usize = 4 * 1024 * 1024;
-
-/// The events of one listener.
-#[derive(Debug, Default)]
-struct Queue {
-    events: VecDeque<HostEvent>,
-    diagnostics: usize,
-    bytes: usize,
-    missed: u64,
-    waker: Option<Waker>,
-}
-
-impl Queue {
-    fn push(&mut self, event: HostEvent) {
-        if matches!(event, HostEvent::Diagnostic { .. }) {
-            if self.diagnostics >= MAX_DIAGNOSTICS {
-                self.missed = self.missed.saturating_add(1);
-                return;
-            }
-            self.diagnostics += 1;
-        }
-        self.bytes = self.bytes.saturating_add(event.bytes());
-        self.events.push_back(event);
-        while self.events.len() > MAX_EVENTS || (self.bytes > MAX_BYTES && self.events.len() > 1) {
-            self.pop();
-            self.missed = self.missed.saturating_add(1);
-        }
-    }
-
-    fn pop(&mut self) -> Option<HostEvent> {
-        let event = self.events.pop_front()?;
-        self.bytes = self.bytes.saturating_sub(event.bytes());
-        if matches!(event, HostEvent::Diagnostic { .. }) {
-            self.diagnostics = self.diagnostics.saturating_sub(1);
-        }
-        Some(event)
-    }
-}
-
 /// A stream of events of a host. It does not keep the host open.
 ///
 /// At most 1,024 events are queued, and 4 MiB of what servers wrote: beyond that the oldest are dropped. Of diagnostics
@@ -567,7 +521,7 @@ impl HostEvents {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         let key = shared.with(|state, _| {
             let key = state.next_key();
-            let mut queue = Queue::default();
+            let mut queue = EventQueue::default();
             if state.is_closed {
                 queue.push(HostEvent::Closed);
             }

@@ -227,12 +227,17 @@ impl Redactor {
 
     /// Finds the secrets in the inside of a JSON string.
     fn find_in_string(&self, text: &[u8]) -> Vec<Range<usize>> {
-        match Decoded::from_json_string(text) {
-            None => self.find(text, MAX_DECODINGS, false),
-            Some(decoded) => {
-                let found = self.find(&decoded.text, MAX_DECODINGS, false);
-                found.iter().map(|part| decoded.original(part)).collect()
+        let find = |text: &[u8]| {
+            let mut found = self.find(text, MAX_DECODINGS, false);
+            if !self.marked.is_empty() {
+                // A structured result stands in a text too.
+                shapes::find(text, &|name| self.is_marked(name), &mut found);
             }
+            found
+        };
+        match Decoded::from_json_string(text) {
+            None => find(text),
+            Some(decoded) => find(&decoded.text).iter().map(|part| decoded.original(part)).collect(),
         }
     }
 
@@ -240,7 +245,7 @@ impl Redactor {
     fn find(&self, text: &[u8], decodings: usize, is_cut: bool) -> Vec<Range<usize>> {
         let mut found = Vec::new();
         if !self.is_plain {
-            shapes::find(text, &|name| self.is_secret_name(name) || self.is_marked(name), &mut found);
+            shapes::find(text, &|name| self.is_secret_name(name), &mut found);
         }
         self.known.find(text, &mut found);
         if is_cut {

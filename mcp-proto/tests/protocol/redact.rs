@@ -129,6 +129,11 @@ fn redactor_hides_secrets_in_malformed_frames_and_texts() {
         ("Authorization: Basic YTpi, x\r\nnext", "Authorization: [redacted]\r\nnext"),
         ("Set-Cookie: a=b; c=d\nnext", "Set-Cookie: [redacted]\nnext"),
         ("token = abc def", "token = [redacted] def"),
+        ("DB_PASSWORD=[k9x!secret", "DB_PASSWORD=[redacted]"),
+        (
+            "spring.security.oauth2.client.registration.my-company-keycloak.client-secret=hunter2",
+            "spring.security.oauth2.client.registration.my-company-keycloak.client-secret=[redacted]",
+        ),
         ("use ghp_0123456789abcdefghijABCDEF now", "use [redacted] now"),
         ("x eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOjF9.c2ln y", "x [redacted] y"),
         ("curl -H 'x: Bearer 0123456789abcdef'", "curl -H 'x: Bearer [redacted]'"),
@@ -178,6 +183,9 @@ fn redactor_learns_from_schemas_which_fields_are_passwords() {
     assert_eq!(redacted(&mut redactor, &list), list, "a schema names secrets and has none");
     assert_eq!(redacted(&mut redactor, call), hidden);
     assert_eq!(redacted(&mut Redactor::new().schema(&schema.to_string()), call), hidden);
+    // A structured result, and its copy for clients that read only texts.
+    let result = r#"{"id":3,"result":{"structuredContent":{"pin":"1234"},"content":[{"type":"text","text":"{\"pin\":\"1234\"}"}]}}"#;
+    assert_eq!(redacted(&mut redactor, result), result.replace("1234", "[redacted]"));
     // The pin of a form.
     let answer = r#"{"id":2,"result":{"action":"accept","content":{"pin":"7"}}}"#;
     assert_eq!(redacted(&mut redactor, answer), answer.replace('7', "[redacted]"));

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use mcp_hyper::host::{CallError, Host, HostWatch};
 use mcp_hyper::mcp_proto::front::WatchUpdate;
@@ -202,6 +203,36 @@ fn tasks_that_end_with_their_wakers_may_use_the_host() {
         }
         drop((watch, events));
     });
+}
+
+/// A task that runs at once when it is woken, as some executors do.
+struct RunsAtOnce(Host);
+
+impl Wake for RunsAtOnce {
+    fn wake(self: Arc<Self>) {
+        self.0.tools();
+    }
+}
+
+#[test]
+fn host_may_be_used_where_the_removal_of_a_server_wakes() {
+    let (done, is_done) = std::sync::mpsc::channel();
+    // On a thread of its own: a deadlock would stop every timer of this one.
+    std::thread::spawn(move || {
+        bounded(async {
+            let folder = Folder::new();
+            let (host, _driver) = start(options(config(json!({ "one": lazy(&folder) }))));
+            host.wait_for_gate().await;
+            let mut events = host.events();
+            while smol::future::poll_once(events.next()).await.is_some() {}
+            let waker = Waker::from(Arc::new(RunsAtOnce(host.clone())));
+            assert!(pin!(events.next()).poll(&mut Context::from_waker(&waker)).is_pending());
+            host.reload(&config(json!({})));
+            until("the server is removed", || host.servers().is_empty()).await;
+        });
+        let _ = done.send(());
+    });
+    is_done.recv_timeout(Duration::from_secs(30)).expect("the host is not deadlocked");
 }
 
 #[test]

@@ -80,6 +80,18 @@ fn session_sends_parts_in_every_revision_and_again_to_a_client_that_resumes() {
     }
 }
 
+/// F56
+#[test]
+fn call_that_a_session_ends_is_answered_by_the_event_of_an_error() {
+    let mut client = SessionClient::with(chunked(), "2025-11-25");
+    let (stream, call) = client.call(1);
+    assert!(client.session.at(NOW).partial_result(call, &CallToolResult::text("a")));
+    client.session.delete(NOW);
+    let events = client.read(stream).events();
+    let events: Vec<_> = events.into_iter().filter(|event| event.message.is_some()).collect();
+    assert_eq!(names(&events), [Some("result"), Some("error"), None]);
+}
+
 /// F56: the POST of a client that makes no handshake and sends no header of the protocol.
 #[test]
 fn stateless_server_answers_a_bare_call_in_parts() {
