@@ -1,5 +1,5 @@
 //! The application's requests, passed on to the server; and the rounds in which an application of 2026-07-28 answers
-//! the questions of an older server.
+//! the requests of an older server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use smol::channel::Sender;
 use smol::future::or;
 
-use super::questions::Question;
+use super::server_requests::QueuedRequest;
 use super::{Bridge, handler_error};
 
 /// Writes the result of a method with the fields of a revision.
@@ -95,10 +95,10 @@ async fn pass(
     }
 }
 
-/// A call that waits until the application has answered the server's questions.
+/// A call that waits until the application has answered the requests of the server.
 pub(super) struct SuspendedCall {
     call: Call<CustomMethod>,
-    /// The questions, by the keys of their answers.
+    /// The requests, by the keys of their answers.
     asked: Vec<(String, Sender<CustomResult>)>,
 }
 
@@ -133,7 +133,7 @@ impl Drop for PassedCall<'_> {
 
 enum Step {
     Ended(Result<CustomResult, Error>),
-    Asked(Question),
+    Asked(QueuedRequest),
 }
 
 impl Bridge {
@@ -150,7 +150,7 @@ impl Bridge {
         let call = match resumed {
             Some(call) => call,
             None => {
-                self.wait_for_notices().await;
+                self.wait_for_notifications().await;
                 self.start(server, method, params, cx)?
             }
         };
@@ -158,10 +158,10 @@ impl Bridge {
         match self.step(call, may_ask, cx).await {
             Step::Ended(result) => {
                 passed.call = None;
-                self.wait_for_notices().await;
+                self.wait_for_notifications().await;
                 answer(result)
             }
-            Step::Asked(question) => self.suspend(passed.call.take(), question),
+            Step::Asked(request) => self.suspend(passed.call.take(), request),
         }
     }
 
@@ -182,7 +182,7 @@ impl Bridge {
         request.start().map_err(handler_error)
     }
 
-    /// Waits for the answer, and passes progress on; or, if the application can be asked, for a question.
+    /// Waits for the answer, and passes progress on; or, if the application can be asked, for a request of the server.
     async fn step(&self, call: &mut Call<CustomMethod>, may_ask: bool, cx: &Context) -> Step {
         let ended = async {
             while let Some(report) = call.progress().await {
@@ -191,10 +191,10 @@ impl Bridge {
             Step::Ended((&mut *call).await)
         };
         let asked = async {
-            while may_ask && let Ok(question) = self.questions.1.recv().await {
+            while may_ask && let Ok(request) = self.server_requests.1.recv().await {
                 // The server may have cancelled it.
-                if !question.answer.is_closed() {
-                    return Step::Asked(question);
+                if !request.answer.is_closed() {
+                    return Step::Asked(request);
                 }
             }
             std::future::pending().await
@@ -202,18 +202,19 @@ impl Bridge {
         or(ended, asked).await
     }
 
-    /// Answers the request with the questions that there are; the call goes on.
+    /// Answers the application's request with the server's requests that wait; the call goes on.
     fn suspend(
         &self,
         call: Option<Call<CustomMethod>>,
-        question: Question,
+        request: QueuedRequest,
     ) -> Result<CustomResult, HandlerError> {
-        let more = std::iter::from_fn(|| self.questions.1.try_recv().ok());
-        let more = more.filter(|question| !question.answer.is_closed());
+        let more = std::iter::from_fn(|| self.server_requests.1.try_recv().ok());
+        let more = more.filter(|request| !request.answer.is_closed());
         let (mut requests, mut asked) = (serde_json::Map::new(), Vec::new());
-        for (number, Question { method, params, answer }) in std::iter::once(question).chain(more).enumerate()
+        for (number, QueuedRequest { method, params, answer }) in
+            std::iter::once(request).chain(more).enumerate()
         {
-            let key = format!("question-{number}");
+            let key = format!("request-{number}");
             requests.insert(key.clone(), json!({ "method": method, "params": plain(params)? }));
             asked.push((key, answer));
         }
@@ -242,10 +243,10 @@ impl Bridge {
         };
         let mut answers: BTreeMap<String, Json> =
             answers.and_then(|answers| answers.decode().ok()).unwrap_or_default();
-        for (key, question) in asked {
+        for (key, request) in asked {
             if let Some(Ok(answer)) = answers.remove(&key).map(|answer| answer.decode()) {
-                // The server may have cancelled the question.
-                let _ = question.try_send(answer);
+                // The server may have cancelled the request.
+                let _ = request.try_send(answer);
             }
         }
         Ok(Some(call))

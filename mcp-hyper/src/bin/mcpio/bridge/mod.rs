@@ -7,14 +7,14 @@
 //!
 //! ```text
 //! application → stdin → Router (calls) → Client → server
-//!                     ← sampling, elicitation, roots (questions)
-//!                     ← changes, log messages (notices)
+//!                     ← sampling, elicitation, roots (server_requests)
+//!                     ← changes, log messages (notifications)
 //! ```
 
 mod calls;
-mod notices;
-mod opening;
-mod questions;
+mod first_request;
+mod notifications;
+mod server_requests;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
@@ -40,14 +40,14 @@ use crate::options::{CommonOptions, LoginOptions};
 use crate::reports::NonMessageCounter;
 
 use calls::SuspendedCall;
-use opening::Opening;
-use questions::Question;
+use first_request::FirstRequest;
+use server_requests::QueuedRequest;
 
 /// How long the server may take to be ready once the application has closed its side: as long as calls in flight then.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Most questions of a server of 2025-11-25 that wait until the application sends a request. Handlers of more wait.
-const MAX_QUESTIONS: usize = 64;
+/// Most requests of a server of 2025-11-25 that wait until the application sends a request. Handlers of more wait.
+const MAX_QUEUED: usize = 64;
 
 /// What the handlers of both sides share.
 struct Bridge {
@@ -58,7 +58,7 @@ struct Bridge {
     /// The application's legacy session, once it is ready.
     session: OnceCell<ServerHandle>,
     /// The server's requests for an application of 2026-07-28, which takes them in the results of its own requests.
-    questions: (Sender<Question>, Receiver<Question>),
+    server_requests: (Sender<QueuedRequest>, Receiver<QueuedRequest>),
     /// Requests that wait until earlier notifications are passed on: each sender is dropped then.
     waiting: (Sender<Sender<()>>, Receiver<Sender<()>>),
     state: Mutex<State>,
@@ -82,7 +82,7 @@ impl Bridge {
             began_modern,
             server: OnceLock::new(),
             session: OnceCell::new(),
-            questions: channel::bounded(MAX_QUESTIONS),
+            server_requests: channel::bounded(MAX_QUEUED),
             waiting: channel::unbounded(),
             state: Mutex::default(),
         })
@@ -113,11 +113,11 @@ fn handler_error(error: Error) -> HandlerError {
 pub(crate) async fn connect(command: &[OsString], login: &LoginOptions, common: &CommonOptions) -> Result {
     let failed = CommandError::server_of("standard input and output");
     let (mut input, output) = mcp_smol::stdio().map_err(&failed)?;
-    let Some(opening) = Opening::read(&mut input).await.map_err(failed)? else { return Ok(()) };
-    let id = opening.id.clone();
+    let Some(first) = FirstRequest::read(&mut input).await.map_err(failed)? else { return Ok(()) };
+    let id = first.id.clone();
     // Until the server is ready.
     let mut streams = Some((input, output));
-    let result = run(command, login, common, opening, &mut streams).await;
+    let result = run(command, login, common, first, &mut streams).await;
     if let (Err(failure), Some((_, mut output))) = (&result, streams) {
         let error = json!({ "code": code::INTERNAL_ERROR, "message": failure.text() });
         let answer = format!("{}\n", json!({ "jsonrpc": "2.0", "id": id, "error": error }));
@@ -132,15 +132,15 @@ async fn run(
     command: &[OsString],
     login: &LoginOptions,
     common: &CommonOptions,
-    opening: Opening,
+    first: FirstRequest,
     streams: &mut Option<(Stdin, Stdout)>,
 ) -> Result {
-    let bridge = Bridge::new(opening.is_modern);
-    let handlers = questions::handlers(&bridge, opening.capabilities);
+    let bridge = Bridge::new(first.is_modern);
+    let handlers = server_requests::handlers(&bridge, first.capabilities);
     let mut config = connect::client_config(common);
-    config.info = opening.info.unwrap_or(config.info);
+    config.info = first.info.unwrap_or(config.info);
     wait_for_ever(&mut config, common);
-    let mut read = opening.read;
+    let mut read = first.read;
     let setup = ClientSetup { config, handlers, login: LoginPolicy::Page(login), shows_stderr: true };
     let non_messages = NonMessageCounter::new();
     let (client, driver, killer) = connect::open(command, common, setup, non_messages.clone()).await?;
@@ -170,7 +170,7 @@ async fn until_ready(
 ) -> Option<Result<Arc<ServerInfo>, Error>> {
     let ended = async {
         if let Some((input, _)) = streams {
-            opening::read_to_end(input, read).await;
+            first_request::read_to_end(input, read).await;
         }
         Timer::after(GRACE).await;
         None
@@ -196,9 +196,9 @@ async fn serve(
         handle.close().await;
         future::pending().await
     };
-    // From the first message on, which is handled before the notices are.
+    // From the first message on, which is handled before other notifications are.
     let requested = handle.events();
-    let served = or(serving, or(lost, notices::pass(bridge, &handle, events, requested))).await;
+    let served = or(serving, or(lost, notifications::pass(bridge, &handle, events, requested))).await;
     bridge.state().suspended.clear();
     match future::poll_once(client.closed()).await {
         Some(lost) => Err(Error::Closed(lost).into()),

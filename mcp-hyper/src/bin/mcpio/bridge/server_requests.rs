@@ -16,7 +16,7 @@ use super::{Bridge, handler_error};
 const INPUT: [&str; 3] = [CreateMessage::NAME, Elicit::NAME, ListRoots::NAME];
 
 /// A request of the server that waits for the application's answer.
-pub(super) struct Question {
+pub(super) struct QueuedRequest {
     pub(super) method: String,
     pub(super) params: CustomParams,
     /// Dropped without an answer if the application gives none.
@@ -65,7 +65,7 @@ async fn ask(bridge: Arc<Bridge>, request: CustomRequestParts) -> Result<CustomR
     asking.await.map_err(handler_error)
 }
 
-/// Asks in the result of the next request of the application that may have one with questions.
+/// Asks in the result of the next request of the application that may ask for input.
 async fn ask_in_result(bridge: &Bridge, request: CustomRequestParts) -> Result<CustomResult, HandlerError> {
     let CustomRequestParts { method, params } = request;
     if !INPUT.contains(&&*method) {
@@ -73,6 +73,6 @@ async fn ask_in_result(bridge: &Bridge, request: CustomRequestParts) -> Result<C
         return Err(ErrorObject::new(code::METHOD_NOT_FOUND, message).into());
     }
     let (answer, answered) = channel::bounded(1);
-    let _ = bridge.questions.0.send(Question { method, params, answer }).await;
+    let _ = bridge.server_requests.0.send(QueuedRequest { method, params, answer }).await;
     answered.recv().await.map_err(|_| HandlerError::new("the client has not answered"))
 }

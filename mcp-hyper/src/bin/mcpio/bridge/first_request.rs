@@ -12,7 +12,7 @@ use smol::io::{AsyncRead, AsyncReadExt as _};
 
 /// The first request of the application.
 #[derive(Debug, Default)]
-pub(super) struct Opening {
+pub(super) struct FirstRequest {
     /// Its id; `null` if it is none.
     pub(super) id: Value,
     /// The application's name and version, if it says them.
@@ -32,7 +32,7 @@ struct FirstMessage {
     params: Map<String, Value>,
 }
 
-impl Opening {
+impl FirstRequest {
     /// Reads up to the first request other than `ping`; `None` if there is none.
     ///
     /// # Errors
@@ -46,8 +46,8 @@ impl Opening {
             for end in ends.collect::<Vec<_>>() {
                 let line = read.get(begin..end).unwrap_or_default();
                 begin = end + 1;
-                if let Some(opening) = Self::of(line) {
-                    return Ok(Some(Self { read, ..opening }));
+                if let Some(first) = Self::of(line) {
+                    return Ok(Some(Self { read, ..first }));
                 }
             }
             if count == 0 {
@@ -113,8 +113,8 @@ mod tests {
     use mcp_proto::schema::ClientCapability;
     use smol::future::block_on;
 
-    fn opening(text: &str) -> Option<Opening> {
-        block_on(Opening::read(&mut text.as_bytes())).unwrap()
+    fn first(text: &str) -> Option<FirstRequest> {
+        block_on(FirstRequest::read(&mut text.as_bytes())).unwrap()
     }
 
     #[test]
@@ -131,7 +131,7 @@ mod tests {
             .replace('\n', "");
         for (request, is_modern) in [(legacy, false), (modern, true)] {
             let text = format!("{ping}\n\nnoise\n{request}\n{ping}\n");
-            let found = opening(&text).unwrap();
+            let found = first(&text).unwrap();
             assert_eq!((found.is_modern, found.info.unwrap().name), (is_modern, "desk".to_owned()));
             assert!(found.capabilities.has(ClientCapability::Sampling));
             assert_eq!(found.read, text.as_bytes());
@@ -139,11 +139,11 @@ mod tests {
     }
 
     #[test]
-    fn application_that_sends_no_request_has_no_opening() {
+    fn application_that_sends_no_request_has_no_first_request() {
         for text in ["", "\n", r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#, "[]\n"] {
-            assert!(opening(text).is_none(), "{text}");
+            assert!(first(text).is_none(), "{text}");
         }
         let endless = "x".repeat(Limits::default().message_bytes + 1);
-        assert_eq!(opening(&endless).unwrap().id, Value::Null);
+        assert_eq!(first(&endless).unwrap().id, Value::Null);
     }
 }

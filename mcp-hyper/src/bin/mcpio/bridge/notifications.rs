@@ -24,7 +24,7 @@ const LISTS: [ListKind; 3] = [ListKind::Tools, ListKind::Prompts, ListKind::Reso
 const CHANGES: [&str; 4] =
     [ToolListChanged::NAME, PromptListChanged::NAME, ResourceListChanged::NAME, ResourceUpdated::NAME];
 
-enum Notice {
+enum Relayed {
     FromServer(Event),
     FromApplication(ServerEvent),
     Changed(Option<WatchUpdate>),
@@ -43,29 +43,31 @@ pub(super) async fn pass<T>(
     loop {
         let from_server = async {
             match events.next().await {
-                Some(event) => Notice::FromServer(event),
+                Some(event) => Relayed::FromServer(event),
                 None => future::pending().await,
             }
         };
         let from_application = async {
             match requested.next().await {
-                Some(event) => Notice::FromApplication(event),
+                Some(event) => Relayed::FromApplication(event),
                 None => future::pending().await,
             }
         };
         // The last, once there is nothing else.
         let waiting = async {
             match bridge.waiting.1.recv().await {
-                Ok(waiting) => Notice::AllPassed(waiting),
+                Ok(waiting) => Relayed::AllPassed(waiting),
                 Err(_) => future::pending().await,
             }
         };
         match or(from_server, or(from_application, or(subscriptions.next(), waiting))).await {
-            Notice::FromServer(Event::Notification(notification)) => notify(bridge, handle, &notification),
-            Notice::FromServer(_) => {}
-            Notice::FromApplication(event) => handle_request(bridge, handle, &mut subscriptions, event).await,
-            Notice::Changed(update) => report(handle, update),
-            Notice::AllPassed(waiting) => drop(waiting),
+            Relayed::FromServer(Event::Notification(notification)) => notify(bridge, handle, &notification),
+            Relayed::FromServer(_) => {}
+            Relayed::FromApplication(event) => {
+                handle_request(bridge, handle, &mut subscriptions, event).await
+            }
+            Relayed::Changed(update) => report(handle, update),
+            Relayed::AllPassed(waiting) => drop(waiting),
         }
     }
 }
@@ -97,7 +99,7 @@ async fn handle_request(
 impl Bridge {
     /// Waits until the notifications that came before are passed on: a message of the log must come before the answer to
     /// its request, and a level of the log must be set before the next request.
-    pub(super) async fn wait_for_notices(&self) {
+    pub(super) async fn wait_for_notifications(&self) {
         let (waiting, passed) = channel::bounded(1);
         let _ = self.waiting.0.send(waiting).await;
         let _ = passed.recv().await;
@@ -234,13 +236,13 @@ impl<'a> Subscriptions<'a> {
         }
     }
 
-    async fn next(&mut self) -> Notice {
+    async fn next(&mut self) -> Relayed {
         let Some(watch) = &mut self.watch else { return future::pending().await };
         let update = watch.next().await;
         if update.is_none() {
             // The server refuses it; the next subscription tries again.
             self.watch = None;
         }
-        Notice::Changed(update)
+        Relayed::Changed(update)
     }
 }
