@@ -23,9 +23,12 @@ pub(super) fn of_json(json: &str, path: &[&str]) -> ServerLines {
 /// Finds the servers in TOML that was read.
 pub(super) fn of_toml(text: &str) -> ServerLines {
     let Ok(document) = DeTable::parse(text) else { return ServerLines::new() };
-    let is_known = |name: &str| SERVER_TABLES.contains(&name);
-    let tables = document.get_ref().iter().filter(|(name, _)| is_known(name.get_ref()));
-    let servers = tables.flat_map(|(_, table)| match table.get_ref() {
+    let tables =
+        document.get_ref().iter().filter_map(|(name, table)| match (&**name.get_ref(), table.get_ref()) {
+            ("mcp", DeValue::Table(settings)) => settings.get("servers").map(|table| table.get_ref()),
+            (name, table) => SERVER_TABLES.contains(&name).then_some(table),
+        });
+    let servers = tables.flat_map(|table| match table {
         DeValue::Table(servers) => servers.keys().collect(),
         _ => Vec::new(),
     });
@@ -52,12 +55,19 @@ fn lines(text: &str, mut names: Names) -> ServerLines {
 fn read_document(reader: &mut Reader<'_>, path: &[&str], names: &mut Names) -> Result<(), NotJson> {
     each_member(reader, |reader, name, _| match (path.split_first(), name) {
         (Some((step, rest)), name) if normal(name) == **step => read_document(reader, rest, names),
-        (None, "mcp") => read_document(reader, path, names),
-        (None, table) if SERVER_TABLES.contains(&table) => each_member(reader, |reader, name, at| {
-            names.push((name.into(), at));
-            reader.skip().map(drop)
+        (None, "mcp") => each_member(reader, |reader, name, _| match name {
+            "servers" => read_servers(reader, names),
+            _ => reader.skip().map(drop),
         }),
+        (None, table) if SERVER_TABLES.contains(&table) => read_servers(reader, names),
         _ => reader.skip().map(drop),
+    })
+}
+
+fn read_servers(reader: &mut Reader<'_>, names: &mut Names) -> Result<(), NotJson> {
+    each_member(reader, |reader, name, at| {
+        names.push((name.into(), at));
+        reader.skip().map(drop)
     })
 }
 

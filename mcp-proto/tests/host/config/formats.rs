@@ -349,6 +349,10 @@ fn entry_knows_the_line_of_its_name() {
     assert_eq!(lines(&file), named(&[("a", 5), ("bc", 7)]));
     let settings = "{\n\"mcp\": {\n\"servers\": {\n\"a\": {\"command\": \"a\"} } } }";
     assert_eq!(lines(&user("/home/ann/.config/Code/User/settings.json", settings)), named(&[("a", 4)]));
+    // Only `servers` counts within `mcp`.
+    let both = "{\"mcp\": {\"mcpServers\": {\"a\": {}}},\n\"mcpServers\": {\"a\": {\"command\": \"a\"}}}";
+    assert_eq!(lines(&user("/a.json", both)), named(&[("a", 2)]));
+    assert_eq!(lines(&user("/a.toml", "\n[mcp.servers.a]\ncommand = \"a\"\n")), named(&[("a", 2)]));
     let toml = "# mine\n[mcp_servers.a]\ncommand = \"a\"\n\n[mcp_servers.\"b c\"]\ncommand = \"b\"\n";
     assert_eq!(lines(&user("/home/ann/.codex/config.toml", toml)), named(&[("a", 2), ("b c", 5)]));
     let claude = "{\"mcpServers\": {\"a\": {\"command\": \"a\"}},\n\"projects\": {\n\"/work/app\": {\"mcpServers\":\n{\"a\": {\"command\": \"b\"}}}}}";
