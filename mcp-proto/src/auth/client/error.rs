@@ -129,6 +129,8 @@ pub enum AuthError {
     LoggedOut,
     /// The login was finished before, by this or another process.
     LoginUsed,
+    /// The login was finished too late, or too many were within ten minutes: begin another one.
+    LoginRefused,
 }
 
 impl AuthError {
@@ -184,6 +186,7 @@ error_text! { AuthError:
     Key => "a key could not be used to sign";
     LoggedOut => "logged out meanwhile";
     LoginUsed => "this login was finished before: begin another one";
+    LoginRefused => "this login has expired, or too many were finished within ten minutes: begin another one";
 }
 
 /// The description of an error behind its code.

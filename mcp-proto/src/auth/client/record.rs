@@ -143,7 +143,7 @@ impl Record {
         if self.used_logins.contains_key(id) {
             return AuthError::LoginUsed;
         }
-        AuthError::Store("the login has expired, or too many were finished within ten minutes".into())
+        AuthError::LoginRefused
     }
 
     fn insert_client(&mut self, issuer: String, client: RegisteredClient) {
