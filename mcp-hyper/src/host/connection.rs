@@ -139,7 +139,6 @@ impl Attempt {
         self.shared.command(|state, now| {
             if let Some(connection) = state.connection(self.entry.id(), self.generation) {
                 connection.client = Some(client.clone());
-                connection.start_time = Some(now.saturating_since(connection.began));
                 state.plane.handle_connected(now, self.entry.id(), self.generation);
             }
         });

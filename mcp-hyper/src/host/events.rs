@@ -224,6 +224,13 @@ pub struct StartSteps {
     pub lists: Option<Duration>,
 }
 
+impl StartSteps {
+    /// Returns how long it took until the client could be used.
+    pub(super) fn until_ready(&self) -> Option<Duration> {
+        Some(self.look_up? + self.handshake? + self.tools?)
+    }
+}
+
 /// How many visible items a server has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

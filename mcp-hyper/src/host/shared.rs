@@ -94,11 +94,8 @@ pub(super) struct Connection {
     pub(super) generation: Generation,
     pub(super) stop: Stop,
     pub(super) stderr: StderrTail,
-    pub(super) began: Instant,
     /// The client, once it can be used.
     pub(super) client: Option<Client>,
-    /// How long it took until the client could be used.
-    pub(super) start_time: Option<Duration>,
     pub(super) steps: StartSteps,
     /// When the present step began.
     pub(super) step_began: Instant,
@@ -386,7 +383,7 @@ impl Shared {
             attempts: server.attempts,
             next_attempt: server.next_attempt.map(at),
             grace_ends: server.grace_ends.map(at),
-            start_time: connection.and_then(|connection| connection.start_time),
+            start_time: connection.and_then(|connection| connection.steps.until_ready()),
             steps: connection.map(|connection| connection.steps).unwrap_or_default(),
             lists: Freshness::default(),
             items: ItemCounts::default(),
@@ -438,10 +435,10 @@ impl Shared {
 }
 
 /// The visible items of each server.
-fn item_counts(catalogue: &Catalogue) -> BTreeMap<String, ItemCounts> {
-    let mut counts: BTreeMap<String, ItemCounts> = BTreeMap::new();
-    let mut add = |server: &str, count: fn(&mut ItemCounts) -> &mut usize| {
-        *count(counts.entry(server.to_owned()).or_default()) += 1;
+fn item_counts(catalogue: &Catalogue) -> BTreeMap<&str, ItemCounts> {
+    let mut counts = BTreeMap::<&str, ItemCounts>::new();
+    let mut add = |entry, count: fn(&mut ItemCounts) -> &mut usize| {
+        *count(counts.entry(entry).or_default()) += 1;
     };
     catalogue.tools().for_each(|entry| add(entry.server, |counts| &mut counts.tools));
     catalogue.prompts().for_each(|entry| add(entry.server, |counts| &mut counts.prompts));
