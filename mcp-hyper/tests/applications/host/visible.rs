@@ -4,10 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use mcp_hyper::WireEvent;
 use mcp_hyper::host::{HostEvent, HostOptions, WireFrame, WireObserver};
+use mcp_hyper::http::StatusCode;
+use mcp_hyper::http::header::{CONTENT_TYPE, HeaderMap};
 use mcp_hyper::mcp_proto::host::config::{Config, ConfigFile, Lookup, Source};
 use mcp_hyper::mcp_proto::host::control::Status;
 use mcp_hyper::mcp_proto::schema::{Meta, Revision, TraceContext};
+use mcp_hyper::mcp_proto::transport::http::ExchangeId;
+use mcp_smol::WireDirection;
 use serde_json::json;
 
 use super::testbed::*;
@@ -92,6 +97,47 @@ fn host_shows_frames_in_wire_order_without_their_secrets() {
         assert!(frames["web"].iter().any(|frame| frame.starts_with("← 200 OK")), "{frames:?}");
         assert!(frames["raw"].join("\n").contains(r#""password":"hunter2""#), "{frames:?}");
     });
+}
+
+/// What an observer shows of these bytes in pieces of this size: lines of a program, or the body of a response.
+fn shown(bytes: &[u8], piece: usize, media_type: Option<&str>) -> Vec<String> {
+    let frames = Arc::new(Mutex::new(Vec::new()));
+    let keep = frames.clone();
+    let mut observer = WireObserver::new(move |frame| keep.lock().unwrap().push(frame.to_string()));
+    let exchange = ExchangeId::new(7);
+    if let Some(media_type) = media_type {
+        let headers = &HeaderMap::from_iter([(CONTENT_TYPE, media_type.parse().unwrap())]);
+        observer.handle_event(WireEvent::Head { exchange, status: StatusCode::OK, headers });
+    }
+    for bytes in bytes.chunks(piece) {
+        match media_type {
+            Some(_) => observer.handle_event(WireEvent::Body { exchange, bytes }),
+            None => observer.handle_bytes(WireDirection::Received, bytes),
+        }
+    }
+    observer.handle_event(WireEvent::Aborted { exchange });
+    drop(observer);
+    Arc::into_inner(frames).unwrap().into_inner().unwrap()
+}
+
+/// Contract 4, F104: secrets at the borders of chunks are hidden too.
+#[test]
+fn frames_do_not_depend_on_chunks() {
+    let message = r#"{"jsonrpc":"2.0","id":1,"result":{"password":"hunter2","text":"ü"}}"#;
+    let lines = format!("{message}\r\nnot JSON: token=hunter2\n{message}\n");
+    let events = format!("event: message\ndata: {message}\n\n: ping\n\ndata: {message}\n\n");
+    for (text, media_type) in [
+        (&lines, None),
+        (&events, Some("text/event-stream")),
+        (&message.to_owned(), Some("application/json")),
+    ] {
+        let whole = shown(text.as_bytes(), usize::MAX, media_type);
+        let all = whole.join("\n");
+        assert!(all.contains("[redacted]") && !all.contains("hunter2"), "{all}");
+        for piece in 1..20 {
+            assert_eq!(shown(text.as_bytes(), piece, media_type), whole);
+        }
+    }
 }
 
 /// F105
