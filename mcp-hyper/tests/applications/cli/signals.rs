@@ -63,9 +63,8 @@ impl BlockedCommand {
             status.is_some()
         });
         assert_eq!(self.server.len(), 2);
-        for pid in &self.server {
-            assert!(!runs(*pid), "{pid} outlives the command");
-        }
+        // The command has killed them; the kernel may end them a moment after it.
+        eventually("the server and its child have ended", || !self.server.iter().any(|pid| runs(*pid)));
         status.unwrap()
     }
 }
