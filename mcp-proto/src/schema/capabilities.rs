@@ -1,10 +1,11 @@
 //! Capabilities of clients and servers.
 
 use super::object::{Object, object};
-use super::tasks::EXTENSION;
+use super::read::read_text;
 use super::tasks::legacy::{ClientTasksCapability, ServerTasksCapability};
-use super::{Json, Map, Meta, Revision};
+use super::{Json, Map, Meta, Revision, skills, tasks};
 use crate::prelude::*;
+use crate::rpc::first_member;
 
 /// What declares a capability.
 trait Part {
@@ -43,18 +44,40 @@ fn declare<T: Part>(part: &mut Option<T>) -> &mut T {
     part.get_or_insert_with(T::declared)
 }
 
-/// Declares the capabilities of one side: their names, their paths in the capabilities object, and their fields.
+/// Whether a setting of an extension is `true`.
+fn is_set(settings: &Json, name: &str) -> bool {
+    first_member(settings.as_str(), name).is_ok_and(|value| value == Some("true"))
+}
+
+/// Declares an extension, unless it is declared with settings; and one setting of it as `true`.
+fn declare_extension(extensions: &mut Option<Map<Json>>, identifier: &str, setting: Option<&str>) {
+    let extensions = extensions.get_or_insert_default();
+    let settings = extensions.get(identifier).cloned().unwrap_or_else(Json::empty_object);
+    let settings = match setting {
+        Some(name) if !is_set(&settings, name) => {
+            let mut members: Map<Json> = read_text(settings.as_str()).unwrap_or_default();
+            members.insert(name, true);
+            Json::encode(&members).unwrap_or(settings)
+        }
+        _ => settings,
+    };
+    extensions.insert(identifier, settings);
+}
+
+/// Declares the capabilities of one side: their names, their paths in the capabilities object, and their fields; and the
+/// extensions among them, each with its path, its identifier, and the setting that must be `true`.
 macro_rules! capabilities {
     ($(#[$attr:meta])* pub enum $name:ident of $object:ident {
         $( $(#[$vattr:meta])* $variant:ident = $path:literal: $($field:ident).+ $(or $implied:ident)?, )*
+    } extensions {
+        $( $(#[$eattr:meta])* $extension:ident = $epath:expr, of $identifier:path $(, set $setting:literal)?; )*
     }) => {
         $(#[$attr])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum $name {
             $( $(#[$vattr])* $variant, )*
-            /// The tasks extension of 2026-07-28.
-            TasksExtension,
+            $( $(#[$eattr])* $extension, )*
         }
 
         impl $name {
@@ -62,7 +85,7 @@ macro_rules! capabilities {
             pub const fn path(self) -> &'static str {
                 match self {
                     $( Self::$variant => $path, )*
-                    Self::TasksExtension => EXTENSION,
+                    $( Self::$extension => $epath, )*
                 }
             }
         }
@@ -84,7 +107,10 @@ macro_rules! capabilities {
                         let part = Some(self)$(.and_then(|part| part.$field.as_ref()))+;
                         part.is_some_and(Part::is_declared) $(|| $implied(self))?
                     } )*
-                    $name::TasksExtension => self.has_extension(EXTENSION),
+                    $( $name::$extension => {
+                        let settings = self.extension($identifier);
+                        settings$(.filter(|settings| is_set(settings, $setting)))?.is_some()
+                    } )*
                 }
             }
 
@@ -102,9 +128,10 @@ macro_rules! capabilities {
                         $( let part = declare(&mut part.$field); )+
                         _ = part;
                     } )*
-                    $name::TasksExtension => {
-                        self.extensions.get_or_insert_default().insert(EXTENSION, Json::empty_object());
-                    }
+                    $( $name::$extension => {
+                        let setting: Option<&str> = None$(.or(Some($setting)))?;
+                        declare_extension(&mut self.extensions, $identifier, setting);
+                    } )*
                 }
             }
 
@@ -254,6 +281,9 @@ capabilities! {
         TasksList = "tasks.list": tasks.list,
         /// Cancelling those tasks.
         TasksCancel = "tasks.cancel": tasks.cancel,
+    } extensions {
+        /// The tasks extension of 2026-07-28.
+        TasksExtension = tasks::EXTENSION, of tasks::EXTENSION;
     }
 }
 
@@ -334,6 +364,13 @@ capabilities! {
         TasksList = "tasks.list": tasks.list,
         /// Cancelling those tasks.
         TasksCancel = "tasks.cancel": tasks.cancel,
+    } extensions {
+        /// The tasks extension of 2026-07-28.
+        TasksExtension = tasks::EXTENSION, of tasks::EXTENSION;
+        /// The skills extension of 2026-07-28.
+        SkillsExtension = skills::EXTENSION, of skills::EXTENSION;
+        /// Reading directories, as the skills extension defines it.
+        DirectoryRead = "io.modelcontextprotocol/skills.directoryRead", of skills::EXTENSION, set "directoryRead";
     }
 }
 

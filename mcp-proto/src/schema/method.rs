@@ -5,6 +5,7 @@ use core::fmt::Debug;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::skills;
 use super::tasks::{self, legacy};
 use super::*;
 use crate::prelude::*;
@@ -441,6 +442,25 @@ table! {
         revisions: Revisions::MODERN,
         idempotent,
         subject: Some("taskId"),
+    }
+    /// Lists skills (the skills extension).
+    ListSkills = "skills/list" (skills::ListSkillsParams) -> skills::ListSkillsResult, server SkillsExtension {
+        revisions: Revisions::MODERN,
+        idempotent,
+        cacheable,
+    }
+    /// Gets the entry of a skill (the skills extension).
+    GetSkill = "skills/get" (skills::GetSkillParams) -> skills::GetSkillResult, server SkillsExtension {
+        revisions: Revisions::MODERN,
+        idempotent,
+        cacheable,
+        list_method: Some(ListSkills::NAME),
+    }
+    /// Lists what is directly within a directory (the skills extension).
+    ReadDirectory = "resources/directory/read" (skills::ReadDirectoryParams)
+        -> skills::ReadDirectoryResult, server DirectoryRead {
+        revisions: Revisions::MODERN,
+        idempotent,
     }
     /// Gets the status of a task (2025-11-25).
     LegacyGetTask = "tasks/get" (legacy::GetTaskParams) -> legacy::GetTaskResult, server Tasks, client Tasks {

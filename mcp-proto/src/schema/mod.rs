@@ -52,6 +52,7 @@ mod result;
 mod revision;
 mod roots;
 mod sampling;
+pub mod skills;
 pub mod tasks;
 mod tools;
 pub(crate) mod trace;

@@ -127,7 +127,7 @@ fn lists_reads_and_discovery_are_cacheable() {
     let lists =
         ["prompts/list", "resources/list", "resources/read", "resources/templates/list", "server/discover"];
     assert_eq!(cacheable[..5], lists);
-    assert_eq!(cacheable[5..], ["tools/list"]);
+    assert_eq!(cacheable[5..], ["skills/get", "skills/list", "tools/list"]);
 }
 
 #[test]

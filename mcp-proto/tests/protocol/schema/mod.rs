@@ -5,4 +5,5 @@ mod methods;
 mod properties;
 mod reading;
 mod rules;
+mod skills;
 mod writing;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::path::Path;
 
+use mcp_proto::schema::skills;
 use mcp_proto::schema::tasks::{self, legacy};
 use mcp_proto::schema::{
     At, CallTool, Cancelled, ClientProgress, Complete, CreateMessage, Discover, Elicit, ElicitationComplete,
@@ -250,6 +251,8 @@ pub(crate) fn check(schemas: &Schemas, report: &mut Report) {
     {
         check.value(&schemas.tasks, "a task", "CreateTaskResult", &at(&created, Revision::LATEST));
     }
+    // The skills extension has no JSON Schema.
+    check.methods.extend([skills::ListSkills::INFO, skills::GetSkill::INFO, skills::ReadDirectory::INFO]);
     check.notifications.push(tasks::TaskUpdated::INFO);
     let updated = full_values::params("TaskStatusNotification");
     if let Some(updated) = check.typed::<tasks::TaskUpdatedParams>("notifications/tasks", &updated) {

@@ -1,0 +1,429 @@
+//! The frontmatter of a `SKILL.md`: what a listing repeats, and a host compares with it.
+
+use serde_json::Value;
+
+use super::plain_scalar;
+use super::yaml::{self, Node};
+use super::{Json, Map, Skill};
+use crate::prelude::*;
+use crate::rpc::write;
+
+/// The length in bytes of the longest frontmatter.
+const MAX_FRONTMATTER: usize = 64 * 1024;
+
+/// The frontmatter of a `SKILL.md`: the YAML between two lines of `---` at its beginning.
+///
+/// It is read without anchors, aliases and tags; each is an error, and so are directives, keys that are not scalars,
+/// repeated keys and merge keys. It may have 64 KiB, and 16 levels. Scalars without quotes keep their source text, since
+/// versions of YAML differ in their meaning: `on`, `0x10` and `1.10` may be text, or not.
+///
+/// ```
+/// use mcp_proto::schema::skills::Frontmatter;
+///
+/// let frontmatter =
+///     Frontmatter::parse("---\nname: knots\ndescription: >\n  Ties\n  knots\nversion: 1.10\n---\n\n# Knots\n")?;
+/// assert_eq!(frontmatter.name(), "knots");
+/// let listed = frontmatter.to_json();
+/// assert_eq!(listed.get("version").unwrap().as_str(), "1.1");
+/// assert_eq!(frontmatter.compare(&listed), Ok(()));
+/// # Ok::<(), mcp_proto::schema::skills::FrontmatterError>(())
+/// ```
+///
+/// <https://agentskills.io/specification>
+#[derive(Clone, Debug, PartialEq)]
+pub struct Frontmatter {
+    fields: Vec<(String, Node)>,
+}
+
+impl Frontmatter {
+    /// Reads the frontmatter of a `SKILL.md`.
+    ///
+    /// # Errors
+    /// If the file has none, if it is not the YAML described above, or if it lacks `name` or `description`, which are
+    /// scalars.
+    pub fn parse(main_file: &str) -> Result<Self, FrontmatterError> {
+        let fields = yaml::read_map(cut(main_file)?)?;
+        let frontmatter = Self { fields };
+        for field in ["name", "description"] {
+            if !frontmatter.has_text(field) {
+                return Err(FrontmatterError::Field { field });
+            }
+        }
+        Ok(frontmatter)
+    }
+
+    /// The name of the skill, as its source has it.
+    pub fn name(&self) -> &str {
+        self.scalar("name").unwrap_or_default()
+    }
+
+    /// The description of the skill.
+    pub fn description(&self) -> &str {
+        self.scalar("description").unwrap_or_default()
+    }
+
+    /// The text of a field that is a scalar; without quotes, its source.
+    pub fn scalar(&self, field: &str) -> Option<&str> {
+        match self.fields.iter().find(|(name, _)| name == field) {
+            Some((_, Node::Plain(text) | Node::Text(text))) => Some(text),
+            _ => None,
+        }
+    }
+
+    fn has_text(&self, field: &str) -> bool {
+        let node = self.fields.iter().find(|(name, _)| name == field).map(|(_, node)| node);
+        match node {
+            Some(Node::Plain(source)) => !plain_scalar::is_null(source),
+            Some(Node::Text(text)) => !text.is_empty(),
+            _ => false,
+        }
+    }
+
+    /// Its fields as JSON, by the core schema of YAML 1.2, in their order: what a listing has. Numbers that JSON lacks, such
+    /// as `.inf`, are text.
+    ///
+    /// <https://yaml.org/spec/1.2.2/#103-core-schema>
+    pub fn to_json(&self) -> Map<Json> {
+        self.fields.iter().map(|(name, node)| (name.as_str(), to_json(node))).collect()
+    }
+
+    /// Compares each field with an entry's: see [`Skill::frontmatter`]. A scalar without quotes equals its source text, and
+    /// whatever a version of YAML reads it as; a missing field equals `null`.
+    ///
+    /// # Errors
+    /// The first field that differs. A host must not load the skill.
+    pub fn compare(&self, listed: &Map<Json>) -> Result<(), FrontmatterMismatch> {
+        let mut left: serde_json::Map<String, Value> = serde_json::Map::new();
+        for (name, json) in listed {
+            let value = json.decode().map_err(|_| FrontmatterMismatch { field: name.into() })?;
+            if left.insert(name.into(), value).is_some() {
+                return Err(FrontmatterMismatch { field: name.into() });
+            }
+        }
+        differing(&self.fields, &left).map_or(Ok(()), |field| Err(FrontmatterMismatch { field }))
+    }
+}
+
+/// The YAML between the lines of `---`.
+fn cut(main_file: &str) -> Result<&str, FrontmatterError> {
+    let text = main_file.strip_prefix('\u{feff}').unwrap_or(main_file);
+    let (first, rest) = text.split_once('\n').ok_or(FrontmatterError::Missing)?;
+    if !is_mark(first) {
+        return Err(FrontmatterError::Missing);
+    }
+    let mut length = 0_usize;
+    for line in rest.split_inclusive('\n') {
+        if is_mark(line) {
+            return rest.get(..length).ok_or(FrontmatterError::Missing);
+        }
+        length = length.saturating_add(line.len());
+        if length > MAX_FRONTMATTER {
+            return Err(FrontmatterError::TooLarge);
+        }
+    }
+    Err(FrontmatterError::Missing)
+}
+
+fn is_mark(line: &str) -> bool {
+    line.trim_end_matches(['\n', '\r', ' ', '\t']) == "---"
+}
+
+fn to_json(node: &Node) -> Json {
+    let mut out = Vec::new();
+    write_node(node, &mut out);
+    String::from_utf8(out).ok().and_then(|text| Json::new(text).ok()).unwrap_or_else(Json::null)
+}
+
+fn write_node(node: &Node, out: &mut Vec<u8>) {
+    match node {
+        Node::Plain(source) => out.extend_from_slice(plain_scalar::to_json(source).as_str().as_bytes()),
+        Node::Text(text) => write::text(out, text),
+        Node::List(items) => {
+            out.push(b'[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    out.push(b',');
+                }
+                write_node(item, out);
+            }
+            out.push(b']');
+        }
+        Node::Map(fields) => {
+            out.push(b'{');
+            for (index, (name, value)) in fields.iter().enumerate() {
+                if index > 0 {
+                    out.push(b',');
+                }
+                write::text(out, name);
+                out.push(b':');
+                write_node(value, out);
+            }
+            out.push(b'}');
+        }
+    }
+}
+
+/// The path of the first field that differs.
+fn differing(fields: &[(String, Node)], listed: &serde_json::Map<String, Value>) -> Option<String> {
+    let differs = |(name, node): &(String, Node)| {
+        let inner = match (node, listed.get(name).unwrap_or(&Value::Null)) {
+            (Node::Map(fields), Value::Object(listed)) => differing(fields, listed)?,
+            (node, value) => (!equals(node, value)).then(String::new)?,
+        };
+        Some(if inner.is_empty() { name.clone() } else { format!("{name}.{inner}") })
+    };
+    let added = || {
+        let mut known: Vec<&str> = fields.iter().map(|(name, _)| name.as_str()).collect();
+        known.sort_unstable();
+        let mut others = listed.iter().filter(|(_, value)| !value.is_null()).map(|(name, _)| name);
+        others.find(|name| known.binary_search(&name.as_str()).is_err()).cloned()
+    };
+    fields.iter().find_map(differs).or_else(added)
+}
+
+fn equals(node: &Node, value: &Value) -> bool {
+    match (node, value) {
+        (Node::Plain(source), value) => plain_scalar::may_be(source, value),
+        (Node::Text(text), Value::String(value)) => text == value,
+        (Node::List(items), Value::Array(values)) => {
+            items.len() == values.len() && items.iter().zip(values).all(|(item, value)| equals(item, value))
+        }
+        (Node::Map(fields), Value::Object(values)) => differing(fields, values).is_none(),
+        _ => false,
+    }
+}
+
+impl Skill {
+    /// Compares the frontmatter of its `SKILL.md`, once that was read, with the entry's.
+    ///
+    /// # Errors
+    /// If the file has no readable frontmatter, or a field differs. A host must not load the skill.
+    pub fn verify_frontmatter(&self, main_file: &str) -> Result<(), FrontmatterError> {
+        Frontmatter::parse(main_file)?.compare(&self.frontmatter).map_err(FrontmatterError::Mismatch)
+    }
+}
+
+/// Reason why the frontmatter of a `SKILL.md` cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FrontmatterError {
+    /// The file does not begin with frontmatter between two lines of `---`.
+    Missing,
+    /// It is longer than 64 KiB.
+    TooLarge,
+    /// It has more than 16 levels.
+    TooDeep,
+    /// It is not YAML.
+    Syntax {
+        /// The line of the file, from 1.
+        line: usize,
+        /// What is wrong there.
+        reason: Box<str>,
+    },
+    /// It has a part of YAML that is not read, since it could name other content, or be read in two ways.
+    Unsupported {
+        /// The line of the file, from 1.
+        line: usize,
+        /// The part.
+        part: &'static str,
+    },
+    /// It is no map of names to values.
+    NoMap,
+    /// A map has the same key twice.
+    Duplicate {
+        /// The line of the file, from 1.
+        line: usize,
+        /// The key, as the file has it.
+        key: String,
+    },
+    /// It lacks a field that every skill has, or it is not text.
+    Field {
+        /// The field.
+        field: &'static str,
+    },
+    /// A field differs from the listing's.
+    Mismatch(FrontmatterMismatch),
+}
+
+error_text! { FrontmatterError:
+    Missing => "the file does not begin with frontmatter between two lines of ---";
+    TooLarge => "the frontmatter is longer than 64 KiB";
+    TooDeep => "the frontmatter has more than 16 levels";
+    Syntax { line, reason } => "line {line} is not YAML: {reason}";
+    Unsupported { line, part } => "line {line} has {part}, which frontmatter must not have";
+    NoMap => "the frontmatter is not a list of fields with values";
+    Duplicate { line, key } => "line {line} has the key {key:?} for the second time";
+    Field { field } => "the frontmatter lacks the field {field}, or it is not text: write it, in quotes if need be";
+    Mismatch(mismatch) => "{mismatch}";
+}
+
+/// Error: a field of the frontmatter differs from the listing's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FrontmatterMismatch {
+    /// The field, as the server wrote it: names of nested maps are separated by dots.
+    pub field: String,
+}
+
+error_text! { FrontmatterMismatch { field } => "the field {field:?} of the frontmatter differs from the listing's" }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(yaml: &str) -> Result<Frontmatter, FrontmatterError> {
+        Frontmatter::parse(&format!("---\nname: knots\ndescription: Ties\n{yaml}\n---\nBody\n"))
+    }
+
+    fn json(yaml: &str) -> String {
+        serde_json::to_string(&parse(yaml).unwrap().to_json())
+            .unwrap()
+            .replace("\"name\":\"knots\",\"description\":\"Ties\",", "")
+    }
+
+    #[test]
+    fn fields_become_the_json_of_yaml_1_2() {
+        let cases = [
+            ("a: text", r#"{"a":"text"}"#),
+            ("a: 'it''s'", r#"{"a":"it's"}"#),
+            ("a: \"x\\ty\"", r#"{"a":"x\ty"}"#),
+            ("a: |\n  one\n  two", r#"{"a":"one\ntwo\n"}"#),
+            ("a: >-\n  one\n  two", r#"{"a":"one two"}"#),
+            ("a: on", r#"{"a":"on"}"#),
+            ("a: true", r#"{"a":true}"#),
+            ("a: \"true\"", r#"{"a":"true"}"#),
+            ("a: 1.10", r#"{"a":1.1}"#),
+            ("a: 2.1.0", r#"{"a":"2.1.0"}"#),
+            ("a: +007", r#"{"a":7}"#),
+            ("a: 0x1F", r#"{"a":31}"#),
+            ("a: -0", r#"{"a":0}"#),
+            ("a: .inf", r#"{"a":".inf"}"#),
+            ("a: 1e999", r#"{"a":"1e999"}"#),
+            ("a: 12345678901234567890123", r#"{"a":12345678901234567890123}"#),
+            ("a:", r#"{"a":null}"#),
+            ("a: ~ # nothing", r#"{"a":null}"#),
+            ("a: {b: [1, two, {c: 3}]}", r#"{"a":{"b":[1,"two",{"c":3}]}}"#),
+            ("a:\n- b\n-\n  c: d", r#"{"a":["b",{"c":"d"}]}"#),
+            ("a: []\nb: {}", r#"{"a":[],"b":{}}"#),
+        ];
+        for (yaml, expected) in cases {
+            assert_eq!(json(yaml), expected, "{yaml}");
+        }
+    }
+
+    #[test]
+    fn frontmatter_is_what_lies_between_two_marks() {
+        for file in [
+            "---\nname: a\ndescription: b\n---",
+            "---\r\nname: a\r\ndescription: b\r\n---\r\nBody",
+            "\u{feff}---  \nname: a\ndescription: b\n--- \n---\n",
+        ] {
+            let frontmatter = Frontmatter::parse(file).unwrap();
+            assert_eq!((frontmatter.name(), frontmatter.description()), ("a", "b"), "{file:?}");
+        }
+        for file in
+            ["", "---", "---\nname: a\ndescription: b\n", "name: a\n", " ---\nname: a\n---\n", "---- \n---\n"]
+        {
+            assert_eq!(Frontmatter::parse(file), Err(FrontmatterError::Missing), "{file:?}");
+        }
+        let long = format!("---\nname: a\ndescription: {}\n---\n", "b".repeat(MAX_FRONTMATTER));
+        assert_eq!(Frontmatter::parse(&long), Err(FrontmatterError::TooLarge));
+    }
+
+    #[test]
+    fn each_skill_has_a_name_and_a_description() {
+        let field = |field| Err(FrontmatterError::Field { field });
+        assert_eq!(Frontmatter::parse("---\ndescription: b\n---\n"), field("name"));
+        assert_eq!(Frontmatter::parse("---\nname: a\n---\n"), field("description"));
+        assert_eq!(Frontmatter::parse("---\nname: a\ndescription:\n---\n"), field("description"));
+        assert_eq!(Frontmatter::parse("---\nname: [a]\ndescription: b\n---\n"), field("name"));
+        assert_eq!(Frontmatter::parse("---\njust text\n---\n"), Err(FrontmatterError::NoMap));
+        assert_eq!(Frontmatter::parse("---\n---\n"), Err(FrontmatterError::NoMap));
+    }
+
+    #[test]
+    fn what_can_be_read_in_two_ways_is_refused() {
+        let cases = [
+            ("a: &x 1", 4, "an anchor"),
+            ("a: &x [1]", 4, "an anchor"),
+            ("a: !!str 1", 4, "a tag"),
+            ("a: ! 1", 4, "a tag"),
+            ("a: !own {b: 1}", 4, "a tag"),
+            ("a:\n  <<: {b: 1}", 5, "a merge key"),
+            ("? [a]\n: 1", 4, "a key that is not a scalar"),
+            ("...\nb: 1", 5, "a second document"),
+        ];
+        for (yaml, line, part) in cases {
+            assert_eq!(parse(yaml), Err(FrontmatterError::Unsupported { line, part }), "{yaml}");
+        }
+        assert!(matches!(parse("a: *x"), Err(FrontmatterError::Syntax { line: 4, .. })));
+        assert!(matches!(parse("a: [1"), Err(FrontmatterError::Syntax { .. })));
+        assert!(matches!(parse("a: b: c"), Err(FrontmatterError::Syntax { line: 4, .. })));
+        let key = || "a".to_owned();
+        assert_eq!(parse("a: 1\n'a': 2"), Err(FrontmatterError::Duplicate { line: 5, key: key() }));
+        assert_eq!(parse("b: {a: 1, a: 2}"), Err(FrontmatterError::Duplicate { line: 4, key: key() }));
+        assert_eq!(
+            parse(&format!("a: {}{}", "[".repeat(16), "]".repeat(16))),
+            Err(FrontmatterError::TooDeep)
+        );
+        assert!(parse(&format!("a: {}{}", "[".repeat(15), "]".repeat(15))).is_ok());
+    }
+
+    fn compare(yaml: &str, listed: &str) -> Result<(), FrontmatterMismatch> {
+        let mut entry: Map<Json> =
+            [("name", Json::from("knots")), ("description", Json::from("Ties"))].into();
+        for (name, value) in crate::schema::read::read_text::<Map<Json>>(listed).unwrap() {
+            entry.push(name, value);
+        }
+        parse(yaml).unwrap().compare(&entry)
+    }
+
+    #[test]
+    fn scalar_without_quotes_equals_every_reading_of_it() {
+        for (source, values) in [
+            ("on", &["\"on\"", "true"][..]),
+            ("No", &["\"No\"", "false"]),
+            ("true", &["true", "\"true\""]),
+            ("~", &["null", "\"~\""]),
+            ("1.10", &["1.1", "1.10", "\"1.10\""]),
+            ("010", &["10", "8", "\"010\""]),
+            ("0o10", &["8", "\"0o10\""]),
+            ("0b11", &["3", "\"0b11\""]),
+            ("1_000", &["1000", "\"1_000\""]),
+            ("12:30", &["750", "\"12:30\""]),
+            ("-0x10", &["-16", "\"-0x10\""]),
+            ("2026-07-28", &["\"2026-07-28\"", "\"2026-07-28T00:00:00Z\"", "\"2026-07-28T00:00:00.000Z\""]),
+        ] {
+            for value in values {
+                let listed = format!("{{\"a\":{value}}}");
+                assert_eq!(compare(&format!("a: {source}"), &listed), Ok(()), "{source} {value}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_difference_is_found_with_its_field() {
+        for (yaml, listed, field) in [
+            ("a: on", r#"{"a":false}"#, "a"),
+            ("a: \"on\"", r#"{"a":true}"#, "a"),
+            ("a: \"1\"", r#"{"a":1}"#, "a"),
+            ("a: 1.1", r#"{"a":1.2}"#, "a"),
+            ("a: text", r#"{"a":null}"#, "a"),
+            ("a: text", "{}", "a"),
+            ("a: [1, 2]", r#"{"a":[1]}"#, "a"),
+            ("a: [1]", r#"{"a":1}"#, "a"),
+            ("a: {b: {c: 1}}", r#"{"a":{"b":{"c":2}}}"#, "a.b.c"),
+            ("a: {b: 1}", r#"{"a":{"b":1,"c":2}}"#, "a.c"),
+            ("a: 1", r#"{"a":1,"allowed-tools":"Bash"}"#, "allowed-tools"),
+            ("a: 1", r#"{"a":1,"a":1}"#, "a"),
+            ("a: 1", r#"{"a":1,"name":"other"}"#, "name"),
+        ] {
+            assert_eq!(
+                compare(yaml, listed),
+                Err(FrontmatterMismatch { field: field.into() }),
+                "{yaml} {listed}"
+            );
+        }
+        assert_eq!(compare("a:", "{}"), Ok(()));
+        assert_eq!(compare("a: {c: 1}", r#"{"a":{"c":1,"b":null}}"#), Ok(()));
+    }
+}

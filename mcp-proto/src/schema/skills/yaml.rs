@@ -1,0 +1,139 @@
+//! The part of YAML that frontmatter may have.
+
+use alloc::collections::BTreeSet;
+
+use granit_parser::{Event, Options, Parser, ScalarStyle, ScanError, StrInput};
+
+use super::frontmatter::FrontmatterError;
+use crate::prelude::*;
+
+/// The number of levels of the deepest frontmatter.
+const MAX_LEVELS: usize = 16;
+
+/// A value of frontmatter.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Node {
+    /// The source of a scalar without quotes.
+    Plain(String),
+    /// A scalar that is text: in quotes, or in lines of its own.
+    Text(String),
+    List(Vec<Node>),
+    Map(Vec<(String, Node)>),
+}
+
+/// Reads a map of YAML, one document long.
+pub(super) fn read_map(yaml: &str) -> Result<Vec<(String, Node)>, FrontmatterError> {
+    let mut events = Events { parser: Parser::new_from_str_with_options(yaml, options()) };
+    let node = loop {
+        let (event, line) = events.next()?;
+        match event {
+            Event::StreamStart | Event::DocumentStart(..) => {}
+            Event::StreamEnd => return Err(FrontmatterError::NoMap),
+            event => break events.node(event, line, 0)?,
+        }
+    };
+    loop {
+        match events.next()? {
+            (Event::DocumentEnd, _) => {}
+            (Event::StreamEnd, _) => break,
+            (_, line) => return unsupported(line, "a second document"),
+        }
+    }
+    match node {
+        Node::Map(fields) => Ok(fields),
+        _ => Err(FrontmatterError::NoMap),
+    }
+}
+
+fn options() -> Options {
+    let mut options = Options::default();
+    options.disallow_directives = true;
+    options.flow_nesting_limit = MAX_LEVELS.saturating_add(1);
+    options.block_nesting_limit = MAX_LEVELS.saturating_add(1);
+    options
+}
+
+/// The events of the parser, with the lines that they begin at.
+struct Events<'a> {
+    parser: Parser<'a, StrInput<'a>>,
+}
+
+/// The line of the file; the first one is before the YAML.
+fn line_of(marker: &granit_parser::Marker) -> usize {
+    marker.line().saturating_add(1)
+}
+
+impl<'a> Events<'a> {
+    fn next(&mut self) -> Result<(Event<'a>, usize), FrontmatterError> {
+        match self.parser.next_event() {
+            Some(Ok((event, span))) => Ok((event, line_of(&span.start))),
+            Some(Err(error)) => Err(syntax(&error)),
+            None => Ok((Event::StreamEnd, 0)),
+        }
+    }
+
+    /// Reads the value that begins with this event.
+    fn node(&mut self, event: Event<'a>, line: usize, level: usize) -> Result<Node, FrontmatterError> {
+        match &event {
+            Event::Scalar(_, _, anchor, tag)
+            | Event::SequenceStart(_, anchor, tag)
+            | Event::MappingStart(_, anchor, tag) => {
+                if tag.is_some() {
+                    return unsupported(line, "a tag");
+                }
+                if *anchor != 0 {
+                    return unsupported(line, "an anchor");
+                }
+            }
+            _ => return unsupported(line, "an alias"),
+        }
+        match event {
+            Event::Scalar(text, ScalarStyle::Plain, ..) => Ok(Node::Plain(text.into_owned())),
+            Event::Scalar(text, ..) => Ok(Node::Text(text.into_owned())),
+            _ if level >= MAX_LEVELS => Err(FrontmatterError::TooDeep),
+            Event::SequenceStart(..) => self.list(level.saturating_add(1)),
+            _ => self.map(level.saturating_add(1)),
+        }
+    }
+
+    fn list(&mut self, level: usize) -> Result<Node, FrontmatterError> {
+        let mut items = Vec::new();
+        loop {
+            match self.next()? {
+                (Event::SequenceEnd, _) => return Ok(Node::List(items)),
+                (event, line) => items.push(self.node(event, line, level)?),
+            }
+        }
+    }
+
+    fn map(&mut self, level: usize) -> Result<Node, FrontmatterError> {
+        let (mut fields, mut names) = (Vec::new(), BTreeSet::new());
+        loop {
+            let (event, line) = self.next()?;
+            if matches!(event, Event::MappingEnd) {
+                return Ok(Node::Map(fields));
+            }
+            let name = match self.node(event, line, level)? {
+                Node::Plain(name) if name == "<<" => return unsupported(line, "a merge key"),
+                Node::Plain(name) | Node::Text(name) => name,
+                Node::List(_) | Node::Map(_) => return unsupported(line, "a key that is not a scalar"),
+            };
+            if !names.insert(name.clone()) {
+                return Err(FrontmatterError::Duplicate { line, key: name });
+            }
+            let (event, line) = self.next()?;
+            let value = self.node(event, line, level)?;
+            fields.push((name, value));
+        }
+    }
+}
+
+fn unsupported<T>(line: usize, part: &'static str) -> Result<T, FrontmatterError> {
+    Err(FrontmatterError::Unsupported { line, part })
+}
+
+#[cold]
+fn syntax(error: &ScanError) -> FrontmatterError {
+    let line = line_of(error.marker());
+    FrontmatterError::Syntax { line, reason: error.kind().to_string().into() }
+}
