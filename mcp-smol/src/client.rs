@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use futures_lite::{AsyncRead, AsyncWrite};
 use mcp_proto::adapter::{self, Repoll, SystemClock};
+use mcp_proto::front::layer::IntoLayer;
 use mcp_proto::front::{Client, ClientHandlers, Error, HandlerMode, SendHandlers};
 use mcp_proto::peer::LostReason;
 use mcp_proto::peer::client::{
@@ -392,8 +393,16 @@ impl<H: HandlerMode> ClientOptions<H> {
     /// Handlers for the server's requests; the client declares their capabilities. The driver is not `Send` if the
     /// handlers are [`LocalHandlers`](mcp_proto::front::LocalHandlers).
     pub fn handlers<T: HandlerMode>(self, handlers: ClientHandlers<T>) -> ClientOptions<T> {
-        let Self { config, wire, stderr, runtime, .. } = self;
+        let Self { config, handlers: replaced, wire, stderr, runtime } = self;
+        let handlers = handlers.within_layers(replaced.layers());
         ClientOptions { config, handlers, wire, stderr, runtime }
+    }
+
+    /// Adds a [layer](mcp_proto::front::layer) around the calls of the application and the requests of the server that handlers
+    /// answer, inside of those added before: to log, change, answer or deny them.
+    pub fn layer(mut self, layer: impl IntoLayer<SendHandlers>) -> Self {
+        self.handlers = self.handlers.layer(layer);
+        self
     }
 
     /// Sets the runtime of the child process, its pipes and the driver's timers. Default: [`RuntimeKind::default`].

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use mcp_proto::adapter::Clock as _;
+use mcp_proto::front::layer::IntoLayer;
 use mcp_proto::front::{Client, ClientHandlers, HandlerMode, SendHandlers};
 use mcp_proto::peer::client::{self, CacheContext, ClientConfig, ConnectTimeouts, KnownEra};
 #[cfg(feature = "auth")]
@@ -202,7 +203,15 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
     /// Sets the handlers of server requests, which determine the declared capabilities. With
     /// [`LocalHandlers`](mcp_proto::front::LocalHandlers), the driver is not `Send`.
     pub fn handlers<T: HandlerMode>(self, handlers: ClientHandlers<T>) -> ClientOptions<T, R> {
+        let handlers = handlers.within_layers(self.handlers.layers());
         ClientOptions { handlers, runtime: self.runtime, settings: self.settings }
+    }
+
+    /// Adds a [layer](mcp_proto::front::layer) around the calls of the application and the requests of the server that handlers
+    /// answer, inside of those added before: to log, change, answer or deny them.
+    pub fn layer(mut self, layer: impl IntoLayer<SendHandlers>) -> Self {
+        self.handlers = self.handlers.layer(layer);
+        self
     }
 
     /// Sets the runtime, which provides sockets, name lookup and timers. Default: [`DefaultRuntime`].

@@ -112,6 +112,8 @@ pub enum Error {
     NotSent(RequestError),
     /// The connection never became ready, or has ended.
     Closed(CloseReason),
+    /// A [layer](crate::front::layer) of this client answered with an error.
+    Layer(ErrorObject),
     /// This side cancelled the request.
     Cancelled,
     /// The pages of a list exceeded a limit or repeated.
@@ -162,7 +164,7 @@ impl Error {
             Self::NotSent(RequestError::Connect(_)) => ErrorOrigin::Connection,
             Self::Input(InputError::Failed { .. }) => ErrorOrigin::Local,
             Self::Input(_) => ErrorOrigin::Peer,
-            Self::NotSent(_) | Self::Cancelled | Self::Finished => ErrorOrigin::Local,
+            Self::NotSent(_) | Self::Layer(_) | Self::Cancelled | Self::Finished => ErrorOrigin::Local,
         }
     }
 
@@ -296,6 +298,7 @@ impl fmt::Display for Unescaped<'_> {
             Error::Lost(lost) => lost.fmt(f),
             Error::NotSent(refusal) => refusal.fmt(f),
             Error::Closed(closed) => closed.fmt(f),
+            Error::Layer(error) => write!(f, "a layer of this client refused the call: {error}"),
             Error::Cancelled => f.write_str("the request was cancelled"),
             Error::Pages(error) => error.fmt(f),
             Error::Finished => f.write_str("the outcome was already returned"),
@@ -306,7 +309,7 @@ impl fmt::Display for Unescaped<'_> {
 impl core::error::Error for Error {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            Self::Peer(error) => Some(error),
+            Self::Peer(error) | Self::Layer(error) => Some(error),
             Self::Decode { error, .. } => Some(error),
             Self::Input(fault) => Some(fault),
             Self::Transport(error) => Some(error),

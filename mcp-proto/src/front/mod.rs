@@ -76,6 +76,7 @@
 //! - the records of `tasks`, in their stores and while their handlers run
 //! - `handler`: the connection of a server, and what handlers take, request of the client and return
 //! - `reply`, `trace`, `request`, `mode`, `running_handlers`, `spawned_handler`: type-erased answers and handlers
+//! - `layer`: code of others around requests and messages
 //! - the registry of `tasks`, and their methods
 //! - `router`: the dispatch of requests to handlers; live routers
 //! - the runner of `tasks`
@@ -110,6 +111,7 @@ pub(crate) mod clock;
 mod error;
 mod events;
 mod handler_error;
+pub mod layer;
 mod mode;
 mod notification;
 mod params;
@@ -147,8 +149,6 @@ pub use handler_error::{HandlerError, IntoAnswer};
 pub use mode::{Handler, HandlerMode, LocalHandlers, SendHandlers};
 pub use notification::Notification;
 pub use params::CustomRequest;
-#[doc(hidden)]
-pub use reply::Reply;
 pub use request::{Call, Request};
 
 #[cfg(all(feature = "client", feature = "schema-validate"))]

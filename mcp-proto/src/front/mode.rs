@@ -6,9 +6,12 @@ use alloc::sync::Arc;
 use core::future::{Future, ready};
 use core::ops::Deref;
 
+use super::layer::Layer;
 use super::notification::{Notification, NotificationQueue, is_defined};
 use super::params::{HandlerContext, decode_as};
 use super::reply::Reply;
+#[cfg(feature = "server")]
+use super::router::LayeredHandler;
 use super::wakers::{LocalFuture, SendFuture};
 use crate::prelude::*;
 use crate::schema::{EmptyResult, Params};
@@ -22,9 +25,25 @@ pub trait HandlerMode: sealed::Sealed + Clone + Sized + 'static {
         + Unpin
         + 'static;
 
-    /// The future of a running handler.
-    #[doc(hidden)]
+    /// The future of a running handler, and of a [layer](super::layer): [`LayerFuture`](super::layer::LayerFuture), or the same
+    /// without `Send`.
     type HandlerFuture: Future<Output = Reply> + Unpin + 'static;
+
+    /// A type-erased layer.
+    #[doc(hidden)]
+    type Layer: Deref<Target: Layer<Self>> + Clone + 'static;
+
+    /// Returns a future that passes the reply of `future` through `after`.
+    #[doc(hidden)]
+    fn then(
+        future: Self::HandlerFuture,
+        after: Box<dyn FnOnce(Reply) -> Reply + Send>,
+    ) -> Self::HandlerFuture;
+
+    /// Wraps the request that a router answers within its layers.
+    #[cfg(feature = "server")]
+    #[doc(hidden)]
+    fn wrap_layered(request: LayeredHandler<Self>) -> Self::HandlerFuture;
 
     /// Wraps a `Send` future, which is valid in either mode.
     #[doc(hidden)]
@@ -60,6 +79,19 @@ pub enum LocalHandlers {}
 impl HandlerMode for SendHandlers {
     type Handler<P: 'static, C: 'static> = Arc<dyn Fn(P, C) -> Self::HandlerFuture + Send + Sync>;
     type HandlerFuture = SendFuture<Reply>;
+    type Layer = Arc<dyn Layer<Self> + Send + Sync>;
+
+    fn then(
+        future: Self::HandlerFuture,
+        after: Box<dyn FnOnce(Reply) -> Reply + Send>,
+    ) -> Self::HandlerFuture {
+        Box::pin(async move { after(future.await) })
+    }
+
+    #[cfg(feature = "server")]
+    fn wrap_layered(request: LayeredHandler<Self>) -> Self::HandlerFuture {
+        Box::pin(request)
+    }
 
     fn wrap_future(future: SendFuture<Reply>) -> Self::HandlerFuture {
         future
@@ -74,6 +106,19 @@ impl HandlerMode for SendHandlers {
 impl HandlerMode for LocalHandlers {
     type Handler<P: 'static, C: 'static> = Arc<dyn Fn(P, C) -> Self::HandlerFuture>;
     type HandlerFuture = LocalFuture<Reply>;
+    type Layer = Arc<dyn Layer<Self>>;
+
+    fn then(
+        future: Self::HandlerFuture,
+        after: Box<dyn FnOnce(Reply) -> Reply + Send>,
+    ) -> Self::HandlerFuture {
+        Box::pin(async move { after(future.await) })
+    }
+
+    #[cfg(feature = "server")]
+    fn wrap_layered(request: LayeredHandler<Self>) -> Self::HandlerFuture {
+        Box::pin(request)
+    }
 
     fn wrap_future(future: SendFuture<Reply>) -> Self::HandlerFuture {
         future

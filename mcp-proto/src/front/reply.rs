@@ -2,39 +2,61 @@
 
 use core::fmt;
 
+use super::error::Error;
 #[cfg(feature = "server")]
 use super::handler::output::DetachedCall;
 use super::handler_error::HandlerPanic;
 use super::handler_error::{HandlerError, HandlerErrorKind};
+#[cfg(feature = "server")]
+use crate::peer::server::resource_not_found;
 use crate::peer::{AnyResult, Denial};
 use crate::prelude::*;
-use crate::rpc::{ErrorObject, code};
-use crate::schema::InputRequiredResult;
-#[cfg(feature = "server")]
-use crate::{
-    peer::server::resource_not_found,
-    schema::{CallToolResult, Revision},
-};
+use crate::rpc::{ErrorObject, Raw, code};
+use crate::schema::{CallToolResult, CustomResult, InputRequiredResult, ResultFields, Revision};
 
 /// Uninhabited, as only servers have detached work.
 #[cfg(not(feature = "server"))]
 type DetachedCall = core::convert::Infallible;
 
-/// The answer of a handler.
-#[doc(hidden)]
+/// The reply to a request, as [layers](super::layer) see it: a result, an error, or the input that the client must supply
+/// first.
+///
+/// ```
+/// use mcp_proto::front::layer::Reply;
+/// use mcp_proto::rpc::code;
+/// use mcp_proto::schema::CallToolResult;
+///
+/// let reply = Reply::result(CallToolResult::text("done"));
+/// assert_eq!(reply.decode::<CallToolResult>().unwrap().text_content(), "done");
+/// assert!(Reply::error(code::INTERNAL_ERROR, "the disk is full").is_failure());
+/// ```
 pub enum Reply {
+    #[doc(hidden)]
     Result(Box<dyn AnyResult + Send>),
+    #[doc(hidden)]
     InputRequired(InputRequiredResult),
+    #[doc(hidden)]
     Error(ErrorObject),
     /// The server denies the request: the error, and the reason.
+    #[doc(hidden)]
     Denied(ErrorObject, Denial),
     /// The rest of the work runs as a task if the client supports tasks.
+    #[doc(hidden)]
     Detached(Box<DetachedCall>),
+    /// A call of this client failed.
+    #[doc(hidden)]
+    Failed(Box<Error>),
 }
 
 impl Reply {
-    pub(crate) fn result(result: impl AnyResult + Send + 'static) -> Self {
+    /// Creates a reply with this result. It should be of the type that the method has.
+    pub fn result(result: impl AnyResult + Send + 'static) -> Self {
         Self::Result(Box::new(result))
+    }
+
+    /// Creates a reply with an error of this code: see [`code`].
+    pub fn error(code: i64, message: impl Into<String>) -> Self {
+        Self::Error(ErrorObject::new(code, message))
     }
 
     /// The reply to a tool call whose handler panicked: a failure that the model reads, without the text of the panic.
@@ -45,9 +67,74 @@ impl Reply {
         ))
     }
 
-    pub(crate) fn error(code: i64, message: impl Into<String>) -> Self {
-        Self::Error(ErrorObject::new(code, message))
+    /// Whether the request failed: by an error, or by the result of a tool with `isError`.
+    pub fn is_failure(&self) -> bool {
+        match self {
+            Self::Result(result) => is_tool_error(&**result),
+            Self::InputRequired(_) | Self::Detached(_) => false,
+            Self::Error(_) | Self::Denied(..) | Self::Failed(_) => true,
+        }
     }
+
+    /// The error of the request as JSON-RPC has it: that of a server, or of a layer. `None` for a result, and for a call of a
+    /// client that failed without one.
+    pub fn error_object(&self) -> Option<&ErrorObject> {
+        match self {
+            Self::Error(error) | Self::Denied(error, _) => Some(error),
+            Self::Failed(error) => match &**error {
+                Error::Peer(error) | Error::Layer(error) => Some(error),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Why a call of this client failed, unless a layer answered it.
+    pub fn call_error(&self) -> Option<&Error> {
+        match self {
+            Self::Failed(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// Whether a server requires input first (2026-07-28): a round, after which the client repeats its request. A
+    /// client's calls end after all rounds, unless the application has chosen
+    /// [`InputMode::Manual`](crate::peer::InputMode::Manual).
+    pub fn is_input_required(&self) -> bool {
+        match self {
+            Self::InputRequired(_) => true,
+            Self::Failed(error) => matches!(**error, Error::InputRequired(_)),
+            _ => false,
+        }
+    }
+
+    /// The result as JSON, with the fields that `revision` has; `None` for an error and a round, and if it cannot be encoded.
+    pub fn to_raw(&self, revision: Revision) -> Option<Raw> {
+        let Self::Result(result) = self else { return None };
+        let mut out = Vec::new();
+        result.write_result(&mut out, revision, None).ok()?;
+        Raw::new(String::from_utf8(out).ok()?).ok()
+    }
+
+    /// Decodes the result: as the type that the method has, or as [`CustomResult`], which fits any method. `None` for an error
+    /// and a round, and if the result does not match the type.
+    pub fn decode<R: ResultFields>(&self) -> Option<R> {
+        let Self::Result(result) = self else { return None };
+        match result.as_any().downcast_ref::<R>() {
+            Some(typed) => Some(typed.clone()),
+            None => R::from_json(self.to_raw(Revision::LATEST)?.as_str()).ok(),
+        }
+    }
+}
+
+/// Whether it is the result of a tool with `isError`.
+fn is_tool_error(result: &(dyn AnyResult + Send)) -> bool {
+    let result = result.as_any();
+    if let Some(result) = result.downcast_ref::<CallToolResult>() {
+        return result.is_error == Some(true);
+    }
+    let untyped = result.downcast_ref::<CustomResult>();
+    untyped.and_then(|result| result.extra.get("isError")).is_some_and(|value| value.as_str() == "true")
 }
 
 impl From<ErrorObject> for Reply {
@@ -70,6 +157,7 @@ impl fmt::Debug for Reply {
             Self::Error(error) => f.debug_tuple("Error").field(error).finish(),
             Self::Denied(error, _) => f.debug_tuple("Denied").field(error).finish(),
             Self::Detached(_) => f.write_str("Detached"),
+            Self::Failed(error) => f.debug_tuple("Failed").field(error).finish(),
         }
     }
 }

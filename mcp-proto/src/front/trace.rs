@@ -323,11 +323,12 @@ impl SpanEnd {
 
     fn of_reply(reply: &Reply) -> Self {
         match reply {
-            Reply::Result(result) if result.as_any().is_some_and(is_tool_error) => Self::TOOL_ERROR,
+            Reply::Result(result) if is_tool_error(result.as_any()) => Self::TOOL_ERROR,
             Reply::Result(_) => Self::plain("ok"),
             Reply::InputRequired(_) => Self::plain("input_required"),
             Reply::Error(error) | Reply::Denied(error, _) => Self::code(error.code),
             Reply::Detached(_) => Self::plain("task"),
+            Reply::Failed(_) => Self::error("not_sent"),
         }
     }
 }

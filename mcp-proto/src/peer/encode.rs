@@ -240,12 +240,13 @@ pub trait AnyResult {
     /// Whether its content may embed a resource.
     fn may_embed_resource(&self) -> bool;
 
-    /// The result as its own type, for the spans of requests.
-    #[cfg(feature = "tracing")]
+    /// The result as its own type.
     #[doc(hidden)]
-    fn as_any(&self) -> Option<&dyn core::any::Any> {
-        None
-    }
+    fn as_any(&self) -> &dyn core::any::Any;
+
+    /// The result as its own type.
+    #[doc(hidden)]
+    fn into_any(self: Box<Self>) -> Box<dyn core::any::Any>;
 }
 
 impl<R: ResultFields> AnyResult for R {
@@ -275,9 +276,12 @@ impl<R: ResultFields> AnyResult for R {
         ResultFields::may_embed_resource(self)
     }
 
-    #[cfg(feature = "tracing")]
-    fn as_any(&self) -> Option<&dyn core::any::Any> {
-        Some(self)
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn core::any::Any> {
+        self
     }
 }
 

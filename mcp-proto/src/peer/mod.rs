@@ -36,7 +36,7 @@ pub use carriage::ExchangeId;
 pub(crate) use carriage::{
     Carriage, CarriageEnd, CarriageState, EncodedRequest, ResultChunks, ResumedStreams,
 };
-pub(crate) use encode::{AnyParams, ResultDefaults};
+pub(crate) use encode::{AnyParams, MetaEntries, ResultDefaults};
 pub use encode::{AnyResult, OutgoingRequest};
 pub use inbound::InboundId;
 pub(crate) use inbound::{Inbound, InsertError};

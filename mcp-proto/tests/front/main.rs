@@ -34,6 +34,7 @@ mod http_parts;
 mod http_sessions;
 mod http_stateless;
 mod http_threads;
+mod layers;
 mod lenient;
 mod live_router;
 mod next_output;

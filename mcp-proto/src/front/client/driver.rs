@@ -210,7 +210,7 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
                     Reply::Result(result) => Ok(&**result as &dyn AnyResult),
                     Reply::Error(error) | Reply::Denied(error, _) => Err(error.clone()),
                     // Only servers request input in their results, and have detached work.
-                    Reply::InputRequired(_) | Reply::Detached(_) => continue,
+                    Reply::InputRequired(_) | Reply::Detached(_) | Reply::Failed(_) => continue,
                 };
                 ClientCommands::new(machine, now).respond(*id, answer);
             }

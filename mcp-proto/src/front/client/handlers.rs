@@ -8,6 +8,7 @@ use core::future::Future;
 
 use super::method_rules::{AnswerRule, RootAccess};
 use crate::front::handler_error::IntoAnswer;
+use crate::front::layer::{IntoLayer, Layers};
 use crate::front::mode::NotificationHandlers;
 use crate::front::notification::NotificationQueue;
 use crate::front::params::HandlerContext;
@@ -58,6 +59,7 @@ pub struct ClientHandlers<M: HandlerMode = SendHandlers> {
     /// Whether the server's requests may become tasks.
     tasks: bool,
     root_access: Option<RootAccess>,
+    layers: Layers,
 }
 
 impl ClientHandlers<SendHandlers> {
@@ -91,7 +93,49 @@ impl<M: HandlerMode> ClientHandlers<M> {
             extensions: Vec::new(),
             tasks: false,
             root_access: None,
+            layers: Layers::new(),
         }
+    }
+
+    /// Adds a [layer](crate::front::layer) of the client: around the calls of its application and the requests of the server
+    /// that handlers answer, inside of those added before. `ClientOptions::layer` of the adapters does the same.
+    ///
+    /// It must be `Send + Sync`, even where the handlers are local.
+    ///
+    /// ```
+    /// use mcp_proto::front::ClientHandlers;
+    /// use mcp_proto::front::layer::{Layer, LayerFuture, LayerRequest, Next};
+    ///
+    /// /// Names the tenant in each request.
+    /// struct Tenant(&'static str);
+    ///
+    /// impl Layer for Tenant {
+    ///     fn request(&self, mut request: LayerRequest, next: Next) -> LayerFuture {
+    ///         match request.set_meta("com.example/tenant", self.0) {
+    ///             Ok(()) => next.run(request),
+    ///             Err(error) => next.answer(error.into()),
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let handlers = ClientHandlers::new().layer(Tenant("north"));
+    /// # drop(handlers);
+    /// ```
+    pub fn layer(mut self, layer: impl IntoLayer<SendHandlers>) -> Self {
+        self.layers.push(layer);
+        self
+    }
+
+    /// Adds layers outside of those of the handlers.
+    pub fn within_layers(mut self, outer: &Layers) -> Self {
+        let inner = core::mem::replace(&mut self.layers, outer.clone());
+        self.layers.extend(&inner);
+        self
+    }
+
+    /// The layers, the outermost first.
+    pub fn layers(&self) -> &Layers {
+        &self.layers
     }
 
     //= F103 "The sampling handler is a function"

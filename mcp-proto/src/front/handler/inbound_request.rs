@@ -70,6 +70,12 @@ impl RequestState {
         changing.is_in_message = false;
     }
 
+    /// Sets the `_meta` to that of changed parameters, unless it has been read.
+    pub(in crate::front) fn replace_meta(&self, params: Option<&Raw>) {
+        let mut changing = lock(&self.changing);
+        changing.text = params.and_then(Raw::meta).map(Raw::into_text);
+    }
+
     /// Lets go of the message that the request arrived in, which a handler that waits must not keep in memory.
     pub(in crate::front) fn release_message(&self) {
         let mut changing = lock(&self.changing);

@@ -26,22 +26,23 @@ use crate::schema::{
 pub(crate) type Dispatch<F> = Result<(F, Option<Arc<str>>), Reply>;
 
 impl<M: HandlerMode> Router<M> {
-    /// Finds the handler of a request and starts it. `service` holds the tasks.
+    /// Finds the handler of a request and starts it. `service` holds the tasks. The request counts for the rates unless it has
+    /// been counted.
     pub(crate) fn dispatch(
         &self,
         method: &str,
         params: Option<Raw>,
         context: Context,
         service: Option<&Arc<TaskService>>,
+        count_rate: bool,
     ) -> Dispatch<M::HandlerFuture> {
-        if let Some(error) = &self.contents.error {
-            let message = alloc::format!("the router of this server is invalid: {error}");
-            return Err(Reply::error(code::INTERNAL_ERROR, message));
-        }
+        self.check_valid()?;
         if let Some(handler) = self.contents.methods.get(method) {
             #[cfg(feature = "auth")]
             let context = self.check_call_scopes(method, params.as_ref(), context)?;
-            self.check_rate(method, params.as_ref(), &context)?;
+            if count_rate {
+                self.check_rate(method, params.as_ref(), &context)?;
+            }
             self.check_completion(method, params.as_ref())?;
             return Ok((handler(params, context), None));
         }
@@ -51,7 +52,14 @@ impl<M: HandlerMode> Router<M> {
         {
             return Ok((M::wrap_future(answering), None));
         }
-        self.serve(method, params, context, service)
+        self.serve(method, params, context, service, count_rate)
+    }
+
+    /// Checks that the router is valid.
+    pub(super) fn check_valid(&self) -> Result<(), Reply> {
+        let Some(error) = &self.contents.error else { return Ok(()) };
+        let message = alloc::format!("the router of this server is invalid: {error}");
+        Err(Reply::error(code::INTERNAL_ERROR, message))
     }
 
     /// Answers a method that the router knows by itself, or by its fallback.
@@ -61,11 +69,14 @@ impl<M: HandlerMode> Router<M> {
         params: Option<Raw>,
         context: Context,
         service: Option<&Arc<TaskService>>,
+        count_rate: bool,
     ) -> Dispatch<M::HandlerFuture> {
         let declared = |capability| self.contents.capabilities.has(capability);
         //= S8.2 "Declared capability → list method answered (empty list allowed)"
         match method {
-            CallTool::NAME if declared(ServerCapability::Tools) => self.call_tool(params, context, service),
+            CallTool::NAME if declared(ServerCapability::Tools) => {
+                self.call_tool(params, context, service, count_rate)
+            }
             //= S8.2 "Declared capability → list method answered (empty list allowed)"
             ListTools::NAME if declared(ServerCapability::Tools) => self.list::<ListTools, _, _, _>(
                 &self.contents.tools,
@@ -128,6 +139,7 @@ impl<M: HandlerMode> Router<M> {
         params: Option<Raw>,
         context: Context,
         service: Option<&Arc<TaskService>>,
+        count_rate: bool,
     ) -> Dispatch<M::HandlerFuture> {
         //= S8.7 "malformed → protocol error"
         let call = decode_params::<CallTool>(params)?;
@@ -135,7 +147,9 @@ impl<M: HandlerMode> Router<M> {
         let entry = self.contents.tools.get(&call.name).ok_or_else(|| unknown_tool(&call.name))?;
         #[cfg(feature = "auth")]
         let context = self.check_scopes(&call.name, context)?;
-        self.check_tool_rate(&call.name, &context)?;
+        if count_rate {
+            self.check_tool_rate(&call.name, &context)?;
+        }
         #[cfg(feature = "schema-validate")]
         entry.item.check_arguments(&call, &context)?;
         match self.begin_call(entry.item.task, &call, &context, service)? {

@@ -6,6 +6,7 @@ mod tools;
 
 mod check;
 pub(super) mod dispatch;
+mod layers;
 mod live_router;
 mod methods;
 #[cfg(not(all(feature = "schemars", feature = "auth", feature = "seal")))]
@@ -30,6 +31,7 @@ use alloc::sync::Arc;
 use super::handler::context::Context;
 use super::handler::inbound_request::NotificationContext;
 use super::handler::input_rounds::Sealing;
+use super::layer::Layers;
 use super::mode::{Handler, HandlerMode, NotificationHandlers, SendHandlers};
 use super::spawned_handler::Spawner;
 use super::tasks::TaskRegistry;
@@ -48,6 +50,7 @@ use tools::RegisteredTool;
 use uri::UriTemplate;
 
 pub use check::RouterError;
+pub(in crate::front) use layers::{LayeredHandler, RouterDispatch, Suspension};
 pub(crate) use live_router::{ChangeListener, ListenerGuard};
 pub use live_router::{LiveRouter, ServedRouter};
 pub use rates::{LimitedCall, RateExceeded};
@@ -123,6 +126,7 @@ struct RouterContents<M: HandlerMode> {
     time_limits: TimeLimits,
     /// Starts the task of each handler, unless the driver runs them.
     spawner: Option<Spawner>,
+    layers: Layers<M>,
     error: Option<RouterError>,
 }
 
@@ -160,6 +164,7 @@ impl<M: HandlerMode> RouterContents<M> {
             rates: Rates::default(),
             time_limits: TimeLimits::default(),
             spawner: None,
+            layers: Layers::new(),
             error: None,
         }
     }
@@ -180,7 +185,8 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         config.capabilities = self.contents.capabilities.clone();
         config.custom_methods.clone_from(&self.contents.custom_methods);
         config.extensions.clone_from(&self.contents.extensions);
-        config.other_methods = self.contents.fallback.is_some();
+        // The layers see the methods that do not exist, too.
+        config.other_methods = self.contents.fallback.is_some() || !self.contents.layers.is_empty();
         config.cache_by_method.clone_from(&self.contents.cache_hints);
         config.task_access = self.task_access();
         config.subscription_access.clone_from(&self.contents.subscription_access);

@@ -15,7 +15,7 @@ use crate::front::handler::inbound_request::RequestState;
 use crate::front::handler::input_rounds::InputRounds;
 use crate::front::handler_error::{HandlerPanic, catch_panic};
 use crate::front::reply::Reply;
-use crate::front::router::{ListenerGuard, ServedRouter, TimeLimit};
+use crate::front::router::{ListenerGuard, ServedRouter, Suspension, TimeLimit};
 use crate::front::running_handlers::RunningHandlers;
 use crate::front::shared::{Core, Shared};
 use crate::front::tasks::{TaskRunner, TaskService};
@@ -27,7 +27,7 @@ use crate::lazy_box::{Initial, LazyBox};
 use crate::peer::server::{Answer, Cancellation, CloseReason, ServerCommands, ServerTransport};
 use crate::peer::{InboundId, LostReason};
 use crate::prelude::*;
-use crate::rpc::Pending;
+use crate::rpc::{ErrorObject, Pending, code};
 
 /// Drives one connection of a server: an adapter's future holds it beside its transport.
 ///
@@ -330,7 +330,14 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
         let context = Context::new(request, input_rounds, router.state().clone());
         let limit = router.time_limit(&method, params.as_ref());
         let service = self.task_service.as_ref();
-        let dispatch = || router.dispatch(&method, params, context.clone(), service);
+        let layered = (!router.layers().is_empty()).then(Arc::<Suspension>::default);
+        let dispatch = || match &layered {
+            None => router.dispatch(&method, params, context.clone(), service, true),
+            Some(suspension) => {
+                let aside = (service.cloned(), suspension.clone());
+                router.dispatch_layered(method, params, context.clone(), aside)
+            }
+        };
         let begun = left_at.take().unwrap_or_else(|| self.connection.now());
         let dispatched = span.in_scope(|| catch_panic(dispatch));
         // The handler's first poll follows at once, and is part of the same time.
@@ -340,7 +347,11 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
                 if let Some(limit) = limit {
                     self.limit(id, begun + limit.time, limit);
                 }
-                self.start(id, answering, context, name, span, left_at)
+                let handler = match layered {
+                    None => self.handler(answering, context, name),
+                    Some(suspension) => SuspendableHandler::layered(answering, context, suspension),
+                };
+                self.start(id, handler, span, left_at)
             }
             Err(reply) => {
                 *left_at = Some(self.connection.report_if_blocked(begun, (id, None, None)));
@@ -374,7 +385,10 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
                 let detached = catch_panic(|| router.detach(*detachment, service));
                 *left_at = None;
                 match detached.unwrap_or_else(|panicked| Err(self.reply_to_panic(id, panicked))) {
-                    Ok(answering) => return self.start(id, answering, context, None, span, left_at),
+                    Ok(answering) => {
+                        let handler = self.handler(answering, context, None);
+                        return self.start(id, handler, span, left_at);
+                    }
                     Err(reply) => reply,
                 }
             }
@@ -395,6 +409,9 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
                 }
                 // Its work continues.
                 Reply::Detached(_) => return false,
+                Reply::Failed(error) => {
+                    Answer::Error(ErrorObject::new(code::INTERNAL_ERROR, error.to_string()))
+                }
             };
             ServerCommands::new(machine, now).respond(id, answer);
             core.remove_request(id, Cancellation::Answered, wakers);
@@ -402,20 +419,27 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
         })
     }
 
+    /// A handler, with its input rounds.
+    fn handler(
+        &self,
+        handler: H::HandlerFuture,
+        context: Context,
+        name: Option<Arc<str>>,
+    ) -> SuspendableHandler<H::HandlerFuture> {
+        let rounds = context.input_rounds().map(|_| &context);
+        let handler = self.router.router().spawned(handler, rounds);
+        SuspendableHandler::new(handler, context, name)
+    }
+
     /// Runs the handler of a request, and answers the request if the handler has finished. Returns whether the client
     /// leaves too many answers unread.
     fn start(
         &mut self,
         id: InboundId,
-        handler: H::HandlerFuture,
-        context: Context,
-        name: Option<Arc<str>>,
+        handler: SuspendableHandler<H::HandlerFuture>,
         span: RequestSpan,
         left_at: &mut Option<Instant>,
     ) -> bool {
-        let rounds = context.input_rounds().map(|_| &context);
-        let handler = self.router.router().spawned(handler, rounds);
-        let handler = SuspendableHandler::new(handler, context, name);
         let poll = |handler: &mut SuspendableHandler<H::HandlerFuture>, cx: &mut TaskContext<'_>| {
             handler.poll_watched(&self.connection, left_at, id, cx)
         };
@@ -484,17 +508,25 @@ pub(super) struct SuspendableHandler<F> {
     state: Option<Arc<RequestState>>,
     /// The tool, the prompt or the resource of the handler.
     name: Option<Arc<str>>,
+    /// Ends a handler within layers, which polls its input rounds itself.
+    suspension: Option<Arc<Suspension>>,
 }
 
 impl<F: Future<Output = Reply> + Unpin> SuspendableHandler<F> {
     pub(super) fn new(future: F, context: Context, name: Option<Arc<str>>) -> Self {
         let state = Some(context.inbound_request().state.clone());
-        Self { future, context: context.input_rounds().is_some().then_some(context), state, name }
+        let context = context.input_rounds().is_some().then_some(context);
+        Self { future, context, state, name, suspension: None }
+    }
+
+    /// Wraps the outermost layer around a handler.
+    pub(super) fn layered(future: F, context: Context, suspension: Arc<Suspension>) -> Self {
+        Self { suspension: Some(suspension), ..Self::new(future, context, None) }
     }
 
     /// Wraps the handler of a notification, which has no rounds.
     pub(super) fn of_notification(future: F) -> Self {
-        Self { future, context: None, state: None, name: None }
+        Self { future, context: None, state: None, name: None, suspension: None }
     }
 
     /// Polls the handler of `request`, and reports it to `connection` if that takes long. `left_at` is when the handler
@@ -518,10 +550,17 @@ impl<F: Future<Output = Reply> + Unpin> SuspendableHandler<F> {
             state.release_message();
         }
         let context = self.context.as_ref()?;
-        Some(match context.input_rounds()?.suspend_if_stalled(context.inbound_request())? {
+        let reply = match context.input_rounds()?.suspend_if_stalled(context.inbound_request())? {
             Ok(needed) => Reply::InputRequired(needed),
             Err(error) => error.into_reply(context.revision()),
-        })
+        };
+        match &self.suspension {
+            None => Some(reply),
+            Some(suspension) => {
+                suspension.end(reply);
+                None
+            }
+        }
     }
 }
 
@@ -529,9 +568,9 @@ impl<F: Future<Output = Reply> + Unpin> Future for SuspendableHandler<F> {
     type Output = Reply;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Reply> {
-        let Self { future, context, .. } = &mut *self;
+        let Self { future, context, suspension, .. } = &mut *self;
         let future = Pin::new(future);
-        let Some(context) = context else { return future.poll(cx) };
+        let Some(context) = context.as_ref().filter(|_| suspension.is_none()) else { return future.poll(cx) };
         let Some(rounds) = context.input_rounds() else { return future.poll(cx) };
         let revision = context.revision();
         rounds.poll(future, cx).map(|reply| reply.unwrap_or_else(|error| error.into_reply(revision)))

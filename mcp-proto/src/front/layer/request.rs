@@ -1,0 +1,337 @@
+//! Requests as layers see them, and what they go on to.
+
+#[cfg(feature = "client")]
+use alloc::sync::Arc;
+#[cfg(feature = "client")]
+use std::sync::OnceLock;
+
+use super::{Layer as _, Layers, MessageDirection, Reply, Side};
+use crate::front::mode::{HandlerMode, SendHandlers};
+use crate::front::params::decode_as;
+use crate::peer::AnyParams;
+use crate::prelude::*;
+use crate::rpc::{ErrorObject, Raw, Text, code, first_member};
+use crate::schema::{
+    CallTool, CustomParams, Era, GetPrompt, Implementation, Json, Meta, Method as _, Params, ReadResource,
+    Revision,
+};
+#[cfg(feature = "client")]
+use crate::{front::client::ClientContext, peer::MetaEntries, peer::client::ServerInfo};
+#[cfg(feature = "server")]
+use crate::{
+    front::handler::{context::Context, inbound_request::Attachments},
+    front::router::RouterDispatch,
+    peer::Principal,
+    schema::CallToolResult,
+};
+
+/// A request that passes through layers: its method, parameters and facts.
+///
+/// The method is fixed. The parameters may be changed; what they ask for is checked again where the request is answered or
+/// sent.
+pub struct LayerRequest {
+    method: Text,
+    params: LayerParams,
+    /// The parameters before the first change.
+    replaced: Option<LayerParams>,
+    origin: Origin,
+}
+
+enum LayerParams {
+    Raw(Option<Raw>),
+    /// The parameters of a call of this client, which are encoded for a layer that reads them.
+    #[cfg(feature = "client")]
+    #[expect(dead_code, reason = "only servers have layers yet")]
+    Typed(TypedParams),
+}
+
+#[cfg(feature = "client")]
+struct TypedParams {
+    params: Arc<dyn AnyParams + Send + Sync>,
+    /// Further `_meta` entries.
+    meta: Meta,
+    /// The revision in use; the newest before it is known.
+    revision: Revision,
+    raw: OnceLock<Option<Raw>>,
+}
+
+#[cfg(feature = "client")]
+impl TypedParams {
+    fn raw(&self) -> Option<&Raw> {
+        let encode = || {
+            let mut out = Vec::new();
+            let entries = MetaEntries { options: Some(&self.meta), ..MetaEntries::default() };
+            self.params.write_params(&mut out, self.revision, entries).ok()?;
+            Raw::new(String::from_utf8(out).ok()?).ok()
+        };
+        self.raw.get_or_init(encode).as_ref()
+    }
+}
+
+#[cfg_attr(feature = "client", expect(dead_code, reason = "only servers have layers yet"))]
+enum Origin {
+    /// A client's request to this server.
+    #[cfg(feature = "server")]
+    Client(Context),
+    /// A server's request to this client.
+    #[cfg(feature = "client")]
+    Server(ClientContext),
+    /// A request of this client's application.
+    #[cfg(feature = "client")]
+    Application(Option<Arc<ServerInfo>>),
+}
+
+impl LayerRequest {
+    fn new(method: Text, params: LayerParams, origin: Origin) -> Self {
+        Self { method, params, replaced: None, origin }
+    }
+
+    /// A client's request to this server.
+    #[cfg(feature = "server")]
+    pub(in crate::front) fn of_client(method: Text, params: Option<Raw>, context: Context) -> Self {
+        Self::new(method, LayerParams::Raw(params), Origin::Client(context))
+    }
+
+    // --- The request ---
+
+    /// The method.
+    pub fn method(&self) -> &str {
+        &self.method
+    }
+
+    /// The parameters, as the wire has them in the revision in use; `None` if there are none.
+    ///
+    /// Those of a call of this client lack the entries of `_meta` that the client adds itself.
+    pub fn params(&self) -> Option<&Raw> {
+        match &self.params {
+            LayerParams::Raw(raw) => raw.as_ref(),
+            #[cfg(feature = "client")]
+            LayerParams::Typed(typed) => typed.raw(),
+        }
+    }
+
+    /// Decodes the parameters: as [`CallToolParams`](crate::schema::CallToolParams), for example, or as
+    /// [`CustomParams`], which fit any method.
+    ///
+    /// # Errors
+    /// [`INVALID_PARAMS`](code::INVALID_PARAMS) if they do not match the type, which a layer may answer with.
+    pub fn decode<P: Params>(&self) -> Result<P, ErrorObject> {
+        decode_as(&self.method, self.params().cloned())
+    }
+
+    /// The name of the called tool or of the prompt, or the URI of the resource that is read.
+    pub fn item(&self) -> Option<String> {
+        let member = match &*self.method {
+            CallTool::NAME | GetPrompt::NAME => "name",
+            ReadResource::NAME => "uri",
+            _ => return None,
+        };
+        let value = first_member(self.params()?.as_str(), member).ok()??;
+        serde_json::from_str(value).ok()
+    }
+
+    /// Replaces the parameters.
+    pub fn set_params(&mut self, params: &impl Params) {
+        if let Ok(raw) = AnyParams::to_raw(params) {
+            self.replace(raw);
+        }
+    }
+
+    /// Replaces the parameters by JSON text.
+    ///
+    /// # Errors
+    /// If it is not a JSON object. Then nothing changes.
+    pub fn set_raw_params(&mut self, params: Raw) -> Result<(), serde_json::Error> {
+        params.decode::<serde_json::Map<String, serde_json::Value>>()?;
+        self.replace(params);
+        Ok(())
+    }
+
+    /// Sets an entry of `_meta`. Entries that the protocol defines for itself, such as the revision, are not changed by it.
+    ///
+    /// # Errors
+    /// If the parameters are not a JSON object.
+    pub fn set_meta(&mut self, key: impl Into<String>, value: impl Into<Json>) -> Result<(), ErrorObject> {
+        let mut params = self.decode::<CustomParams>()?;
+        params.meta.insert(key, value);
+        self.set_params(&params);
+        Ok(())
+    }
+
+    /// The parameters, and those before the first change if a layer changed them.
+    #[cfg(feature = "server")]
+    pub(in crate::front) fn into_params(self) -> (Option<Raw>, Option<Option<Raw>>) {
+        let raw = |params| match params {
+            LayerParams::Raw(raw) => raw,
+            #[cfg(feature = "client")]
+            LayerParams::Typed(typed) => typed.raw().cloned(),
+        };
+        (raw(self.params), self.replaced.map(raw))
+    }
+
+    fn replace(&mut self, params: Raw) {
+        let before = core::mem::replace(&mut self.params, LayerParams::Raw(Some(params)));
+        self.replaced.get_or_insert(before);
+    }
+
+    // --- Its connection ---
+
+    /// The side that the layer stands in.
+    pub fn side(&self) -> Side {
+        match self.origin {
+            #[cfg(feature = "server")]
+            Origin::Client(_) => Side::Server,
+            #[cfg(feature = "client")]
+            Origin::Server(_) | Origin::Application(_) => Side::Client,
+        }
+    }
+
+    /// Whether the other side made the request, or the application of this one.
+    pub fn direction(&self) -> MessageDirection {
+        match self.origin {
+            #[cfg(feature = "server")]
+            Origin::Client(_) => MessageDirection::Received,
+            #[cfg(feature = "client")]
+            Origin::Server(_) => MessageDirection::Received,
+            #[cfg(feature = "client")]
+            Origin::Application(_) => MessageDirection::Sent,
+        }
+    }
+
+    /// The era of the connection; `None` before a client knows it.
+    pub fn era(&self) -> Option<Era> {
+        self.revision().map(Revision::era)
+    }
+
+    /// The protocol revision in use; `None` before a client knows it.
+    pub fn revision(&self) -> Option<Revision> {
+        match self.origin {
+            #[cfg(feature = "server")]
+            Origin::Client(ref context) => Some(context.revision()),
+            #[cfg(feature = "client")]
+            _ => self.server().map(|server| server.revision),
+        }
+    }
+
+    /// The name and version of the other side, as it reports them. For display and logs only: they prove nothing.
+    pub fn peer(&self) -> Option<&Implementation> {
+        match self.origin {
+            #[cfg(feature = "server")]
+            Origin::Client(ref context) => context.client(),
+            #[cfg(feature = "client")]
+            _ => self.server()?.implementation.as_ref(),
+        }
+    }
+
+    /// Whether a client of 2026-07-28 repeats its request, with the input or the state of an earlier attempt.
+    pub fn is_retry(&self) -> bool {
+        let Some(params) = self.params() else { return false };
+        let has = |name| first_member(params.as_str(), name).is_ok_and(|value| value.is_some());
+        self.direction() == MessageDirection::Received && (has("requestState") || has("inputResponses"))
+    }
+}
+
+#[cfg(feature = "server")]
+impl LayerRequest {
+    /// In a server, the context of the request, as its handler gets it.
+    pub fn context(&self) -> Option<&Context> {
+        match self.origin {
+            Origin::Client(ref context) => Some(context),
+            #[cfg(feature = "client")]
+            _ => None,
+        }
+    }
+
+    /// In a server, the principal on whose behalf the request is made, if the transport knows one.
+    pub fn principal(&self) -> Option<&Principal> {
+        self.context()?.principal()
+    }
+
+    /// In a server, what the adapter attached to the request: the head of the HTTP request, for example.
+    pub fn attachments(&self) -> Option<&Attachments> {
+        Some(self.context()?.attachments())
+    }
+}
+
+#[cfg(feature = "client")]
+impl LayerRequest {
+    /// In a client, the server, once it is known.
+    pub fn server(&self) -> Option<&ServerInfo> {
+        match self.origin {
+            #[cfg(feature = "server")]
+            Origin::Client(_) => None,
+            Origin::Server(ref context) => context.server(),
+            Origin::Application(ref server) => server.as_deref(),
+        }
+    }
+}
+
+/// Answers of a layer.
+impl LayerRequest {
+    /// The reply that denies the request. For a call of a tool, a server's is a result with `isError` whose text is the
+    /// reason: the model reads it. Any other is an error of the code [`INVALID_REQUEST`](code::INVALID_REQUEST), which the
+    /// application of a client gets as [`Error::Layer`](crate::front::Error::Layer).
+    pub fn deny(&self, reason: impl Into<String>) -> Reply {
+        let reason = reason.into();
+        #[cfg(feature = "server")]
+        if self.side() == Side::Server && &*self.method == CallTool::NAME {
+            return Reply::result(CallToolResult::error(reason));
+        }
+        Reply::error(code::INVALID_REQUEST, reason)
+    }
+}
+
+debug_fields! { LayerRequest { method } }
+
+/// What a layer goes on to: the layers inside of it, and then the handler or the connection.
+#[must_use = "without `run` the request goes no further"]
+pub struct Next<M: HandlerMode = SendHandlers> {
+    layers: Layers<M>,
+    /// The position of the next layer.
+    position: usize,
+    #[cfg(feature = "server")]
+    router: Option<RouterDispatch<M>>,
+}
+
+impl<M: HandlerMode> Next<M> {
+    /// Goes on to the router.
+    #[cfg(feature = "server")]
+    pub(in crate::front) fn router(layers: Layers<M>, router: RouterDispatch<M>) -> Self {
+        Self { layers, position: 0, router: Some(router) }
+    }
+
+    /// Goes on with the request. Code of a handler may run before the future is polled. Dropping the future cancels the
+    /// request from here on.
+    pub fn run(mut self, request: LayerRequest) -> M::HandlerFuture {
+        if let Some(layer) = self.layers.at(self.position) {
+            self.position = self.position.saturating_add(1);
+            return layer.request(request, self);
+        }
+        #[cfg(feature = "server")]
+        if let Some(router) = self.router.take() {
+            return router.run(request);
+        }
+        // One of the two is set.
+        self.answer(Reply::error(code::INTERNAL_ERROR, "nothing answers this request"))
+    }
+
+    /// Goes on with the request, and lets `after` change or replace the reply.
+    ///
+    /// Layers that are generic over the mode use it; others may await [`run`](Self::run) in an `async` block.
+    pub fn run_then(
+        self,
+        request: LayerRequest,
+        after: impl FnOnce(Reply) -> Reply + Send + 'static,
+    ) -> M::HandlerFuture {
+        M::then(self.run(request), Box::new(after))
+    }
+
+    /// Answers in place of all that is inside of the layer.
+    ///
+    /// Layers that are generic over the mode use it; others may return `Box::pin(async { … })`.
+    pub fn answer(self, reply: Reply) -> M::HandlerFuture {
+        M::wrap_future(Box::pin(core::future::ready(reply)))
+    }
+}
+
+debug_fields! { [M: HandlerMode] Next<M> { position } }

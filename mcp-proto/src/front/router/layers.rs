@@ -1,0 +1,224 @@
+//! The layers of a router, and the requests that it answers within them.
+
+use alloc::sync::Arc;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context as TaskContext, Poll, Waker};
+use std::sync::Mutex;
+
+use super::dispatch::Dispatch;
+use super::{Context, HandlerMode, Router};
+use crate::front::handler_error::{HandlerPanic, catch_panic};
+use crate::front::layer::{IntoLayer, LayerRequest, Layers, Next};
+use crate::front::reply::Reply;
+use crate::front::tasks::TaskService;
+use crate::front::wakers::update;
+use crate::prelude::*;
+use crate::rpc::{Raw, Text, first_member};
+use crate::schema::{CallTool, Method as _};
+
+/// Layers.
+impl<M: HandlerMode, S: 'static> Router<M, S> {
+    /// Adds a [layer](crate::front::layer) around the requests that the router answers, inside of those added before.
+    ///
+    /// The layers run after the token, the scopes and the rates of a request were checked. What they change of a tool call is
+    /// checked against the scopes and the schema of the tool again, and, where it calls another tool, against the rates.
+    ///
+    /// ```
+    /// use mcp_proto::front::Router;
+    /// use mcp_proto::front::layer::{Layer, LayerFuture, LayerRequest, Next};
+    ///
+    /// /// Nobody removes anything.
+    /// struct ReadOnly;
+    ///
+    /// impl Layer for ReadOnly {
+    ///     fn request(&self, request: LayerRequest, next: Next) -> LayerFuture {
+    ///         match request.item() {
+    ///             Some(tool) if tool.starts_with("delete_") => {
+    ///                 let denied = request.deny("this server is read-only");
+    ///                 next.answer(denied)
+    ///             }
+    ///             _ => next.run(request),
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let router = Router::new("notes", "1.0.0").layer(ReadOnly);
+    /// # drop(router);
+    /// ```
+    pub fn layer(mut self, layer: impl IntoLayer<M>) -> Self {
+        self.contents.layers.push(layer);
+        self
+    }
+
+    /// The layers, the outermost first.
+    pub fn layers(&self) -> &Layers<M> {
+        &self.contents.layers
+    }
+}
+
+impl<M: HandlerMode> Router<M> {
+    /// Answers a request within the layers, once what arrived is checked.
+    pub(in crate::front) fn dispatch_layered(
+        self: Arc<Self>,
+        method: Text,
+        params: Option<Raw>,
+        context: Context,
+        (service, suspension): (Option<Arc<TaskService>>, Arc<Suspension>),
+    ) -> Dispatch<M::HandlerFuture> {
+        self.check_valid()?;
+        #[cfg(feature = "auth")]
+        let context = self.check_call_scopes(&method, params.as_ref(), context)?;
+        self.check_rate(&method, params.as_ref(), &context)?;
+        let layers = self.contents.layers.clone();
+        let request = LayerRequest::of_client(method.clone(), params, context.clone());
+        let router = RouterDispatch { router: self, method, context, service, suspension };
+        Ok((Next::router(layers, router).run(request), None))
+    }
+}
+
+/// A router within its layers, about to answer a request.
+pub(in crate::front) struct RouterDispatch<M: HandlerMode> {
+    router: Arc<Router<M>>,
+    method: Text,
+    context: Context,
+    service: Option<Arc<TaskService>>,
+    suspension: Arc<Suspension>,
+}
+
+impl<M: HandlerMode> RouterDispatch<M> {
+    pub(in crate::front) fn run(self, request: LayerRequest) -> M::HandlerFuture {
+        let (params, replaced) = request.into_params();
+        if replaced.is_some() {
+            self.context.inbound_request().state.replace_meta(params.as_ref());
+        }
+        let count_rate =
+            replaced.is_some_and(|before| is_other_tool(&self.method, before.as_ref(), params.as_ref()));
+        let Self { router, method, context, service, suspension } = self;
+        let dispatch = || router.dispatch(&method, params, context.clone(), service.as_ref(), count_rate);
+        let dispatched =
+            catch_panic(dispatch).unwrap_or_else(|panicked| Err(reply_to_panic(&method, panicked)));
+        match dispatched {
+            Ok((handler, _)) => {
+                let handler = router.spawned(handler, context.input_rounds().map(|_| &context));
+                M::wrap_layered(LayeredHandler {
+                    handler: Some(handler),
+                    router,
+                    method,
+                    context,
+                    service,
+                    suspension,
+                })
+            }
+            Err(reply) => M::wrap_future(Box::pin(core::future::ready(reply))),
+        }
+    }
+}
+
+/// Whether the changed parameters call another tool.
+fn is_other_tool(method: &str, before: Option<&Raw>, now: Option<&Raw>) -> bool {
+    fn tool(params: Option<&Raw>) -> Option<&str> {
+        first_member(params?.as_str(), "name").ok()?
+    }
+    method == CallTool::NAME && tool(before) != tool(now)
+}
+
+/// The reply to a request whose handler panicked within layers.
+fn reply_to_panic(method: &str, panicked: HandlerPanic) -> Reply {
+    if method == CallTool::NAME { Reply::tool_panic() } else { panicked.into() }
+}
+
+/// A handler that runs within layers: its input rounds, its panic and its task are answers that they see.
+#[doc(hidden)]
+pub struct LayeredHandler<M: HandlerMode> {
+    /// The handler, until it ends.
+    handler: Option<M::HandlerFuture>,
+    router: Arc<Router<M>>,
+    method: Text,
+    context: Context,
+    service: Option<Arc<TaskService>>,
+    suspension: Arc<Suspension>,
+}
+
+/// Nothing in it is ever pinned.
+impl<M: HandlerMode> Unpin for LayeredHandler<M> {}
+
+impl<M: HandlerMode> LayeredHandler<M> {
+    fn poll_handler(&mut self, cx: &mut TaskContext<'_>) -> Poll<Reply> {
+        let Some(handler) = &mut self.handler else { return Poll::Pending };
+        let handler = Pin::new(handler);
+        match self.context.input_rounds() {
+            None => handler.poll(cx),
+            Some(rounds) => {
+                let revision = self.context.revision();
+                let replied = rounds.poll(handler, cx);
+                replied.map(|reply| reply.unwrap_or_else(|error| error.into_reply(revision)))
+            }
+        }
+    }
+
+    /// Ends with this reply, once the handler is dropped.
+    fn end(&mut self, reply: Reply) -> Poll<Reply> {
+        let handler = self.handler.take();
+        let _ = catch_panic(|| drop(handler));
+        Poll::Ready(reply)
+    }
+}
+
+impl<M: HandlerMode> Future for LayeredHandler<M> {
+    type Output = Reply;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Reply> {
+        loop {
+            if let Some(reply) = self.suspension.take_reply(cx.waker()) {
+                return self.end(reply);
+            }
+            let reply = match catch_panic(|| self.poll_handler(cx)) {
+                Ok(Poll::Pending) => return Poll::Pending,
+                Ok(Poll::Ready(Reply::Detached(detachment))) => {
+                    let detach = || self.router.detach(*detachment, self.service.as_ref());
+                    let detached = catch_panic(detach);
+                    match detached.unwrap_or_else(|panicked| Err(reply_to_panic(&self.method, panicked))) {
+                        Ok(handler) => {
+                            self.handler = Some(self.router.spawned(handler, None));
+                            continue;
+                        }
+                        Err(reply) => reply,
+                    }
+                }
+                Ok(Poll::Ready(reply)) => reply,
+                Err(panicked) => reply_to_panic(&self.method, panicked),
+            };
+            return self.end(reply);
+        }
+    }
+}
+
+/// The way on which the driver ends a handler within layers that waits for the client.
+#[derive(Default)]
+pub(in crate::front) struct Suspension(Mutex<SuspensionState>);
+
+#[derive(Default)]
+struct SuspensionState {
+    reply: Option<Reply>,
+    waker: Option<Waker>,
+}
+
+impl Suspension {
+    /// Ends the handler with this reply, which its layers see.
+    pub(in crate::front) fn end(&self, reply: Reply) {
+        update(&self.0, |state, wakers| {
+            state.reply.get_or_insert(reply);
+            wakers.wake(state.waker.take());
+        });
+    }
+
+    /// Takes the reply, or stores the waker until there is one.
+    fn take_reply(&self, waker: &Waker) -> Option<Reply> {
+        let waker = waker.clone();
+        update(&self.0, |state, wakers| {
+            wakers.discard(state.waker.replace(waker));
+            state.reply.take()
+        })
+    }
+}
