@@ -39,7 +39,6 @@
 
 mod cache;
 mod commands;
-mod completer;
 mod config;
 mod connect_error;
 mod connection;
@@ -78,7 +77,6 @@ pub use crate::peer::task::TaskCommand;
 use cache::store::CacheStore;
 pub use cache::{CacheConfig, CacheContext, CacheUsage};
 pub use commands::{ClientCommands, ClientLoan, ClientTransport};
-pub use completer::{Completer, CompleterConfig, Suggestions};
 pub use config::{ClientConfig, ConnectTimeouts, EraPolicy, Keepalive, KnownEra};
 pub use connect_error::ConnectError;
 pub use connection::{ConnectProgress, ConnectStep, LinkAction, State};
