@@ -12,9 +12,8 @@ use crate::front::reply::Reply;
 use crate::front::request::{Call, CalledTool, Request};
 use crate::front::request_slots::{FollowQueue, RequestLink};
 use crate::peer::client::TaskCommand;
-use crate::peer::{
-    InboundId, InvalidAnswerError, Outcome, RequestOptions, TaskMode, TaskReport, related_task,
-};
+use crate::peer::task::with_related_task;
+use crate::peer::{InboundId, InvalidAnswerError, Outcome, RequestOptions, TaskMode, TaskReport};
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw, code, decode_member, read_members};
 use crate::schema::tasks::TaskStatus;
@@ -279,9 +278,7 @@ impl ClientTasks {
     ) -> Result<Vec<(InboundId, Reply)>, Reply> {
         let Some(entry) = self.0.get_mut(&request) else { return Err(reply) };
         let end = match reply {
-            Reply::Result(result) => {
-                related_task::with_task(&*result, Revision::V2025_11_25, &entry.task.task_id)
-            }
+            Reply::Result(result) => with_related_task(&*result, Revision::V2025_11_25, &entry.task.task_id),
             Reply::Error(error) | Reply::Denied(error, _) => Err(error),
             // Only the handlers of servers request input in their results, or continue after them.
             _ => Err(ErrorObject::new(code::INTERNAL_ERROR, "no result")),

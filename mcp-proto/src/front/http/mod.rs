@@ -90,7 +90,7 @@ use super::router::{ChangeListener as _, ServedRouter};
 use super::{Clock, HandlerMode, SendHandlers};
 use crate::front::Error;
 use crate::front::events::Events;
-use crate::peer::reserved_methods::check_server_notification;
+use crate::peer::admission::check_server_notification;
 use crate::peer::server::ListKind;
 use crate::peer::{AnyParams as _, Principal, RequestError};
 use crate::prelude::*;

@@ -1,7 +1,7 @@
 //! The check of a router's registrations, and its errors.
 
 use super::{HandlerMode, Router, TemplateError};
-use crate::peer::reserved_methods::is_reserved_for_tasks;
+use crate::peer::admission::is_reserved_for_tasks;
 use crate::prelude::*;
 use crate::schema::tasks::{CancelTask, GetTask, UpdateTask, legacy};
 use crate::schema::{

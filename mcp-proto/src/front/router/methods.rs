@@ -11,7 +11,7 @@ use crate::front::handler_error::IntoAnswer;
 use crate::front::notification::NotificationQueue;
 use crate::front::params::{decode_as, decode_params};
 use crate::front::{CustomRequest, Notification};
-use crate::peer::reserved_methods::is_reserved_for_tasks;
+use crate::peer::admission::is_reserved_for_tasks;
 use crate::prelude::*;
 use crate::rpc::Raw;
 use crate::schema::{

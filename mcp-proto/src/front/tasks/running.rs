@@ -10,7 +10,7 @@ use super::{StoreError, StoredTaskState, TaskRecord};
 use crate::front::Clock;
 use crate::front::wakers::{TaskWaker, WaitPoint, Waiters, Wakers, lock, update, wait_until};
 use crate::peer::InboundId;
-use crate::peer::progress_pacer::{ProgressPacer, ProgressRate};
+use crate::peer::event_queue::{ProgressPacer, ProgressRate};
 use crate::peer::server::{Cancellation, exceeds};
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw};

@@ -2,10 +2,11 @@
 
 use alloc::collections::VecDeque;
 
-use crate::peer::batch::BatchId;
+use crate::peer::admission::undeclared_capability;
 use crate::peer::event_queue::Pressure;
-use crate::peer::undeclared_capability::undeclared;
-use crate::peer::{AnyResult, InboundId, InsertError, LostReason, MessageKind, Outbox, related_task};
+use crate::peer::inbound::BatchId;
+use crate::peer::task::{related_task_of, with_related_task};
+use crate::peer::{AnyResult, InboundId, InsertError, LostReason, MessageKind, Outbox};
 use crate::prelude::*;
 use crate::rpc::{ErrorId, ErrorObject, Id, Raw, Text, code, write};
 use crate::schema::{Direction, EmptyResult, Era, Method, MethodInfo, Params, Ping, Revision};
@@ -45,7 +46,7 @@ impl Client {
         //= C1.6 "Client answers server→client requests (ping, roots/list, sampling, elicitation) with a response"
         let written = match (answer, task) {
             (Ok(result), None) => self.reply_result(&id, batch, result, revision, out),
-            (Ok(result), Some(task)) => related_task::with_task(result, revision, &task)
+            (Ok(result), Some(task)) => with_related_task(result, revision, &task)
                 .and_then(|result| self.reply_result(&id, batch, &result, revision, out)),
             (Err(error), _) => Err(error),
         };
@@ -117,7 +118,7 @@ impl Client {
         let method = info.map_or_else(|| method.clone(), |info| Text::from_static(info.name));
         let held = ServerRequest { id: id.clone(), method, params, batch };
         let bytes = held.bytes();
-        let task = held.params.as_ref().and_then(related_task::task_of).map(Box::from);
+        let task = held.params.as_ref().and_then(related_task_of).map(Box::from);
         let refused = if self.events.pressure(bytes) >= Pressure::Requests {
             InsertError::Full
         } else {
@@ -160,7 +161,7 @@ impl Client {
         if !info.client_allows(&self.config.capabilities) {
             return Err(unknown());
         }
-        match undeclared(&self.config.capabilities, info, params) {
+        match undeclared_capability(&self.config.capabilities, info, params) {
             Some(needed) => {
                 let what = format!("this client does not declare {:?}", needed.path());
                 //= C10.3 "Request with undeclared mode → -32602"

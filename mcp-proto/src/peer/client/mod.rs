@@ -40,24 +40,19 @@
 mod cache;
 mod commands;
 mod config;
-mod connect_error;
 mod connection;
 mod detect;
 pub(crate) mod era;
 mod event;
 mod exchange_answers;
-mod extensions;
 pub(crate) mod handshake;
 mod incoming_requests;
 mod input_requests;
 mod input_rounds;
-mod meta;
 mod outgoing_messages;
-mod raw_inputs;
 mod receive;
 mod received_progress;
 mod request_record;
-mod round_state;
 mod tasks;
 mod timeouts;
 mod tolerance;
@@ -65,33 +60,32 @@ mod watch;
 
 use alloc::collections::BTreeSet;
 
+use cache::store::CacheStore;
+use connection::{Connection, Phase};
+use detect::EraDetection;
+use incoming_requests::{EarlyRequests, PendingReply};
+use input_requests::PendingInputs;
+use outgoing_messages::RequestMeta;
+use request_record::{Removed, Stage};
+use tasks::Tasks;
+use timeouts::Pings;
+use watch::Watches;
+
 use crate::lazy_box::LazyBox;
-use crate::peer::batch::Batches;
-use crate::peer::event_queue::{EventQueue, Pressure};
-use crate::peer::progress_pacer::{ProgressPacer, ProgressRate};
+use crate::peer::event_queue::{EventQueue, Pressure, ProgressPacer, ProgressRate};
+use crate::peer::inbound::Batches;
 use crate::peer::{Inbound, LostReason, Outcome, RequestError, RequestId, Requests};
 use crate::prelude::*;
 use crate::schema::{Era, ProgressParams, Revision};
 
 pub use crate::peer::task::TaskCommand;
-use cache::store::CacheStore;
 pub use cache::{CacheConfig, CacheContext, CacheUsage};
 pub use commands::{ClientCommands, ClientLoan, ClientTransport};
 pub use config::{ClientConfig, ConnectTimeouts, EraPolicy, Keepalive, KnownEra};
-pub use connect_error::ConnectError;
-pub use connection::{ConnectProgress, ConnectStep, LinkAction, State};
-use connection::{Connection, Phase};
-use detect::EraDetection;
+pub use connection::{ConnectError, ConnectProgress, ConnectStep, LinkAction, State};
 pub use event::{CloseReason, Diagnostic, Event};
 pub use handshake::ServerInfo;
-use incoming_requests::{EarlyRequests, PendingReply};
-use input_requests::PendingInputs;
-use meta::RequestMeta;
 pub(crate) use request_record::{ClientRequest, RequestOwner};
-use request_record::{Removed, Stage};
-use tasks::Tasks;
-use timeouts::Pings;
-use watch::Watches;
 pub use watch::{
     Change, ChangeEvidence, OnServerEnd, WatchConfig, WatchEnd, WatchFilter, WatchId, WatchStart, WatchState,
 };

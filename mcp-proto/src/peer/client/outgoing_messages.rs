@@ -1,27 +1,30 @@
 //! Implementation of the client's commands. [`ClientCommands`](super::ClientCommands) has their documentation.
 
+use alloc::borrow::Cow;
 use core::mem;
 use core::time::Duration;
 
 use bytes::Bytes;
 
 use crate::Instant;
-use crate::peer::encode::{Template, write_notification};
-use crate::peer::reserved_methods;
+use crate::peer::admission::{self, undeclared};
+use crate::peer::encode::{MetaEntries, ProtocolMeta, Template, write_notification};
 use crate::peer::{
-    AnyParams, MessageKind, Outbox, Outcome, OutgoingRequest, ProgressOption, ReissuePolicy, RequestError,
-    RequestId, RequestOptions, RequestTimes, RequiredCapability, TaskMode, asks_for_progress,
+    AnyParams, InvalidAnswerError, MessageKind, Outbox, Outcome, OutgoingRequest, ProgressOption,
+    ReissuePolicy, RequestError, RequestId, RequestOptions, RequestTimes, RequiredCapability, TaskMode,
+    asks_for_progress,
 };
 use crate::prelude::*;
-use crate::rpc::{Id, write};
+use crate::rpc::{Id, Raw, write};
 use crate::schema::{
-    Direction, Method, MethodInfo, Notification, NotificationInfo, Revision, SubscriptionsListen,
+    ClientCapability, Direction, Era, Extension, LoggingLevel, Method, MethodInfo, Notification,
+    NotificationInfo, ResultType, Revision, ServerCapability, SubscriptionsListen,
 };
 
 use super::cache::CacheLookup;
+use super::input_rounds::StoredParams;
 use super::request_record::{ClientRequest, QueuedRequest, Removed, RequestOwner, Stage, TaskOptions};
-use super::round_state::StoredParams;
-use super::{Client, ClientConfig, CloseReason, LinkAction, Phase};
+use super::{Client, ClientConfig, CloseReason, LinkAction, Phase, ServerInfo};
 
 impl Client {
     /// Sends a request, or queues it until the server is known.
@@ -34,7 +37,7 @@ impl Client {
         self.check_room(out)?;
         let by_name = request.info.is_none();
         if by_name {
-            reserved_methods::check_request(request.method)?;
+            admission::check_request(request.method)?;
             request.info = self.method_by_name(request.method);
         }
         self.note_time(now);
@@ -102,7 +105,7 @@ impl Client {
         params: &dyn AnyParams,
         out: &mut dyn Outbox,
     ) -> Result<(), RequestError> {
-        reserved_methods::check_client_notification(method)?;
+        admission::check_client_notification(method)?;
         self.write_notification(method, params, out)
     }
 
@@ -415,4 +418,138 @@ impl Client {
             removed.discard();
         }
     }
+}
+
+// The `_meta` of the client's requests.
+
+/// The entries that the client adds to the `_meta` of its requests.
+#[derive(Debug)]
+pub(super) struct RequestMeta {
+    /// The defaults of requests that set no option of their own.
+    tasks: TaskMode,
+    log_level: Option<LoggingLevel>,
+    /// The protocol's entries, if the server is a modern one.
+    protocol: Option<ModernMeta>,
+}
+
+#[derive(Debug)]
+struct ModernMeta {
+    /// For requests that may become tasks.
+    tasks: ProtocolMeta,
+    /// For all others.
+    no_tasks: ProtocolMeta,
+}
+
+impl RequestMeta {
+    pub(super) fn new(config: &ClientConfig) -> Self {
+        Self { tasks: config.tasks, log_level: config.log_level, protocol: None }
+    }
+
+    /// Encodes the entries for a server that is now known.
+    pub(super) fn set_server(&mut self, config: &ClientConfig, era: Era, revision: Revision) {
+        self.protocol = (era == Era::Modern).then(|| ModernMeta {
+            tasks: protocol_meta(config, revision, true),
+            no_tasks: protocol_meta(config, revision, false),
+        });
+    }
+
+    /// The entries of a request with these options; `progress` is its progress token.
+    pub(super) fn entries<'a>(
+        &'a self,
+        progress: Option<i64>,
+        options: &'a RequestOptions,
+    ) -> MetaEntries<'a> {
+        let never = options.task.unwrap_or(self.tasks) == TaskMode::Never;
+        MetaEntries {
+            protocol: self.protocol.as_ref().map(|meta| if never { &meta.no_tasks } else { &meta.tasks }),
+            progress,
+            //= C9.14 "Log messages only if asked by `_meta["io.modelcontextprotocol/logLevel"]` on that request"
+            log_level: options.log_level.or(self.log_level),
+            options: Some(&options.meta),
+            subscription: None,
+        }
+    }
+}
+
+/// Encodes the protocol's entries of a modern request that may become a task, or may not.
+pub(super) fn protocol_meta(config: &ClientConfig, revision: Revision, tasks: bool) -> ProtocolMeta {
+    let ClientConfig { info, send_info, capabilities, .. } = config;
+    let mut capabilities = Cow::Borrowed(capabilities);
+    if tasks {
+        //= C14.1 "Declare `io.modelcontextprotocol/tasks` on each request"
+        capabilities = Cow::Owned(capabilities.into_owned().with(ClientCapability::TasksExtension));
+    }
+    ProtocolMeta::new(revision, send_info.then_some(info), &capabilities)
+}
+
+impl Client {
+    // The extensions that the client has registered.
+    //
+    // <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extension-negotiation>
+
+    /// Registers more extensions, before the handshake.
+    #[cfg(feature = "std")]
+    pub(crate) fn add_extensions(&mut self, extensions: impl Iterator<Item = Extension>) {
+        self.config.extensions.extend(extensions);
+        self.config.capabilities.declare_extensions(&self.config.extensions);
+    }
+
+    /// Checks that the server, as far as it is known, declares the extension that defines a method.
+    pub(super) fn admit_extension_method(&self, method: &str) -> Result<(), RequestError> {
+        let direction = Direction::ClientToServer;
+        let found = admission::find_method(&self.config.extensions, method, direction);
+        self.admit_extension(method, found.map(|(extension, _)| extension))
+    }
+
+    /// Checks that the server declares the extension that defines a notification.
+    pub(super) fn admit_extension_notification(&self, name: &str) -> Result<(), RequestError> {
+        let direction = Direction::ClientToServer;
+        let found = admission::find_notification(&self.config.extensions, name, direction);
+        self.admit_extension(name, found)
+    }
+
+    fn admit_extension(&self, name: &str, extension: Option<&Extension>) -> Result<(), RequestError> {
+        match (extension, &self.server) {
+            //= C2.9 "only use an extension that both sides declare, else revert to core or reject with an error"
+            (Some(extension), Some(server)) if !negotiated(server, extension) => {
+                Err(undeclared(name, extension))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The parameter of a method that the header `Mcp-Name` repeats, if an extension defines the method.
+    pub(super) fn extension_name_param(&self, method: &str) -> Option<&str> {
+        let direction = Direction::ClientToServer;
+        admission::find_method(&self.config.extensions, method, direction)?.1.name_param()
+    }
+
+    /// The outcome of a request whose result is of a type that the protocol itself does not define.
+    pub(super) fn extension_outcome(&self, kind: ResultType, result: Raw) -> Outcome {
+        let extension = admission::find_result_type(&self.config.extensions, kind.as_str());
+        match (kind, extension, &self.server) {
+            //= C1.8 "known set = core (`complete`,`input_required`) + values of extensions negotiated through capabilities"
+            (ResultType::Other(result_type), Some(extension), Some(server))
+                if negotiated(server, extension) =>
+            {
+                Outcome::ExtensionResult { result_type, result }
+            }
+            //= C1.8 "An unknown `resultType` makes the result invalid"
+            (kind, ..) => Outcome::Invalid(InvalidAnswerError::ResultType(kind.as_str().into())),
+        }
+    }
+
+    /// Whether the server, as far as it is known, declares the tasks extension.
+    pub(super) fn server_declares_tasks(&self) -> bool {
+        self.server.as_ref().is_some_and(|server| server.allows(ServerCapability::TasksExtension))
+    }
+}
+
+/// Whether the server declares an extension that the client has registered; `true` while the capabilities of a modern
+/// server are unknown.
+fn negotiated(server: &ServerInfo, extension: &Extension) -> bool {
+    let declares = |extension: &Extension| {
+        server.capabilities.as_ref().is_none_or(|declared| declared.has_extension(extension.identifier()))
+    };
+    server.era == Era::Modern && declares(extension)
 }

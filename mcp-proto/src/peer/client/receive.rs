@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use crate::peer::batch::BatchId;
 use crate::peer::encode::{MetaEntries, write_notification};
+use crate::peer::inbound::BatchId;
 use crate::peer::{
     AnyParams, InvalidAnswerError, Leniency, LostReason, Machine, MessageKind, Outbox, Outcome, RequestError,
     RequestId, TaskMode, TransportError, WireId,
@@ -23,7 +23,7 @@ use crate::{Instant, Limits};
 
 use super::era::DetectAction;
 use super::incoming_requests::{ServerRequest, bytes_of, decode};
-use super::meta::protocol_meta;
+use super::outgoing_messages::protocol_meta;
 use super::request_record::{ClientRequest, Removed, RequestOwner, Stage};
 use super::tasks::Tasks;
 use super::watch::NotificationScope;

@@ -2,7 +2,7 @@
 
 use crate::Instant;
 use crate::peer::RequestId;
-use crate::peer::progress_pacer::RemainingProgress;
+use crate::peer::event_queue::RemainingProgress;
 use crate::prelude::*;
 use crate::rpc::{Raw, Text};
 use crate::schema::ProgressParams;

@@ -13,7 +13,7 @@ use crate::prelude::*;
 use crate::schema::MethodInfo;
 
 use super::cache::store::CacheFill;
-use super::round_state::{InputRound, RoundStep, StoredParams};
+use super::input_rounds::{InputRound, RoundStep, StoredParams};
 use super::tasks::follower::FollowedTask;
 
 /// The stage of a request.

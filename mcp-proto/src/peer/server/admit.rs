@@ -18,14 +18,14 @@
 
 use alloc::sync::Arc;
 
-use super::errors::{internal_error, invalid_request, missing_capabilities, unsupported_version};
+use super::answer::{internal_error, invalid_request, missing_capabilities, unsupported_version};
 use super::event::RequestContext;
 use super::known_meta::{FoundMeta, KnownMeta, find_meta};
 use super::sender::{MetaKeys, SenderInfo, missing_key_error};
 use super::session::Session;
 use super::{Eras, PendingRequest, ServerConfig};
-use crate::peer::extensions::undeclared;
-use crate::peer::{RequestError, extensions};
+use crate::peer::RequestError;
+use crate::peer::admission::{self, undeclared};
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, Id, Raw, code, decode_member, read_members};
 use crate::schema::{
@@ -230,7 +230,7 @@ pub(super) fn admit_method(
     revision: Revision,
     declared: &ClientCapabilities,
 ) -> Result<bool, ErrorObject> {
-    let found = extensions::find_method(&config.extensions, method, Direction::ClientToServer);
+    let found = admission::find_method(&config.extensions, method, Direction::ClientToServer);
     let Some((extension, _)) = found else { return Ok(false) };
     if revision.era() == Era::Legacy {
         let message = alloc::format!("{method:?} belongs to an extension, which {revision} does not have");
@@ -249,7 +249,7 @@ pub(super) fn admit_result_type(
     served: &PendingRequest,
     name: &str,
 ) -> Result<(), ErrorObject> {
-    match extensions::find_result_type(&config.extensions, name) {
+    match admission::find_result_type(&config.extensions, name) {
         Some(extension) => require(extension, &served.capabilities),
         None => {
             let message = alloc::format!("no registered extension defines the result type {name:?}");
@@ -268,7 +268,7 @@ pub(super) fn admit_notification(
     revision: Revision,
     declared: &ClientCapabilities,
 ) -> Result<(), RequestError> {
-    let found = extensions::find_notification(&config.extensions, name, Direction::ServerToClient);
+    let found = admission::find_notification(&config.extensions, name, Direction::ServerToClient);
     match found.filter(|extension| !negotiated(extension, revision, declared)) {
         Some(extension) => Err(undeclared(name, extension)),
         None => Ok(()),
@@ -280,7 +280,7 @@ pub(super) fn admit_notification(
 /// # Errors
 /// If the method belongs to an extension.
 pub(super) fn admit_request(config: &ServerConfig, method: &str) -> Result<(), RequestError> {
-    match extensions::find_method(&config.extensions, method, Direction::ServerToClient) {
+    match admission::find_method(&config.extensions, method, Direction::ServerToClient) {
         Some((extension, _)) => Err(undeclared(method, extension)),
         None => Ok(()),
     }

@@ -9,14 +9,14 @@ use alloc::collections::BTreeMap;
 
 use crate::Instant;
 use crate::peer::Outbox;
-use crate::peer::batch::BatchId;
 use crate::peer::event_queue::Pressure;
+use crate::peer::inbound::BatchId;
 use crate::prelude::*;
 use crate::quota::OverBudgetError;
 use crate::rpc::{ErrorObject, Id, Message, Notification, Raw, Request, Text};
 use crate::schema::{Method, Ping};
 
-use super::errors::internal_error;
+use super::answer::internal_error;
 use super::{Connection, Diagnostic, MessageCharge, Phase, Server, text_bytes};
 
 /// The size charged for a held message beside its own bytes: its entries in both maps.

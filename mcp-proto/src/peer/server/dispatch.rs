@@ -4,14 +4,14 @@
 use alloc::collections::BTreeMap;
 
 use super::admit::{AdmittedRequest, RequestDetails, admit};
-use super::errors::{internal_error, invalid_request};
+use super::answer::{internal_error, invalid_request};
 use super::event::RequestContext;
 use super::session::Session;
 use super::subscriptions::Subscriptions;
 use super::{Cancellation, CloseReason, Diagnostic, Event, PendingRequest, Phase, Server, text_bytes};
 use crate::Instant;
-use crate::peer::batch::BatchId;
 use crate::peer::event_queue::Pressure;
+use crate::peer::inbound::BatchId;
 use crate::peer::{
     AnyResult, InboundId, InsertError, Leniency, LostReason, Outbox, Outcome, RequestId, Strictness, WireId,
 };

@@ -10,26 +10,24 @@ mod backlog;
 mod commands;
 mod config;
 mod dispatch;
-mod errors;
 mod event;
-#[cfg(all(feature = "std", feature = "http"))]
-mod idle;
-mod input_requests;
 mod known_meta;
 mod notify;
 mod outgoing_requests;
-mod progress;
 mod sender;
 mod session;
 mod subscriptions;
 
 use alloc::sync::Arc;
 
+use answer::internal_error;
+use backlog::Backlog;
+use subscriptions::Subscriptions;
+
 use crate::Instant;
 use crate::lazy_box::{Initial, LazyBox};
-use crate::peer::batch::{BatchId, Batches};
-use crate::peer::event_queue::{EventQueue, Pressure};
-use crate::peer::progress_pacer::{ProgressPacer, ProgressRate};
+use crate::peer::event_queue::{EventQueue, Pressure, ProgressPacer, ProgressRate};
+use crate::peer::inbound::{BatchId, Batches};
 use crate::peer::{
     Inbound, InboundId, LostReason, MessageKind, Outbox, Outcome, Principal, RequestId, Requests,
 };
@@ -45,25 +43,19 @@ use crate::schema::{
 pub use crate::peer::topic::{ListKind, Topic};
 #[cfg(feature = "seal")]
 pub use crate::seal::{NONCE_BYTES, OpenedState, SealError, SealKey, Sealer};
-
-pub use answer::Answer;
-use backlog::Backlog;
+pub use answer::{Answer, missing_capabilities, resource_not_found};
+pub(crate) use answer::{adapt_error, unsupported_version};
 pub use commands::{ServerCommands, ServerLoan, ServerTransport};
-pub use config::{Eras, ServerConfig, SubscriptionAccess, TaskAccess};
-pub use errors::{missing_capabilities, resource_not_found};
-pub use event::{Cancellation, CloseReason, Diagnostic, Event, RequestContext};
-pub use session::Session;
-
 pub(crate) use config::PreparedConfig;
-use errors::internal_error;
-pub(crate) use errors::{adapt_error, unsupported_version};
-#[cfg(all(feature = "std", feature = "http"))]
-pub(crate) use idle::IdleServer;
-pub(crate) use input_requests::{check_content, check_page_url, required_capabilities};
+pub use config::{Eras, ServerConfig, SubscriptionAccess, TaskAccess};
+pub use event::{Cancellation, CloseReason, Diagnostic, Event, RequestContext};
 #[cfg(all(feature = "std", feature = "http"))]
 pub(crate) use known_meta::{KnownMeta, MetaCache};
-pub(crate) use progress::exceeds;
-use subscriptions::Subscriptions;
+pub(crate) use notify::exceeds;
+pub(crate) use outgoing_requests::{check_content, check_page_url, required_capabilities};
+#[cfg(all(feature = "std", feature = "http"))]
+pub(crate) use session::IdleServer;
+pub use session::Session;
 
 /// The bytes of an id on the heap.
 fn text_bytes(id: &Id) -> usize {

@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 
 use super::ServerConfig;
-use super::errors::{invalid_params, unsupported_version};
+use super::answer::{invalid_params, unsupported_version};
 use super::event::RequestContext;
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, JsonStr, decode_member, read_members};

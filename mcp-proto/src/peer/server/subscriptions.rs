@@ -5,7 +5,7 @@
 
 use alloc::collections::BTreeSet;
 
-use super::errors::{internal_error, missing_capabilities, resource_not_found};
+use super::answer::{internal_error, missing_capabilities, resource_not_found};
 use super::{Event, PendingRequest, Server};
 use crate::inline_map::InlineMap;
 use crate::lazy_box::Initial;

@@ -18,7 +18,7 @@ use crate::prelude::*;
 use crate::rpc::Raw;
 use crate::schema::{CacheScope, Json, MethodInfo, peek};
 
-use super::config::{CacheConfig, CacheContext};
+use super::{CacheConfig, CacheContext};
 
 /// The size charged for an answer beside its own bytes: its entries in two trees.
 const OVERHEAD: usize = 256;

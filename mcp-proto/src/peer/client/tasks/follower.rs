@@ -23,7 +23,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use core::time::Duration;
 
 use crate::Instant;
-use crate::peer::client::raw_inputs::InputSetId;
+use crate::peer::client::input_requests::InputSetId;
 use crate::peer::event_queue::MakeOwned;
 use crate::peer::task::{TaskReport, TaskSnapshot};
 use crate::peer::{InvalidAnswerError, Outcome, RequestId, RetryAdvice};

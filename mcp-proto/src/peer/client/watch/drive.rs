@@ -23,7 +23,7 @@ use super::filter::WatchFilter;
 use super::legacy_subscriptions::LegacySubscriptions;
 use super::modern_subscription::{ListenUpdate, ModernSubscription};
 use super::registry::{LegacyWatches, WatchMechanism, WatchRegistry};
-use super::subscription::{RetryClass, WatchAction};
+use super::registry::{RetryClass, WatchAction};
 use super::{ChannelKind, WatchId, WatchStart};
 
 /// The recipients of a notification.

@@ -20,7 +20,7 @@ use crate::backoff::BackoffTimer;
 use crate::peer::RequestId;
 
 use super::WatchConfig;
-use super::subscription::{RefusalKind, RetryClass, WatchAction};
+use super::registry::{RefusalKind, RetryClass, WatchAction};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SubscriptionState {

@@ -9,11 +9,11 @@ mod filter;
 mod legacy_subscriptions;
 mod modern_subscription;
 mod notify;
-mod pending_events;
 mod registry;
-mod subscription;
 
 use core::time::Duration;
+
+use registry::WatchRegistry;
 
 use crate::Instant;
 use crate::backoff::{Backoff, BackoffTimer};
@@ -24,10 +24,8 @@ use crate::prelude::*;
 use crate::schema::ClientCapability;
 
 use super::{ClientConfig, Event, ServerInfo};
-
 pub(super) use drive::NotificationScope;
 pub use filter::{Change, ChangeEvidence, WatchFilter};
-use registry::WatchRegistry;
 
 /// The application's watches, and the channel that carries their notifications.
 #[derive(Debug)]

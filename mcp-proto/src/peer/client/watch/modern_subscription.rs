@@ -22,7 +22,7 @@ use crate::backoff::BackoffTimer;
 use crate::peer::{Outcome, RequestId};
 
 use super::filter::WatchFilter;
-use super::subscription::{RefusalKind, RetryClass, WatchAction};
+use super::registry::{RefusalKind, RetryClass, WatchAction};
 use super::{ChannelKind, OnServerEnd, WatchConfig};
 
 /// The time that a listen request must last to count as working, with or without notifications.

@@ -1,19 +1,22 @@
 //! The watches of a connection, by topic.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use core::time::Duration;
 
 use crate::Instant;
-use crate::peer::client::ServerInfo;
+use crate::peer::client::{Event, ServerInfo};
+use crate::peer::event_queue::EventQueue;
 use crate::peer::topic::{ListKind, Topic};
-use crate::peer::{Outcome, RequestId};
+use crate::peer::{LostReason, Outcome, RequestError, RequestId, RetryAdvice, TransportError};
 use crate::prelude::*;
+use crate::rpc::{Raw, code};
 use crate::schema::ServerCapability;
 
-use super::filter::WatchFilter;
+use super::filter::{Change, ChangeEvidence, WatchFilter};
 use super::legacy_subscriptions::LegacySubscriptions;
 use super::modern_subscription::ModernSubscription;
-use super::pending_events::PendingEvents;
-use super::{WatchConfig, WatchId, WatchStart};
+use super::{WatchConfig, WatchId, WatchStart, WatchState};
 
 #[derive(Debug)]
 pub(super) struct Watch {
@@ -200,5 +203,157 @@ impl WatchRegistry {
 
     pub(super) fn is_due(&self, now: Instant) -> bool {
         self.dirty || self.deadline().is_some_and(|deadline| deadline <= now)
+    }
+}
+
+// The queued events of watches: each change and each state once, with its latest content.
+
+/// The contents of the queued events. Each change and each state is queued once; its event gets the latest content when
+/// it leaves the queue.
+#[derive(Debug, Default)]
+pub(super) struct PendingEvents {
+    changes: BTreeMap<(WatchId, Topic), (Option<Raw>, ChangeEvidence)>,
+    states: BTreeMap<WatchId, WatchState>,
+}
+
+impl PendingEvents {
+    /// Queues a change.
+    pub(super) fn push_change(
+        &mut self,
+        id: WatchId,
+        topic: Topic,
+        update: Option<Raw>,
+        why: ChangeEvidence,
+        events: &mut EventQueue<Event>,
+    ) {
+        if let Some(pending) = self.changes.get_mut(&(id, topic.clone())) {
+            // The latest status of a task replaces all earlier ones; any other change only says that the topic has
+            // changed.
+            if update.is_some() || why == ChangeEvidence::MaybeMissed {
+                *pending = (update, why);
+            }
+            return;
+        }
+        let bytes = topic.bytes().saturating_add(update.as_ref().map_or(0, |update| update.as_bytes().len()));
+        self.changes.insert((id, topic.clone()), (update, why));
+        events.push(Event::Changed { watch: id, change: Change::new(topic, None), evidence: why }, bytes);
+    }
+
+    /// Queues a state, other than the last one.
+    pub(super) fn push_state(&mut self, id: WatchId, state: WatchState, events: &mut EventQueue<Event>) {
+        if self.states.insert(id, state).is_none() {
+            events.push(Event::Watch { watch: id, state: WatchState::Interrupted }, 0);
+        }
+    }
+
+    pub(super) fn has_change(&self, id: WatchId, topic: &Topic) -> bool {
+        self.changes.contains_key(&(id, topic.clone()))
+    }
+
+    /// Completes an event that leaves the queue; `false` if it has become void meanwhile.
+    pub(super) fn complete(&mut self, event: &mut Event) -> bool {
+        match event {
+            Event::Changed { watch, change, evidence: why } => {
+                let topic = change.topic();
+                let Some((update, latest)) = self.changes.remove(&(*watch, topic.clone())) else {
+                    return false;
+                };
+                *change = Change::new(topic, update);
+                *why = latest;
+            }
+            Event::Watch { state: WatchState::Ended(_), .. } => {}
+            Event::Watch { watch, state } => {
+                let Some(latest) = self.states.remove(watch) else { return false };
+                *state = latest;
+            }
+            _ => {}
+        }
+        true
+    }
+
+    /// Removes a change of a topic that a watch no longer covers.
+    pub(super) fn remove_change(&mut self, id: WatchId, topic: &Topic) {
+        self.changes.remove(&(id, topic.clone()));
+    }
+
+    /// Removes all events of a watch.
+    pub(super) fn remove_watch(&mut self, id: WatchId) {
+        self.states.remove(&id);
+        let first = (id, Topic::List(ListKind::Tools));
+        let waiting: Vec<Topic> = (self.changes.range(first..))
+            .take_while(|((watch, _), _)| *watch == id)
+            .map(|((_, topic), _)| topic.clone())
+            .collect();
+        for topic in waiting {
+            self.changes.remove(&(id, topic));
+        }
+    }
+}
+
+// The common part of the subscriptions of both eras: the requests that they need, and when to retry those.
+
+/// The next action of the watches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum WatchAction {
+    /// Send a listen request.
+    Listen(WatchFilter),
+    /// Subscribe to a resource.
+    Subscribe(Arc<str>),
+    /// Unsubscribe from a resource.
+    Unsubscribe(Arc<str>),
+    /// End a request.
+    End(RequestId),
+}
+
+/// The retry class of an outcome.
+#[derive(Debug)]
+pub(super) enum RetryClass {
+    /// The server has ended the request in an orderly way, or has fulfilled it.
+    Done,
+    /// A retry may succeed, after at least this long.
+    Lost(Duration),
+    /// The server has refused; with whether that is permanent.
+    Refused(Outcome, RefusalKind),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RefusalKind {
+    Permanent,
+    Transient,
+}
+
+impl From<Outcome> for RetryClass {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            // Both are the server's own decision: one page of the specification demands the result, another the
+            // notification.
+            Outcome::Result(_) | Outcome::Lost(LostReason::Ended) => Self::Done,
+            Outcome::Transport(TransportError { retry: RetryAdvice::Later, retry_after, .. }) => {
+                Self::Lost(retry_after.unwrap_or_default())
+            }
+            Outcome::Lost(_)
+            | Outcome::TimedOut { .. }
+            | Outcome::Cancelled
+            | Outcome::Refused(
+                RequestError::Connect(_) | RequestError::Overloaded { .. } | RequestError::InFlight { .. },
+            ) => Self::Lost(Duration::ZERO),
+            Outcome::Error(error) => {
+                let made = matches!(
+                    error.code,
+                    code::METHOD_NOT_FOUND
+                        | code::INVALID_PARAMS
+                        | code::INVALID_REQUEST
+                        | code::MISSING_REQUIRED_CLIENT_CAPABILITY
+                        | code::UNSUPPORTED_PROTOCOL_VERSION
+                        | code::HEADER_MISMATCH
+                );
+                Self::Refused(
+                    Outcome::Error(error),
+                    if made { RefusalKind::Permanent } else { RefusalKind::Transient },
+                )
+            }
+            outcome @ Outcome::Invalid(_) => Self::Refused(outcome, RefusalKind::Transient),
+            outcome => Self::Refused(outcome, RefusalKind::Permanent),
+        }
     }
 }

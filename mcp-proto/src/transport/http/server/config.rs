@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use core::time::Duration;
 
 use crate::Limits;
-use crate::peer::extensions;
+use crate::peer::admission;
 use crate::peer::server::{Eras, PreparedConfig, ServerConfig};
 use crate::prelude::*;
 use crate::quota::{ByteLimits, RateLimit};
@@ -235,7 +235,7 @@ impl Setup {
     /// Returns the parameter that `Mcp-Name` mirrors, if an extension defines the method.
     pub(super) fn name_param(&self, method: &str) -> Option<&str> {
         let extensions = &self.0.config.server.extensions;
-        extensions::find_method(extensions, method, Direction::ClientToServer)?.1.name_param()
+        admission::find_method(extensions, method, Direction::ClientToServer)?.1.name_param()
     }
 
     pub(super) fn eras(&self) -> Eras {
