@@ -15,10 +15,8 @@
 
 mod byte_budget;
 mod fair_table;
-mod rate_limiter;
 mod shares;
 
 pub use byte_budget::{ByteAccount, ByteBudget, ByteLimits, BytePermit, BytePurpose, OverBudgetError};
 pub use fair_table::FairTable;
-pub use rate_limiter::{RateLimit, RateLimiter};
-pub use shares::{EvictionTarget, QuotaError, QuotaOwner, Shares};
+pub use shares::{EvictionTarget, QuotaError, QuotaOwner, RateLimit, RateLimiter, Shares};

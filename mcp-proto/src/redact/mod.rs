@@ -24,9 +24,7 @@
 //! assert_eq!(&*shown, expected);
 //! ```
 
-mod decoded;
 mod json;
-mod known;
 mod names;
 mod shapes;
 
@@ -34,13 +32,12 @@ use alloc::borrow::Cow;
 use alloc::collections::BTreeSet;
 use core::ops::Range;
 
-use self::decoded::{Decoded, Decoder};
-use self::json::{Effect, Rule, Walk, marked_fields};
-use self::known::KnownSecrets;
-pub(crate) use self::names::is_form_secret;
-pub use self::names::{is_secret_header, url_without_secrets};
-use self::names::{is_secret_member, normal_name};
 use crate::prelude::*;
+
+use self::json::{Decoded, Decoder, Effect, Rule, Walk, marked_fields};
+pub(crate) use self::names::is_form_secret;
+use self::names::{KnownSecrets, is_secret_member, normal_name};
+pub use self::names::{is_secret_header, url_without_secrets};
 
 /// What stands in the place of a secret.
 const MARK: &str = "[redacted]";

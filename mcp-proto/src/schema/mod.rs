@@ -34,7 +34,6 @@ mod content;
 mod elicitation;
 mod extension;
 mod form;
-mod format;
 mod input;
 mod json;
 #[cfg_attr(not(feature = "std"), path = "eager_map.rs")]
@@ -42,7 +41,6 @@ mod lazy_map;
 mod lifecycle;
 pub mod meta;
 mod method;
-mod notifications;
 mod object;
 mod primitive;
 mod prompts;
@@ -76,7 +74,6 @@ pub use method::{
     ResultFields, RootsListChanged, SetLoggingLevel, SubscribeResource, SubscriptionsAcknowledged,
     SubscriptionsListen, ToolListChanged, UnsubscribeResource,
 };
-pub use notifications::*;
 pub use primitive::*;
 pub use prompts::*;
 #[cfg(feature = "client")]

@@ -24,7 +24,6 @@
 //! while handling an event queues new output, however: repeat the loop before waiting, otherwise the request is sent
 //! only after the next input, timeout or command.
 
-mod cancellation;
 #[cfg(feature = "client")]
 mod client;
 mod framing;
@@ -44,7 +43,6 @@ use crate::prelude::*;
 use crate::rpc::{self, Malformed};
 
 use self::framing::{Framing, MessageFraming, Newline};
-
 #[cfg(feature = "client")]
 pub use client::{ChannelClient, StreamClient};
 #[cfg(feature = "server")]

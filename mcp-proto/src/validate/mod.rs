@@ -37,13 +37,11 @@
 //! [`SchemaError::Bound`] or [`CheckError::Bound`]. Work is counted in steps, not measured by a clock, so that the same
 //! input always has the same outcome.
 
-mod bounds;
 mod compile;
 mod output_schemas;
 mod prepare;
 
-pub use bounds::{Bound, Bounds, CheckError, Dialect, SchemaError};
-pub use compile::Schema;
+pub use compile::{Bound, Bounds, CheckError, Dialect, Schema, SchemaError};
 #[cfg(feature = "server")]
 pub(crate) use output_schemas::check_structured;
 #[cfg(feature = "client")]

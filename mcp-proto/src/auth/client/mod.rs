@@ -29,7 +29,6 @@ mod flow;
 mod grants;
 mod pending_login;
 mod record;
-mod record_store;
 mod register;
 mod renew;
 mod tokens;
@@ -37,11 +36,14 @@ mod tokens;
 use alloc::sync::Arc;
 
 use bytes::Bytes;
+use event::{ActionQueue, EventQueue};
+use exchange::Fetcher;
+use flow::{DiscoveredServer, FlowPurpose, FlowStep, Flows};
+use tokens::{StepUps, TokenState};
 
 use crate::auth::dpop::Nonces;
-use crate::auth::fetch;
 use crate::auth::keys::SeededRng;
-use crate::auth::{FetchId, FetchPolicy, Now, Requirement, canonical_resource};
+use crate::auth::{FetchId, FetchPolicy, Now, Requirement, canonical_resource, fetch};
 use crate::prelude::*;
 use crate::redact::url_without_secrets;
 use crate::transport::http::Fields;
@@ -61,11 +63,6 @@ pub use event::{
 pub use grants::Redirect;
 pub use pending_login::PendingLogin;
 pub use record::{Record, RecordError};
-
-use event::{ActionQueue, EventQueue};
-use exchange::Fetcher;
-use flow::{DiscoveredServer, FlowPurpose, FlowStep, Flows};
-use tokens::{StepUps, TokenState};
 
 /// OAuth client for one server and one account at it.
 ///

@@ -7,7 +7,7 @@ use core::pin::Pin;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 
-use super::watch_queues::{WatchQueues, WatchUpdate};
+use super::watch::{WatchQueues, WatchUpdate};
 use crate::Instant;
 use crate::front::events::ListenerEvent;
 use crate::front::request_slots::DriverTimer;

@@ -8,10 +8,8 @@ mod method_rules;
 #[cfg(feature = "schema-validate")]
 mod output_checks;
 mod pages;
-mod subscription;
 mod tasks;
 mod watch;
-mod watch_queues;
 
 use alloc::sync::Arc;
 #[cfg(feature = "schema-validate")]
@@ -19,12 +17,6 @@ use core::any::Any;
 use core::future::poll_fn;
 use core::task::{Poll, Waker};
 
-use super::Notification;
-use super::error::Error;
-use super::events::{Events, QueuedItem};
-use super::request::Request;
-use super::request_slots::{DriverTimer, FollowQueue, RequestLink, RequestTable};
-use super::wakers::{WaitingTask, wait_until};
 use crate::peer::client::{
     CacheContext, ClientCommands, CloseReason, ConnectProgress, KnownEra, ServerInfo, State, TaskCommand,
 };
@@ -32,6 +24,12 @@ use crate::peer::{Leniency, LostReason, Outcome, OutgoingRequest, RequestError, 
 use crate::schema::{Method, Notification as Notifies, Revision};
 
 use self::connection::{ClientCore, Connection, FirstPoll};
+use super::Notification;
+use super::error::Error;
+use super::events::{Events, QueuedItem};
+use super::request::Request;
+use super::request_slots::{DriverTimer, FollowQueue, RequestLink, RequestTable};
+use super::wakers::{WaitingTask, wait_until};
 pub use calls::call_once;
 pub use connection::Event;
 pub use driver::{CacheContextEnder, ClientDriver, client};
@@ -39,10 +37,8 @@ pub use handlers::{ClientContext, ClientHandlers};
 #[cfg(feature = "schema-validate")]
 pub use output_checks::OutputChecks;
 pub use pages::{Pages, PaginatedMethod};
-pub use subscription::{Subscription, SubscriptionUpdate};
 pub use tasks::{TaskHandle, ToolCallOutcome};
-pub use watch::{Watch, WatchRequest};
-pub use watch_queues::WatchUpdate;
+pub use watch::{Subscription, SubscriptionUpdate, Watch, WatchRequest, WatchUpdate};
 
 /// A client: an application's handle of its connection to a server.
 ///

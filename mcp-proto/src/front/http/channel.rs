@@ -5,7 +5,7 @@ use core::task::{Context, Poll};
 use core::time::Duration;
 
 use super::change_hub::ConnectionKind;
-use super::listening_driver::{Listening, ListeningDriver};
+use super::driver::{Listening, ListeningDriver};
 use super::service::Service;
 use super::token_watch::TokenWatch;
 use super::{HttpExchange, HttpServer};

@@ -6,7 +6,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use core::{fmt, mem};
 
-use super::listening_driver::{Listening, ListeningDriver};
+use super::driver::{Listening, ListeningDriver};
 use super::service::{ExchangeRegistration, Service};
 use super::session::{SessionCell, StreamReader};
 use super::token_watch::TokenWatch;

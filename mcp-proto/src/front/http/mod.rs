@@ -71,10 +71,8 @@ mod change_hub;
 mod channel;
 mod driver;
 mod exchange;
-mod listening_driver;
 mod service;
 mod session;
-mod session_table;
 #[cfg_attr(not(feature = "auth"), path = "no_token_watch.rs")]
 mod token_watch;
 
@@ -85,9 +83,6 @@ use change_hub::Broadcast;
 use serde::Serialize;
 use service::Service;
 
-use super::clock::Entropy;
-use super::router::{ChangeListener as _, ServedRouter};
-use super::{Clock, HandlerMode, SendHandlers};
 use crate::front::Error;
 use crate::front::events::Events;
 use crate::peer::admission::check_server_notification;
@@ -99,6 +94,9 @@ use crate::schema::tasks::TaskUpdatedParams;
 use crate::schema::{CustomParams, Json, LoggingLevel, LoggingMessageParams, Notification};
 use crate::transport::http::server::{HttpServerConfig, RequestHead};
 
+use super::clock::Entropy;
+use super::router::{ChangeListener as _, ServedRouter};
+use super::{Clock, HandlerMode, SendHandlers};
 pub use change_hub::HttpServerEvent;
 pub use channel::HttpChannel;
 pub use driver::HttpServerDriver;

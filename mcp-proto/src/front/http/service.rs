@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use super::HttpServerEvent;
 use super::change_hub::Hub;
 use super::session::SessionCell;
-use super::session_table::SessionTable;
+use super::session::SessionTable;
 use crate::Instant;
 use crate::front::clock::Entropy;
 use crate::front::router::{ListenerGuard, ServedRouter};

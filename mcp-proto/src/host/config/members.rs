@@ -3,7 +3,7 @@
 use alloc::collections::BTreeMap;
 use core::time::Duration;
 
-use super::error::ConfigErrorKind;
+use super::ConfigErrorKind;
 use super::syntax::{Table, Value};
 use super::template::{References, Template};
 use crate::prelude::*;

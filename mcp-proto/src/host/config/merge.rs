@@ -6,8 +6,8 @@ use core::fmt;
 
 use super::MAX_SERVERS;
 use super::entry::{Scope, ServerEntry};
-use super::error::{ConfigError, Diagnostic};
 use super::read::ConfigFile;
+use super::{ConfigError, Diagnostic};
 use crate::consent::{SafeText, skeleton};
 use crate::host::digest::{Fingerprint, ServerId};
 use crate::prelude::*;

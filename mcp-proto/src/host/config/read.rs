@@ -5,8 +5,6 @@ use alloc::sync::Arc;
 use core::time::Duration;
 
 use super::entry::{Application, Scope, ServerEntry, Source};
-use super::error::{ConfigError, ConfigErrorKind, Diagnostic, DiagnosticKind};
-use super::lines::ServerLines;
 use super::members::{
     Members, ReadResult, Unit, count, duration, flag, invalid, list, table, text, texts, wrong_type,
 };
@@ -14,8 +12,10 @@ use super::spec::{
     HttpSpec, HttpTransport, InputSpec, ItemLists, OauthSpec, ServerSpec, StdioSpec, TransportSpec,
     websocket_url,
 };
+use super::syntax::ServerLines;
 use super::syntax::{Document, REQUEST_TIMEOUT, Table, Value, is_toml, possible_names};
 use super::template::{Lookup, References, Template};
+use super::{ConfigError, ConfigErrorKind, Diagnostic, DiagnosticKind};
 use super::{INPUT_BYTES, MAX_INPUTS, MAX_SERVERS, NAME_BYTES};
 use crate::consent::UrlConsent;
 use crate::prelude::*;

@@ -4,11 +4,11 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use core::fmt;
 
 use super::entry::{Scope, ServerEntry, contains, has_folder, has_step_upwards, is_absolute, join};
-use super::env_file::{DotenvError, EnvFileBinding, parse_dotenv};
 use super::spec::{
     HttpSpec, HttpTransport, OauthSpec, StdioSpec, TransportSpec, is_own_resource, websocket_url,
 };
 use super::template::{Answers, Lookup, PredefinedVariable, Reference, Template};
+use super::template::{DotenvError, EnvFileBinding, parse_dotenv};
 use crate::Secret;
 use crate::consent::{SafeText, UrlConsent, is_loader_variable};
 use crate::prelude::*;

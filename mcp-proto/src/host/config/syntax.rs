@@ -1,16 +1,18 @@
 //! The text of a configuration file, in JSON or TOML, read into the tables that concern servers.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use core::fmt;
 
 use memchr::memmem;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use toml::de::{DeTable, DeValue};
 
+use crate::prelude::*;
+use crate::rpc::json_reader::{NotJson, Reader};
+
+use super::ConfigErrorKind;
 use super::NAME_BYTES;
 use super::entry::{Application, SERVER_TABLES, Source};
-use super::error::ConfigErrorKind;
-use super::lines::{self, ServerLines};
-use crate::prelude::*;
 
 /// Zed's timeout of requests, in seconds.
 const ZED_TIMEOUT: &str = "context_server_timeout";
@@ -109,7 +111,7 @@ impl Document {
         if !is_toml(source) {
             return from_json(text, &[]);
         }
-        let document = toml::from_str(text).map(|document| Self { lines: lines::of_toml(text), ..document });
+        let document = toml::from_str(text).map(|document| Self { lines: of_toml(text), ..document });
         document.map_err(|error| {
             // Only the message: the error's own text quotes the line, which may have a secret.
             let start = error.span().map_or(0, |span| span.start);
@@ -168,7 +170,7 @@ fn from_json(text: &str, path: &[&str]) -> Result<Document, ConfigErrorKind> {
     let text = to_json(text);
     let mut json = serde_json::Deserializer::from_slice(&text);
     let document = DocumentAt(path).deserialize(&mut json);
-    let lines = || str::from_utf8(&text).map(|text| lines::of_json(text, path)).unwrap_or_default();
+    let lines = || str::from_utf8(&text).map(|text| of_json(text, path)).unwrap_or_default();
     let document = document.and_then(|document| json.end().map(|()| Document { lines: lines(), ..document }));
     document.map_err(|error| {
         // serde_json ends its message with the position, which is a field of its own here.
@@ -324,6 +326,88 @@ fn unquoted(before: &[u8]) -> Option<&[u8]> {
 fn unescaped(name: &[u8]) -> String {
     let name = String::from_utf8_lossy(name).into_owned();
     serde_json::from_str(&format!("\"{name}\"")).unwrap_or(name)
+}
+
+// The lines of servers in configuration files.
+
+/// The line on which the name of each server stands, from 1.
+pub(super) type ServerLines = BTreeMap<String, usize>;
+
+/// Finds the servers of the document to which these names of members lead, in JSON that was read.
+pub(super) fn of_json(json: &str, path: &[&str]) -> ServerLines {
+    let mut names = Vec::new();
+    // A text that is not valid has an error already.
+    let _ = read_document(&mut Reader::new(json), path, &mut names);
+    lines(json, names)
+}
+
+/// Finds the servers in TOML that was read.
+pub(super) fn of_toml(text: &str) -> ServerLines {
+    let Ok(document) = DeTable::parse(text) else { return ServerLines::new() };
+    let tables =
+        document.get_ref().iter().filter_map(|(name, table)| match (&**name.get_ref(), table.get_ref()) {
+            ("mcp", DeValue::Table(settings)) => settings.get("servers").map(|table| table.get_ref()),
+            (name, table) => SERVER_TABLES.contains(&name).then_some(table),
+        });
+    let servers = tables.flat_map(|table| match table {
+        DeValue::Table(servers) => servers.keys().collect(),
+        _ => Vec::new(),
+    });
+    lines(text, servers.map(|name| (name.get_ref().to_string(), name.span().start)).collect())
+}
+
+/// The names of servers, and where they stand.
+type Names = Vec<(String, usize)>;
+
+/// Counts the lines before each name; the first of a repeated name counts.
+fn lines(text: &str, mut names: Names) -> ServerLines {
+    names.sort_by_key(|(_, at)| *at);
+    let (mut line, mut counted) = (1_usize, 0);
+    let mut lines = ServerLines::new();
+    for (name, at) in names {
+        let between = text.as_bytes().get(counted..at).unwrap_or_default();
+        line = line.saturating_add(memchr::memchr_iter(b'\n', between).count());
+        counted = at;
+        lines.entry(name).or_insert(line);
+    }
+    lines
+}
+
+fn read_document(reader: &mut Reader<'_>, path: &[&str], names: &mut Names) -> Result<(), NotJson> {
+    each_member(reader, |reader, name, _| match (path.split_first(), name) {
+        (Some((step, rest)), name) if normal(name) == **step => read_document(reader, rest, names),
+        (None, "mcp") => each_member(reader, |reader, name, _| match name {
+            "servers" => read_servers(reader, names),
+            _ => reader.skip().map(drop),
+        }),
+        (None, table) if SERVER_TABLES.contains(&table) => read_servers(reader, names),
+        _ => reader.skip().map(drop),
+    })
+}
+
+fn read_servers(reader: &mut Reader<'_>, names: &mut Names) -> Result<(), NotJson> {
+    each_member(reader, |reader, name, at| {
+        names.push((name.into(), at));
+        reader.skip().map(drop)
+    })
+}
+
+/// Calls `read` at the value of each member, with its name and the name's offset. Skips a value that is no object.
+fn each_member<'a>(
+    reader: &mut Reader<'a>,
+    mut read: impl FnMut(&mut Reader<'a>, &str, usize) -> Result<(), NotJson>,
+) -> Result<(), NotJson> {
+    if reader.first_byte()? != b'{' {
+        return reader.skip().map(drop);
+    }
+    reader.enter(b'{')?;
+    let (mut is_first, mut before) = (true, reader.at());
+    while let Some(name) = reader.name(&mut is_first)? {
+        let quote = reader.since(before).find('"').unwrap_or_default();
+        read(reader, &name, before.saturating_add(quote))?;
+        before = reader.at();
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -70,22 +70,22 @@
 //! # Ok::<(), mcp_proto::host::control::CallRefusal>(())
 //! ```
 
-mod calls;
 mod commands;
 mod policy;
 mod server;
 mod state;
 
-pub use self::commands::UnknownServer;
-pub use self::policy::{ControlConfig, Failure, FailureKind, Location, ServerPolicy, ServerState, Status};
-pub use self::state::{Action, CallId, CallOptions, CallOutcome, CallRefusal, Delivery, Generation, Repeat};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use self::state::{Actions, AttemptLimit, Call, Server};
 use crate::Instant;
 use crate::backoff::SplitMix64;
 use crate::host::config::ServerId;
 use crate::rpc::Pending;
+
+pub use self::commands::UnknownServer;
+pub use self::policy::{ControlConfig, Failure, FailureKind, Location, ServerPolicy, ServerState, Status};
+pub use self::state::{Action, CallId, CallOptions, CallOutcome, CallRefusal, Delivery, Generation, Repeat};
+use self::state::{Actions, AttemptLimit, Call, Server};
 
 /// Decides which of many servers run, when each is tried again, and when calls are sent. See the
 /// [module](self).

@@ -7,7 +7,7 @@ use core::fmt::{self, Write as _};
 use serde::{Deserialize, Serialize};
 
 use super::content::{QuotedText, prefix_of};
-use super::filter::ItemFilter;
+use super::name::ItemFilter;
 use super::name::NameScheme;
 use super::named_items::{CatalogueItem, Collision, Entry, LookupError, Sections};
 use super::pin::{ItemKind, Pin, PinChange, PinPolicy, Pins};

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::catalogue::Catalogue;
 use super::content::{QuotedText, prefix_of};
-use super::filter::ToolPattern;
+use super::name::ToolPattern;
 use super::named_items::{Entry, LookupError, ToolDefinition};
 use super::search::ToolIndex;
 use crate::consent::SafeText;

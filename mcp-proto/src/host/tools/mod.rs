@@ -46,7 +46,6 @@
 mod catalogue;
 mod content;
 mod conversation;
-mod filter;
 mod name;
 mod named_items;
 mod pin;
@@ -63,8 +62,7 @@ pub use content::{Author, ModelContent, ModelPart, QuotedText};
 pub use conversation::{
     Conversation, ConversationSettings, InvalidSearchError, SearchRequest, SearchResults, Selection,
 };
-pub use filter::{Glob, InvalidGlobError, ItemFilter, ToolPattern};
-pub use name::{InvalidSchemeError, NameScheme};
+pub use name::{Glob, InvalidGlobError, InvalidSchemeError, ItemFilter, NameScheme, ToolPattern};
 pub use named_items::{CatalogueItem, Collision, Entry, LookupError, ToolDefinition};
 pub use pin::{Change, ItemKind, Member, Pin, PinChange, PinPolicy, Pins};
 pub use result::{Conversion, MessageConversion, ResultLimits, Spill};
