@@ -94,6 +94,7 @@
 //! | `platform-roots` (default) | TLS with the system's root certificates |
 //! | `bundled-roots` | TLS with Mozilla's root certificates, unless `platform-roots` is enabled |
 //! | `host` | many servers at once: `host::Host`; implies `client` |
+//! | `skills` | folders of instructions for models, which clients list and verify; `host` implies it |
 //! | `auth` | OAuth: `auth::Authorization` for clients (implies `client`), `ServerOptions::protect` for servers |
 //! | `auth-jwt` | servers that verify signed tokens and proofs of possession; implies `auth` and `server` |
 //! | `tracing` | a span for each request: `mcp_proto::front::trace`; events of hosts |

@@ -23,6 +23,7 @@
 //! schema     the MCP vocabulary    typed params and results of every method of every revision
 //! validate   JSON Schema           arguments and results of tools, form values (feature schema-validate)
 //! consent    user consent          pages to open, icons, tool behaviour, shown by a host before it acts
+//! skills     checked skills        entries and files of a server's skills, verified by its client (feature skills)
 //! quota      fair shares           owners, counts and the byte budget of a server
 //! peer       MCP semantics         client: era detection, lifecycle, input rounds, tasks, watches, cache
 //!                                  server: dispatch, both eras, subscriptions, sealed request state
@@ -139,6 +140,7 @@
 //! | `seal` | no | servers whose handlers request input from 2026-07-28 clients, with sealed request states; with `auth`, logins that another process finishes; the adapters enable it by default |
 //! | `auth` | no | OAuth over HTTP |
 //! | `host` | no | `host`: many servers: their configuration and approval, when each is tried again, their tools for a model |
+//! | `skills` | no | folders of instructions for models: their entries, frontmatter and digests; `host` implies it |
 //! | `auth-jwt` | no | servers that verify signed access tokens and proofs of possession |
 //! | `schemars` | no | `Router::tool`: schemas of tools from the types of their arguments and results; the adapters enable it by default |
 //! | `schema-validate` | no | `validate`: arguments and results of tools checked against their JSON Schemas |
@@ -231,6 +233,8 @@ pub mod schema;
 #[cfg(all(feature = "seal", any(feature = "auth", feature = "server")))]
 #[cfg_attr(not(feature = "server"), allow(unreachable_pub, reason = "servers name all of it"))]
 mod seal;
+#[cfg(all(feature = "client", feature = "skills"))]
+pub mod skills;
 #[cfg(all(feature = "testing", feature = "client", feature = "server"))]
 pub mod testing;
 #[cfg_attr(

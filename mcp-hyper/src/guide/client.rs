@@ -213,6 +213,33 @@
 //! lost stream again. It ends with its connection: when a child process exits, for example. `Watch::reopen` continues
 //! it on the next connection, and a [host](super::host) makes those by itself.
 //!
+//! # Skills
+//!
+//! A server may offer skills: folders of instructions for a model. With the feature `skills` a client lists them, and reads
+//! nothing before it is asked to. Each file that it reads must have the size and the digest that the server listed, and the
+//! frontmatter of `SKILL.md` the listed fields; a file that is not listed is not requested.
+//!
+//! ```
+//! use mcp_hyper::mcp_proto::skills::SkillManifest;
+//! use mcp_hyper::{Client, Error};
+//!
+//! async fn load(client: &Client, name: &str) -> Result<Option<String>, Error> {
+//!     for entry in client.list_skills().await? {
+//!         if entry.name() == name {
+//!             let skill = SkillManifest::new(entry)?;
+//!             let file = client.read_skill_file(&skill, skill.uri()).await?;
+//!             return Ok(file.text().map(str::to_owned));
+//!         }
+//!     }
+//!     Ok(None)
+//! }
+//! # let _ = load;
+//! ```
+//!
+//! When the content is no longer what was listed, `Error::Skill` says which file differs, and `Client::get_skill` gets the
+//! present entry. A name is only a label, and what a skill says is untrusted text of its server: a [host](super::host) shows
+//! where each is from, and asks the user first.
+//!
 //! # More
 //!
 //! | To | Read |

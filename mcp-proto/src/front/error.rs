@@ -14,6 +14,8 @@ use crate::text::SafeText;
 
 #[cfg(feature = "client")]
 use crate::peer::client::CloseReason;
+#[cfg(all(feature = "client", feature = "skills"))]
+use crate::skills::{SkillError, SkillErrorKind};
 #[cfg(all(feature = "client", feature = "schema-validate"))]
 use crate::validate::OutputError;
 
@@ -118,6 +120,9 @@ pub enum Error {
     Cancelled,
     /// The pages of a list exceeded a limit or repeated.
     Pages(PagesError),
+    /// A skill cannot be used, or a file of it cannot.
+    #[cfg(all(feature = "client", feature = "skills"))]
+    Skill(Box<SkillError>),
     /// The answer was already taken from this future.
     Finished,
 }
@@ -160,6 +165,13 @@ impl Error {
             | Self::Form(_)
             | Self::Output { .. }
             | Self::Pages(_) => ErrorOrigin::Peer,
+            #[cfg(all(feature = "client", feature = "skills"))]
+            Self::Skill(error) => match error.kind {
+                SkillErrorKind::Outside | SkillErrorKind::Unlisted | SkillErrorKind::Dynamic => {
+                    ErrorOrigin::Local
+                }
+                _ => ErrorOrigin::Peer,
+            },
             Self::Closed(_) | Self::TimedOut { .. } | Self::Lost(_) => ErrorOrigin::Connection,
             Self::NotSent(RequestError::Connect(_)) => ErrorOrigin::Connection,
             Self::Input(InputError::Failed { .. }) => ErrorOrigin::Local,
@@ -301,6 +313,8 @@ impl fmt::Display for Unescaped<'_> {
             Error::Layer(error) => write!(f, "a layer of this client refused the call: {error}"),
             Error::Cancelled => f.write_str("the request was cancelled"),
             Error::Pages(error) => error.fmt(f),
+            #[cfg(all(feature = "client", feature = "skills"))]
+            Error::Skill(error) => error.fmt(f),
             Error::Finished => f.write_str("the outcome was already returned"),
         }
     }
@@ -318,6 +332,8 @@ impl core::error::Error for Error {
             Self::Lost(lost) => Some(lost),
             Self::NotSent(refusal) => Some(refusal),
             Self::Pages(error) => Some(error),
+            #[cfg(all(feature = "client", feature = "skills"))]
+            Self::Skill(error) => Some(error),
             _ => None,
         }
     }

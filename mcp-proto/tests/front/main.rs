@@ -16,6 +16,8 @@ mod cancellation;
 mod capabilities;
 mod client;
 mod client_rules;
+#[cfg(feature = "skills")]
+mod client_skills;
 mod connection;
 mod contracts;
 mod custom;

@@ -74,7 +74,7 @@ impl Client {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#listing-tools>
     pub fn list_tools(&self) -> Pages<ListTools> {
-        Pages::new(self.clone())
+        Pages::new(self.clone(), PaginatedParams::new())
     }
 
     /// Lists one page of the tools; the first page if `cursor` is `None`.
@@ -116,7 +116,7 @@ impl Client {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#listing-resources>
     pub fn list_resources(&self) -> Pages<ListResources> {
-        Pages::new(self.clone())
+        Pages::new(self.clone(), PaginatedParams::new())
     }
 
     /// Lists one page of the resources; the first page if `cursor` is `None`.
@@ -128,7 +128,7 @@ impl Client {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/resources#resource-templates>
     pub fn list_resource_templates(&self) -> Pages<ListResourceTemplates> {
-        Pages::new(self.clone())
+        Pages::new(self.clone(), PaginatedParams::new())
     }
 
     /// Lists one page of the resource templates; the first page if `cursor` is `None`.
@@ -170,7 +170,7 @@ impl Client {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/prompts#listing-prompts>
     pub fn list_prompts(&self) -> Pages<ListPrompts> {
-        Pages::new(self.clone())
+        Pages::new(self.clone(), PaginatedParams::new())
     }
 
     /// Lists one page of the prompts; the first page if `cursor` is `None`.
@@ -234,7 +234,7 @@ impl Client {
     }
 }
 
-fn page(cursor: Option<&str>) -> PaginatedParams {
+pub(super) fn page(cursor: Option<&str>) -> PaginatedParams {
     match cursor {
         Some(cursor) => PaginatedParams::at(cursor),
         None => PaginatedParams::new(),

@@ -8,6 +8,8 @@ mod method_rules;
 #[cfg(feature = "schema-validate")]
 mod output_checks;
 mod pages;
+#[cfg(feature = "skills")]
+mod skills;
 mod tasks;
 mod watch;
 

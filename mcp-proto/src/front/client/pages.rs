@@ -12,9 +12,11 @@ use crate::front::error::{Error, ListError, PagesError};
 use crate::peer::{CacheMode, Leniency, RequestOptions};
 use crate::prelude::*;
 use crate::rpc::code;
+#[cfg(feature = "skills")]
+use crate::schema::skills::{ListSkills, ReadDirectory, Skill};
 use crate::schema::{
-    List, ListPrompts, ListResourceTemplates, ListResources, ListTools, Method, PaginatedParams, Prompt,
-    Resource, ResourceTemplate, Tool,
+    List, ListPrompts, ListResourceTemplates, ListResources, ListTools, Method, Prompt, Resource,
+    ResourceTemplate, Tool,
 };
 
 /// The default limit of pages: more than any server in use has.
@@ -24,18 +26,26 @@ const MAX_PAGES: usize = 1000;
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// A method whose result is one page of a list.
-pub trait PaginatedMethod: Method<Params = PaginatedParams> {
+pub trait PaginatedMethod: Method {
     /// The type of the list's items.
     type Item: PartialEq;
+
+    /// Sets the cursor of a page; `None` for the first page.
+    fn set_cursor(params: &mut Self::Params, cursor: Option<String>);
 
     /// Splits a page into its items and the cursor of the next page.
     fn split(page: Self::Result) -> (List<Self::Item>, Option<String>);
 }
 
 macro_rules! paged {
-    ($($method:ident of $item:ident in $field:ident;)*) => { $(
+    ($($(#[$attribute:meta])* $method:ident of $item:ident in $field:ident;)*) => { $(
+        $(#[$attribute])*
         impl PaginatedMethod for $method {
             type Item = $item;
+
+            fn set_cursor(params: &mut Self::Params, cursor: Option<String>) {
+                params.cursor = cursor;
+            }
 
             fn split(page: Self::Result) -> (List<$item>, Option<String>) {
                 (page.$field, page.next_cursor)
@@ -49,6 +59,10 @@ paged! {
     ListResources of Resource in resources;
     ListResourceTemplates of ResourceTemplate in resource_templates;
     ListPrompts of Prompt in prompts;
+    #[cfg(feature = "skills")]
+    ListSkills of Skill in skills;
+    #[cfg(feature = "skills")]
+    ReadDirectory of Resource in resources;
 }
 
 /// The future of a whole list, however many pages it comes in.
@@ -65,6 +79,8 @@ paged! {
 #[must_use = "a list is requested when it is polled"]
 pub struct Pages<M: PaginatedMethod> {
     client: Client,
+    /// The parameters of the first page.
+    params: M::Params,
     options: RequestOptions,
     limit: usize,
     byte_limit: usize,
@@ -83,9 +99,10 @@ pub struct Pages<M: PaginatedMethod> {
 impl<M: PaginatedMethod> Unpin for Pages<M> {}
 
 impl<M: PaginatedMethod> Pages<M> {
-    pub(super) fn new(client: Client) -> Self {
+    pub(super) fn new(client: Client, params: M::Params) -> Self {
         Self {
             client,
+            params,
             options: RequestOptions::default(),
             limit: MAX_PAGES,
             byte_limit: MAX_BYTES,
@@ -130,9 +147,9 @@ impl<M: PaginatedMethod> Pages<M> {
     }
 
     fn request_page(&self, cursor: Option<String>) -> Request<M> {
-        let mut params = PaginatedParams::new();
+        let mut params = self.params.clone();
         //= C9.1 "Cursor opaque"
-        params.cursor = cursor;
+        M::set_cursor(&mut params, cursor);
         self.client.request::<M>(params).options(self.options.clone())
     }
 

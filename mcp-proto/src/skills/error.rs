@@ -1,0 +1,96 @@
+//! What is wrong with a skill, and where.
+
+use core::fmt;
+
+use crate::prelude::*;
+use crate::schema::skills::{FrontmatterError, InvalidSkill, MAX_BYTES, MAX_FILES};
+use crate::text::SafeText;
+
+/// A skill cannot be used, or a file of it cannot.
+///
+/// `Display` writes texts of the server on one line, escaped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SkillError {
+    /// URI of the skill's `SKILL.md`, as its server names it.
+    pub skill: String,
+    /// URI of the file, if one is wrong.
+    pub file: Option<String>,
+    /// What is wrong.
+    pub kind: SkillErrorKind,
+}
+
+/// What is wrong with a skill.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SkillErrorKind {
+    /// The entry breaks a rule.
+    Entry(InvalidSkill),
+    /// The server returned the entry of another skill than the one that was asked for.
+    OtherSkill,
+    /// A URI in the entry is longer than 2 KiB, is no URI, or has a query, a hidden character or a separator that is
+    /// encoded.
+    UnsafeUri,
+    /// The skill has more files or bytes than every host accepts: [`MAX_FILES`] and [`MAX_BYTES`].
+    TooLarge,
+    /// The server has too many skills.
+    TooMany,
+    /// The file is not in the folder of the skill.
+    Outside,
+    /// The entry does not list the file.
+    Unlisted,
+    /// The skill is dynamic, so that nothing of it can be verified, and the application does not allow that.
+    Dynamic,
+    /// The server did not return one text or blob with this URI.
+    Contents,
+    /// The size differs from the entry.
+    Size {
+        /// Bytes by the entry; for a dynamic skill, the most that a file may have.
+        listed: u64,
+        /// Bytes that were read, or the fewest that they can be.
+        read: u64,
+    },
+    /// The digest differs from the entry.
+    Digest,
+    /// The frontmatter of `SKILL.md` cannot be read, or a field of it differs from the entry.
+    Frontmatter(FrontmatterError),
+}
+
+impl SkillError {
+    /// Whether the server's content is not what the entry promised: it was changed, on purpose or not. Get the skill again,
+    /// and ask the user again.
+    ///
+    /// <https://modelcontextprotocol.io/seps/2640-skills-extension#integrity-and-verification>
+    pub fn is_mismatch(&self) -> bool {
+        use SkillErrorKind::{Contents, Digest, Frontmatter, Size};
+        matches!(self.kind, Contents | Digest | Frontmatter(_) | Size { .. })
+    }
+}
+
+impl fmt::Display for SkillError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the skill {}", SafeText::line(&self.skill))?;
+        if let Some(file) = self.file.as_ref().filter(|file| **file != self.skill) {
+            write!(f, ", file {}", SafeText::line(file))?;
+        }
+        // Also names of files and of fields.
+        write!(f, ": {}", SafeText::line(&self.kind.to_string()))
+    }
+}
+
+impl core::error::Error for SkillError {}
+
+display_text! { SkillErrorKind:
+    Entry(invalid) => "{invalid}";
+    OtherSkill => "the server returned the entry of another skill";
+    UnsafeUri => "the URI is too long, or is no plain URI of a file in a folder";
+    TooLarge => "it has more than {} files or {} MiB", MAX_FILES, MAX_BYTES >> 20;
+    TooMany => "its server has too many skills: this one is left out";
+    Outside => "the URI is not that of a file in the folder of the skill";
+    Unlisted => "the entry of the skill does not list it";
+    Dynamic => "its content is dynamic, so that nothing can be verified: the application does not allow that";
+    Contents => "the server did not return one text or blob with this URI";
+    Size { listed, read } => "{read} bytes were read, the entry says {listed}: the skill has changed";
+    Digest => "the digest differs from the entry: the skill has changed";
+    Frontmatter(error) => "{error}";
+}

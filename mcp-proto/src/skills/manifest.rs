@@ -1,0 +1,360 @@
+//! The checked entry of a skill: which files it has, and whether what was read is what was listed.
+
+use alloc::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use iri_string::types::IriStr;
+
+use super::{SkillError, SkillErrorKind};
+use crate::codec::percent;
+use crate::prelude::*;
+use crate::schema::skills::{
+    DIRECTORY_MEDIA_TYPE, FileMismatch, MAX_BYTES, MAX_FILES, Skill, SkillFile, SkillFiles,
+};
+use crate::schema::{Resource, ResourceContents};
+use crate::text::SafeText;
+
+/// The longest URI of a skill or of a file, in bytes: what common servers and proxies accept.
+const URI_BYTES: usize = 2048;
+
+/// The entry of a skill whose form is checked, and against which every read of its files is verified.
+///
+/// A [`Skill`] is what the server says. A manifest of it exists only if the entry is [valid](Skill::check), no URI in it
+/// hides a character or a separator, and the skill has at most [`MAX_FILES`] files and [`MAX_BYTES`].
+///
+/// A match proves that content and entry are consistent, not that either can be trusted: the same server sends both.
+///
+/// ```
+/// use mcp_proto::schema::skills::{Skill, SkillFile};
+/// use mcp_proto::schema::{Json, Map, ResourceContents};
+/// use mcp_proto::skills::{SkillErrorKind, SkillManifest};
+///
+/// let uri = "skill://acme/refunds/SKILL.md";
+/// let text = "---\nname: refunds\ndescription: Refunds a customer\n---\nAsk for the receipt.\n";
+/// let frontmatter: Map<Json> =
+///     [("name", Json::from("refunds")), ("description", Json::from("Refunds a customer"))].into();
+/// let listed = Skill::new(uri, frontmatter, vec![SkillFile::of(uri, text.as_bytes())]);
+///
+/// let skill = SkillManifest::new(listed)?;
+/// assert_eq!(skill.folder(), "skill://acme/refunds");
+/// // What `resources/read` returned.
+/// let file = skill.verify(uri, &[ResourceContents::text(uri, text)])?;
+/// assert_eq!(file.text(), Some(text));
+/// let changed = text.replace("receipt", "card no");
+/// let error = skill.verify(uri, &[ResourceContents::text(uri, changed)]).unwrap_err();
+/// assert!(error.is_mismatch() && error.kind == SkillErrorKind::Digest);
+/// # Ok::<(), mcp_proto::skills::SkillError>(())
+/// ```
+///
+/// <https://modelcontextprotocol.io/seps/2640-skills-extension#integrity-and-verification>
+#[derive(Clone, Debug, PartialEq)]
+pub struct SkillManifest {
+    skill: Skill,
+}
+
+/// A file of a skill that was read and verified.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct VerifiedFile {
+    /// Its URI.
+    pub uri: String,
+    /// Its media type, as the server declared it: no digest covers it.
+    pub mime_type: Option<String>,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+impl VerifiedFile {
+    /// The content as text; `None` if it is not UTF-8.
+    pub fn text(&self) -> Option<&str> {
+        core::str::from_utf8(&self.bytes).ok()
+    }
+}
+
+impl SkillManifest {
+    /// Checks an entry.
+    ///
+    /// # Errors
+    /// The first thing that is wrong: the skill must not be loaded.
+    pub fn new(skill: Skill) -> Result<Self, SkillError> {
+        let error = |file: Option<&str>, kind| {
+            Err(SkillError { skill: skill.uri.clone(), file: file.map(Into::into), kind })
+        };
+        if let Err(invalid) = skill.check() {
+            return error(None, SkillErrorKind::Entry(invalid));
+        }
+        if !skill.folder().is_some_and(is_plain_folder) {
+            return error(None, SkillErrorKind::UnsafeUri);
+        }
+        if let Some(file) = skill.files().iter().find(|file| !is_plain(&skill, &file.uri)) {
+            return error(Some(&file.uri), SkillErrorKind::UnsafeUri);
+        }
+        if skill.files().len() > MAX_FILES || skill.size() > MAX_BYTES {
+            return error(None, SkillErrorKind::TooLarge);
+        }
+        Ok(Self { skill })
+    }
+
+    /// The entry.
+    pub fn skill(&self) -> &Skill {
+        &self.skill
+    }
+
+    /// URI of its `SKILL.md`, by which its server knows it.
+    pub fn uri(&self) -> &str {
+        &self.skill.uri
+    }
+
+    /// URI of its folder, without a slash at the end. Relative references in its files begin there.
+    pub fn folder(&self) -> &str {
+        self.skill.folder().unwrap_or_default()
+    }
+
+    /// Whether its content has no digests, so that nothing can be verified, and no approval can be bound to it.
+    pub fn is_dynamic(&self) -> bool {
+        self.skill.resources == SkillFiles::Dynamic
+    }
+
+    /// The tools that the skill asks to use without a question (`allowed-tools`), as its frontmatter names them.
+    ///
+    /// They are a request of the server and grant nothing: ignore them, unless the user has agreed for this skill.
+    pub fn requested_tools(&self) -> Vec<String> {
+        let Some(value) = self.skill.frontmatter.get("allowed-tools") else { return Vec::new() };
+        let list = value.decode().ok();
+        list.or_else(|| Some(split_tools(&value.decode::<String>().ok()?))).unwrap_or_default()
+    }
+
+    /// Resolves a path relative to the folder, or a URI in it, to the URI of a file or folder of this skill.
+    ///
+    /// ```
+    /// # use mcp_proto::skills::{SkillError, SkillManifest};
+    /// # fn example(skill: SkillManifest) -> Result<(), SkillError> {
+    /// assert_eq!(skill.folder(), "skill://acme/refunds");
+    /// assert_eq!(skill.resolve("examples/email.md")?, "skill://acme/refunds/examples/email.md");
+    /// assert!(skill.resolve("../payments/SKILL.md").is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// If it is outside of the folder.
+    pub fn resolve(&self, path: &str) -> Result<String, SkillError> {
+        let path = path.strip_prefix("./").unwrap_or(path);
+        let path = path.strip_suffix('/').unwrap_or(path);
+        if matches!(path, "" | ".") || path == self.folder() {
+            return Ok(self.folder().into());
+        }
+        let is_uri = path.strip_prefix(self.folder()).is_some_and(|rest| rest.starts_with('/'));
+        let uri = if is_uri { path.into() } else { format!("{}/{path}", self.folder()) };
+        self.check_place(&uri).map(|()| uri)
+    }
+
+    /// Lists what is directly in a folder of the skill, as the entry has it and as `resources/directory/read` describes it:
+    /// folders have the media type [`DIRECTORY_MEDIA_TYPE`]. Empty for a dynamic skill, and for what is no folder.
+    pub fn children(&self, folder: &str) -> Vec<Resource> {
+        let mut children: BTreeMap<&str, Option<u64>> = BTreeMap::new();
+        for SkillFile { uri, size, .. } in self.skill.files() {
+            let Some(path) = uri.strip_prefix(folder).and_then(|rest| rest.strip_prefix('/')) else {
+                continue;
+            };
+            match path.split_once('/') {
+                Some((name, _)) => children.insert(name, None),
+                None => children.insert(path, Some(*size)),
+            };
+        }
+        let resource = |(name, size): (&str, Option<u64>)| Resource {
+            mime_type: size.is_none().then(|| DIRECTORY_MEDIA_TYPE.into()),
+            size,
+            ..Resource::new(format!("{folder}/{name}"), name)
+        };
+        children.into_iter().map(resource).collect()
+    }
+
+    /// Checks that a URI is that of a file which the entry lists.
+    ///
+    /// # Errors
+    /// If it is outside of the folder, or the entry does not list it.
+    pub fn check(&self, uri: &str) -> Result<(), SkillError> {
+        self.check_place(uri)?;
+        match self.is_dynamic() || self.skill.file(uri).is_some() {
+            true => Ok(()),
+            false => Err(self.error(uri, SkillErrorKind::Unlisted)),
+        }
+    }
+
+    /// Verifies what `resources/read` returned for a file, and returns the file.
+    ///
+    /// Size and digest are those of the entry, and the frontmatter of `SKILL.md` equals that of the entry, field by field.
+    /// Of a dynamic skill only the frontmatter can be compared.
+    ///
+    /// # Errors
+    /// If it differs, or cannot be verified: it must not be used.
+    pub fn verify(&self, uri: &str, contents: &[ResourceContents]) -> Result<VerifiedFile, SkillError> {
+        self.check(uri)?;
+        let error = |kind| self.error(uri, kind);
+        let [contents] = contents else { return Err(error(SkillErrorKind::Contents)) };
+        if contents.uri() != Some(uri) {
+            return Err(error(SkillErrorKind::Contents));
+        }
+        let listed = self.skill.file(uri);
+        // Nothing is decoded or hashed that is longer than the entry says.
+        let (limit, least) = (listed.map_or(MAX_BYTES, |listed| listed.size), least_size(contents));
+        if least > limit {
+            return Err(error(SkillErrorKind::Size { listed: limit, read: least }));
+        }
+        let bytes = bytes_of(contents).ok_or_else(|| error(SkillErrorKind::Contents))?;
+        listed.map_or(Ok(()), |listed| listed.verify(&bytes)).map_err(|mismatch| error(mismatch.into()))?;
+        let file = VerifiedFile { uri: uri.into(), mime_type: contents.mime_type().map(Into::into), bytes };
+        if uri == self.uri() {
+            let compared = self.skill.verify_frontmatter(file.text().unwrap_or_default());
+            compared.map_err(|why| error(SkillErrorKind::Frontmatter(why)))?;
+        }
+        Ok(file)
+    }
+
+    /// Checks what `resources/directory/read` returned for a folder: each child is directly in it, and listed unless the
+    /// skill is dynamic.
+    ///
+    /// # Errors
+    /// For the first that is not.
+    pub fn check_children(&self, folder: &str, children: &[Resource]) -> Result<(), SkillError> {
+        let known = self.children(folder);
+        children.iter().try_for_each(|child| {
+            let uri = child.uri.strip_suffix('/').unwrap_or(&child.uri);
+            self.check_place(uri)?;
+            let is_direct = uri.rsplit_once('/').is_some_and(|(parent, _)| parent == folder);
+            match is_direct && (self.is_dynamic() || known.iter().any(|known| known.uri == uri)) {
+                true => Ok(()),
+                false => Err(self.error(uri, SkillErrorKind::Unlisted)),
+            }
+        })
+    }
+
+    /// Checks that a URI is below the folder.
+    fn check_place(&self, uri: &str) -> Result<(), SkillError> {
+        match is_plain(&self.skill, uri) {
+            true => Ok(()),
+            false => Err(self.error(uri, SkillErrorKind::Outside)),
+        }
+    }
+
+    fn error(&self, file: &str, kind: SkillErrorKind) -> SkillError {
+        SkillError { skill: self.skill.uri.clone(), file: Some(file.into()), kind }
+    }
+}
+
+impl From<FileMismatch> for SkillErrorKind {
+    fn from(mismatch: FileMismatch) -> Self {
+        match mismatch {
+            FileMismatch::Size { listed, read } => Self::Size { listed, read },
+            FileMismatch::Digest => Self::Digest,
+        }
+    }
+}
+
+/// Whether the URI of a folder has a scheme, and a path that is plain. No scheme means anything: it need not be `skill`.
+fn is_plain_folder(folder: &str) -> bool {
+    // A URI without an authority has one slash more.
+    let path = folder.split_once("://").map(|(_, path)| path.strip_prefix('/').unwrap_or(path));
+    path.is_some_and(is_plain_path) && is_plain_uri(folder)
+}
+
+/// Whether a URI is that of a file in the folder of a skill.
+fn is_plain(skill: &Skill, uri: &str) -> bool {
+    let path = skill.folder().and_then(|folder| uri.strip_prefix(folder)?.strip_prefix('/'));
+    path.is_some_and(is_plain_path) && is_plain_uri(uri)
+}
+
+/// Whether a text is a URI without a query or a fragment, in which no character hides.
+fn is_plain_uri(uri: &str) -> bool {
+    uri.len() <= URI_BYTES
+        && !uri.contains(['?', '#'])
+        && !uri.chars().any(SafeText::is_unsafe)
+        && IriStr::new(uri).is_ok()
+}
+
+/// Whether no segment of a path leaves its folder, however it is encoded, or has a separator of another system.
+fn is_plain_path(path: &str) -> bool {
+    let is_plain = |segment: Vec<u8>| {
+        let is_separator = |byte: &u8| matches!(byte, b'/' | b'\\') || byte.is_ascii_control();
+        !matches!(&*segment, b"" | b"." | b"..") && !segment.iter().any(is_separator)
+    };
+    path.split('/').all(|segment| percent::decode(segment).is_some_and(is_plain))
+}
+
+/// The fewest bytes that the contents can have.
+fn least_size(contents: &ResourceContents) -> u64 {
+    let least = match contents {
+        ResourceContents::Text(contents) => contents.text.len(),
+        // Four characters hold three bytes; two may be padding.
+        ResourceContents::Blob(contents) => (contents.blob.len() / 4).saturating_mul(3).saturating_sub(2),
+        ResourceContents::Unknown(_) => 0,
+    };
+    least as u64
+}
+
+fn bytes_of(contents: &ResourceContents) -> Option<Vec<u8>> {
+    match contents {
+        ResourceContents::Text(contents) => Some(contents.text.clone().into_bytes()),
+        ResourceContents::Blob(contents) => STANDARD.decode(&contents.blob).ok(),
+        ResourceContents::Unknown(_) => None,
+    }
+}
+
+/// Splits a list of tools at spaces and commas, but not within the parentheses of one.
+fn split_tools(text: &str) -> Vec<String> {
+    let mut depth = 0_usize;
+    let parts = text.split(|character: char| {
+        match character {
+            '(' => depth = depth.saturating_add(1),
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0 && (character.is_whitespace() || character == ',')
+    });
+    parts.filter(|tool| !tool.is_empty()).map(Into::into).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_that_leaves_its_folder_is_recognised_however_it_is_encoded() {
+        for path in [
+            "..", "a/../b", ".", "a//b", "", "%2e%2e/a", "a/%2E", "a%2fb", "a%5Cb", "a\\b", "%00", "%zz",
+            "a/",
+        ] {
+            assert!(!is_plain_path(path), "{path}");
+        }
+        for path in ["a", "a/b.md", "..a/b..", "a%20b/c", "größe.md"] {
+            assert!(is_plain_path(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn folder_has_a_scheme_and_a_plain_path() {
+        for folder in ["skill://a", "skill://a/b", "file:///srv/b", "github://owner/repo/b"] {
+            assert!(is_plain_folder(folder), "{folder}");
+        }
+        for folder in [
+            "a",
+            "skill:a",
+            "skill://",
+            "skill://a/../b",
+            "skill://a//b",
+            "skill://a?b",
+            "skill://a\u{202e}b",
+            "skill://a b",
+        ] {
+            assert!(!is_plain_folder(folder), "{folder}");
+        }
+    }
+
+    #[test]
+    fn requested_tools_are_split_outside_of_parentheses() {
+        assert_eq!(split_tools("Bash(git add:*, x) Read,Write"), ["Bash(git add:*, x)", "Read", "Write"]);
+        assert_eq!(split_tools(" "), [] as [&str; 0]);
+    }
+}
