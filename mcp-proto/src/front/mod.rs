@@ -139,6 +139,8 @@ pub mod http;
 mod router;
 #[cfg(feature = "server")]
 pub(crate) mod server;
+#[cfg(all(feature = "server", feature = "skills"))]
+pub mod skills;
 #[cfg(feature = "server")]
 pub mod tasks;
 

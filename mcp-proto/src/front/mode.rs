@@ -49,6 +49,13 @@ pub trait HandlerMode: sealed::Sealed + Clone + Sized + 'static {
     #[doc(hidden)]
     fn wrap_future(future: SendFuture<Reply>) -> Self::HandlerFuture;
 
+    /// Wraps a handler whose future is `Send`.
+    #[cfg(all(feature = "server", feature = "skills"))]
+    #[doc(hidden)]
+    fn wrap_handler<P: 'static, C: 'static>(
+        handler: impl Fn(P, C) -> SendFuture<Reply> + Send + Sync + 'static,
+    ) -> Self::Handler<P, C>;
+
     /// Returns the `Send` future of a handler where handlers are `Send`, or else the handler.
     #[cfg(feature = "server")]
     #[doc(hidden)]
@@ -97,6 +104,13 @@ impl HandlerMode for SendHandlers {
         future
     }
 
+    #[cfg(all(feature = "server", feature = "skills"))]
+    fn wrap_handler<P: 'static, C: 'static>(
+        handler: impl Fn(P, C) -> SendFuture<Reply> + Send + Sync + 'static,
+    ) -> Self::Handler<P, C> {
+        Arc::new(handler)
+    }
+
     #[cfg(feature = "server")]
     fn into_send(handler: SendFuture<Reply>) -> Result<SendFuture<Reply>, Self::HandlerFuture> {
         Ok(handler)
@@ -122,6 +136,13 @@ impl HandlerMode for LocalHandlers {
 
     fn wrap_future(future: SendFuture<Reply>) -> Self::HandlerFuture {
         future
+    }
+
+    #[cfg(all(feature = "server", feature = "skills"))]
+    fn wrap_handler<P: 'static, C: 'static>(
+        handler: impl Fn(P, C) -> SendFuture<Reply> + Send + Sync + 'static,
+    ) -> Self::Handler<P, C> {
+        Arc::new(move |params, context| -> LocalFuture<Reply> { handler(params, context) })
     }
 
     #[cfg(feature = "server")]

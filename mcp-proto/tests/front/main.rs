@@ -55,6 +55,8 @@ mod router_tools;
 mod rules;
 mod server_requests;
 mod server_rules;
+#[cfg(feature = "skills")]
+mod server_skills;
 #[cfg(feature = "tracing")]
 mod spans;
 mod spawned;

@@ -3,6 +3,9 @@
 use super::{HandlerMode, Router, TemplateError};
 use crate::peer::admission::is_reserved_for_tasks;
 use crate::prelude::*;
+#[cfg(feature = "skills")]
+use crate::schema::skills::SkillFilesError;
+use crate::schema::skills::{GetSkill, ListSkills, ReadDirectory};
 use crate::schema::tasks::{CancelTask, GetTask, UpdateTask, legacy};
 use crate::schema::{
     CallTool, Complete, GetPrompt, ListPrompts, ListResourceTemplates, ListResources, ListTools, Method,
@@ -37,6 +40,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         #[cfg(feature = "auth")]
         let missing = || missing().or_else(|| self.missing_tool());
         let handlers = || self.shadowed_item().or_else(|| self.unanswered_capability());
+        let handlers = || handlers().or_else(|| self.missing_resources());
         self.contents.error.clone().or_else(missing).or_else(handlers).map_or(Ok(()), Err)
     }
 
@@ -64,11 +68,16 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         let prompt = self.contents.prompts.iter().next().map(|entry| entry.item.name.as_str());
         let resource = self.contents.resources.iter().next().map(|entry| entry.item.uri.as_str());
         let template = self.contents.templates.iter().next().map(|entry| entry.item.0.uri_template.as_str());
-        let items: [(_, Option<&str>, &[&'static str]); 5] = [
+        #[cfg(feature = "skills")]
+        let skill = self.contents.skills.first().map(|source| source.root());
+        #[cfg(not(feature = "skills"))]
+        let skill = None;
+        let items: [(_, Option<&str>, &[&'static str]); 6] = [
             ("tool", tool, &[ListTools::NAME, CallTool::NAME]),
             ("prompt", prompt, &[ListPrompts::NAME, GetPrompt::NAME]),
             ("resource", resource, &[ListResources::NAME, ReadResource::NAME]),
             ("resource template", template, &[ListResourceTemplates::NAME, ReadResource::NAME]),
+            ("skill", skill, &[ListSkills::NAME, GetSkill::NAME, ReadDirectory::NAME, ReadResource::NAME]),
             (
                 "task tool",
                 task_tool,
@@ -88,10 +97,13 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     }
 
     /// Returns a capability that is declared although a method that it requires has no handler. The router itself
-    /// answers those of tools, prompts and resources; the server those of logging and subscriptions.
+    /// answers those of tools, prompts, resources and skills; the server those of logging and subscriptions.
     fn unanswered_capability(&self) -> Option<RouterError> {
         let tasks = self.contents.task_registry.is_some();
-        let capabilities: [(_, bool, &[&'static str]); 5] = [
+        let skills = cfg!(feature = "skills");
+        let capabilities: [(_, bool, &[&'static str]); 7] = [
+            (ServerCapability::SkillsExtension, skills, &[ListSkills::NAME, GetSkill::NAME]),
+            (ServerCapability::DirectoryRead, skills, &[ReadDirectory::NAME]),
             (ServerCapability::Completions, false, &[Complete::NAME]),
             (ServerCapability::Tasks, tasks, &[legacy::GetTask::NAME, legacy::TaskResult::NAME]),
             (ServerCapability::TasksList, tasks, &[legacy::ListTasks::NAME]),
@@ -106,6 +118,13 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
             unanswered.map(|method| RouterError::Unanswered { capability, method })
         };
         capabilities.into_iter().find_map(declared)
+    }
+
+    /// Returns the error for skills without resources, as which their files are read.
+    fn missing_resources(&self) -> Option<RouterError> {
+        let declared = |capability| self.contents.capabilities.has(capability);
+        let missing = declared(ServerCapability::SkillsExtension) && !declared(ServerCapability::Resources);
+        missing.then_some(RouterError::NoResources)
     }
 }
 
@@ -237,6 +256,26 @@ pub enum RouterError {
         /// The URI of the page.
         uri: String,
     },
+    /// A skill in memory has files that cannot be served as one.
+    #[cfg(feature = "skills")]
+    Skill {
+        /// Its name, or its path if its frontmatter cannot be read.
+        name: String,
+        /// Why.
+        error: SkillFilesError,
+    },
+    /// Two skills, or sources of skills, have URIs in the same place: one within the folder of the other.
+    #[cfg(feature = "skills")]
+    SkillOverlap {
+        /// What the URIs of the one that was registered last begin with.
+        root: String,
+        /// What the URIs of the other begin with.
+        other: String,
+    },
+    /// The skills extension is declared without the capability `resources`, by which the files of skills are read.
+    ///
+    /// <https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stable/skills.mdx#capability-negotiation>
+    NoResources,
     /// An item to remove, disable or enable is not registered.
     NotRegistered {
         /// What kind of item it is.
@@ -316,6 +355,15 @@ error_text! { RouterError:
     Reserved { name } => "{name} cannot have a handler: the server handles it itself";
     Page { tool, uri } =>
         "the page {uri:?} of the tool {tool:?} is not registered at a ui:// URI: register it with `Router::page`";
+    #[cfg(feature = "skills")]
+    Skill { name, error } => "the skill {name:?} cannot be served: {error}";
+    #[cfg(feature = "skills")]
+    SkillOverlap { root, other } =>
+        "the skills at {root:?} and at {other:?} lie within each other: register the inner one as files of the outer \
+                 one, or move one of them";
+    NoResources =>
+        "skills are declared without resources, by which their files are read: call `Router::skill`, or declare \
+                 `ServerCapability::Resources`";
     NotRegistered { kind, name } =>
         "the {kind} {name:?} cannot be changed, because it is not registered: check its name";
     Undeclared { capability } =>
@@ -334,6 +382,8 @@ error_text! { RouterError:
         capability.path(),
         match capability {
             ServerCapability::Completions => "`Router::completion`",
+            ServerCapability::SkillsExtension | ServerCapability::DirectoryRead =>
+                "`Router::skill` (feature `skills`), or `Router::handler` for each of its methods,",
             _ => "`Router::tasks`, or `Router::handler` for each of its methods,",
         };
     Duplicate { kind: what, name } => "the {what} {name:?} is registered twice: rename or remove one of them";

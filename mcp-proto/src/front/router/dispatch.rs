@@ -15,6 +15,8 @@ use crate::peer::AnyResult;
 use crate::peer::server::resource_not_found;
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw, code};
+#[cfg(feature = "skills")]
+use crate::schema::skills::{GetSkill, ListSkills, ReadDirectory};
 use crate::schema::{
     CallTool, CallToolResult, GetPrompt, ListPrompts, ListPromptsResult, ListResourceTemplates,
     ListResourceTemplatesResult, ListResources, ListResourcesResult, ListTools, ListToolsResult, Method,
@@ -107,6 +109,18 @@ impl<M: HandlerMode> Router<M> {
                         ..ListResourceTemplatesResult::new(templates)
                     },
                 ),
+            #[cfg(feature = "skills")]
+            ListSkills::NAME if declared(ServerCapability::SkillsExtension) => {
+                Ok((self.list_skills(decode_params::<ListSkills>(params)?), None))
+            }
+            #[cfg(feature = "skills")]
+            GetSkill::NAME if declared(ServerCapability::SkillsExtension) => {
+                Ok((self.get_skill(decode_params::<GetSkill>(params)?), None))
+            }
+            #[cfg(feature = "skills")]
+            ReadDirectory::NAME if declared(ServerCapability::DirectoryRead) => {
+                Ok((self.read_directory(decode_params::<ReadDirectory>(params)?), None))
+            }
             GetPrompt::NAME if declared(ServerCapability::Prompts) => self.get_prompt(params, context),
             //= S8.2 "Declared capability → list method answered (empty list allowed)"
             ListPrompts::NAME if declared(ServerCapability::Prompts) => self.list::<ListPrompts, _, _, _>(
@@ -164,11 +178,17 @@ impl<M: HandlerMode> Router<M> {
             return Ok(entry.start(read, context));
         }
         let mut templates = self.contents.templates.iter();
-        match templates.find_map(|entry| Some((entry, entry.item.1.matches(&read.uri)?))) {
-            Some((entry, variables)) => Ok(entry.start((read.uri, variables), context)),
-            //= S8.11 "Unknown resource → -32602, never empty contents"
-            None => Err(resource_not_found(&read.uri, context.revision()).into()),
+        if let Some((entry, variables)) =
+            templates.find_map(|entry| Some((entry, entry.item.1.matches(&read.uri)?)))
+        {
+            return Ok(entry.start((read.uri, variables), context));
         }
+        #[cfg(feature = "skills")]
+        if let Some(reading) = self.read_skill_file(&read.uri, context.revision()) {
+            return Ok((reading, None));
+        }
+        //= S8.11 "Unknown resource → -32602, never empty contents"
+        Err(resource_not_found(&read.uri, context.revision()).into())
     }
 
     fn get_prompt(&self, params: Option<Raw>, context: Context) -> Dispatch<M::HandlerFuture> {

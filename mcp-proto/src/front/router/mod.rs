@@ -19,6 +19,8 @@ mod resources;
 mod scopes;
 #[cfg(feature = "seal")]
 mod sealing;
+#[cfg(feature = "skills")]
+mod skills;
 mod string_arguments;
 mod tasks;
 mod time_limits;
@@ -105,6 +107,8 @@ struct RouterContents<M: HandlerMode> {
     resources: Registry<Resource, M::Handler<ReadResourceParams, Context>>,
     templates: Registry<TemplateEntry, M::Handler<TemplateMatch, Context>>,
     prompts: Registry<Prompt, M::Handler<GetPromptParams, Context>>,
+    #[cfg(feature = "skills")]
+    skills: Arc<Vec<Arc<dyn super::skills::SkillSource>>>,
     methods: BTreeMap<Cow<'static, str>, M::Handler<Option<Raw>, Context>>,
     /// The methods among them that the protocol does not define.
     custom_methods: Vec<String>,
@@ -148,6 +152,8 @@ impl<M: HandlerMode> RouterContents<M> {
             resources: Registry::new("resource"),
             templates: Registry::new("resource template"),
             prompts: Registry::new("prompt"),
+            #[cfg(feature = "skills")]
+            skills: Arc::default(),
             methods: BTreeMap::new(),
             custom_methods: Vec::new(),
             fallback: None,

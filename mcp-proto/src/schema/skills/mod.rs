@@ -9,6 +9,8 @@
 //! <https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stable/skills.mdx>
 
 #[cfg(feature = "skills")]
+pub(crate) mod files;
+#[cfg(feature = "skills")]
 mod frontmatter;
 #[cfg(feature = "skills")]
 mod plain_scalar;
@@ -27,6 +29,8 @@ use crate::prelude::*;
 use crate::rpc::json_reader::NotJson;
 
 pub use super::method::{GetSkill, ListSkills, ReadDirectory};
+#[cfg(feature = "skills")]
+pub use files::{SkillFilesError, contents, uri_within};
 #[cfg(feature = "skills")]
 pub use frontmatter::{Frontmatter, FrontmatterError, FrontmatterMismatch};
 
@@ -126,9 +130,13 @@ object! {
 }
 
 fn has_name_and_description(frontmatter: &Map<Json>) -> Result<(), &'static str> {
-    let is_text = |name| frontmatter.get(name).is_some_and(|value| value.as_str().starts_with('"'));
-    let complete = is_text("name") && is_text("description");
-    complete.then_some(()).ok_or("an object with the strings `name` and `description`")
+    texts(frontmatter).map_err(|_| "an object with the strings `name` and `description`")
+}
+
+/// Checks that the fields which each skill has are text; or returns the one that is not.
+fn texts(frontmatter: &Map<Json>) -> Result<(), &'static str> {
+    let is_text = |name: &&str| frontmatter.get(name).is_some_and(|value| value.as_str().starts_with('"'));
+    ["name", "description"].into_iter().find(|name| !is_text(name)).map_or(Ok(()), Err)
 }
 
 /// The files of a skill, or that its content is generated.

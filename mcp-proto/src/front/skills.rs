@@ -1,0 +1,180 @@
+//! Skills of a server: in memory, or from a source that may change while the server runs.
+//!
+//! ```
+//! use mcp_proto::front::Router;
+//! use mcp_proto::front::skills::InMemorySkill;
+//!
+//! let knots = InMemorySkill::new("---\nname: knots\ndescription: Ties knots\n---\nSee references/BOWLINE.md.\n")
+//!     .file("references/BOWLINE.md", "The rabbit comes out of its hole.\n");
+//! let router = Router::new("sailing", "1.0.0").skill(knots);
+//! assert!(router.check().is_ok());
+//! ```
+//!
+//! Clients of 2026-07-28 list skills by `skills/list`, fetch the entry of one by `skills/get`, read its files by
+//! `resources/read` and its folders by `resources/directory/read`. There is no notification of a changed list: a client
+//! asks again when the [lifetime](super::Router::cache) of the listing has passed.
+//!
+//! <https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stable/skills.mdx>
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use core::future::{Future, ready};
+use core::pin::Pin;
+
+use super::HandlerError;
+use crate::prelude::*;
+use crate::schema::Resource;
+use crate::schema::skills::{Frontmatter, MAIN_FILE, Skill, SkillFile, SkillFilesError, files, uri_within};
+
+/// The future of an operation of a [`SkillSource`].
+pub type SkillFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, HandlerError>> + Send + 'a>>;
+
+/// Skills that a router asks for at each request: those of a folder, or of an index too large to be listed.
+///
+/// `SkillFolder` of `mcp-hyper` is one. Work that blocks belongs on other threads.
+pub trait SkillSource: Send + Sync + 'static {
+    /// What the URIs of all its skills and files begin with, up to a slash: `skill://acme/`, for example. No other source of
+    /// the router may have URIs there.
+    fn root(&self) -> &str;
+
+    /// Returns the URIs of the skills to list, those of their `SKILL.md`, in ascending order.
+    ///
+    /// # Errors
+    /// If the list cannot be made: the client receives the error.
+    fn uris(&self) -> SkillFuture<'_, Vec<String>>;
+
+    /// Returns the [entry](Skill::describe) of a skill, listed or not; `None` if it serves no skill with this URI.
+    ///
+    /// # Errors
+    /// If the entry cannot be made: the client receives the error.
+    fn skill<'a>(&'a self, uri: &'a str) -> SkillFuture<'a, Option<Skill>>;
+
+    /// Returns the bytes of a file; `None` if it serves no file with this URI.
+    ///
+    /// # Errors
+    /// If the file cannot be read: the client receives the error.
+    fn read<'a>(&'a self, uri: &'a str) -> SkillFuture<'a, Option<Vec<u8>>>;
+
+    /// Returns what is directly within a directory, as [`Skill::children`] does; `None` if there is none with this URI.
+    ///
+    /// # Errors
+    /// If the directory cannot be read: the client receives the error.
+    fn directory<'a>(&'a self, uri: &'a str) -> SkillFuture<'a, Option<Vec<Resource>>>;
+}
+
+/// A skill in memory, for [`Router::skill`](super::Router::skill).
+///
+/// Its URI is `skill://`, its [path](Self::under), its name and `/SKILL.md`. A further `SKILL.md` among its files is a
+/// skill of its own, which is listed too.
+#[derive(Clone, Debug)]
+pub struct InMemorySkill {
+    path: String,
+    main_file: String,
+    files: Vec<(String, Vec<u8>)>,
+}
+
+impl InMemorySkill {
+    /// Creates a skill from the text of its `SKILL.md`, whose frontmatter has its name.
+    pub fn new(main_file: impl Into<String>) -> Self {
+        Self { path: String::new(), main_file: main_file.into(), files: Vec::new() }
+    }
+
+    /// Sets the path that its URI has before its name, such as `acme/billing`. Default: none.
+    #[must_use]
+    pub fn under(mut self, path: impl Into<String>) -> Self {
+        self.path = path.into();
+        self
+    }
+
+    /// Adds a file, by its path in the skill, with slashes between folders.
+    #[must_use]
+    pub fn file(mut self, path: impl Into<String>, content: impl Into<Vec<u8>>) -> Self {
+        self.files.push((path.into(), content.into()));
+        self
+    }
+
+    /// What tells the skill from others, for errors: its name, or its path if the frontmatter cannot be read.
+    pub(super) fn name(&self) -> String {
+        let frontmatter = Frontmatter::parse(&self.main_file);
+        frontmatter.map_or_else(|_| self.path.clone(), |frontmatter| frontmatter.name().to_owned())
+    }
+
+    /// Makes the source of this skill and of those within it.
+    pub(super) fn build(self) -> Result<MemorySource, SkillFilesError> {
+        let frontmatter = Frontmatter::parse(&self.main_file).map_err(SkillFilesError::Frontmatter)?;
+        let invalid = |path: &str| SkillFilesError::Path { path: path.to_owned() };
+        let prefix = match &*self.path {
+            "" => Some("skill://".to_owned()),
+            path => uri_within("skill://", path),
+        };
+        let folder = prefix.and_then(|prefix| uri_within(&prefix, frontmatter.name()));
+        let folder = folder.ok_or_else(|| invalid(&self.path))?;
+        let (mut all, mut contents) = (Vec::new(), BTreeMap::new());
+        let main_file = (MAIN_FILE.to_owned(), self.main_file.into_bytes());
+        for (path, content) in core::iter::once(main_file).chain(self.files) {
+            let uri = uri_within(&folder, &path).ok_or_else(|| invalid(&path))?;
+            all.push(SkillFile::of(&*uri, &content));
+            contents.insert(uri, content);
+        }
+        let mut skills = Vec::new();
+        for uri in files::main_files(contents.keys().map(String::as_str)) {
+            let root = uri.strip_suffix(MAIN_FILE).unwrap_or(uri);
+            let own = all.iter().filter(|file| file.uri.starts_with(root)).cloned().collect();
+            let main_file = contents.get(uri).map(Vec::as_slice).unwrap_or_default();
+            skills.push(Skill::describe(uri, main_file, own)?);
+        }
+        Ok(MemorySource { root: format!("{folder}/"), skills, contents: Arc::new(contents) })
+    }
+}
+
+/// Skills in memory: one, and those within it.
+pub(super) struct MemorySource {
+    root: String,
+    /// In the order of their URIs.
+    skills: Vec<Skill>,
+    contents: Arc<BTreeMap<String, Vec<u8>>>,
+}
+
+impl MemorySource {
+    /// The files as resources: each `SKILL.md` with the name and the description of its skill.
+    pub(super) fn resources(&self) -> impl Iterator<Item = Resource> {
+        let outermost = self.skills.iter().min_by_key(|skill| skill.uri.len());
+        let files =
+            outermost.into_iter().flat_map(|skill| skill.files().iter().map(move |file| (skill, file)));
+        files.map(|(skill, file)| {
+            let own = self.skills.iter().find(|skill| skill.uri == file.uri);
+            own.unwrap_or(skill).resource(file)
+        })
+    }
+
+    pub(super) fn contents(&self) -> &Arc<BTreeMap<String, Vec<u8>>> {
+        &self.contents
+    }
+
+    fn find(&self, uri: &str) -> Option<&Skill> {
+        self.skills.iter().find(|skill| skill.uri == uri)
+    }
+}
+
+impl SkillSource for MemorySource {
+    fn root(&self) -> &str {
+        &self.root
+    }
+
+    fn uris(&self) -> SkillFuture<'_, Vec<String>> {
+        Box::pin(ready(Ok(self.skills.iter().map(|skill| skill.uri.clone()).collect())))
+    }
+
+    fn skill<'a>(&'a self, uri: &'a str) -> SkillFuture<'a, Option<Skill>> {
+        Box::pin(ready(Ok(self.find(uri).cloned())))
+    }
+
+    /// Its files are resources of the router, which reads them itself, unless they are disabled.
+    fn read<'a>(&'a self, _: &'a str) -> SkillFuture<'a, Option<Vec<u8>>> {
+        Box::pin(ready(Ok(None)))
+    }
+
+    fn directory<'a>(&'a self, uri: &'a str) -> SkillFuture<'a, Option<Vec<Resource>>> {
+        Box::pin(ready(Ok(self.skills.iter().find_map(|skill| skill.children(uri)))))
+    }
+}

@@ -1,0 +1,210 @@
+//! The files of a skill as resources, and the entry that describes them.
+
+use iri_string::percent_encode::PercentEncodedForUri;
+
+use super::frontmatter::{Frontmatter, FrontmatterError};
+use super::{DIRECTORY_MEDIA_TYPE, InvalidSkill, MAIN_FILE, MAX_BYTES, MAX_FILES, Skill, SkillFile, folder};
+use crate::codec::percent;
+use crate::prelude::*;
+use crate::schema::{BlobResourceContents, Resource, ResourceContents};
+
+/// Media type of Markdown.
+const MARKDOWN: &str = "text/markdown";
+
+/// Media types by the ends of names. What is not here is plain text or bytes.
+const MEDIA_TYPES: [(&str, &str); 20] = [
+    ("md", MARKDOWN),
+    ("txt", "text/plain"),
+    ("json", "application/json"),
+    ("yaml", "application/yaml"),
+    ("yml", "application/yaml"),
+    ("toml", "application/toml"),
+    ("xml", "application/xml"),
+    ("html", "text/html"),
+    ("css", "text/css"),
+    ("csv", "text/csv"),
+    ("js", "text/javascript"),
+    ("py", "text/x-python"),
+    ("sh", "application/x-sh"),
+    ("pdf", "application/pdf"),
+    ("png", "image/png"),
+    ("jpg", "image/jpeg"),
+    ("jpeg", "image/jpeg"),
+    ("gif", "image/gif"),
+    ("svg", "image/svg+xml"),
+    ("webp", "image/webp"),
+];
+
+/// The media type of a file with this URI.
+fn media_type(uri: &str) -> Option<&'static str> {
+    let name = uri.rsplit('/').next()?;
+    let (_, end) = name.rsplit_once('.')?;
+    MEDIA_TYPES.iter().find(|(known, _)| end.eq_ignore_ascii_case(known)).map(|(_, media_type)| *media_type)
+}
+
+/// The URI of a file, or of a folder, within a folder: its path is encoded, and has no segment that is empty, `.` or `..`.
+///
+/// ```
+/// use mcp_proto::schema::skills::uri_within;
+///
+/// let uri = uri_within("skill://knots", "references/Two half hitches.md");
+/// assert_eq!(uri.as_deref(), Some("skill://knots/references/Two%20half%20hitches.md"));
+/// assert_eq!(uri_within("skill://knots", "../ropes/SKILL.md"), None);
+/// ```
+pub fn uri_within(folder: &str, path: &str) -> Option<String> {
+    let mut uri = folder.to_owned();
+    for segment in path.split('/') {
+        if matches!(segment, "" | "." | "..") || segment.contains(['\\', '\0']) {
+            return None;
+        }
+        if !uri.ends_with('/') {
+            uri.push('/');
+        }
+        uri.push_str(&PercentEncodedForUri::unreserve(segment).to_string());
+    }
+    Some(uri)
+}
+
+impl Skill {
+    /// Makes the entry of a skill from its files: from the bytes of its `SKILL.md`, and from the size and digest of every
+    /// file, that of `SKILL.md` and those of skills in its folders included.
+    ///
+    /// ```
+    /// use mcp_proto::schema::skills::{Skill, SkillFile};
+    ///
+    /// let uri = "skill://knots/SKILL.md";
+    /// let main_file = b"---\nname: knots\ndescription: Ties knots\n---\nTie it.\n";
+    /// let skill = Skill::describe(uri, main_file, vec![SkillFile::of(uri, main_file)])?;
+    /// assert_eq!(skill.description(), "Ties knots");
+    /// # Ok::<(), mcp_proto::schema::skills::SkillFilesError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the files are none of a skill, or more or larger than every host accepts.
+    pub fn describe(
+        uri: impl Into<String>,
+        main_file: &[u8],
+        files: Vec<SkillFile>,
+    ) -> Result<Self, SkillFilesError> {
+        let main_file = core::str::from_utf8(main_file).map_err(|_| SkillFilesError::NotText)?;
+        let frontmatter = Frontmatter::parse(main_file).map_err(SkillFilesError::Frontmatter)?.to_json();
+        if let Err(field) = super::texts(&frontmatter) {
+            return Err(SkillFilesError::Frontmatter(FrontmatterError::Field { field }));
+        }
+        let count = files.len();
+        let skill = Self::new(uri, frontmatter, files);
+        skill.check().map_err(SkillFilesError::Entry)?;
+        match skill.size() {
+            _ if count > MAX_FILES => Err(SkillFilesError::TooManyFiles { count }),
+            size if size > MAX_BYTES => Err(SkillFilesError::TooLarge { size }),
+            _ => Ok(skill),
+        }
+    }
+
+    /// The files and directories directly within a directory of the skill, as its entry lists them, ordered by their names;
+    /// `None` if there is none at this URI. A server may have others by now, which must not be read before the entry is
+    /// fetched again.
+    pub fn children(&self, directory: &str) -> Option<Vec<Resource>> {
+        let own = self.folder()?;
+        let is_own = directory.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        let mut children: Vec<Resource> = Vec::new();
+        let mut files: Vec<&SkillFile> = self.files().iter().filter(|_| is_own).collect();
+        files.sort_unstable_by(|a, b| a.uri.cmp(&b.uri));
+        for file in files {
+            let Some(path) = file.uri.strip_prefix(directory).and_then(|rest| rest.strip_prefix('/')) else {
+                continue;
+            };
+            let Some((segment, _)) = path.split_once('/') else {
+                children.push(self.resource(file));
+                continue;
+            };
+            let uri = format!("{directory}/{segment}");
+            // Files of one folder follow each other, for they are ordered.
+            if children.last().is_none_or(|last| last.uri != uri) {
+                let mut child = Resource::new(uri, name_of(segment));
+                child.mime_type = Some(DIRECTORY_MEDIA_TYPE.to_owned());
+                children.push(child);
+            }
+        }
+        (!children.is_empty()).then_some(children)
+    }
+
+    /// A file of the skill as a resource: `SKILL.md` has the name and the description of the skill.
+    pub fn resource(&self, file: &SkillFile) -> Resource {
+        let mut resource =
+            Resource::new(&*file.uri, name_of(file.uri.rsplit('/').next().unwrap_or_default()));
+        if file.uri == self.uri {
+            resource.name = self.name();
+            resource.description = Some(self.description());
+        }
+        resource.mime_type = media_type(&file.uri).map(Into::into);
+        resource.size = Some(file.size);
+        resource
+    }
+}
+
+/// The name that a segment of a URI encodes.
+fn name_of(segment: &str) -> String {
+    let decoded = percent::decode(segment).and_then(|name| String::from_utf8(name).ok());
+    decoded.unwrap_or_else(|| segment.to_owned())
+}
+
+/// The contents of a file as a resource: text if its bytes are, or else the bytes.
+pub fn contents(uri: &str, bytes: Vec<u8>) -> ResourceContents {
+    let media_type = media_type(uri);
+    let (mut contents, default) = match String::from_utf8(bytes) {
+        Ok(text) => (ResourceContents::text(uri, text), "text/plain"),
+        Err(error) => {
+            let blob = BlobResourceContents::from_bytes(uri, error.into_bytes());
+            (ResourceContents::Blob(blob), "application/octet-stream")
+        }
+    };
+    let kept = match &mut contents {
+        ResourceContents::Text(text) => &mut text.mime_type,
+        ResourceContents::Blob(blob) => &mut blob.mime_type,
+        ResourceContents::Unknown(_) => return contents,
+    };
+    *kept = Some(media_type.unwrap_or(default).to_owned());
+    contents
+}
+
+/// The URIs of the `SKILL.md` of every skill among these files: of the outermost one, and of those in its folders.
+pub(crate) fn main_files<'a>(uris: impl Iterator<Item = &'a str>) -> impl Iterator<Item = &'a str> {
+    uris.filter(|uri| folder(uri).is_some())
+}
+
+/// Reason why files are not served as a skill.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SkillFilesError {
+    /// The `SKILL.md` is not UTF-8.
+    NotText,
+    /// The `SKILL.md` has no frontmatter that can be used.
+    Frontmatter(FrontmatterError),
+    /// The entry would be invalid: the name is not that of the folder, for example.
+    Entry(InvalidSkill),
+    /// The path of a file has a segment that is empty, `.` or `..`, or has a backslash.
+    Path {
+        /// The path.
+        path: String,
+    },
+    /// It has more files than [`MAX_FILES`].
+    TooManyFiles {
+        /// Their number.
+        count: usize,
+    },
+    /// Its files have more than [`MAX_BYTES`] together.
+    TooLarge {
+        /// Their size in bytes.
+        size: u64,
+    },
+}
+
+error_text! { SkillFilesError:
+    NotText => "{MAIN_FILE} is not UTF-8";
+    Frontmatter(error) => "{MAIN_FILE}: {error}";
+    Entry(error) => "{error}";
+    Path { path } => "{path:?} is not the path of a file within the skill";
+    TooManyFiles { count } => "the skill has {count} files, and hosts accept {MAX_FILES}";
+    TooLarge { size } => "the files of the skill have {size} bytes, and hosts accept {MAX_BYTES}";
+}
