@@ -236,6 +236,32 @@
 //! # assert!(format!("{:?}", prompt.messages).contains("Review this code:"));
 //! ```
 //!
+//! # Several routers
+//!
+//! A router takes in others, each with its own state: [`merge`](crate::Router::merge) under the same names,
+//! [`mount`](crate::Router::mount) under names that begin with a prefix. The handlers see the names that they were
+//! registered under. What both register is an error of [`check`](crate::Router::check), and of what serves the router.
+//!
+//! ```
+//! use mcp_hyper::schema::Resource;
+//! use mcp_hyper::{NoArguments, Router};
+//!
+//! fn notes() -> Router {
+//!     Router::new("notes", "1.0.0")
+//!         .tool("clear", "Deletes all notes", async |NoArguments {}, _| "done")
+//!         .resource(Resource::new("note:///today", "today"), async |_, _| "Buy milk")
+//! }
+//!
+//! let router = Router::new("desk", "1.0.0").mount("notes", notes());
+//! # let mut pair = mcp_proto::testing::pair(router);
+//! # pair.run(async |client| {
+//! let cleared = client.call_tool("notes_clear", ()).await?;
+//! let today = client.read_resource("notes+note:///today").await?;
+//! # assert_eq!((cleared.text_content().as_str(), today.contents.len()), ("done", 1));
+//! # Ok::<(), mcp_hyper::Error>(())
+//! # }).unwrap();
+//! ```
+//!
 //! # More
 //!
 //! | To | Read |

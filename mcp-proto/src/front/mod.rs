@@ -173,7 +173,10 @@ pub use {
     handler::inbound_request::{Attachments, NotificationContext},
     handler::output::{CompletionOutput, PromptOutput, ResourceOutput, ResultOrInput, ToolOutput},
     handler::server_requests::{ElicitationCompletion, InputFuture},
-    router::{LimitedCall, LiveRouter, RateExceeded, Router, RouterError, ServedRouter, TemplateError},
+    router::{
+        LimitedCall, LiveRouter, RateExceeded, Router, RouterError, ServedRouter, TemplateError,
+        mounted_name, mounted_uri,
+    },
     server::ServerHandle,
     spawned_handler::SpawnedHandler,
 };

@@ -56,6 +56,15 @@ pub trait HandlerMode: sealed::Sealed + Clone + Sized + 'static {
         handler: impl Fn(P, C) -> SendFuture<Reply> + Send + Sync + 'static,
     ) -> Self::Handler<P, C>;
 
+    /// Wraps an erased handler: `before` makes its parameters, and the value that `after` needs to change its reply.
+    #[cfg(feature = "server")]
+    #[doc(hidden)]
+    fn adapt_handler<P: 'static, Q: 'static, C: 'static, T: Send + 'static>(
+        handler: Self::Handler<P, C>,
+        before: impl Fn(Q, &C) -> Result<(P, T), Reply> + Send + Sync + 'static,
+        after: impl Fn(T, Reply) -> Reply + Clone + Send + Sync + 'static,
+    ) -> Self::Handler<Q, C>;
+
     /// Returns the `Send` future of a handler where handlers are `Send`, or else the handler.
     #[cfg(feature = "server")]
     #[doc(hidden)]
@@ -115,6 +124,21 @@ impl HandlerMode for SendHandlers {
     fn into_send(handler: SendFuture<Reply>) -> Result<SendFuture<Reply>, Self::HandlerFuture> {
         Ok(handler)
     }
+
+    #[cfg(feature = "server")]
+    fn adapt_handler<P: 'static, Q: 'static, C: 'static, T: Send + 'static>(
+        handler: Self::Handler<P, C>,
+        before: impl Fn(Q, &C) -> Result<(P, T), Reply> + Send + Sync + 'static,
+        after: impl Fn(T, Reply) -> Reply + Clone + Send + Sync + 'static,
+    ) -> Self::Handler<Q, C> {
+        Arc::new(move |params, context| match before(params, &context) {
+            Ok((params, aside)) => {
+                let (running, after) = (handler(params, context), after.clone());
+                Box::pin(async move { after(aside, running.await) })
+            }
+            Err(reply) => Box::pin(ready(reply)),
+        })
+    }
 }
 
 impl HandlerMode for LocalHandlers {
@@ -148,6 +172,21 @@ impl HandlerMode for LocalHandlers {
     #[cfg(feature = "server")]
     fn into_send(handler: Self::HandlerFuture) -> Result<SendFuture<Reply>, Self::HandlerFuture> {
         Err(handler)
+    }
+
+    #[cfg(feature = "server")]
+    fn adapt_handler<P: 'static, Q: 'static, C: 'static, T: Send + 'static>(
+        handler: Self::Handler<P, C>,
+        before: impl Fn(Q, &C) -> Result<(P, T), Reply> + Send + Sync + 'static,
+        after: impl Fn(T, Reply) -> Reply + Clone + Send + Sync + 'static,
+    ) -> Self::Handler<Q, C> {
+        Arc::new(move |params, context| match before(params, &context) {
+            Ok((params, aside)) => {
+                let (running, after) = (handler(params, context), after.clone());
+                Box::pin(async move { after(aside, running.await) })
+            }
+            Err(reply) => Box::pin(ready(reply)),
+        })
     }
 }
 
@@ -311,6 +350,28 @@ impl<M: HandlerMode, C: 'static> NotificationHandlers<M, C> {
         F: Future<Output = ()> + 'static,
     {
         self.fallback = Some(handler.erase(state, |all, _: &C| Ok((all, ())), |(), ()| no_reply()));
+    }
+
+    /// Adds the handlers of `other`.
+    ///
+    /// # Errors
+    /// The first name that has two handlers; then some may have been added. The fallback has none.
+    #[cfg(feature = "server")]
+    pub(super) fn absorb(&mut self, other: Self) -> Result<(), Option<String>> {
+        for (name, handler) in other.by_name {
+            if self.by_name.contains_key(&name) {
+                return Err(Some(name.into()));
+            }
+            self.by_name.insert(name, handler);
+        }
+        match (&self.fallback, other.fallback) {
+            (Some(_), Some(_)) => Err(None),
+            (None, fallback) => {
+                self.fallback = fallback;
+                Ok(())
+            }
+            (Some(_), None) => Ok(()),
+        }
     }
 
     /// Starts the handler of a notification, if there is one.

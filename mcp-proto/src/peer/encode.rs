@@ -247,6 +247,10 @@ pub trait AnyResult {
     /// The result as its own type.
     #[doc(hidden)]
     fn into_any(self: Box<Self>) -> Box<dyn core::any::Any>;
+
+    /// The result as its own type, to change it.
+    #[doc(hidden)]
+    fn as_any_mut(&mut self) -> &mut dyn core::any::Any;
 }
 
 impl<R: ResultFields> AnyResult for R {
@@ -281,6 +285,10 @@ impl<R: ResultFields> AnyResult for R {
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn core::any::Any> {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn core::any::Any {
         self
     }
 }

@@ -94,6 +94,23 @@ impl Tool {
         self.ui("resourceUri").or_else(|| self.meta.get(FLAT)?.decode().ok())
     }
 
+    /// Changes the URI that the tool names as its page; `rename` returns `None` for one that stays.
+    #[cfg(all(feature = "std", feature = "server"))]
+    pub(crate) fn rename_page(&mut self, rename: impl Fn(&str) -> Option<String>) {
+        let members: Option<serde_json::Map<_, _>> = self.meta.get(META).and_then(|ui| ui.decode().ok());
+        if let Some(mut members) = members
+            && let Some(serde_json::Value::String(uri)) = members.get_mut("resourceUri")
+            && let Some(renamed) = rename(uri)
+        {
+            *uri = renamed;
+            self.meta.insert(META, serde_json::Value::Object(members));
+        }
+        let flat: Option<String> = self.meta.get(FLAT).and_then(|uri| uri.decode().ok());
+        if let Some(renamed) = flat.and_then(|uri| rename(&uri)) {
+            self.meta.insert(FLAT, renamed.as_str());
+        }
+    }
+
     /// Whether the model may call the tool; some tools exist for their page alone.
     pub fn is_for_model(&self) -> bool {
         // A word in place of a list hides the tool too.

@@ -18,6 +18,7 @@ mod client;
 mod client_rules;
 #[cfg(feature = "skills")]
 mod client_skills;
+mod combined;
 mod connection;
 mod contracts;
 mod custom;

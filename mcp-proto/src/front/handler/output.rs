@@ -424,6 +424,25 @@ impl DetachedWork {
         Self { check, ..self }
     }
 
+    /// Makes the work change its result.
+    pub(in crate::front) fn with_change(
+        self,
+        change: impl FnOnce(&mut CallToolResult) + Send + 'static,
+    ) -> Self {
+        let Self { work, check } = self;
+        let work = Box::new(|context, check: OutputCheck| -> SendFuture<ToolResult> {
+            let working = work(context, check);
+            Box::pin(async move {
+                let mut output = working.await;
+                if let Ok(ResultOrInput::Result(result)) = &mut output {
+                    change(result);
+                }
+                output
+            })
+        });
+        Self { work, check }
+    }
+
     /// Starts the work.
     pub(in crate::front) fn begin(self, context: Context) -> SendFuture<ToolResult> {
         (self.work)(context, self.check)

@@ -317,6 +317,20 @@ pub enum RouterError {
         /// The capability.
         capability: ServerCapability,
     },
+    /// The prefix of a [mounted](super::Router::mount) router is not a lower-case letter and more of them, digits and `-`.
+    Prefix {
+        /// The prefix.
+        prefix: String,
+    },
+    /// A router cannot be [mounted](super::Router::mount), because a hand-written handler lists or uses its items.
+    Mount {
+        /// The prefix.
+        prefix: String,
+        /// The method that has the handler.
+        method: &'static str,
+    },
+    /// A router with [layers](super::Router::layer) is to become a part of another.
+    Layered,
     /// Two registrations of one kind have the same name.
     Duplicate {
         /// What kind of item they are.
@@ -386,6 +400,14 @@ error_text! { RouterError:
                 "`Router::skill` (feature `skills`), or `Router::handler` for each of its methods,",
             _ => "`Router::tasks`, or `Router::handler` for each of its methods,",
         };
+    Prefix { prefix } =>
+        "{prefix:?} cannot be the prefix of a mounted router: use a lower-case letter and more of them, digits and -";
+    Mount { prefix, method } =>
+        "a router with a handler of {method} cannot be mounted as {prefix:?}, because the names in its results are \
+                 not known: merge it, or register its items";
+    Layered =>
+        "a router with layers cannot be merged or mounted, because its layers would see the requests of both: add them \
+                 to the router that it becomes a part of";
     Duplicate { kind: what, name } => "the {what} {name:?} is registered twice: rename or remove one of them";
     NeedsSession { capability } =>
         "the router declares {}, which needs sessions: serve it with sessions, or do not declare it", capability.path();

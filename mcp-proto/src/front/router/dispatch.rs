@@ -45,8 +45,10 @@ impl<M: HandlerMode> Router<M> {
             if count_rate {
                 self.check_rate(method, params.as_ref(), &context)?;
             }
-            self.check_completion(method, params.as_ref())?;
-            return Ok((handler(params, context), None));
+            return match self.completed_item(method, params.as_ref())? {
+                Some((origin, params)) => origin.complete(params, context),
+                None => Ok((handler(params, context), None)),
+            };
         }
         if let Some(service) = service
             && let Some(answering) =
@@ -80,7 +82,7 @@ impl<M: HandlerMode> Router<M> {
                 self.call_tool(params, context, service, count_rate)
             }
             //= S8.2 "Declared capability → list method answered (empty list allowed)"
-            ListTools::NAME if declared(ServerCapability::Tools) => self.list::<ListTools, _, _, _>(
+            ListTools::NAME if declared(ServerCapability::Tools) => self.list::<ListTools, _, _, _, _>(
                 &self.contents.tools,
                 params,
                 |item| &item.tool,
@@ -90,7 +92,7 @@ impl<M: HandlerMode> Router<M> {
                 self.read_resource(params, context)
             }
             ListResources::NAME if declared(ServerCapability::Resources) => self
-                .list::<ListResources, _, _, _>(
+                .list::<ListResources, _, _, _, _>(
                     &self.contents.resources,
                     params,
                     |item| item,
@@ -100,7 +102,7 @@ impl<M: HandlerMode> Router<M> {
                     },
                 ),
             ListResourceTemplates::NAME if declared(ServerCapability::Resources) => self
-                .list::<ListResourceTemplates, _, _, _>(
+                .list::<ListResourceTemplates, _, _, _, _>(
                     &self.contents.templates,
                     params,
                     |(template, _)| template,
@@ -123,7 +125,7 @@ impl<M: HandlerMode> Router<M> {
             }
             GetPrompt::NAME if declared(ServerCapability::Prompts) => self.get_prompt(params, context),
             //= S8.2 "Declared capability → list method answered (empty list allowed)"
-            ListPrompts::NAME if declared(ServerCapability::Prompts) => self.list::<ListPrompts, _, _, _>(
+            ListPrompts::NAME if declared(ServerCapability::Prompts) => self.list::<ListPrompts, _, _, _, _>(
                 &self.contents.prompts,
                 params,
                 |item| item,
@@ -162,7 +164,10 @@ impl<M: HandlerMode> Router<M> {
         #[cfg(feature = "auth")]
         let context = self.check_scopes(&call.name, context)?;
         if count_rate {
-            self.check_tool_rate(&call.name, &context)?;
+            self.contents.rates.check_tool(&call.name, &context)?;
+        }
+        if let Some(origin) = &entry.origin {
+            origin.check_tool_rates(&call.name, &context)?;
         }
         #[cfg(feature = "schema-validate")]
         entry.item.check_arguments(&call, &context)?;
@@ -205,9 +210,9 @@ impl<M: HandlerMode> Router<M> {
     }
 
     /// Lists one page of the items of a registry, shown by `show`, as the result that `page` makes of them.
-    fn list<L: Method<Params = PaginatedParams, Result: Send>, T, H, I>(
+    fn list<L: Method<Params = PaginatedParams, Result: Send>, T, H, O, I>(
         &self,
-        registry: &Registry<T, H>,
+        registry: &Registry<T, H, O>,
         params: Option<Raw>,
         show: impl Fn(&T) -> &I,
         page: impl FnOnce(Vec<I>, Option<String>) -> L::Result,

@@ -102,7 +102,7 @@ impl<M: HandlerMode, S: 'static> LiveRouter<M, S> {
     ///
     /// - a capability that was not declared before [`Router::live`], such as that of the first tool;
     /// - a change of what clients learn once: the name, instructions, capabilities and extensions, custom methods,
-    ///   handlers of notifications, cache hints, the task configuration;
+    ///   handlers of notifications, the access to subscriptions, cache hints, the task configuration;
     /// - an update within `change`.
     pub fn update(&self, change: impl FnOnce(Router<M, S>) -> Router<M, S>) -> Result<(), RouterError> {
         let shared = &*self.shared;
@@ -157,6 +157,7 @@ impl<M: HandlerMode> Router<M> {
             ("capabilities", self.contents.capabilities == before.contents.capabilities),
             ("custom methods", custom_methods(self) == custom_methods(before)),
             ("notification handlers", self.handles_same_notifications(before)),
+            ("subscription access", self.has_same_access(before)),
             ("cache hints", self.contents.cache_hints == before.contents.cache_hints),
         ];
         match fixed.into_iter().find(|(_, same)| !same) {
@@ -165,12 +166,22 @@ impl<M: HandlerMode> Router<M> {
         }
     }
 
-    /// The lists whose items differ from those of `before`.
+    fn has_same_access(&self, before: &Self) -> bool {
+        let (own, others) = (&self.contents.subscription_access, &before.contents.subscription_access);
+        let is_same = match (own, others) {
+            (Some(own), Some(other)) => own.is_clone_of(other),
+            (own, other) => own.is_none() && other.is_none(),
+        };
+        let parts = self.contents.part_access.iter().map(Arc::as_ptr);
+        is_same && parts.eq(before.contents.part_access.iter().map(Arc::as_ptr))
+    }
+
     fn handles_same_notifications(&self, before: &Self) -> bool {
         self.contents.fallback.is_some() == before.contents.fallback.is_some()
             && self.contents.notifications.handles_same(&before.contents.notifications)
     }
 
+    /// The lists whose items differ from those of `before`.
     fn changed_lists(&self, before: &Self) -> Vec<ListKind> {
         let resources = self.contents.resources.same_items(&before.contents.resources, |item| item)
             && self.contents.templates.same_items(&before.contents.templates, |item| item);

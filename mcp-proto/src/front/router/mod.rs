@@ -5,12 +5,16 @@ mod create;
 mod tools;
 
 mod check;
+mod combine;
 pub(super) mod dispatch;
 mod layers;
 mod live_router;
 mod methods;
 #[cfg(not(all(feature = "schemars", feature = "auth", feature = "seal")))]
 mod missing_features;
+#[cfg(feature = "skills")]
+mod mounted_skills;
+mod origin;
 mod prompts;
 mod rates;
 mod registry;
@@ -45,6 +49,7 @@ use crate::schema::{
     Resource, ResourceTemplate, ServerCapabilities,
 };
 
+use origin::{Origin, PartAccess};
 use rates::Rates;
 use registry::Registry;
 use time_limits::TimeLimits;
@@ -55,6 +60,7 @@ pub use check::RouterError;
 pub(in crate::front) use layers::{LayeredHandler, RouterDispatch, Suspension};
 pub(crate) use live_router::{ChangeListener, ListenerGuard};
 pub use live_router::{LiveRouter, ServedRouter};
+pub use origin::{mounted_name, mounted_uri};
 pub use rates::{LimitedCall, RateExceeded};
 pub(in crate::front) use time_limits::TimeLimit;
 pub use uri::TemplateError;
@@ -103,10 +109,10 @@ struct RouterContents<M: HandlerMode> {
     info: Implementation,
     instructions: Option<String>,
     capabilities: ServerCapabilities,
-    tools: Registry<RegisteredTool, M::Handler<CallToolParams, Context>>,
-    resources: Registry<Resource, M::Handler<ReadResourceParams, Context>>,
-    templates: Registry<TemplateEntry, M::Handler<TemplateMatch, Context>>,
-    prompts: Registry<Prompt, M::Handler<GetPromptParams, Context>>,
+    tools: Registry<RegisteredTool, M::Handler<CallToolParams, Context>, Origin<M>>,
+    resources: Registry<Resource, M::Handler<ReadResourceParams, Context>, Origin<M>>,
+    templates: Registry<TemplateEntry, M::Handler<TemplateMatch, Context>, Origin<M>>,
+    prompts: Registry<Prompt, M::Handler<GetPromptParams, Context>, Origin<M>>,
     #[cfg(feature = "skills")]
     skills: Arc<Vec<Arc<dyn super::skills::SkillSource>>>,
     methods: BTreeMap<Cow<'static, str>, M::Handler<Option<Raw>, Context>>,
@@ -122,6 +128,8 @@ struct RouterContents<M: HandlerMode> {
     task_registry: Option<Arc<TaskRegistry>>,
     sealing: Arc<Sealing>,
     subscription_access: Option<SubscriptionAccess>,
+    /// The checks of the routers that this one was combined from, each for its own resources.
+    part_access: Vec<Arc<PartAccess>>,
     #[cfg(feature = "auth")]
     scopes: scopes::ToolScopes,
     #[cfg(feature = "schema-validate")]
@@ -163,6 +171,7 @@ impl<M: HandlerMode> RouterContents<M> {
             cache_hints: BTreeMap::new(),
             task_registry: None,
             subscription_access: None,
+            part_access: Vec::new(),
             #[cfg(feature = "auth")]
             scopes: Default::default(),
             #[cfg(feature = "schema-validate")]
@@ -195,7 +204,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         config.other_methods = self.contents.fallback.is_some() || !self.contents.layers.is_empty();
         config.cache_by_method.clone_from(&self.contents.cache_hints);
         config.task_access = self.task_access();
-        config.subscription_access.clone_from(&self.contents.subscription_access);
+        config.subscription_access = self.contents.combined_access();
         config
     }
 

@@ -3,6 +3,7 @@
 use core::future::Future;
 
 use super::dispatch::{prompt_reply, reply, unknown_prompt};
+use super::origin::Origin;
 use super::string_arguments::from_strings;
 use super::{Context, Router, RouterError};
 use crate::front::handler::arguments::Arguments;
@@ -117,44 +118,52 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
 
 impl<M: HandlerMode> Router<M> {
     /// Checks that a request for completions names a registered prompt or template, and one of its arguments. What
-    /// hand-written handlers list is not checked.
+    /// hand-written handlers list is not checked. Returns where the item was registered, unless it was in this router.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/completion#error-handling>
-    pub(super) fn check_completion(&self, method: &str, params: Option<&Raw>) -> Result<(), ErrorObject> {
+    pub(super) fn completed_item(
+        &self,
+        method: &str,
+        params: Option<&Raw>,
+    ) -> Result<Option<(&Origin<M>, CompleteParams)>, ErrorObject> {
         if method != Complete::NAME {
-            return Ok(());
+            return Ok(None);
         }
-        let CompleteParams { reference, argument, .. } = decode_params::<Complete>(params.cloned())?;
+        let completed = decode_params::<Complete>(params.cloned())?;
+        let CompleteParams { reference, argument, .. } = &completed;
         let by_hand = |methods: [&str; 2]| methods.into_iter().any(|method| self.has_handler(method));
         //= S8.21 "`completion/complete`: unknown prompt, template or argument → -32602"
-        let is_known = match &reference {
-            Reference::Prompt(_) if by_hand([ListPrompts::NAME, GetPrompt::NAME]) => true,
-            Reference::Resource(_) if by_hand([ListResourceTemplates::NAME, ReadResource::NAME]) => true,
+        let (is_known, origin) = match reference {
+            Reference::Prompt(_) if by_hand([ListPrompts::NAME, GetPrompt::NAME]) => (true, None),
+            Reference::Resource(_) if by_hand([ListResourceTemplates::NAME, ReadResource::NAME]) => {
+                (true, None)
+            }
             Reference::Prompt(prompt) => {
                 let entry = self.contents.prompts.get(&prompt.name);
-                let item = &entry.ok_or_else(|| unknown_prompt(&prompt.name))?.item;
-                item.arguments.iter().flatten().any(|known| known.name == argument.name)
+                let entry = entry.ok_or_else(|| unknown_prompt(&prompt.name))?;
+                let mut arguments = entry.item.arguments.iter().flatten();
+                (arguments.any(|known| known.name == argument.name), entry.origin.as_deref())
             }
-            Reference::Resource(resource) => self.has_variable(&resource.uri, &argument.name)?,
+            Reference::Resource(resource) => self.find_variable(&resource.uri, &argument.name)?,
             Reference::Unknown(_) => {
                 let what = "\"ref\" is neither a prompt nor a resource template";
                 return Err(params_error(Complete::NAME, &what));
             }
         };
         if is_known {
-            return Ok(());
+            return Ok(origin.map(|origin| (origin, completed)));
         }
-        Err(params_error(Complete::NAME, &format!("there is no argument {:?}", argument.name)))
+        Err(params_error(Complete::NAME, &format!("there is no argument {:?}", completed.argument.name)))
     }
 
-    /// Whether the template, or the template of the URI, has this variable.
-    fn has_variable(&self, uri: &str, name: &str) -> Result<bool, ErrorObject> {
+    /// Whether the template, or the template of the URI, has this variable; and where the template was registered.
+    fn find_variable(&self, uri: &str, name: &str) -> Result<(bool, Option<&Origin<M>>), ErrorObject> {
         let templates = &self.contents.templates;
         let of_uri = || templates.iter().find(|entry| entry.item.1.matches(uri).is_some());
         match templates.get(uri).or_else(of_uri) {
-            Some(entry) => Ok(entry.item.1.names().any(|known| known == name)),
+            Some(entry) => Ok((entry.item.1.names().any(|known| known == name), entry.origin.as_deref())),
             // A resource has no variables.
-            None if self.contents.resources.get(uri).is_some() => Ok(false),
+            None if self.contents.resources.get(uri).is_some() => Ok((false, None)),
             None => Err(params_error(Complete::NAME, &format!("there is no resource template {uri:?}"))),
         }
     }

@@ -164,40 +164,45 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         params: Option<&Raw>,
         context: &Context,
     ) -> Result<(), Reply> {
+        self.contents.rates.check(method, params, context)
+    }
+}
+
+impl Rates {
+    /// Checks the rate of a request that a handler of its method answers.
+    pub(super) fn check(&self, method: &str, params: Option<&Raw>, context: &Context) -> Result<(), Reply> {
         match method {
-            //= S8.17 "rate limit"
-            Complete::NAME => match take(self.contents.rates.completions.as_deref(), context) {
-                Ok(()) => Ok(()),
-                Err(wait) => {
-                    let wait = HumanDuration(wait);
-                    let message = alloc::format!("too many completion requests: try again in {wait}");
-                    Err(Reply::error(code::INTERNAL_ERROR, message))
-                }
-            },
-            CallTool::NAME
-                if self.contents.rates.tools.is_some() || self.contents.rates.tool_limiter.is_some() =>
-            {
+            Complete::NAME => self.check_completion(context),
+            CallTool::NAME if self.tools.is_some() || self.tool_limiter.is_some() => {
                 let call = decode_params::<CallTool>(params.cloned())?;
-                self.check_tool_rate(&call.name, context)
+                self.check_tool(&call.name, context)
             }
             _ => Ok(()),
         }
     }
 
+    //= S8.17 "rate limit"
+    pub(super) fn check_completion(&self, context: &Context) -> Result<(), Reply> {
+        take(self.completions.as_deref(), context).map_err(|wait| {
+            let wait = HumanDuration(wait);
+            let message = alloc::format!("too many completion requests: try again in {wait}");
+            Reply::error(code::INTERNAL_ERROR, message)
+        })
+    }
+
     /// Checks the rate of a tool call.
     //= S8.8 "rate limit"
-    pub(super) fn check_tool_rate(&self, tool: &str, context: &Context) -> Result<(), Reply> {
-        let exceeded =
-            match (take(self.contents.rates.tools.as_deref(), context), &self.contents.rates.tool_limiter) {
-                (Err(wait), _) => Err(RateExceeded::from(wait)),
-                (Ok(()), None) => return Ok(()),
-                (Ok(()), Some(limiter)) => limiter(&LimitedCall {
-                    tool,
-                    owner: &context.owner(),
-                    principal: context.principal(),
-                    time: context.connection().unix_time(),
-                }),
-            };
+    pub(super) fn check_tool(&self, tool: &str, context: &Context) -> Result<(), Reply> {
+        let exceeded = match (take(self.tools.as_deref(), context), &self.tool_limiter) {
+            (Err(wait), _) => Err(RateExceeded::from(wait)),
+            (Ok(()), None) => return Ok(()),
+            (Ok(()), Some(limiter)) => limiter(&LimitedCall {
+                tool,
+                owner: &context.owner(),
+                principal: context.principal(),
+                time: context.connection().unix_time(),
+            }),
+        };
         exceeded.map_err(|RateExceeded(message)| Reply::result(CallToolResult::error(message)))
     }
 }

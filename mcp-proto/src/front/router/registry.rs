@@ -11,16 +11,17 @@ use crate::rpc::{ErrorObject, code};
 /// The number of removed items whose places in the list are remembered.
 const REMEMBERED: usize = 256;
 
-/// Items by key, in the order of their registration. Clones share them until one of them changes.
-pub(crate) struct Registry<T, H> {
+/// Items by key, in the order of their registration. Clones share them until one of them changes. `O` is where an item
+/// comes from, if it was registered in another router.
+pub(crate) struct Registry<T, H, O = ()> {
     /// The kind of the items, for errors.
     kind: &'static str,
-    items: Arc<Items<T, H>>,
+    items: Arc<Items<T, H, O>>,
 }
 
-struct Items<T, H> {
+struct Items<T, H, O> {
     /// The items by their places, which increase in the order of registration.
-    slots: BTreeMap<u64, Slot<T, H>>,
+    slots: BTreeMap<u64, Slot<T, H, O>>,
     index: BTreeMap<Arc<str>, u64>,
     next: u64,
     /// The keys and places of the items that were removed last: the cursor of a page that ended there stays valid, and
@@ -29,15 +30,27 @@ struct Items<T, H> {
 }
 
 /// An item, and whether it is enabled: a disabled item is registered, but neither listed nor found.
-type Slot<T, H> = (Arc<Entry<T, H>>, bool);
+type Slot<T, H, O> = (Arc<Entry<T, H, O>>, bool);
 
-pub(crate) struct Entry<T, H> {
+pub(crate) struct Entry<T, H, O = ()> {
     key: Arc<str>,
     pub(crate) item: T,
     pub(crate) handler: H,
+    /// The router that the item was registered in, unless it is this one.
+    pub(super) origin: Option<Arc<O>>,
 }
 
-impl<T, H> Entry<T, H> {
+impl<T, H, O> Entry<T, H, O> {
+    /// An item that was registered in another router.
+    pub(super) fn moved(key: &str, item: T, handler: H, origin: Arc<O>) -> Self {
+        Self { key: key.into(), item, handler, origin: Some(origin) }
+    }
+
+    /// The name, the URI or the template of the item.
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
     /// Starts the handler; it is returned with the key.
     pub(super) fn start<P, C, F>(&self, params: P, context: C) -> (F, Option<Arc<str>>)
     where
@@ -47,7 +60,7 @@ impl<T, H> Entry<T, H> {
     }
 }
 
-impl<T, H> Registry<T, H> {
+impl<T, H, O> Registry<T, H, O> {
     pub(crate) fn new(kind: &'static str) -> Self {
         let (slots, index, removed) = (BTreeMap::new(), BTreeMap::new(), VecDeque::new());
         Self { kind, items: Arc::new(Items { slots, index, next: 0, removed }) }
@@ -58,8 +71,13 @@ impl<T, H> Registry<T, H> {
     /// # Errors
     /// If its key is registered already.
     pub(crate) fn insert(&mut self, key: String, item: T, handler: H) -> Result<(), RouterError> {
+        self.insert_entry(Entry { key: key.into(), item, handler, origin: None })
+    }
+
+    fn insert_entry(&mut self, entry: Entry<T, H, O>) -> Result<(), RouterError> {
+        let key = entry.key.clone();
         if self.contains(&key) {
-            return Err(RouterError::Duplicate { kind: self.kind, name: key });
+            return Err(RouterError::Duplicate { kind: self.kind, name: (&*key).into() });
         }
         let items = Arc::make_mut(&mut self.items);
         let removed = items.removed.iter().position(|(removed, _)| **removed == *key);
@@ -70,10 +88,32 @@ impl<T, H> Registry<T, H> {
                 items.next
             }
         };
-        let key: Arc<str> = key.into();
-        items.index.insert(key.clone(), place);
-        items.slots.insert(place, (Arc::new(Entry { key, item, handler }), true));
+        items.index.insert(key, place);
+        items.slots.insert(place, (Arc::new(entry), true));
         Ok(())
+    }
+
+    /// Adds the items of another registry as `moved` returns them; what is disabled there is disabled here.
+    ///
+    /// # Errors
+    /// If the key of one is registered already; then some may have been added.
+    pub(super) fn absorb(
+        &mut self,
+        other: &Self,
+        moved: impl Fn(&Entry<T, H, O>) -> Result<Entry<T, H, O>, RouterError>,
+    ) -> Result<(), RouterError> {
+        for (entry, enabled) in other.items.slots.values() {
+            let entry = moved(entry)?;
+            let key = entry.key.clone();
+            self.insert_entry(entry)?;
+            self.set_enabled(&key, *enabled)?;
+        }
+        Ok(())
+    }
+
+    /// The keys of all items, also of the disabled ones.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.items.index.keys().map(|key| &**key)
     }
 
     /// Removes an item.
@@ -105,7 +145,7 @@ impl<T, H> Registry<T, H> {
     }
 
     /// The place of a registered item, and the items to change.
-    fn place_of(&mut self, key: &str) -> Result<(u64, &mut Items<T, H>), RouterError> {
+    fn place_of(&mut self, key: &str) -> Result<(u64, &mut Items<T, H, O>), RouterError> {
         match self.items.index.get(key) {
             Some(place) => Ok((*place, Arc::make_mut(&mut self.items))),
             None => Err(RouterError::NotRegistered { kind: self.kind, name: key.into() }),
@@ -113,7 +153,7 @@ impl<T, H> Registry<T, H> {
     }
 
     /// The item with this key, unless it is disabled.
-    pub(crate) fn get(&self, key: &str) -> Option<&Entry<T, H>> {
+    pub(crate) fn get(&self, key: &str) -> Option<&Entry<T, H, O>> {
         let (entry, enabled) = self.items.slots.get(self.items.index.get(key)?)?;
         enabled.then_some(&**entry)
     }
@@ -124,7 +164,7 @@ impl<T, H> Registry<T, H> {
     }
 
     /// The items that are not disabled, in order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry<T, H>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry<T, H, O>> {
         self.items.slots.values().filter(|(_, enabled)| *enabled).map(|(entry, _)| &**entry)
     }
 
@@ -149,7 +189,7 @@ impl<T, H> Registry<T, H> {
         };
         let slots = self.items.slots.range((start, Bound::Unbounded)).map(|(_, slot)| slot);
         let mut rest = slots.filter(|(_, enabled)| *enabled).map(|(entry, _)| &**entry);
-        let page: Vec<&Entry<T, H>> = rest.by_ref().take(size.max(1)).collect();
+        let page: Vec<&Entry<T, H, O>> = rest.by_ref().take(size.max(1)).collect();
         let next = rest.next().and(page.last()).map(|entry| String::from(&*entry.key));
         Ok((page.into_iter().map(|entry| &entry.item).collect(), next))
     }
@@ -162,13 +202,13 @@ impl<T, H> Registry<T, H> {
     }
 }
 
-impl<T, H> Clone for Registry<T, H> {
+impl<T, H, O> Clone for Registry<T, H, O> {
     fn clone(&self) -> Self {
         Self { kind: self.kind, items: self.items.clone() }
     }
 }
 
-impl<T, H> Clone for Items<T, H> {
+impl<T, H, O> Clone for Items<T, H, O> {
     fn clone(&self) -> Self {
         let (slots, index) = (self.slots.clone(), self.index.clone());
         Self { slots, index, next: self.next, removed: self.removed.clone() }

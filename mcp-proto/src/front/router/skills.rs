@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use core::future::ready;
 
-use super::{Context, HandlerMode, Router, RouterError};
+use super::{Context, HandlerMode, Router, RouterContents, RouterError};
 use crate::front::HandlerError;
 use crate::front::reply::Reply;
 use crate::front::skills::{InMemorySkill, SkillSource};
@@ -69,15 +69,10 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     ///
     /// Its files are read by their URIs, but not listed as resources.
     pub fn skills_from(mut self, source: impl SkillSource) -> Self {
-        let source: Arc<dyn SkillSource> = Arc::new(source);
-        let root = source.root();
-        let overlaps = |other: &str| other.starts_with(root) || root.starts_with(other);
-        if let Some(other) = self.contents.skills.iter().find(|other| overlaps(other.root())) {
-            let (root, other) = (root.to_owned(), other.root().to_owned());
-            self.record_error(RouterError::SkillOverlap { root, other });
+        if let Err(error) = self.contents.add_skills(Arc::new(source)) {
+            self.record_error(error);
             return self;
         }
-        Arc::make_mut(&mut self.contents.skills).push(source);
         self.declare(ServerCapability::Resources).declare(ServerCapability::DirectoryRead)
     }
 
@@ -167,6 +162,23 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     fn skill_source(&self, uri: &str) -> Option<Arc<dyn SkillSource>> {
         let has = |root: &str| uri.starts_with(root) || root.strip_suffix('/') == Some(uri);
         self.contents.skills.iter().find(|source| has(source.root())).cloned()
+    }
+}
+
+impl<M: HandlerMode> RouterContents<M> {
+    /// Adds a source of skills.
+    ///
+    /// # Errors
+    /// If it lies within the place of another one, or another one within its own.
+    pub(super) fn add_skills(&mut self, source: Arc<dyn SkillSource>) -> Result<(), RouterError> {
+        let root = source.root();
+        let overlaps = |other: &str| other.starts_with(root) || root.starts_with(other);
+        if let Some(other) = self.skills.iter().find(|other| overlaps(other.root())) {
+            let (root, other) = (root.to_owned(), other.root().to_owned());
+            return Err(RouterError::SkillOverlap { root, other });
+        }
+        Arc::make_mut(&mut self.skills).push(source);
+        Ok(())
     }
 }
 

@@ -22,6 +22,14 @@ impl TimeLimits {
             Arc::make_mut(&mut self.0).remove(tool);
         }
     }
+
+    /// Adds the limits of another router, whose tools have other names here.
+    pub(super) fn absorb(&mut self, other: &Self, name: impl Fn(&str) -> String) {
+        if !other.0.is_empty() {
+            let renamed = other.0.iter().map(|(tool, time)| (name(tool), *time));
+            Arc::make_mut(&mut self.0).extend(renamed);
+        }
+    }
 }
 
 /// The limit of one call.

@@ -57,6 +57,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
 }
 
 /// A tool as it is listed, and how its calls are checked and run.
+#[derive(Clone)]
 pub(super) struct RegisteredTool {
     pub(super) tool: Tool,
     /// Whether its calls become tasks.
@@ -243,7 +244,7 @@ fn object_schema(schema: &Json) -> Option<Json> {
 
 //= S8.4 "Names 1–128 of [A-Za-z0-9_.-], unique, case-sensitive"
 /// Whether `name` is a valid tool name.
-fn is_tool_name(name: &str) -> bool {
+pub(super) fn is_tool_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
     (1..=128).contains(&name.len()) && name.chars().all(allowed)
 }

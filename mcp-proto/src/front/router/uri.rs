@@ -22,7 +22,7 @@ use crate::schema::Map;
 ///
 /// - A segment has no `/`, `\`, or NUL, and is neither empty nor `.` nor `..`.
 /// - Text has no NUL, and none of the parts between its slashes and backslashes is `..`. It may begin with a slash.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct UriTemplate {
     /// The text before the first variable.
     head: String,
@@ -31,7 +31,7 @@ pub(crate) struct UriTemplate {
     query: Option<Query>,
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 struct Part {
     name: String,
     kind: VariableKind,
@@ -47,7 +47,7 @@ enum VariableKind {
 }
 
 /// The query parameters at the end of a URI.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 struct Query {
     names: Vec<String>,
     /// Where they begin: at the first `?`, or at the `&` that is preceded by this many others.

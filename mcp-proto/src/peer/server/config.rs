@@ -173,8 +173,14 @@ impl SubscriptionAccess {
         Self(Arc::new(allows))
     }
 
-    pub(super) fn allows(&self, name: &str, principal: Option<&Principal>) -> bool {
+    pub(crate) fn allows(&self, name: &str, principal: Option<&Principal>) -> bool {
         (self.0)(name, principal)
+    }
+
+    /// Whether both are clones of one check.
+    #[cfg(feature = "std")]
+    pub(crate) fn is_clone_of(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 }
 

@@ -232,6 +232,16 @@ fn custom_call_handler_does_not_bypass_tool_scopes() {
 }
 
 #[test]
+fn scopes_of_a_mounted_router_hold_under_the_new_names() {
+    let mut web = HttpHarness::new(Router::new("a", "1").mount("files", router().0));
+    web.guard = Some(guard());
+    web.token = Some("ada~mcp".into());
+    assert_eq!(web.call("files_declared", json!({})).head().status, 403);
+    web.token = Some("ada~mcp+files_admin".into());
+    assert_eq!(web.call("files_declared", json!({})).head().status, 200);
+}
+
+#[test]
 fn router_refuses_scopes_of_an_unknown_tool() {
     let router = Router::new("a", "1").tool_scopes("nothing", ["a"]);
     assert_eq!(router.check(), Err(RouterError::NoTool { tool: "nothing".into() }));
