@@ -4,6 +4,7 @@
 use core::ops::Range;
 use core::time::Duration;
 
+use crate::peer::passage::MessageCharge;
 use crate::peer::{Carriage, CarriageEnd, Denial};
 use crate::prelude::*;
 use crate::rpc::{Frame, Id, Malformed};
@@ -38,6 +39,8 @@ pub trait Machine {
     fn wants_read(&self) -> bool;
     /// Dispatches deferred messages as far as the remote side takes the output.
     fn dispatch_deferred(&mut self, _now: Instant, _out: &mut dyn Outbox) {}
+    /// Sets the charge for the message that is handled next.
+    fn charge_message(&mut self, _charge: Option<MessageCharge>) {}
     /// Records that the transport has taken output; `queued` bytes are left.
     fn handle_transmitted(&mut self, _queued: usize) {}
     /// Ends the connection because of a local failure; `why` describes it.

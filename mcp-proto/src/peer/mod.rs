@@ -13,6 +13,7 @@ mod inbound;
 mod machine;
 mod options;
 mod outcome;
+pub(crate) mod passage;
 mod principal;
 mod requests;
 #[cfg(feature = "server")]

@@ -43,7 +43,7 @@ pub(crate) fn collect_members<'a>(
         }
         true
     };
-    each_member(text, each).map_err(|_| object_error(text))?;
+    each_member(text, each)?;
     Ok(repeated)
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn first_member<'a>(text: &'a str, name: &str) -> Result<Option<&'a s
         found = Some(value).filter(|_| is_wanted);
         !is_wanted
     };
-    each_member(text, each).map_err(|_| object_error(text))?;
+    each_member(text, each)?;
     Ok(found)
 }
 
@@ -75,7 +75,17 @@ fn after_first_name(text: &str, name: &str) -> Option<usize> {
 }
 
 /// Calls `each` with the name and the value of each member of the object `text`, until it returns false.
-fn each_member<'a>(
+///
+/// # Errors
+/// If `text` is not an object.
+pub(crate) fn each_member<'a>(
+    text: &'a str,
+    each: impl FnMut(Cow<'a, str>, &'a str) -> bool,
+) -> Result<(), serde_json::Error> {
+    visit_members(text, each).map_err(|_| object_error(text))
+}
+
+fn visit_members<'a>(
     text: &'a str,
     mut each: impl FnMut(Cow<'a, str>, &'a str) -> bool,
 ) -> Result<(), NotJson> {

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::envelope::element;
 use super::json_reader::{Reader, Span};
 use super::noted_members::NotedMembers;
-use super::scan::{Cursor, ScanMode};
+use super::scan::{Cursor, ScanMode, Value};
 use super::{EnvelopeKind, Malformed, Text, read_members};
 use crate::prelude::*;
 use crate::text::SafeText;
@@ -120,19 +120,33 @@ impl Batch {
     }
 }
 
-impl Iterator for Batch {
-    type Item = Result<Message, Malformed>;
-
-    fn next(&mut self) -> Option<Self::Item> {
+impl Batch {
+    fn next_value(&mut self) -> Option<Value> {
         self.left = self.left.checked_sub(1)?;
-        let max_depth = self.max_depth;
-        let mut cursor = Cursor::new(self.frame.as_bytes(), self.at, ScanMode::Strict { max_depth });
+        let mode = ScanMode::Strict { max_depth: self.max_depth };
+        let mut cursor = Cursor::new(self.frame.as_bytes(), self.at, mode);
         // The array was scanned as a whole: each element is complete.
         cursor.item(self.first, b']', "a comma").ok()?;
         let value = cursor.value().ok()?;
         self.first = false;
         self.at = value.end;
-        Some(element(&self.frame, value, max_depth))
+        Some(value)
+    }
+
+    /// The text of the next element, unparsed.
+    #[cfg(feature = "std")]
+    pub(crate) fn next_text(&mut self) -> Option<Bytes> {
+        let value = self.next_value()?;
+        Some(self.frame.as_bytes().slice(value.start..value.end))
+    }
+}
+
+impl Iterator for Batch {
+    type Item = Result<Message, Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let value = self.next_value()?;
+        Some(element(&self.frame, value, self.max_depth))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

@@ -22,6 +22,8 @@ pub(crate) use envelope::repair_outcome;
 pub(crate) use json_reader::unescape;
 pub use malformed::{EnvelopeKind, InvalidMessageKind, Malformed, MalformedKind, Recovered};
 pub use malformed::{recover, recover_ends};
+#[cfg(feature = "std")]
+pub(crate) use members::each_member;
 pub(crate) use members::{JsonStr, decode_member, first_member, read_members};
 pub use message::Id;
 pub use message::Raw;

@@ -4,6 +4,7 @@ use crate::Instant;
 use crate::peer::client::{
     Client, ClientCommands, ClientConfig, ClientLoan, ClientTransport, CloseReason, Event, LinkAction, State,
 };
+use crate::peer::passage::Passage;
 use crate::peer::{LostReason, Machine as _, TransportError};
 
 use super::{Framing, MessageFraming, Newline, Transport};
@@ -118,5 +119,9 @@ impl<F: Framing> ClientTransport for Transport<Client, F> {
     fn abort(&mut self, _: Instant, why: LostReason) {
         self.peer.abort(CloseReason::Lost(why));
         self.framing.clear();
+    }
+
+    fn passage(&mut self) -> Option<&mut dyn Passage> {
+        Some(self)
     }
 }

@@ -6,7 +6,8 @@ use core::mem;
 use bytes::Bytes;
 
 use crate::Limits;
-use crate::codec::Lines;
+use crate::codec::{Line, Lines};
+use crate::peer::passage::{Held, MessageCharge};
 use crate::peer::{MessageKind, Outbox};
 use crate::prelude::*;
 use crate::rpc::{Id, write};
@@ -17,6 +18,14 @@ pub trait Framing: Outbox {
     fn new(limits: &Limits) -> Self;
     /// Discards all buffered input and output.
     fn clear(&mut self);
+    /// Holds back input and output from now on, for [`poll_held`](Self::poll_held).
+    fn hold(&mut self);
+    /// Holds back the end of the input. Returns whether it does.
+    fn hold_end(&mut self, detail: &str) -> bool;
+    /// Takes the next piece that is held back.
+    fn poll_held(&mut self) -> Option<Held>;
+    /// Lets the transport take output that was held back.
+    fn release_output(&mut self, output: Held);
 }
 
 /// Newline-delimited framing: one message per line of a byte stream.
@@ -29,10 +38,37 @@ pub struct Newline {
     queue: Vec<u8>,
     /// How many bytes of the queue are whole messages; the message being written follows them.
     whole: usize,
+    /// What is not held back, if everything else is.
+    held: Option<Box<HeldLines>>,
+}
+
+#[derive(Debug, Default)]
+struct HeldLines {
+    /// The output that the transport may take.
+    released: Vec<u8>,
+    /// The end of the input, which follows the lines that have not been polled.
+    end: Option<String>,
 }
 
 impl Newline {
+    /// Whether received lines are held back.
+    pub(super) fn is_holding(&self) -> bool {
+        self.held.is_some()
+    }
+
     pub(super) fn take(&mut self, out: &mut Vec<u8>) -> bool {
+        if let Some(held) = &mut self.held {
+            let has_output = !held.released.is_empty();
+            match out.is_empty() {
+                true => mem::swap(out, &mut held.released),
+                false => out.append(&mut held.released),
+            }
+            return has_output;
+        }
+        self.take_queue(out)
+    }
+
+    fn take_queue(&mut self, out: &mut Vec<u8>) -> bool {
         self.queue.truncate(self.whole);
         if self.whole == 0 {
             return false;
@@ -50,13 +86,48 @@ impl Newline {
 impl Framing for Newline {
     fn new(limits: &Limits) -> Self {
         let message_bytes = limits.message_bytes;
-        Self { lines: Lines::new(message_bytes), message_bytes, queue: Vec::new(), whole: 0 }
+        Self { lines: Lines::new(message_bytes), message_bytes, queue: Vec::new(), whole: 0, held: None }
     }
 
     fn clear(&mut self) {
         self.lines = Lines::new(self.message_bytes);
         self.queue.clear();
         self.whole = 0;
+        if let Some(held) = &mut self.held {
+            **held = HeldLines::default();
+        }
+    }
+
+    fn hold(&mut self) {
+        self.held.get_or_insert_default();
+    }
+
+    fn hold_end(&mut self, detail: &str) -> bool {
+        self.held.as_mut().map(|held| held.end = Some(detail.to_string())).is_some()
+    }
+
+    fn poll_held(&mut self) -> Option<Held> {
+        let held = self.held.as_mut()?;
+        if let Some(line) = self.lines.poll_line() {
+            return Some(Held::Received(line, None));
+        }
+        if held.end.is_some() {
+            // A last message without its newline comes before the end.
+            let last = self.lines.handle_eof().map(|line| Held::Received(line, None));
+            return last.or_else(|| held.end.take().map(Held::End));
+        }
+        // Further output waits in the queue until the transport has taken this.
+        if !held.released.is_empty() {
+            return None;
+        }
+        let mut block = Vec::new();
+        self.take_queue(&mut block).then_some(Held::Block(block))
+    }
+
+    fn release_output(&mut self, output: Held) {
+        if let (Some(held), Held::Block(block)) = (&mut self.held, output) {
+            held.released = block;
+        }
     }
 }
 
@@ -75,7 +146,7 @@ impl Outbox for Newline {
     }
 
     fn queued(&self) -> usize {
-        self.whole
+        self.whole.saturating_add(self.held.as_ref().map_or(0, |held| held.released.len()))
     }
 
     fn cancel(&mut self, id: i64, reason: Option<&str>) {
@@ -89,10 +160,42 @@ pub struct MessageFraming {
     message: Vec<u8>,
     queue: VecDeque<Bytes>,
     bytes: usize,
+    /// What is not held back, if everything else is; and input that is.
+    held: Option<Box<HeldMessages>>,
+}
+
+#[derive(Debug, Default)]
+struct HeldMessages {
+    received: VecDeque<(Bytes, Option<MessageCharge>)>,
+    end: Option<String>,
+    /// The output that the transport may take.
+    released: Option<Bytes>,
 }
 
 impl MessageFraming {
+    /// Holds back a received message. Returns whether it does; otherwise its charge.
+    pub(super) fn hold_message(
+        &mut self,
+        message: &Bytes,
+        charge: Option<MessageCharge>,
+    ) -> Result<(), Option<MessageCharge>> {
+        match &mut self.held {
+            Some(held) => {
+                held.received.push_back((message.clone(), charge));
+                Ok(())
+            }
+            None => Err(charge),
+        }
+    }
+
     pub(super) fn take(&mut self) -> Option<Bytes> {
+        match &mut self.held {
+            Some(held) => held.released.take(),
+            None => self.take_queue(),
+        }
+    }
+
+    fn take_queue(&mut self) -> Option<Bytes> {
         let message = self.queue.pop_front()?;
         self.bytes = self.bytes.saturating_sub(message.len());
         Some(message)
@@ -101,13 +204,44 @@ impl MessageFraming {
 
 impl Framing for MessageFraming {
     fn new(_limits: &Limits) -> Self {
-        Self { message: Vec::new(), queue: VecDeque::new(), bytes: 0 }
+        Self { message: Vec::new(), queue: VecDeque::new(), bytes: 0, held: None }
     }
 
     fn clear(&mut self) {
         self.message.clear();
         self.queue.clear();
         self.bytes = 0;
+        if let Some(held) = &mut self.held {
+            **held = HeldMessages::default();
+        }
+    }
+
+    fn hold(&mut self) {
+        self.held.get_or_insert_default();
+    }
+
+    fn hold_end(&mut self, detail: &str) -> bool {
+        self.held.as_mut().map(|held| held.end = Some(detail.to_string())).is_some()
+    }
+
+    fn poll_held(&mut self) -> Option<Held> {
+        let held = self.held.as_mut()?;
+        if let Some((message, charge)) = held.received.pop_front() {
+            return Some(Held::Received(Line::Whole(message), charge));
+        }
+        if let Some(detail) = held.end.take() {
+            return Some(Held::End(detail));
+        }
+        if held.released.is_some() {
+            return None;
+        }
+        self.take_queue().map(Held::Message)
+    }
+
+    fn release_output(&mut self, output: Held) {
+        if let (Some(held), Held::Message(message)) = (&mut self.held, output) {
+            held.released = Some(message);
+        }
     }
 }
 
@@ -123,7 +257,8 @@ impl Outbox for MessageFraming {
     }
 
     fn queued(&self) -> usize {
-        self.bytes
+        let released = self.held.as_ref().and_then(|held| held.released.as_ref());
+        self.bytes.saturating_add(released.map_or(0, Bytes::len))
     }
 
     fn cancel(&mut self, id: i64, reason: Option<&str>) {

@@ -38,6 +38,8 @@ use core::fmt;
 use bytes::Bytes;
 
 use crate::Instant;
+use crate::codec::Line;
+use crate::peer::passage::{Held, Passage};
 use crate::peer::{Machine, Outbox as _};
 use crate::prelude::*;
 use crate::rpc::{self, Malformed};
@@ -110,6 +112,21 @@ impl<P: Machine, F: Framing> Transport<P, F> {
         self.run(now, |peer, out| peer.handle_malformed(now, malformed, out));
     }
 
+    fn handle_line(&mut self, now: Instant, line: &Line) {
+        match line {
+            Line::Whole(text) => self.handle_whole(now, text),
+            Line::TooLong { head, tail, bytes } => self.handle_too_long(now, head, tail, *bytes),
+        }
+    }
+
+    fn handle_whole(&mut self, now: Instant, text: &Bytes) {
+        if text.len() > self.peer.limits().message_bytes {
+            self.handle_too_long(now, text, &[], text.len());
+        } else {
+            self.handle_text(now, text);
+        }
+    }
+
     // --- Inputs ---
 
     /// Runs the timers that are due. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
@@ -179,13 +196,11 @@ impl<P: Machine, F: Framing> Transport<P, F> {
 impl<P: Machine> Transport<P, Newline> {
     /// Handles bytes read from the stream. The result does not depend on how the stream is split into chunks.
     pub fn handle_input(&mut self, now: Instant, bytes: Bytes) {
-        use crate::codec::Line;
         self.framing.lines.handle_input(bytes);
-        while let Some(line) = self.framing.lines.poll_line() {
-            match line {
-                Line::Whole(text) => self.handle_text(now, &text),
-                Line::TooLong { head, tail, bytes } => self.handle_too_long(now, &head, &tail, bytes),
-            }
+        while !self.framing.is_holding()
+            && let Some(line) = self.framing.lines.poll_line()
+        {
+            self.handle_line(now, &line);
         }
     }
 
@@ -194,12 +209,12 @@ impl<P: Machine> Transport<P, Newline> {
     /// `detail` is a human-readable description by the transport, such as an exit status or the last lines of standard
     /// error. It may be empty.
     pub fn handle_eof(&mut self, now: Instant, detail: &str) {
-        use crate::codec::Line;
-        match self.framing.lines.handle_eof() {
+        if self.framing.hold_end(detail) {
+            return;
+        }
+        if let Some(line) = self.framing.lines.handle_eof() {
             // A last message without its newline counts as complete if it parses.
-            Some(Line::Whole(text)) => self.handle_text(now, &text),
-            Some(Line::TooLong { head, tail, bytes }) => self.handle_too_long(now, &head, &tail, bytes),
-            None => {}
+            self.handle_line(now, &line);
         }
         self.run(now, |peer, out| peer.handle_closed(now, detail, out));
     }
@@ -222,16 +237,16 @@ impl<P: Machine> Transport<P, Newline> {
 impl<P: Machine> Transport<P, MessageFraming> {
     /// Handles a whole message.
     pub fn handle_message(&mut self, now: Instant, message: &Bytes) {
-        if message.len() > self.peer.limits().message_bytes {
-            self.handle_too_long(now, message, &[], message.len());
-        } else {
-            self.handle_text(now, message);
+        if self.framing.hold_message(message, None).is_err() {
+            self.handle_whole(now, message);
         }
     }
 
     /// Handles the end of the channel; `detail` is a human-readable description by the transport and may be empty.
     pub fn handle_eof(&mut self, now: Instant, detail: &str) {
-        self.run(now, |peer, out| peer.handle_closed(now, detail, out));
+        if !self.framing.hold_end(detail) {
+            self.run(now, |peer, out| peer.handle_closed(now, detail, out));
+        }
     }
 
     /// Returns the next message to send.
@@ -241,6 +256,28 @@ impl<P: Machine> Transport<P, MessageFraming> {
         let taken = self.framing.take();
         self.peer.handle_transmitted(self.framing.queued());
         taken
+    }
+}
+
+impl<P: Machine, F: Framing> Passage for Transport<P, F> {
+    fn hold(&mut self) {
+        self.framing.hold();
+    }
+
+    fn poll_held(&mut self) -> Option<Held> {
+        self.framing.poll_held()
+    }
+
+    fn release(&mut self, now: Instant, held: Held) {
+        match held {
+            Held::Received(line, charge) => {
+                self.peer.charge_message(charge);
+                self.handle_line(now, &line);
+                self.peer.charge_message(None);
+            }
+            Held::End(detail) => self.run(now, |peer, out| peer.handle_closed(now, &detail, out)),
+            output => self.framing.release_output(output),
+        }
     }
 }
 

@@ -3,6 +3,11 @@
 use alloc::sync::Arc;
 use core::time::Duration;
 
+#[cfg(all(feature = "std", feature = "http"))]
+use crate::codec::Line;
+use crate::peer::passage::Passage;
+#[cfg(all(feature = "std", feature = "http"))]
+use crate::peer::passage::{Held, MessageCharge};
 use crate::peer::server::{
     CloseReason, Event, Server, ServerCommands, ServerConfig, ServerLoan, ServerTransport,
 };
@@ -75,9 +80,9 @@ impl ChannelServer {
         message: &bytes::Bytes,
         charged: Result<crate::quota::BytePermit, crate::quota::OverBudgetError>,
     ) {
-        self.peer.charge_message(Some(charged));
-        self.handle_message(now, message);
-        self.peer.charge_message(None);
+        if let Err(charged) = self.framing.hold_message(message, Some(charged)) {
+            self.release(now, Held::Received(Line::Whole(message.clone()), charged));
+        }
     }
 }
 
@@ -113,6 +118,10 @@ impl<F: Framing> ServerTransport for Transport<Server, F> {
     fn abort(&mut self, _: Instant, why: LostReason) {
         self.peer.abort(CloseReason::Lost(why));
         self.framing.clear();
+    }
+
+    fn passage(&mut self) -> Option<&mut dyn Passage> {
+        Some(self)
     }
 }
 
@@ -153,6 +162,11 @@ impl Machine for Server {
 
     fn dispatch_deferred(&mut self, now: Instant, out: &mut dyn Outbox) {
         Server::release(self, now, out);
+    }
+
+    #[cfg(all(feature = "std", feature = "http"))]
+    fn charge_message(&mut self, charge: Option<MessageCharge>) {
+        Server::charge_message(self, charge);
     }
 
     fn handle_transmitted(&mut self, queued: usize) {

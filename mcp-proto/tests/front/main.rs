@@ -37,6 +37,7 @@ mod http_parts;
 mod http_sessions;
 mod http_stateless;
 mod http_threads;
+mod layer_messages;
 mod layers;
 mod lenient;
 mod live_router;

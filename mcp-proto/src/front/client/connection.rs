@@ -10,11 +10,15 @@ use core::time::Duration;
 use super::watch::{WatchQueues, WatchUpdate};
 use crate::Instant;
 use crate::front::events::ListenerEvent;
+use crate::front::layer::LayeredCore;
 use crate::front::request_slots::DriverTimer;
 use crate::front::shared::{ConnectionState, Core, Shared};
 use crate::front::wakers::Wakers;
 use crate::front::{Error, Notification};
-use crate::peer::client::{ClientTransport, CloseReason, ConnectProgress, Diagnostic, ServerInfo, State};
+use crate::peer::client::{
+    ClientCommands, ClientTransport, CloseReason, ConnectProgress, Diagnostic, ServerInfo, State,
+};
+use crate::peer::passage::Passage;
 use crate::peer::{InboundId, LostReason, Outcome, RequestError, RequestId, TaskReport, client};
 use crate::prelude::*;
 use crate::rpc::{Raw, Text};
@@ -320,5 +324,19 @@ impl ListenerEvent for Event {
             Self::Diagnostic(diagnostic) => diagnostic.make_owned(),
             _ => {}
         }
+    }
+}
+
+impl<M: ClientTransport> LayeredCore<M> for ClientCore {
+    fn passage(machine: &mut M) -> Option<&mut dyn Passage> {
+        machine.passage()
+    }
+
+    fn abort(machine: &mut M, now: Instant, why: LostReason) {
+        ClientCommands::new(machine, now).abort(why);
+    }
+
+    fn report_undropped(&mut self, message: String, wakers: &mut Wakers) {
+        self.common.publish(&Event::Diagnostic(Diagnostic::LayerDropIgnored { message }), wakers);
     }
 }

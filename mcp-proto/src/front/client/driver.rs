@@ -12,6 +12,7 @@ use super::handlers::{ClientContext, ClientHandlers};
 use super::tasks::{ClientTasks, ReceiveOutcome, Timestamps};
 use crate::Instant;
 use crate::front::handler_error::catch_panic;
+use crate::front::layer::{Side, Wire};
 use crate::front::reply::Reply;
 use crate::front::running_handlers::RunningHandlers;
 use crate::front::shared::{Core as _, Shared};
@@ -19,7 +20,7 @@ use crate::front::trace::RequestSpan;
 use crate::front::{Clock, HandlerMode, SendHandlers};
 use crate::inline_map::InlineQueue;
 use crate::peer::client::{ClientCommands, ClientTransport, CloseReason, ServerInfo};
-use crate::peer::{AnyResult, InboundId, LostReason};
+use crate::peer::{AnyResult, InboundId, LostReason, Machine};
 use crate::prelude::*;
 use crate::rpc::Raw;
 
@@ -62,13 +63,21 @@ pub struct ClientDriver<M: ClientTransport, H: HandlerMode = SendHandlers> {
     handles_notifications: bool,
     running: RunningHandlers<H::HandlerFuture>,
     client_tasks: ClientTasks,
+    /// The layers through which messages pass, if there are any.
+    wire: Option<Box<Wire<SendHandlers>>>,
 }
 
 impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
     pub(super) fn new(shared: Arc<Shared<ClientCore, M>>, handlers: ClientHandlers<H>) -> Self {
         let tasks = RunningHandlers::new(shared.signal().clone());
         let handles_notifications = handlers.notification_queue().is_some();
-        Self { shared, handlers, handles_notifications, running: tasks, client_tasks: ClientTasks::default() }
+        let wire = shared.update(|_, machine, _| {
+            let wire = Wire::new(handlers.layers(), Side::Client, Machine::limits(machine.peer()))?;
+            machine.passage()?.hold();
+            Some(wire)
+        });
+        let client_tasks = ClientTasks::default();
+        Self { shared, handlers, handles_notifications, running: tasks, client_tasks, wire }
     }
 
     /// Returns a handle that ends the authorization context of the connection's cache.
@@ -100,14 +109,31 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
     ///
     /// `act` runs under a lock that the handles take as well: it must not block or use them.
     pub fn lock<R>(&mut self, act: impl FnOnce(&mut M, Instant) -> R) -> R {
-        self.shared.with(|_, machine, now, _| act(machine, now))
+        let result = self.shared.with(|_, machine, now, _| act(machine, now));
+        self.run_layers();
+        result
+    }
+
+    /// Passes what the machine holds back through the layers. Returns whether there was anything.
+    fn run_layers(&mut self) -> bool {
+        self.wire.as_mut().is_some_and(|wire| wire.run(&*self.shared))
     }
 
     /// Runs handlers, then runs `act` on the machine like [`lock`](Self::lock). If `act` returns `Pending`, because
     /// there is no work left, the next command or handler wakes the task.
     pub fn poll<R>(&mut self, cx: &mut Context<'_>, act: impl FnOnce(&mut M, Instant) -> Poll<R>) -> Poll<R> {
         self.run_handlers();
-        self.shared.park(self.shared.now(), cx.waker(), act)
+        let now = self.shared.now();
+        if self.wire.is_some() {
+            // What timers send passes the layers before the transport asks for it.
+            self.shared.with_events(|_, machine, _| machine.handle_timeout(now));
+            self.run_layers();
+        }
+        let polled = self.shared.park(now, cx.waker(), act);
+        if self.run_layers() && polled.is_pending() {
+            cx.waker().wake_by_ref();
+        }
+        polled
     }
 
     /// Waits for output, in adapters that await several things at once: output, input, and the end of a sleep until `due`.

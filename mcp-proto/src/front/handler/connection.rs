@@ -9,11 +9,13 @@ use super::inbound_request::{Caller, NotificationContext, RequestState};
 use crate::Instant;
 use crate::front::clock::Entropy;
 use crate::front::events::ListenerEvent;
+use crate::front::layer::LayeredCore;
 use crate::front::request_slots::{FollowQueue, RequestLink, RequestTable};
 use crate::front::shared::{ConnectionState, Core, Shared};
 use crate::front::wakers::{WaitPoint, Waiters, Wakers};
 use crate::front::{Error, Notification};
 use crate::inline_map::{InlineMap, InlineQueue};
+use crate::peer::passage::Passage;
 use crate::peer::server::{
     Cancellation, CloseReason, Diagnostic, RequestContext, ServerCommands, ServerTransport,
 };
@@ -467,5 +469,19 @@ impl ListenerEvent for ServerEvent {
             Self::Diagnostic(diagnostic) => diagnostic.make_owned(),
             _ => {}
         }
+    }
+}
+
+impl<M: ServerTransport> LayeredCore<M> for ServerCore {
+    fn passage(machine: &mut M) -> Option<&mut dyn Passage> {
+        machine.passage()
+    }
+
+    fn abort(machine: &mut M, now: Instant, why: LostReason) {
+        ServerCommands::new(machine, now).abort(why);
+    }
+
+    fn report_undropped(&mut self, message: String, wakers: &mut Wakers) {
+        self.common.publish(&ServerEvent::Diagnostic(Diagnostic::LayerDropIgnored { message }), wakers);
     }
 }

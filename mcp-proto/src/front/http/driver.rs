@@ -225,6 +225,12 @@ impl<M: ServerTransport + Send + 'static, H: HandlerMode> ListeningDriver<M, H> 
         let machine = ServerDriver::new(shared, entropy, router, tasks);
         Self { machine, service: service.clone(), listening, closing: false }
     }
+
+    /// Makes all messages of the machine pass through the layers of the router.
+    pub(super) fn with_wire(mut self) -> Self {
+        self.machine = self.machine.with_wire();
+        self
+    }
 }
 
 impl<M: ServerTransport, H: HandlerMode> ListeningDriver<M, H> {

@@ -29,17 +29,20 @@
 //! What concerns HTTP as such (addresses, compression, headers of responses) belongs into a layer of the HTTP server
 //! instead, such as those of the crate `tower`.
 
+mod message;
 mod request;
+mod wire;
 
 use alloc::sync::Arc;
 use core::ops::Deref;
 
 use super::mode::{HandlerMode, LocalHandlers, SendHandlers};
 use super::wakers::SendFuture;
-use crate::rpc::Id;
 
 pub use super::reply::Reply;
+pub use message::{LayerMessage, LayerMessageError, LayerMessageKind};
 pub use request::{LayerRequest, Next};
+pub(in crate::front) use wire::{LayeredCore, Wire};
 
 /// The future of a layer around requests.
 pub type LayerFuture = SendFuture<Reply>;
@@ -66,9 +69,42 @@ pub trait Layer<M: HandlerMode = SendHandlers>: 'static {
         next.run(request)
     }
 
-    /// Sees each message as it passes, in the order of the wire, and decides whether it goes on. Default: it does.
+    /// Sees each message as it passes between machine and transport, in the order of the wire: it may read, change or drop
+    /// it. Default: the message goes on.
     ///
-    /// It is called outside of locks, by the driver, and must not block: everything that arrives later waits.
+    /// It sees everything, also what machines say themselves: handshake and discovery, pings, progress, cancellations,
+    /// acknowledgements, the events of subscriptions; each message of a batch by itself; and text that is no message. What is
+    /// sent passes the innermost layer first, what is received the outermost. On streams and in channels of whole messages
+    /// (WebSocket) it sees each message once. Over HTTP it is not called yet.
+    ///
+    /// The driver calls it outside of locks. So it may use the handles of the connection, but must not block: everything
+    /// that arrives later waits. [`LayerMessage`] tells what may be changed. A drop counts for notifications only
+    /// ([`LayerMessage::is_droppable`]); any other is ignored and reported as `LayerDropIgnored`. If a layer panics, its
+    /// connection ends with [`LostReason::Failed`](crate::peer::LostReason::Failed): a message that it should have
+    /// changed must not pass.
+    ///
+    /// ```
+    /// use mcp_proto::front::HandlerMode;
+    /// use mcp_proto::front::layer::{Decision, Layer, LayerMessage, MessageDirection};
+    ///
+    /// /// Keeps log messages from the client, and names the instance in each answer.
+    /// struct Quiet {
+    ///     instance: String,
+    /// }
+    ///
+    /// impl<M: HandlerMode> Layer<M> for Quiet {
+    ///     fn message(&self, message: &mut LayerMessage<'_>) -> Decision {
+    ///         if message.direction() == MessageDirection::Sent && message.method() == Some("notifications/message") {
+    ///             return Decision::Drop;
+    ///         }
+    ///         if message.result().is_some() {
+    ///             // Results that are no objects have no place for it.
+    ///             let _ = message.insert_meta("com.example/instance", &self.instance);
+    ///         }
+    ///         Decision::Keep
+    ///     }
+    /// }
+    /// ```
     fn message(&self, message: &mut LayerMessage<'_>) -> Decision {
         let _ = message;
         Decision::Keep
@@ -81,7 +117,8 @@ pub trait Layer<M: HandlerMode = SendHandlers>: 'static {
 pub enum Decision {
     /// The message goes on.
     Keep,
-    /// The message is dropped. It counts for notifications only, and not for those that end or acknowledge something.
+    /// The message is dropped, if it is a notification on which no other message depends: see
+    /// [`is_droppable`](LayerMessage::is_droppable).
     Drop,
 }
 
@@ -101,57 +138,6 @@ pub enum MessageDirection {
     Received,
     /// To the other side.
     Sent,
-}
-
-/// The kind of a message that a layer sees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum LayerMessageKind {
-    /// A request.
-    Request,
-    /// A notification.
-    Notification,
-    /// The result of a request.
-    Result,
-    /// The error of a request.
-    Error,
-}
-
-/// A message, as [`Layer::message`] sees it.
-#[derive(Debug)]
-pub struct LayerMessage<'a> {
-    pub(super) side: Side,
-    pub(super) direction: MessageDirection,
-    pub(super) kind: LayerMessageKind,
-    pub(super) method: Option<&'a str>,
-    pub(super) id: Option<&'a Id>,
-}
-
-impl<'a> LayerMessage<'a> {
-    /// The side that the layer stands in.
-    pub fn side(&self) -> Side {
-        self.side
-    }
-
-    /// Whether the message arrives or leaves.
-    pub fn direction(&self) -> MessageDirection {
-        self.direction
-    }
-
-    /// The kind of the message.
-    pub fn kind(&self) -> LayerMessageKind {
-        self.kind
-    }
-
-    /// The method of a request or of a notification; that of its request for an answer, if it is known.
-    pub fn method(&self) -> Option<&'a str> {
-        self.method
-    }
-
-    /// The id of a request or of an answer.
-    pub fn id(&self) -> Option<&'a Id> {
-        self.id
-    }
 }
 
 /// A value that is a layer in mode `M`. It has a blanket implementation: with [`SendHandlers`] a layer must be `Send + Sync`,
@@ -208,6 +194,10 @@ impl<M: HandlerMode> Layers<M> {
     /// The layer at a position.
     fn at(&self, position: usize) -> Option<M::Layer> {
         self.0.as_ref()?.get(position).cloned()
+    }
+
+    fn as_slice(&self) -> &[M::Layer] {
+        self.0.as_deref().unwrap_or_default()
     }
 
     fn iter_erased(&self) -> impl Iterator<Item = &M::Layer> {

@@ -14,6 +14,7 @@ use crate::front::handler::context::Context;
 use crate::front::handler::inbound_request::RequestState;
 use crate::front::handler::input_rounds::InputRounds;
 use crate::front::handler_error::{HandlerPanic, catch_panic};
+use crate::front::layer::{Side, Wire};
 use crate::front::reply::Reply;
 use crate::front::router::{ListenerGuard, ServedRouter, Suspension, TimeLimit};
 use crate::front::running_handlers::RunningHandlers;
@@ -60,6 +61,8 @@ pub struct ServerDriver<M: ServerTransport, H: HandlerMode = SendHandlers> {
     /// The service for calls that become tasks, and the runner if this driver runs them.
     task_service: Option<Arc<TaskService>>,
     runner: Option<Box<TaskRunner<H>>>,
+    /// The layers through which messages pass, if there are any.
+    wire: Option<Box<Wire<H>>>,
     /// Ends the machine when the driver is dropped.
     end: fn(&mut M, Instant),
     /// The registration with a live router.
@@ -89,6 +92,7 @@ impl<M: ServerTransport + Send + 'static, H: HandlerMode> ServerDriver<M, H> {
             held: LazyBox::new(),
             task_service,
             runner: None,
+            wire: None,
             end: |machine, now| ServerCommands::new(machine, now).abort(LostReason::DriverDropped),
             _listening: None,
         }
@@ -104,6 +108,17 @@ impl<M: ServerTransport + Send + 'static, H: HandlerMode> ServerDriver<M, H> {
     #[cfg(feature = "http")]
     pub(in crate::front) fn signal(&self) -> &Arc<Signal> {
         self.shared.signal()
+    }
+
+    /// Makes all messages of the machine pass through the layers of the router.
+    pub(in crate::front) fn with_wire(mut self) -> Self {
+        self.wire = self.shared.update(|_, machine, _| {
+            let limits = &machine.peer().config().limits;
+            let wire = Wire::new(self.router.router().layers(), Side::Server, limits)?;
+            machine.passage()?.hold();
+            Some(wire)
+        });
+        self
     }
 
     /// Makes the driver run the tasks of its service.
@@ -137,7 +152,14 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
     ///
     /// `act` runs under a lock that the handles take as well: it must not block or use them.
     pub fn lock<R>(&mut self, act: impl FnOnce(&mut M, Instant) -> R) -> R {
-        self.shared.with(|_, machine, now, _| act(machine, now))
+        let result = self.shared.with(|_, machine, now, _| act(machine, now));
+        self.run_layers();
+        result
+    }
+
+    /// Passes what the machine holds back through the layers. Returns whether there was anything.
+    fn run_layers(&mut self) -> bool {
+        self.wire.as_mut().is_some_and(|wire| wire.run(&*self.shared))
     }
 
     /// Takes output of the machine that causes no events.
@@ -159,7 +181,16 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
             left_at = None;
         }
         let now = left_at.unwrap_or_else(|| self.shared.now());
-        self.shared.park(now, cx.waker(), act)
+        if self.wire.is_some() {
+            // What timers send passes the layers before the transport asks for it.
+            self.shared.with_events(|_, machine, _| machine.handle_timeout(now));
+            self.run_layers();
+        }
+        let polled = self.shared.park(now, cx.waker(), act);
+        if self.run_layers() && polled.is_pending() {
+            cx.waker().wake_by_ref();
+        }
+        polled
     }
 
     /// Waits for output, in adapters that await several things at once: output, input, and the end of a sleep until `due`.

@@ -1,6 +1,7 @@
 //! Commands from the application to a client, the same for every transport, and the transport that carries them.
 
 use crate::Instant;
+use crate::peer::passage::Passage;
 use crate::peer::{
     AnyParams, AnyResult, InboundId, LostReason, Outbox, OutgoingRequest, RequestError, RequestId,
     RequestOptions,
@@ -241,6 +242,12 @@ pub trait ClientTransport {
     fn abort(&mut self, now: Instant, why: LostReason) {
         self.lend(now).client.abort(CloseReason::Lost(why));
         self.settle(now);
+    }
+
+    /// Returns what passes between the machine and its transport, if that can be held back for layers.
+    #[doc(hidden)]
+    fn passage(&mut self) -> Option<&mut dyn Passage> {
+        None
     }
 }
 

@@ -225,6 +225,11 @@ pub enum Diagnostic {
     /// A request has waited for a second, and nothing has polled the connection's driver. Only with adapters that set a
     /// timer for their handles.
     DriverNotPolled,
+    /// A layer wanted to drop a message that is no notification, or one on which others depend. It was not dropped.
+    LayerDropIgnored {
+        /// Its method, or a note that it is an answer.
+        message: String,
+    },
     /// Messages outside of any request cannot be received, or no longer (legacy revisions over HTTP).
     EventStreamUnavailable {
         /// The reason.
@@ -265,6 +270,7 @@ impl Diagnostic {
             Self::RequestDelayed { method, error, .. } => method.len().saturating_add(error.bytes()),
             Self::MessageRejected { message: what, error } => what.len().saturating_add(error.detail.len()),
             Self::EventStreamUnavailable { detail } => detail.len(),
+            Self::LayerDropIgnored { message } => message.len(),
             Self::AnsweredStale { reason: why, .. } => why.len(),
             Self::ForbiddenBatch
             | Self::SessionLost
@@ -287,6 +293,7 @@ pub(super) fn id_bytes(id: &Id) -> usize {
 
 display_text! { Diagnostic:
     Malformed(malformed) => "not a message: {malformed}";
+    LayerDropIgnored { message } => "a layer wanted to drop {message}, which only notifications that nothing depends on can be";
     UnknownAnswer(id) => "an answer to request {id}, which was never made";
     Error(error) => "an error that answers no request: {error}";
     ForbiddenRequest { id, method } =>

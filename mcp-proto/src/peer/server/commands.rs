@@ -5,6 +5,7 @@ use core::task::Waker;
 use super::subscriptions::Subscriber;
 use super::{Answer, CloseReason, Event, ListKind, Server, Topic};
 use crate::Instant;
+use crate::peer::passage::Passage;
 use crate::peer::{
     AnyParams, Denial, InboundId, LostReason, Outbox, Outcome, OutgoingRequest, Principal, RequestError,
     RequestId, RequestOptions,
@@ -303,6 +304,12 @@ pub trait ServerTransport {
     fn abort(&mut self, now: Instant, why: LostReason) {
         self.lend(now).server.abort(CloseReason::Lost(why));
         self.settle(now);
+    }
+
+    /// Returns what passes between the machine and its transport, if that can be held back for layers.
+    #[doc(hidden)]
+    fn passage(&mut self) -> Option<&mut dyn Passage> {
+        None
     }
 }
 

@@ -164,6 +164,11 @@ pub enum Diagnostic {
         /// The text.
         text: String,
     },
+    /// A layer wanted to drop a message that is no notification, or one on which others depend. It was not dropped.
+    LayerDropIgnored {
+        /// Its method, or a note that it is an answer.
+        message: String,
+    },
     /// A handler logged, and the server does not declare `logging`: the message was dropped. Reported once for each
     /// connection; over HTTP the machine of each request of 2026-07-28 reports it once, and the front once for the whole
     /// server (`HttpServerEvent::UndeclaredLogging`). Declare the capability (`Router::declare`).
@@ -235,6 +240,7 @@ impl Diagnostic {
             Self::InvalidNotification { method, error } => method.len().saturating_add(error.len()),
             Self::Unencodable { method, error } => method.len().saturating_add(error.len()),
             Self::UrlInForm { text } => text.len(),
+            Self::LayerDropIgnored { message } => message.len(),
             _ => 0,
         }
     }
@@ -242,6 +248,7 @@ impl Diagnostic {
 
 display_text! { Diagnostic:
     Malformed(malformed) => "not a message: {malformed}";
+    LayerDropIgnored { message } => "a layer wanted to drop {message}, which only notifications that nothing depends on can be";
     Tolerated(leniency) => "{leniency}";
     DuplicateRequest { id, method } =>
         "the request {id} ({}) has the id of an unanswered request: not answered", &**method;

@@ -1,0 +1,224 @@
+//! The passage of a connection's messages through its layers, outside of the connection's lock.
+
+use memchr::memchr;
+
+use super::message::{LayerMessage, MessageRules, MessageText};
+use super::{Decision, Layer as _, Layers, MessageDirection, Side};
+use crate::codec::Line;
+use crate::front::HandlerMode;
+use crate::front::handler_error::{HandlerPanic, catch_panic};
+use crate::front::shared::{Core, Shared};
+use crate::front::wakers::Wakers;
+use crate::peer::LostReason;
+use crate::peer::passage::{Held, Passage};
+use crate::prelude::*;
+use crate::rpc::{Frame, Malformed, read};
+use crate::{Bytes, Instant, Limits};
+
+/// The layers of a connection, through which each of its messages passes.
+pub(in crate::front) struct Wire<H: HandlerMode> {
+    layers: Layers<H>,
+    side: Side,
+    rules: MessageRules,
+    /// Whether a layer has panicked, so that nothing passes any more.
+    is_broken: bool,
+    /// The messages that a layer wanted to drop and that cannot be dropped, until they are reported.
+    undropped: Vec<String>,
+}
+
+/// The front's side of a connection whose messages pass through layers.
+pub(in crate::front) trait LayeredCore<M>: Core<M> {
+    fn passage(machine: &mut M) -> Option<&mut dyn Passage>;
+    /// Ends the connection.
+    fn abort(machine: &mut M, now: Instant, why: LostReason);
+    /// Reports that a layer wanted to drop a message that cannot be dropped.
+    fn report_undropped(&mut self, message: String, wakers: &mut Wakers);
+}
+
+/// A text after its passage.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Passed {
+    Unchanged,
+    Changed(Vec<u8>),
+    Dropped,
+}
+
+impl<H: HandlerMode> Wire<H> {
+    /// The wire of a connection with layers; `None` without any.
+    pub(in crate::front) fn new(layers: &Layers<H>, side: Side, limits: &Limits) -> Option<Box<Self>> {
+        if layers.is_empty() {
+            return None;
+        }
+        let rules = MessageRules { depth: limits.depth, has_fixed_arguments: false };
+        Some(Box::new(Self { layers: layers.clone(), side, rules, is_broken: false, undropped: Vec::new() }))
+    }
+
+    /// Passes through the layers what the machine holds back. Returns whether there was anything.
+    pub(in crate::front) fn run<C: LayeredCore<M>, M>(&mut self, shared: &Shared<C, M>) -> bool {
+        let mut moved = false;
+        while let Some(held) = shared.update(|_, machine, _| C::passage(machine)?.poll_held()) {
+            moved = true;
+            let passed = self.pass(held);
+            shared.with(|core, machine, now, wakers| {
+                self.undropped.drain(..).for_each(|message| core.report_undropped(message, wakers));
+                match passed {
+                    Ok(Some(held)) => {
+                        if let Some(passage) = C::passage(machine) {
+                            passage.release(now, held);
+                        }
+                    }
+                    Ok(None) => {}
+                    Err(HandlerPanic) => C::abort(machine, now, layer_panicked()),
+                }
+            });
+        }
+        moved
+    }
+
+    /// Shows a piece of input or output to the layers. Returns what is left of it.
+    fn pass(&mut self, held: Held) -> Result<Option<Held>, HandlerPanic> {
+        Ok(match held {
+            Held::End(detail) => Some(Held::End(detail)),
+            _ if self.is_broken => None,
+            Held::Received(Line::Whole(text), charge) => {
+                let passed = self.pass_text(MessageText::Shared(&text), MessageDirection::Received)?;
+                passed.apply(text).map(|text| Held::Received(Line::Whole(text), charge))
+            }
+            Held::Received(line, charge) => {
+                self.show_too_long(&line)?;
+                Some(Held::Received(line, charge))
+            }
+            Held::Block(mut block) => {
+                self.pass_block(&mut block)?;
+                (!block.is_empty()).then_some(Held::Block(block))
+            }
+            Held::Message(message) => {
+                let passed = self.pass_text(MessageText::Shared(&message), MessageDirection::Sent)?;
+                passed.apply(message).map(Held::Message)
+            }
+        })
+    }
+
+    /// Passes lines to be sent, and copies them from the first change on.
+    fn pass_block(&mut self, block: &mut Vec<u8>) -> Result<(), HandlerPanic> {
+        let mut changed: Option<Vec<u8>> = None;
+        let mut start = 0;
+        while let Some(rest) = block.get(start..)
+            && let Some(length) = memchr(b'\n', rest)
+        {
+            let (line, end) =
+                (rest.get(..length).unwrap_or_default(), start.saturating_add(length).saturating_add(1));
+            match self.pass_text(MessageText::Borrowed(line), MessageDirection::Sent)? {
+                Passed::Unchanged => {
+                    if let Some(changed) = &mut changed {
+                        changed.extend_from_slice(block.get(start..end).unwrap_or_default());
+                    }
+                }
+                passed => {
+                    let before = || block.get(..start).unwrap_or_default().to_vec();
+                    let changed = changed.get_or_insert_with(before);
+                    if let Passed::Changed(line) = passed {
+                        changed.extend_from_slice(&line);
+                        changed.push(b'\n');
+                    }
+                }
+            }
+            start = end;
+        }
+        if let Some(changed) = changed {
+            *block = changed;
+        }
+        Ok(())
+    }
+
+    /// Passes a message or a batch.
+    pub(super) fn pass_text(
+        &mut self,
+        text: MessageText<'_>,
+        direction: MessageDirection,
+    ) -> Result<Passed, HandlerPanic> {
+        let first = text.bytes().iter().find(|byte| !byte.is_ascii_whitespace());
+        match first {
+            Some(b'[') => self.pass_batch(text, direction),
+            _ => {
+                let message = LayerMessage::new(text, self.side, direction, self.rules);
+                self.pass_message(message)
+            }
+        }
+    }
+
+    /// Passes each message of a batch (2025-03-26). Without any message left, the batch is dropped.
+    #[cold]
+    fn pass_batch(
+        &mut self,
+        text: MessageText<'_>,
+        direction: MessageDirection,
+    ) -> Result<Passed, HandlerPanic> {
+        let (side, rules) = (self.side, self.rules);
+        let mut batch = match read(&text.shared(), rules.depth) {
+            Ok(Frame::Batch(batch)) => batch,
+            Ok(Frame::Single(_)) => return Ok(Passed::Unchanged),
+            Err(malformed) => {
+                let message = LayerMessage::new(text, side, direction, rules).of_malformed(malformed);
+                return self.pass_message(message);
+            }
+        };
+        let (mut kept, mut is_changed) = (Vec::new(), false);
+        while let Some(text) = batch.next_text() {
+            let message = LayerMessage::new(MessageText::Shared(&text), side, direction, rules);
+            let passed = self.pass_message(message)?;
+            is_changed |= passed != Passed::Unchanged;
+            kept.extend(passed.apply(text));
+        }
+        Ok(match (is_changed, kept.is_empty()) {
+            (false, _) => Passed::Unchanged,
+            (true, true) => Passed::Dropped,
+            (true, false) => Passed::Changed([b"[", &*kept.join(&b','), b"]"].concat()),
+        })
+    }
+
+    fn show_too_long(&mut self, line: &Line) -> Result<(), HandlerPanic> {
+        let Line::TooLong { head, tail, bytes } = line else { return Ok(()) };
+        let text = MessageText::Shared(head);
+        let message = LayerMessage::new(text, self.side, MessageDirection::Received, self.rules);
+        self.pass_message(message.of_malformed(Malformed::too_long(head, tail, *bytes))).map(drop)
+    }
+
+    /// Shows a message to one layer after the other: what is sent to the innermost first, what is received to the outermost.
+    fn pass_message(&mut self, mut message: LayerMessage<'_>) -> Result<Passed, HandlerPanic> {
+        let layers = self.layers.as_slice();
+        for index in 0..layers.len() {
+            let index = match message.direction() {
+                MessageDirection::Received => index,
+                MessageDirection::Sent => layers.len().saturating_sub(index).saturating_sub(1),
+            };
+            let Some(layer) = layers.get(index) else { break };
+            match catch_panic(|| layer.message(&mut message)) {
+                Ok(Decision::Keep) => {}
+                Ok(Decision::Drop) if message.is_droppable() => return Ok(Passed::Dropped),
+                Ok(Decision::Drop) => self.undropped.push(message.describe()),
+                Err(panicked) => {
+                    self.is_broken = true;
+                    return Err(panicked);
+                }
+            }
+        }
+        Ok(message.into_changed().map_or(Passed::Unchanged, Passed::Changed))
+    }
+}
+
+impl Passed {
+    /// What is left of the text.
+    pub(super) fn apply(self, text: Bytes) -> Option<Bytes> {
+        match self {
+            Self::Unchanged => Some(text),
+            Self::Changed(changed) => Some(Bytes::from(changed)),
+            Self::Dropped => None,
+        }
+    }
+}
+
+/// Why a connection ends whose layer has panicked.
+fn layer_panicked() -> LostReason {
+    LostReason::Failed("a layer panicked".to_string())
+}

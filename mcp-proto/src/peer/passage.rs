@@ -1,0 +1,39 @@
+//! What passes between a machine and its transport, held back so that layers see it outside of the machine's lock.
+
+use bytes::Bytes;
+
+use crate::Instant;
+use crate::codec::Line;
+use crate::prelude::*;
+use crate::quota::{BytePermit, OverBudgetError};
+
+/// A machine that can hold back what passes between it and its transport: input that arrived and is not handled yet, and
+/// output that the transport does not take yet.
+///
+/// The driver takes each piece out of the machine's lock, shows it to the layers, and returns what is left of it.
+pub trait Passage {
+    /// Holds back everything from now on.
+    fn hold(&mut self);
+
+    /// Takes the next piece that is held back, in the order of the wire: input first, as it may be the reason of output.
+    fn poll_held(&mut self) -> Option<Held>;
+
+    /// Handles input that has been shown, or lets the transport take output that has been.
+    fn release(&mut self, now: Instant, held: Held);
+}
+
+/// A piece of input or output that was held back.
+#[derive(Debug)]
+pub enum Held {
+    /// A received line, or a whole message with its charge to a byte budget.
+    Received(Line, Option<MessageCharge>),
+    /// The end of the connection, with the transport's description.
+    End(String),
+    /// Lines to be sent, each with its line break.
+    Block(Vec<u8>),
+    /// A message to be sent.
+    Message(Bytes),
+}
+
+/// The charge for a message, or the refusal of one.
+pub(crate) type MessageCharge = Result<BytePermit, OverBudgetError>;

@@ -1,0 +1,575 @@
+//! Messages that pass through layers, on their way between machines and transports.
+
+use core::num::NonZeroUsize;
+use core::task::{Context as TaskContext, Poll, Waker};
+use core::time::Duration;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use mcp_proto::codec::{Line, Lines};
+use mcp_proto::front::layer::{
+    Decision, Layer, LayerMessage, LayerMessageError, LayerMessageKind, MessageDirection,
+};
+use mcp_proto::front::{
+    Client, ClientHandlers, Context, Error, Event, Events, HandlerMode, NoArguments, Router, WatchUpdate,
+};
+use mcp_proto::peer::LostReason;
+use mcp_proto::peer::client::{CloseReason, Diagnostic, Keepalive};
+use mcp_proto::rpc::{ErrorObject, Raw};
+use mcp_proto::schema::{Json, ServerCapability, Tool};
+use mcp_proto::testing::{self, CountingEntropy, Network, RouterPair, SimulatedClock};
+use mcp_proto::transport::StreamServer;
+use mcp_proto::{Bytes, adapter};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+/// The texts that a layer sees, with their directions.
+#[derive(Clone, Default)]
+struct Recorder(Arc<Mutex<Vec<(MessageDirection, String)>>>);
+
+impl<M: HandlerMode> Layer<M> for Recorder {
+    fn message(&self, message: &mut LayerMessage<'_>) -> Decision {
+        let text = String::from_utf8_lossy(message.as_bytes()).into_owned();
+        self.0.lock().unwrap().push((message.direction(), text));
+        Decision::Keep
+    }
+}
+
+impl Recorder {
+    fn texts(&self, direction: MessageDirection) -> Vec<String> {
+        let seen = self.0.lock().unwrap();
+        seen.iter().filter(|(own, _)| *own == direction).map(|(_, text)| text.clone()).collect()
+    }
+
+    fn methods(&self) -> Vec<String> {
+        let seen = self.0.lock().unwrap();
+        let method =
+            |text: &str| serde_json::from_str::<Value>(text).unwrap()["method"].as_str().map(str::to_owned);
+        seen.iter().filter_map(|(_, text)| method(text)).collect()
+    }
+}
+
+/// A layer made of a function.
+struct Each<F>(F);
+
+impl<M: HandlerMode, F: Fn(&mut LayerMessage<'_>) -> Decision + 'static> Layer<M> for Each<F> {
+    fn message(&self, message: &mut LayerMessage<'_>) -> Decision {
+        (self.0)(message)
+    }
+}
+
+/// Closures with this bound are inferred for every lifetime.
+fn each<F: Fn(&mut LayerMessage<'_>) -> Decision + 'static>(act: F) -> Each<F> {
+    Each(act)
+}
+
+fn tool(name: &str) -> Tool {
+    Tool::new(name, "A tool", Json::empty_object())
+}
+
+fn router() -> Router {
+    Router::new("layered", "1.0.0")
+        .declare(ServerCapability::ToolsListChanged)
+        .tool_with(tool("echo"), async |arguments: Value, cx: Context| {
+            json!({ "arguments": arguments, "meta": cx.meta().get("com.example/tenant") }).to_string()
+        })
+        .tool_with(tool("steps"), async |NoArguments {}, cx: Context| {
+            for step in 1..=3 {
+                cx.progress(step);
+                futures_lite::future::yield_now().await;
+            }
+            "done"
+        })
+        .tool_with(tool("never"), async |NoArguments {}, _| core::future::pending::<()>().await)
+}
+
+/// The lines of one direction of a transcript.
+fn lines(transcript: &str, mark: &str) -> Vec<String> {
+    transcript.lines().filter_map(|line| line.split_once(mark)).map(|(_, text)| text.to_owned()).collect()
+}
+
+/// Reads a list, calls tools, cancels one, receives a change and is pinged.
+async fn use_everything(client: Client, change: impl Fn(), wait: impl AsyncFn(Duration)) {
+    client.list_tools().await.unwrap();
+    client.call_tool("echo", json!({"a": 1})).await.unwrap();
+    let mut call = client.call_tool("steps", json!({})).start().unwrap();
+    while call.progress().await.is_some() {}
+    call.await.unwrap();
+    drop(client.call_tool("never", json!({})).start().unwrap());
+    let mut watch = client.watch().tools().open().unwrap();
+    assert!(matches!(watch.next().await, Some(WatchUpdate::Active { .. })));
+    change();
+    assert!(matches!(watch.next().await, Some(WatchUpdate::Changed { .. })));
+    wait(Duration::from_secs(90)).await;
+}
+
+/// Handshake, discovery, pings, progress, cancellations, acknowledgements and events: everything on the wire.
+#[test]
+fn layers_of_both_sides_see_each_message_in_the_order_of_the_wire() {
+    for is_legacy in [false, true] {
+        for chunk in [None, NonZeroUsize::new(1)] {
+            let (of_server, of_client) = (Recorder::default(), Recorder::default());
+            let live = router().layer(of_server.clone()).live();
+            let mut pair = testing::pair(live.clone())
+                .handlers(ClientHandlers::new().layer(of_client.clone()))
+                .configure(|client| client.keepalive = Some(Keepalive::SPARING))
+                .network(Network { chunk, ..Network::default() });
+            if is_legacy {
+                pair = pair.legacy();
+            }
+            let clock = pair.time().clone();
+            let change = || live.update(|router| router.remove_tool("never")).map(drop).unwrap();
+            pair.run(async |client| {
+                use_everything(client, change, async |time| clock.sleep(time).await).await
+            });
+
+            let transcript = pair.transcript();
+
+            let (to_server, to_client) = (lines(&transcript, " > "), lines(&transcript, " < "));
+            assert_eq!(of_client.texts(MessageDirection::Sent), to_server);
+            assert_eq!(of_server.texts(MessageDirection::Received), to_server);
+            assert_eq!(of_server.texts(MessageDirection::Sent), to_client);
+            assert_eq!(of_client.texts(MessageDirection::Received), to_client);
+            let methods = of_client.methods();
+            let expected = match is_legacy {
+                true => {
+                    ["initialize", "notifications/initialized", "ping", "notifications/tools/list_changed"]
+                }
+                false => [
+                    "server/discover",
+                    "subscriptions/listen",
+                    "notifications/subscriptions/acknowledged",
+                    "notifications/tools/list_changed",
+                ],
+            };
+            for method in expected.into_iter().chain(["notifications/progress", "notifications/cancelled"]) {
+                assert!(methods.iter().any(|seen| seen == method), "{method}: {methods:?}");
+            }
+        }
+    }
+}
+
+/// The pairs of both eras whose client has this layer.
+fn pairs(router: Router, layer: impl Layer + Send + Sync + Clone) -> [RouterPair; 2] {
+    let pair = || testing::pair(router.clone()).handlers(ClientHandlers::new().layer(layer.clone()));
+    [pair(), pair().legacy()]
+}
+
+/// What the tool `echo` tells.
+async fn echo(client: &Client, arguments: Value) -> Value {
+    let result = client.call_tool("echo", arguments).await.unwrap();
+    serde_json::from_str(&result.text_content()).unwrap()
+}
+
+#[derive(Clone)]
+struct Tenant;
+
+impl<M: HandlerMode> Layer<M> for Tenant {
+    fn message(&self, message: &mut LayerMessage<'_>) -> Decision {
+        if message.direction() == MessageDirection::Sent && message.method() == Some("tools/call") {
+            message.insert_meta("com.example/tenant", "blue").unwrap();
+            assert_eq!(message.meta("com.example/tenant").unwrap().as_str(), "\"blue\"");
+            message.insert_meta("com.example/gone", &1).unwrap();
+            message.remove_meta("com.example/gone").unwrap();
+            message.remove_meta("com.example/missing").unwrap();
+        }
+        Decision::Keep
+    }
+}
+
+#[test]
+fn layer_of_a_client_adds_meta_and_keeps_the_rest() {
+    for mut pair in pairs(router(), Tenant) {
+        let told = pair.run(async |client| echo(&client, json!({"a": [1, "ü"]})).await);
+        assert_eq!(told, json!({"arguments": {"a": [1, "ü"]}, "meta": "blue"}));
+        let call =
+            lines(&pair.transcript(), " > ").into_iter().find(|line| line.contains("tools/call")).unwrap();
+        let meta = serde_json::from_str::<Value>(&call).unwrap()["params"]["_meta"].clone();
+        assert!(meta["progressToken"].is_number() && meta["com.example/gone"].is_null(), "{meta}");
+    }
+}
+
+/// Sets the arguments of calls, the text of results and the messages of errors.
+#[derive(Clone)]
+struct Editor;
+
+impl<M: HandlerMode> Layer<M> for Editor {
+    fn message(&self, message: &mut LayerMessage<'_>) -> Decision {
+        match (message.kind(), message.direction()) {
+            (LayerMessageKind::Request, MessageDirection::Sent) if message.method() == Some("tools/call") => {
+                let mut params: Value = message.params().unwrap().decode().unwrap();
+                params["arguments"] = json!({"edited": true});
+                message
+                    .set_params(Raw::new(serde_json::to_string_pretty(&params).unwrap()).unwrap())
+                    .unwrap();
+            }
+            (LayerMessageKind::Result, MessageDirection::Received) => {
+                let mut result: Value = message.result().unwrap().decode().unwrap();
+                if result["content"].is_array() {
+                    result["content"][0]["text"] =
+                        json!(format!("<{}>", result["content"][0]["text"].as_str().unwrap()));
+                    message.set_result(Raw::encode(&result).unwrap()).unwrap();
+                }
+            }
+            (LayerMessageKind::Error, _) => {
+                let code = message.error().unwrap().code;
+                message.set_error(ErrorObject::new(code, "edited")).unwrap();
+            }
+            _ => {}
+        }
+        Decision::Keep
+    }
+}
+
+/// Line breaks of new values become spaces, as in every message.
+#[test]
+fn layer_changes_parameters_results_and_errors() {
+    for mut pair in pairs(router(), Editor) {
+        let (result, error) = pair.run(async |client| {
+            let result = client.call_tool("echo", json!({"edited": false})).await.unwrap();
+            (result.text_content(), client.call_tool("missing", json!({})).await.unwrap_err())
+        });
+        let expected = r#"<{"arguments":{"edited":true},"meta":null}>"#;
+        assert_eq!(result, expected);
+        assert!(error.to_string().contains("edited"), "{error}");
+    }
+}
+
+/// Tries to drop everything.
+#[derive(Clone)]
+struct DropAll;
+
+impl<M: HandlerMode> Layer<M> for DropAll {
+    fn message(&self, message: &mut LayerMessage<'_>) -> Decision {
+        let _ = message.method();
+        Decision::Drop
+    }
+}
+
+/// The messages that could not be dropped, and whether one of the two sides reported them.
+fn reported(events: &mut Events<Event>) -> Vec<String> {
+    let mut messages = Vec::new();
+    while let Poll::Ready(Some(event)) =
+        Box::pin(events.next()).as_mut().poll(&mut TaskContext::from_waker(Waker::noop()))
+    {
+        if let Event::Diagnostic(Diagnostic::LayerDropIgnored { message }) = event {
+            messages.push(message);
+        }
+    }
+    messages
+}
+
+#[test]
+fn only_notifications_on_which_nothing_depends_are_dropped() {
+    for mut pair in pairs(router(), DropAll) {
+        let (steps, mut events) = pair.run(async |client| {
+            let events = client.events();
+            let mut call = client.call_tool("steps", json!({})).start().unwrap();
+            let mut steps = 0;
+            while call.progress().await.is_some() {
+                steps += 1;
+            }
+            assert_eq!(call.await.unwrap().text_content(), "done");
+            drop(client.call_tool("never", json!({})).start().unwrap());
+            client.notify_custom("com.example/news", json!({})).unwrap();
+            client.call_tool("steps", json!({})).await.unwrap();
+            (steps, events)
+        });
+        assert_eq!(steps, 0, "the progress was dropped");
+        let transcript = pair.transcript();
+        assert!(transcript.contains("notifications/cancelled") && !transcript.contains("com.example/news"));
+        let reported = reported(&mut events);
+        for message in ["tools/call", "notifications/cancelled"] {
+            assert!(reported.iter().any(|seen| seen == message), "{message}: {reported:?}");
+        }
+        assert!(reported.iter().any(|seen| seen.starts_with("the answer to ")), "{reported:?}");
+        assert!(!reported.iter().any(|seen| seen == "notifications/progress" || seen == "com.example/news"));
+    }
+}
+
+/// A denial in the middle of an event stream: the second of three reports does not arrive.
+#[test]
+fn layer_of_a_server_drops_one_event_of_a_stream() {
+    let clock = Arc::new(SimulatedClock::default());
+    let slow = clock.clone();
+    let second = each(|message| match message.params() {
+        Some(params) if params.as_str().contains(r#""progress":2"#) => Decision::Drop,
+        _ => Decision::Keep,
+    });
+    let router = Router::new("slow", "1.0.0").layer(second).tool_with(
+        tool("slow"),
+        move |NoArguments {}, cx: Context| {
+            let clock = slow.clone();
+            async move {
+                for step in 1..=3 {
+                    cx.progress(step);
+                    clock.sleep(Duration::from_secs(1)).await;
+                }
+            }
+        },
+    );
+    let mut pair = testing::pair(router).clock(clock);
+    let steps = pair.run(async |client| {
+        let mut call = client.call_tool("slow", json!({})).start().unwrap();
+        let mut steps = Vec::new();
+        while let Some(report) = call.progress().await {
+            steps.push(report.progress.to_string());
+        }
+        call.await.unwrap();
+        steps
+    });
+    assert_eq!(steps, ["1", "3"]);
+}
+
+/// The error of an attempt to change a message.
+fn refused(result: Result<(), LayerMessageError>) -> String {
+    match result {
+        Err(LayerMessageError::ReadOnly(name)) => name,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Tries to change what is read-only in each message.
+#[derive(Clone)]
+struct Tamper;
+
+impl<M: HandlerMode> Layer<M> for Tamper {
+    fn message(&self, message: &mut LayerMessage<'_>) -> Decision {
+        assert_eq!(refused(message.insert_meta("progressToken", &9)), "progressToken");
+        let version = "io.modelcontextprotocol/protocolVersion";
+        assert_eq!(refused(message.insert_meta(version, "1999-01-01")), version);
+        let old: Value = match message.params().or(message.result()) {
+            Some(object) => object.decode().unwrap(),
+            None => return Decision::Keep,
+        };
+        for name in
+            ["requestState", "capabilities", "protocolVersion", "name", "requestId", "resultType", "uri"]
+        {
+            for value in [json!("other"), Value::Null] {
+                let mut new = old.clone();
+                new[name] = value;
+                if new[name] == old[name] && old.get(name).is_some() {
+                    continue;
+                }
+                let new = Raw::encode(&new).unwrap();
+                let changed = if message.params().is_some() {
+                    message.set_params(new)
+                } else {
+                    message.set_result(new)
+                };
+                assert_eq!(refused(changed), name);
+            }
+        }
+        let twice = Raw::new(r#"{"name":"a","name":"a"}"#).unwrap();
+        let repeated =
+            if message.params().is_some() { message.set_params(twice) } else { message.set_result(twice) };
+        assert!(repeated.is_err());
+        let invalid = message.set_error(ErrorObject::new(1, "no error"));
+        assert!(matches!(invalid, Err(LayerMessageError::NoSuchPart)));
+        Decision::Keep
+    }
+}
+
+#[test]
+fn layer_cannot_change_the_handshake_ids_and_sealed_states() {
+    for mut pair in pairs(router().layer(Tamper), Tamper) {
+        pair.run(async |client| {
+            client.list_tools().await.unwrap();
+            assert_eq!(echo(&client, json!({})).await["arguments"], json!({}));
+        });
+    }
+}
+
+/// Panics at calls of one tool.
+#[derive(Clone)]
+struct Fragile(&'static str);
+
+impl<M: HandlerMode> Layer<M> for Fragile {
+    fn message(&self, message: &mut LayerMessage<'_>) -> Decision {
+        assert!(!message.params().is_some_and(|params| params.as_str().contains(self.0)), "a mistake");
+        Decision::Keep
+    }
+}
+
+#[test]
+fn panic_of_a_layer_ends_its_connection_and_nothing_else() {
+    let is_lost = |error: &Error| match error {
+        Error::Closed(CloseReason::Lost(LostReason::Failed(why))) | Error::Lost(LostReason::Failed(why)) => {
+            why == "a layer panicked"
+        }
+        _ => false,
+    };
+    for mut pair in pairs(router(), Fragile("steps")) {
+        pair.run(async |client| {
+            echo(&client, json!({})).await;
+            let error = client.call_tool("steps", json!({})).await.unwrap_err();
+            assert!(is_lost(&error), "{error:?}");
+            // No lock is poisoned.
+            assert!(client.call_tool("echo", json!({})).await.is_err());
+            assert!(matches!(client.closed().await, CloseReason::Lost(LostReason::Failed(_))));
+        });
+    }
+    let mut pair = testing::pair(router().layer(Fragile("steps"))).legacy();
+    pair.run(async |client| {
+        echo(&client, json!({})).await;
+        assert!(client.call_tool("steps", json!({})).await.is_err());
+    });
+}
+
+/// Uses the handle of its client at each message.
+#[derive(Clone, Default)]
+struct Reentrant(Arc<OnceLock<Client>>);
+
+impl<M: HandlerMode> Layer<M> for Reentrant {
+    fn message(&self, message: &mut LayerMessage<'_>) -> Decision {
+        if let Some(client) = self.0.get() {
+            let _ = client.state();
+            if message.method() == Some("notifications/progress") {
+                client.notify_custom("com.example/seen", json!({})).unwrap();
+            }
+        }
+        Decision::Keep
+    }
+}
+
+#[test]
+fn layer_uses_the_handle_of_its_client_while_a_message_passes() {
+    let layer = Reentrant::default();
+    let handlers = ClientHandlers::new().layer(layer.clone());
+    let mut pair = testing::pair(router()).handlers(handlers);
+    pair.run(async |client| {
+        layer.0.set(client.clone()).unwrap();
+        client.call_tool("steps", json!({})).on_progress(|_| ()).await.unwrap();
+        client.call_tool("steps", json!({})).await.unwrap();
+    });
+    assert!(pair.transcript().contains("com.example/seen"));
+}
+
+/// What a server answers to chunks.
+fn serve(router: Router, chunks: impl IntoIterator<Item = Bytes>) -> String {
+    let clock = Arc::new(SimulatedClock::default());
+    let mut config = router.config();
+    config.limits.message_bytes = 1000;
+    let entropy = Arc::new(CountingEntropy::new(1));
+    let (_handle, mut driver) = adapter::server(StreamServer::new(config), clock, entropy, router);
+    let mut cx = TaskContext::from_waker(Waker::noop());
+    let mut output = Vec::new();
+    for chunk in chunks {
+        driver.lock(|machine, now| machine.handle_input(now, chunk));
+        while driver
+            .poll(
+                &mut cx,
+                |machine, _| if machine.poll_transmit(&mut output) { Poll::Ready(()) } else { Poll::Pending },
+            )
+            .is_ready()
+        {}
+    }
+    String::from_utf8(output).unwrap()
+}
+
+fn initialize(revision: &str) -> String {
+    let hello = json!({
+        "jsonrpc": "2.0", "id": 0, "method": "initialize",
+        "params": {
+            "protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"},
+        },
+    });
+    format!("{hello}\n{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}}\n")
+}
+
+/// R1
+#[test]
+fn layer_sees_each_message_of_a_batch() {
+    let seen = Recorder::default();
+    let no_news = each(|message| match message.method() {
+        Some("com.example/news") => Decision::Drop,
+        Some("tools/call") => {
+            message.insert_meta("com.example/tenant", "green").unwrap();
+            Decision::Keep
+        }
+        _ => Decision::Keep,
+    });
+    let router = router().layer(no_news).layer(seen.clone());
+    let batch = json!([
+        {"jsonrpc": "2.0", "id": 1, "method": "ping"},
+        {"jsonrpc": "2.0", "method": "com.example/news"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "echo", "arguments": {}}},
+        7,
+    ]);
+    let input = format!(
+        "{}{batch}\n[{{\"jsonrpc\":\"2.0\",\"method\":\"com.example/news\"}}]\n",
+        initialize("2025-03-26")
+    );
+    let output = serve(router, [Bytes::from(input)]);
+    let answers: Value = serde_json::from_str(output.lines().nth(1).unwrap()).unwrap();
+    assert_eq!(answers.as_array().unwrap().len(), 3, "{output}");
+    assert!(output.contains("green"), "{output}");
+    let methods: Vec<_> = seen
+        .texts(MessageDirection::Received)
+        .iter()
+        .map(|text| serde_json::from_str::<Value>(text).unwrap()["method"].clone())
+        .collect();
+    assert_eq!(
+        methods,
+        [
+            json!("initialize"),
+            json!("notifications/initialized"),
+            json!("ping"),
+            json!("tools/call"),
+            Value::Null
+        ]
+    );
+    assert_eq!(output.lines().count(), 2, "a batch of which nothing is left does not arrive");
+}
+
+/// Lines of which some are messages.
+fn any_line() -> impl Strategy<Value = String> {
+    let call = |id: Value| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "echo", "arguments": {"a": 1}}});
+    let ping = json!({"jsonrpc": "2.0", "id": "p", "method": "ping"});
+    prop_oneof![
+        (0..4_i64).prop_map(move |id| call(json!(id)).to_string()),
+        Just(ping.to_string()),
+        Just(json!([ping, 7, call(json!(9))]).to_string()),
+        Just(
+            json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
+                .to_string()
+        ),
+        Just("[]".to_owned()),
+        Just("[[]]".to_owned()),
+        Just(" \t\r".to_owned()),
+        "[\\[\\]{}\":,a0 \\\\]{0,20}",
+        "[x]{990,1010}",
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 64, ..ProptestConfig::default() })]
+
+    /// Layers that change nothing change nothing, however the input is cut; and they see every line.
+    #[test]
+    fn idle_layers_leave_every_byte_as_it_is(
+        lines in proptest::collection::vec(any_line(), 0..8),
+        chunk in 1..40_usize,
+    ) {
+        let input = initialize("2025-03-26") + &lines.join("\n") + "\n";
+        let chunks = |size: usize| input.as_bytes().chunks(size).map(Bytes::copy_from_slice).collect::<Vec<_>>();
+        let plain = serve(router(), chunks(usize::MAX));
+        let (whole, cut) = (Recorder::default(), Recorder::default());
+        prop_assert_eq!(&serve(router().layer(whole.clone()).layer(Each(|_: &mut LayerMessage<'_>| Decision::Keep)), chunks(usize::MAX)), &plain);
+        serve(router().layer(cut.clone()), chunks(chunk));
+        prop_assert_eq!(cut.texts(MessageDirection::Received), whole.texts(MessageDirection::Received));
+
+        let mut expected = Lines::new(1000);
+        expected.handle_input(Bytes::from(input.clone()));
+        let mut singles = Vec::new();
+        while let Some(line) = expected.poll_line() {
+            match line {
+                Line::Whole(text) if text.starts_with(b"[") => {}
+                Line::Whole(text) | Line::TooLong { head: text, .. } => singles.push(String::from_utf8(text.to_vec()).unwrap()),
+            }
+        }
+        let seen = whole.texts(MessageDirection::Received);
+        for line in singles {
+            prop_assert!(seen.contains(&line), "{}", line);
+        }
+    }
+}
