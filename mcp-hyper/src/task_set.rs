@@ -17,7 +17,8 @@ const SPARE: usize = 16;
 /// Futures of one task, each polled when it was woken.
 ///
 /// The place of a future that has ended is used again, with its waker, so that a future costs no allocation. The places
-/// of a rush are freed after it. A wake during [`poll_next`](Self::poll_next) does not reach the task: the same call polls the future again.
+/// of a rush are freed after it. A wake during [`poll_next`](Self::poll_next), or between [`insert`](Self::insert) and that,
+/// does not reach the task: the same call polls the future again.
 pub(crate) struct TaskSet<F> {
     slots: Vec<Slot<F>>,
     /// Slots without a future. The first is used next, so that those at the end can be freed.
@@ -66,7 +67,7 @@ impl<F> TaskSet<F> {
         self.slots.len() - self.free.len()
     }
 
-    /// Adds a future, which the next [`poll_next`](Self::poll_next) polls. It does not wake the task.
+    /// Adds a future. It does not wake the task, which must call [`poll_next`](Self::poll_next) before it waits.
     pub(crate) fn insert(&mut self, future: F) -> TaskKey {
         self.inserted += 1;
         let number = self.inserted;
@@ -83,6 +84,7 @@ impl<F> TaskSet<F> {
                 self.batch.push_back(slot);
             }
         }
+        self.unpark();
         TaskKey { slot, number }
     }
 
@@ -270,6 +272,20 @@ mod tests {
         assert_eq!(case.wakes(), 1, "one wake is enough until the next poll");
         assert!(case.poll().is_pending());
         assert_eq!((first.polls(), second.polls()), (1, 2));
+    }
+
+    #[test]
+    fn new_future_wakes_the_others_of_its_set_without_the_task() {
+        let mut case = Case::new();
+        let first = Step::default();
+        case.set.insert(first.clone());
+        assert!(case.poll().is_pending());
+        case.set.insert(Step::default());
+        first.wake();
+        assert!(case.poll().is_pending());
+        assert_eq!((first.polls(), case.wakes()), (2, 0));
+        first.wake();
+        assert_eq!(case.wakes(), 1, "the task waits again");
     }
 
     #[test]
