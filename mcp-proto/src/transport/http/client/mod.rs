@@ -204,6 +204,9 @@ impl HttpClient {
 
     /// Runs the timers that are due. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
+        if self.poll_timeout().is_none_or(|due| due > now) {
+            return;
+        }
         // One step may lead to the next, whose time is up as well if its timeout is zero.
         while self.detect_deadline().is_some_and(|deadline| deadline <= now) {
             let act = self.detection.handle_timeout(now);
