@@ -1,6 +1,7 @@
 //! The exchange of one HTTP request and its answer.
 
 use alloc::sync::Arc;
+use core::cell::Cell;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
@@ -154,12 +155,17 @@ impl<H: HandlerMode> HttpExchange<H> {
             // The request is rejected unless headers and body name the same tool.
             let tool = if mirrors_params { intake.tool() } else { None };
             let params = tool.and_then(|tool| self.router.param_headers(&tool));
-            let known = self.service.last_meta();
-            let known_meta = |text: &str| known.as_ref()?.length_in(text);
-            self.stage = match open.and_then(|()| self.route(intake.finish_knowing(&known_meta), params)) {
-                Ok(stage) => stage,
-                Err(answer) => Stage::Answer(answer),
+            let last = self.service.last_meta();
+            let is_last = Cell::new(false);
+            let known_meta = |text: &str| {
+                let length = last.as_ref()?.length_in(text);
+                is_last.set(length.is_some());
+                length
             };
+            let routed = open.map(|()| intake.finish_knowing(&known_meta));
+            let known = last.as_ref().filter(|_| is_last.get());
+            let stage = routed.and_then(|routed| self.route(routed, params, known));
+            self.stage = stage.unwrap_or_else(Stage::Answer);
             self.caller.attachments = Attachments::new();
             self.wake();
         }
@@ -296,7 +302,13 @@ impl<H: HandlerMode> HttpExchange<H> {
 
     // --- Routing ---
 
-    fn route(&self, routed: RequestRoute, params: Option<&ParamHeaders>) -> Result<Stage<H>, HttpResponse> {
+    /// `known` is the `_meta` of an earlier request, if the request was found to have the same.
+    fn route(
+        &self,
+        routed: RequestRoute,
+        params: Option<&ParamHeaders>,
+        known: Option<&Arc<KnownMeta>>,
+    ) -> Result<Stage<H>, HttpResponse> {
         let (owner, principal) = (|| self.owner().clone(), || self.principal.clone());
         let router = || ServedRouter::unchanging(self.router.clone());
         Ok(match routed {
@@ -304,7 +316,7 @@ impl<H: HandlerMode> HttpExchange<H> {
             RequestRoute::Modern(request) => {
                 params.map_or(Ok(()), |params| request.check(params))?;
                 let (request, caller) = (request.on_behalf_of(principal()), self.caller.clone());
-                Stage::Modern(ModernExchange::start(&self.service, router(), request, caller))
+                Stage::Modern(ModernExchange::start(&self.service, router(), request, caller, known))
             }
             RequestRoute::Notification(posted) => {
                 let context = NotificationContext::new(principal(), owner());
@@ -403,9 +415,10 @@ impl<H: HandlerMode> ModernExchange<H> {
         router: ServedRouter<H>,
         request: ModernRequest,
         caller: Caller,
+        known: Option<&Arc<KnownMeta>>,
     ) -> Self {
         let signal = Arc::default();
-        let cached = service.find_meta(request.meta().as_ref());
+        let cached = known.cloned().or_else(|| service.find_meta(request.meta().as_ref()));
         let listens = request.method() == SubscriptionsListen::NAME;
         let token = listens.then(|| TokenWatch::new(service, &caller.access));
         // The adapter's clock, the wakers of the machine and its events stay outside of the lock of the hub.
