@@ -38,12 +38,17 @@ use crate::time::{Alarm, RuntimeClock};
 
 /// An exchange with the timer for its deadlines.
 struct TimedExchange<H: HandlerMode> {
-    exchange: HttpExchange<H>,
+    /// Boxed: hyper moves the response to the request, and its body, from hand to hand.
+    exchange: Box<HttpExchange<H>>,
     clock: Arc<RuntimeClock>,
     alarm: Alarm,
 }
 
 impl<H: HandlerMode> TimedExchange<H> {
+    fn new(exchange: HttpExchange<H>, clock: Arc<RuntimeClock>) -> Self {
+        Self { exchange: Box::new(exchange), clock, alarm: Alarm::default() }
+    }
+
     /// Polls the exchange until it has an output, or waits for input or for its next deadline.
     fn poll<R>(
         &mut self,
@@ -160,7 +165,6 @@ pub(super) struct ConnectionHooks {
 }
 
 /// The stage of an exchange until it has returned the response head.
-#[cfg_attr(feature = "auth", expect(clippy::large_enum_variant, reason = "most exchanges are open at once"))]
 enum ExchangeStage<H: HandlerMode> {
     /// Its token is being verified.
     #[cfg(feature = "auth")]
@@ -187,7 +191,7 @@ impl<B, H: HandlerMode> ResponseFuture<B, H> {
         clock: Arc<RuntimeClock>,
         attached: ConnectionHooks,
     ) -> Self {
-        let stage = ExchangeStage::Open(TimedExchange { exchange, clock, alarm: Alarm::default() });
+        let stage = ExchangeStage::Open(TimedExchange::new(exchange, clock));
         Self { request: Some(request), stage, attached }
     }
 
@@ -210,7 +214,7 @@ impl<B: Body, H: HandlerMode> Future for ResponseFuture<B, H> {
         #[cfg(feature = "auth")]
         if let ExchangeStage::Unverified(unverified) = this.stage {
             let (exchange, clock) = ready!(unverified.poll(cx));
-            *this.stage = ExchangeStage::Open(TimedExchange { exchange, clock, alarm: Alarm::default() });
+            *this.stage = ExchangeStage::Open(TimedExchange::new(exchange, clock));
         }
         let ExchangeStage::Open(live) = this.stage else { return Poll::Pending };
         let refusal = ready!(poll_request(this.request.as_mut(), live, cx));
