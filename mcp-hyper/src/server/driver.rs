@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+use mcp_proto::adapter::WakeFlag;
 use mcp_proto::front::http::HttpServerDriver;
 use mcp_proto::front::{HandlerMode, RouterError, SendHandlers};
 use mcp_proto::quota::QuotaOwner;
@@ -135,6 +136,8 @@ debug_fields! { [H: HandlerMode] ServiceDriver<H> {} }
 pub struct ServerDriver<L: Listener, H: ServerMode = SendHandlers> {
     listener: Option<RetryingListener<L>>,
     driver: ServiceDriver<H>,
+    /// What the driver waits for: mostly only connections have work.
+    driver_wake: WakeFlag,
     /// The connections that are served here. Boxed: the set moves them when it grows.
     open: TaskSet<Box<Connection<L::Io, H>>>,
     /// Spawns each connection as its own task, where the application has an executor for it.
@@ -157,7 +160,15 @@ impl<L: Listener, H: ServerMode> ServerDriver<L, H> {
     ) -> Self {
         let timers = driver.service.shared().clock.timers().clone();
         let listener = Some(RetryingListener::new(listener, timers));
-        Self { listener, driver, open: TaskSet::default(), spawn, on_error, parked: VecDeque::new() }
+        Self {
+            listener,
+            driver,
+            driver_wake: WakeFlag::default(),
+            open: TaskSet::default(),
+            spawn,
+            on_error,
+            parked: VecDeque::new(),
+        }
     }
 
     /// Accepts connections. Ready once it has accepted as many as it may before the open ones are polled again.
@@ -219,7 +230,8 @@ impl<L: Listener + Unpin, H: ServerMode> Future for ServerDriver<L, H> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        if let Poll::Ready(ended) = Pin::new(&mut this.driver).poll(cx) {
+        let driver = Pin::new(&mut this.driver);
+        if let Poll::Ready(ended) = this.driver_wake.poll_woken(cx, |cx| driver.poll(cx)) {
             return Poll::Ready(ended);
         }
         if this.driver.service.shared().server.is_closing() {
