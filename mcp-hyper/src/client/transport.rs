@@ -199,21 +199,24 @@ impl<R: Runtime> Transport<R> {
     /// Reads the next piece of a response.
     pub(super) fn read(&mut self, now: Instant, exchange: ExchangeId) {
         if let Some(answer) = self.unread.remove(&exchange) {
-            let mut reading = BodyRead::new(exchange, answer);
-            // The piece is often there already, together with the head. Otherwise the task polls again.
-            if let Poll::Ready(outcome) = Pin::new(&mut reading).poll(&mut Context::from_waker(Waker::noop()))
-            {
-                return self.handle_outcome(now, outcome);
-            }
-            let task = self.tasks.insert(Task::Reading(reading));
-            if let Some(exchange) = self.exchanges.get_mut(&exchange) {
-                exchange.task = Some(task);
-            }
+            self.read_piece(now, exchange, answer);
+        }
+    }
+
+    fn read_piece(&mut self, now: Instant, exchange: ExchangeId, answer: OpenResponse) {
+        let mut reading = BodyRead::new(exchange, answer);
+        // The piece is often there already, together with the head. Otherwise the task polls again.
+        if let Poll::Ready(outcome) = Pin::new(&mut reading).poll(&mut Context::from_waker(Waker::noop())) {
+            return self.handle_outcome(now, outcome);
+        }
+        let task = self.tasks.insert(Task::Reading(reading));
+        if let Some(exchange) = self.exchanges.get_mut(&exchange) {
+            exchange.task = Some(task);
         }
     }
 
     /// Runs the tasks. Ready if there are [events](Self::events): poll again once they are handled. A response is read
-    /// further only after a call of [`read`](Self::read).
+    /// beyond its first piece only after a call of [`read`](Self::read).
     pub(super) fn poll(&mut self, now: Instant, cx: &mut Context<'_>) -> Poll<()> {
         while self.events.len() < EVENTS {
             match self.tasks.poll_next(cx) {
@@ -265,7 +268,6 @@ impl<R: Runtime> Transport<R> {
                 self.assign_connections(now, &origin);
             }
             TaskOutcome::Answered { exchange, status, headers, answer } => {
-                self.pause_reading(exchange, answer);
                 if let Some(running) = self.exchanges.get(&exchange)
                     && let Some(shared) = running.shared
                     && let Some(pool) = self.pools.get_mut(&running.origin)
@@ -273,6 +275,7 @@ impl<R: Runtime> Transport<R> {
                     pool.note_served(shared);
                 }
                 self.events.push_back(TransportEvent::Head { exchange, status, headers });
+                self.read_piece(now, exchange, answer);
             }
             TaskOutcome::Data { exchange, bytes, answer } => {
                 self.events.push_back(TransportEvent::Body { exchange, bytes });
