@@ -114,6 +114,34 @@ pub(super) enum ShutdownOrder {
     Cut(ConnectionLimit),
 }
 
+impl State {
+    /// The next deadline, and the shutdown to begin if nothing changes until then.
+    fn deadline(&self, limits: &ServerLimits) -> Option<(Instant, ShutdownOrder)> {
+        if let Some(left) = self.closed_at {
+            return after(left, LINGER, ShutdownOrder::Cut(ConnectionLimit::Idle));
+        }
+        let stuck = self
+            .blocked_since
+            .and_then(|at| after(at, limits.write_timeout, ShutdownOrder::Cut(ConnectionLimit::Write)));
+        let silent = match (self.exchanges, self.retired_at, self.first_byte) {
+            (0, Some(retired), _) => {
+                after(retired.max(self.idle_since), LINGER, ShutdownOrder::Cut(ConnectionLimit::Idle))
+            }
+            // HTTP/2 connections also carry frames that belong to no request.
+            (0, None, Some(at)) if self.version != HttpVersion::Http2 => {
+                after(at, limits.header_timeout, ShutdownOrder::Cut(ConnectionLimit::Headers))
+            }
+            (0, None, _) => after(self.idle_since, limits.idle_timeout, ShutdownOrder::Retire),
+            _ => None,
+        };
+        let old = match (self.retired_at, limits.lifetime) {
+            (None, Some(lifetime)) => after(self.began, lifetime, ShutdownOrder::Retire),
+            _ => None,
+        };
+        [stuck, silent, old].into_iter().flatten().min_by_key(|(at, _)| *at)
+    }
+}
+
 impl ConnectionMonitor {
     pub(super) fn new(limits: Arc<ServerLimits>, timers: Timers) -> Self {
         let now = timers.now();
@@ -218,53 +246,22 @@ impl ConnectionMonitor {
         }
     }
 
-    /// Takes the pending order, or registers the waker for the next one.
-    fn take_order(&self, waker: &Waker) -> Option<ShutdownOrder> {
-        let mut state = self.state();
-        let order = state.order.take();
-        match &mut state.waker {
-            Some(known) => known.clone_from(waker),
-            none => *none = Some(waker.clone()),
-        }
-        order
-    }
-
-    /// Returns the pending order, or the shutdown whose deadline has passed. `alarm` wakes the task at the next one.
+    /// Returns the pending order, or the shutdown whose deadline has passed. The waker is called for the next order, and
+    /// by `alarm` at the next deadline.
     pub(super) fn poll_order(&self, alarm: &mut Alarm, cx: &mut Context<'_>) -> Poll<ShutdownOrder> {
-        if let Some(order) = self.take_order(cx.waker()) {
+        let mut state = self.state();
+        if let Some(order) = state.order.take() {
             return Poll::Ready(order);
         }
-        let Some((deadline, order)) = self.deadline() else { return Poll::Pending };
+        match &mut state.waker {
+            Some(known) => known.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+        let next = state.deadline(&self.limits);
+        drop(state);
+        let Some((deadline, order)) = next else { return Poll::Pending };
         ready!(alarm.poll_until(Some(deadline), &self.timers, cx));
         Poll::Ready(order)
-    }
-
-    /// The next deadline, and the shutdown to begin if nothing changes until then.
-    fn deadline(&self) -> Option<(Instant, ShutdownOrder)> {
-        let state = self.state();
-        let limits = &self.limits;
-        if let Some(left) = state.closed_at {
-            return after(left, LINGER, ShutdownOrder::Cut(ConnectionLimit::Idle));
-        }
-        let stuck = state
-            .blocked_since
-            .and_then(|at| after(at, limits.write_timeout, ShutdownOrder::Cut(ConnectionLimit::Write)));
-        let silent = match (state.exchanges, state.retired_at, state.first_byte) {
-            (0, Some(retired), _) => {
-                after(retired.max(state.idle_since), LINGER, ShutdownOrder::Cut(ConnectionLimit::Idle))
-            }
-            // HTTP/2 connections also carry frames that belong to no request.
-            (0, None, Some(at)) if state.version != HttpVersion::Http2 => {
-                after(at, limits.header_timeout, ShutdownOrder::Cut(ConnectionLimit::Headers))
-            }
-            (0, None, _) => after(state.idle_since, limits.idle_timeout, ShutdownOrder::Retire),
-            _ => None,
-        };
-        let old = match (state.retired_at, limits.lifetime) {
-            (None, Some(lifetime)) => after(state.began, lifetime, ShutdownOrder::Retire),
-            _ => None,
-        };
-        [stuck, silent, old].into_iter().flatten().min_by_key(|(at, _)| *at)
     }
 }
 
@@ -354,7 +351,7 @@ mod tests {
 
         /// The deadline in seconds since the start.
         fn deadline(&self) -> Option<(u64, ShutdownOrder)> {
-            let (at, order) = self.watch.deadline()?;
+            let (at, order) = self.watch.state().deadline(&self.watch.limits)?;
             Some((at.duration_since(self.fake.origin).as_secs(), order))
         }
     }
@@ -447,7 +444,9 @@ mod tests {
         let case = Case::new(|_| {});
         case.watch.set_order(ShutdownOrder::Cut(ConnectionLimit::Closed));
         case.watch.set_order(ShutdownOrder::Retire);
-        assert_eq!(case.watch.take_order(Waker::noop()), Some(ShutdownOrder::Cut(ConnectionLimit::Closed)));
-        assert_eq!(case.watch.take_order(Waker::noop()), None);
+        let cx = &mut Context::from_waker(Waker::noop());
+        let mut next = || case.watch.poll_order(&mut Alarm::default(), cx);
+        assert_eq!(next(), Poll::Ready(ShutdownOrder::Cut(ConnectionLimit::Closed)));
+        assert_eq!(next(), Poll::Pending);
     }
 }
