@@ -163,9 +163,8 @@ impl<H: HandlerMode, R: Runtime> ClientLoop<H, R> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         // A command or a handler may have woken the task.
         self.has_input = true;
+        let mut now = self.clock.now();
         for _ in 0..ROUNDS {
-            let now = self.clock.now();
-            self.transport.handle_timeout(now);
             // Transport events come first, because a returned connection serves the next request.
             let events = self.poll_transport(now, cx);
             let actions = self.poll_machine(now, cx);
@@ -182,6 +181,8 @@ impl<H: HandlerMode, R: Runtime> ClientLoop<H, R> {
             if self.alarm.poll_until(first, self.clock.timers(), cx).is_pending() {
                 return Poll::Pending;
             }
+            now = self.clock.now();
+            self.transport.handle_timeout(now);
             self.has_input = true;
         }
         cx.waker().wake_by_ref();

@@ -46,7 +46,7 @@ pub(super) enum TaskOutcome {
     },
     Unanswered {
         exchange: ExchangeId,
-        target: Target,
+        target: Arc<Target>,
         failure: SendError<Request<BufferedBody>>,
         /// Whether the connection had served a request before.
         reused: bool,
@@ -105,7 +105,7 @@ impl Task {
     pub(super) fn send(
         exchange: ExchangeId,
         request: Request<BufferedBody>,
-        target: Target,
+        target: Arc<Target>,
         connection: Connection,
         settled: Option<Pin<Box<dyn Sleep>>>,
     ) -> Self {
@@ -135,7 +135,7 @@ impl Future for Task {
 async fn send_http1(
     exchange: ExchangeId,
     mut request: Request<BufferedBody>,
-    target: Target,
+    target: Arc<Target>,
     mut connection: Http1,
     settled: Option<Pin<Box<dyn Sleep>>>,
 ) -> TaskOutcome {
@@ -151,7 +151,8 @@ async fn send_http1(
             connection.used = true;
             let (head, body) = response.into_parts();
             let keep = keep_alive_timeout(&head.headers);
-            let answer = OpenResponse { origin: target.origin, body, connection: Some(connection), keep };
+            let answer =
+                OpenResponse { origin: target.origin.clone(), body, connection: Some(connection), keep };
             TaskOutcome::Answered { exchange, status: head.status, headers: head.headers, answer }
         }
         Err(error) => TaskOutcome::Unanswered { exchange, target, failure: error.into(), reused },
@@ -161,7 +162,7 @@ async fn send_http1(
 async fn send_http2(
     exchange: ExchangeId,
     request: Request<BufferedBody>,
-    target: Target,
+    target: Arc<Target>,
     mut connection: Http2,
     settled: Option<Pin<Box<dyn Sleep>>>,
 ) -> TaskOutcome {
@@ -169,7 +170,7 @@ async fn send_http2(
     match connection.send(request, &target).await {
         Ok(response) => {
             let (head, body) = response.into_parts();
-            let answer = OpenResponse { origin: target.origin, body, connection: None, keep: None };
+            let answer = OpenResponse { origin: target.origin.clone(), body, connection: None, keep: None };
             TaskOutcome::Answered { exchange, status: head.status, headers: head.headers, answer }
         }
         Err(failure) => TaskOutcome::Unanswered { exchange, target, failure, reused: connection.is_used() },

@@ -1,6 +1,7 @@
 //! Connection pools, one per origin.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Request;
@@ -31,7 +32,7 @@ pub(super) struct Pool {
     idle: VecDeque<IdleConnection>,
     shared: BTreeMap<u64, SharedConnection>,
     /// Waiting requests, in the order of their exchanges.
-    waiting: VecDeque<(ExchangeId, Target, Request<BufferedBody>)>,
+    waiting: VecDeque<(ExchangeId, Arc<Target>, Request<BufferedBody>)>,
     /// Number of connections being opened.
     opening: usize,
     /// Number of concurrent requests that a connection accepts, as far as known.
@@ -63,7 +64,7 @@ pub(super) struct PooledConnection {
 }
 
 impl Pool {
-    pub(super) fn wait(&mut self, exchange: ExchangeId, target: Target, request: Request<BufferedBody>) {
+    pub(super) fn wait(&mut self, exchange: ExchangeId, target: Arc<Target>, request: Request<BufferedBody>) {
         let at = self.waiting.partition_point(|(other, ..)| *other < exchange);
         self.waiting.insert(at, (exchange, target, request));
     }
@@ -78,7 +79,7 @@ impl Pool {
     pub(super) fn next_ready(
         &mut self,
         now: Instant,
-    ) -> Option<(ExchangeId, Target, Request<BufferedBody>, PooledConnection)> {
+    ) -> Option<(ExchangeId, Arc<Target>, Request<BufferedBody>, PooledConnection)> {
         if self.waiting.is_empty() {
             return None;
         }

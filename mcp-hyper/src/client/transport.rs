@@ -46,7 +46,7 @@ pub(super) struct Transport<R> {
     wire: Tap,
     idle: Duration,
     /// The URL of the last request, parsed. Most clients have one.
-    target: Option<(Arc<str>, Target)>,
+    target: Option<(Arc<str>, Arc<Target>)>,
     pools: BTreeMap<Arc<Origin>, Pool>,
     exchanges: BTreeMap<ExchangeId, Exchange>,
     /// Responses whose next piece has not been requested.
@@ -98,13 +98,14 @@ impl<R: Runtime> Transport<R> {
     }
 
     /// Parses the URL of a request, unless it is that of the last one.
-    fn target(&mut self, url: &Arc<str>) -> Result<Target, String> {
+    fn target(&mut self, url: &Arc<str>) -> Result<Arc<Target>, String> {
         if let Some((last, target)) = &self.target
             && last == url
         {
             return Ok(target.clone());
         }
         let target = Target::parse(url).ok_or("the request's URL is neither http: nor https:")?;
+        let target = Arc::new(target);
         self.target = Some((url.clone(), target.clone()));
         Ok(target)
     }
@@ -113,7 +114,7 @@ impl<R: Runtime> Transport<R> {
     pub(super) fn prepare(
         &mut self,
         request: HttpRequest,
-    ) -> Result<(Target, Request<BufferedBody>), String> {
+    ) -> Result<(Arc<Target>, Request<BufferedBody>), String> {
         let target = self.target(&request.url)?;
         let mut prepared = Request::new(BufferedBody(request.body));
         *prepared.method_mut() = method(request.verb);
@@ -145,7 +146,7 @@ impl<R: Runtime> Transport<R> {
         &mut self,
         now: Instant,
         exchange: ExchangeId,
-        target: Target,
+        target: Arc<Target>,
         request: Request<BufferedBody>,
     ) {
         let origin = target.origin.clone();

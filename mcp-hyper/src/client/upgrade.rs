@@ -73,7 +73,7 @@ impl<R: Runtime> Transport<R> {
 
 async fn connect<R: Runtime>(
     connector: Arc<Connector<R>>,
-    target: Target,
+    target: Arc<Target>,
     request: Request<BufferedBody>,
     accept: String,
 ) -> UpgradeOutcome {
