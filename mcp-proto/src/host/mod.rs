@@ -9,6 +9,8 @@
 //!   are sent.
 //! - [`tools`]: the tools, prompts and resources of all servers under names that never change their meaning, with
 //!   filters, pins and search, and their results as a model reads them.
+//! - [`skills`]: the skills of all servers under names that show their origin, and what a model reads of them once the
+//!   user has approved them.
 //!
 //! ```
 //! use mcp_proto::host::config::{Answers, Config, ConfigFile, ResolvedSpec, Source};
@@ -38,4 +40,5 @@ pub mod config;
 pub mod consent;
 pub mod control;
 mod digest;
+pub mod skills;
 pub mod tools;

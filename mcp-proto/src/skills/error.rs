@@ -1,4 +1,4 @@
-//! What is wrong with a skill, and where.
+//! Errors of skills, with the skill and the file.
 
 use core::fmt;
 
@@ -16,11 +16,11 @@ pub struct SkillError {
     pub skill: String,
     /// URI of the file, if one is wrong.
     pub file: Option<String>,
-    /// What is wrong.
+    /// The reason.
     pub kind: SkillErrorKind,
 }
 
-/// What is wrong with a skill.
+/// The reason why a skill or a file of it cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SkillErrorKind {
@@ -57,8 +57,8 @@ pub enum SkillErrorKind {
 }
 
 impl SkillError {
-    /// Whether the server's content is not what the entry promised: it was changed, on purpose or not. Get the skill again,
-    /// and ask the user again.
+    /// Whether the server's content differs from its entry: it was changed, on purpose or not. Get the skill again, and ask
+    /// the user again.
     ///
     /// <https://modelcontextprotocol.io/seps/2640-skills-extension#integrity-and-verification>
     pub fn is_mismatch(&self) -> bool {

@@ -1,4 +1,4 @@
-//! The checked entry of a skill: which files it has, and whether what was read is what was listed.
+//! The checked entry of a skill, and the verification of its files.
 
 use alloc::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ const URI_BYTES: usize = 2048;
 
 /// The entry of a skill whose form is checked, and against which every read of its files is verified.
 ///
-/// A [`Skill`] is what the server says. A manifest of it exists only if the entry is [valid](Skill::check), no URI in it
+/// A [`Skill`] is as its server sent it. A manifest of it exists only if the entry is [valid](Skill::check), no URI in it
 /// hides a character or a separator, and the skill has at most [`MAX_FILES`] files and [`MAX_BYTES`].
 ///
 /// A match proves that content and entry are consistent, not that either can be trusted: the same server sends both.
@@ -96,6 +96,18 @@ impl SkillManifest {
         Ok(Self { skill })
     }
 
+    /// Checks the entry that `skills/get` returned for a URI.
+    ///
+    /// # Errors
+    /// If it is that of another skill, or [invalid](Self::new).
+    pub fn of_answer(uri: &str, skill: Skill) -> Result<Self, SkillError> {
+        if skill.uri != uri {
+            let kind = SkillErrorKind::OtherSkill;
+            return Err(SkillError { skill: uri.into(), file: Some(skill.uri), kind });
+        }
+        Self::new(skill)
+    }
+
     /// The entry.
     pub fn skill(&self) -> &Skill {
         &self.skill
@@ -150,8 +162,8 @@ impl SkillManifest {
         self.check_place(&uri).map(|()| uri)
     }
 
-    /// Lists what is directly in a folder of the skill, as the entry has it and as `resources/directory/read` describes it:
-    /// folders have the media type [`DIRECTORY_MEDIA_TYPE`]. Empty for a dynamic skill, and for what is no folder.
+    /// Lists the direct children of a folder, as the entry has them and as `resources/directory/read` describes them: folders
+    /// have the media type [`DIRECTORY_MEDIA_TYPE`]. Empty for a dynamic skill, and if the URI is not that of a folder.
     pub fn children(&self, folder: &str) -> Vec<Resource> {
         let mut children: BTreeMap<&str, Option<u64>> = BTreeMap::new();
         for SkillFile { uri, size, .. } in self.skill.files() {

@@ -1,7 +1,7 @@
 //! Skills of servers on the side of their clients: entries that are checked, and files that are verified against them.
 //!
 //! A skill is a folder of instructions for a model. Its server lists it, with the digest and the size of each file, and
-//! serves the files as resources: see [`schema::skills`](crate::schema::skills). What a server serves is untrusted text:
+//! serves the files as resources: see [`schema::skills`](crate::schema::skills). All of it is untrusted text:
 //!
 //! - [`SkillManifest`] is an entry in its valid form. It verifies each file that is read, and refuses files that the entry
 //!   does not list.
@@ -13,5 +13,25 @@
 mod error;
 mod manifest;
 
+use crate::schema::skills::EXTENSION;
+use crate::schema::{ClientCapabilities, Json};
+
 pub use error::{SkillError, SkillErrorKind};
 pub use manifest::{SkillManifest, VerifiedFile};
+
+impl ClientCapabilities {
+    /// Declares skills: the client uses those of its servers.
+    ///
+    /// ```
+    /// use mcp_proto::ClientHandlers;
+    /// use mcp_proto::schema::ClientCapabilities;
+    ///
+    /// let handlers = ClientHandlers::new().declare(ClientCapabilities::declare_skills);
+    /// assert!(handlers.capabilities().has_extension(mcp_proto::schema::skills::EXTENSION));
+    /// ```
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extension-negotiation>
+    pub fn declare_skills(&mut self) {
+        self.extensions.get_or_insert_default().insert(EXTENSION, Json::empty_object());
+    }
+}

@@ -5,4 +5,5 @@ mod config;
 mod consent;
 mod consent_facts;
 mod control;
+mod skills;
 mod tools;

@@ -7,16 +7,17 @@ use crate::peer::CacheMode;
 use crate::prelude::*;
 use crate::schema::skills::{GetSkill, GetSkillParams, ListSkills, ReadDirectory, ReadDirectoryParams};
 use crate::schema::{List, PaginatedParams, Resource};
-use crate::skills::{SkillError, SkillErrorKind, SkillManifest, VerifiedFile};
+use crate::skills::{SkillError, SkillManifest, VerifiedFile};
 
 /// # Skills (2026-07-28)
 ///
-/// Only of servers that declare the [extension](crate::schema::skills::EXTENSION); others are not asked. Nothing of a skill
-/// is read before one of these methods is called for it.
+/// Only of servers that declare the [extension](crate::schema::skills::EXTENSION); others are not asked. The client declares
+/// it too, by [`declare_skills`](crate::schema::ClientCapabilities::declare_skills). Nothing of a skill is read before one of these
+/// methods is called for it.
 impl Client {
     /// Lists the skills of the server, over all pages. It may serve others, which [`get_skill`](Self::get_skill) gets.
     ///
-    /// An entry is what the server says: make a [`SkillManifest`] of the one to use. Entries that cannot be read are
+    /// An entry is as the server sent it: make a [`SkillManifest`] of the one to use. Entries that cannot be read are
     /// [invalid](List::invalid).
     ///
     /// ```
@@ -55,12 +56,7 @@ impl Client {
     pub async fn get_skill(&self, uri: impl Into<String>) -> Result<SkillManifest, Error> {
         let uri = uri.into();
         let answer = self.request::<GetSkill>(GetSkillParams::new(uri.clone())).cache(CacheMode::Refresh);
-        let skill = answer.await?.skill;
-        if skill.uri != uri {
-            let kind = SkillErrorKind::OtherSkill;
-            return Err(SkillError { skill: uri, file: Some(skill.uri), kind }.into());
-        }
-        Ok(SkillManifest::new(skill)?)
+        Ok(SkillManifest::of_answer(&uri, answer.await?.skill)?)
     }
 
     /// Reads a file of a skill by its URI, and verifies it: see [`SkillManifest::verify`]. No cached answer is used, which
@@ -75,7 +71,7 @@ impl Client {
         Ok(skill.verify(uri, &read.contents)?)
     }
 
-    /// Lists what is directly in a folder of a skill, over all pages, if the server declares `directoryRead`. Of a skill
+    /// Lists the direct children of a folder of a skill, over all pages, if the server declares `directoryRead`. Of a skill
     /// that is not dynamic, [`SkillManifest::children`] says the same without a request.
     ///
     /// <https://modelcontextprotocol.io/seps/2640-skills-extension#directory-listing>

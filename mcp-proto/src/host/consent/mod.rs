@@ -18,6 +18,11 @@
 //! The names in an `envFile` are part of the request. A file [in the project](ApprovalRequest::env_file) is read before the
 //! request is shown, one elsewhere only once the server is approved, which then asks
 //! [again](Permit::env_file_request).
+//!
+//! A [skill](crate::skills) of any server needs an approval of its own, which is bound to its content: see
+//! [`SkillRequest`].
+
+mod skill;
 
 use alloc::collections::BTreeMap;
 use core::fmt;
@@ -32,15 +37,17 @@ use crate::consent::{
 };
 use crate::host::config::{
     Answers, DotenvError, EnvFileBinding, HttpSpec, HttpTransport, InputSpec, Lookup, Resolver, Scope,
-    ServerEntry, ServerSpec, StdioSpec, Template, TransportSpec, parse_dotenv,
+    ServerEntry, ServerId, ServerSpec, StdioSpec, Template, TransportSpec, parse_dotenv,
 };
 use crate::prelude::*;
 use crate::{HumanDuration, Secret};
 
 use super::config::{ResolveError, ResolveErrorKind, ResolvedSpec};
 use super::digest::{Digester, Hex};
+use skill::ApprovedSkill;
+pub use skill::{SkillPermit, SkillRequest};
 
-/// The user's approval of one server of one project. It says nothing about any other entry.
+/// The user's approval of one server of one project, or of one skill of a server. It says nothing about any other entry.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Approval {
     path: String,
@@ -49,6 +56,9 @@ pub struct Approval {
     /// The content of the file of variables, if the user has seen its names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     env_file: Option<EnvFileBinding>,
+    /// The skill, if it is not the server that is approved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    skill: Option<ApprovedSkill>,
 }
 
 impl Approval {
@@ -63,10 +73,10 @@ impl Approval {
             digester.text(&folder);
         }
         let (path, server) = (entry.source().path.clone(), entry.name().into());
-        Self { path, server, binding: digester.finish(), env_file: None }
+        Self { path, server, binding: digester.finish(), env_file: None, skill: None }
     }
 
-    /// The path of the project's file.
+    /// The path of the project's file; empty for a skill of a user's server.
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -75,11 +85,31 @@ impl Approval {
     pub fn server(&self) -> &str {
         &self.server
     }
+
+    /// Identifies the server.
+    pub fn server_id(&self) -> ServerId {
+        match &*self.path {
+            "" => ServerId::user(&self.server),
+            path => ServerId::project(path, &self.server),
+        }
+    }
+
+    /// URI of the skill; `None` if it is the server that is approved.
+    pub fn skill(&self) -> Option<&str> {
+        self.skill.as_ref().map(|skill| &*skill.uri)
+    }
+
+    fn key(&self) -> ApprovalKey {
+        (self.path.clone(), self.server.clone(), self.skill().map(Into::into))
+    }
 }
 
-debug_fields! { Approval { path, server } }
+debug_fields! { Approval(self) { path, server, skill = self.skill() } }
 
-/// The user's approvals, at most one of each server of each project.
+/// The path, the server, and the skill if it is not the server that is approved.
+type ApprovalKey = (String, String, Option<String>);
+
+/// The user's approvals, at most one of each server of each project, and one of each skill of each server.
 ///
 /// Store them where no project can write. What cannot be read is no approval.
 ///
@@ -100,8 +130,13 @@ debug_fields! { Approval { path, server } }
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Approvals {
-    /// By path and server.
-    approvals: BTreeMap<(String, String), Approval>,
+    approvals: BTreeMap<ApprovalKey, Approval>,
+}
+
+impl FromIterator<Approval> for Approvals {
+    fn from_iter<I: IntoIterator<Item = Approval>>(approvals: I) -> Self {
+        Self { approvals: approvals.into_iter().map(|approval| (approval.key(), approval)).collect() }
+    }
 }
 
 /// The version of the stored form.
@@ -123,24 +158,35 @@ impl Approvals {
         Self { approvals: BTreeMap::new() }
     }
 
-    /// Adds an approval, in place of an earlier one of the same server.
+    /// Adds an approval, in place of an earlier one of the same server or skill.
     pub fn insert(&mut self, approval: Approval) {
-        self.approvals.insert((approval.path.clone(), approval.server.clone()), approval);
+        self.approvals.insert(approval.key(), approval);
     }
 
-    /// Removes the approval of a server, which is refused from then on. Returns whether there was one.
+    /// Removes the approval of a server and those of its skills, which are refused from then on. Returns whether there was
+    /// one. A user's server, which needs none, has the empty path.
     pub fn revoke(&mut self, path: &str, server: &str) -> bool {
-        self.approvals.remove(&(path.into(), server.into())).is_some()
+        let count = self.approvals.len();
+        self.approvals.retain(|_, approval| (&*approval.path, &*approval.server) != (path, server));
+        self.approvals.len() < count
     }
 
-    /// The approvals, by path and server.
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.approvals.is_empty()
+    }
+
+    /// The approvals, by path, server and skill.
     pub fn iter(&self) -> impl Iterator<Item = &Approval> {
         self.approvals.values()
     }
 
-    /// The stored form, a JSON text. It has no value of the project's file.
+    /// The stored form, a JSON text. It has no value of the project's file, and no approval of a dynamic skill, whose next
+    /// content the user has not seen.
     pub fn to_json(&self) -> String {
-        let stored = StoredApprovals { version: VERSION, approvals: self.iter().collect() };
+        let is_stored = |approval: &&Approval| approval.skill.as_ref().is_none_or(ApprovedSkill::is_stored);
+        let approvals = self.iter().filter(is_stored).collect();
+        let stored = StoredApprovals { version: VERSION, approvals };
         serde_json::to_string(&stored).unwrap_or_default()
     }
 
@@ -152,10 +198,7 @@ impl Approvals {
         let read = Some(text).filter(|text| text.len() <= Self::STORED_BYTES);
         let read = read.and_then(|text| serde_json::from_slice::<StoredApprovals<Box<RawValue>>>(text).ok());
         let read = read.filter(|read| read.version == VERSION).ok_or(ApprovalsError)?;
-        let mut approvals = Self::new();
-        let stored = read.approvals.iter().filter_map(|stored| serde_json::from_str(stored.get()).ok());
-        stored.for_each(|approval| approvals.insert(approval));
-        Ok(approvals)
+        Ok(read.approvals.iter().filter_map(|stored| serde_json::from_str(stored.get()).ok()).collect())
     }
 }
 
@@ -185,7 +228,7 @@ impl ServerEntry {
             return Ok(Permit { entry: self, env_file: None });
         }
         let wanted = Approval::new(self);
-        let stored = approvals.approvals.get(&(wanted.path, wanted.server));
+        let stored = approvals.approvals.get(&(wanted.path, wanted.server, None));
         match stored.filter(|stored| stored.binding == wanted.binding) {
             Some(approval) => Ok(Permit { entry: self, env_file: approval.env_file }),
             None => Err(Box::new(ApprovalRequest::new(self))),

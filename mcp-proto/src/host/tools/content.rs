@@ -165,7 +165,7 @@ pub(super) fn describe(kind: &str, mime_type: &str, data: &str) -> String {
 }
 
 /// The longest beginning of the text of at most `bytes` bytes that splits no character.
-pub(super) fn prefix_of(text: &str, bytes: usize) -> &str {
+pub(in crate::host) fn prefix_of(text: &str, bytes: usize) -> &str {
     text.get(..text.floor_char_boundary(bytes)).unwrap_or(text)
 }
 

@@ -58,6 +58,7 @@ pub use catalogue::{
     Catalogue, CatalogueLimits, CatalogueSnapshot, Freshness, RejectedItem, RejectionReason, ServerSettings,
     UpdateReport,
 };
+pub(super) use content::prefix_of;
 pub use content::{Author, ModelContent, ModelPart, QuotedText};
 pub use conversation::{
     Conversation, ConversationSettings, InvalidSearchError, SearchRequest, SearchResults, Selection,

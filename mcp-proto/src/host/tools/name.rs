@@ -142,8 +142,13 @@ impl NameScheme {
 
     /// The name of the host's own tool that searches all others, which no server's tool can have: `mcp__search`.
     pub fn search_name(&self) -> String {
-        // Without a separator after the prefix.
-        format!("{}search", self.prefix)
+        self.own_name(&["search"])
+    }
+
+    /// The name of a tool of the host, of these words: no server's tool can have it, as no separator follows the prefix.
+    pub(in crate::host) fn own_name(&self, words: &[&str]) -> String {
+        let joint = if self.separator == "_" { "-" } else { "_" };
+        format!("{}{}", self.prefix, words.join(joint))
     }
 
     /// Whether the joined text belongs to this pair alone, and no name with a hash equals it.
