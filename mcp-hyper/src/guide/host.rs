@@ -173,6 +173,50 @@
 //! }
 //! ```
 //!
+//! # Skills
+//!
+//! Servers may offer [skills](https://modelcontextprotocol.io/seps/2640-skills-extension): folders of instructions for a
+//! model. What they say is text of their servers, and no user's: a skill is loaded only once the user has approved it with
+//! the content that it has then, and each file is verified against that. When content differs, it is not used, the approval
+//! ends (`HostEvent::SkillRevoked`), and the next use asks again.
+//!
+//! ```no_run
+//! use mcp_hyper::host::{CallError, Host, HostOptions, SkillOptions};
+//! use serde_json::Value;
+//!
+//! let skills = SkillOptions::new().on_request(|request| async move {
+//!     // The origin, the description, the files, and the tools that it asks for.
+//!     println!("{request}");
+//!     # let user_agrees = true;
+//!     user_agrees.then(|| request.approve())
+//! });
+//! let options = HostOptions::new("my-agent", "1.0.0").skills(skills);
+//! # drop(options);
+//!
+//! async fn call(host: &Host, name: &str, arguments: Value) -> Result<String, CallError> {
+//!     // `skills.list` and `skills.tools` are for the model, beside the tools of the host, after `host.list_skills()`.
+//!     let skills = host.skills_for_model();
+//!     let content = match skills.tools.iter().any(|tool| tool.name == name) {
+//!         true => host.use_skill(name, arguments).await?,
+//!         false => host.call_for_model(name, arguments).await?,
+//!     };
+//!     Ok(content.to_text())
+//! }
+//! # let _ = call;
+//! ```
+//!
+//! | Rule | How it holds |
+//! |---|---|
+//! | Nothing is read before it is used | `Host::list_skills` asks for listings; files come one by one, and are kept nowhere |
+//! | A name means one skill | it begins with the server's name in the configuration: `shop/billing/refunds` |
+//! | A skill reads from its own server alone | `mcp__read_resource` takes a skill and a path, never a server or another URI |
+//! | `allowed-tools` grants nothing | except those of `SkillPermit::granted_tools`, after `SkillRequest::approve_with_tools` |
+//! | A nested skill needs its own approval | read through the outer one, its `SKILL.md` is a file like any other |
+//! | What cannot be verified is refused | a `dynamic` skill, unless `SkillOptions::allow_dynamic`; its approval is not stored |
+//! | Nothing passes for a skill of the user | a text beyond the limits goes to the folder of results: let no program look for skills there |
+//!
+//! The application decides what code a model may run while it follows a skill: no approval here covers that.
+//!
 //! # What an application shows
 //!
 //! | To show | Use |

@@ -11,7 +11,7 @@ use mcp_proto::front::{Client, Error};
 use mcp_proto::host::config::ServerId;
 use mcp_proto::host::control::{CallId, CallOptions, CallRefusal, Delivery, Repeat};
 use mcp_proto::host::tools::{Catalogue, LookupError};
-use mcp_proto::peer::{LostReason, RequestError};
+use mcp_proto::peer::{CacheMode, LostReason, RequestError};
 use mcp_proto::schema::{CallTool, Meta, Method, ProgressParams, TraceContext};
 
 use super::events::{CallEnd, CallError};
@@ -68,6 +68,7 @@ struct Draft<M: Method> {
     options: CallOptions,
     meta: Meta,
     on_progress: Option<OnProgress>,
+    cache: CacheMode,
 }
 
 /// Finds the item of a call in the catalogue, and puts its name for the wire into the parameters.
@@ -96,7 +97,8 @@ where
         lookup: Option<Lookup<M>>,
     ) -> Self {
         let options = CallOptions { timeout: None, repeat };
-        let draft = Draft { host, target, params, lookup, options, meta: Meta::new(), on_progress: None };
+        let (meta, cache) = (Meta::new(), CacheMode::Use);
+        let draft = Draft { host, target, params, lookup, options, meta, on_progress: None, cache };
         Self { state: RequestState::Draft(Box::new(draft)) }
     }
 
@@ -117,6 +119,11 @@ where
     /// The driver calls it: it should be quick.
     pub fn on_progress(self, follow: impl FnMut(ProgressParams) + Send + 'static) -> Self {
         self.with(|draft| draft.on_progress = Some(Box::new(follow)))
+    }
+
+    /// Sets whether a cached answer is used. By default it is, within the lifetime that the server has set.
+    pub fn cache(self, cache: CacheMode) -> Self {
+        self.with(|draft| draft.cache = cache)
     }
 
     /// Sets the `_meta` entries of the call, which [`HostEvent::CallEnded`](super::HostEvent::CallEnded) repeats.
@@ -159,13 +166,14 @@ where
     M: Method<Params: Send + Sync, Result: Send>,
 {
     fn make(self) -> Result<MadeRequest<M>, CallError> {
-        let Self { host, target, params, lookup, options, meta, on_progress } = self;
+        let Self { host, target, params, lookup, options, meta, on_progress, cache } = self;
         let target = target?;
         let meta = (!meta.is_empty()).then(|| Arc::new(meta));
         let call = Arc::new(PendingCall::<M> {
             server: target.id,
             params: params.map_err(CallError::Call)?,
             lookup,
+            cache,
             meta: meta.clone(),
             on_progress: on_progress.map(|follow| Arc::new(Mutex::new(follow))),
             slot: Mutex::new(Slot::default()),
@@ -253,6 +261,7 @@ struct PendingCall<M: Method> {
     server: ServerId,
     params: M::Params,
     lookup: Option<Lookup<M>>,
+    cache: CacheMode,
     meta: Option<Arc<Meta>>,
     on_progress: Option<Arc<Mutex<OnProgress>>>,
     slot: Mutex<Slot<M::Result>>,
@@ -322,7 +331,7 @@ where
             self.slot().was_sent = true;
             // The control plane has the time limits.
             let request = client.request::<M>(params);
-            let mut request = request.timeout(Duration::MAX).hard_timeout(Duration::MAX);
+            let mut request = request.timeout(Duration::MAX).hard_timeout(Duration::MAX).cache(self.cache);
             if let Some(meta) = &self.meta {
                 request = request.meta((**meta).clone());
             }

@@ -481,6 +481,7 @@ pub(super) fn configure(shared: &Shared, settings: &Settings, config: &Config, l
             // Another program behind the name has other tools.
             if new.is_none_or(|new| new.connection() != entry.connection()) {
                 catalogue.remove_server(entry.name());
+                state.skills.remove_server(entry.name());
             }
             if new.is_none() {
                 let server = entry.name().into();

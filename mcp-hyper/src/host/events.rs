@@ -62,6 +62,13 @@ pub enum HostEvent {
         /// The changes.
         changes: Arc<[PinChange]>,
     },
+    /// The approval of a skill has ended: its content is not what the user approved, or the application revoked it.
+    SkillRevoked {
+        /// The name of its server.
+        server: Arc<str>,
+        /// URI of its `SKILL.md`.
+        skill: Arc<str>,
+    },
     /// Two items have the same name for a model, and both are hidden.
     Collision(Arc<Collision>),
     /// A server has items that are left out.
@@ -156,6 +163,7 @@ impl HostEvent {
             }
             Self::Rejected { items, .. } => items.len().saturating_mul(512),
             Self::Diagnostic { diagnostic, .. } => diagnostic.bytes(),
+            Self::SkillRevoked { skill, .. } => skill.len(),
             Self::CallEnded { item, end: CallEnd::Failed { error, .. }, .. } => {
                 item.as_deref().map_or(0, str::len).saturating_add(error.len())
             }

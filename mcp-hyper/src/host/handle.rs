@@ -36,7 +36,7 @@ use super::shared::{HostEvents, OpenHost, Shared, State};
 #[derive(Clone)]
 pub struct Host {
     open: Arc<OpenHost>,
-    settings: Arc<Settings>,
+    pub(super) settings: Arc<Settings>,
 }
 
 /// A tool of a server under its name for a model.
@@ -61,16 +61,11 @@ impl Host {
     }
 
     #[cfg(feature = "auth")]
-    pub(super) fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
-    #[cfg(feature = "auth")]
     pub(super) fn entry(&self, name: &str) -> Option<Arc<ServerEntry>> {
         self.with(|state| state.entries.get(&state.find(name)?).cloned())
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+    pub(super) fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
         self.shared().with(|state, _| act(state))
     }
 
@@ -220,7 +215,7 @@ impl Host {
     }
 
     /// Adds an approval that the user gave after seeing the whole [request](ApprovalRequest), and starts its server, for
-    /// which [`ready`](Self::ready) waits then.
+    /// which [`ready`](Self::ready) waits then; or that of a [skill](mcp_proto::host::consent::SkillRequest).
     pub fn approve(&self, approval: Approval) {
         self.shared().command(|state, now| {
             state.approve(approval);
@@ -235,12 +230,12 @@ impl Host {
         });
     }
 
-    /// Removes the approval of the server `name` of the project whose file is at `path`, and ends the server. Returns
-    /// whether there was one.
+    /// Removes the approval of the server `name` of the project whose file is at `path`, and those of its skills, and ends
+    /// the server. Returns whether there was one.
     pub fn revoke_approval(&self, path: &str, name: &str) -> bool {
         self.shared().command(|state, now| {
             let server = ServerId::project(path, name);
-            state.unsaved.revoke(path, name);
+            state.unsaved.add_approvals(server);
             let is_revoked = state.approvals.revoke(path, name);
             if is_revoked {
                 // Running calls do not finish, also of a server that is switched off or removed, and while the host closes.
@@ -260,7 +255,7 @@ impl Host {
 }
 
 impl State {
-    fn find(&self, name: &str) -> Option<ServerId> {
+    pub(super) fn find(&self, name: &str) -> Option<ServerId> {
         self.entries.values().find(|entry| entry.name() == name).map(|entry| entry.id())
     }
 

@@ -131,7 +131,7 @@ impl Host {
         &self,
         entry: &Arc<ServerEntry>,
     ) -> Result<(ResolvedHttp, Authorization), HostLoginError> {
-        let settings = self.settings();
+        let settings = &self.settings;
         let resolved = settings.resolve(self.shared(), entry).await.map_err(HostLoginError::NotStarted)?;
         let ResolvedSpec::Http(server) = resolved else { return Err(HostLoginError::NoAuthorization) };
         let authorization = settings.authorization(entry, &server).ok_or(HostLoginError::NoAuthorization)?;
@@ -148,7 +148,7 @@ impl Host {
         entry: &Arc<ServerEntry>,
         mut show: impl FnMut(LoginPage) + Send + 'static,
     ) -> Result<Option<TokenStatus>, HostLoginError> {
-        let (shared, settings) = (self.shared().clone(), self.settings());
+        let (shared, settings) = (self.shared().clone(), &self.settings);
         let (server, authorization) = self.authorization(entry).await?;
         let authorization = with_redirects(authorization, &server).map_err(HostLoginError::NotStarted)?;
         let cell = Arc::new(OnceLock::new());
@@ -259,7 +259,7 @@ impl Host {
     ) -> Result<(Arc<ServerEntry>, AuthHandle, AuthDriver), HostLoginError> {
         let entry = self.entry(name).ok_or(HostLoginError::UnknownServer)?;
         let (server, authorization) = self.authorization(&entry).await?;
-        let settings = self.settings();
+        let settings = &self.settings;
         let options = settings.url_options(&entry, settings.client_config(&entry, None), &server);
         let (auth, driver) = options
             .authorization(authorization)

@@ -96,6 +96,7 @@ mod options;
 mod records;
 mod settings;
 mod shared;
+mod skills;
 mod storage;
 #[cfg(feature = "tracing")]
 mod trace;
@@ -113,6 +114,7 @@ pub use model::{ModelMessage, ModelMethod, ModelRequest};
 pub use options::HostOptions;
 pub use settings::{look_up, read_file};
 pub use shared::HostEvents;
+pub use skills::{HostSkill, SkillListing, SkillOptions, SkillsForModel};
 pub use storage::{FileStorage, SpillFolder, Storage, StorageFuture};
 pub use watch::HostWatch;
 pub use wire::{WireFrame, WireObserver};

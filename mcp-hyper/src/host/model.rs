@@ -156,10 +156,7 @@ impl<M: ModelMethod> ModelRequest<M> {
         let (is_call_error, conversions) = match request.await {
             Ok(result) => (false, M::convert(&name, result, limits)),
             Err(error) if M::ERRORS_ARE_CONTENT && is_content(&error, settings.errors_as_content) => {
-                //= F96 "for a model, failures are marked as text"
-                // Its text may be as long as a peer likes, so that the limits apply.
-                let result = CallToolResult::error(error.to_string());
-                (true, CallTool::convert(&name, result, limits))
+                (true, error_conversion(&name, &error, limits))
             }
             Err(error) => return Err(error),
         };
@@ -184,8 +181,27 @@ impl<M: ModelMethod> fmt::Debug for ModelRequest<M> {
     }
 }
 
+/// An error as content, within the limits: its text may be as long as a peer likes.
+//= F96 "for a model, failures are marked as text"
+fn error_conversion(name: &str, error: &impl ToString, limits: &ResultLimits) -> Vec<(Role, Conversion)> {
+    CallTool::convert(name, CallToolResult::error(error.to_string()), limits)
+}
+
+/// The content of an error.
+pub(super) async fn error_content(settings: &Settings, name: &str, error: &str) -> ModelContent {
+    let conversions = error_conversion(name, &error, &settings.result_limits);
+    let mut content = single_content(save(settings, conversions).await);
+    content.is_call_error = true;
+    content
+}
+
+/// The content of one result, of which parts that exceed the limits go to files.
+pub(super) async fn content_of(settings: &Settings, conversion: Conversion) -> ModelContent {
+    single_content(save(settings, vec![(Role::User, conversion)]).await)
+}
+
 /// Whether a model gets the error as content. An end that the application itself caused is for the application.
-fn is_content(error: &CallError, all: bool) -> bool {
+pub(super) fn is_content(error: &CallError, all: bool) -> bool {
     match error {
         CallError::Call(Error::Peer(_)) => true,
         CallError::Closed | CallError::Call(Error::Cancelled | Error::Finished) => false,

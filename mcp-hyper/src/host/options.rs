@@ -20,6 +20,7 @@ use super::driver::HostDriver;
 use super::records::Memory;
 use super::settings::Settings;
 use super::shared::Shared;
+use super::skills::{self, SkillOptions};
 use super::storage::{SpillFolder, Storage};
 use super::wire::WireObserver;
 use crate::Proxy;
@@ -78,6 +79,7 @@ impl HostOptions {
                 folder: None,
                 working_folder: None,
                 ask: None,
+                skills: None,
                 memory: None,
                 spills: None,
                 result_limits: ResultLimits::default(),
@@ -157,6 +159,15 @@ impl HostOptions {
         F: Future<Output = bool> + Send + 'static,
     {
         self.settings.ask = Some(Arc::new(move |request| Box::pin(ask(request))));
+        self
+    }
+
+    /// Uses the skills of servers: folders of instructions for a model. Each must be approved by the user, with the content
+    /// that it has then. The host declares the extension. Default: no skills.
+    ///
+    /// <https://modelcontextprotocol.io/seps/2640-skills-extension>
+    pub fn skills(mut self, options: SkillOptions) -> Self {
+        self.settings.skills = Some(options);
         self
     }
 
@@ -340,7 +351,8 @@ impl HostOptions {
         let Self { config, approvals, control, scheme, settings } = self;
         let clock = RuntimeClock::new(&Arc::new(settings.runtime.clone()));
         let catalogue = Catalogue::new(scheme, CatalogueLimits::default());
-        let shared = Arc::new(Shared::new(clock, ControlPlane::new(control), approvals, catalogue));
+        let skills = skills::catalogue(settings.skills.as_ref());
+        let shared = Arc::new(Shared::new(clock, ControlPlane::new(control), approvals, skills, catalogue));
         let settings = Arc::new(settings);
         let host = Host::new(shared.clone(), settings.clone());
         host.reload(&config);

@@ -8,7 +8,7 @@ use futures_lite::future::Boxed;
 use futures_util::future::join_all;
 use mcp_proto::UnixTime;
 use mcp_proto::adapter::Clock as _;
-use mcp_proto::host::config::{Scope, ServerEntry, ServerId};
+use mcp_proto::host::config::{ServerEntry, ServerId};
 use mcp_proto::host::consent::{Approval, Approvals};
 use mcp_proto::host::tools::{CatalogueSnapshot, Pins};
 use mcp_proto::peer::client::KnownEra;
@@ -126,10 +126,7 @@ impl Memory {
         let storage = &*self.0;
         let reads = join_all(entries.iter().map(|entry| async move {
             let record = storage.get(&server_name(entry.id())).await;
-            let approval = match entry.source().scope {
-                Scope::User => Ok(None),
-                Scope::Project => storage.get(&approval_name(entry.id())).await,
-            };
+            let approval = storage.get(&approval_name(entry.id())).await;
             (entry, record, approval)
         }))
         .await;
@@ -158,11 +155,24 @@ impl Memory {
             .into_iter()
             .filter_map(|server| Some((server_name(server), Record::of_server(shared, server)?)))
             .collect();
+        let approvals: Vec<_> = shared.with(|state, _| {
+            let of = |server| state.approvals.iter().filter(move |approval| approval.server_id() == server);
+            unsaved
+                .approvals
+                .iter()
+                .map(|server| (approval_name(*server), of(*server).cloned().collect()))
+                .collect()
+        });
         let (storage, runtime) = (self.0.clone(), runtime.clone());
         Box::pin(async move {
             let mut errors = Vec::new();
-            for server in unsaved.revoked {
-                errors.extend(storage.remove(&approval_name(server)).await.err());
+            for (name, approvals) in approvals {
+                let approvals: Approvals = approvals;
+                let written = match approvals.is_empty() {
+                    true => storage.remove(&name).await,
+                    false => storage.put(&name, approvals.to_json().into_bytes()).await,
+                };
+                errors.extend(written.err());
             }
             for (name, record) in records {
                 // Long lists take a while.
@@ -171,12 +181,6 @@ impl Memory {
                     Err(error) => Err(error),
                 };
                 errors.extend(written.err());
-            }
-            for approval in unsaved.approvals {
-                let name = approval_name(ServerId::project(approval.path(), approval.server()));
-                let mut approvals = Approvals::new();
-                approvals.insert(approval);
-                errors.extend(storage.put(&name, approvals.to_json().into_bytes()).await.err());
             }
             errors.iter().map(ToString::to_string).collect()
         })

@@ -28,13 +28,14 @@ use mcp_proto::host::consent::ApprovalRequest;
 use mcp_proto::host::control::Failure;
 use mcp_proto::host::tools::ResultLimits;
 use mcp_proto::peer::client::{ClientConfig, ConnectTimeouts, Keepalive, KnownEra, OnServerEnd};
-use mcp_proto::schema::Implementation;
+use mcp_proto::schema::{ClientCapabilities, Implementation};
 use mcp_smol::{ChildLink, Command, Environment};
 
 use super::failure::{self, StderrTail};
 use super::fresh_headers::FreshHeaders;
 use super::records::Memory;
 use super::shared::Shared;
+use super::skills::SkillOptions;
 use super::storage::SpillFolder;
 use super::wire::{ObserverOf, WireObserver};
 #[cfg(feature = "auth")]
@@ -81,6 +82,8 @@ pub(super) struct Settings {
     /// Where the user's programs run whose entries name no folder.
     pub(super) working_folder: Option<PathBuf>,
     pub(super) ask: Option<Ask>,
+    /// How skills are used, if they are.
+    pub(super) skills: Option<SkillOptions>,
     pub(super) memory: Option<Memory>,
     pub(super) spills: Option<SpillFolder>,
     pub(super) result_limits: ResultLimits,
@@ -89,6 +92,15 @@ pub(super) struct Settings {
 }
 
 impl Settings {
+    /// The handlers of a connection, which declare what the host itself uses.
+    fn handlers_of(&self, entry: &ServerEntry) -> ClientHandlers {
+        let handlers = (self.handlers)(entry);
+        match self.skills {
+            Some(_) => handlers.declare(ClientCapabilities::declare_skills),
+            None => handlers,
+        }
+    }
+
     /// Looks a value up: by the application, then in the environment.
     pub(super) async fn look_up(&self, entry: Arc<ServerEntry>, lookup: Lookup) -> Option<Secret> {
         let (scope, folder) = (entry.source().scope, self.folder.clone());
@@ -348,7 +360,7 @@ impl Settings {
         }
         let stderr = stderr.clone();
         let options = mcp_smol::ClientOptions::from(config)
-            .handlers((self.handlers)(entry))
+            .handlers(self.handlers_of(entry))
             .on_stderr(move |line| stderr.push(&line));
         let options = match observer {
             Some(mut observer) => {
@@ -417,7 +429,7 @@ impl Settings {
         server: &ResolvedHttp,
     ) -> ClientOptions<SendHandlers, AnyRuntime> {
         let mut options =
-            ClientOptions::from(config).runtime(self.runtime.clone()).handlers((self.handlers)(entry));
+            ClientOptions::from(config).runtime(self.runtime.clone()).handlers(self.handlers_of(entry));
         for (name, value) in &server.headers {
             options = options.header(name, value.expose());
         }

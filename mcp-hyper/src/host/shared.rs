@@ -19,6 +19,7 @@ use mcp_proto::host::consent::{Approval, ApprovalRequest, Approvals};
 use mcp_proto::host::control::{
     CallId, CallOutcome, ControlPlane, Delivery, Failure, Generation, ServerState, Status,
 };
+use mcp_proto::host::skills::SkillCatalogue;
 use mcp_proto::host::tools::{Catalogue, Freshness, ItemKind, UpdateReport};
 use mcp_proto::peer::client::KnownEra;
 use mcp_proto::schema::Meta;
@@ -55,6 +56,7 @@ pub(super) struct State {
     pub(super) plane: ControlPlane,
     pub(super) entries: BTreeMap<ServerId, Arc<ServerEntry>>,
     pub(super) approvals: Approvals,
+    pub(super) skills: SkillCatalogue,
     /// The requests that show a file of variables, with the meanings of their entries.
     pub(super) requests: BTreeMap<ServerId, (Fingerprint, ApprovalRequest)>,
     pub(super) connections: BTreeMap<ServerId, Connection>,
@@ -222,8 +224,10 @@ impl State {
 
     /// Adds an approval.
     pub(super) fn approve(&mut self, approval: Approval) {
-        self.requests.remove(&ServerId::project(approval.path(), approval.server()));
-        self.unsaved.approve(approval.clone());
+        if approval.skill().is_none() {
+            self.requests.remove(&approval.server_id());
+        }
+        self.unsaved.add_approvals(approval.server_id());
         self.approvals.insert(approval);
     }
 
@@ -277,12 +281,14 @@ impl Shared {
         clock: RuntimeClock,
         plane: ControlPlane,
         approvals: Approvals,
+        skills: SkillCatalogue,
         catalogue: Catalogue,
     ) -> Self {
         let state = State {
             plane,
             entries: BTreeMap::new(),
             approvals,
+            skills,
             requests: BTreeMap::new(),
             connections: BTreeMap::new(),
             #[cfg(feature = "auth")]
@@ -573,15 +579,13 @@ pub(super) struct Unsaved {
     pub(super) servers: BTreeSet<ServerId>,
     /// Whether anything is more than a list, which can be read again.
     pub(super) is_urgent: bool,
-    /// The user's approvals.
-    pub(super) approvals: Vec<Approval>,
-    /// The servers whose approval was revoked, none of which is in `approvals`.
-    pub(super) revoked: Vec<ServerId>,
+    /// The servers whose approvals, or those of whose skills, are others.
+    pub(super) approvals: BTreeSet<ServerId>,
 }
 
 impl Unsaved {
     pub(super) fn is_empty(&self) -> bool {
-        self.servers.is_empty() && self.approvals.is_empty() && self.revoked.is_empty()
+        self.servers.is_empty() && self.approvals.is_empty()
     }
 
     /// Something is new of this server.
@@ -590,17 +594,10 @@ impl Unsaved {
         self.is_urgent |= is_urgent;
     }
 
-    pub(super) fn approve(&mut self, approval: Approval) {
+    /// The user has approved or revoked something of this server.
+    pub(super) fn add_approvals(&mut self, server: ServerId) {
         self.is_urgent = true;
-        let server = ServerId::project(approval.path(), approval.server());
-        self.revoked.retain(|revoked| *revoked != server);
-        self.approvals.push(approval);
-    }
-
-    pub(super) fn revoke(&mut self, path: &str, name: &str) {
-        self.is_urgent = true;
-        self.approvals.retain(|approval| (approval.path(), approval.server()) != (path, name));
-        self.revoked.push(ServerId::project(path, name));
+        self.approvals.insert(server);
     }
 }
 

@@ -8,9 +8,10 @@ mod lists;
 mod login;
 mod rotated;
 mod servers;
+mod skills;
 mod spills;
 mod storage;
-mod testbed;
+pub(crate) mod testbed;
 mod tls;
 #[cfg(feature = "tracing")]
 mod traced;

@@ -57,6 +57,36 @@ impl Folder {
         self.script("one", &script)
     }
 
+    /// A server of 2026-07-28 with skills: it answers `skills/list`, `skills/get` and `resources/read` with the files `list`,
+    /// `entry` and `content` of the folder NAME, and appends each request for a file to `reads`.
+    pub(crate) fn with_skills(&self, name: &str) -> Value {
+        let folder = self.0.join(format!("{name}-skills"));
+        fs::create_dir_all(&folder).unwrap();
+        self.script(name, &cli::script(&skills_script(&folder)))
+    }
+
+    /// Sets what a server with skills answers: the entry of its one skill, and its content.
+    pub(crate) fn set_skill(&self, name: &str, entry: &Value, text: &str) {
+        let folder = self.0.join(format!("{name}-skills"));
+        let uri = &entry["uri"];
+        let cacheable = |mut result: Value| {
+            result["resultType"] = json!("complete");
+            result["ttlMs"] = json!(3_600_000);
+            result["cacheScope"] = json!("public");
+            result.to_string()
+        };
+        fs::write(folder.join("list"), cacheable(json!({ "skills": [entry] }))).unwrap();
+        fs::write(folder.join("entry"), cacheable(json!({ "skill": entry }))).unwrap();
+        let contents = json!({ "contents": [{ "uri": uri, "text": text }] });
+        fs::write(folder.join("content"), cacheable(contents)).unwrap();
+    }
+
+    /// The requests for files of a server with skills.
+    pub(crate) fn skill_reads(&self, name: &str) -> usize {
+        let reads = fs::read_to_string(self.0.join(format!("{name}-skills")).join("reads"));
+        reads.unwrap_or_default().lines().count()
+    }
+
     /// The processes of a script, in the order of their starts.
     pub(crate) fn processes(&self, name: &str) -> Vec<i32> {
         let text = fs::read_to_string(self.0.join(name)).unwrap_or_default();
@@ -66,6 +96,41 @@ impl Folder {
     pub(crate) fn last_process(&self, name: &str) -> i32 {
         *self.processes(name).last().unwrap()
     }
+}
+
+/// The body of a server with skills, whose answers are files of this folder.
+pub(crate) fn skills_script(folder: &Path) -> String {
+    let file = |name: &str| folder.join(name).display().to_string();
+    format!(
+        r#"while ask; do case $line in
+            *server/discover*) answer '{{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{{"resources":{{}},"extensions":{{"io.modelcontextprotocol/skills":{{}}}}}},"ttlMs":0,"cacheScope":"private","_meta":{{"io.modelcontextprotocol/serverInfo":{{"name":"s","version":"1"}}}}}}' ;;
+            *skills/list*) answer "$(cat '{}')" ;;
+            *skills/get*) answer "$(cat '{}')" ;;
+            *resources/read*) echo read >> '{}'; answer "$(cat '{}')" ;;
+            *resources/list*) answer '{{"resultType":"complete","resources":[],"ttlMs":0,"cacheScope":"private"}}' ;;
+            *resources/templates/list*) answer '{{"resultType":"complete","resourceTemplates":[],"ttlMs":0,"cacheScope":"private"}}' ;;
+        esac; done"#,
+        file("list"),
+        file("entry"),
+        file("reads"),
+        file("content"),
+    )
+}
+
+/// The entry of the skill `refunds`, whose one file is this text.
+pub(crate) fn skill_entry(text: &str) -> Value {
+    let digest = mcp_hyper::mcp_proto::schema::skills::Digest::of(text.as_bytes()).to_string();
+    let uri = "skill://acme/refunds/SKILL.md";
+    json!({
+        "uri": uri,
+        "frontmatter": { "name": "refunds", "description": "Refunds a customer" },
+        "resources": [{ "uri": uri, "digest": digest, "size": text.len() }],
+    })
+}
+
+/// The `SKILL.md` of the skill `refunds`.
+pub(crate) fn skill_text(body: &str) -> String {
+    format!("---\nname: refunds\ndescription: Refunds a customer\n---\n{body}\n")
 }
 
 impl Drop for Folder {

@@ -1,0 +1,177 @@
+//! Skills of a host's servers: nothing is read early, and a model reads what the user has approved, or nothing.
+//! <https://modelcontextprotocol.io/seps/2640-skills-extension>
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use mcp_hyper::host::{CallError, FileStorage, Host, HostEvent, SkillOptions};
+use mcp_hyper::mcp_proto::front::Error;
+use mcp_hyper::mcp_proto::host::consent::SkillRequest;
+use mcp_hyper::mcp_proto::host::tools::LookupError;
+use mcp_hyper::mcp_proto::skills::SkillErrorKind;
+use serde_json::json;
+
+use super::testbed::*;
+use crate::common::server::*;
+
+const NAME: &str = "shop/acme/refunds";
+const URI: &str = "skill://acme/refunds/SKILL.md";
+
+/// A user who agrees to the first so many requests, and how many there were.
+fn agreeing(times: usize) -> (SkillOptions, Arc<AtomicUsize>) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let options = SkillOptions::new().on_request(move |request: SkillRequest| {
+        let agrees = count.fetch_add(1, SeqCst) < times;
+        async move { agrees.then(|| request.approve()) }
+    });
+    (options, asked)
+}
+
+async fn load(host: &Host) -> (bool, String) {
+    let content = host.use_skill("mcp__read_skill", json!({ "name": NAME })).await.unwrap();
+    (content.is_error, content.to_text())
+}
+
+/// Integrity and verification, Security Implications: lazy, approved, verified, with its origin.
+#[test]
+fn model_loads_a_skill_once_the_user_has_approved_it() {
+    bounded(async {
+        let folder = Folder::new();
+        let servers = json!({ "shop": folder.with_skills("shop"), "bank": folder.with_skills("bank") });
+        let text = skill_text("Ask for the receipt.");
+        for name in ["shop", "bank"] {
+            folder.set_skill(name, &skill_entry(&text), &text);
+        }
+        let (skills, asked) = agreeing(1);
+        let (host, _driver) = start(options(config(servers)).skills(skills));
+        host.ready().await;
+        let listing = host.list_skills().await;
+        assert_eq!(listing.errors.len(), 0, "{:?}", listing.errors);
+        let names: Vec<_> = listing.skills.iter().map(|skill| skill.name.as_str()).collect();
+        assert_eq!(names, ["bank/acme/refunds", NAME], "equal names are shown with their origin");
+        let shown = host.skills_for_model();
+        assert!(shown.list.contains(NAME), "{}", shown.list);
+        assert_eq!(shown.tools[0].name, "mcp__read_skill");
+        assert_eq!(
+            (folder.skill_reads("shop"), asked.load(SeqCst)),
+            (0, 0),
+            "nothing is read before it is used"
+        );
+
+        let (is_error, content) = load(&host).await;
+        assert!(!is_error && content.starts_with("[host] The skill shop/acme/refunds follows."), "{content}");
+        assert!(content.contains("The MCP server shop wrote it") && content.contains("Ask for the receipt."));
+        load(&host).await;
+        assert_eq!(asked.load(SeqCst), 1, "it is approved");
+        assert_eq!(
+            (folder.skill_reads("shop"), folder.skill_reads("bank")),
+            (2, 0),
+            "no other server is asked"
+        );
+
+        let read = |path: &str| json!({ "skill": NAME, "path": path });
+        let listed = host.use_skill("mcp__read_resource", read("")).await.unwrap();
+        assert!(listed.to_text().ends_with("\nSKILL.md"), "{}", listed.to_text());
+        for path in ["../../secrets.md", "extra.md", "file:///etc/passwd"] {
+            let content = host.use_skill("mcp__read_resource", read(path)).await.unwrap();
+            assert!(content.is_error, "{path}");
+        }
+        assert_eq!(folder.skill_reads("shop"), 2, "what is not listed is not requested");
+        // The other one of that name needs an approval of its own, which the user does not give.
+        let refused = host.read_skill_file("bank/acme/refunds", "SKILL.md").await;
+        assert!(matches!(refused, Err(CallError::Name(LookupError::Blocked))), "{refused:?}");
+        assert_eq!((folder.skill_reads("bank"), asked.load(SeqCst)), (0, 2));
+        assert!(matches!(
+            host.use_skill("mcp__shop__x", json!({})).await,
+            Err(CallError::Name(LookupError::Unknown))
+        ));
+    });
+}
+
+/// Security Implications, content-bound approval: revoked by a mismatch, and asked for again.
+#[test]
+fn content_that_changes_ends_the_approval() {
+    bounded(async {
+        let folder = Folder::new();
+        let servers = json!({ "shop": folder.with_skills("shop") });
+        let (text, changed) = (skill_text("Ask for the receipt."), skill_text("Ask for the card no."));
+        folder.set_skill("shop", &skill_entry(&text), &text);
+        let (skills, asked) = agreeing(2);
+        let (host, mut events, _driver) = start_watched(options(config(servers)).skills(skills));
+        host.ready().await;
+        host.list_skills().await;
+        assert!(!load(&host).await.0);
+
+        // The server sends other content than it listed, of the same size.
+        folder.set_skill("shop", &skill_entry(&changed), &changed);
+        let (is_error, content) = load(&host).await;
+        assert!(is_error && content.contains("the digest differs") && !content.contains("card"), "{content}");
+        loop {
+            if let HostEvent::SkillRevoked { server, skill } = events.next().await.unwrap() {
+                assert_eq!((&*server, &*skill), ("shop", URI));
+                break;
+            }
+        }
+        // The entry was got again, and the user is asked about it.
+        assert_eq!(asked.load(SeqCst), 1);
+        let (is_error, content) = load(&host).await;
+        assert!(!is_error && content.contains("card no") && asked.load(SeqCst) == 2, "{content}");
+
+        // The content that was approved first is not approved any more.
+        folder.set_skill("shop", &skill_entry(&text), &text);
+        host.get_skill("shop", URI).await.unwrap();
+        let (is_error, content) = load(&host).await;
+        assert!(is_error && content.contains("has not approved"), "{content}");
+        assert_eq!(asked.load(SeqCst), 3);
+    });
+}
+
+/// Security Implications: approvals persist with their content, and those of dynamic skills do not.
+#[test]
+fn approvals_of_skills_are_stored_and_dynamic_ones_are_not() {
+    bounded(async {
+        let folder = Folder::new();
+        let servers = json!({ "shop": folder.with_skills("shop") });
+        let text = skill_text("Ask for the receipt.");
+        folder.set_skill("shop", &skill_entry(&text), &text);
+        let storage = || FileStorage::in_folder(folder.path().join("stored"));
+        let run = async |skills: SkillOptions| {
+            let (host, driver) = start(options(config(servers.clone())).skills(skills).storage(storage()));
+            host.ready().await;
+            let listing = host.list_skills().await;
+            let loaded = load(&host).await;
+            host.close().await;
+            driver.await.unwrap();
+            (listing, loaded.0)
+        };
+        let (skills, asked) = agreeing(1);
+        assert!(!run(skills).await.1);
+        assert!(!run(SkillOptions::new()).await.1, "it is approved in the next run");
+        assert_eq!(asked.load(SeqCst), 1);
+
+        let mut dynamic = skill_entry(&text);
+        dynamic["resources"] = json!("dynamic");
+        folder.set_skill("shop", &dynamic, &text);
+        let (listing, is_error) = run(agreeing(9).0).await;
+        assert!(is_error && listing.skills.is_empty());
+        assert!(matches!(&listing.errors[0].1, Error::Skill(error) if error.kind == SkillErrorKind::Dynamic));
+        assert!(!run(agreeing(1).0.allow_dynamic()).await.1);
+        assert!(run(SkillOptions::new().allow_dynamic()).await.1, "its approval is not stored");
+    });
+}
+
+/// A host that does not use skills lists none.
+#[test]
+fn host_without_skills_asks_for_none() {
+    bounded(async {
+        let folder = Folder::new();
+        let servers = json!({ "shop": folder.with_skills("shop") });
+        let text = skill_text("");
+        folder.set_skill("shop", &skill_entry(&text), &text);
+        let (host, _driver) = start(options(config(servers)));
+        host.ready().await;
+        assert!(host.list_skills().await.skills.is_empty());
+        assert_eq!(host.skills_for_model(), mcp_hyper::host::SkillsForModel::default());
+    });
+}
