@@ -238,7 +238,7 @@
 //!
 //! When the content is no longer what was listed, `Error::Skill` says which file differs, and `Client::get_skill` gets the
 //! present entry. A name is only a label, and what a skill says is untrusted text of its server: a [host](super::host) shows
-//! where each is from, and asks the user first.
+//! where each is from, and asks the user first. `mcpio skills --verify` checks those of a server.
 //!
 //! # More
 //!

@@ -1,4 +1,4 @@
-//! Commands for one server: `mcpio info`, `tools`, `call`, `prompts`, `prompt`, `resources`, `read` and `watch`.
+//! Commands for one server: `mcpio info`, `tools`, `call`, `prompts`, `prompt`, `resources`, `read`, `skills` and `watch`.
 
 use std::future;
 use std::path::Path;
@@ -22,7 +22,7 @@ use crate::options::ServerCommand;
 use crate::show::{self, Table};
 use crate::terminal::Screen;
 use crate::text::{GOOD, QUIET, Text, styled, styled_block};
-use crate::{arguments, files};
+use crate::{arguments, files, skills};
 
 /// Runs a command for the server of this connection, with its words but for the name of the server.
 pub(crate) async fn run(
@@ -37,6 +37,10 @@ pub(crate) async fn run(
             read(connection, uri, *raw, output.as_deref(), screen).await
         }
         (ServerCommand::Watch { changes, .. }, uris) => watch(connection, uris, *changes, screen).await,
+        (ServerCommand::Skills { verify, .. }, []) => skills::run(connection, None, *verify, screen).await,
+        (ServerCommand::Skills { verify, .. }, [skill]) => {
+            skills::run(connection, Some(skill), *verify, screen).await
+        }
         (ServerCommand::Prompts(_), []) => prompts(connection, screen).await,
         (ServerCommand::Get { .. }, [name, arguments @ ..]) => get(connection, name, arguments, screen).await,
         (ServerCommand::Complete { .. }, [reference, argument]) => {
@@ -48,6 +52,7 @@ pub(crate) async fn run(
         (ServerCommand::Ping(_), []) => ping(connection, screen).await,
         (ServerCommand::Info(_), []) => info(connection, screen),
         (ServerCommand::Read { .. }, _) => Err(CommandError::usage("name one resource: URI")),
+        (ServerCommand::Skills { .. }, _) => Err(CommandError::usage("name at most one skill: URI or NAME")),
         (ServerCommand::Get { .. }, _) => Err(CommandError::usage("name a prompt: PROMPT KEY=VALUE…")),
         (ServerCommand::Complete { .. }, _) => {
             Err(CommandError::usage("write PROMPT ARGUMENT VALUE, or TEMPLATE VARIABLE VALUE"))

@@ -227,9 +227,10 @@ impl From<front::Error> for CommandError {
             front::Error::TimedOut { .. } => failure.timed_out(),
             front::Error::Closed(CloseReason::Connect(error)) => failure.connecting(error),
             error if error.is_disconnect() => failure.with_kind("connection"),
-            front::Error::Invalid(_) | front::Error::Decode { .. } | front::Error::Pages(_) => {
-                failure.with_kind("invalid")
-            }
+            front::Error::Invalid(_)
+            | front::Error::Decode { .. }
+            | front::Error::Pages(_)
+            | front::Error::Skill(_) => failure.with_kind("invalid"),
             _ => failure,
         }
     }

@@ -22,6 +22,7 @@ mod options;
 mod reports;
 mod server_requests;
 mod show;
+mod skills;
 mod terminal;
 mod text;
 mod tokens;

@@ -39,10 +39,11 @@ use clap_complete::Shell;
 ///     mcpio tools --header-file ~/.config/example-headers https://example.com/mcp
 ///     mcpio tools --env SEARCH_API_KEY -- npx -y search-server
 ///
-/// Exit codes: 0 success, 1 the tool reported a failure or doctor found something wrong,
-/// 2 wrong usage, 3 the connection or the protocol failed, or none of the configured
-/// servers is connected, 130 ended by SIGINT (Ctrl-C), 143 by SIGTERM. At a signal the servers are shut down by the usual steps; a second
-/// signal kills them.
+/// Exit codes: 0 success, 1 the tool reported a failure, doctor found something wrong or a
+/// skill is not what its server lists, 2 wrong usage, 3 the connection or the protocol failed,
+/// or none of the configured servers is connected, 130 ended by SIGINT (Ctrl-C), 143 by
+/// SIGTERM. At a signal the servers are shut down by the usual steps; a second signal kills
+/// them.
 ///
 /// With --json a command that fails prints an object instead of its result; messages for
 /// the user still go to standard error:
@@ -318,6 +319,18 @@ pub(crate) enum ServerCommand {
         #[command(flatten)]
         server: ServerOrConfig,
     },
+    /// List the skills: folders of instructions for a model. With a skill, show it and its instructions
+    Skills {
+        /// The skill to show, by its URI, or by its name if the server lists one of that name; of configuration files
+        /// SERVER SKILL
+        #[arg(num_args = 0..=2, value_name = "SKILL")]
+        words: Vec<String>,
+        /// Read every file of the skill, or of all listed ones, and compare it with the listing. Exit code 1 if one differs
+        #[arg(long)]
+        verify: bool,
+        #[command(flatten)]
+        server: ServerOrConfig,
+    },
     /// Print changes as they happen: of the lists of tools, prompts and resources, and of the named resources. With
     /// --timeout it fails if nothing happens for so long
     Watch {
@@ -372,6 +385,7 @@ impl ServerCommand {
                 (&one.words, &one.server)
             }
             Self::Read { words, server, .. }
+            | Self::Skills { words, server, .. }
             | Self::Watch { words, server, .. }
             | Self::Get { words, server }
             | Self::Complete { words, server } => (words, server),

@@ -7,4 +7,5 @@ mod hostile;
 mod many;
 mod session;
 mod signals;
+mod skills;
 mod watch;

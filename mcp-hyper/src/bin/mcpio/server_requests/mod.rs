@@ -35,6 +35,7 @@ pub(crate) fn handlers(configured_name: Option<&str>) -> ClientHandlers {
         .declare(|capabilities| {
             let declared = std::mem::take(capabilities);
             *capabilities = declared.with(ClientCapability::ElicitationUrl);
+            capabilities.declare_skills();
         });
     if !is_person_present() {
         return handlers;
