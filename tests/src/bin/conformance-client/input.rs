@@ -2,8 +2,8 @@
 
 use mcp_proto::front::ClientHandlers;
 use mcp_proto::schema::{
-    CreateMessageParams, CreateMessageResult, ElicitParams, ElicitResult, ElicitValue, ListRootsResult,
-    MultiSelectItems, NumberKind, PrimitiveSchema, Role, Root,
+    ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitParams, ElicitResult, ElicitValue,
+    ListRootsResult, MultiSelectItems, NumberKind, PrimitiveSchema, Role, Root,
 };
 
 pub(crate) fn handlers() -> ClientHandlers {
@@ -11,6 +11,7 @@ pub(crate) fn handlers() -> ClientHandlers {
         .elicitation(async |params, _| elicitation(&params))
         .sampling(async |params, _| sampling(&params))
         .roots(async |_, _| roots())
+        .declare(ClientCapabilities::declare_skills)
 }
 
 fn elicitation(params: &ElicitParams) -> ElicitResult {

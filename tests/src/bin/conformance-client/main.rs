@@ -74,7 +74,7 @@ async fn perform(client: &Client, scenario: &str) -> Outcome {
         "http-standard-headers" => headers::standard(client).await,
         "http-custom-headers" => headers::custom(client).await,
         "http-invalid-tool-headers" => headers::invalid(client).await,
-        "sep-2640-client-no-prefetch" => skills::list(client).await.map(drop),
+        "sep-2640-client-no-prefetch" => client.list_skills().await.map(drop).map_err(Into::into),
         _ if scenario.starts_with("sep-2640-client-verify-") => skills::refuse(client).await,
         "sep-2322-client-request-state" => rounds::request_state(client).await,
         _ if scenario.starts_with("auth/") => auth::use_server(client, scenario).await,
