@@ -6,6 +6,8 @@ use alloc::sync::Arc;
 use core::future::{Future, ready};
 use core::ops::Deref;
 
+#[cfg(feature = "client")]
+use super::client::LayeredAnswer;
 use super::layer::Layer;
 use super::notification::{Notification, NotificationQueue, is_defined};
 use super::params::{HandlerContext, decode_as};
@@ -39,6 +41,11 @@ pub trait HandlerMode: sealed::Sealed + Clone + Sized + 'static {
         future: Self::HandlerFuture,
         after: Box<dyn FnOnce(Reply) -> Reply + Send>,
     ) -> Self::HandlerFuture;
+
+    /// Wraps the request that a client answers within its layers.
+    #[cfg(feature = "client")]
+    #[doc(hidden)]
+    fn wrap_answer(request: LayeredAnswer<Self>) -> Self::HandlerFuture;
 
     /// Wraps the request that a router answers within its layers.
     #[cfg(feature = "server")]
@@ -104,6 +111,11 @@ impl HandlerMode for SendHandlers {
         Box::pin(async move { after(future.await) })
     }
 
+    #[cfg(feature = "client")]
+    fn wrap_answer(request: LayeredAnswer<Self>) -> Self::HandlerFuture {
+        Box::pin(request)
+    }
+
     #[cfg(feature = "server")]
     fn wrap_layered(request: LayeredHandler<Self>) -> Self::HandlerFuture {
         Box::pin(request)
@@ -151,6 +163,11 @@ impl HandlerMode for LocalHandlers {
         after: Box<dyn FnOnce(Reply) -> Reply + Send>,
     ) -> Self::HandlerFuture {
         Box::pin(async move { after(future.await) })
+    }
+
+    #[cfg(feature = "client")]
+    fn wrap_answer(request: LayeredAnswer<Self>) -> Self::HandlerFuture {
+        Box::pin(request)
     }
 
     #[cfg(feature = "server")]

@@ -11,7 +11,7 @@ use super::handler_error::{HandlerError, HandlerErrorKind};
 use crate::peer::server::resource_not_found;
 use crate::peer::{AnyResult, Denial};
 use crate::prelude::*;
-use crate::rpc::{ErrorObject, Raw, code};
+use crate::rpc::{ErrorObject, Raw, code, first_member};
 use crate::schema::{CallToolResult, CustomResult, InputRequiredResult, ResultFields, Revision};
 
 /// Uninhabited, as only servers have detached work.
@@ -43,6 +43,9 @@ pub enum Reply {
     /// The rest of the work runs as a task if the client supports tasks.
     #[doc(hidden)]
     Detached(Box<DetachedCall>),
+    /// The result of a server, not decoded.
+    #[doc(hidden)]
+    Received(Raw),
     /// A call of this client failed.
     #[doc(hidden)]
     Failed(Box<Error>),
@@ -71,6 +74,9 @@ impl Reply {
     pub fn is_failure(&self) -> bool {
         match self {
             Self::Result(result) => is_tool_error(&**result),
+            Self::Received(raw) => {
+                first_member(raw.as_str(), "isError").is_ok_and(|value| value == Some("true"))
+            }
             Self::InputRequired(_) | Self::Detached(_) => false,
             Self::Error(_) | Self::Denied(..) | Self::Failed(_) => true,
         }
@@ -110,7 +116,11 @@ impl Reply {
 
     /// The result as JSON, with the fields that `revision` has; `None` for an error and a round, and if it cannot be encoded.
     pub fn to_raw(&self, revision: Revision) -> Option<Raw> {
-        let Self::Result(result) = self else { return None };
+        let result = match self {
+            Self::Result(result) => result,
+            Self::Received(raw) => return Some(raw.clone()),
+            _ => return None,
+        };
         let mut out = Vec::new();
         result.write_result(&mut out, revision, None).ok()?;
         Raw::new(String::from_utf8(out).ok()?).ok()
@@ -119,7 +129,11 @@ impl Reply {
     /// Decodes the result: as the type that the method has, or as [`CustomResult`], which fits any method. `None` for an error
     /// and a round, and if the result does not match the type.
     pub fn decode<R: ResultFields>(&self) -> Option<R> {
-        let Self::Result(result) = self else { return None };
+        let result = match self {
+            Self::Result(result) => result,
+            Self::Received(raw) => return R::from_json(raw.as_str()).ok(),
+            _ => return None,
+        };
         match result.as_any().downcast_ref::<R>() {
             Some(typed) => Some(typed.clone()),
             None => R::from_json(self.to_raw(Revision::LATEST)?.as_str()).ok(),
@@ -157,6 +171,7 @@ impl fmt::Debug for Reply {
             Self::Error(error) => f.debug_tuple("Error").field(error).finish(),
             Self::Denied(error, _) => f.debug_tuple("Denied").field(error).finish(),
             Self::Detached(_) => f.write_str("Detached"),
+            Self::Received(_) => f.write_str("Received"),
             Self::Failed(error) => f.debug_tuple("Failed").field(error).finish(),
         }
     }

@@ -10,12 +10,18 @@ use core::task::{Context, Poll, ready};
 use core::time::Duration;
 
 use super::Error;
+#[cfg(feature = "client")]
+use super::layer::{LayeredCall, Reply};
 use super::request_slots::{DriverTimer, FollowQueue, RequestLink};
 use super::trace::{RequestSpan, SpanEnd};
 use crate::peer::{
     CacheMode, DecodeError, InputMode, Outcome, OutgoingRequest, ProgressOption, RequestId, RequestOptions,
 };
 use crate::prelude::*;
+#[cfg(feature = "client")]
+use crate::rpc::{ErrorObject, Raw, code};
+#[cfg(feature = "client")]
+use crate::schema::ListTools;
 use crate::schema::{CallToolParams, LoggingLevel, Meta, Method, ProgressParams, TraceContext};
 
 /// A request that is sent when it is first polled, and cancelled on the wire when it is dropped before its answer.
@@ -50,12 +56,12 @@ enum State<M: Method> {
 }
 
 /// A request that is not sent yet.
-struct Draft<M: Method> {
-    link: Arc<dyn RequestLink>,
+pub(super) struct Draft<M: Method> {
+    pub(super) link: Arc<dyn RequestLink>,
     /// Its name, if that is not the name of `M`.
-    name: Option<Box<str>>,
-    params: Result<M::Params, Error>,
-    options: RequestOptions,
+    pub(super) name: Option<Box<str>>,
+    pub(super) params: Result<M::Params, Error>,
+    pub(super) options: RequestOptions,
 }
 
 /// Nothing in it is ever pinned.
@@ -188,7 +194,10 @@ impl<M: Method> Request<M> {
         follow: FollowQueue,
     ) -> Result<Call<M>, Error> {
         match self.with(set).state {
-            State::Draft(mut draft) => Call::start(&mut draft, follow),
+            #[cfg(feature = "client")]
+            State::Draft(draft) => Call::start(draft, follow)?.started(),
+            #[cfg(not(feature = "client"))]
+            State::Draft(draft) => Call::start(draft, follow),
             State::Sent(call) => Ok(call),
             State::Finished => Err(Error::Finished),
         }
@@ -207,15 +216,14 @@ impl<M: Method> Future for Request<M> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        if let State::Draft(draft) = &mut this.state {
+        if matches!(this.state, State::Draft(_))
+            && let State::Draft(draft) = mem::replace(&mut this.state, State::Finished)
+        {
             let follow =
                 if this.on_progress.is_some() { FollowQueue::progress() } else { FollowQueue::Nothing };
             match Call::start(draft, follow) {
                 Ok(call) => this.state = State::Sent(call),
-                Err(error) => {
-                    this.state = State::Finished;
-                    return Poll::Ready(Err(error));
-                }
+                Err(error) => return Poll::Ready(Err(error)),
             }
         }
         let State::Sent(call) = &mut this.state else { return Poll::Ready(Err(Error::Finished)) };
@@ -261,37 +269,78 @@ pub struct Call<M: Method> {
     received: usize,
     span: RequestSpan,
     driver_timer: Option<DriverTimer>,
+    /// The layers around the request, which send it.
+    #[cfg(feature = "client")]
+    layered: Option<Box<LayeredCall>>,
     method: PhantomData<fn() -> M>,
 }
 
 impl<M: Method> Call<M> {
-    /// Sends a draft, which is not used any more then.
-    fn start(draft: &mut Draft<M>, follow: FollowQueue) -> Result<Self, Error> {
+    /// Sends a draft, or passes it to the layers of the client.
+    fn start(draft: Draft<M>, follow: FollowQueue) -> Result<Self, Error> {
+        #[cfg(feature = "client")]
+        if let Some(layers) = draft.link.layers() {
+            let (layers, server, link) = (layers.clone(), draft.link.server(), draft.link.clone());
+            let tool = draft.params.as_ref().ok().and_then(called_tool::<M>);
+            let layered = LayeredCall::new(layers, server, draft, follow)?;
+            // Its timer is that of the request that the layers send.
+            let mut call = Self::new(link, RequestId::UNSENT, tool, None);
+            call.layered = Some(Box::new(layered));
+            return Ok(call);
+        }
         let Draft { link, name, params, options } = draft;
-        let params = match params {
-            Ok(params) => &*params,
-            Err(error) => return Err(mem::replace(error, Error::Finished)),
-        };
-        let mut span = RequestSpan::of_call::<M>(name.as_deref(), params, || link.revision(), options);
-        let options = mem::take(options);
+        Self::send(link, name.as_deref(), &params?, options, follow)
+    }
+
+    /// Sends a request.
+    pub(super) fn send(
+        link: Arc<dyn RequestLink>,
+        name: Option<&str>,
+        params: &M::Params,
+        mut options: RequestOptions,
+        follow: FollowQueue,
+    ) -> Result<Self, Error> {
+        let mut span = RequestSpan::of_call::<M>(name, params, || link.revision(), &mut options);
         let request = match name {
             Some(name) => OutgoingRequest::by_name::<M>(name, params, options),
             None => OutgoingRequest::new::<M>(params, options),
         };
         let sent = link.send(request, follow);
         span.record_sent(&sent);
-        let mut call = Self::from_id(link.clone(), sent?, called_tool::<M>(params));
+        let mut call = Self::from_id(link, sent?, called_tool::<M>(params));
         (call.by_name, call.span) = (name.is_some(), span);
         Ok(call)
     }
 
+    /// Lets the layers send the request now, if there are any.
+    #[cfg(feature = "client")]
+    fn started(mut self) -> Result<Self, Error> {
+        if let Some(reply) = self.layered.as_mut().and_then(|layered| layered.start()) {
+            self.finished = true;
+            self.decode_reply(reply)?;
+        }
+        Ok(self)
+    }
+
     /// Follows a request with this id, whose result is checked like that of `called`.
     pub(super) fn from_id(link: Arc<dyn RequestLink>, id: RequestId, tool: CalledTool) -> Self {
+        let driver_timer = link.driver_timer();
+        Self::new(link, id, tool, driver_timer)
+    }
+
+    fn new(
+        link: Arc<dyn RequestLink>,
+        id: RequestId,
+        tool: CalledTool,
+        driver_timer: Option<DriverTimer>,
+    ) -> Self {
         Self {
-            driver_timer: link.driver_timer(),
+            driver_timer,
             link,
             id,
             tool,
+            #[cfg(feature = "client")]
+            layered: None,
             by_name: false,
             finished: false,
             received: 0,
@@ -341,8 +390,60 @@ impl<M: Method> Call<M> {
         self.link.error(outcome)
     }
 
-    /// The id by which the machine knows the request.
+    /// Polls for the reply, as the layers of the client see it.
+    #[cfg(feature = "client")]
+    pub(super) fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Reply> {
+        let outcome = ready!(self.poll_outcome(cx));
+        let end = SpanEnd::of_outcome(&outcome);
+        let checked = self.check_outcome(outcome);
+        self.span.resolve(&end.decoded(&checked), || self.link.revision());
+        Poll::Ready(checked.map_or_else(|error| Reply::Failed(Box::new(error)), Reply::Received))
+    }
+
+    /// Checks the outcome of a request within layers.
+    #[cfg(feature = "client")]
+    fn check_outcome(&self, outcome: Outcome) -> Result<Raw, Error> {
+        match outcome {
+            Outcome::ExtensionResult { result, .. } if self.by_name => Ok(result),
+            Outcome::Result(raw) => {
+                if self.tool.is_some() || M::NAME == ListTools::NAME {
+                    self.decode_outcome(Outcome::Result(raw.clone()))?;
+                }
+                Ok(raw)
+            }
+            outcome => Err(self.error(outcome)),
+        }
+    }
+
+    /// Decodes the reply of layers.
+    #[cfg(feature = "client")]
+    fn decode_reply(&mut self, reply: Reply) -> Result<M::Result, Error> {
+        match reply {
+            Reply::Received(raw) => {
+                self.received = raw.as_bytes().len();
+                Ok(Outcome::Result(raw).decode::<M>()?)
+            }
+            Reply::Result(result) => match result.into_any().downcast::<M::Result>() {
+                Ok(result) => Ok(*result),
+                Err(_) => {
+                    Err(Error::Layer(ErrorObject::new(code::INTERNAL_ERROR, "no result of this method")))
+                }
+            },
+            Reply::Failed(error) => Err(*error),
+            Reply::Error(error) | Reply::Denied(error, _) => Err(Error::Layer(error)),
+            Reply::InputRequired(_) | Reply::Detached(_) => {
+                Err(Error::Layer(ErrorObject::new(code::INTERNAL_ERROR, "only servers reply in this way")))
+            }
+        }
+    }
+
+    /// The id by which the machine knows the request. Within a [layer](crate::front::layer) that has not sent it yet, the id is
+    /// that of no request.
     pub fn id(&self) -> RequestId {
+        #[cfg(feature = "client")]
+        if let Some(layered) = &self.layered {
+            return layered.id();
+        }
         self.id
     }
 
@@ -356,18 +457,26 @@ impl<M: Method> Call<M> {
 
     /// The number of dropped progress reports, which were not taken in time. It is 0 after the answer was taken.
     pub fn missed_progress(&self) -> u64 {
+        #[cfg(feature = "client")]
+        if let Some(layered) = self.layered.as_ref().filter(|_| !self.finished) {
+            return layered.missed_progress();
+        }
         if self.finished { 0 } else { self.link.table().missed_progress(self.id) }
     }
 
     /// Cancels the request, with a reason for the other side's log.
     pub fn cancel(mut self, reason: &str) {
         self.finished = true;
-        self.link.abandon(self.id, Some(reason));
+        self.link.abandon(self.id(), Some(reason));
     }
 
-    fn poll_progress(&mut self, cx: &mut Context<'_>) -> Poll<Option<ProgressParams>> {
+    pub(super) fn poll_progress(&mut self, cx: &mut Context<'_>) -> Poll<Option<ProgressParams>> {
         if self.finished {
             return Poll::Ready(None);
+        }
+        #[cfg(feature = "client")]
+        if let Some(layered) = &mut self.layered {
+            return layered.poll_progress(cx);
         }
         self.poll_driver_timer(cx);
         self.link.table().poll_progress(self.id, cx.waker().clone())
@@ -390,6 +499,12 @@ impl<M: Method> Future for Call<M> {
         if self.finished {
             return Poll::Ready(Err(Error::Finished));
         }
+        #[cfg(feature = "client")]
+        if let Some(layered) = &mut self.layered {
+            let reply = ready!(layered.poll_reply(cx));
+            self.finished = true;
+            return Poll::Ready(self.decode_reply(reply));
+        }
         let outcome = ready!(self.poll_outcome(cx));
         let end = SpanEnd::of_outcome(&outcome);
         let answer = self.decode_outcome(outcome);
@@ -401,7 +516,8 @@ impl<M: Method> Future for Call<M> {
 
 impl<M: Method> Drop for Call<M> {
     fn drop(&mut self) {
-        if !self.finished {
+        // A request that layers sent is given up with them.
+        if !self.finished && self.id != RequestId::UNSENT {
             self.link.abandon(self.id, None);
         }
     }

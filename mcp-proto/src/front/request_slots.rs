@@ -1,5 +1,7 @@
 //! The slots of sent requests whose outcome a future awaits.
 
+#[cfg(feature = "client")]
+use alloc::sync::Arc;
 use core::any::Any;
 use core::future::Future;
 use core::pin::Pin;
@@ -8,11 +10,13 @@ use core::task::{Poll, Waker};
 #[cfg(feature = "client")]
 use super::events::MAX_ITEMS;
 use super::events::{MAX_BYTES, Queue, QueuedItem};
+#[cfg(feature = "client")]
+use super::layer::Layers;
 use super::wakers::Wakers;
 use super::{Error, Notification};
 use crate::inline_map::InlineMap;
 #[cfg(feature = "client")]
-use crate::peer::client::TaskCommand;
+use crate::peer::client::{ServerInfo, TaskCommand};
 use crate::peer::{LostReason, Outcome, OutgoingRequest, RequestId};
 #[cfg(feature = "client")]
 use crate::peer::{RequestError, RequestOptions};
@@ -91,7 +95,7 @@ impl RequestSlots {
     pub(crate) fn progress(&mut self, request: RequestId, params: ProgressParams, wakers: &mut Wakers) {
         let Some(slot) = self.get_mut(request) else { return };
         if let FollowQueue::Progress(queue) = &mut slot.stream {
-            let bytes = bytes_of(&params);
+            let bytes = progress_bytes(&params);
             queue.push(params, bytes);
             wakers.wake(slot.waker.take());
         }
@@ -189,7 +193,7 @@ impl RequestSlots {
 }
 
 /// The approximate size of a progress notification in bytes.
-fn bytes_of(params: &ProgressParams) -> usize {
+pub(crate) fn progress_bytes(params: &ProgressParams) -> usize {
     let message = params.message.as_ref().map_or(0, String::len);
     let meta = params.meta.iter().map(|(key, value)| key.len().saturating_add(value.as_str().len()));
     meta.fold(size_of::<ProgressParams>().saturating_add(message), usize::saturating_add)
@@ -237,6 +241,18 @@ pub(crate) trait RequestLink: Send + Sync {
     fn check_output(&self, tool: Option<&str>, result: &dyn Any) -> Result<(), Error> {
         let _ = (tool, result);
         Ok(())
+    }
+
+    /// The layers around the calls of this side, if there are any.
+    #[cfg(feature = "client")]
+    fn layers(&self) -> Option<&Layers> {
+        None
+    }
+
+    /// The server of a client, once it is known.
+    #[cfg(feature = "client")]
+    fn server(&self) -> Option<Arc<ServerInfo>> {
+        None
     }
 
     /// The revision in use, once it is known.

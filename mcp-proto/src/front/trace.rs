@@ -324,7 +324,7 @@ impl SpanEnd {
     fn of_reply(reply: &Reply) -> Self {
         match reply {
             Reply::Result(result) if is_tool_error(result.as_any()) => Self::TOOL_ERROR,
-            Reply::Result(_) => Self::plain("ok"),
+            Reply::Result(_) | Reply::Received(_) => Self::plain("ok"),
             Reply::InputRequired(_) => Self::plain("input_required"),
             Reply::Error(error) | Reply::Denied(error, _) => Self::code(error.code),
             Reply::Detached(_) => Self::plain("task"),

@@ -17,6 +17,10 @@ use crate::schema::MethodInfo;
 pub struct RequestId(i64);
 
 impl RequestId {
+    /// The id of no request.
+    #[cfg(feature = "std")]
+    pub(crate) const UNSENT: Self = Self(-1);
+
     pub(crate) const fn new(number: i64) -> Self {
         Self(number)
     }

@@ -15,6 +15,7 @@ mod backpressure;
 mod cancellation;
 mod capabilities;
 mod client;
+mod client_layers;
 mod client_rules;
 #[cfg(feature = "skills")]
 mod client_skills;

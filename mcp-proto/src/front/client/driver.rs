@@ -41,7 +41,7 @@ where
     let mut core = ClientCore::default();
     core.common.notifications = handlers.notification_queue();
     let shared = Arc::new(Shared::new(core, machine, clock));
-    let client = Client::new(shared.clone());
+    let client = Client::new(shared.clone(), handlers.layers().clone());
     (client, ClientDriver::new(shared, handlers))
 }
 
@@ -236,7 +236,9 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
                     Reply::Result(result) => Ok(&**result as &dyn AnyResult),
                     Reply::Error(error) | Reply::Denied(error, _) => Err(error.clone()),
                     // Only servers request input in their results, and have detached work.
-                    Reply::InputRequired(_) | Reply::Detached(_) | Reply::Failed(_) => continue,
+                    Reply::InputRequired(_) | Reply::Detached(_) | Reply::Received(_) | Reply::Failed(_) => {
+                        continue;
+                    }
                 };
                 ClientCommands::new(machine, now).respond(*id, answer);
             }

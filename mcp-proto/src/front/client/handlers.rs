@@ -6,6 +6,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::future::Future;
 
+use super::layers::LayeredAnswer;
 use super::method_rules::{AnswerRule, RootAccess};
 use crate::front::handler_error::IntoAnswer;
 use crate::front::layer::{IntoLayer, Layers};
@@ -307,6 +308,7 @@ impl<M: HandlerMode> ClientHandlers<M> {
         &self.capabilities
     }
 
+    /// Starts the handler of a request, within the layers if there are any.
     pub(super) fn start(
         &self,
         method: &str,
@@ -314,12 +316,33 @@ impl<M: HandlerMode> ClientHandlers<M> {
         mut context: ClientContext,
     ) -> Result<M::HandlerFuture, Reply> {
         context.root_access.clone_from(&self.root_access);
-        match (self.handlers.get(method), &self.fallback) {
-            (Some(handler), _) => Ok(handler(params, context)),
-            (None, Some(fallback)) => Ok(fallback((method.into(), params), context)),
+        let start = match (self.handlers.get(method), &self.fallback) {
+            (Some(handler), _) => HandlerStart::Method(handler.clone()),
+            (None, Some(fallback)) => HandlerStart::Fallback(method.into(), fallback.clone()),
             (None, None) => {
-                Err(Reply::error(code::METHOD_NOT_FOUND, format!("this client does not answer {method}")))
+                let message = format!("this client does not answer {method}");
+                return Err(Reply::error(code::METHOD_NOT_FOUND, message));
             }
+        };
+        if self.layers.is_empty() {
+            return Ok(start.start(params, context));
+        }
+        let layers = self.layers.clone();
+        Ok(M::wrap_answer(LayeredAnswer::new(layers, method, params, context, start)))
+    }
+}
+
+/// The handler of a request that has not started yet.
+pub(super) enum HandlerStart<M: HandlerMode> {
+    Method(M::Handler<Option<Raw>, ClientContext>),
+    Fallback(String, M::Handler<(String, Option<Raw>), ClientContext>),
+}
+
+impl<M: HandlerMode> HandlerStart<M> {
+    pub(super) fn start(self, params: Option<Raw>, context: ClientContext) -> M::HandlerFuture {
+        match self {
+            Self::Method(handler) => handler(params, context),
+            Self::Fallback(method, fallback) => fallback((method, params), context),
         }
     }
 }

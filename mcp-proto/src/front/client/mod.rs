@@ -4,6 +4,7 @@ mod calls;
 mod connection;
 mod driver;
 mod handlers;
+mod layers;
 mod method_rules;
 #[cfg(feature = "schema-validate")]
 mod output_checks;
@@ -29,6 +30,7 @@ use self::connection::{ClientCore, Connection, FirstPoll};
 use super::Notification;
 use super::error::Error;
 use super::events::{Events, QueuedItem};
+use super::layer::Layers;
 use super::request::Request;
 use super::request_slots::{DriverTimer, FollowQueue, RequestLink, RequestTable};
 use super::wakers::{WaitingTask, wait_until};
@@ -36,6 +38,7 @@ pub use calls::call_once;
 pub use connection::Event;
 pub use driver::{CacheContextEnder, ClientDriver, client};
 pub use handlers::{ClientContext, ClientHandlers};
+pub(super) use layers::LayeredAnswer;
 #[cfg(feature = "schema-validate")]
 pub use output_checks::OutputChecks;
 pub use pages::{Pages, PaginatedMethod};
@@ -72,6 +75,7 @@ struct ClientInner {
     #[cfg(feature = "schema-validate")]
     outputs: output_checks::OutputChecker,
     first_poll: FirstPoll,
+    layers: Layers,
 }
 
 impl ClientInner {
@@ -111,12 +115,13 @@ impl Drop for ClientInner {
 }
 
 impl Client {
-    fn new(connection: Arc<Connection>) -> Self {
+    fn new(connection: Arc<Connection>, layers: Layers) -> Self {
         let inner = ClientInner {
             connection,
             #[cfg(feature = "schema-validate")]
             outputs: Default::default(),
             first_poll: FirstPoll::default(),
+            layers,
         };
         Self { inner: Arc::new(inner) }
     }
@@ -297,6 +302,14 @@ impl RequestLink for ClientInner {
     #[cfg(feature = "schema-validate")]
     fn check_output(&self, tool: Option<&str>, result: &dyn Any) -> Result<(), Error> {
         self.learn_or_check(tool, result)
+    }
+
+    fn layers(&self) -> Option<&Layers> {
+        Some(&self.layers).filter(|layers| !layers.is_empty())
+    }
+
+    fn server(&self) -> Option<Arc<ServerInfo>> {
+        self.connection.read(|core, _| core.server.clone())
     }
 
     fn revision(&self) -> Option<Revision> {

@@ -61,18 +61,15 @@ impl Request<CallTool> {
     /// # Errors
     /// If the call fails before a task exists.
     pub async fn start_task(self) -> Result<ToolCallOutcome, Error> {
-        let mut call = self.send(|options| options.task = Some(TaskMode::Handle), FollowQueue::Nothing)?;
-        match call.outcome().await {
-            Outcome::Task(report) => {
-                let (link, called) = call.call_parts();
-                Ok(ToolCallOutcome::Task(TaskHandle {
-                    link,
-                    called_tool: called,
-                    id: report.id.clone(),
-                    initial_report: Some(report),
-                }))
+        let call = self.send(|options| options.task = Some(TaskMode::Handle), FollowQueue::Nothing)?;
+        let (link, called_tool) = call.call_parts();
+        match call.await {
+            Ok(result) => Ok(ToolCallOutcome::Completed(result)),
+            Err(Error::Task(report)) => {
+                let id = report.id.clone();
+                Ok(ToolCallOutcome::Task(TaskHandle { link, called_tool, id, initial_report: Some(report) }))
             }
-            outcome => Ok(ToolCallOutcome::Completed(call.decode_outcome(outcome)?)),
+            Err(error) => Err(error),
         }
     }
 }

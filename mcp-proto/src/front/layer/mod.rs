@@ -29,6 +29,8 @@
 //! What concerns HTTP as such (addresses, compression, headers of responses) belongs into a layer of the HTTP server
 //! instead, such as those of the crate `tower`.
 
+#[cfg(feature = "client")]
+mod call;
 mod message;
 mod request;
 mod wire;
@@ -40,6 +42,8 @@ use super::mode::{HandlerMode, LocalHandlers, SendHandlers};
 use super::wakers::SendFuture;
 
 pub use super::reply::Reply;
+#[cfg(feature = "client")]
+pub(super) use call::LayeredCall;
 pub use message::{LayerMessage, LayerMessageError, LayerMessageKind};
 pub use request::{LayerRequest, Next};
 pub(in crate::front) use wire::{LayeredCore, Wire};

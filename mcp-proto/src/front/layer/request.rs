@@ -12,11 +12,13 @@ use crate::peer::AnyParams;
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw, Text, code, first_member};
 use crate::schema::{
-    CallTool, CustomParams, Era, GetPrompt, Implementation, Json, Meta, Method as _, Params, ReadResource,
-    Revision,
+    CallTool, CustomParams, Era, GetPrompt, Implementation, Json, Method as _, Params, ReadResource, Revision,
 };
 #[cfg(feature = "client")]
-use crate::{front::client::ClientContext, peer::MetaEntries, peer::client::ServerInfo};
+use crate::{
+    front::client::ClientContext, front::wakers::SendFuture, peer::MetaEntries, peer::client::ServerInfo,
+    schema::Meta,
+};
 #[cfg(feature = "server")]
 use crate::{
     front::handler::{context::Context, inbound_request::Attachments},
@@ -41,7 +43,6 @@ enum LayerParams {
     Raw(Option<Raw>),
     /// The parameters of a call of this client, which are encoded for a layer that reads them.
     #[cfg(feature = "client")]
-    #[expect(dead_code, reason = "only servers have layers yet")]
     Typed(TypedParams),
 }
 
@@ -68,7 +69,6 @@ impl TypedParams {
     }
 }
 
-#[cfg_attr(feature = "client", expect(dead_code, reason = "only servers have layers yet"))]
 enum Origin {
     /// A client's request to this server.
     #[cfg(feature = "server")]
@@ -90,6 +90,25 @@ impl LayerRequest {
     #[cfg(feature = "server")]
     pub(in crate::front) fn of_client(method: Text, params: Option<Raw>, context: Context) -> Self {
         Self::new(method, LayerParams::Raw(params), Origin::Client(context))
+    }
+
+    /// A request of this client's application, with its `_meta` entries beside those of the parameters.
+    #[cfg(feature = "client")]
+    pub(super) fn of_application(
+        method: &str,
+        params: Arc<dyn AnyParams + Send + Sync>,
+        meta: Meta,
+        server: Option<Arc<ServerInfo>>,
+    ) -> Self {
+        let revision = server.as_ref().map_or(Revision::LATEST, |server| server.revision);
+        let typed = TypedParams { params, meta, revision, raw: OnceLock::new() };
+        Self::new(method.into(), LayerParams::Typed(typed), Origin::Application(server))
+    }
+
+    /// A server's request to this client.
+    #[cfg(feature = "client")]
+    pub(in crate::front) fn of_server(method: &str, params: Option<Raw>, context: ClientContext) -> Self {
+        Self::new(method.into(), LayerParams::Raw(params), Origin::Server(context))
     }
 
     // --- The request ---
@@ -167,6 +186,25 @@ impl LayerRequest {
             LayerParams::Typed(typed) => typed.raw().cloned(),
         };
         (raw(self.params), self.replaced.map(raw))
+    }
+
+    /// The parameters if a layer changed them.
+    #[cfg(feature = "client")]
+    pub(super) fn into_changed(self) -> Option<Option<Raw>> {
+        self.replaced?;
+        match self.params {
+            LayerParams::Raw(raw) => Some(raw),
+            LayerParams::Typed(_) => None,
+        }
+    }
+
+    /// The parameters.
+    #[cfg(feature = "client")]
+    pub(in crate::front) fn into_raw(self) -> Option<Raw> {
+        match self.params {
+            LayerParams::Raw(raw) => raw,
+            LayerParams::Typed(typed) => typed.raw().cloned(),
+        }
     }
 
     fn replace(&mut self, params: Raw) {
@@ -291,13 +329,37 @@ pub struct Next<M: HandlerMode = SendHandlers> {
     position: usize,
     #[cfg(feature = "server")]
     router: Option<RouterDispatch<M>>,
+    #[cfg(feature = "client")]
+    innermost: Option<Innermost>,
 }
+
+/// Makes a request of this client, or answers one of its server.
+#[cfg(feature = "client")]
+pub(in crate::front) type Innermost = Box<dyn FnOnce(LayerRequest) -> SendFuture<Reply> + Send>;
 
 impl<M: HandlerMode> Next<M> {
     /// Goes on to the router.
     #[cfg(feature = "server")]
     pub(in crate::front) fn router(layers: Layers<M>, router: RouterDispatch<M>) -> Self {
-        Self { layers, position: 0, router: Some(router) }
+        Self {
+            layers,
+            position: 0,
+            router: Some(router),
+            #[cfg(feature = "client")]
+            innermost: None,
+        }
+    }
+
+    /// Goes on within a client.
+    #[cfg(feature = "client")]
+    pub(in crate::front) fn client(layers: Layers<M>, innermost: Innermost) -> Self {
+        Self {
+            layers,
+            position: 0,
+            #[cfg(feature = "server")]
+            router: None,
+            innermost: Some(innermost),
+        }
     }
 
     /// Goes on with the request. Code of a handler may run before the future is polled. Dropping the future cancels the
@@ -310,6 +372,10 @@ impl<M: HandlerMode> Next<M> {
         #[cfg(feature = "server")]
         if let Some(router) = self.router.take() {
             return router.run(request);
+        }
+        #[cfg(feature = "client")]
+        if let Some(innermost) = self.innermost.take() {
+            return M::wrap_future(innermost(request));
         }
         // One of the two is set.
         self.answer(Reply::error(code::INTERNAL_ERROR, "nothing answers this request"))

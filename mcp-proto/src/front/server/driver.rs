@@ -440,8 +440,9 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
                 }
                 // Its work continues.
                 Reply::Detached(_) => return false,
-                Reply::Failed(error) => {
-                    Answer::Error(ErrorObject::new(code::INTERNAL_ERROR, error.to_string()))
+                // Only calls of clients end so.
+                Reply::Received(_) | Reply::Failed(_) => {
+                    Answer::Error(ErrorObject::new(code::INTERNAL_ERROR, "no reply of a server"))
                 }
             };
             ServerCommands::new(machine, now).respond(id, answer);

@@ -342,7 +342,7 @@ impl<M: HandlerMode> TaskRun<M> {
             Reply::Error(error) | Reply::Denied(error, _) => {
                 StoredTaskState::Failed(adapt_error(error, revision))
             }
-            Reply::InputRequired(_) | Reply::Detached(_) | Reply::Failed(_) => {
+            Reply::InputRequired(_) | Reply::Detached(_) | Reply::Received(_) | Reply::Failed(_) => {
                 failed("a task requests input through its context, not in its result".into())
             }
         });
