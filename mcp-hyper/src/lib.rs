@@ -56,6 +56,7 @@
 //! | run a server | [`serve`], or [`ServerOptions`] |
 //! | use many servers at once, programs and URLs | `host::Host`, with the feature `host` |
 //! | find the servers that a user's applications have | `host::discover`, with the feature `host` |
+//! | serve folders of instructions for models | `skills::SkillFolder`, with the feature `skills` |
 //! | embed a server in an accept loop or another router | [`ServerOptions::service`] and its [`HttpService`] |
 //!
 //! The protocol itself is in `mcp_proto`: clients, routers, handlers and results in [`mcp_proto::front`], its HTTP
@@ -131,6 +132,8 @@ mod private_files;
 mod runtime;
 #[cfg(feature = "server")]
 mod server;
+#[cfg(all(feature = "server", feature = "skills"))]
+pub mod skills;
 mod task_set;
 mod time;
 #[cfg(feature = "websocket")]

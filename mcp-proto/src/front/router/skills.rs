@@ -3,6 +3,7 @@
 use alloc::sync::Arc;
 use core::future::ready;
 
+use super::uri::is_uri;
 use super::{Context, HandlerMode, Router, RouterContents, RouterError};
 use crate::front::HandlerError;
 use crate::front::reply::Reply;
@@ -19,6 +20,9 @@ use crate::schema::{List, ReadResourceParams, ReadResourceResult, Resource, Revi
 
 /// The number of files on a page of skills after which it ends: entries are not divided, and have up to 512 files.
 const FILES_PER_PAGE: usize = 4096;
+
+/// The size in bytes of the files on a page after which it ends: their digests are computed for it.
+const BYTES_PER_PAGE: u64 = 64 * 1024 * 1024;
 
 /// Skills.
 impl<M: HandlerMode, S: 'static> Router<M, S> {
@@ -169,9 +173,12 @@ impl<M: HandlerMode> RouterContents<M> {
     /// Adds a source of skills.
     ///
     /// # Errors
-    /// If it lies within the place of another one, or another one within its own.
+    /// If its root is none, or it lies within the place of another one, or another one within its own.
     pub(super) fn add_skills(&mut self, source: Arc<dyn SkillSource>) -> Result<(), RouterError> {
         let root = source.root();
+        if !is_root(root) {
+            return Err(RouterError::Uri { uri: root.to_owned() });
+        }
         let overlaps = |other: &str| other.starts_with(root) || root.starts_with(other);
         if let Some(other) = self.skills.iter().find(|other| overlaps(other.root())) {
             let (root, other) = (root.to_owned(), other.root().to_owned());
@@ -180,6 +187,14 @@ impl<M: HandlerMode> RouterContents<M> {
         Arc::make_mut(&mut self.skills).push(source);
         Ok(())
     }
+}
+
+/// Whether URIs may begin with this: it ends with a slash, and has no empty segment, and none that means another folder.
+fn is_root(root: &str) -> bool {
+    let path = root.split_once("://").map_or(root, |(_, path)| path);
+    let is_plain = |path: &str| path.split('/').all(|segment| !matches!(segment, "" | "." | ".."));
+    let has_segments = path.strip_suffix('/').map_or(path.is_empty() && root.ends_with("://"), is_plain);
+    has_segments && is_uri(&format!("{root}a"))
 }
 
 fn unknown(message: String) -> Reply {
@@ -210,19 +225,21 @@ async fn page(
             sources.iter().position(|source| last.starts_with(source.root())).ok_or_else(unknown)?
         }
     };
-    let (mut skills, mut files): (Vec<Skill>, usize) = (Vec::new(), 0);
+    let (mut skills, mut files, mut bytes): (Vec<Skill>, usize, u64) = (Vec::new(), 0, 0);
     for source in sources.iter().skip(first) {
         for uri in source.uris().await? {
             if cursor.is_some_and(|last| last.starts_with(source.root()) && *uri <= *last) {
                 continue;
             }
-            if let Some(last) = skills.last().filter(|_| skills.len() >= most || files >= FILES_PER_PAGE) {
+            let is_full = skills.len() >= most || files >= FILES_PER_PAGE || bytes >= BYTES_PER_PAGE;
+            if let Some(last) = skills.last().filter(|_| is_full) {
                 let next = Some(last.uri.clone());
                 return Ok((skills, next));
             }
             // It may have gone in the meantime.
             if let Some(skill) = source.skill(&uri).await? {
                 files = files.saturating_add(skill.files().len());
+                bytes = bytes.saturating_add(skill.size());
                 skills.push(skill);
             }
         }

@@ -1,0 +1,324 @@
+use std::fs;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use futures_lite::future::block_on;
+use mcp_proto::front::Router;
+use mcp_proto::front::RouterError;
+use mcp_proto::schema::skills::{Digest, FrontmatterError, InvalidSkill, MAX_BYTES, MAX_FILES};
+
+use super::*;
+
+/// A folder that is deleted with its contents.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("mcp-skills-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    fn write(&self, path: &str, content: impl AsRef<[u8]>) -> &Self {
+        let path = self.0.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+        self
+    }
+
+    /// Writes a `SKILL.md`.
+    fn skill(&self, folder: &str) -> &Self {
+        let name = Path::new(folder).file_name().unwrap().to_str().unwrap();
+        self.write(&format!("{folder}/SKILL.md"), format!("---\nname: {name}\ndescription: Is {name}\n---\n"))
+    }
+
+    fn source(&self) -> SkillFolder {
+        SkillFolder::new(&self.0)
+    }
+
+    /// The problems, with paths in the folder.
+    fn problems(&self) -> Vec<(String, NotServed)> {
+        let inner = |problem: SkillProblem| {
+            let path = problem.path.strip_prefix(&self.0).unwrap().to_str().unwrap().replace('\\', "/");
+            (path, problem.reason)
+        };
+        self.source().problems().unwrap().into_iter().map(inner).collect()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn uris(source: &SkillFolder) -> Vec<String> {
+    block_on(source.uris()).unwrap()
+}
+
+fn entry(source: &SkillFolder, uri: &str) -> Option<Skill> {
+    block_on(source.skill(uri)).unwrap()
+}
+
+fn read(source: &SkillFolder, uri: &str) -> Option<String> {
+    block_on(source.read(uri)).unwrap().map(|bytes| String::from_utf8(bytes).unwrap())
+}
+
+fn children(source: &SkillFolder, uri: &str) -> Option<Vec<String>> {
+    let children = block_on(source.directory(uri)).unwrap()?;
+    Some(children.into_iter().map(|child| child.uri).collect())
+}
+
+fn files(skill: &Skill) -> Vec<&str> {
+    skill.files().iter().map(|file| file.uri.as_str()).collect()
+}
+
+#[test]
+fn folder_is_read_at_each_request() {
+    let scratch = Scratch::new();
+    scratch
+        .skill("knots")
+        .write("knots/references/Half hitch.md", "Twice")
+        .write("README.md", "not of a skill");
+    let source = scratch.source();
+    assert_eq!(uris(&source), ["skill://knots/SKILL.md"]);
+    let skill = entry(&source, "skill://knots/SKILL.md").unwrap();
+    assert_eq!(files(&skill), ["skill://knots/SKILL.md", "skill://knots/references/Half%20hitch.md"]);
+    assert_eq!((skill.files()[1].digest, skill.files()[1].size), (Digest::of(b"Twice"), 5));
+    assert_eq!(read(&source, "skill://knots/references/Half%20hitch.md").unwrap(), "Twice");
+    assert_eq!(
+        children(&source, "skill://knots").unwrap(),
+        ["skill://knots/SKILL.md", "skill://knots/references"]
+    );
+    assert_eq!(children(&source, "skill://knots/references").unwrap(), [files(&skill)[1]]);
+    scratch.write("knots/references/Half hitch.md", "Thrice").skill("a/b/splices");
+    assert_eq!(uris(&source), ["skill://a/b/splices/SKILL.md", "skill://knots/SKILL.md"]);
+    let changed = entry(&source, "skill://knots/SKILL.md").unwrap();
+    assert_eq!(changed.files()[1].digest, Digest::of(b"Thrice"));
+    fs::remove_dir_all(scratch.0.join("knots")).unwrap();
+    assert_eq!(
+        (entry(&source, "skill://knots/SKILL.md"), read(&source, "skill://knots/SKILL.md")),
+        (None, None)
+    );
+    assert_eq!(children(&source, "skill://knots"), None);
+    fs::remove_dir_all(&scratch.0).unwrap();
+    let error = block_on(source.uris()).unwrap_err().to_string();
+    assert_eq!(error, "the skills of this server cannot be read: entity not found");
+}
+
+#[test]
+fn uri_names_a_file_in_one_way() {
+    let scratch = Scratch::new();
+    scratch.skill("knots").write("knots/a/b.md", "b").write("secret.md", "secret").write("other/c.md", "c");
+    scratch.write("knots/.env", "secret").write(".git/config", "secret");
+    let source = scratch.source();
+    assert!(read(&source, "skill://knots/a/b.md").is_some());
+    for uri in [
+        "skill://knots/a/B.md",
+        "skill://KNOTS/a/b.md",
+        "skill://knots/skill.md",
+        "skill://knots/%61/b.md",
+        "skill://knots//a/b.md",
+        "skill://knots/./a/b.md",
+        "skill://knots/a/../a/b.md",
+        "skill://knots/../secret.md",
+        "skill://knots/%2e%2e/secret.md",
+        "skill://knots/..%2Fsecret.md",
+        "skill://knots/a%2Fb.md",
+        "skill://knots/a",
+        "skill://knots/a/b.md/",
+        "skill://knots/a/b.md?x",
+        "skill://knots/.env",
+        "skill://secret.md",
+        "skill://other/c.md",
+        "skill://.git/config",
+        "skill:///knots/a/b.md",
+        "skill://",
+        "",
+    ] {
+        assert_eq!((read(&source, uri), entry(&source, uri)), (None, None), "{uri}");
+    }
+    for uri in [
+        "skill://",
+        "skill://knots/",
+        "skill://knots/A",
+        "skill://other",
+        "skill://knots/a/..",
+        "skill://knots/a/b.md",
+    ] {
+        assert_eq!(children(&source, uri), None, "{uri}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn links_lead_nowhere() {
+    use std::os::unix::fs::symlink;
+
+    let (scratch, outside) = (Scratch::new(), Scratch::new());
+    outside.skill("evil").write("secret.md", "secret");
+    scratch.skill("knots").write("knots/own.md", "own");
+    symlink(outside.0.join("secret.md"), scratch.0.join("knots/file.md")).unwrap();
+    symlink(&outside.0, scratch.0.join("knots/folder")).unwrap();
+    symlink("own.md", scratch.0.join("knots/inner.md")).unwrap();
+    symlink(outside.0.join("evil"), scratch.0.join("evil")).unwrap();
+    fs::create_dir(scratch.0.join("main")).unwrap();
+    symlink(outside.0.join("evil/SKILL.md"), scratch.0.join("main/SKILL.md")).unwrap();
+    let source = scratch.source();
+    assert_eq!(uris(&source), ["skill://knots/SKILL.md"]);
+    let skill = entry(&source, "skill://knots/SKILL.md").unwrap();
+    assert_eq!(files(&skill), ["skill://knots/SKILL.md", "skill://knots/own.md"]);
+    for uri in [
+        "skill://knots/file.md",
+        "skill://knots/folder/secret.md",
+        "skill://knots/inner.md",
+        "skill://evil/SKILL.md",
+        "skill://main/SKILL.md",
+    ] {
+        assert_eq!(read(&source, uri), None, "{uri}");
+    }
+    let mut links = scratch.problems();
+    links.sort_by(|a, b| a.0.cmp(&b.0));
+    assert_eq!(
+        links,
+        ["evil", "knots/file.md", "knots/folder", "knots/inner.md", "main/SKILL.md"]
+            .map(|path| (path.to_owned(), NotServed::Link))
+    );
+    // The folder that the application names may be one.
+    let by_link = scratch.0.with_extension("link");
+    symlink(&scratch.0, &by_link).unwrap();
+    assert_eq!(uris(&SkillFolder::new(&by_link)), ["skill://knots/SKILL.md"]);
+    fs::remove_file(by_link).unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn pipe_or_unnameable_file_is_left_out() {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let scratch = Scratch::new();
+    scratch.skill("knots");
+    let path = scratch.0.join("knots/pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
+        .unwrap();
+    fs::write(scratch.0.join("knots").join(std::ffi::OsStr::from_bytes(b"\xff.md")), "a").unwrap();
+    fs::write(scratch.0.join("knots/a\\b"), "a").unwrap();
+    assert_eq!(files(&entry(&scratch.source(), "skill://knots/SKILL.md").unwrap()).len(), 1);
+    let problems = scratch.source().problems().unwrap();
+    let reasons: Vec<_> = problems.iter().map(|problem| problem.reason.clone()).collect();
+    assert_eq!(reasons.iter().filter(|reason| **reason == NotServed::Name).count(), 2);
+    assert_eq!(reasons.iter().filter(|reason| **reason == NotServed::Special).count(), 1);
+}
+
+#[test]
+fn skill_is_served_whole_or_not_at_all() {
+    let scratch = Scratch::new();
+    scratch.skill("many").skill("large").skill("good");
+    (1..=MAX_FILES).for_each(|number| _ = scratch.write(&format!("many/{number}"), ""));
+    fs::File::create(scratch.0.join("large/a")).unwrap().set_len(MAX_BYTES + 1).unwrap();
+    scratch
+        .write("plain/SKILL.md", "# Title\n")
+        .write("named/SKILL.md", "---\nname: other\ndescription: d\n---\n");
+    scratch.write("bytes/SKILL.md", [0xff]);
+    scratch.write("good/deep/SKILL.md", "only a file");
+    let source = scratch.source();
+    assert_eq!(uris(&source), ["skill://good/SKILL.md"]);
+    for uri in
+        ["skill://many/1", "skill://large/SKILL.md", "skill://plain/SKILL.md", "skill://named/SKILL.md"]
+    {
+        assert_eq!((read(&source, uri), entry(&source, uri)), (None, None), "{uri}");
+    }
+    assert_eq!(read(&source, "skill://good/deep/SKILL.md").unwrap(), "only a file");
+    assert_eq!(files(&entry(&source, "skill://good/SKILL.md").unwrap()).len(), 2);
+    let skill = |path: &str, error| (path.to_owned(), NotServed::Skill(error));
+    let missing = || SkillFilesError::Frontmatter(FrontmatterError::Missing);
+    let problems = scratch.problems();
+    assert_eq!(
+        problems,
+        [
+            skill("bytes", SkillFilesError::NotText),
+            skill("good/deep", missing()),
+            skill("large", SkillFilesError::TooLarge { size: MAX_BYTES + 43 }),
+            skill("many", SkillFilesError::TooManyFiles { count: MAX_FILES + 1 }),
+            skill("named", SkillFilesError::Entry(InvalidSkill::Uri)),
+            skill("plain", missing()),
+        ]
+    );
+    fs::remove_file(scratch.0.join("many/1")).unwrap();
+    assert_eq!(entry(&source, "skill://many/SKILL.md").unwrap().files().len(), MAX_FILES);
+}
+
+#[test]
+fn nested_skill_is_listed_beside_the_outer_one() {
+    let scratch = Scratch::new();
+    scratch.skill("outer").skill("outer/more/inner").write("outer/more/inner/a.md", "a");
+    let source = scratch.source().under("acme/all");
+    let inner = "skill://acme/all/outer/more/inner/SKILL.md";
+    assert_eq!(uris(&source), ["skill://acme/all/outer/SKILL.md", inner]);
+    assert_eq!(entry(&source, "skill://acme/all/outer/SKILL.md").unwrap().files().len(), 3);
+    assert_eq!(entry(&source, inner).unwrap().files().len(), 2);
+    assert_eq!(
+        children(&source, "skill://acme/all/outer/more").unwrap(),
+        ["skill://acme/all/outer/more/inner"]
+    );
+    assert_eq!(children(&source, "skill://acme/all/outer/more/inner").unwrap().len(), 2);
+    assert_eq!(entry(&source, "skill://outer/SKILL.md"), None);
+}
+
+#[test]
+fn folder_may_be_that_of_one_skill() {
+    let scratch = Scratch::new();
+    scratch.write("SKILL.md", "---\nname: knots\ndescription: d\n---\n").write("a.md", "a");
+    assert_eq!(uris(&scratch.source().under("knots")), ["skill://knots/SKILL.md"]);
+    assert_eq!(children(&scratch.source().under("knots"), "skill://knots").unwrap().len(), 2);
+    assert_eq!(
+        scratch.problems(),
+        [(String::new(), NotServed::Skill(SkillFilesError::Entry(InvalidSkill::Uri)))]
+    );
+}
+
+#[test]
+fn deep_folders_are_not_searched() {
+    let scratch = Scratch::new();
+    let deep = |depth: usize| vec!["d"; depth].join("/");
+    scratch.skill(&format!("{}/ok", deep(tree::MAX_DEPTH - 1)));
+    assert_eq!((uris(&scratch.source()).len(), scratch.problems()), (1, Vec::new()));
+    scratch.skill(&format!("{}/not", deep(tree::MAX_DEPTH)));
+    let path = format!("{}/not", deep(tree::MAX_DEPTH));
+    assert_eq!((uris(&scratch.source()).len(), scratch.problems()), (1, vec![(path, NotServed::TooDeep)]));
+}
+
+#[test]
+fn application_hears_of_each_problem() {
+    let scratch = Scratch::new();
+    scratch.skill("good").write("bad/SKILL.md", "");
+    let heard: Arc<Mutex<Vec<String>>> = Arc::default();
+    let copy = heard.clone();
+    let source = scratch.source().on_problem(move |problem| copy.lock().unwrap().push(problem.to_string()));
+    assert_eq!(uris(&source), ["skill://good/SKILL.md"]);
+    let heard = heard.lock().unwrap();
+    assert_eq!(heard.len(), 1);
+    assert!(
+        heard[0].ends_with(
+            "bad\" is not served: SKILL.md: the file does not begin with frontmatter between two lines of ---"
+        ),
+        "{heard:?}"
+    );
+}
+
+#[test]
+fn path_of_uris_is_checked_with_the_router() {
+    let router = |path: &str| Router::new("x", "1").skills_from(SkillFolder::new("/").under(path));
+    for (path, uri) in [("a//b", "skill://a//b/"), ("..", "skill://../"), ("", "skill:///")] {
+        assert_eq!(router(path).check(), Err(RouterError::Uri { uri: uri.into() }), "{path}");
+    }
+    assert_eq!(router("two words").check(), Ok(()));
+    let two = router("a").skills_from(SkillFolder::new("/"));
+    assert_eq!(
+        two.check(),
+        Err(RouterError::SkillOverlap { root: "skill://".into(), other: "skill://a/".into() })
+    );
+}

@@ -1,0 +1,296 @@
+//! The search for skills in a folder, and the files of each.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use mcp_proto::schema::skills::{
+    Digest, MAIN_FILE, MAX_BYTES, MAX_FILES, Skill, SkillFile, SkillFilesError, uri_within,
+};
+
+use super::folder::{Folder, Kind};
+use super::{NotServed, SkillProblem};
+
+/// How many folders lie within each other at most.
+pub(super) const MAX_DEPTH: usize = 16;
+
+/// How many entries of folders one search looks at: far more than any collection of skills has, and few enough for one
+/// that was pointed at a whole disk.
+const MAX_ENTRIES: usize = 100_000;
+
+/// What is read of the files.
+#[derive(Clone, Copy)]
+pub(super) enum Reading<'a> {
+    /// Everything, for their digests.
+    Digests,
+    /// Their sizes, and each `SKILL.md`. Digests are zero.
+    Sizes,
+    /// Their sizes, each `SKILL.md`, and the file at this URI.
+    Content(&'a str),
+}
+
+/// A search in the folder of a source.
+pub(super) struct Search {
+    path: PathBuf,
+    root: String,
+    entries: usize,
+    pub(super) problems: Vec<SkillProblem>,
+    /// The bytes of the file that was to be read.
+    pub(super) content: Option<Vec<u8>>,
+}
+
+/// A place in the folder.
+struct Place<'a> {
+    folder: &'a Folder,
+    path: &'a Path,
+    /// Its URI.
+    uri: &'a str,
+    depth: usize,
+}
+
+/// An entry of a folder that may be served.
+struct Entry {
+    name: String,
+    uri: String,
+    path: PathBuf,
+    kind: Kind,
+}
+
+/// The files of a skill and of those within it.
+#[derive(Default)]
+struct Files {
+    files: Vec<SkillFile>,
+    size: u64,
+    /// The bytes of each `SKILL.md` by its URI, with the path of its folder.
+    main_files: BTreeMap<String, (PathBuf, Vec<u8>)>,
+}
+
+/// Why a skill cannot be served as a whole, and where.
+type Refused = (PathBuf, NotServed);
+
+impl Search {
+    pub(super) fn new(path: &Path, root: &str) -> Self {
+        let (problems, content) = (Vec::new(), None);
+        Self { path: path.to_owned(), root: root.to_owned(), entries: 0, problems, content }
+    }
+
+    /// All skills of the folder, with those within others.
+    ///
+    /// # Errors
+    /// If the folder itself cannot be read, or has too many entries.
+    pub(super) fn all(&mut self, reading: Reading<'_>) -> io::Result<Vec<Skill>> {
+        self.find(None, reading)
+    }
+
+    /// The skills of the outermost folder with a `SKILL.md` on the way to this URI.
+    ///
+    /// # Errors
+    /// If the folder itself cannot be read, or has too many entries.
+    pub(super) fn around(&mut self, uri: &str, reading: Reading<'_>) -> io::Result<Vec<Skill>> {
+        self.find(Some(uri), reading)
+    }
+
+    fn find(&mut self, target: Option<&str>, reading: Reading<'_>) -> io::Result<Vec<Skill>> {
+        let (path, uri) = (self.path.clone(), self.root.clone());
+        let folder = Folder::open(&path)?;
+        let place = Place { folder: &folder, path: &path, uri: &uri, depth: 0 };
+        let mut skills = Vec::new();
+        let searched = self
+            .entries(&place)
+            .and_then(|entries| self.visit(&place, entries, target, reading, &mut skills));
+        match searched {
+            Ok(()) => Ok(skills),
+            // The folder itself.
+            Err((refused, NotServed::Unreadable(kind))) if refused == path => Err(kind.into()),
+            Err((refused, reason)) => {
+                self.report(refused, reason);
+                Ok(skills)
+            }
+        }
+    }
+
+    /// Reads a folder: as a skill if it has a `SKILL.md`, otherwise for the skills in it.
+    fn visit(
+        &mut self,
+        place: &Place<'_>,
+        entries: Vec<Entry>,
+        target: Option<&str>,
+        reading: Reading<'_>,
+        skills: &mut Vec<Skill>,
+    ) -> Result<(), Refused> {
+        if !entries.iter().any(is_main_file) {
+            return self.descend(place, entries, target, reading, skills);
+        }
+        let mut files = Files::default();
+        self.collect(place, entries, reading, &mut files)?;
+        skills.extend(self.describe(files));
+        Ok(())
+    }
+
+    /// Looks for skills in the folders of a folder.
+    fn descend(
+        &mut self,
+        place: &Place<'_>,
+        entries: Vec<Entry>,
+        target: Option<&str>,
+        reading: Reading<'_>,
+        skills: &mut Vec<Skill>,
+    ) -> Result<(), Refused> {
+        for entry in entries.into_iter().filter(|entry| entry.kind == Kind::Folder) {
+            let leads_there =
+                |uri: &str| uri.strip_prefix(&*entry.uri).is_some_and(|rest| rest.starts_with('/'));
+            if !target.is_none_or(leads_there) {
+                continue;
+            }
+            let visited = self.enter(place, &entry, |search, place, entries| {
+                search.visit(place, entries, target, reading, skills)
+            });
+            match visited {
+                // The whole search ends.
+                Err(refused) if self.entries > MAX_ENTRIES => return Err((self.path.clone(), refused.1)),
+                Err((path, reason)) => self.report(path, reason),
+                Ok(()) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens a folder, and does something with its entries.
+    fn enter(
+        &mut self,
+        place: &Place<'_>,
+        entry: &Entry,
+        visit: impl FnOnce(&mut Self, &Place<'_>, Vec<Entry>) -> Result<(), Refused>,
+    ) -> Result<(), Refused> {
+        let depth = place.depth.saturating_add(1);
+        if depth > MAX_DEPTH {
+            return Err((entry.path.clone(), NotServed::TooDeep));
+        }
+        let folder = place.folder.folder(entry.name.as_ref()).map_err(|error| unreadable(entry, &error))?;
+        let inner = Place { folder: &folder, path: &entry.path, uri: &entry.uri, depth };
+        let entries = self.entries(&inner)?;
+        visit(self, &inner, entries)
+    }
+
+    /// The entries of a folder that may be served, ordered by their URIs.
+    fn entries(&mut self, place: &Place<'_>) -> Result<Vec<Entry>, Refused> {
+        let failed = |error: io::Error| (place.path.to_owned(), NotServed::Unreadable(error.kind()));
+        let found = place.folder.entries().map_err(failed)?;
+        self.entries = self.entries.saturating_add(found.len());
+        if self.entries > MAX_ENTRIES {
+            return Err(failed(io::ErrorKind::FileTooLarge.into()));
+        }
+        let mut entries = Vec::with_capacity(found.len());
+        for (name, kind) in found {
+            let path = place.path.join(&name);
+            if name.as_encoded_bytes().starts_with(b".") {
+                continue;
+            }
+            let uri = name.to_str().and_then(|name| Some((name.to_owned(), uri_within(place.uri, name)?)));
+            match (uri, kind) {
+                (Some((name, uri)), Kind::File | Kind::Folder) => {
+                    entries.push(Entry { name, uri, path, kind })
+                }
+                (None, _) => self.report(path, NotServed::Name),
+                (_, Kind::Link) => self.report(path, NotServed::Link),
+                (_, Kind::Special) => self.report(path, NotServed::Special),
+            }
+        }
+        entries.sort_unstable_by(|a, b| a.uri.cmp(&b.uri));
+        Ok(entries)
+    }
+
+    /// Collects the files of a skill, and of the folders in it.
+    fn collect(
+        &mut self,
+        place: &Place<'_>,
+        entries: Vec<Entry>,
+        reading: Reading<'_>,
+        files: &mut Files,
+    ) -> Result<(), Refused> {
+        for entry in entries {
+            if entry.kind == Kind::Folder {
+                self.enter(place, &entry, |search, place, entries| {
+                    search.collect(place, entries, reading, files)
+                })?;
+                continue;
+            }
+            let file = place.folder.file(entry.name.as_ref()).map_err(|error| unreadable(&entry, &error))?;
+            let listed =
+                self.list(&entry, file, reading, files).map_err(|error| unreadable(&entry, &error))?;
+            files.size = files.size.saturating_add(listed.size);
+            files.files.push(listed);
+            // What is too much is not read to its end.
+            let count = files.files.len();
+            let refused = match files.size {
+                _ if count > MAX_FILES => SkillFilesError::TooManyFiles { count },
+                size if size > MAX_BYTES => SkillFilesError::TooLarge { size },
+                _ => continue,
+            };
+            return Err((place.path.to_owned(), NotServed::Skill(refused)));
+        }
+        Ok(())
+    }
+
+    /// Lists a file, as far as it has to be read.
+    fn list(
+        &mut self,
+        entry: &Entry,
+        file: File,
+        reading: Reading<'_>,
+        files: &mut Files,
+    ) -> io::Result<SkillFile> {
+        let is_wanted = matches!(reading, Reading::Content(uri) if uri == entry.uri);
+        let is_main = is_main_file(entry);
+        let size = file.metadata()?.len();
+        let is_read = is_main || is_wanted || matches!(reading, Reading::Digests);
+        if !is_read || size > MAX_BYTES {
+            return Ok(SkillFile::new(&*entry.uri, Digest::new([0; 32]), size));
+        }
+        let mut bytes = Vec::new();
+        file.take(MAX_BYTES.saturating_add(1)).read_to_end(&mut bytes)?;
+        let listed = match reading {
+            Reading::Digests => SkillFile::of(&*entry.uri, &bytes),
+            _ => SkillFile::new(
+                &*entry.uri,
+                Digest::new([0; 32]),
+                u64::try_from(bytes.len()).unwrap_or(u64::MAX),
+            ),
+        };
+        if is_wanted {
+            self.content = Some(bytes.clone());
+        }
+        if is_main {
+            let folder = entry.path.parent().unwrap_or(&entry.path).to_owned();
+            files.main_files.insert(entry.uri.clone(), (folder, bytes));
+        }
+        Ok(listed)
+    }
+
+    /// The entries of a skill and of those within it.
+    fn describe(&mut self, files: Files) -> Vec<Skill> {
+        let mut skills = Vec::new();
+        for (uri, (path, main_file)) in files.main_files {
+            let root = uri.strip_suffix(MAIN_FILE).unwrap_or(&uri);
+            let own = files.files.iter().filter(|file| file.uri.starts_with(root)).cloned().collect();
+            match Skill::describe(&*uri, &main_file, own) {
+                Ok(skill) => skills.push(skill),
+                Err(error) => self.report(path, NotServed::Skill(error)),
+            }
+        }
+        skills
+    }
+
+    fn report(&mut self, path: PathBuf, reason: NotServed) {
+        self.problems.push(SkillProblem { path, reason });
+    }
+}
+
+fn is_main_file(entry: &Entry) -> bool {
+    entry.kind == Kind::File && entry.name == MAIN_FILE
+}
+
+fn unreadable(entry: &Entry, error: &io::Error) -> Refused {
+    (entry.path.clone(), NotServed::Unreadable(error.kind()))
+}
