@@ -391,9 +391,12 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         #[cfg(feature = "auth")]
         if let Some(authorization) = &settings.authorization {
             config.authorization = UnauthorizedPolicy::Park;
-            if let Some(Ok(extension)) = authorization.config.grant.extension().map(Extension::new) {
-                // First, so that the application's own settings of the extension count.
-                config.client.extensions.insert(0, extension);
+            if let Some(Ok(extension)) = authorization.config.grant.extension().map(Extension::new)
+                // The application's own settings of the extension count.
+                && !config.client.capabilities.has_extension(extension.identifier())
+                && !config.client.extensions.iter().any(|own| own.identifier() == extension.identifier())
+            {
+                config.client.extensions.push(extension);
             }
         }
         let cache = &mut config.client.cache;

@@ -30,7 +30,8 @@ fn is_permanent(error: &ConnectError) -> bool {
         ConnectError::NoCommonVersion { .. }
         | ConnectError::MissingCapabilities { .. }
         | ConnectError::LegacyServer { .. }
-        | ConnectError::HeadersChanged { .. } => true,
+        | ConnectError::HeadersChanged { .. }
+        | ConnectError::Extensions(_) => true,
         ConnectError::AllFailed(errors) => errors.last().is_some_and(is_permanent),
         _ => false,
     }

@@ -1,23 +1,29 @@
 //! What the protocol does not define: extensions as values, and methods by their names.
 
+use alloc::borrow::Cow;
+
+#[cfg(any(feature = "client", feature = "server"))]
+use super::{ClientCapabilities, ServerCapabilities};
 use super::{
-    CustomParams, CustomResult, Direction, InvalidExtensionError, Json, Meta, Method, MethodInfo,
-    NotificationInfo,
+    ClientCapability, CustomParams, CustomResult, Direction, InvalidExtensionError, Json, Meta, Method,
+    MethodInfo, NotificationInfo, ServerCapability,
 };
 use crate::prelude::*;
 
-/// An extension of the protocol: its identifier, settings, methods, notifications and result types.
+/// An extension of the protocol: its identifier, settings, methods, notifications and result types, and what it needs and
+/// provides.
 ///
 /// A client or a server that registers it declares it with its capabilities. It is negotiated with a peer of 2026-07-28
-/// that declares it too; earlier revisions have no extensions. Until it is negotiated,
+/// that declares it too, with what it [needs](Self::with_need) of that side; earlier revisions have no extensions. Until it is
+/// negotiated,
 ///
 /// - a client sends none of its messages, and treats results of its types as invalid;
 /// - a server answers requests of its methods with
 ///   [`MISSING_REQUIRED_CLIENT_CAPABILITY`](crate::rpc::code::MISSING_REQUIRED_CLIENT_CAPABILITY), and does not return
 ///   results of its types.
 ///
-/// The protocol's own names keep their meaning if an extension repeats one. The [tasks](super::tasks) extension is built
-/// in, and need not be registered.
+/// The extensions of a client or of a server are checked together: see [`ExtensionError`]. Those in
+/// [`BUILT_IN_EXTENSIONS`] need not be registered.
 ///
 /// ```
 /// use mcp_proto::schema::{Direction, Extension, ExtensionMethod};
@@ -41,6 +47,9 @@ pub struct Extension {
     methods: Vec<ExtensionMethod>,
     notifications: Vec<(String, Direction)>,
     result_types: Vec<Box<str>>,
+    needs: Vec<Requirement>,
+    provides: Vec<Requirement>,
+    conflicts: Vec<String>,
 }
 
 impl Extension {
@@ -60,6 +69,9 @@ impl Extension {
             methods: Vec::new(),
             notifications: Vec::new(),
             result_types: Vec::new(),
+            needs: Vec::new(),
+            provides: Vec::new(),
+            conflicts: Vec::new(),
         })
     }
 
@@ -93,6 +105,52 @@ impl Extension {
         self
     }
 
+    /// Adds what it needs: a capability of the client or of the server, or another extension of the side that registers it.
+    ///
+    /// Of the own side it must be declared, or the configuration is [invalid](ExtensionError::Missing). Of the other side it
+    /// must be declared for the extension to be negotiated.
+    ///
+    /// ```
+    /// use mcp_proto::schema::{ClientCapability, Extension, Requirement, ServerCapability};
+    ///
+    /// let printing = Extension::new("com.example/colour-printing")?
+    ///     .with_need(Requirement::extension("com.example/printing"))
+    ///     .with_need(ServerCapability::Resources)
+    ///     .with_need(ClientCapability::ElicitationForm);
+    /// # drop(printing);
+    /// # Ok::<(), mcp_proto::schema::InvalidExtensionError>(())
+    /// ```
+    #[must_use]
+    pub fn with_need(mut self, need: impl Into<Requirement>) -> Self {
+        self.needs.push(need.into());
+        self
+    }
+
+    /// Adds what the side that registers it declares with it: a capability of that side, or another extension, without
+    /// settings unless it has some. Capabilities of the other side are not declared.
+    ///
+    /// ```
+    /// use mcp_proto::front::Router;
+    /// use mcp_proto::schema::{Extension, ServerCapability};
+    ///
+    /// let ledger = Extension::new("com.example/ledger")?.with_provided(ServerCapability::ResourcesSubscribe);
+    /// let router = Router::new("ledger", "1.0.0").with_extension(ledger);
+    /// assert!(router.capabilities().has(ServerCapability::ResourcesSubscribe));
+    /// # Ok::<(), mcp_proto::schema::InvalidExtensionError>(())
+    /// ```
+    #[must_use]
+    pub fn with_provided(mut self, provided: impl Into<Requirement>) -> Self {
+        self.provides.push(provided.into());
+        self
+    }
+
+    /// Adds an extension that one side cannot declare beside this one.
+    #[must_use]
+    pub fn with_conflict(mut self, identifier: impl Into<String>) -> Self {
+        self.conflicts.push(identifier.into());
+        self
+    }
+
     /// Its identifier.
     pub fn identifier(&self) -> &str {
         &self.identifier
@@ -113,16 +171,138 @@ impl Extension {
         self.notifications.iter().any(|(own, its)| own == name && its.includes(direction))
     }
 
+    /// Its methods.
+    pub fn methods(&self) -> &[ExtensionMethod] {
+        &self.methods
+    }
+
+    /// Its notifications.
+    pub fn notifications(&self) -> impl Iterator<Item = (&str, Direction)> {
+        self.notifications.iter().map(|(name, direction)| (name.as_str(), *direction))
+    }
+
+    /// Its values of `resultType`.
+    pub fn result_types(&self) -> impl Iterator<Item = &str> {
+        self.result_types.iter().map(|name| &**name)
+    }
+
+    /// What it needs.
+    pub fn needs(&self) -> &[Requirement] {
+        &self.needs
+    }
+
+    /// What it provides.
+    pub fn provides(&self) -> &[Requirement] {
+        &self.provides
+    }
+
+    /// The extensions that exclude it.
+    pub fn conflicts(&self) -> impl Iterator<Item = &str> {
+        self.conflicts.iter().map(String::as_str)
+    }
+
     /// Whether it defines this value of `resultType`.
     pub fn has_result_type(&self, name: &str) -> bool {
         self.result_types.iter().any(|own| **own == *name)
     }
 
-    /// Declares it in the `extensions` of capabilities.
+    /// Declares it in the `extensions` of capabilities, and those that it provides.
     #[cfg(any(feature = "client", feature = "server"))]
     fn declare(&self, extensions: &mut Option<super::Map<Json>>) {
-        extensions.get_or_insert_default().insert(self.identifier.as_str(), self.settings.clone());
+        let extensions = extensions.get_or_insert_default();
+        extensions.insert(self.identifier.as_str(), self.settings.clone());
+        for provided in &self.provides {
+            if let Requirement::Extension(identifier) = provided
+                && !extensions.contains(identifier)
+            {
+                extensions.insert(&**identifier, Json::empty_object());
+            }
+        }
     }
+
+    /// Whether a server with these capabilities declares it, and what it needs of a server.
+    #[cfg(feature = "client")]
+    pub(crate) fn is_declared_by_server(&self, declared: &ServerCapabilities) -> bool {
+        declared.has_extension(&self.identifier)
+            && self.needs.iter().all(|need| need.is_met_by_server(declared))
+    }
+
+    /// What a client with these capabilities lacks of it: itself, and what it needs of a client.
+    #[cfg(feature = "server")]
+    pub(crate) fn undeclared_by_client(&self, declared: &ClientCapabilities) -> Option<ClientCapabilities> {
+        let unmet: Vec<_> = self.needs.iter().filter(|need| !need.is_met_by_client(declared)).collect();
+        if declared.has_extension(&self.identifier) && unmet.is_empty() {
+            return None;
+        }
+        let mut required = ClientCapabilities::new();
+        required.extensions.get_or_insert_default().insert(self.identifier.as_str(), Json::empty_object());
+        for need in unmet {
+            match need {
+                Requirement::Client(capability) => required = required.with(*capability),
+                Requirement::Extension(identifier) => {
+                    let extensions = required.extensions.get_or_insert_default();
+                    extensions.insert(&**identifier, Json::empty_object());
+                }
+                Requirement::Server(_) => {}
+            }
+        }
+        Some(required)
+    }
+}
+
+/// What an [`Extension`] needs or provides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Requirement {
+    /// A capability of the client.
+    Client(ClientCapability),
+    /// A capability of the server.
+    Server(ServerCapability),
+    /// Another extension, by its identifier.
+    Extension(Cow<'static, str>),
+}
+
+impl Requirement {
+    /// Another extension.
+    pub fn extension(identifier: impl Into<Cow<'static, str>>) -> Self {
+        Self::Extension(identifier.into())
+    }
+
+    #[cfg(any(feature = "client", feature = "server"))]
+    pub(super) fn is_met_by_client(&self, declared: &ClientCapabilities) -> bool {
+        match self {
+            Self::Client(capability) => declared.has(*capability),
+            Self::Server(_) => true,
+            Self::Extension(identifier) => declared.has_extension(identifier),
+        }
+    }
+
+    #[cfg(any(feature = "client", feature = "server"))]
+    pub(super) fn is_met_by_server(&self, declared: &ServerCapabilities) -> bool {
+        match self {
+            Self::Client(_) => true,
+            Self::Server(capability) => declared.has(*capability),
+            Self::Extension(identifier) => declared.has_extension(identifier),
+        }
+    }
+}
+
+impl From<ClientCapability> for Requirement {
+    fn from(capability: ClientCapability) -> Self {
+        Self::Client(capability)
+    }
+}
+
+impl From<ServerCapability> for Requirement {
+    fn from(capability: ServerCapability) -> Self {
+        Self::Server(capability)
+    }
+}
+
+display_text! { Requirement:
+    Client(capability) => "the capability {:?} of the client", capability.path();
+    Server(capability) => "the capability {:?} of the server", capability.path();
+    Extension(identifier) => "the extension {identifier:?}";
 }
 
 /// A method of an [`Extension`].
@@ -161,6 +341,11 @@ impl ExtensionMethod {
         &self.name
     }
 
+    /// The direction of its requests.
+    pub fn direction(&self) -> Direction {
+        self.direction
+    }
+
     /// The parameter whose value the header `Mcp-Name` repeats.
     pub fn name_param(&self) -> Option<&str> {
         self.name_param.as_deref()
@@ -168,18 +353,32 @@ impl ExtensionMethod {
 }
 
 #[cfg(feature = "client")]
-impl super::ClientCapabilities {
-    /// Declares extensions with their settings.
+impl ClientCapabilities {
+    /// Declares extensions with their settings, and what they provide.
     pub(crate) fn declare_extensions<'a>(&mut self, extensions: impl IntoIterator<Item = &'a Extension>) {
-        extensions.into_iter().for_each(|extension| extension.declare(&mut self.extensions));
+        for extension in extensions {
+            extension.declare(&mut self.extensions);
+            for provided in &extension.provides {
+                if let Requirement::Client(capability) = provided {
+                    *self = core::mem::take(self).with(*capability);
+                }
+            }
+        }
     }
 }
 
 #[cfg(feature = "server")]
-impl super::ServerCapabilities {
-    /// Declares extensions with their settings.
+impl ServerCapabilities {
+    /// Declares extensions with their settings, and what they provide.
     pub(crate) fn declare_extensions<'a>(&mut self, extensions: impl IntoIterator<Item = &'a Extension>) {
-        extensions.into_iter().for_each(|extension| extension.declare(&mut self.extensions));
+        for extension in extensions {
+            extension.declare(&mut self.extensions);
+            for provided in &extension.provides {
+                if let Requirement::Server(capability) = provided {
+                    *self = core::mem::take(self).with(*capability);
+                }
+            }
+        }
     }
 }
 

@@ -24,6 +24,7 @@ mod connection;
 mod contracts;
 mod custom;
 mod declared;
+mod extension_sets;
 mod extensions;
 mod forms;
 mod handlers;

@@ -10,6 +10,7 @@ use crate::auth::{
     ServerMetadata, Signer, canonical_resource, check_page_url, fetch,
 };
 use crate::prelude::*;
+use crate::schema::{ENTERPRISE_MANAGED_AUTHORIZATION, OAUTH_CLIENT_CREDENTIALS};
 use crate::url::parse_host;
 
 /// The configuration of an [`AuthClient`](super::AuthClient).
@@ -244,9 +245,9 @@ impl Grant {
     pub fn extension(&self) -> Option<&'static str> {
         match self {
             //= C14.12 "Declare `io.modelcontextprotocol/oauth-client-credentials` on each request"
-            Self::ClientCredentials => Some("io.modelcontextprotocol/oauth-client-credentials"),
+            Self::ClientCredentials => Some(OAUTH_CLIENT_CREDENTIALS),
             //= C14.13 "Declare `io.modelcontextprotocol/enterprise-managed-authorization` on each request"
-            Self::Enterprise(_) => Some("io.modelcontextprotocol/enterprise-managed-authorization"),
+            Self::Enterprise(_) => Some(ENTERPRISE_MANAGED_AUTHORIZATION),
             Self::AuthorizationCode | Self::JwtBearer => None,
         }
     }

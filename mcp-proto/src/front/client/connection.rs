@@ -16,7 +16,8 @@ use crate::front::shared::{ConnectionState, Core, Shared};
 use crate::front::wakers::Wakers;
 use crate::front::{Error, Notification};
 use crate::peer::client::{
-    ClientCommands, ClientTransport, CloseReason, ConnectProgress, Diagnostic, ServerInfo, State,
+    ClientCommands, ClientTransport, CloseReason, ConnectError, ConnectProgress, Diagnostic, ServerInfo,
+    State,
 };
 use crate::peer::passage::Passage;
 use crate::peer::{InboundId, LostReason, Outcome, RequestError, RequestId, TaskReport, client};
@@ -108,7 +109,8 @@ impl ClientCore {
 
     fn finish(&mut self, closed: CloseReason, wakers: &mut Wakers) {
         let closed = match closed {
-            // Only timeouts end a connection that nothing has opened.
+            // Beside invalid extensions, only timeouts end a connection that nothing has opened.
+            closed @ CloseReason::Connect(ConnectError::Extensions(_)) => closed,
             CloseReason::Connect(_) if !self.driver_polled => CloseReason::Lost(LostReason::DriverNotPolled),
             closed => closed,
         };

@@ -37,7 +37,12 @@ where
     M: ClientTransport + Send + 'static,
     H: HandlerMode,
 {
-    handlers.register(machine.lend(clock.now()).client);
+    let now = clock.now();
+    let client = machine.lend(now).client;
+    handlers.register(client);
+    if client.refuse_invalid_extensions() {
+        machine.settle(now);
+    }
     let mut core = ClientCore::default();
     core.common.notifications = handlers.notification_queue();
     let shared = Arc::new(Shared::new(core, machine, clock));

@@ -8,8 +8,8 @@ use crate::schema::skills::SkillFilesError;
 use crate::schema::skills::{GetSkill, ListSkills, ReadDirectory};
 use crate::schema::tasks::{CancelTask, GetTask, UpdateTask, legacy};
 use crate::schema::{
-    CallTool, Complete, GetPrompt, ListPrompts, ListResourceTemplates, ListResources, ListTools, Method,
-    ReadResource, ServerCapability,
+    CallTool, Complete, DeclaredCapabilities, ExtensionError, GetPrompt, ListPrompts, ListResourceTemplates,
+    ListResources, ListTools, Method, ReadResource, ServerCapability,
 };
 #[cfg(feature = "http")]
 use crate::transport::http::param_headers::ParamHeaderError;
@@ -41,7 +41,13 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         let missing = || missing().or_else(|| self.missing_tool());
         let handlers = || self.shadowed_item().or_else(|| self.unanswered_capability());
         let handlers = || handlers().or_else(|| self.missing_resources());
-        self.contents.error.clone().or_else(missing).or_else(handlers).map_or(Ok(()), Err)
+        let extensions = || {
+            let declared = DeclaredCapabilities::Server(&self.contents.capabilities);
+            let checked = declared.check_extensions(&self.contents.extensions);
+            checked.err().map(|error| RouterError::Extensions { error })
+        };
+        let found = self.contents.error.clone().or_else(missing).or_else(handlers).or_else(extensions);
+        found.map_or(Ok(()), Err)
     }
 
     /// Returns the first of these tools that is not registered.
@@ -331,6 +337,11 @@ pub enum RouterError {
     },
     /// A router with [layers](super::Router::layer) is to become a part of another.
     Layered,
+    /// The extensions cannot be used together.
+    Extensions {
+        /// Why.
+        error: ExtensionError,
+    },
     /// Two registrations of one kind have the same name.
     Duplicate {
         /// What kind of item they are.
@@ -408,6 +419,7 @@ error_text! { RouterError:
     Layered =>
         "a router with layers cannot be merged or mounted, because its layers would see the requests of both: add them \
                  to the router that it becomes a part of";
+    Extensions { error } => "{error}";
     Duplicate { kind: what, name } => "the {what} {name:?} is registered twice: rename or remove one of them";
     NeedsSession { capability } =>
         "the router declares {}, which needs sessions: serve it with sessions, or do not declare it", capability.path();

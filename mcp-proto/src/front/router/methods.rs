@@ -15,9 +15,9 @@ use crate::peer::admission::is_reserved_for_tasks;
 use crate::prelude::*;
 use crate::rpc::Raw;
 use crate::schema::{
-    self, CacheHint, Cancelled, CustomParams, CustomResult, Discover, EmptyResult, Extension, Initialize,
-    Initialized, IntoResult, Json, Meta, Method, MethodInfo, Notification as _, Progress, ResultFields,
-    Revision, ServerCapability, SubscriptionsListen,
+    self, CacheHint, Cancelled, CustomParams, CustomResult, Discover, EmptyResult, Extension, ExtensionError,
+    Initialize, Initialized, IntoResult, Json, Meta, Method, MethodInfo, Notification as _, Progress,
+    ResultFields, Revision, ServerCapability, SubscriptionsListen,
 };
 
 impl<M: HandlerMode, S: 'static> Router<M, S> {
@@ -150,6 +150,11 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extension-negotiation>
     pub fn with_extension(mut self, extension: Extension) -> Self {
+        let declared = self.contents.capabilities.extension(extension.identifier());
+        if declared.is_some_and(|declared| declared != extension.settings()) {
+            let identifier = extension.identifier().into();
+            self.record_error(RouterError::Extensions { error: ExtensionError::Duplicate { identifier } });
+        }
         self.contents.capabilities.declare_extensions([&extension]);
         self.contents.extensions.push(extension);
         self

@@ -6,7 +6,10 @@ use super::CacheConfig;
 use crate::Limits;
 use crate::peer::{Strictness, TaskMode};
 use crate::prelude::*;
-use crate::schema::{ClientCapabilities, Era, Extension, Implementation, LoggingLevel, Revision};
+use crate::schema::{
+    ClientCapabilities, DeclaredCapabilities, Era, Extension, ExtensionError, Implementation, LoggingLevel,
+    Revision,
+};
 
 use super::WatchConfig;
 
@@ -112,6 +115,17 @@ impl ClientConfig {
             cache: CacheConfig::default(),
             limits: Limits::default(),
         }
+    }
+
+    /// Checks the extensions together: those that are registered, and those among the capabilities. The front does so
+    /// before it connects; who drives a machine without it calls this.
+    ///
+    /// # Errors
+    /// The first extension that cannot be used with the others.
+    pub fn check(&self) -> Result<(), ExtensionError> {
+        let mut declared = self.capabilities.clone();
+        declared.declare_extensions(&self.extensions);
+        DeclaredCapabilities::Client(&declared).check_extensions(&self.extensions)
     }
 
     /// Whether the application answers requests of a method that the protocol does not define.

@@ -8,6 +8,7 @@ use crate::peer::TransportError;
 use crate::peer::event_queue::EventQueue;
 use crate::prelude::*;
 use crate::rpc::ErrorObject;
+use crate::schema::ExtensionError;
 use crate::{HumanDuration, Instant};
 
 use super::Event;
@@ -241,6 +242,8 @@ impl fmt::Display for ConnectProgress {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConnectError {
+    /// The extensions of this client cannot be used together. Nothing was sent.
+    Extensions(ExtensionError),
     /// The link could not be opened; with details from the transport.
     Open(String),
     /// The server ended the connection before it was ready.
@@ -365,12 +368,13 @@ impl ConnectError {
                 theirs.iter().fold(0, |sum, version| sum.saturating_add(version.len()))
             }
             Self::AllFailed(tried) => tried.iter().fold(0, |sum, error| sum.saturating_add(error.bytes())),
-            Self::TimedOut { .. } | Self::BothErasAnswered => 0,
+            Self::TimedOut { .. } | Self::BothErasAnswered | Self::Extensions(_) => 0,
         }
     }
 }
 
 error_text! { ConnectError:
+    Extensions(error) => "{error}";
     Open(detail) => "the connection could not be opened: {detail}";
     Ended { during, detail } if detail.is_empty() => "the server ended the connection during {during}";
     Ended { during, detail } => "the server ended the connection during {during}: {detail}";

@@ -324,6 +324,13 @@ impl Client {
         assert!(self.tasks.has_followers_of(&tasks), "the index of tasks");
     }
 
+    /// Ends the client before it sends anything, if its extensions cannot be used together. Returns whether it did.
+    #[cfg(feature = "std")]
+    pub(crate) fn refuse_invalid_extensions(&mut self) -> bool {
+        let checked = self.config.check();
+        checked.map_err(|error| self.fail_connect(ConnectError::Extensions(error))).is_err()
+    }
+
     //= F14 "A failed handshake closes the transport"
     //= F15 "a client that failed is of no further use"
     fn fail_connect(&mut self, error: ConnectError) {

@@ -549,7 +549,7 @@ impl Client {
 /// server are unknown.
 fn negotiated(server: &ServerInfo, extension: &Extension) -> bool {
     let declares = |extension: &Extension| {
-        server.capabilities.as_ref().is_none_or(|declared| declared.has_extension(extension.identifier()))
+        server.capabilities.as_ref().is_none_or(|declared| extension.is_declared_by_server(declared))
     };
     server.era == Era::Modern && declares(extension)
 }

@@ -29,8 +29,7 @@ use crate::peer::admission::{self, undeclared};
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, Id, Raw, code, decode_member, read_members};
 use crate::schema::{
-    ClientCapabilities, Direction, Discover, Era, Extension, Initialize, Json, Method, MethodInfo, Ping,
-    Revision,
+    ClientCapabilities, Direction, Discover, Era, Extension, Initialize, Method, MethodInfo, Ping, Revision,
 };
 
 /// A request that was admitted.
@@ -287,14 +286,10 @@ pub(super) fn admit_request(config: &ServerConfig, method: &str) -> Result<(), R
 }
 
 fn negotiated(extension: &Extension, revision: Revision, declared: &ClientCapabilities) -> bool {
-    revision.era() == Era::Modern && declared.has_extension(extension.identifier())
+    revision.era() == Era::Modern && extension.undeclared_by_client(declared).is_none()
 }
 
-/// Checks that a modern client declared an extension.
+/// Checks that a modern client declared an extension, and what that needs.
 fn require(extension: &Extension, declared: &ClientCapabilities) -> Result<(), ErrorObject> {
-    if declared.has_extension(extension.identifier()) {
-        return Ok(());
-    }
-    let required = ClientCapabilities::new().with_extension(extension.identifier(), Json::empty_object());
-    Err(missing_capabilities(required.unwrap_or_default()))
+    extension.undeclared_by_client(declared).map_or(Ok(()), |required| Err(missing_capabilities(required)))
 }

@@ -7,7 +7,10 @@ use core::time::Duration;
 use crate::Limits;
 use crate::peer::{CacheHint, Principal, Strictness};
 use crate::prelude::*;
-use crate::schema::{At, Extension, Implementation, Json, MethodInfo, Revision, ServerCapabilities};
+use crate::schema::{
+    At, DeclaredCapabilities, Extension, ExtensionError, Implementation, Json, MethodInfo, Revision,
+    ServerCapabilities,
+};
 
 /// The configuration of a server.
 ///
@@ -89,6 +92,17 @@ impl ServerConfig {
             subscription_access: None,
             limits: Limits::default(),
         }
+    }
+
+    /// Checks the extensions together: those that are registered, and those among the capabilities. `Router::check` does
+    /// so for its own; who drives a machine without a router calls this.
+    ///
+    /// # Errors
+    /// The first extension that cannot be used with the others.
+    pub fn check(&self) -> Result<(), ExtensionError> {
+        let mut declared = self.capabilities.clone();
+        declared.declare_extensions(&self.extensions);
+        DeclaredCapabilities::Server(&declared).check_extensions(&self.extensions)
     }
 
     /// Whether the application answers requests of a method that the protocol does not define.
