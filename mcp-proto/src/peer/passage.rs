@@ -3,7 +3,8 @@
 use bytes::Bytes;
 
 use crate::Instant;
-use crate::codec::Line;
+use crate::codec::{Line, SseItem};
+use crate::peer::ExchangeId;
 use crate::prelude::*;
 use crate::quota::{BytePermit, OverBudgetError};
 
@@ -33,6 +34,21 @@ pub enum Held {
     Block(Vec<u8>),
     /// A message to be sent.
     Message(Bytes),
+    /// An event of the answer to an HTTP exchange.
+    Event(ExchangeId, SseItem),
+    /// The whole answer to an HTTP exchange. Its end follows.
+    Answer(ExchangeId, Bytes),
+    /// The end of an HTTP exchange.
+    ExchangeEnd(ExchangeId),
+    /// The body of a request that begins an HTTP exchange.
+    Request {
+        exchange: ExchangeId,
+        body: Bytes,
+        /// Whether headers repeat some of the arguments in it.
+        has_fixed_arguments: bool,
+    },
+    /// A request that is not sent, because its message was dropped.
+    Unsent(ExchangeId),
 }
 
 /// The charge for a message, or the refusal of one.

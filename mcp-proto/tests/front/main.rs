@@ -40,6 +40,7 @@ mod http_sessions;
 mod http_stateless;
 mod http_threads;
 mod layer_messages;
+mod layer_messages_http;
 mod layers;
 mod lenient;
 mod live_router;

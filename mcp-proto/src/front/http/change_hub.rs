@@ -46,6 +46,11 @@ pub enum HttpServerEvent {
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/logging>
     UndeclaredLogging,
+    /// A layer wanted to drop a message that is no notification, or one on which others depend. It was not dropped.
+    LayerDropIgnored {
+        /// Its method, or a note that it is an answer.
+        message: String,
+    },
     /// This listener lost events, because it did not take them in time.
     ///
     /// [`HttpHandle::subscribed_resources`](super::HttpHandle::subscribed_resources) returns the current subscriptions.
@@ -74,6 +79,7 @@ impl ListenerEvent for HttpServerEvent {
         match self {
             Self::Subscribed { uri } | Self::Unsubscribed { uri } => uri.len(),
             Self::HandlerBlocked(blocked) => blocked.bytes(),
+            Self::LayerDropIgnored { message } => message.len(),
             _ => 0,
         }
     }

@@ -1,5 +1,7 @@
 //! The exchange of one HTTP request and its answer.
 
+mod layers;
+
 use alloc::sync::Arc;
 use core::cell::Cell;
 use core::future::Future;
@@ -7,6 +9,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use core::{fmt, mem};
 
+use self::layers::ExchangeWire;
 use super::driver::{Listening, ListeningDriver};
 use super::service::{ExchangeRegistration, Service};
 use super::session::{SessionCell, StreamReader};
@@ -54,6 +57,8 @@ pub struct HttpExchange<H: HandlerMode = SendHandlers> {
     stage: Stage<H>,
     /// The waker of the task that polled for the answer before the request was complete.
     waker: Option<Waker>,
+    /// The layers through which messages pass, and what is left of a body that passed with its head.
+    wire: Option<Box<ExchangeWire<H>>>,
 }
 
 enum Stage<H: HandlerMode> {
@@ -92,7 +97,8 @@ impl<H: HandlerMode> HttpExchange<H> {
         let caller = Caller { owner: head.owner(principal.as_ref()), access, attachments };
         let stage = Self::take_in(service, &router, head, &caller).unwrap_or_else(Stage::Answer);
         let service = service.clone();
-        let mut exchange = Self { service, router, caller, principal, stage, waker: None };
+        let wire = ExchangeWire::new(&service, router.layers());
+        let mut exchange = Self { service, router, caller, principal, stage, waker: None, wire };
         if let Stage::Request { intake, .. } = &exchange.stage
             && !intake.wants_body()
         {
@@ -126,7 +132,7 @@ impl<H: HandlerMode> HttpExchange<H> {
     pub(super) fn from_answer(service: &Arc<Service>, router: Arc<Router<H>>, answer: HttpResponse) -> Self {
         let (service, caller) = (service.clone(), Caller::default());
         let stage = Stage::Answer(answer);
-        Self { service, router, caller, principal: None, stage, waker: None }
+        Self { service, router, caller, principal: None, stage, waker: None, wire: None }
     }
 
     /// Attaches values to the requests in this one's body, for their handlers: its head, for example. Call it before
@@ -150,8 +156,10 @@ impl<H: HandlerMode> HttpExchange<H> {
 
     /// Handles the end of the request's body.
     pub fn handle_body_end(&mut self) {
-        if let Stage::Request { intake, mirrors_params, .. } = mem::replace(&mut self.stage, Stage::Over) {
+        if let Stage::Request { mut intake, mirrors_params, .. } = mem::replace(&mut self.stage, Stage::Over)
+        {
             let open = self.service.check_open();
+            let open = open.and_then(|()| self.pass_request(&mut intake, mirrors_params));
             // The request is rejected unless headers and body name the same tool.
             let tool = if mirrors_params { intake.tool() } else { None };
             let params = tool.and_then(|tool| self.router.param_headers(&tool));
@@ -162,9 +170,12 @@ impl<H: HandlerMode> HttpExchange<H> {
                 is_last.set(length.is_some());
                 length
             };
-            let routed = open.map(|()| intake.finish_knowing(&known_meta));
+            let routed = open.map(|is_kept| (is_kept, intake.finish_knowing(&known_meta)));
             let known = last.as_ref().filter(|_| is_last.get());
-            let stage = routed.and_then(|routed| self.route(routed, params, known));
+            let stage = routed.and_then(|(is_kept, routed)| match is_kept {
+                true => self.route(routed, params, known),
+                false => self.accept_dropped(routed),
+            });
             self.stage = stage.unwrap_or_else(Stage::Answer);
             self.caller.attachments = Attachments::new();
             self.wake();
@@ -200,6 +211,13 @@ impl<H: HandlerMode> HttpExchange<H> {
 
     /// Polls for the head of the answer, which comes once.
     pub fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<ResponseHead> {
+        match self.poll_own_head(cx) {
+            Poll::Ready(head) if self.wire.is_some() => Poll::Ready(self.pass_answer(head)),
+            polled => polled,
+        }
+    }
+
+    fn poll_own_head(&mut self, cx: &mut Context<'_>) -> Poll<ResponseHead> {
         match &mut self.stage {
             Stage::Modern(running) => {
                 let mut body = None;
@@ -217,7 +235,7 @@ impl<H: HandlerMode> HttpExchange<H> {
             Stage::Notification(running) => match running.poll(cx) {
                 Poll::Ready(answer) => {
                     self.stage = Stage::Answer(answer);
-                    self.poll_head(cx)
+                    self.poll_own_head(cx)
                 }
                 Poll::Pending => Poll::Pending,
             },
@@ -242,6 +260,22 @@ impl<H: HandlerMode> HttpExchange<H> {
     /// Polls for the next part of the answer's body; `None` is its end. It follows the head. Poll again only after the
     /// part has been written, so that the server notices a client that does not read.
     pub fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        loop {
+            let polled = self.poll_own_body(cx);
+            let is_over = self.wire.is_none() || matches!(self.stage, Stage::Body(_));
+            let Poll::Ready(Some(events)) = polled else { return polled };
+            let part = if is_over { events } else { self.pass_part(events) };
+            // An empty part would be the end of the body.
+            if !part.is_empty() {
+                return Poll::Ready(Some(part));
+            }
+        }
+    }
+
+    fn poll_own_body(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if let Some(passed) = self.wire.as_mut().and_then(|layered| layered.take_passed()) {
+            return Poll::Ready(Some(passed));
+        }
         let polled = match &mut self.stage {
             Stage::Modern(running) => {
                 let take = |exchange: &mut Exchange| match exchange.poll_body() {

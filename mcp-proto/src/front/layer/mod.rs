@@ -78,14 +78,19 @@ pub trait Layer<M: HandlerMode = SendHandlers>: 'static {
     ///
     /// It sees everything, also what machines say themselves: handshake and discovery, pings, progress, cancellations,
     /// acknowledgements, the events of subscriptions; each message of a batch by itself; and text that is no message. What is
-    /// sent passes the innermost layer first, what is received the outermost. On streams and in channels of whole messages
-    /// (WebSocket) it sees each message once. Over HTTP it is not called yet.
+    /// sent passes the innermost layer first, what is received the outermost.
+    ///
+    /// Over HTTP it sees the bodies of requests and answers and the events of streams: on a server after the checks of
+    /// head, origin, token and rate, and once for each time that an event is sent, so again when a client fetches it again;
+    /// in a client once for each attempt of a request. The length of a body is that of what the layers left of it. A
+    /// notification that a layer of a server drops is answered like one that was accepted; one that a client's layer drops
+    /// makes no request. Documents that are no messages, such as those of OAuth, pass it by.
     ///
     /// The driver calls it outside of locks. So it may use the handles of the connection, but must not block: everything
     /// that arrives later waits. [`LayerMessage`] tells what may be changed. A drop counts for notifications only
     /// ([`LayerMessage::is_droppable`]); any other is ignored and reported as `LayerDropIgnored`. If a layer panics, its
-    /// connection ends with [`LostReason::Failed`](crate::peer::LostReason::Failed): a message that it should have
-    /// changed must not pass.
+    /// connection ends with [`LostReason::Failed`](crate::peer::LostReason::Failed), on a server over HTTP the exchange with
+    /// status 500 or the end of its stream: a message that it should have changed must not pass.
     ///
     /// ```
     /// use mcp_proto::front::HandlerMode;

@@ -1,10 +1,12 @@
 //! The passage of a connection's messages through its layers, outside of the connection's lock.
 
 use memchr::memchr;
+#[cfg(all(feature = "server", feature = "http"))]
+use memchr::memmem;
 
 use super::message::{LayerMessage, MessageRules, MessageText};
 use super::{Decision, Layer as _, Layers, MessageDirection, Side};
-use crate::codec::Line;
+use crate::codec::{Line, SseEvent, SseItem};
 use crate::front::HandlerMode;
 use crate::front::handler_error::{HandlerPanic, catch_panic};
 use crate::front::shared::{Core, Shared};
@@ -78,15 +80,15 @@ impl<H: HandlerMode> Wire<H> {
     /// Shows a piece of input or output to the layers. Returns what is left of it.
     fn pass(&mut self, held: Held) -> Result<Option<Held>, HandlerPanic> {
         Ok(match held {
-            Held::End(detail) => Some(Held::End(detail)),
+            end @ (Held::End(_) | Held::ExchangeEnd(_) | Held::Unsent(_)) => Some(end),
             _ if self.is_broken => None,
             Held::Received(Line::Whole(text), charge) => {
                 let passed = self.pass_text(MessageText::Shared(&text), MessageDirection::Received)?;
                 passed.apply(text).map(|text| Held::Received(Line::Whole(text), charge))
             }
-            Held::Received(line, charge) => {
-                self.show_too_long(&line)?;
-                Some(Held::Received(line, charge))
+            Held::Received(Line::TooLong { head, tail, bytes }, charge) => {
+                self.show_too_long(&head, &tail, bytes)?;
+                Some(Held::Received(Line::TooLong { head, tail, bytes }, charge))
             }
             Held::Block(mut block) => {
                 self.pass_block(&mut block)?;
@@ -96,7 +98,36 @@ impl<H: HandlerMode> Wire<H> {
                 let passed = self.pass_text(MessageText::Shared(&message), MessageDirection::Sent)?;
                 passed.apply(message).map(Held::Message)
             }
+            Held::Event(exchange, item) => self.pass_event(item)?.map(|item| Held::Event(exchange, item)),
+            Held::Answer(exchange, body) => {
+                let passed = self.pass_text(MessageText::Shared(&body), MessageDirection::Received)?;
+                passed.apply(body).map(|body| Held::Answer(exchange, body))
+            }
+            Held::Request { exchange, body, has_fixed_arguments } => {
+                self.rules.has_fixed_arguments = has_fixed_arguments;
+                let passed = self.pass_text(MessageText::Shared(&body), MessageDirection::Sent);
+                self.rules.has_fixed_arguments = false;
+                Some(match passed?.apply(body) {
+                    Some(body) => Held::Request { exchange, body, has_fixed_arguments },
+                    None => Held::Unsent(exchange),
+                })
+            }
         })
+    }
+
+    /// Passes a received event. Those with a name of their own are no messages.
+    fn pass_event(&mut self, item: SseItem) -> Result<Option<SseItem>, HandlerPanic> {
+        match item {
+            SseItem::Event(SseEvent { name, data }) if name.is_empty() || name == "message" => {
+                let passed = self.pass_text(MessageText::Shared(&data), MessageDirection::Received)?;
+                Ok(passed.apply(data).map(|data| SseItem::Event(SseEvent { name, data })))
+            }
+            SseItem::TooLong { head, tail, bytes } => {
+                self.show_too_long(&head, &tail, bytes)?;
+                Ok(Some(SseItem::TooLong { head, tail, bytes }))
+            }
+            other @ SseItem::Event(_) => Ok(Some(other)),
+        }
     }
 
     /// Passes lines to be sent, and copies them from the first change on.
@@ -177,11 +208,66 @@ impl<H: HandlerMode> Wire<H> {
         })
     }
 
-    fn show_too_long(&mut self, line: &Line) -> Result<(), HandlerPanic> {
-        let Line::TooLong { head, tail, bytes } = line else { return Ok(()) };
+    /// Sets whether HTTP headers repeat some arguments of the next message.
+    #[cfg(feature = "http")]
+    pub(in crate::front) fn fix_arguments(&mut self, are_fixed: bool) {
+        self.rules.has_fixed_arguments = are_fixed;
+    }
+
+    /// Passes the body of a request or of an answer. `None` if it was dropped.
+    #[cfg(all(feature = "server", feature = "http"))]
+    pub(in crate::front) fn pass_body(
+        &mut self,
+        body: Bytes,
+        direction: MessageDirection,
+    ) -> Result<Option<Bytes>, HandlerPanic> {
+        if body.is_empty() || self.is_broken {
+            return Ok(Some(body));
+        }
+        let passed = self.pass_text(MessageText::Shared(&body), direction)?;
+        Ok(passed.apply(body))
+    }
+
+    /// Passes whole events to be sent, as this crate writes them. A dropped event leaves its id, if it has one.
+    #[cfg(all(feature = "server", feature = "http"))]
+    pub(in crate::front) fn pass_events(&mut self, events: Bytes) -> Result<Bytes, HandlerPanic> {
+        let mut changed: Option<Vec<u8>> = None;
+        let mut start = 0;
+        while let Some(rest) = events.get(start..)
+            && let Some(length) = memmem::find(rest, b"\n\n")
+        {
+            let event = SentEvent::read(rest.get(..length).unwrap_or_default());
+            let end = start.saturating_add(length).saturating_add(2);
+            let text = MessageText::Borrowed(event.data);
+            let passed = match event.is_message() {
+                true => self.pass_text(text, MessageDirection::Sent)?,
+                false => Passed::Unchanged,
+            };
+            match (&mut changed, &passed) {
+                (None, Passed::Unchanged) => {}
+                (Some(out), Passed::Unchanged) => {
+                    out.extend_from_slice(events.get(start..end).unwrap_or_default());
+                }
+                (changed, passed) => {
+                    let before = || events.get(..start).unwrap_or_default().to_vec();
+                    event.write_passed(passed, changed.get_or_insert_with(before));
+                }
+            }
+            start = end;
+        }
+        Ok(changed.map_or(events, Bytes::from))
+    }
+
+    /// Takes the messages that a layer wanted to drop and that cannot be dropped.
+    #[cfg(all(feature = "server", feature = "http"))]
+    pub(in crate::front) fn take_undropped(&mut self) -> Vec<String> {
+        core::mem::take(&mut self.undropped)
+    }
+
+    fn show_too_long(&mut self, head: &Bytes, tail: &[u8], bytes: usize) -> Result<(), HandlerPanic> {
         let text = MessageText::Shared(head);
         let message = LayerMessage::new(text, self.side, MessageDirection::Received, self.rules);
-        self.pass_message(message.of_malformed(Malformed::too_long(head, tail, *bytes))).map(drop)
+        self.pass_message(message.of_malformed(Malformed::too_long(head, tail, bytes))).map(drop)
     }
 
     /// Shows a message to one layer after the other: what is sent to the innermost first, what is received to the outermost.
@@ -204,6 +290,52 @@ impl<H: HandlerMode> Wire<H> {
             }
         }
         Ok(message.into_changed().map_or(Passed::Unchanged, Passed::Changed))
+    }
+}
+
+/// An event to be sent. Its data is a single line, the last of the event.
+#[cfg(all(feature = "server", feature = "http"))]
+struct SentEvent<'a> {
+    /// The lines before the data.
+    fields: &'a [u8],
+    data: &'a [u8],
+}
+
+#[cfg(all(feature = "server", feature = "http"))]
+impl<'a> SentEvent<'a> {
+    fn read(event: &'a [u8]) -> Self {
+        let start = match event.starts_with(Self::DATA) {
+            true => 0,
+            false => memmem::find(event, b"\ndata: ")
+                .map_or(event.len(), |line_break| line_break.saturating_add(1)),
+        };
+        let (fields, data) = event.split_at_checked(start).unwrap_or((event, &[]));
+        Self { fields, data: data.strip_prefix(Self::DATA).unwrap_or_default() }
+    }
+
+    const DATA: &'static [u8] = b"data: ";
+
+    /// Whether its data is a message: neither nothing, as in comments, nor an address.
+    fn is_message(&self) -> bool {
+        !self.data.is_empty() && !self.fields.starts_with(b"event: endpoint\n")
+    }
+
+    /// Writes what is left of it: without its data, its id alone.
+    fn write_passed(&self, passed: &Passed, out: &mut Vec<u8>) {
+        match passed {
+            Passed::Unchanged => {
+                out.extend_from_slice(&[self.fields, Self::DATA, self.data, b"\n\n"].concat())
+            }
+            Passed::Changed(data) => {
+                out.extend_from_slice(&[self.fields, Self::DATA, data, b"\n\n"].concat())
+            }
+            Passed::Dropped => {
+                let mut lines = self.fields.split_inclusive(|byte| *byte == b'\n');
+                if let Some(id) = lines.find(|line| line.starts_with(b"id: ")) {
+                    out.extend_from_slice(&[id, b"\n"].concat());
+                }
+            }
+        }
     }
 }
 

@@ -38,6 +38,7 @@ mod config;
 mod detect;
 mod encoded_request;
 mod exchange;
+mod held;
 mod legacy_sse;
 mod listen;
 mod outbox;
@@ -52,6 +53,7 @@ use bytes::Bytes;
 
 use crate::backoff::SplitMix64;
 use crate::peer::client::{Client, ClientCommands, ClientLoan, ClientTransport, Event, LinkAction, State};
+use crate::peer::passage::Passage;
 use crate::peer::{Machine as _, Outbox as _};
 use crate::prelude::*;
 use crate::transport::http::{ExchangeEnd, ExchangeId, Fields};
@@ -66,6 +68,7 @@ pub use response::exchange_error;
 use address::Address;
 use detect::HttpEraDetection;
 use exchange::{ExchangeKind, ExchangeTable, Handshake, ResponseState};
+use held::HeldExchanges;
 use legacy_sse::LegacySseStream;
 use listen::Listener;
 use outbox::HttpOutbox;
@@ -116,6 +119,8 @@ pub struct HttpClient {
     legacy_sse: Option<LegacySseStream>,
     tools: ToolCatalog,
     closing: CloseState,
+    /// What is held back for layers, if there are any.
+    held: Option<Box<HeldExchanges>>,
 }
 
 /// How far closing has progressed.
@@ -152,6 +157,7 @@ impl HttpClient {
             legacy_sse: None,
             tools: ToolCatalog::default(),
             closing: CloseState::Open,
+            held: None,
             config,
         };
         client.peer.set_separate_exchanges(client.config.seed);
@@ -190,7 +196,10 @@ impl HttpClient {
             }
             ResponseState::Events(events) => {
                 events.sse.handle_input(piece);
-                self.read_events(now, exchange);
+                match &mut self.held {
+                    Some(held) => held.add_events(exchange),
+                    None => self.read_events(now, exchange),
+                }
             }
         }
         self.advance(now);
@@ -198,6 +207,9 @@ impl HttpClient {
 
     /// Handles the end of an exchange, with or without an answer.
     pub fn handle_end(&mut self, now: Instant, exchange: ExchangeId, end: ExchangeEnd) {
+        if let Some(held) = &mut self.held {
+            return held.add_end(exchange, end);
+        }
         self.handle_exchange_end(now, exchange, end);
         self.advance(now);
     }
@@ -224,7 +236,10 @@ impl HttpClient {
     /// Returns the next action for the driver.
     #[must_use]
     pub fn poll_action(&mut self) -> Option<Action> {
-        self.outbox.poll_action()
+        match &mut self.held {
+            Some(held) => held.poll_action(),
+            None => self.outbox.poll_action(),
+        }
     }
 
     /// Returns the next event.
@@ -445,6 +460,10 @@ impl ClientTransport for HttpClient {
 
     fn settle(&mut self, now: Instant) {
         self.advance(now);
+    }
+
+    fn passage(&mut self) -> Option<&mut dyn Passage> {
+        Some(self)
     }
 }
 

@@ -98,22 +98,28 @@ impl HttpClient {
             //= C4.2 "both answer forms supported"
             let ResponseState::Events(events) = &mut exchange.response else { return };
             let Some(item) = events.poll_item() else { return };
-            let bytes = match &item {
-                SseItem::Event(event) => event.data.len(),
-                SseItem::TooLong { bytes, .. } => *bytes,
+            self.handle_item(now, id, item);
+        }
+    }
+
+    /// Handles an event, unless the answer is there and too much has followed it.
+    pub(super) fn handle_item(&mut self, now: Instant, id: ExchangeId, item: SseItem) {
+        let bytes = match &item {
+            SseItem::Event(event) => event.data.len(),
+            SseItem::TooLong { bytes, .. } => *bytes,
+        };
+        let Some(exchange) = self.exchanges.get_mut(id) else { return };
+        if let Some(left) = &mut exchange.trailing_bytes_left {
+            let Some(rest) = left.checked_sub(bytes) else {
+                self.abort_exchange(id);
+                return;
             };
-            if let Some(left) = &mut exchange.trailing_bytes_left {
-                let Some(rest) = left.checked_sub(bytes) else {
-                    self.abort_exchange(id);
-                    return;
-                };
-                *left = rest;
-            }
-            match item {
-                SseItem::Event(event) => self.handle_event(now, id, event),
-                SseItem::TooLong { head, tail, bytes } => {
-                    self.handle_malformed(now, id, Malformed::too_long(&head, &tail, bytes));
-                }
+            *left = rest;
+        }
+        match item {
+            SseItem::Event(event) => self.handle_event(now, id, event),
+            SseItem::TooLong { head, tail, bytes } => {
+                self.handle_malformed(now, id, Malformed::too_long(&head, &tail, bytes));
             }
         }
     }

@@ -292,6 +292,23 @@ impl BufferedBody {
         }
     }
 
+    /// Takes the body, if it should be JSON and is not empty, to be [put back](Self::put_back).
+    pub(super) fn take_json(&mut self) -> Option<Bytes> {
+        if !self.is_json() || self.bytes == 0 || self.bytes > self.message_bytes {
+            return None;
+        }
+        Some(match mem::replace(&mut self.body, BodyBuffer::Slice(Bytes::new())) {
+            BodyBuffer::Slice(slice) => slice,
+            BodyBuffer::Copied(copied) => Bytes::from(copied),
+        })
+    }
+
+    /// Puts back a body that was taken.
+    pub(super) fn put_back(&mut self, body: Bytes) {
+        self.bytes = body.len();
+        self.body = BodyBuffer::Slice(body);
+    }
+
     /// Returns how many bytes are kept.
     fn limit(&self) -> usize {
         if self.is_json() { self.message_bytes } else { self.message_bytes.min(NON_MESSAGE_BYTES) }

@@ -192,6 +192,21 @@ impl RequestIntake {
         !matches!(self.target, IntakeTarget::Routed(_))
     }
 
+    /// Returns the body so far.
+    #[cfg(feature = "std")]
+    pub(crate) fn body(&self) -> &Bytes {
+        &self.body
+    }
+
+    /// Replaces the body.
+    #[cfg(feature = "std")]
+    pub(crate) fn set_body(&mut self, body: Bytes) {
+        if let Some(permit) = &mut self.head.permit {
+            permit.set(body.len());
+        }
+        self.body = body;
+    }
+
     /// Appends a chunk of the body.
     ///
     /// # Errors

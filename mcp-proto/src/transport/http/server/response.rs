@@ -169,6 +169,12 @@ impl HttpResponse {
         Self::refusal(503, ErrorId::Null, code::INTERNAL_ERROR, what)
     }
 
+    /// Returns the answer to a request at which a layer panicked.
+    #[cfg(feature = "std")]
+    pub(crate) fn layer_panicked() -> Self {
+        Self::refusal(500, ErrorId::Null, code::INTERNAL_ERROR, "the server failed")
+    }
+
     /// Returns the answer to a request for which the byte budget has no room.
     pub(super) fn over_budget(id: ErrorId<'_>) -> Self {
         Self::error(503, id, &over_budget()).with_header("retry-after", RETRY_AFTER_SECS)
