@@ -6,6 +6,7 @@ use crate::Instant;
 use crate::codec::{Line, SseItem};
 use crate::peer::ExchangeId;
 use crate::prelude::*;
+#[cfg(feature = "server")]
 use crate::quota::{BytePermit, OverBudgetError};
 
 /// A machine that can hold back what passes between it and its transport: input that arrived and is not handled yet, and
@@ -51,5 +52,8 @@ pub enum Held {
     Unsent(ExchangeId),
 }
 
-/// The charge for a message, or the refusal of one.
+/// The charge for a message, or the refusal of one. Clients charge nothing.
+#[cfg(feature = "server")]
 pub(crate) type MessageCharge = Result<BytePermit, OverBudgetError>;
+#[cfg(not(feature = "server"))]
+pub(crate) type MessageCharge = core::convert::Infallible;
