@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use futures_lite::future::Boxed;
+use futures_lite::future::{Boxed, or};
 use futures_util::future::join_all;
 use mcp_proto::front::{Client, Error, ListError};
 use mcp_proto::host::config::ServerEntry;
@@ -155,12 +155,13 @@ impl Host {
     /// Lists the skills of the connected servers that offer any. Those of a server that is away stay as it last listed them.
     ///
     /// An approval ends when the listing has other content than was approved. Of a listing of more than 4 MiB only the
-    /// beginning is taken.
+    /// beginning is taken; one that takes longer than a call of the server may is an error, and the others do not wait for
+    /// it.
     ///
     /// <https://modelcontextprotocol.io/seps/2640-skills-extension#enumeration-via-skillslist>
     pub async fn list_skills(&self) -> SkillListing {
         let lists = self.skill_servers().into_iter().map(|(entry, client)| async move {
-            let listed = client.list_skills().byte_limit(LIST_BYTES).await;
+            let listed = self.list_of(&entry, &client).await;
             (entry, listed)
         });
         let mut errors = Vec::new();
@@ -303,6 +304,19 @@ impl Host {
             let entry = state.find(server).and_then(|id| state.entries.get(&id).cloned());
             entry.is_some_and(|entry| state.revoke_skill(&entry, uri))
         })
+    }
+
+    /// The whole listing of a server. No cached one, which may be older than an entry that was got since.
+    async fn list_of(&self, entry: &ServerEntry, client: &Client) -> Result<List<Skill>, ListError<Skill>> {
+        let listing = client.list_skills().byte_limit(LIST_BYTES).cache(CacheMode::Refresh);
+        let Some(after) = entry.spec().timeouts(&self.settings.overrides).call else { return listing.await };
+        // Each page has its own time limit; a server may have any number of pages.
+        or(listing, async {
+            self.shared().clock.sleep_in_handle(after).await;
+            let error = Error::TimedOut { after, hard_timeout: true, unaddressed: None };
+            Err(ListError { items: List::new(), error })
+        })
+        .await
     }
 
     fn scheme(&self) -> NameScheme {

@@ -38,8 +38,6 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use core::fmt::Write as _;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -47,7 +45,7 @@ use super::tools::{NameScheme, QuotedText, prefix_of};
 use crate::consent::SafeText;
 use crate::prelude::*;
 use crate::schema::skills::{DIRECTORY_MEDIA_TYPE, InvalidSkill, Skill};
-use crate::schema::{Json, Resource, ResourceContents, Tool};
+use crate::schema::{BlobResourceContents, Json, Resource, ResourceContents, Tool};
 use crate::skills::{SkillError, SkillErrorKind, SkillManifest, VerifiedFile};
 
 /// The most skills of one server: as many items as a list of a [`Catalogue`](super::tools::Catalogue) has.
@@ -434,7 +432,7 @@ impl SkillRead {
         let VerifiedFile { uri, mime_type, bytes } = file;
         let mut contents = match String::from_utf8(bytes) {
             Ok(text) => ResourceContents::text(uri, text),
-            Err(error) => ResourceContents::blob(uri, STANDARD.encode(error.as_bytes())),
+            Err(error) => ResourceContents::Blob(BlobResourceContents::from_bytes(uri, error.into_bytes())),
         };
         match &mut contents {
             ResourceContents::Text(contents) => contents.mime_type = mime_type,

@@ -31,7 +31,12 @@ pub enum SkillErrorKind {
     /// A URI in the entry is longer than 2 KiB, is no URI, or has a query, a hidden character or a separator that is
     /// encoded.
     UnsafeUri,
-    /// The skill has more files or bytes than every host accepts: [`MAX_FILES`] and [`MAX_BYTES`].
+    /// The description is empty, or longer than 1,024 characters.
+    ///
+    /// <https://agentskills.io/specification#description-field>
+    Description,
+    /// The skill has more files or bytes than every host accepts ([`MAX_FILES`] and [`MAX_BYTES`]), or a frontmatter of more
+    /// than 128 KiB.
     TooLarge,
     /// The server has too many skills.
     TooMany,
@@ -84,11 +89,13 @@ display_text! { SkillErrorKind:
     Entry(invalid) => "{invalid}";
     OtherSkill => "the server returned the entry of another skill";
     UnsafeUri => "the URI is too long, or is no plain URI of a file in a folder";
-    TooLarge => "it has more than {} files or {} MiB", MAX_FILES, MAX_BYTES >> 20;
+    Description => "the description is empty, or longer than 1024 characters";
+    TooLarge =>
+        "it has more than {} files or {} MiB, or a frontmatter of more than 128 KiB", MAX_FILES, MAX_BYTES >> 20;
     TooMany => "its server has too many skills: this one is left out";
     Outside => "the URI is not that of a file in the folder of the skill";
     Unlisted => "the entry of the skill does not list it";
-    Dynamic => "its content is dynamic, so that nothing can be verified: the application does not allow that";
+    Dynamic => "its content is dynamic, so that nothing of it can be verified";
     Contents => "the server did not return one text or blob with this URI";
     Size { listed, read } => "{read} bytes were read, the entry says {listed}: the skill has changed";
     Digest => "the digest differs from the entry: the skill has changed";

@@ -1,27 +1,28 @@
 //! The checked entry of a skill, and the verification of its files.
 
-use alloc::collections::BTreeMap;
-
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use iri_string::types::IriStr;
 
 use super::{SkillError, SkillErrorKind};
 use crate::codec::percent;
 use crate::prelude::*;
-use crate::schema::skills::{
-    DIRECTORY_MEDIA_TYPE, FileMismatch, MAX_BYTES, MAX_FILES, Skill, SkillFile, SkillFiles,
-};
+use crate::schema::skills::{FileMismatch, MAX_BYTES, MAX_FILES, Skill, SkillFiles};
 use crate::schema::{Resource, ResourceContents};
 use crate::text::SafeText;
 
 /// The longest URI of a skill or of a file, in bytes: what common servers and proxies accept.
 const URI_BYTES: usize = 2048;
 
+/// The longest description, in characters, by the Agent Skills specification.
+const DESCRIPTION_CHARACTERS: usize = 1024;
+
+/// The largest frontmatter of an entry, in bytes of JSON: twice what is read of a `SKILL.md`.
+const FRONTMATTER_BYTES: usize = 128 * 1024;
+
 /// The entry of a skill whose form is checked, and against which every read of its files is verified.
 ///
 /// A [`Skill`] is as its server sent it. A manifest of it exists only if the entry is [valid](Skill::check), no URI in it
-/// hides a character or a separator, and the skill has at most [`MAX_FILES`] files and [`MAX_BYTES`].
+/// hides a character or a separator, its description has 1 to 1,024 characters, its frontmatter at most 128 KiB as JSON, and
+/// the skill at most [`MAX_FILES`] files and [`MAX_BYTES`].
 ///
 /// A match proves that content and entry are consistent, not that either can be trusted: the same server sends both.
 ///
@@ -90,7 +91,14 @@ impl SkillManifest {
         if let Some(file) = skill.files().iter().find(|file| !is_plain(&skill, &file.uri)) {
             return error(Some(&file.uri), SkillErrorKind::UnsafeUri);
         }
-        if skill.files().len() > MAX_FILES || skill.size() > MAX_BYTES {
+        let description = skill.description();
+        if description.trim().is_empty() || description.chars().nth(DESCRIPTION_CHARACTERS).is_some() {
+            return error(None, SkillErrorKind::Description);
+        }
+        let members = skill.frontmatter.iter();
+        let frontmatter: usize =
+            members.map(|(name, value)| name.len().saturating_add(value.as_str().len())).sum();
+        if skill.files().len() > MAX_FILES || skill.size() > MAX_BYTES || frontmatter > FRONTMATTER_BYTES {
             return error(None, SkillErrorKind::TooLarge);
         }
         Ok(Self { skill })
@@ -162,25 +170,10 @@ impl SkillManifest {
         self.check_place(&uri).map(|()| uri)
     }
 
-    /// Lists the direct children of a folder, as the entry has them and as `resources/directory/read` describes them: folders
-    /// have the media type [`DIRECTORY_MEDIA_TYPE`]. Empty for a dynamic skill, and if the URI is not that of a folder.
+    /// Lists the direct children of a folder as the entry has them: see [`Skill::children`]. Empty for a dynamic skill, and
+    /// if the URI is not that of a folder.
     pub fn children(&self, folder: &str) -> Vec<Resource> {
-        let mut children: BTreeMap<&str, Option<u64>> = BTreeMap::new();
-        for SkillFile { uri, size, .. } in self.skill.files() {
-            let Some(path) = uri.strip_prefix(folder).and_then(|rest| rest.strip_prefix('/')) else {
-                continue;
-            };
-            match path.split_once('/') {
-                Some((name, _)) => children.insert(name, None),
-                None => children.insert(path, Some(*size)),
-            };
-        }
-        let resource = |(name, size): (&str, Option<u64>)| Resource {
-            mime_type: size.is_none().then(|| DIRECTORY_MEDIA_TYPE.into()),
-            size,
-            ..Resource::new(format!("{folder}/{name}"), name)
-        };
-        children.into_iter().map(resource).collect()
+        self.skill.children(folder).unwrap_or_default()
     }
 
     /// Checks that a URI is that of a file which the entry lists.
@@ -309,7 +302,7 @@ fn least_size(contents: &ResourceContents) -> u64 {
 fn bytes_of(contents: &ResourceContents) -> Option<Vec<u8>> {
     match contents {
         ResourceContents::Text(contents) => Some(contents.text.clone().into_bytes()),
-        ResourceContents::Blob(contents) => STANDARD.decode(&contents.blob).ok(),
+        ResourceContents::Blob(contents) => contents.bytes().ok(),
         ResourceContents::Unknown(_) => None,
     }
 }

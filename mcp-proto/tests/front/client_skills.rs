@@ -3,7 +3,8 @@
 
 use core::task::Poll;
 
-use mcp_proto::front::{ClientHandlers, Error, PagesError};
+use mcp_proto::front::skills::InMemorySkill;
+use mcp_proto::front::{ClientHandlers, Error, PagesError, Router};
 use mcp_proto::peer::RequestError;
 use mcp_proto::schema::skills::{Digest, InvalidSkill};
 use mcp_proto::skills::{SkillError, SkillErrorKind, SkillManifest};
@@ -292,6 +293,14 @@ fn entry_with_unsafe_uris_or_beyond_the_limits_is_refused() {
     for uri in ["skill://acme/refunds/a%2fb", "skill://acme/refunds/\u{202e}a", "skill://acme/refunds/a b"] {
         assert_eq!(changed(&add(uri, 0)), Err(SkillErrorKind::UnsafeUri), "{uri}");
     }
+    let description =
+        |text: String| move |entry: &mut Value| entry["frontmatter"]["description"] = text.clone().into();
+    assert_eq!(changed(&description("é".repeat(1024))), Ok(()));
+    for text in ["é".repeat(1025), " ".to_owned()] {
+        assert_eq!(changed(&description(text)), Err(SkillErrorKind::Description));
+    }
+    let wide = |entry: &mut Value| entry["frontmatter"]["allowed-tools"] = json!(vec!["Bash"; 30_000]);
+    assert_eq!(changed(&wide), Err(SkillErrorKind::TooLarge));
     let elsewhere = |entry: &mut Value| {
         entry["uri"] = "skill://a/../refunds/SKILL.md".into();
         entry["resources"] = json!("dynamic");
@@ -321,4 +330,28 @@ fn dynamic_skill_has_its_frontmatter_compared() {
     assert_eq!(dynamic("whatever", GUIDE).unwrap(), b"whatever");
     assert!(matches!(refused(dynamic(&MAIN.replace("1.10", "2"), URI)), SkillErrorKind::Frontmatter(_)));
     assert_eq!(refused(dynamic(TEXT, "skill://acme/SKILL.md")), SkillErrorKind::Outside);
+}
+
+/// Frontmatter, Resources: what a router serves is what a client verifies, folders and all.
+#[test]
+fn client_loads_the_skills_of_a_router() {
+    let main = "---\nname: refunds\ndescription: >\n  Refunds\n  a customer\nversion: 1.10\nmetadata: { on: yes }\n---\nBody.\n";
+    let skill =
+        InMemorySkill::new(main).file("references/GUIDE.md", TEXT).file("logo.png", vec![0xff_u8, 0, 0xfe]);
+    let router = Router::new("shop", "1").skill(skill);
+    let loaded = mcp_proto::testing::pair(router).run(async |client| {
+        let entry = client.list_skills().await?.into_iter().next().unwrap();
+        let skill = SkillManifest::new(entry)?;
+        let mut sizes = Vec::new();
+        for file in skill.skill().files() {
+            sizes.push(client.read_skill_file(&skill, &file.uri).await?.bytes.len());
+        }
+        let folder = client.read_skill_folder(&skill, "").await?;
+        assert_eq!(folder.len(), skill.children(skill.folder()).len());
+        assert_eq!(client.get_skill(skill.uri()).await?, skill);
+        Ok::<_, Error>(sizes)
+    });
+    let mut sizes = loaded.unwrap();
+    sizes.sort_unstable();
+    assert_eq!(sizes, [3, TEXT.len(), main.len()]);
 }

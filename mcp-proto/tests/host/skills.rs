@@ -316,7 +316,7 @@ fn list_is_short_and_shared_equally() {
     let mut skills = SkillCatalogue::default();
     let long = |number: u32| {
         let skill = skill(&format!("skill://s{number}/SKILL.md"), &[]);
-        with_field(skill, "description", json!("word ".repeat(1000)))
+        with_field(skill, "description", json!("word ".repeat(200)))
     };
     skills.update("a", (0..1_000).map(long));
     skills.update("b", [refunds()]);

@@ -200,7 +200,8 @@ impl Report {
     fn lines(&self) -> Vec<Text> {
         let Self { uri, files, bytes, errors } = self;
         if errors.is_empty() {
-            return vec![styled(GOOD, "verified").and(format!(" {uri}: {files} files, {bytes} bytes"))];
+            let noun = if *files == 1 { "file" } else { "files" };
+            return vec![styled(GOOD, "verified").and(format!(" {uri}: {files} {noun}, {bytes} bytes"))];
         }
         let error = |error: &String| Text::from(format!("  {error}"));
         let first = styled(BAD, "not verified").and(format!(" {uri}"));

@@ -39,7 +39,7 @@ fn skills_are_listed_shown_and_verified() {
     assert!(unknown.code == 2 && unknown.err.contains("did you mean refunds?"), "{}", unknown.err);
 
     let verified = skills(&folder, &["--verify"]);
-    let line = format!("verified skill://acme/refunds/SKILL.md: 1 files, {} bytes\n", text.len());
+    let line = format!("verified skill://acme/refunds/SKILL.md: 1 file, {} bytes\n", text.len());
     assert_eq!((verified.code, verified.out), (0, line));
 }
 

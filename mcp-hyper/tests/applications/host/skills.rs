@@ -12,6 +12,7 @@ use mcp_hyper::mcp_proto::skills::SkillErrorKind;
 use serde_json::json;
 
 use super::testbed::*;
+use crate::common::cli;
 use crate::common::server::*;
 
 const NAME: &str = "shop/acme/refunds";
@@ -117,6 +118,9 @@ fn content_that_changes_ends_the_approval() {
         assert_eq!(asked.load(SeqCst), 1);
         let (is_error, content) = load(&host).await;
         assert!(!is_error && content.contains("card no") && asked.load(SeqCst) == 2, "{content}");
+        // The first listing, which may be cached for an hour, does not come back.
+        assert_eq!(host.list_skills().await.errors.len(), 0);
+        assert!(!load(&host).await.0);
 
         // The content that was approved first is not approved any more.
         folder.set_skill("shop", &skill_entry(&text), &text);
@@ -158,6 +162,27 @@ fn approvals_of_skills_are_stored_and_dynamic_ones_are_not() {
         assert!(matches!(&listing.errors[0].1, Error::Skill(error) if error.kind == SkillErrorKind::Dynamic));
         assert!(!run(agreeing(1).0.allow_dynamic()).await.1);
         assert!(run(SkillOptions::new().allow_dynamic()).await.1, "its approval is not stored");
+    });
+}
+
+/// T6: a listing that does not end is an error of its server alone.
+#[test]
+fn server_that_lists_slowly_delays_no_skills_of_others() {
+    bounded(async {
+        let folder = Folder::new();
+        // It has no answer to `skills/list`.
+        let script = skills_script(folder.path()).replace("*skills/list*", "*never*");
+        let mut silent = folder.script("silent", &cli::script(&script));
+        silent["requestTimeoutMs"] = json!(50);
+        let servers = json!({ "silent": silent, "shop": folder.with_skills("shop") });
+        let text = skill_text("");
+        folder.set_skill("shop", &skill_entry(&text), &text);
+        let (host, _driver) = start(options(config(servers)).skills(SkillOptions::new()));
+        host.ready().await;
+        let listing = host.list_skills().await;
+        assert_eq!(listing.skills.len(), 1);
+        let (server, error) = &listing.errors[0];
+        assert!(&**server == "silent" && error.is_timeout(), "{error}");
     });
 }
 

@@ -73,7 +73,9 @@ impl SkillRequest {
         match skill.is_dynamic() {
             true => lines.add("has content", "that its server makes anew each time, and nothing can verify"),
             false => {
-                lines.add("has content", &format!("{} files, {} bytes", files.len(), skill.skill().size()));
+                let noun = if files.len() == 1 { "file" } else { "files" };
+                let content = format!("{} {noun}, {} bytes", files.len(), skill.skill().size());
+                lines.add("has content", &content);
             }
         }
         for SkillFile { uri, .. } in files {
