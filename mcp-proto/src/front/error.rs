@@ -116,6 +116,8 @@ pub enum Error {
     Closed(CloseReason),
     /// A [layer](crate::front::layer) of this client answered with an error.
     Layer(ErrorObject),
+    /// The program that makes the call has an error of its own: a [layer](crate::front::layer) of a host sees the host's.
+    Other(Box<dyn core::error::Error + Send + Sync>),
     /// This side cancelled the request.
     Cancelled,
     /// The pages of a list exceeded a limit or repeated.
@@ -176,7 +178,9 @@ impl Error {
             Self::NotSent(RequestError::Connect(_)) => ErrorOrigin::Connection,
             Self::Input(InputError::Failed { .. }) => ErrorOrigin::Local,
             Self::Input(_) => ErrorOrigin::Peer,
-            Self::NotSent(_) | Self::Layer(_) | Self::Cancelled | Self::Finished => ErrorOrigin::Local,
+            Self::NotSent(_) | Self::Layer(_) | Self::Other(_) | Self::Cancelled | Self::Finished => {
+                ErrorOrigin::Local
+            }
         }
     }
 
@@ -311,6 +315,7 @@ impl fmt::Display for Unescaped<'_> {
             Error::NotSent(refusal) => refusal.fmt(f),
             Error::Closed(closed) => closed.fmt(f),
             Error::Layer(error) => write!(f, "a layer of this client refused the call: {error}"),
+            Error::Other(error) => error.fmt(f),
             Error::Cancelled => f.write_str("the request was cancelled"),
             Error::Pages(error) => error.fmt(f),
             #[cfg(all(feature = "client", feature = "skills"))]
@@ -324,6 +329,7 @@ impl core::error::Error for Error {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Peer(error) | Self::Layer(error) => Some(error),
+            Self::Other(error) => Some(&**error),
             Self::Decode { error, .. } => Some(error),
             Self::Input(fault) => Some(fault),
             Self::Transport(error) => Some(error),

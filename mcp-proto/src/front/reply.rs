@@ -9,10 +9,10 @@ use super::handler_error::HandlerPanic;
 use super::handler_error::{HandlerError, HandlerErrorKind};
 #[cfg(feature = "server")]
 use crate::peer::server::resource_not_found;
-use crate::peer::{AnyResult, Denial};
+use crate::peer::{AnyResult, Denial, Outcome};
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw, code, first_member};
-use crate::schema::{CallToolResult, CustomResult, InputRequiredResult, ResultFields, Revision};
+use crate::schema::{CallToolResult, CustomResult, InputRequiredResult, Method, ResultFields, Revision};
 
 /// Uninhabited, as only servers have detached work.
 #[cfg(not(feature = "server"))]
@@ -124,6 +124,29 @@ impl Reply {
         let mut out = Vec::new();
         result.write_result(&mut out, revision, None).ok()?;
         Raw::new(String::from_utf8(out).ok()?).ok()
+    }
+
+    /// Converts the reply to a call of a client into its result.
+    ///
+    /// # Errors
+    /// The error of the call, or [`Error::Layer`] if a layer answered with one.
+    pub fn into_result<M: Method>(self) -> Result<M::Result, Error> {
+        let no_result = |why| Err(Error::Layer(ErrorObject::new(code::INTERNAL_ERROR, why)));
+        match self {
+            Self::Received(raw) => Ok(Outcome::Result(raw).decode::<M>()?),
+            Self::Result(result) => match result.into_any().downcast::<M::Result>() {
+                Ok(result) => Ok(*result),
+                Err(_) => no_result("the result of a layer is not of the type of the method"),
+            },
+            Self::Failed(error) => Err(*error),
+            Self::Error(error) | Self::Denied(error, _) => Err(Error::Layer(error)),
+            Self::InputRequired(_) | Self::Detached(_) => no_result("only servers reply in this way"),
+        }
+    }
+
+    /// Creates the reply to a call of a client that failed.
+    pub fn failed(error: impl Into<Error>) -> Self {
+        Self::Failed(Box::new(error.into()))
     }
 
     /// Decodes the result: as the type that the method has, or as [`CustomResult`], which fits any method. `None` for an error

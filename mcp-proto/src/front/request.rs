@@ -19,7 +19,7 @@ use crate::peer::{
 };
 use crate::prelude::*;
 #[cfg(feature = "client")]
-use crate::rpc::{ErrorObject, Raw, code};
+use crate::rpc::Raw;
 #[cfg(feature = "client")]
 use crate::schema::ListTools;
 use crate::schema::{CallToolParams, LoggingLevel, Meta, Method, ProgressParams, TraceContext};
@@ -279,10 +279,10 @@ impl<M: Method> Call<M> {
     /// Sends a draft, or passes it to the layers of the client.
     fn start(draft: Draft<M>, follow: FollowQueue) -> Result<Self, Error> {
         #[cfg(feature = "client")]
-        if let Some(layers) = draft.link.layers() {
-            let (layers, server, link) = (layers.clone(), draft.link.server(), draft.link.clone());
+        if let Some((layers, clock)) = draft.link.layers() {
+            let (layers, clock, link) = (layers.clone(), clock.clone(), draft.link.clone());
             let tool = draft.params.as_ref().ok().and_then(called_tool::<M>);
-            let layered = LayeredCall::new(layers, server, draft, follow)?;
+            let layered = LayeredCall::new(layers, clock, draft, follow)?;
             // Its timer is that of the request that the layers send.
             let mut call = Self::new(link, RequestId::UNSENT, tool, None);
             call.layered = Some(Box::new(layered));
@@ -418,23 +418,10 @@ impl<M: Method> Call<M> {
     /// Decodes the reply of layers.
     #[cfg(feature = "client")]
     fn decode_reply(&mut self, reply: Reply) -> Result<M::Result, Error> {
-        match reply {
-            Reply::Received(raw) => {
-                self.received = raw.as_bytes().len();
-                Ok(Outcome::Result(raw).decode::<M>()?)
-            }
-            Reply::Result(result) => match result.into_any().downcast::<M::Result>() {
-                Ok(result) => Ok(*result),
-                Err(_) => {
-                    Err(Error::Layer(ErrorObject::new(code::INTERNAL_ERROR, "no result of this method")))
-                }
-            },
-            Reply::Failed(error) => Err(*error),
-            Reply::Error(error) | Reply::Denied(error, _) => Err(Error::Layer(error)),
-            Reply::InputRequired(_) | Reply::Detached(_) => {
-                Err(Error::Layer(ErrorObject::new(code::INTERNAL_ERROR, "only servers reply in this way")))
-            }
+        if let Reply::Received(raw) = &reply {
+            self.received = raw.as_bytes().len();
         }
+        reply.into_result::<M>()
     }
 
     /// The id by which the machine knows the request. Within a [layer](crate::front::layer) that has not sent it yet, the id is

@@ -10,9 +10,9 @@ use core::task::{Poll, Waker};
 #[cfg(feature = "client")]
 use super::events::MAX_ITEMS;
 use super::events::{MAX_BYTES, Queue, QueuedItem};
-#[cfg(feature = "client")]
-use super::layer::Layers;
 use super::wakers::Wakers;
+#[cfg(feature = "client")]
+use super::{Clock, layer::Layers};
 use super::{Error, Notification};
 use crate::inline_map::InlineMap;
 #[cfg(feature = "client")]
@@ -243,9 +243,9 @@ pub(crate) trait RequestLink: Send + Sync {
         Ok(())
     }
 
-    /// The layers around the calls of this side, if there are any.
+    /// The layers around the calls of this side with their clock, if there are any.
     #[cfg(feature = "client")]
-    fn layers(&self) -> Option<&Layers> {
+    fn layers(&self) -> Option<(&Layers, &Arc<dyn Clock>)> {
         None
     }
 

@@ -228,7 +228,6 @@ impl<C, M: ?Sized> Shared<C, M> {
         look(&state.core, &state.machine)
     }
 
-    #[cfg(all(feature = "server", feature = "http"))]
     pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
     }

@@ -41,6 +41,7 @@ mod http_stateless;
 mod http_threads;
 mod layer_messages;
 mod layer_messages_http;
+mod layer_rules;
 mod layers;
 mod lenient;
 mod live_router;

@@ -298,7 +298,7 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
         let wire_id = || self.shared.read(|_, machine| machine.peer().request_wire_id(id).cloned());
         let serves = |item: Option<&str>| item.is_none() && self.handlers.has_handler(method);
         let mut span = RequestSpan::of_request(method, params.as_ref(), revision, wire_id, serves);
-        let start = || self.handlers.start(method, params, context);
+        let start = || self.handlers.start(method, params, context, self.shared.clock());
         match span.in_scope(|| catch_panic(start)).unwrap_or_else(|why| Err(why.into())) {
             Ok(answering) => {
                 begun.into_iter().for_each(|reply| replies.push_back((id, reply)));

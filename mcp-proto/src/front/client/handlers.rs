@@ -15,7 +15,7 @@ use crate::front::notification::NotificationQueue;
 use crate::front::params::HandlerContext;
 use crate::front::params::decode_as;
 use crate::front::reply::Reply;
-use crate::front::{CustomRequest, Handler, HandlerMode, LocalHandlers, Notification, SendHandlers};
+use crate::front::{Clock, CustomRequest, Handler, HandlerMode, LocalHandlers, Notification, SendHandlers};
 use crate::peer::client::{Client, ServerInfo};
 use crate::peer::{AnyResult, RequestId};
 use crate::prelude::*;
@@ -314,6 +314,7 @@ impl<M: HandlerMode> ClientHandlers<M> {
         method: &str,
         params: Option<Raw>,
         mut context: ClientContext,
+        clock: &Arc<dyn Clock>,
     ) -> Result<M::HandlerFuture, Reply> {
         context.root_access.clone_from(&self.root_access);
         let start = match (self.handlers.get(method), &self.fallback) {
@@ -328,7 +329,7 @@ impl<M: HandlerMode> ClientHandlers<M> {
             return Ok(start.start(params, context));
         }
         let layers = self.layers.clone();
-        Ok(M::wrap_answer(LayeredAnswer::new(layers, method, params, context, start)))
+        Ok(M::wrap_answer(LayeredAnswer::new(layers, method, params, (context, clock.clone()), start)))
     }
 }
 

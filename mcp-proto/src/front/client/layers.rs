@@ -7,6 +7,7 @@ use core::task::{Context, Poll, Waker};
 use std::sync::Mutex;
 
 use super::handlers::{ClientContext, HandlerStart};
+use crate::front::Clock;
 use crate::front::handler_error::catch_panic;
 use crate::front::layer::{LayerRequest, Layers, Next};
 use crate::front::mode::HandlerMode;
@@ -31,7 +32,7 @@ impl<M: HandlerMode> LayeredAnswer<M> {
         layers: Layers,
         method: &str,
         params: Option<Raw>,
-        context: ClientContext,
+        (context, clock): (ClientContext, Arc<dyn Clock>),
         start: HandlerStart<M>,
     ) -> Self {
         let link = Arc::<AnswerLink>::default();
@@ -41,7 +42,7 @@ impl<M: HandlerMode> LayeredAnswer<M> {
             let guard = AnswerGuard(inner);
             Box::pin(poll_fn(move |cx| guard.0.poll_reply(cx)))
         });
-        let request = LayerRequest::of_server(method, params, context.clone());
+        let request = LayerRequest::of_server(method, params, context.clone(), clock);
         let layers = Next::client(layers, innermost).run(request);
         Self { layers, link, start: Some((start, context)), handler: None }
     }

@@ -27,13 +27,13 @@ use crate::peer::{Leniency, LostReason, Outcome, OutgoingRequest, RequestError, 
 use crate::schema::{Method, Notification as Notifies, Revision};
 
 use self::connection::{ClientCore, Connection, FirstPoll};
-use super::Notification;
 use super::error::Error;
 use super::events::{Events, QueuedItem};
 use super::layer::Layers;
 use super::request::Request;
 use super::request_slots::{DriverTimer, FollowQueue, RequestLink, RequestTable};
 use super::wakers::{WaitingTask, wait_until};
+use super::{Clock, Notification};
 pub use calls::call_once;
 pub use connection::Event;
 pub use driver::{CacheContextEnder, ClientDriver, client};
@@ -304,8 +304,8 @@ impl RequestLink for ClientInner {
         self.learn_or_check(tool, result)
     }
 
-    fn layers(&self) -> Option<&Layers> {
-        Some(&self.layers).filter(|layers| !layers.is_empty())
+    fn layers(&self) -> Option<(&Layers, &Arc<dyn Clock>)> {
+        (!self.layers.is_empty()).then(|| (&self.layers, self.connection.clock()))
     }
 
     fn server(&self) -> Option<Arc<ServerInfo>> {

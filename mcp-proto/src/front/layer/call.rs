@@ -7,13 +7,13 @@ use core::task::{Context, Poll, Waker, ready};
 use std::sync::Mutex;
 
 use super::{LayerRequest, Layers, Next, Reply};
+use crate::front::Clock;
 use crate::front::handler_error::catch_panic;
 use crate::front::params::decode_as;
 use crate::front::request::{Call, Draft};
 use crate::front::request_slots::{FollowQueue, progress_bytes};
 use crate::front::wakers::{SendFuture, lock, update};
 use crate::peer::RequestId;
-use crate::peer::client::ServerInfo;
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, code};
 use crate::schema::{Meta, Method, ProgressParams};
@@ -29,14 +29,15 @@ impl LayeredCall {
     /// Passes a draft through layers.
     pub(in crate::front) fn new<M: Method>(
         layers: Layers,
-        server: Option<Arc<ServerInfo>>,
+        clock: Arc<dyn Clock>,
         draft: Draft<M>,
         follow: FollowQueue,
     ) -> Result<Self, crate::front::Error> {
         let Draft { link, name, params, options } = draft;
         let params = Arc::new(params?);
         let method = name.as_deref().unwrap_or(M::NAME);
-        let request = LayerRequest::of_application(method, params.clone(), options.meta.clone(), server);
+        let request =
+            LayerRequest::of_application(method, params.clone(), options.meta.clone(), link.server(), clock);
         let follows = matches!(follow, FollowQueue::Progress(_));
         let sent = Arc::new(SentCall(Mutex::new(SentState { id: None, progress: follow, waker: None })));
         let state = sent.clone();

@@ -29,10 +29,12 @@
 //! What concerns HTTP as such (addresses, compression, headers of responses) belongs into a layer of the HTTP server
 //! instead, such as those of the crate `tower`.
 
+mod audit;
 #[cfg(feature = "client")]
 mod call;
 mod message;
 mod request;
+mod rules;
 mod wire;
 
 use alloc::sync::Arc;
@@ -41,11 +43,16 @@ use core::ops::Deref;
 use super::mode::{HandlerMode, LocalHandlers, SendHandlers};
 use super::wakers::SendFuture;
 
+#[cfg(feature = "client")]
+use crate::prelude::*;
+
 pub use super::reply::Reply;
+pub use audit::{Audit, AuditOutcome, AuditRecord};
 #[cfg(feature = "client")]
 pub(super) use call::LayeredCall;
 pub use message::{LayerMessage, LayerMessageError, LayerMessageKind};
 pub use request::{LayerRequest, Next};
+pub use rules::{RuleMatch, Rules};
 pub(in crate::front) use wire::{LayeredCore, Wire};
 
 /// The future of a layer around requests.
@@ -226,3 +233,50 @@ impl<M: HandlerMode> Default for Layers<M> {
 }
 
 debug_fields! { [M: HandlerMode] Layers<M>(self) { len = self.iter_erased().count() } }
+
+#[cfg(feature = "client")]
+impl Layers {
+    /// Passes a request through the layers, and then to `innermost`. Clients and routers do it by themselves; it is for
+    /// programs whose requests are not those of one client, such as hosts.
+    pub fn run(
+        &self,
+        request: LayerRequest,
+        innermost: impl FnOnce(LayerRequest) -> LayerFuture + Send + 'static,
+    ) -> LayerFuture {
+        Next::client(self.clone(), Box::new(innermost)).run(request)
+    }
+
+    /// The layers for a host's connection to the server of this name: for its messages and the requests of the server, but not
+    /// for the calls of the application, around which the host runs them itself.
+    pub fn of_connection(&self, server: &str) -> Self {
+        let server = Arc::<str>::from(server);
+        let mut layers = Self::new();
+        for layer in self.iter_erased() {
+            layers.push(ConnectionLayer { layer: layer.clone(), server: server.clone() });
+        }
+        layers
+    }
+}
+
+/// A layer of a host at one of its connections.
+#[cfg(feature = "client")]
+struct ConnectionLayer {
+    layer: <SendHandlers as HandlerMode>::Layer,
+    server: Arc<str>,
+}
+
+#[cfg(feature = "client")]
+impl Layer for ConnectionLayer {
+    fn request(&self, request: LayerRequest, next: Next) -> LayerFuture {
+        match request.direction() {
+            MessageDirection::Sent => next.run(request),
+            MessageDirection::Received => {
+                self.layer.request(request.of_named_server(self.server.clone()), next)
+            }
+        }
+    }
+
+    fn message(&self, message: &mut LayerMessage<'_>) -> Decision {
+        self.layer.message(message)
+    }
+}

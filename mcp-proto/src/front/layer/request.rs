@@ -1,16 +1,17 @@
 //! Requests as layers see them, and what they go on to.
 
-#[cfg(feature = "client")]
 use alloc::sync::Arc;
 #[cfg(feature = "client")]
 use std::sync::OnceLock;
 
 use super::{Layer as _, Layers, MessageDirection, Reply, Side};
+use crate::front::Clock;
 use crate::front::mode::{HandlerMode, SendHandlers};
 use crate::front::params::decode_as;
-use crate::peer::AnyParams;
+use crate::peer::{AnyParams, Principal};
 use crate::prelude::*;
-use crate::rpc::{ErrorObject, Raw, Text, code, first_member};
+use crate::quota::QuotaOwner;
+use crate::rpc::{ErrorObject, Raw, Text, code, first_member, read_members};
 use crate::schema::{
     CallTool, CustomParams, Era, GetPrompt, Implementation, Json, Method as _, Params, ReadResource, Revision,
 };
@@ -23,7 +24,6 @@ use crate::{
 use crate::{
     front::handler::{context::Context, inbound_request::Attachments},
     front::router::RouterDispatch,
-    peer::Principal,
     schema::CallToolResult,
 };
 
@@ -37,6 +37,8 @@ pub struct LayerRequest {
     /// The parameters before the first change.
     replaced: Option<LayerParams>,
     origin: Origin,
+    /// In a host, the name of the server in its configuration.
+    server_name: Option<Arc<str>>,
 }
 
 enum LayerParams {
@@ -75,15 +77,15 @@ enum Origin {
     Client(Context),
     /// A server's request to this client.
     #[cfg(feature = "client")]
-    Server(ClientContext),
+    Server(ClientContext, Arc<dyn Clock>),
     /// A request of this client's application.
     #[cfg(feature = "client")]
-    Application(Option<Arc<ServerInfo>>),
+    Application(Option<Arc<ServerInfo>>, Arc<dyn Clock>),
 }
 
 impl LayerRequest {
     fn new(method: Text, params: LayerParams, origin: Origin) -> Self {
-        Self { method, params, replaced: None, origin }
+        Self { method, params, replaced: None, origin, server_name: None }
     }
 
     /// A client's request to this server.
@@ -99,16 +101,45 @@ impl LayerRequest {
         params: Arc<dyn AnyParams + Send + Sync>,
         meta: Meta,
         server: Option<Arc<ServerInfo>>,
+        clock: Arc<dyn Clock>,
     ) -> Self {
         let revision = server.as_ref().map_or(Revision::LATEST, |server| server.revision);
         let typed = TypedParams { params, meta, revision, raw: OnceLock::new() };
-        Self::new(method.into(), LayerParams::Typed(typed), Origin::Application(server))
+        Self::new(method.into(), LayerParams::Typed(typed), Origin::Application(server, clock))
     }
 
     /// A server's request to this client.
     #[cfg(feature = "client")]
-    pub(in crate::front) fn of_server(method: &str, params: Option<Raw>, context: ClientContext) -> Self {
-        Self::new(method.into(), LayerParams::Raw(params), Origin::Server(context))
+    pub(in crate::front) fn of_server(
+        method: &str,
+        params: Option<Raw>,
+        context: ClientContext,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self::new(method.into(), LayerParams::Raw(params), Origin::Server(context, clock))
+    }
+
+    /// Creates the request of a host's application to the server of this name, for [`Layers::run`].
+    #[cfg(feature = "client")]
+    pub fn of_host(
+        method: &str,
+        params: &impl Params,
+        server: impl Into<Arc<str>>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let raw = LayerParams::Raw(AnyParams::to_raw(params).ok());
+        Self::new(method.into(), raw, Origin::Application(None, clock)).of_named_server(server)
+    }
+
+    /// Sets the name of the server in the configuration of a host.
+    #[cfg(feature = "client")]
+    pub(super) fn of_named_server(self, server: impl Into<Arc<str>>) -> Self {
+        Self { server_name: Some(server.into()), ..self }
+    }
+
+    /// Whether a layer has changed the parameters.
+    pub fn is_changed(&self) -> bool {
+        self.replaced.is_some()
     }
 
     // --- The request ---
@@ -145,8 +176,9 @@ impl LayerRequest {
             ReadResource::NAME => "uri",
             _ => return None,
         };
-        let value = first_member(self.params()?.as_str(), member).ok()??;
-        serde_json::from_str(value).ok()
+        // A name that occurs twice is refused where the request is answered.
+        let [value] = read_members(self.params()?.as_str(), [member]).ok()?;
+        serde_json::from_str(value?).ok()
     }
 
     /// Replaces the parameters.
@@ -220,7 +252,7 @@ impl LayerRequest {
             #[cfg(feature = "server")]
             Origin::Client(_) => Side::Server,
             #[cfg(feature = "client")]
-            Origin::Server(_) | Origin::Application(_) => Side::Client,
+            Origin::Server(..) | Origin::Application(..) => Side::Client,
         }
     }
 
@@ -230,9 +262,9 @@ impl LayerRequest {
             #[cfg(feature = "server")]
             Origin::Client(_) => MessageDirection::Received,
             #[cfg(feature = "client")]
-            Origin::Server(_) => MessageDirection::Received,
+            Origin::Server(..) => MessageDirection::Received,
             #[cfg(feature = "client")]
-            Origin::Application(_) => MessageDirection::Sent,
+            Origin::Application(..) => MessageDirection::Sent,
         }
     }
 
@@ -261,6 +293,41 @@ impl LayerRequest {
         }
     }
 
+    /// In a host, the name of the server in its configuration.
+    pub fn server_name(&self) -> Option<&str> {
+        self.server_name.as_deref()
+    }
+
+    /// In a server, the principal on whose behalf the request is made, if the transport knows one.
+    pub fn principal(&self) -> Option<&Principal> {
+        match self.origin {
+            #[cfg(feature = "server")]
+            Origin::Client(ref context) => context.principal(),
+            #[cfg(feature = "client")]
+            _ => None,
+        }
+    }
+
+    /// The owner whose quota the request uses: in a server its principal, or the address it came from.
+    pub fn owner(&self) -> QuotaOwner {
+        match self.origin {
+            #[cfg(feature = "server")]
+            Origin::Client(ref context) => context.owner(),
+            #[cfg(feature = "client")]
+            _ => QuotaOwner::LOCAL,
+        }
+    }
+
+    /// The clock of the connection.
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        match self.origin {
+            #[cfg(feature = "server")]
+            Origin::Client(ref context) => context.connection().clock().clone(),
+            #[cfg(feature = "client")]
+            Origin::Server(_, ref clock) | Origin::Application(_, ref clock) => clock.clone(),
+        }
+    }
+
     /// Whether a client of 2026-07-28 repeats its request, with the input or the state of an earlier attempt.
     pub fn is_retry(&self) -> bool {
         let Some(params) = self.params() else { return false };
@@ -280,11 +347,6 @@ impl LayerRequest {
         }
     }
 
-    /// In a server, the principal on whose behalf the request is made, if the transport knows one.
-    pub fn principal(&self) -> Option<&Principal> {
-        self.context()?.principal()
-    }
-
     /// In a server, what the adapter attached to the request: the head of the HTTP request, for example.
     pub fn attachments(&self) -> Option<&Attachments> {
         Some(self.context()?.attachments())
@@ -298,8 +360,8 @@ impl LayerRequest {
         match self.origin {
             #[cfg(feature = "server")]
             Origin::Client(_) => None,
-            Origin::Server(ref context) => context.server(),
-            Origin::Application(ref server) => server.as_deref(),
+            Origin::Server(ref context, _) => context.server(),
+            Origin::Application(ref server, _) => server.as_deref(),
         }
     }
 }

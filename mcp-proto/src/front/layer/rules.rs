@@ -1,0 +1,212 @@
+//! Rules: which requests are allowed, and how often.
+
+use core::time::Duration;
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::Value;
+
+use super::{Layer, LayerRequest, Next, Reply};
+use crate::front::HandlerMode;
+use crate::prelude::*;
+use crate::quota::{RateLimit, RateLimiter};
+use crate::schema::{CallTool, CallToolParams, Method as _};
+use crate::{HumanDuration, Instant};
+
+/// A [layer](super) of rules, which allow, deny and limit requests.
+///
+/// The rules are asked in their order. The first that allows or denies a request decides; a rate counts each request that
+/// reaches it, and denies one beyond it. What no rule decides is allowed: end with a rule that denies
+/// [everything](RuleMatch::any) for a list of what is allowed. A server then denies discovery of its tools, too, unless a rule
+/// allows `tools/list`.
+///
+/// A denied call of a tool is answered as [`LayerRequest::deny`] says: by a result with `isError` that the model reads.
+///
+/// ```
+/// use mcp_proto::front::Router;
+/// use mcp_proto::front::layer::{RuleMatch, Rules};
+/// use mcp_proto::quota::RateLimit;
+///
+/// let rules = Rules::new()
+///     .allow(RuleMatch::tool("delete_*").principal("ada"))
+///     .deny(RuleMatch::tool("delete_*"), "only Ada deletes notes")
+///     .deny(RuleMatch::tool("search").argument("/folder", "/private"), "that folder is private")
+///     .rate(RuleMatch::tool("search"), RateLimit::per_second(5));
+/// let router = Router::new("notes", "1.0.0").layer(rules);
+/// # drop(router);
+/// ```
+#[derive(Debug, Default)]
+pub struct Rules(Vec<(RuleMatch, Effect)>);
+
+#[derive(Debug)]
+enum Effect {
+    Allow,
+    Deny(String),
+    Rate(Mutex<RateLimiter>),
+}
+
+impl Rules {
+    /// Creates an empty list, which allows everything.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Allows the requests that match, whatever the rules after it say.
+    #[must_use]
+    pub fn allow(self, requests: RuleMatch) -> Self {
+        self.with(requests, Effect::Allow)
+    }
+
+    /// Denies the requests that match, for a reason that the caller reads.
+    #[must_use]
+    pub fn deny(self, requests: RuleMatch, reason: impl Into<String>) -> Self {
+        self.with(requests, Effect::Deny(reason.into()))
+    }
+
+    /// Denies the requests that match beyond a rate of each owner: a principal, or the address that a client's requests come
+    /// from; the application of a client or host is one owner.
+    #[must_use]
+    pub fn rate(self, requests: RuleMatch, limit: RateLimit) -> Self {
+        self.with(requests, Effect::Rate(Mutex::new(RateLimiter::new(limit))))
+    }
+
+    fn with(mut self, requests: RuleMatch, effect: Effect) -> Self {
+        self.0.push((requests, effect));
+        self
+    }
+
+    /// Returns the reply to a request that the rules deny.
+    fn check(&self, request: &LayerRequest) -> Option<Reply> {
+        let facts = match Facts::of(request) {
+            Ok(facts) => facts,
+            Err(reply) => return Some(reply),
+        };
+        for (requests, effect) in &self.0 {
+            if !requests.matches(request, &facts) {
+                continue;
+            }
+            match effect {
+                Effect::Allow => return None,
+                Effect::Deny(reason) => return Some(request.deny(reason)),
+                Effect::Rate(limiter) => {
+                    if let Err(wait) = take(limiter, request) {
+                        return Some(
+                            request.deny(format!("too many requests: try again in {}", HumanDuration(wait))),
+                        );
+                    }
+                }
+            }
+        }
+        None
+    }
+}
+
+impl<M: HandlerMode> Layer<M> for Rules {
+    fn request(&self, request: LayerRequest, next: Next<M>) -> M::HandlerFuture {
+        match self.check(&request) {
+            Some(denied) => next.answer(denied),
+            None => next.run(request),
+        }
+    }
+}
+
+/// Takes a token of the owner of a request. The time of day is the same for all connections.
+fn take(limiter: &Mutex<RateLimiter>, request: &LayerRequest) -> Result<(), Duration> {
+    let now = Instant::from_origin(request.clock().unix_time().since_epoch());
+    limiter.lock().unwrap_or_else(PoisonError::into_inner).try_take(&request.owner(), now)
+}
+
+/// The part of a request's parameters that rules look at.
+#[derive(Default)]
+struct Facts {
+    tool: Option<String>,
+    item: Option<String>,
+    arguments: Value,
+}
+
+impl Facts {
+    /// Reads them; an error is the reply to a tool call that cannot be read, which rules must not let pass by mistake.
+    fn of(request: &LayerRequest) -> Result<Self, Reply> {
+        if request.method() != CallTool::NAME {
+            return Ok(Self { item: request.item(), ..Self::default() });
+        }
+        let call = request.decode::<CallToolParams>()?;
+        let arguments = call.arguments.and_then(|arguments| arguments.decode().ok()).unwrap_or_default();
+        Ok(Self { tool: Some(call.name), item: None, arguments })
+    }
+}
+
+/// The requests that a rule concerns: those that match all of its conditions.
+///
+/// A pattern is a name, or the beginning of one with `*` at its end.
+#[derive(Clone, Debug, Default)]
+pub struct RuleMatch {
+    method: Option<String>,
+    tool: Option<String>,
+    item: Option<String>,
+    principal: Option<String>,
+    server: Option<String>,
+    arguments: Vec<(String, Value)>,
+}
+
+impl RuleMatch {
+    /// Matches every request.
+    pub fn any() -> Self {
+        Self::default()
+    }
+
+    /// Matches requests of a method: a pattern.
+    pub fn method(method: impl Into<String>) -> Self {
+        Self { method: Some(method.into()), ..Self::default() }
+    }
+
+    /// Matches calls of a tool: a pattern.
+    pub fn tool(tool: impl Into<String>) -> Self {
+        Self { tool: Some(tool.into()), ..Self::default() }
+    }
+
+    /// Matches requests for a prompt by its name, or for a resource by its URI: a pattern.
+    pub fn item(item: impl Into<String>) -> Self {
+        Self { item: Some(item.into()), ..Self::default() }
+    }
+
+    /// Matches only requests on behalf of a principal: a pattern. A request without a principal does not match.
+    #[must_use]
+    pub fn principal(self, principal: impl Into<String>) -> Self {
+        Self { principal: Some(principal.into()), ..self }
+    }
+
+    /// Matches only requests to or of a server of a host, by its name in the configuration: a pattern.
+    #[must_use]
+    pub fn server(self, server: impl Into<String>) -> Self {
+        Self { server: Some(server.into()), ..self }
+    }
+
+    /// Matches only calls whose arguments have this value at a [JSON pointer](https://www.rfc-editor.org/rfc/rfc6901) such as
+    /// `/filter/folder`.
+    #[must_use]
+    pub fn argument(mut self, pointer: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.arguments.push((pointer.into(), value.into()));
+        self
+    }
+
+    fn matches(&self, request: &LayerRequest, facts: &Facts) -> bool {
+        let fits = |pattern: &Option<String>, name: Option<&str>| match pattern {
+            None => true,
+            Some(pattern) => name.is_some_and(|name| fits(pattern, name)),
+        };
+        fits(&self.method, Some(request.method()))
+            && fits(&self.tool, facts.tool.as_deref())
+            && fits(&self.item, facts.item.as_deref())
+            && fits(&self.principal, request.principal().map(|principal| principal.as_str()))
+            && fits(&self.server, request.server_name())
+            && self.arguments.iter().all(|(pointer, value)| facts.arguments.pointer(pointer) == Some(value))
+    }
+}
+
+/// Whether a name fits a pattern.
+fn fits(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => name == pattern,
+    }
+}
