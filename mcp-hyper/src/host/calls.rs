@@ -1,18 +1,26 @@
 //! Calls of a host: each waits for its server, is sent, and ends once.
 
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use futures_lite::FutureExt as _;
 use futures_lite::future::{Boxed, poll_once};
+use mcp_proto::adapter::Clock;
+use mcp_proto::front::layer::{LayerFuture, LayerRequest, Reply};
 use mcp_proto::front::{Client, Error};
 use mcp_proto::host::config::ServerId;
 use mcp_proto::host::control::{CallId, CallOptions, CallRefusal, Delivery, Repeat};
 use mcp_proto::host::tools::{Catalogue, LookupError};
 use mcp_proto::peer::{CacheMode, LostReason, RequestError};
-use mcp_proto::schema::{CallTool, Meta, Method, ProgressParams, TraceContext};
+use mcp_proto::rpc::code;
+use mcp_proto::schema::{
+    CallTool, ListTools, Meta, Method, PaginatedParams, Params as _, ProgressParams, TraceContext,
+};
+use mcp_proto::{Instant, UnixTime};
 
 use super::events::{CallEnd, CallError};
 use super::failure;
@@ -48,6 +56,7 @@ pub struct HostRequest<M: Method> {
 
 enum RequestState<M: Method> {
     Draft(Box<Draft<M>>),
+    Layered(Boxed<Result<M::Result, CallError>>),
     Made(MadeRequest<M>),
     Finished,
 }
@@ -165,6 +174,51 @@ impl<M> Draft<M>
 where
     M: Method<Params: Send + Sync, Result: Send>,
 {
+    /// Makes the request within the layers of the host.
+    fn run_layers(self) -> Boxed<Result<M::Result, CallError>> {
+        Box::pin(async move {
+            let Self { host, target, params, lookup, options, mut meta, on_progress, cache } = self;
+            let (target, mut params) = (target?, params.map_err(CallError::Call)?);
+            let mut seen = params.clone();
+            if let Some(lookup) = &lookup {
+                find_item::<M>(&host, &target, lookup, &mut seen).await?;
+            }
+            for (key, value) in meta.iter() {
+                seen.meta_mut().insert(key, value.clone());
+            }
+            let clock = Arc::new(HostClock(host.shared.clone()));
+            let request = LayerRequest::of_host(M::NAME, &seen, target.server.clone(), clock);
+            let layers = host.layers.clone();
+            let innermost = move |request: LayerRequest| -> LayerFuture {
+                Box::pin(async move {
+                    if request.is_changed() {
+                        match request.decode::<M::Params>() {
+                            Ok(changed) => params = changed,
+                            Err(error) => return error.into(),
+                        }
+                        meta = params.meta().clone();
+                    }
+                    let (target, params) = (Ok(target), Ok(params));
+                    let draft =
+                        Draft::<M> { host, target, params, lookup, options, meta, on_progress, cache };
+                    match draft.make() {
+                        Ok(made) => reply::<M>(HostRequest { state: RequestState::Made(made) }.await),
+                        Err(error) => reply::<M>(Err(error)),
+                    }
+                })
+            };
+            let run = async move { layers.run(request, innermost).await };
+            let replied = AssertUnwindSafe(run).catch_unwind().await;
+            replied.unwrap_or_else(|_| panicked()).into_result::<M>().map_err(|error| match error {
+                Error::Other(error) => match error.downcast::<CallError>() {
+                    Ok(error) => *error,
+                    Err(error) => CallError::Call(Error::Other(error)),
+                },
+                error => CallError::Call(error),
+            })
+        })
+    }
+
     fn make(self) -> Result<MadeRequest<M>, CallError> {
         let Self { host, target, params, lookup, options, meta, on_progress, cache } = self;
         let target = target?;
@@ -215,6 +269,69 @@ where
     }
 }
 
+/// The reply to a call, as layers see it.
+fn reply<M: Method<Result: Send>>(ended: Result<M::Result, CallError>) -> Reply {
+    match ended {
+        Ok(result) => Reply::result(result),
+        Err(CallError::Call(error)) => Reply::failed(error),
+        Err(error) => Reply::failed(Error::Other(Box::new(error))),
+    }
+}
+
+/// The reply to a call whose layer panicked.
+fn panicked() -> Reply {
+    Reply::error(code::INTERNAL_ERROR, "a layer failed unexpectedly")
+}
+
+/// Puts the name of the item on the wire into the parameters that layers see. For an item that its server has not listed
+/// yet, the server is started first.
+async fn find_item<M: Method>(
+    host: &Arc<OpenHost>,
+    target: &Target,
+    lookup: &Lookup<M>,
+    params: &mut M::Params,
+) -> Result<(), CallError> {
+    let shared = &host.shared;
+    let found = shared.catalogue(|catalogue| lookup(catalogue, params));
+    if found != Err(LookupError::Unknown) {
+        return found.map_err(CallError::Name);
+    }
+    let server = Target { id: target.id, server: target.server.clone(), item: None };
+    let options = CallOptions { timeout: None, repeat: Repeat::IfLost };
+    let draft = Draft::<ListTools> {
+        host: host.clone(),
+        target: Ok(server),
+        params: Ok(PaginatedParams::new()),
+        lookup: None,
+        options,
+        meta: Meta::new(),
+        on_progress: None,
+        cache: CacheMode::Use,
+    };
+    // It waits for the server, which has listed its tools when it is connected.
+    match (HostRequest { state: RequestState::Made(draft.make()?) }).await {
+        Ok(_) | Err(CallError::Call(Error::Peer(_) | Error::NotSent(_))) => {}
+        Err(error) => return Err(error),
+    }
+    if M::NAME != CallTool::NAME {
+        shared.wait(|state| state.is_listed(target.id)).await;
+    }
+    shared.catalogue(|catalogue| lookup(catalogue, params)).map_err(CallError::Name)
+}
+
+/// The clock of a host.
+struct HostClock(Arc<Shared>);
+
+impl Clock for HostClock {
+    fn now(&self) -> Instant {
+        self.0.clock.now()
+    }
+
+    fn unix_time(&self) -> UnixTime {
+        self.0.clock.unix_time()
+    }
+}
+
 fn report(shared: &Arc<Shared>) -> Boxed<()> {
     let shared = shared.clone();
     Box::pin(async move { shared.report_unpolled_driver().await })
@@ -231,7 +348,18 @@ where
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut made = match std::mem::replace(&mut self.state, RequestState::Finished) {
+            RequestState::Draft(draft) if !draft.host.layers.is_empty() => {
+                self.state = RequestState::Layered(draft.run_layers());
+                return self.poll(cx);
+            }
             RequestState::Draft(draft) => draft.make()?,
+            RequestState::Layered(mut layered) => {
+                let polled = layered.as_mut().poll(cx);
+                if polled.is_pending() {
+                    self.state = RequestState::Layered(layered);
+                }
+                return polled;
+            }
             RequestState::Made(made) => made,
             RequestState::Finished => return Poll::Ready(Err(CallError::Call(Error::Finished))),
         };

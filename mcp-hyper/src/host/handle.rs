@@ -53,7 +53,8 @@ pub struct HostTool {
 
 impl Host {
     pub(super) fn new(shared: Arc<Shared>, settings: Arc<Settings>) -> Self {
-        Self { open: Arc::new(OpenHost { shared }), settings }
+        let layers = settings.layers.clone();
+        Self { open: Arc::new(OpenHost { shared, layers }), settings }
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {

@@ -98,6 +98,7 @@ mod settings;
 mod shared;
 mod skills;
 mod storage;
+mod tool_calls;
 #[cfg(feature = "tracing")]
 mod trace;
 mod watch;
@@ -116,5 +117,6 @@ pub use settings::{look_up, read_file};
 pub use shared::HostEvents;
 pub use skills::{HostSkill, SkillListing, SkillOptions, SkillsForModel};
 pub use storage::{FileStorage, SpillFolder, Storage, StorageFuture};
+pub use tool_calls::{ToolCall, ToolCallDecision};
 pub use watch::HostWatch;
 pub use wire::{WireFrame, WireObserver};

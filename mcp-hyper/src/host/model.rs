@@ -203,7 +203,7 @@ pub(super) async fn content_of(settings: &Settings, conversion: Conversion) -> M
 /// Whether a model gets the error as content. An end that the application itself caused is for the application.
 pub(super) fn is_content(error: &CallError, all: bool) -> bool {
     match error {
-        CallError::Call(Error::Peer(_)) => true,
+        CallError::Call(Error::Peer(_) | Error::Layer(_)) => true,
         CallError::Closed | CallError::Call(Error::Cancelled | Error::Finished) => false,
         _ => all,
     }

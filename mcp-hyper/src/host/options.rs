@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use mcp_proto::Secret;
-use mcp_proto::front::ClientHandlers;
+use mcp_proto::front::layer::{IntoLayer, Layers};
+use mcp_proto::front::{ClientHandlers, SendHandlers};
 use mcp_proto::host::config::{Config, Lookup, ServerEntry, TimeoutOverrides};
 use mcp_proto::host::consent::{ApprovalRequest, Approvals};
 use mcp_proto::host::control::{ControlConfig, ControlPlane};
@@ -22,6 +23,7 @@ use super::settings::Settings;
 use super::shared::Shared;
 use super::skills::{self, SkillOptions};
 use super::storage::{SpillFolder, Storage};
+use super::tool_calls::{ToolCall, ToolCallDecision, ToolCallLayer};
 use super::wire::WireObserver;
 use crate::Proxy;
 use crate::runtime::{AnyRuntime, Runtime};
@@ -68,6 +70,7 @@ impl HostOptions {
                 //= K2 "on in hosts"
                 keepalive: Some(Keepalive::SPARING),
                 handlers: Arc::new(|_| ClientHandlers::new()),
+                layers: Layers::new(),
                 configure: Arc::new(|_, _| ()),
                 observe: None,
                 proxy: None,
@@ -213,6 +216,50 @@ impl HostOptions {
     ) -> Self {
         self.settings.handlers = Arc::new(handlers);
         self
+    }
+
+    /// Adds a [layer](mcp_proto::front::layer) of the host, inside of those added before: around each call of the application,
+    /// and around each request of a server that the [handlers](Self::handlers) answer.
+    ///
+    /// Around a call it runs once, outside of the wait for the server and of repetitions. It sees the name of the server in the
+    /// configuration and the name of the item on the wire; pins and approvals are checked inside, on what is sent. To log,
+    /// deny and limit, there are [`Audit`](mcp_proto::front::layer::Audit) and [`Rules`](mcp_proto::front::layer::Rules).
+    ///
+    /// ```
+    /// use mcp_hyper::host::HostOptions;
+    /// use mcp_hyper::mcp_proto::front::layer::{RuleMatch, Rules};
+    ///
+    /// let rules = Rules::new().deny(RuleMatch::tool("delete_*").server("files"), "no file is deleted here");
+    /// let options = HostOptions::new("my-agent", "1.0.0").layer(rules);
+    /// ```
+    pub fn layer(mut self, layer: impl IntoLayer<SendHandlers>) -> Self {
+        self.settings.layers.push(layer);
+        self
+    }
+
+    /// Asks the application before each call of a tool. It is a [layer](Self::layer), inside of those added before it.
+    ///
+    /// A denied call ends with [`Error::Layer`](mcp_proto::front::Error::Layer), whose text a model
+    /// [reads](super::Host::call_for_model) as that of a failed call. Arguments that are edited are checked like any others.
+    ///
+    /// ```
+    /// use mcp_hyper::host::{HostOptions, ToolCallDecision};
+    ///
+    /// let options = HostOptions::new("my-agent", "1.0.0").on_tool_call(|call| async move {
+    ///     match (&*call.server, &*call.tool) {
+    ///         // Ask the user here.
+    ///         ("files", "delete") => ToolCallDecision::Deny("the user does not want it".to_owned()),
+    ///         _ => ToolCallDecision::Allow,
+    ///     }
+    /// });
+    /// ```
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#security-considerations>
+    pub fn on_tool_call<F>(self, ask: impl Fn(ToolCall) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = ToolCallDecision> + Send + 'static,
+    {
+        self.layer(ToolCallLayer::new(ask))
     }
 
     /// Changes the configuration of the client of each connection. Timeouts, pings, era and name are already set.

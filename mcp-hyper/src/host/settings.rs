@@ -17,6 +17,7 @@ use mcp_proto::auth::{
     Scopes,
     client::{ClientCredentials, Preregistration},
 };
+use mcp_proto::front::layer::Layers;
 use mcp_proto::front::{Client, ClientHandlers, Error, SendHandlers};
 use mcp_proto::host::config::{
     Answers, ENV_FILE_BYTES, Lookup, PredefinedVariable, ResolveError, ResolveErrorKind, ResolvedHttp,
@@ -67,6 +68,7 @@ pub(super) struct Settings {
     /// The pings to servers whose entries do not say otherwise.
     pub(super) keepalive: Option<Keepalive>,
     pub(super) handlers: HandlersOf,
+    pub(super) layers: Layers,
     pub(super) configure: Configure,
     /// Makes the observers of connections.
     pub(super) observe: Option<ObserverOf>,
@@ -92,12 +94,16 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// The handlers of a connection, which declare what the host itself uses.
+    /// The handlers of a connection within its layers, which declare what the host itself uses.
     fn handlers_of(&self, entry: &ServerEntry) -> ClientHandlers {
         let handlers = (self.handlers)(entry);
-        match self.skills {
+        let handlers = match self.skills {
             Some(_) => handlers.declare(ClientCapabilities::declare_skills),
             None => handlers,
+        };
+        match self.layers.is_empty() {
+            true => handlers,
+            false => handlers.within_layers(&self.layers.of_connection(entry.name())),
         }
     }
 

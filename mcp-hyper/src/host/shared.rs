@@ -13,6 +13,7 @@ use futures_lite::future::{Boxed, or};
 use futures_util::task::AtomicWaker;
 use mcp_proto::Instant;
 use mcp_proto::adapter::Clock as _;
+use mcp_proto::front::layer::Layers;
 use mcp_proto::front::{Client, Error};
 use mcp_proto::host::config::{Config, Fingerprint, ServerEntry, ServerId, TransportSpec};
 use mcp_proto::host::consent::{Approval, ApprovalRequest, Approvals};
@@ -37,6 +38,8 @@ use crate::time::RuntimeClock;
 /// What keeps a host open: the last clone of its handle, or of a pending request, closes it.
 pub(super) struct OpenHost {
     pub(super) shared: Arc<Shared>,
+    /// The layers around the calls of the application.
+    pub(super) layers: Layers,
 }
 
 impl Drop for OpenHost {

@@ -4,6 +4,7 @@
 mod calls;
 mod consent;
 mod for_model;
+mod layers;
 mod lists;
 mod login;
 mod rotated;

@@ -1,0 +1,85 @@
+//! Layers of a host, and the question before each call of a tool.
+
+use std::sync::{Arc, Mutex};
+
+use mcp_hyper::host::{CallError, ToolCallDecision};
+use mcp_hyper::mcp_proto::front::Error;
+use mcp_hyper::mcp_proto::front::layer::{
+    Audit, AuditOutcome, AuditRecord, MessageDirection, RuleMatch, Rules,
+};
+use serde_json::json;
+
+use super::testbed::*;
+use crate::common::server::bounded;
+
+type Records = Arc<Mutex<Vec<AuditRecord>>>;
+
+fn audit(records: &Records) -> Audit {
+    let records = records.clone();
+    Audit::new(move |record| records.lock().unwrap().push(record.clone()))
+}
+
+#[test]
+fn layer_of_a_host_sees_each_call_once_with_its_server() {
+    bounded(async {
+        let (folder, records) = (Folder::new(), Records::default());
+        let servers = json!({ "one": folder.demo("one"), "two": folder.demo("two") });
+        let options = options(config(servers))
+            .layer(audit(&records))
+            .layer(Rules::new().deny(RuleMatch::tool("echo").server("two"), "not there"));
+        let (host, _driver) = start(options);
+        // A call of a server that has not listed its tools yet is seen with the name of the tool, too.
+        let echo = host.call_tool("mcp__two__echo", json!({ "text": "hi" })).await.unwrap_err();
+        assert!(matches!(echo, CallError::Call(Error::Layer(_))), "{echo}");
+        host.ready().await;
+        let echo = host.call_tool("mcp__one__echo", json!({ "text": "hi" })).await.unwrap();
+        assert_eq!(echo.text_content(), "hi");
+        let denied = host.call_for_model("mcp__two__echo", json!({ "text": "hi" })).await.unwrap();
+        assert!(denied.is_call_error && denied.to_text().contains("not there"), "{}", denied.to_text());
+        let unknown = host.call_tool("mcp__one__none", json!({})).await.unwrap_err();
+        assert!(matches!(unknown, CallError::Name(_)), "{unknown}");
+        let records = records.lock().unwrap();
+        let seen: Vec<_> = records
+            .iter()
+            .map(|record| {
+                let is_error = matches!(record.outcome, AuditOutcome::Error { .. });
+                (
+                    record.server.as_deref().unwrap(),
+                    record.item.as_deref().unwrap(),
+                    record.direction,
+                    is_error,
+                )
+            })
+            .collect();
+        let sent = MessageDirection::Sent;
+        assert_eq!(
+            seen,
+            [("two", "echo", sent, true), ("one", "echo", sent, false), ("two", "echo", sent, true)]
+        );
+    });
+}
+
+#[test]
+fn application_is_asked_before_each_call_of_a_tool() {
+    bounded(async {
+        let folder = Folder::new();
+        let options = options(config(json!({ "one": folder.demo("one") }))).on_tool_call(|call| async move {
+            assert_eq!((call.server.as_str(), call.tool.as_str()), ("one", "echo"));
+            let arguments = call.arguments.unwrap();
+            match arguments.decode::<serde_json::Value>().unwrap()["text"].as_str() {
+                Some("denied") => ToolCallDecision::Deny("the user said no".into()),
+                Some("edited") => ToolCallDecision::Edit(json!({ "text": "by the user" }).into()),
+                _ => ToolCallDecision::Allow,
+            }
+        });
+        let (host, _driver) = start(options);
+        host.ready().await;
+        let call = async |text: &str| host.call_tool("mcp__one__echo", json!({ "text": text })).await;
+        assert_eq!(call("allowed").await.unwrap().text_content(), "allowed");
+        assert_eq!(call("edited").await.unwrap().text_content(), "by the user");
+        let error = call("denied").await.unwrap_err();
+        assert!(error.to_string().contains("the user said no"), "{error}");
+        // Nothing else is asked about.
+        host.request::<mcp_hyper::mcp_proto::schema::ListTools>("one", Default::default()).await.unwrap();
+    });
+}
