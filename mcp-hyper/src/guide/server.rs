@@ -236,6 +236,41 @@
 //! # assert!(format!("{:?}", prompt.messages).contains("Review this code:"));
 //! ```
 //!
+//! # Skills
+//!
+//! A skill is a folder of instructions that a model reads when it needs them: a `SKILL.md`, whose frontmatter has a name and
+//! a description, and the files that it refers to. With the feature `skills` a router serves skills from memory:
+//!
+//! ```
+//! use mcp_hyper::Router;
+//! use mcp_hyper::mcp_proto::front::skills::InMemorySkill;
+//!
+//! const REFUNDS: &str = "---
+//! name: refunds
+//! description: Pays money back to customers
+//! ---
+//! Write to the customer first, with templates/email.md.
+//! ";
+//!
+//! let refunds = InMemorySkill::new(REFUNDS).under("acme").file("templates/email.md", "Dear customer, …");
+//! let router = Router::new("billing", "1.0.0").skill(refunds);
+//! # let mut pair = mcp_proto::testing::pair(router);
+//! # pair.run(async |client| {
+//! let email = client.read_resource("skill://acme/refunds/templates/email.md").await?;
+//! # assert_eq!(email.contents.len(), 1);
+//! # assert_eq!(client.list_skills().await?.len(), 1);
+//! # Ok::<(), mcp_hyper::Error>(())
+//! # }).unwrap();
+//! ```
+//!
+//! [`skills::SkillFolder`](crate::skills::SkillFolder) serves those of a folder on disk, and reads it at each request; it
+//! serves nothing outside of the folder. Any other source is a
+//! [`SkillSource`](mcp_proto::front::skills::SkillSource), for [`skills_from`](crate::Router::skills_from).
+//!
+//! The router declares the extension, and lists each skill with the digest and the size of every file. Clients that know it
+//! speak 2026-07-28; for others, files in memory are resources like any other. There is no notification of changes:
+//! [`Router::cache`](crate::Router::cache) says how long a client may keep the list.
+//!
 //! # Several routers
 //!
 //! A router takes in others, each with its own state: [`merge`](crate::Router::merge) under the same names,

@@ -4,9 +4,11 @@
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mcp_hyper::ServerOptions;
+use mcp_hyper::skills::SkillFolder;
 use mcp_proto::auth::server::{DpopConfig, JwtConfig, Protection};
 use mcp_proto::front::guard::{Guard, JwtVerifier};
 use mcp_proto::front::tasks::{TaskChoice, TaskConfig};
@@ -312,23 +314,35 @@ fn complete(params: &CompleteParams) -> Vec<String> {
     known.iter().filter(begins).map(|value| (*value).to_owned()).collect()
 }
 
-pub(crate) async fn serve_stdio() -> Result {
+/// Adds the skills of a folder, and says which are not served.
+fn with_skills(router: Router, folder: Option<&Path>) -> Result<Router> {
+    let Some(folder) = folder else { return Ok(router) };
+    let skills = SkillFolder::new(folder);
+    let problems = skills.problems().map_err(CommandError::usage_of(folder.display()))?;
+    problems.iter().for_each(|problem| _ = Screen::messages().line(problem.to_string()));
+    Ok(router.skills_from(skills))
+}
+
+pub(crate) async fn serve_stdio(skills: Option<&Path>) -> Result {
+    let router = with_skills(router(), skills)?;
     if std::io::stdin().is_terminal() {
         let hint =
             "This is a server: it expects a client's messages, one JSON object to a line. Ctrl-D ends it.";
         let _ = Screen::messages().line(hint);
     }
-    let served = mcp_smol::serve_stdio(router()).await;
+    let served = mcp_smol::serve_stdio(router).await;
     served.map_err(CommandError::server_of("serving standard input and output"))
 }
 
 pub(crate) async fn serve_http(
     address: &str,
+    skills: Option<&Path>,
     names: &[String],
     legacy_sse: bool,
     websocket: bool,
     demands: &ProtectionOptions,
 ) -> Result {
+    let router = with_skills(with_clock(), skills)?;
     let failed = CommandError::server_of(format!("serving {address}"));
     let addresses = smol::net::resolve(address).await.map_err(CommandError::usage_of(address))?;
     let listener = TcpListener::bind(&addresses[..]).await.map_err(&failed)?;
@@ -343,7 +357,7 @@ pub(crate) async fn serve_http(
         let _ = messages.line(format!("Clients reach it at {resource}"));
     }
     let mut options =
-        ServerOptions::new(with_scopes(with_clock(), demands)).configure(|config| config.hosts = hosts);
+        ServerOptions::new(with_scopes(router, demands)).configure(|config| config.hosts = hosts);
     if let Some((guard, hosts)) = protected {
         options = options.protect(guard).configure(|config| config.hosts = hosts);
     }

@@ -90,9 +90,9 @@ async fn run(command: Command, common: &CommonOptions, screen: &mut Screen) -> R
     match command {
         Command::Demo { http: false } => demo::demo(common, screen).await,
         Command::Demo { http: true } => demo::demo_over_http(common, screen).await,
-        Command::Serve { http: None, .. } => demo::serve_stdio().await,
-        Command::Serve { http: Some(address), hosts, legacy_sse, websocket, demands } => {
-            demo::serve_http(&address, &hosts, legacy_sse, websocket, &demands).await
+        Command::Serve { http: None, skills, .. } => demo::serve_stdio(skills.as_deref()).await,
+        Command::Serve { http: Some(address), skills, hosts, legacy_sse, websocket, demands } => {
+            demo::serve_http(&address, skills.as_deref(), &hosts, legacy_sse, websocket, &demands).await
         }
         Command::Connect { login, server } => bridge::connect(&server, &login, common).await,
         Command::Completions { shell } => Ok(screen.line(Text::block(&Options::completions(shell)))?),

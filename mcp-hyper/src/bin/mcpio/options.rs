@@ -263,6 +263,9 @@ pub(crate) enum Command {
     },
     /// Run the demo server for other clients: on standard input and output, or over HTTP
     Serve {
+        /// Offer the skills in this folder: each folder in it that has a SKILL.md. It is read at each request
+        #[arg(long, value_name = "FOLDER")]
+        skills: Option<PathBuf>,
         /// Serve HTTP at this address, such as localhost:8080; port 0 picks a free one
         #[arg(long, value_name = "ADDR")]
         http: Option<String>,
