@@ -19,12 +19,14 @@ mod http_server;
 mod redact;
 mod server;
 mod server_messages;
+mod skills;
 mod sse;
 mod wire;
 
 pub use auth::{challenge, fetch_policy, metadata, token_answer};
 pub use host::{host_config, host_control, host_names, host_results};
 pub use redact::redact;
+pub use skills::frontmatter;
 pub use sse::sse;
 pub use wire::{envelope, header, lines, schema};
 

@@ -521,7 +521,8 @@ table! {
     /// The list of resources has changed.
     ResourceListChanged = "notifications/resources/list_changed" (EmptyParams), server ResourcesListChanged {
         needs_subscription,
-        invalidates: &[ListResources::NAME, ListResourceTemplates::NAME],
+        // The skills extension has no notification of its own, and the files of skills are resources.
+        invalidates: &[ListResources::NAME, ListResourceTemplates::NAME, ListSkills::NAME, GetSkill::NAME],
     }
     /// The list of tools has changed.
     ToolListChanged = "notifications/tools/list_changed" (EmptyParams), server ToolsListChanged {

@@ -114,14 +114,21 @@ fn frames_are_shown_without_a_known_secret() {
     run(fuzzing::redact);
 }
 
+/// "Frontmatter Verification" of the skills extension: what a listing repeats equals what it repeats.
+#[test]
+fn frontmatter_equals_its_json() {
+    run(fuzzing::frontmatter);
+}
+
 /// The committed corpora, with every input that once failed.
 #[test]
 fn fuzz_targets_accept_the_committed_corpora() {
-    let targets: [(&str, Body); 18] = [
+    let targets: [(&str, Body); 19] = [
         ("challenge", fuzzing::challenge),
         ("client", fuzzing::client),
         ("envelope", fuzzing::envelope),
         ("fetch_policy", fuzzing::fetch_policy),
+        ("frontmatter", fuzzing::frontmatter),
         ("header", fuzzing::header),
         ("host_config", fuzzing::host_config),
         ("host_control", fuzzing::host_control),

@@ -299,6 +299,7 @@ mod tests {
             ("a: .inf", r#"{"a":".inf"}"#),
             ("a: 1e999", r#"{"a":"1e999"}"#),
             ("a: 12345678901234567890123", r#"{"a":12345678901234567890123}"#),
+            (&format!("a: {}", "9".repeat(309)), &format!("{{\"a\":\"{}\"}}", "9".repeat(309))),
             ("a:", r#"{"a":null}"#),
             ("a: ~ # nothing", r#"{"a":null}"#),
             ("a: {b: [1, two, {c: 3}]}", r#"{"a":{"b":[1,"two",{"c":3}]}}"#),
@@ -366,6 +367,7 @@ mod tests {
             Err(FrontmatterError::TooDeep)
         );
         assert!(parse(&format!("a: {}{}", "[".repeat(15), "]".repeat(15))).is_ok());
+        assert_eq!(parse(&format!("a:\n{}b", "- ".repeat(40))), Err(FrontmatterError::TooDeep));
     }
 
     fn compare(yaml: &str, listed: &str) -> Result<(), FrontmatterMismatch> {

@@ -52,14 +52,18 @@ fn as_bool(source: &str) -> Option<bool> {
     }
 }
 
-/// An integer of YAML 1.2. Its digits stay, however many they are.
+/// An integer of YAML 1.2. Its digits stay, unless they are more than those of the greatest floating-point number, at which
+/// readers of JSON fail.
 fn whole(source: &str) -> Option<Json> {
     let (digits, radix) = match source.get(..2) {
         Some("0x") => (source.get(2..)?, 16),
         Some("0o") => (source.get(2..)?, 8),
         _ => (source.strip_prefix(['+', '-']).unwrap_or(source), 10),
     };
-    if digits.is_empty() || !digits.chars().all(|digit| digit.is_digit(radix)) {
+    if digits.is_empty()
+        || digits.len() > f64::MAX_10_EXP as usize
+        || !digits.chars().all(|digit| digit.is_digit(radix))
+    {
         return None;
     }
     let text = match digits.trim_start_matches('0') {

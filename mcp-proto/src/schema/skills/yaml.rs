@@ -2,7 +2,7 @@
 
 use alloc::collections::BTreeSet;
 
-use granit_parser::{Event, Options, Parser, ScalarStyle, ScanError, StrInput};
+use granit_parser::{ErrorKind, Event, Options, Parser, ScalarStyle, ScanError, StrInput};
 
 use super::frontmatter::FrontmatterError;
 use crate::prelude::*;
@@ -134,6 +134,9 @@ fn unsupported<T>(line: usize, part: &'static str) -> Result<T, FrontmatterError
 
 #[cold]
 fn syntax(error: &ScanError) -> FrontmatterError {
+    if matches!(error.kind(), ErrorKind::RecursionLimitExceeded) {
+        return FrontmatterError::TooDeep;
+    }
     let line = line_of(error.marker());
     FrontmatterError::Syntax { line, reason: error.kind().to_string().into() }
 }

@@ -20,6 +20,7 @@ use crate::peer::topic::{ListKind, Topic};
 use crate::peer::{CacheMode, LostReason, Outcome, OutgoingRequest, RequestError};
 use crate::prelude::*;
 use crate::rpc::{JsonStr, Raw, code, decode_member, read_members};
+use crate::schema::skills::{GetSkill, ListSkills};
 use crate::schema::{
     CacheScope, Direction, Era, ListPrompts, ListResourceTemplates, ListResources, ListTools, Method as _,
     MethodInfo, NotificationInfo, ReadResource, Revision, peek,
@@ -159,6 +160,8 @@ impl Client {
                 Topic::List(ListKind::Resources) => {
                     self.invalidate(ListResources::NAME);
                     self.invalidate(ListResourceTemplates::NAME);
+                    self.invalidate(ListSkills::NAME);
+                    self.invalidate(GetSkill::NAME);
                 }
                 Topic::Resource(uri) => self.cache.invalidate_subject(ReadResource::NAME, &uri),
                 Topic::Task(_) => {}

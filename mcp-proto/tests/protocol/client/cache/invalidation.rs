@@ -1,6 +1,7 @@
 //! How change notifications and lost subscriptions invalidate cached results.
 
 use super::*;
+use mcp_proto::schema::skills::ListSkills;
 
 /// C6.5, C8.5: results that may have changed while a subscription was broken are fetched again, and no others.
 #[test]
@@ -69,18 +70,19 @@ fn change_notification_invalidates_the_results_it_concerns() {
             ("resources", reaches_server::<ListResources>(s, &first(), list("resources"))),
             ("templates", reaches_server::<ListResourceTemplates>(s, &first(), list("resourceTemplates"))),
         ];
+        asked.push(("skills", reaches_server::<ListSkills>(s, &first(), list("skills"))));
         for uri in ["x://a", "x://a/b", "x://c"] {
             let read = ReadResourceParams::new(uri);
             asked.push((uri, reaches_server::<ReadResource>(s, &read, contents(uri, 60_000))));
         }
         asked.into_iter().filter(|(_, asked)| *asked).map(|(name, _)| name).collect::<Vec<_>>()
     };
-    assert_eq!(all(&mut s).len(), 7);
+    assert_eq!(all(&mut s).len(), 8);
     assert_eq!(all(&mut s), [""; 0]);
     let cases: [(&str, Value, &[&str]); 7] = [
         ("notifications/tools/list_changed", json!({}), &["tools"]),
         ("notifications/prompts/list_changed", json!({}), &["prompts"]),
-        ("notifications/resources/list_changed", json!({}), &["resources", "templates"]),
+        ("notifications/resources/list_changed", json!({}), &["resources", "templates", "skills"]),
         ("notifications/resources/updated", json!({"uri": "x://a/b"}), &["x://a", "x://a/b"]),
         ("notifications/resources/updated", json!({"uri": "x://c/d/e"}), &["x://c"]),
         ("notifications/resources/updated", json!({}), &["x://a", "x://a/b", "x://c"]),
