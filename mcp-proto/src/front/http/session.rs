@@ -116,15 +116,17 @@ impl SessionCell {
 
     /// Handles a message that the client posted.
     pub(super) fn post(&self, post: Post, caller: Caller) -> PostOutcome {
-        self.activate()
-            .command(|core, machine, now, wakers| {
-                core.caller = caller;
-                let outcome = machine.session.handle_post(now, post);
-                // The requests of the post take them; the session does not keep them.
-                core.drain(machine, wakers);
-                (outcome, mem::take(&mut core.caller.attachments))
-            })
-            .0
+        let active = self.activate();
+        let now = active.now();
+        let (outcome, _attachments) = active.update(|core, machine, wakers| {
+            core.caller = caller;
+            let outcome = machine.session.handle_post(now, post);
+            // The requests of the post take them; the session does not keep them.
+            core.drain(machine, wakers);
+            (outcome, mem::take(&mut core.caller.attachments))
+        });
+        active.signal().notify();
+        outcome
     }
 
     /// Ends the session, which another one replaces.
@@ -188,8 +190,9 @@ impl StreamReader {
         cx: &mut Context<'_>,
         take: impl FnOnce(&mut Session, Instant) -> Option<(R, bool)>,
     ) -> Poll<R> {
-        let left = cx.waker().clone();
-        let (taken, late) = self.session.with(|_, machine, now, wakers| {
+        let (now, left) = (self.session.now(), cx.waker().clone());
+        // What is taken here causes no event.
+        let (taken, wakes_driver) = self.session.update(|_, machine, wakers| {
             let taken = take(&mut machine.session, now);
             if taken.is_some() {
                 wakers.discard(Some(left));
@@ -197,12 +200,13 @@ impl StreamReader {
             } else {
                 wakers.discard(machine.waiting.insert(self.connection, left));
             }
-            (taken, machine.is_late())
+            // At its end the driver learns that the session may be idle.
+            let is_over = taken.as_ref().is_some_and(|(_, is_over)| *is_over);
+            (taken, is_over || machine.is_late())
         });
         let (output, is_over) = taken.unzip();
         self.is_over = is_over.unwrap_or_default();
-        // At its end the driver learns that the session may be idle.
-        if late || self.is_over {
+        if wakes_driver {
             self.session.signal().notify();
         }
         output.map_or(Poll::Pending, Poll::Ready)
