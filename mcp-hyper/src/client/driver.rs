@@ -62,6 +62,9 @@ pub(super) struct ClientLoop<H: HandlerMode, R> {
     clock: Arc<RuntimeClock>,
     /// Whether the machine may have output, because of an input since it was last asked for some.
     has_input: bool,
+    /// When the machine's next timeout was due, and whether it was closed, when it was last asked.
+    due: Option<Instant>,
+    is_closed: bool,
     /// Actions to carry out. Empty between polls, as is `wanted`.
     actions: VecDeque<Action>,
     /// Exchanges to read from.
@@ -85,6 +88,8 @@ impl<H: HandlerMode, R: Runtime> ClientLoop<H, R> {
             alarm: Alarm::default(),
             clock,
             has_input: true,
+            due: None,
+            is_closed: false,
             actions: VecDeque::new(),
             wanted: Vec::new(),
         };
@@ -125,11 +130,13 @@ impl<H: HandlerMode, R: Runtime> ClientLoop<H, R> {
         if !std::mem::take(&mut self.has_input) {
             return Poll::Pending;
         }
-        let Self { front, transport, wanted, actions, .. } = self;
+        let Self { front, transport, wanted, actions, due, is_closed, .. } = self;
         let _: Poll<()> = front.poll(cx, |machine, now| {
             machine.handle_timeout(now);
             actions.extend(iter::from_fn(|| machine.poll_action()));
             wanted.extend(transport.unread().filter(|exchange| machine.wants_body(*exchange)));
+            // A command that changes them wakes the task.
+            (*due, *is_closed) = (machine.poll_timeout(), machine.is_closed());
             Poll::Pending
         });
         if self.actions.is_empty() && self.wanted.is_empty() {
@@ -174,7 +181,9 @@ impl<H: HandlerMode, R: Runtime> ClientLoop<H, R> {
             if events.is_ready() || actions.is_ready() || authorized > 0 {
                 continue;
             }
-            if let Poll::Ready(ended) = front::poll_end(&mut self.front, self.authorizer.as_ref()) {
+            if self.is_closed
+                && let Poll::Ready(ended) = front::poll_end(&mut self.front, self.authorizer.as_ref())
+            {
                 return Poll::Ready(ended);
             }
             let first = self.next_timeout().and_then(|at| self.clock.at(at));
@@ -191,7 +200,7 @@ impl<H: HandlerMode, R: Runtime> ClientLoop<H, R> {
 
     fn next_timeout(&self) -> Option<Instant> {
         let timeouts = [
-            self.front.next_timeout(),
+            self.due,
             self.transport.poll_timeout(),
             self.authorizer.as_ref().and_then(Authorizer::poll_timeout),
         ];
