@@ -1,5 +1,5 @@
-//! Guides, one page each: servers, servers on Tokio, clients, hosts, authorization, tests; below, which crate and which features to
-//! choose.
+//! Guides, one page each: servers, servers on Tokio, clients, hosts, authorization, extensions, tests; below, which crate
+//! and which features to choose.
 //!
 //! | To | Read |
 //! |---|---|
@@ -8,6 +8,7 @@
 //! | write a client: call the tools of a server | [`client`] |
 //! | use many servers at once, from configuration files | [`host`] |
 //! | log in to servers, or require tokens of clients | [`authorization`] |
+//! | write an extension of the protocol, or use one of others | [`extensions`] |
 //! | write an adapter for another runtime | the page `guide` in [`mcp_proto::adapter`] |
 //! | test your own server or client | [`testing`] |
 //! | move from `rmcp` | [`migrating`] |
@@ -89,6 +90,7 @@
 pub mod authorization;
 pub mod client;
 pub mod comparison;
+pub mod extensions;
 pub mod host;
 pub mod migrating;
 pub mod server;

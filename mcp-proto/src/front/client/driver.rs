@@ -40,12 +40,17 @@ where
     let now = clock.now();
     let client = machine.lend(now).client;
     handlers.register(client);
-    if client.refuse_invalid_extensions() {
+    let is_refused = client.refuse_invalid_extensions();
+    if is_refused {
         machine.settle(now);
     }
     let mut core = ClientCore::default();
     core.common.notifications = handlers.notification_queue();
     let shared = Arc::new(Shared::new(core, machine, clock));
+    if is_refused {
+        // Calls then fail for the reason for which the client has ended.
+        shared.with(|_, _, _, _| ());
+    }
     let client = Client::new(shared.clone(), handlers.layers().clone());
     (client, ClientDriver::new(shared, handlers))
 }
