@@ -24,8 +24,7 @@ use mcp_proto::transport::http::client::{AuthorizationRequired, HttpRequest};
 
 #[cfg(feature = "host")]
 use super::KnownRecord;
-use super::handle::SharedAuth;
-use super::redirects::RedirectListener;
+use super::handle::{RedirectListener, SharedAuth};
 use super::{Assert, AuthHandle, Authorization, LoopbackRedirects, OnEvent, TokenStore};
 use crate::client::ExchangeAction;
 use crate::client::fetch::FetchResponse;

@@ -2,7 +2,6 @@
 
 mod authorizer;
 mod handle;
-mod redirects;
 mod store;
 
 use std::future::Future;
@@ -17,7 +16,7 @@ pub use authorizer::AuthDriver;
 pub(crate) use authorizer::Authorizer;
 #[cfg(feature = "seal")]
 pub use handle::SealedLogin;
-pub use handle::{AuthHandle, LoginError};
+pub use handle::{AuthHandle, LoginError, LoopbackRedirects};
 pub use mcp_proto::auth::Secret;
 pub use mcp_proto::auth::client::{AuthConfig, Event, Redirect, TokenStatus};
 #[cfg(feature = "seal")]
@@ -29,7 +28,6 @@ pub use mcp_proto::{
     auth::server::{IntrospectionConfig, Protection},
     front::guard::{Guard, IntrospectionVerifier},
 };
-pub use redirects::LoopbackRedirects;
 #[cfg(feature = "host")]
 pub(crate) use store::KnownRecord;
 pub use store::{FileStore, MemoryStore, StoreFuture, TokenStore};

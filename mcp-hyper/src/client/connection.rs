@@ -21,8 +21,7 @@ use hyper::client::conn::http2;
 use mcp_proto::HumanDuration;
 
 use super::error::{self, DialError, SendError};
-use super::proxy::{self, Proxy};
-use super::target::{Origin, Scheme, Target};
+use super::target::{self, Origin, Proxy, Scheme, Target};
 #[cfg(feature = "tls")]
 pub(super) use super::tls::TlsOptions;
 use crate::io::BufferedBody;
@@ -168,7 +167,7 @@ impl<R: Runtime> Connector<R> {
         };
         let mut stream = self.dial_proxy(server).await?;
         if origin.scheme == Scheme::Https || speaks_http2 {
-            proxy::open_tunnel(&mut *stream, origin, server.credentials.as_ref()).await?;
+            target::open_tunnel(&mut *stream, origin, server.credentials.as_ref()).await?;
             return Ok((stream, TargetForm::Origin));
         }
         Ok((stream, TargetForm::Absolute { credentials: server.credentials.clone() }))
@@ -199,7 +198,7 @@ impl<R: Runtime> Connector<R> {
         Ok(Connection::Http1(Http1 { sender, target_form: form, used: false }))
     }
 
-    async fn dial_proxy(&self, server: &proxy::ProxyServer) -> io::Result<Box<dyn Stream>> {
+    async fn dial_proxy(&self, server: &target::ProxyServer) -> io::Result<Box<dyn Stream>> {
         let Origin { scheme, host, port } = &*server.origin;
         let of_proxy = |error: io::Error| error::proxy_error(&format!("{host}:{port}"), &error);
         let stream = self.dial(host, *port, |_| true).await.map_err(of_proxy)?;

@@ -4,14 +4,11 @@ mod connection;
 mod credentials;
 mod driver;
 mod error;
-mod exchange;
 #[cfg(feature = "auth")]
 pub(crate) mod fetch;
-mod front;
 mod headers;
 mod options;
 mod pool;
-mod proxy;
 mod target;
 #[cfg(feature = "tls")]
 mod tls;
@@ -20,17 +17,15 @@ mod transport;
 mod upgrade;
 #[cfg(feature = "websocket")]
 mod websocket;
-mod wire;
 
 use mcp_proto::front::Client;
 
 #[cfg(feature = "auth")]
 pub(crate) use credentials::ExchangeAction;
 pub use driver::ClientDriver;
-pub use headers::{HeaderError, HeaderErrorKind};
+pub use headers::{HeaderError, HeaderErrorKind, WireEvent};
 pub use options::{ClientOptions, ConnectError};
-pub use proxy::{Proxy, ProxyError};
-pub use wire::WireEvent;
+pub use target::{Proxy, ProxyError};
 
 //= F40 "Connecting alone opens no connection"
 /// Connects to the server at this URL, `http` or `https`, with default [options](ClientOptions). With the feature

@@ -21,12 +21,11 @@ use super::credentials::{AskHeaders, Authorizer, HeaderSource};
 use super::driver::{ClientDriver, ClientLoop, Connection};
 #[cfg(feature = "auth")]
 use super::fetch::fetch_with;
-use super::headers::{ExtraHeaders, HeaderError};
-use super::proxy::{Proxy, ProxyError};
+use super::headers::{ExtraHeaders, HeaderError, Tap, WireEvent};
+use super::target::{Proxy, ProxyError};
 use super::transport::Transport;
 #[cfg(feature = "websocket")]
 use super::websocket::{self, WebSocketOptions};
-use super::wire::{Tap, WireEvent};
 #[cfg(feature = "auth")]
 use crate::auth::{AuthDriver, AuthHandle, Authorization};
 use crate::runtime::{DefaultRuntime, Runtime};

@@ -18,10 +18,9 @@ use mcp_proto::transport::http::ExchangeId;
 use mcp_proto::transport::http::client::HttpRequest;
 
 use super::connection::Connector;
-use super::headers::mark_secrets;
+use super::headers::{WireEvent, mark_secrets};
 use super::target::{Origin, Scheme, Target};
 use super::transport::Transport;
-use super::wire::WireEvent;
 use crate::io::{BufferedBody, HyperIo};
 use crate::runtime::{Runtime, Stream};
 use crate::websocket::SUBPROTOCOL;

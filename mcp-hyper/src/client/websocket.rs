@@ -20,10 +20,10 @@ use mcp_proto::transport::tool_frames::{ClientFrame, frame_of, response_of};
 use mcp_proto::{Instant, Limits};
 
 use super::credentials::{Authorizer, ExchangeAction};
-use super::front::{self, NO_AUTHORIZATION, ROUNDS, TURN};
+use super::driver::{self, NO_AUTHORIZATION, ROUNDS, TURN};
+use super::headers::WireEvent;
 use super::transport::Transport;
 use super::upgrade::UpgradeOutcome;
-use super::wire::WireEvent;
 use crate::io::Headers;
 use crate::runtime::{Runtime, Stream};
 use crate::time::{Alarm, RuntimeClock};
@@ -92,7 +92,7 @@ pub(super) fn start<H: HandlerMode, R: Runtime>(
         config.era_policy = EraPolicy::LegacyOnly;
     }
     let limits = config.limits;
-    let (client, front) = front::start(ChannelClient::new(config), handlers, authorizer.as_mut(), &clock);
+    let (client, front) = driver::start(ChannelClient::new(config), handlers, authorizer.as_mut(), &clock);
     let run = WebSocketLoop {
         front,
         transport,
@@ -124,7 +124,7 @@ impl<H: HandlerMode, R: Runtime> WebSocketLoop<H, R> {
                 continue;
             }
             if matches!(self.link, Link::Closed)
-                && let Poll::Ready(ended) = front::poll_end(&mut self.front, self.authorizer.as_ref())
+                && let Poll::Ready(ended) = driver::poll_end(&mut self.front, self.authorizer.as_ref())
             {
                 return Poll::Ready(ended);
             }

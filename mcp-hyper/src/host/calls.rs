@@ -22,8 +22,8 @@ use mcp_proto::schema::{
 };
 use mcp_proto::{Instant, UnixTime};
 
+use super::connection::{check_connection, failure_of, is_unauthorized};
 use super::events::{CallEnd, CallError};
-use super::failure;
 use super::shared::{CallRecord, FirstPoll, OpenHost, SendCall, Sent, Shared};
 #[cfg(feature = "tracing")]
 use super::trace::CallerSpan;
@@ -517,19 +517,19 @@ async fn judge(error: &Error, client: &Client, is_http: bool) -> Sent {
             sent(Delivery::NotSent)
         }
         // No connection could be made for this request. The next one may succeed, and nothing waits for that.
-        Error::NotSent(RequestError::Connect(_)) => match failure::check(client).await {
+        Error::NotSent(RequestError::Connect(_)) => match check_connection(client).await {
             Ok(()) => sent(Delivery::Answered),
-            Err(error) => Sent { delivery: Delivery::NotSent, failure: Some(failure::of_error(&error)) },
+            Err(error) => Sent { delivery: Delivery::NotSent, failure: Some(failure_of(&error)) },
         },
         Error::Lost(LostReason::LimitExceeded | LostReason::Ended) => sent(Delivery::Answered),
         Error::Lost(_) if !is_http || poll_once(client.closed()).await.is_some() => sent(Delivery::Lost),
         // One exchange is lost. Is the server?
-        Error::Lost(_) => match failure::check(client).await {
+        Error::Lost(_) => match check_connection(client).await {
             Ok(()) => sent(Delivery::ExchangeLost),
-            Err(error) => Sent { delivery: Delivery::Lost, failure: Some(failure::of_error(&error)) },
+            Err(error) => Sent { delivery: Delivery::Lost, failure: Some(failure_of(&error)) },
         },
-        error if failure::is_unauthorized(error) => {
-            Sent { delivery: Delivery::Answered, failure: Some(failure::of_error(error)) }
+        error if is_unauthorized(error) => {
+            Sent { delivery: Delivery::Answered, failure: Some(failure_of(error)) }
         }
         _ => sent(Delivery::Answered),
     }

@@ -2,27 +2,34 @@
 
 use std::future::{Future as _, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
 use futures_lite::Stream as _;
 use futures_lite::future::{or, poll_once, zip};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use mcp_proto::Secret;
 use mcp_proto::adapter::Clock as _;
-use mcp_proto::front::{Client, Error, Event, ListError, Watch, WatchUpdate};
-use mcp_proto::host::config::{Answers, Scope, ServerEntry};
-use mcp_proto::host::control::{Failure, Generation, Status};
+use mcp_proto::front::{Client, Error, Event, ListError, SendHandlers, Watch, WatchUpdate};
+use mcp_proto::host::config::{
+    Answers, Lookup, ResolveError, ResolvedHttp, ResolvedSpec, Scope, ServerEntry, TransportSpec,
+};
+use mcp_proto::host::control::{Failure, FailureKind, Generation, Status};
 use mcp_proto::host::tools::{Catalogue, CatalogueItem, ItemKind, UpdateReport};
-use mcp_proto::peer::client::{Change, CloseReason, ServerInfo};
+use mcp_proto::peer::CacheMode;
+use mcp_proto::peer::client::{Change, CloseReason, ConnectError, ServerInfo};
 use mcp_proto::schema::{List, ServerCapabilities};
+use mcp_smol::{SpawnError, SpawnErrorKind, StderrLine};
+
+use crate::ClientOptions;
+use crate::runtime::AnyRuntime;
+use crate::time::GrowingPause;
 
 use super::driver::filters;
 use super::events::{HostEvent, StartSteps};
-use super::failure::{self, StderrTail, is_unauthorized};
-use super::fresh_headers::FreshHeaders;
 use super::settings::{Driver, Settings};
 use super::shared::{Shared, Stop};
-use crate::time::GrowingPause;
 
 /// The pauses before changed lists are read again: a burst of changes is read once, and a server that changes its lists
 /// without end is read every ten seconds.
@@ -63,11 +70,11 @@ impl Attempt {
             .await
         };
         let failure = match end {
-            End::Driver(ended) => ended.err().map(|error| failure::of_error(&error)),
+            End::Driver(ended) => ended.err().map(|error| failure_of(&error)),
             End::Work(ended) => {
                 let _ = zip(&mut driver, client.close()).await;
                 match ended {
-                    Ok(error) => Some(failure::of_error(&error)),
+                    Ok(error) => Some(failure_of(&error)),
                     Err(ordered) => ordered,
                 }
             }
@@ -101,7 +108,7 @@ impl Attempt {
     /// Resolves the entry, with fresh values of its variables and secrets, and makes a client.
     async fn open(&self) -> Result<(Client, Driver), Failure> {
         filters(self.entry.spec()).map_err(|error| {
-            failure::permanent(format!("the lists of tools, prompts or resources: {error}"))
+            permanent_failure(format!("the lists of tools, prompts or resources: {error}"))
         })?;
         let mut answers = Answers::new();
         let resolved = self.settings.resolve_with(&self.shared, &self.entry, &mut answers).await?;
@@ -158,7 +165,7 @@ impl Attempt {
                 && is_unauthorized(&error)
             {
                 // Without it, no list would be read again, and nothing would say so before the next call.
-                let (server, failure) = (self.entry.id(), failure::of_error(&error));
+                let (server, failure) = (self.entry.id(), failure_of(&error));
                 self.shared.command(|state, now| {
                     state.plane.handle_unauthorized(now, server, self.generation, failure);
                 });
@@ -231,7 +238,7 @@ async fn note(update: WatchUpdate, changed: &mut ChangedLists, lists: &Lists<'_>
         WatchUpdate::Changed { change: Change::Prompts, .. } => changed.prompts = true,
         WatchUpdate::Changed { change: Change::Resources, .. } => changed.resources = true,
         WatchUpdate::Missed { .. } => *changed = ChangedLists::ALL,
-        WatchUpdate::Interrupted => failure::check(lists.client).await?,
+        WatchUpdate::Interrupted => check_connection(lists.client).await?,
         _ => {}
     }
     Ok(())
@@ -363,5 +370,181 @@ impl Lists<'_> {
                 state.publish_update(&name, kind, report);
             }
         });
+    }
+}
+
+// The headers of a server at a URL, whose variables are looked up again after status 401.
+
+/// The values of one connection, and what looks them up again.
+pub(super) struct FreshHeaders {
+    pub(super) shared: Arc<Shared>,
+    pub(super) settings: Arc<Settings>,
+    pub(super) entry: Arc<ServerEntry>,
+    /// The values with which the connection was made.
+    pub(super) answers: Answers,
+}
+
+impl FreshHeaders {
+    /// Makes a client look the variables of its headers up after status 401, if they have any.
+    pub(super) fn add_to(
+        self,
+        options: ClientOptions<SendHandlers, AnyRuntime>,
+        server: &ResolvedHttp,
+    ) -> ClientOptions<SendHandlers, AnyRuntime> {
+        let variables: Arc<[Lookup]> = self.variables().into();
+        if variables.is_empty() {
+            return options;
+        }
+        let mut first = header_map(server);
+        let source = Arc::new(self);
+        options.headers_from(move || {
+            let (first, source, variables) = (first.take(), source.clone(), variables.clone());
+            async move {
+                match first {
+                    Some(headers) => Ok(headers),
+                    None => source.look_up(&variables).await,
+                }
+            }
+        })
+    }
+
+    /// The variables in the headers. An input is not among them: only a start asks the user.
+    fn variables(&self) -> Vec<Lookup> {
+        let TransportSpec::Http(http) = &self.entry.spec().transport else { return Vec::new() };
+        let lookups = http.headers.values().flat_map(|value| value.lookups());
+        let variables = lookups.filter(|lookup| matches!(lookup, Lookup::Variable(_)));
+        // A project's file may give a variable its value.
+        variables.filter(|lookup| self.answers.contains(lookup)).cloned().collect()
+    }
+
+    async fn look_up(&self, variables: &[Lookup]) -> Result<HeaderMap, String> {
+        let mut answers = self.answers.clone();
+        for variable in variables {
+            let value = self.settings.look_up(self.entry.clone(), variable.clone()).await;
+            answers.insert(variable.clone(), value);
+        }
+        let resolved = self.settings.resolve_with(&self.shared, &self.entry, &mut answers).await;
+        match resolved.map_err(|failure| failure.reason)? {
+            ResolvedSpec::Http(server) => {
+                header_map(&server).ok_or_else(|| "a header is not valid in HTTP".to_owned())
+            }
+            ResolvedSpec::Stdio(_) => Err("the server is a program".to_owned()),
+        }
+    }
+}
+
+/// The headers of a server; `None` if one is not valid in HTTP.
+fn header_map(server: &ResolvedHttp) -> Option<HeaderMap> {
+    let convert = |(name, value): (&String, &Secret)| {
+        Some((HeaderName::try_from(name).ok()?, HeaderValue::try_from(value.expose()).ok()?))
+    };
+    server.headers.iter().map(convert).collect()
+}
+
+// Why a connection ended, and whether another attempt may help.
+
+/// The failure that an error of a client means.
+pub(super) fn failure_of(error: &Error) -> Failure {
+    let kind = match error {
+        _ if error.unauthorized().is_some() => FailureKind::NeedsAuthorization,
+        Error::Closed(CloseReason::Connect(error)) if is_permanent(error) => FailureKind::Permanent,
+        _ => FailureKind::Transient,
+    };
+    Failure::new(kind, error.to_string())
+}
+
+/// Whether the server refuses the client's credentials, for any request.
+pub(super) fn is_unauthorized(error: &Error) -> bool {
+    error.unauthorized().is_some_and(|http| http.status == 401)
+}
+
+/// Whether the server would refuse the client again.
+fn is_permanent(error: &ConnectError) -> bool {
+    match error {
+        ConnectError::NoCommonVersion { .. }
+        | ConnectError::MissingCapabilities { .. }
+        | ConnectError::LegacyServer { .. }
+        | ConnectError::HeadersChanged { .. }
+        | ConnectError::Extensions(_) => true,
+        ConnectError::AllFailed(errors) => errors.last().is_some_and(is_permanent),
+        _ => false,
+    }
+}
+
+/// The failure of a program that could not be started. Its arguments may be secrets that were looked up.
+pub(super) fn spawn_failure(error: &SpawnError) -> Failure {
+    // All other reasons stay until the user acts.
+    let kind = match error.kind() {
+        SpawnErrorKind::System => FailureKind::Transient,
+        _ => FailureKind::Permanent,
+    };
+    Failure::new(kind, error.without_arguments().to_string())
+}
+
+/// The failure of options that are wrong.
+pub(super) fn options_failure(error: &crate::ConnectError) -> Failure {
+    let kind = match error {
+        crate::ConnectError::Runtime(_) | crate::ConnectError::NoEntropy => FailureKind::Transient,
+        _ => FailureKind::Permanent,
+    };
+    Failure::new(kind, error.to_string())
+}
+
+pub(super) fn resolution_failure(error: &ResolveError) -> Failure {
+    permanent_failure(error.to_string())
+}
+
+pub(super) fn permanent_failure(reason: impl Into<String>) -> Failure {
+    Failure::new(FailureKind::Permanent, reason)
+}
+
+/// Finds out whether the server still answers.
+///
+/// # Errors
+/// If it does not.
+pub(super) async fn check_connection(client: &Client) -> Result<(), Error> {
+    match client.list_tools_page(None).cache(CacheMode::Bypass).await {
+        Err(error) if error.is_disconnect() || error.is_timeout() => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The last lines that a program wrote to its standard error, at most [`Failure::LIMIT`] bytes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct StderrTail(Arc<Mutex<String>>);
+
+impl StderrTail {
+    pub(super) fn push(&self, line: &StderrLine) {
+        let mut text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        text.push_str(&line.text);
+        text.push('\n');
+        // Half as much again may gather before the start is removed.
+        if text.len() > Failure::LIMIT + Failure::LIMIT / 2 {
+            let start = text.ceil_char_boundary(text.len() - Failure::LIMIT);
+            text.drain(..start);
+        }
+    }
+
+    pub(super) fn text(&self) -> String {
+        let text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = text.ceil_char_boundary(text.len().saturating_sub(Failure::LIMIT));
+        text.get(start..).unwrap_or_default().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tail_of_standard_error_keeps_the_last_lines_within_its_limit() {
+        let tail = StderrTail::default();
+        for text in ["é".repeat(3000), "x".repeat(3000), "last".to_owned()] {
+            tail.0.lock().unwrap().push_str(&text);
+            let mut text = tail.0.lock().unwrap();
+            text.push('\n');
+        }
+        let text = tail.text();
+        assert!(text.ends_with("x\nlast\n") && text.len() <= Failure::LIMIT);
     }
 }

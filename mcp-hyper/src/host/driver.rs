@@ -20,12 +20,11 @@ use mcp_proto::host::tools::{
     CatalogueSnapshot, Freshness, InvalidGlobError, ItemFilter, ItemKind, PinPolicy, ServerSettings,
 };
 
-use super::connection::Attempt;
+use super::connection::{Attempt, StderrTail};
 use super::events::{HostEvent, StartSteps};
-use super::failure::StderrTail;
-use super::records::Loaded;
 use super::settings::Settings;
 use super::shared::{Connection, FirstPoll, Sent, Shared, State, Stop};
+use super::storage::Loaded;
 use crate::runtime::Runtime as _;
 use crate::task_set::{TaskKey, TaskSet};
 use crate::time::{Alarm, GrowingPause};

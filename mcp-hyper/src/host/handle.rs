@@ -24,9 +24,9 @@ use super::calls::{HostRequest, Lookup, Target};
 use super::driver::configure;
 use super::events::{CallError, Counters, HostEvent, ServerReport};
 use super::model::{ModelMethod, ModelRequest};
-use super::records::Loaded;
 use super::settings::Settings;
 use super::shared::{HostEvents, OpenHost, Shared, State};
+use super::storage::Loaded;
 
 //= F92 "One handle: parallel connections, one flat list of tools, one close"
 /// Many servers as one: their tools under names for a model, kept connected.

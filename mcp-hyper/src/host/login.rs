@@ -13,8 +13,9 @@ use mcp_proto::host::control::Failure;
 #[cfg(feature = "seal")]
 use mcp_proto::auth::{Scopes, Sealer};
 
+use super::Host;
+use super::connection::{options_failure, permanent_failure};
 use super::events::HostEvent;
-use super::{Host, failure};
 #[cfg(feature = "seal")]
 use crate::auth::{AuthDriver, SealedLogin};
 use crate::auth::{AuthHandle, Authorization, LoginError, LoopbackRedirects};
@@ -136,7 +137,7 @@ impl Host {
         let ResolvedSpec::Http(server) = resolved else { return Err(HostLoginError::NoAuthorization) };
         let authorization = settings.authorization(entry, &server).ok_or(HostLoginError::NoAuthorization)?;
         if server.client_secret.is_some() && authorization.config.preregistrations.is_empty() {
-            return Err(HostLoginError::NotStarted(failure::permanent(
+            return Err(HostLoginError::NotStarted(permanent_failure(
                 "the client secret of the configuration needs the client id and the issuer: write \"clientId\" and \"issuer\" beside it",
             )));
         }
@@ -168,7 +169,7 @@ impl Host {
         let (client, driver) = options
             .authorization(authorization)
             .connect(server.url.expose())
-            .map_err(|error| HostLoginError::NotStarted(failure::of_options(&error)))?;
+            .map_err(|error| HostLoginError::NotStarted(options_failure(&error)))?;
         let handle = driver.auth().ok_or(HostLoginError::NoAuthorization)?;
         cell.get_or_init(|| handle.clone());
         let logging_in = async {
@@ -264,7 +265,7 @@ impl Host {
         let (auth, driver) = options
             .authorization(authorization)
             .authorize(server.url.expose())
-            .map_err(|error| HostLoginError::NotStarted(failure::of_options(&error)))?;
+            .map_err(|error| HostLoginError::NotStarted(options_failure(&error)))?;
         Ok((entry, auth, driver))
     }
 }
@@ -279,7 +280,7 @@ fn with_redirects(mut authorization: Authorization, server: &ResolvedHttp) -> Re
     let fixed = uri.port_u16();
     let port = fixed.or_else(|| server.oauth.as_ref()?.callback_port).unwrap_or(0);
     let redirects = LoopbackRedirects::bind_port(port).map_err(|error| {
-        failure::permanent(format!("could not listen on port {port} for the redirect: {error}"))
+        permanent_failure(format!("could not listen on port {port} for the redirect: {error}"))
     })?;
     if fixed.is_none() {
         config.redirect_uri = redirects.uri();

@@ -86,14 +86,11 @@ mod connection;
 mod discovery;
 mod driver;
 mod events;
-mod failure;
-mod fresh_headers;
 mod handle;
 #[cfg(feature = "auth")]
 mod login;
 mod model;
 mod options;
-mod records;
 mod settings;
 mod shared;
 mod skills;

@@ -18,11 +18,10 @@ use mcp_proto::schema::Implementation;
 
 use super::Host;
 use super::driver::HostDriver;
-use super::records::Memory;
 use super::settings::Settings;
 use super::shared::Shared;
 use super::skills::{self, SkillOptions};
-use super::storage::{SpillFolder, Storage};
+use super::storage::{Memory, SpillFolder, Storage};
 use super::tool_calls::{ToolCall, ToolCallDecision, ToolCallLayer};
 use super::wire::WireObserver;
 use crate::Proxy;

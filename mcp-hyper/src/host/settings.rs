@@ -32,12 +32,12 @@ use mcp_proto::peer::client::{ClientConfig, ConnectTimeouts, Keepalive, KnownEra
 use mcp_proto::schema::{ClientCapabilities, Implementation};
 use mcp_smol::{ChildLink, Command, Environment};
 
-use super::failure::{self, StderrTail};
-use super::fresh_headers::FreshHeaders;
-use super::records::Memory;
+use super::connection::{
+    FreshHeaders, StderrTail, options_failure, permanent_failure, resolution_failure, spawn_failure,
+};
 use super::shared::Shared;
 use super::skills::SkillOptions;
-use super::storage::SpillFolder;
+use super::storage::{Memory, SpillFolder};
 use super::wire::{ObserverOf, WireObserver};
 #[cfg(feature = "auth")]
 use crate::auth::{Authorization, KnownRecord};
@@ -146,7 +146,7 @@ impl Settings {
         let approvals = shared.with(|state, _| state.approvals.clone());
         let permit = entry
             .permit(&approvals)
-            .map_err(|_| failure::permanent("the user has not approved this server of a project"))?;
+            .map_err(|_| permanent_failure("the user has not approved this server of a project"))?;
         loop {
             let lookups = permit.unanswered(answers);
             if lookups.is_empty() {
@@ -160,10 +160,10 @@ impl Settings {
         let resolved = permit.resolve(answers);
         if let Err(ResolveError { kind: ResolveErrorKind::UnapprovedEnvFile, .. }) = &resolved {
             let request = permit.env_file_request(answers, random_key()?);
-            let request = request.map_err(|error| failure::of_resolution(&error))?;
+            let request = request.map_err(|error| resolution_failure(&error))?;
             shared.command(|state, now| state.ask_again(now, entry, request));
         }
-        resolved.map_err(|error| failure::of_resolution(&error))
+        resolved.map_err(|error| resolution_failure(&error))
     }
 
     /// Adds what only the host knows: a login of the user, and the names in the project's file of variables, if it can be
@@ -198,7 +198,7 @@ impl Settings {
 /// The key under which the values of a file of variables are hashed.
 fn random_key() -> Result<[u8; 16], Failure> {
     let mut key = [0; 16];
-    getrandom::fill(&mut key).map_err(|error| failure::permanent(error.to_string()))?;
+    getrandom::fill(&mut key).map_err(|error| permanent_failure(error.to_string()))?;
     Ok(key)
 }
 
@@ -308,7 +308,7 @@ impl Driver {
     /// Why the program could not be started, if it could not.
     pub(super) fn spawn_failure(&self) -> Option<Failure> {
         match self {
-            Self::Child(driver) => driver.spawn_error().map(failure::of_spawn),
+            Self::Child(driver) => driver.spawn_error().map(spawn_failure),
             Self::Http(_) => None,
         }
     }
@@ -423,7 +423,7 @@ impl Settings {
         #[cfg(not(feature = "auth"))]
         let options = headers.add_to(options, server);
         let (client, driver) =
-            options.connect(server.url.expose()).map_err(|error| failure::of_options(&error))?;
+            options.connect(server.url.expose()).map_err(|error| options_failure(&error))?;
         Ok((client, Driver::Http(Box::new(driver))))
     }
 

@@ -25,10 +25,10 @@ use mcp_proto::host::tools::{Catalogue, Freshness, ItemKind, UpdateReport};
 use mcp_proto::peer::client::KnownEra;
 use mcp_proto::schema::Meta;
 
+use super::connection::StderrTail;
 use super::events::{
     CallEnd, CallError, CallPhase, Counters, EventQueue, HostEvent, ItemCounts, ServerReport, StartSteps,
 };
-use super::failure::StderrTail;
 #[cfg(feature = "tracing")]
 use super::trace::TracedEvents;
 #[cfg(feature = "auth")]

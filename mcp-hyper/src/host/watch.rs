@@ -13,8 +13,8 @@ use mcp_proto::host::control::{Generation, UnknownServer};
 use mcp_proto::peer::client::{WatchFilter, WatchStart};
 
 use super::Host;
+use super::connection::is_unauthorized;
 use super::events::CallError;
-use super::failure::is_unauthorized;
 use super::handle::ServerHold;
 use super::shared::{Shared, State, Waiter};
 

@@ -12,9 +12,8 @@ use mcp_proto::front::http::HttpServerDriver;
 use mcp_proto::front::{HandlerMode, RouterError, SendHandlers};
 use mcp_proto::quota::QuotaOwner;
 
-use super::connection::Connection;
+use super::connection::{Connection, ConnectionLimit, OnError, ServerError};
 use super::embedded_websocket::EmbeddedWebSockets;
-use super::error::{ConnectionLimit, OnError, ServerError};
 #[cfg(feature = "auth")]
 use super::guard::Fetcher;
 use super::listener::{Listener, RetryingListener};

@@ -30,9 +30,9 @@ use mcp_proto::transport::http::server::{BodyKind, ResponseHead};
 use super::monitor::ExchangeGuard;
 #[cfg(feature = "auth")]
 use super::{
+    embedded_websocket::Upgrade,
     guard::TokenCheck,
-    service_state::{RequestFields, ServiceState, request_head, with_head},
-    upgrade::Upgrade,
+    service::{RequestFields, ServiceState, request_head, with_head},
 };
 use crate::time::{Alarm, RuntimeClock};
 

@@ -3,34 +3,28 @@
 mod connection;
 mod driver;
 mod embedded_websocket;
-mod error;
 mod exchange;
 #[cfg(feature = "auth")]
 mod guard;
 mod listener;
 mod monitor;
 mod options;
-mod registry;
 mod service;
-mod service_state;
 mod socket;
 mod streams;
-mod upgrade;
 #[cfg_attr(not(feature = "websocket"), path = "no_websocket.rs")]
 mod websocket;
 
 use mcp_proto::adapter::ServeError;
 use mcp_proto::front::ServedRouter;
 
-pub use connection::Connection;
+pub use connection::{Connection, ConnectionError, ConnectionLimit, ServerError};
 pub use driver::{ConnectionTask, ServerDriver, ServiceDriver};
-pub use error::{ConnectionError, ConnectionLimit, ServerError};
 pub use exchange::{ResponseBody, ResponseFuture};
 pub use listener::Listener;
 pub use monitor::ServerLimits;
 pub use options::{ServerOptions, SystemEntropy};
-pub use service::HttpService;
-pub use service_state::PeerAddress;
+pub use service::{HttpService, PeerAddress};
 #[cfg(feature = "tls")]
 pub use socket::TlsPeer;
 pub use streams::ServerMode;

@@ -10,7 +10,7 @@ use mcp_proto::front::HandlerMode;
 use mcp_proto::front::http::HttpChannel;
 use mcp_proto::transport::http::server::{HttpResponse, ResponseHeaders};
 
-use super::error::ConnectionError;
+use super::connection::ConnectionError;
 use super::monitor::ConnectionMonitor;
 use crate::time::RuntimeClock;
 

@@ -15,17 +15,14 @@ use mcp_proto::peer::Principal;
 use mcp_proto::quota::RateLimit;
 use mcp_proto::transport::http::server::{HttpServerConfig, TrustedProxies, TrustedProxy};
 
-use super::connection::Connection;
+use super::connection::{Connection, OnError, ServerError};
 use super::driver::{ConnectionTask, ServerDriver, ServiceDriver, Spawn};
 use super::embedded_websocket::{EmbeddedWebSockets, UpgradeQueue};
-use super::error::{OnError, ServerError};
 #[cfg(feature = "auth")]
 use super::guard::{FetchFn, GuardOptions};
 use super::listener::Listener;
-use super::monitor::ServerLimits;
-use super::registry::ConnectionRegistry;
-use super::service::HttpService;
-use super::service_state::{PrincipalFn, ServiceState, WebSocketOptions};
+use super::monitor::{ConnectionRegistry, ServerLimits};
+use super::service::{HttpService, PrincipalFn, ServiceState, WebSocketOptions};
 use super::socket::Tls;
 use super::streams::ServerMode;
 use crate::runtime::{AnyRuntime, Runtime};

@@ -7,7 +7,7 @@ use clap::{CommandFactory as _, Parser as _};
 use clap_complete::Shell;
 
 use crate::options::{Command, Options};
-use crate::text::quoted_word;
+use crate::terminal::quoted_word;
 
 impl Options {
     /// Reads a command line. A URL can name the server without dashes: the last word that is a URL where a server fits.

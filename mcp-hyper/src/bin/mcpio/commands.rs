@@ -20,8 +20,7 @@ use crate::connect::Connection;
 use crate::error::{CommandError, Result};
 use crate::options::ServerCommand;
 use crate::show::{self, Table};
-use crate::terminal::Screen;
-use crate::text::{GOOD, QUIET, Text, styled, styled_block};
+use crate::terminal::{GOOD, QUIET, Screen, Text, styled, styled_block};
 use crate::{arguments, files, skills};
 
 /// Runs a command for the server of this connection, with its words but for the name of the server.

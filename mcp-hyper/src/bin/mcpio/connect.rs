@@ -26,7 +26,7 @@ use crate::error::{self, CommandError, Result};
 use crate::options::{CommonOptions, EraOption, LoginOptions, header};
 use crate::reports::{self, NonMessageCounter, Reports};
 use crate::terminal::Screen;
-use crate::{login, server_requests, tokens};
+use crate::{login, server_requests};
 
 /// Whether an entry offers an item.
 type Offers = Box<dyn Fn(ItemKind, &str) -> bool + Send + Sync>;
@@ -147,7 +147,7 @@ async fn over_http(url: &str, common: &CommonOptions, setup: ClientSetup<'_>) ->
     let ClientSetup { config, handlers, login, .. } = setup;
     let mut options = http_options(common, config, handlers)?;
     let (authorization, handle) = match login {
-        LoginPolicy::Stored => (tokens::stored_authorization(url, common).await?, None),
+        LoginPolicy::Stored => (login::stored_authorization(url, common).await?, None),
         // A header of the command line is another login.
         LoginPolicy::Page(_) if has_authorization(common)? => (None, None),
         LoginPolicy::Page(login) => {

@@ -28,8 +28,7 @@ use smol::net::TcpListener;
 use crate::connect::{Connection, with_server};
 use crate::error::{CommandError, Result};
 use crate::options::{CommonOptions, ProtectionOptions};
-use crate::terminal::Screen;
-use crate::text::{GOOD, QUIET, Text, styled};
+use crate::terminal::{GOOD, QUIET, Screen, Text, styled};
 use crate::{commands, show};
 
 /// Starts a second process of this program as the server.

@@ -2,10 +2,9 @@
 //! end it.
 
 use std::fmt::Display;
-use std::future;
-use std::io;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use std::{future, io};
 
 use async_signal::{Signal, Signals};
 use mcp_proto::auth::{Requirement, Scopes};
@@ -20,8 +19,7 @@ use smol::future::or;
 use smol::stream::StreamExt as _;
 use smol::{Task, Timer};
 
-use crate::terminal::Screen;
-use crate::text::{BAD, Text, login_hint, styled};
+use crate::terminal::{BAD, Screen, Text, login_hint, styled};
 
 /// The result of a command, or of a part of one.
 pub(crate) type Result<T = (), E = CommandError> = std::result::Result<T, E>;

@@ -10,8 +10,7 @@ use base64::prelude::BASE64_STANDARD;
 use mcp_proto::schema::{ContentBlock, ResourceContents};
 
 use crate::error::{CommandError, Result};
-use crate::terminal::Screen;
-use crate::text::{QUIET, styled};
+use crate::terminal::{QUIET, Screen, styled};
 
 /// The bytes of a part, unless they are invalid, and its media type.
 type Content<'a> = (Option<Cow<'a, [u8]>>, Option<&'a str>);

@@ -24,8 +24,6 @@ mod server_requests;
 mod show;
 mod skills;
 mod terminal;
-mod text;
-mod tokens;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -34,8 +32,7 @@ use command_line::{is_url, url_tip};
 use connect::with_server;
 use error::{CommandError, Result};
 use options::{Command, CommonOptions, Options};
-use terminal::Screen;
-use text::Text;
+use terminal::{Screen, Text};
 
 fn main() -> ExitCode {
     let line: Vec<OsString> = std::env::args_os().collect();

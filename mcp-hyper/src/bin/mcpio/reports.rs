@@ -16,8 +16,7 @@ use mcp_smol::{StderrLine, WireDirection};
 use serde_json::Value;
 use smol::{Task, Timer};
 
-use crate::terminal::Screen;
-use crate::text::{BAD, GOOD, NAME, QUIET, Text, styled};
+use crate::terminal::{BAD, GOOD, NAME, QUIET, Screen, Text, styled};
 
 /// How long to wait for a connection before showing its steps.
 const QUIET_START: Duration = Duration::from_secs(2);

@@ -9,8 +9,7 @@ use serde_json::Value;
 
 use crate::error::{CommandError, Result};
 use crate::files::{self, size_of};
-use crate::terminal::Screen;
-use crate::text::{HEADING, NAME, NARROWEST, QUIET, Text, styled, styled_block, width, wrap};
+use crate::terminal::{HEADING, NAME, NARROWEST, QUIET, Screen, Text, styled, styled_block, width, wrap};
 
 /// Any result as JSON: one line for programs, indented on a terminal.
 pub(crate) fn json(screen: &mut Screen, result: &impl serde::Serialize) -> Result {

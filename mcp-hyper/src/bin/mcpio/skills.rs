@@ -11,8 +11,7 @@ use crate::arguments;
 use crate::connect::Connection;
 use crate::error::{CommandError, Result};
 use crate::show::{self, Table};
-use crate::terminal::Screen;
-use crate::text::{BAD, GOOD, Text, styled};
+use crate::terminal::{BAD, GOOD, Screen, Text, styled};
 
 /// Lists the skills, or shows one; with `verify` reads their files and compares them with the listing.
 pub(crate) async fn run(

@@ -12,22 +12,29 @@
 //! ```
 
 mod calls;
-mod first_request;
 mod notifications;
-mod server_requests;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
+use mcp_proto::Limits;
+use mcp_proto::codec::{Line, Lines};
 use mcp_proto::front::{Client, Context, Error, Event, Events, HandlerError, ServerHandle};
 use mcp_proto::peer::InboundId;
 use mcp_proto::peer::client::{ClientConfig, ServerInfo};
 use mcp_proto::rpc::code;
-use mcp_proto::schema::{LoggingLevel, ServerCapabilities, ServerCapability};
+use mcp_proto::schema::{
+    ClientCapabilities, Implementation, Initialize, LoggingLevel, Method as _, Ping, ServerCapabilities,
+    ServerCapability, meta,
+};
 use mcp_smol::{ServerOptions, Stdin, Stdout};
-use serde_json::json;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
 use smol::Timer;
 use smol::channel::{self, Receiver, Sender};
 use smol::future::{self, or};
@@ -39,9 +46,7 @@ use crate::error::{self, CommandError, Result};
 use crate::options::{CommonOptions, LoginOptions};
 use crate::reports::NonMessageCounter;
 
-use calls::SuspendedCall;
-use first_request::FirstRequest;
-use server_requests::QueuedRequest;
+use calls::{QueuedRequest, SuspendedCall};
 
 /// How long the server may take to be ready once the application has closed its side: as long as calls in flight then.
 const GRACE: Duration = Duration::from_secs(2);
@@ -136,7 +141,7 @@ async fn run(
     streams: &mut Option<(Stdin, Stdout)>,
 ) -> Result {
     let bridge = Bridge::new(first.is_modern);
-    let handlers = server_requests::handlers(&bridge, first.capabilities);
+    let handlers = calls::handlers(&bridge, first.capabilities);
     let mut config = connect::client_config(common);
     config.info = first.info.unwrap_or(config.info);
     wait_for_ever(&mut config, common);
@@ -170,7 +175,7 @@ async fn until_ready(
 ) -> Option<Result<Arc<ServerInfo>, Error>> {
     let ended = async {
         if let Some((input, _)) = streams {
-            first_request::read_to_end(input, read).await;
+            read_to_end(input, read).await;
         }
         Timer::after(GRACE).await;
         None
@@ -224,4 +229,137 @@ fn every_capability() -> ServerCapabilities {
     ]
     .into_iter()
     .fold(ServerCapabilities::new(), ServerCapabilities::with)
+}
+
+// The first request of the application, which says who it is and what it can do.
+
+/// The first request of the application.
+#[derive(Debug, Default)]
+struct FirstRequest {
+    /// Its id; `null` if it is none.
+    id: Value,
+    /// The application's name and version, if it says them.
+    info: Option<Implementation>,
+    capabilities: ClientCapabilities,
+    /// Whether it is a request of 2026-07-28, rather than `initialize`.
+    is_modern: bool,
+    /// Everything that was read: the request too, which is answered once the server is known.
+    read: Vec<u8>,
+}
+
+#[derive(Deserialize)]
+struct FirstMessage {
+    id: Option<Value>,
+    method: Option<String>,
+    #[serde(default)]
+    params: Map<String, Value>,
+}
+
+impl FirstRequest {
+    /// Reads up to the first request other than `ping`; `None` if there is none.
+    ///
+    /// # Errors
+    /// Those of the stream.
+    async fn read(input: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Self>> {
+        let (mut read, mut lines) = (Vec::new(), Lines::new(Limits::default().message_bytes));
+        loop {
+            while let Some(line) = lines.poll_line() {
+                let Line::Whole(line) = line else { continue };
+                if let Some(first) = Self::of(&line) {
+                    return Ok(Some(Self { read, ..first }));
+                }
+            }
+            // The machine that reads it next refuses an oversized message.
+            if is_full(&read) {
+                return Ok(Some(Self { read, ..Self::default() }));
+            }
+            let scanned = read.len();
+            if read_some(input, &mut read).await? == 0 {
+                return Ok(None);
+            }
+            lines.handle_input(Bytes::copy_from_slice(read.get(scanned..).unwrap_or_default()));
+        }
+    }
+
+    fn of(line: &[u8]) -> Option<Self> {
+        let FirstMessage { id, method, params } = serde_json::from_slice(line).ok()?;
+        let (id, method) = (id?, method.filter(|method| method != Ping::NAME)?);
+        let is_modern = method != Initialize::NAME;
+        let mut members = params;
+        let (mut info, mut capabilities) = ("clientInfo", "capabilities");
+        if is_modern {
+            members = members.remove("_meta").and_then(decode).unwrap_or_default();
+            (info, capabilities) = (meta::CLIENT_INFO, meta::CLIENT_CAPABILITIES);
+        }
+        let info = members.remove(info).and_then(decode);
+        let capabilities = members.remove(capabilities).and_then(decode).unwrap_or_default();
+        Some(Self { id, info, capabilities, is_modern, read: Vec::new() })
+    }
+}
+
+/// Reads on until the application has closed its side. It can be dropped at any time.
+async fn read_to_end(input: &mut (impl AsyncRead + Unpin), read: &mut Vec<u8>) {
+    while !is_full(read) {
+        if let Ok(0) | Err(_) = read_some(input, read).await {
+            return;
+        }
+    }
+    future::pending().await
+}
+
+async fn read_some(input: &mut (impl AsyncRead + Unpin), read: &mut Vec<u8>) -> io::Result<usize> {
+    let mut block = vec![0; 16 * 1024];
+    let count = input.read(&mut block).await?;
+    read.extend_from_slice(block.get(..count).unwrap_or_default());
+    Ok(count)
+}
+
+fn is_full(read: &[u8]) -> bool {
+    read.len() > Limits::default().message_bytes
+}
+
+fn decode<T: DeserializeOwned>(value: Value) -> Option<T> {
+    // The types of the protocol are read from text alone.
+    serde_json::from_str(&value.to_string()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mcp_proto::schema::ClientCapability;
+    use smol::future::block_on;
+
+    fn first(text: &str) -> Option<FirstRequest> {
+        block_on(FirstRequest::read(&mut text.as_bytes())).unwrap()
+    }
+
+    #[test]
+    fn first_request_names_the_application_and_its_capabilities() {
+        let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+        let legacy =
+            r#"{"jsonrpc":"2.0","id":"a","method":"initialize","params":{"protocolVersion":"2025-06-18",
+            "capabilities":{"sampling":{}},"clientInfo":{"name":"desk","version":"1"}}}"#
+                .replace('\n', "");
+        let modern = r#"{"jsonrpc":"2.0","id":0,"method":"server/discover","params":{"_meta":{
+            "io.modelcontextprotocol/protocolVersion":"2026-07-28",
+            "io.modelcontextprotocol/clientInfo":{"name":"desk","version":"1"},
+            "io.modelcontextprotocol/clientCapabilities":{"sampling":{}}}}}"#
+            .replace('\n', "");
+        for (request, is_modern) in [(legacy, false), (modern, true)] {
+            let text = format!("{ping}\n\nnoise\n{request}\n{ping}\n");
+            let found = first(&text).unwrap();
+            assert_eq!((found.is_modern, found.info.unwrap().name), (is_modern, "desk".to_owned()));
+            assert!(found.capabilities.has(ClientCapability::Sampling));
+            assert_eq!(found.read, text.as_bytes());
+        }
+    }
+
+    #[test]
+    fn application_that_sends_no_request_has_no_first_request() {
+        for text in ["", "\n", r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#, "[]\n"] {
+            assert!(first(text).is_none(), "{text}");
+        }
+        let endless = "x".repeat(Limits::default().message_bytes + 1);
+        assert_eq!(first(&endless).unwrap().id, Value::Null);
+    }
 }

@@ -13,12 +13,10 @@ use serde_json::json;
 
 use super::{Session, wake_idle};
 use crate::error::{self, CommandError, Result};
-use crate::many;
 use crate::options::{ApproveOptions, CommonOptions};
 use crate::server_requests::{NoAnswerError, TerminalPrompt, choose, is_person_present};
-use crate::terminal::Screen;
-use crate::text::{BAD, GOOD, HEADING, QUIET, Text, styled, width};
-use crate::{arguments, show, tokens};
+use crate::terminal::{BAD, GOOD, HEADING, QUIET, Screen, Text, styled, width};
+use crate::{arguments, login, many, show};
 
 /// Shows the whole request of each server, and asks the user. Nothing starts.
 pub(crate) async fn approve(options: &ApproveOptions, common: &CommonOptions, screen: &mut Screen) -> Result {
@@ -134,7 +132,7 @@ async fn note_login(
     if !http.url.is_literal() {
         return Ok(request);
     }
-    let is_logged_in = tokens::stored_authorization(&http.url.text(), common).await?.is_some();
+    let is_logged_in = login::stored_authorization(&http.url.text(), common).await?.is_some();
     Ok(if is_logged_in { request.with_login() } else { request })
 }
 

@@ -16,8 +16,7 @@ use crate::error::{CommandError, Result};
 use crate::options::{CommonOptions, ConfigOptions};
 use crate::reports::Reports;
 use crate::server_requests::is_person_present;
-use crate::terminal::Screen;
-use crate::text::{BAD, QUIET, Text, styled};
+use crate::terminal::{BAD, QUIET, Screen, Text, styled};
 use crate::{arguments, show};
 
 /// Lists the tools of all servers under their names for a model, or of one; or describes one.

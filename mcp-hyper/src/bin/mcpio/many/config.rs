@@ -22,8 +22,7 @@ use super::Session;
 use crate::error::{CommandError, Result};
 use crate::options::{CommonOptions, ConfigOptions};
 use crate::server_requests::is_person_present;
-use crate::terminal::Screen;
-use crate::text::{QUIET, quoted_word, styled};
+use crate::terminal::{QUIET, Screen, quoted_word, styled};
 
 /// A file's time of change and length, by which a change of it is noticed; `None` if it cannot be read.
 pub(super) type FileStamp = Option<(SystemTime, u64)>;

@@ -14,8 +14,7 @@ use serde_json::{Map, Value, json};
 
 use crate::error::{CommandError, Result};
 use crate::show;
-use crate::terminal::Screen;
-use crate::text::{QUIET, styled};
+use crate::terminal::{QUIET, Screen, styled};
 
 /// Prints one configuration with the servers of all applications of the user, those of Claude Code for the project in the
 /// working directory included, and notes on standard error.

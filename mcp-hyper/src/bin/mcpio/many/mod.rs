@@ -35,9 +35,8 @@ use crate::login::{print_status, show_page};
 use crate::options::{CommonOptions, ConfigOptions, LoginOptions, ServerCommand};
 use crate::reports::{self, Reports};
 use crate::server_requests::{self, NoAnswerError, TerminalPrompt, is_person_present};
-use crate::terminal::{Screen, TerminalMode};
-use crate::text::{HEADING, NAME, QUIET, Text, styled};
-use crate::{arguments, commands, connect, tokens};
+use crate::terminal::{HEADING, NAME, QUIET, Screen, TerminalMode, Text, styled};
+use crate::{arguments, commands, connect, login};
 
 /// The options, files and servers of one command.
 #[derive(Clone)]
@@ -146,7 +145,7 @@ impl Session<'_> {
         if let Some(folder) = self.working_folder() {
             host = host.working_folder(folder);
         }
-        let authorize = tokens::authorizations(common, login)?;
+        let authorize = login::authorizations(common, login)?;
         host = host.authorization(move |_, server| authorize(server));
         if let Some(file) = &common.cacert {
             host = host.tls(connect::tls_config(file)?);
@@ -163,7 +162,7 @@ impl Session<'_> {
     /// The folder for state: `--state`, or one beside the folder for tokens. No project can write there.
     fn storage(&self) -> Result<FileStorage> {
         let none = || CommandError::usage("no home folder for approvals: name a folder by --state");
-        let folder = self.options.state.clone().or_else(|| tokens::state_folder("servers"));
+        let folder = self.options.state.clone().or_else(|| login::state_folder("servers"));
         folder.map(FileStorage::in_folder).ok_or_else(none)
     }
 }

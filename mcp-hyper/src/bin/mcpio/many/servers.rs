@@ -17,8 +17,7 @@ use crate::error::{CommandError, Result};
 use crate::many;
 use crate::options::{CommonOptions, ConfigOptions};
 use crate::show::{self, Table};
-use crate::terminal::Screen;
-use crate::text::{BAD, GOOD, NAME, QUIET, Text, styled, styled_block};
+use crate::terminal::{BAD, GOOD, NAME, QUIET, Screen, Text, styled, styled_block};
 
 /// Starts all servers and shows them: once, or until a signal.
 pub(crate) async fn servers(

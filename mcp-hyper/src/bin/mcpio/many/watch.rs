@@ -23,8 +23,7 @@ use crate::login::show_page;
 use crate::many;
 use crate::server_requests::is_person_present;
 use crate::show::{Table, fact_lines};
-use crate::terminal::{LiveArea, Screen};
-use crate::text::{BAD, NAME, QUIET, Text, styled, wrap};
+use crate::terminal::{BAD, LiveArea, NAME, QUIET, Screen, Text, styled, wrap};
 
 /// How often the table is drawn again, and changes of files are looked for.
 const TICK: Duration = Duration::from_secs(1);

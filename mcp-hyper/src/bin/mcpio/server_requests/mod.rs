@@ -17,8 +17,7 @@ use mcp_proto::schema::{
 };
 use serde::Deserialize;
 
-use crate::terminal::{DEFAULT_WIDTH, Screen};
-use crate::text::{BAD, HEADING, NAME, QUIET, Text, styled};
+use crate::terminal::{BAD, DEFAULT_WIDTH, HEADING, NAME, QUIET, Screen, Text, styled};
 
 /// Handlers that put the requests of a server to the user, one at a time. It is shown under this name, or else under the
 /// name that it gives itself. Sampling is declared only on a terminal: the input of a program is not a model.
