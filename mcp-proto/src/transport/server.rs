@@ -1,20 +1,17 @@
 //! The server role on a byte stream or a message channel.
 
 use alloc::sync::Arc;
-use core::time::Duration;
 
+use crate::Instant;
 #[cfg(all(feature = "std", feature = "http"))]
 use crate::codec::Line;
-use crate::peer::passage::Passage;
 #[cfg(all(feature = "std", feature = "http"))]
-use crate::peer::passage::{Held, MessageCharge};
+use crate::peer::passage::Held;
+use crate::peer::passage::Passage;
 use crate::peer::server::{
     CloseReason, Event, Server, ServerCommands, ServerConfig, ServerLoan, ServerTransport,
 };
-use crate::peer::{LostReason, Machine, Outbox};
-use crate::prelude::*;
-use crate::rpc::{Frame, Malformed};
-use crate::{Instant, Limits};
+use crate::peer::{LostReason, Machine as _};
 
 use super::{Framing, MessageFraming, Newline, Transport};
 
@@ -122,70 +119,5 @@ impl<F: Framing> ServerTransport for Transport<Server, F> {
 
     fn passage(&mut self) -> Option<&mut dyn Passage> {
         Some(self)
-    }
-}
-
-impl Machine for Server {
-    type Event = Event;
-
-    fn known_meta_length(&self, text: &str) -> Option<usize> {
-        Server::known_meta_length(self, text)
-    }
-
-    fn handle_frame(&mut self, now: Instant, frame: Frame, out: &mut dyn Outbox) {
-        Server::handle_frame(self, now, frame, out);
-    }
-
-    fn handle_malformed(&mut self, _: Instant, malformed: Malformed, out: &mut dyn Outbox) {
-        Server::handle_malformed(self, malformed, out);
-    }
-
-    fn handle_closed(&mut self, now: Instant, detail: &str, out: &mut dyn Outbox) {
-        Server::handle_closed(self, now, detail, out);
-    }
-
-    fn handle_timeout(&mut self, now: Instant, out: &mut dyn Outbox) {
-        Server::handle_timeout(self, now, out);
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        Server::poll_timeout(self)
-    }
-
-    fn poll_event(&mut self) -> Option<Self::Event> {
-        Server::poll_event(self)
-    }
-
-    fn wants_read(&self) -> bool {
-        Server::wants_read(self)
-    }
-
-    fn dispatch_deferred(&mut self, now: Instant, out: &mut dyn Outbox) {
-        Server::release(self, now, out);
-    }
-
-    #[cfg(all(feature = "std", feature = "http"))]
-    fn charge_message(&mut self, charge: Option<MessageCharge>) {
-        Server::charge_message(self, charge);
-    }
-
-    fn handle_transmitted(&mut self, queued: usize) {
-        Server::handle_transmitted(self, queued);
-    }
-
-    fn fail(&mut self, why: String) {
-        Server::fail(self, why);
-    }
-
-    fn is_closed(&self) -> bool {
-        Server::is_closed(self)
-    }
-
-    fn limits(&self) -> &Limits {
-        &self.config().limits
-    }
-
-    fn write_timeout(&self) -> Duration {
-        self.config().write_timeout
     }
 }

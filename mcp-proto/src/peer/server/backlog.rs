@@ -210,7 +210,7 @@ impl Server {
     }
 
     /// Notes that the transport has taken answers; `queued` bytes are left. Held messages may then be due at once.
-    pub fn handle_transmitted(&mut self, queued: usize) {
+    pub(super) fn note_transmitted(&mut self, queued: usize) {
         if self.connection.backlog.blocked && queued <= self.config.limits.queued_bytes {
             let backlog = &mut self.connection.backlog;
             (backlog.blocked, backlog.has_resumed) = (false, true);

@@ -2,6 +2,7 @@
 //! protocol's own handlers, or to the application.
 
 use alloc::collections::BTreeMap;
+use core::time::Duration;
 
 use super::admit::{AdmittedRequest, RequestDetails, admit};
 use super::answer::{internal_error, invalid_request};
@@ -9,11 +10,13 @@ use super::event::RequestContext;
 use super::session::Session;
 use super::subscriptions::Subscriptions;
 use super::{Cancellation, CloseReason, Diagnostic, Event, PendingRequest, Phase, Server, text_bytes};
-use crate::Instant;
 use crate::peer::event_queue::Pressure;
 use crate::peer::inbound::BatchId;
+#[cfg(all(feature = "std", feature = "http"))]
+use crate::peer::passage::MessageCharge;
 use crate::peer::{
-    AnyResult, InboundId, InsertError, Leniency, LostReason, Outbox, Outcome, RequestId, Strictness, WireId,
+    AnyResult, InboundId, InsertError, Leniency, LostReason, Machine, Outbox, Outcome, RequestId, Strictness,
+    WireId,
 };
 use crate::prelude::*;
 use crate::rpc::{
@@ -25,6 +28,131 @@ use crate::schema::{
     SetLoggingLevelParams, SubscribeResource, SubscribeResourceParams, SubscriptionsListen,
     UnsubscribeResource, UnsubscribeResourceParams,
 };
+use crate::{Instant, Limits};
+
+impl Machine for Server {
+    type Event = Event;
+
+    /// The length of the `_meta` that `text` begins with, if that is the one of the last request.
+    fn known_meta_length(&self, text: &str) -> Option<usize> {
+        self.last_meta.as_ref()?.length_in(text)
+    }
+
+    /// Handles a message, or a batch of them.
+    fn handle_frame(&mut self, now: Instant, frame: Frame, out: &mut dyn Outbox) {
+        if self.is_closed() {
+            return;
+        }
+        match frame {
+            Frame::Single(message) => self.handle_message(now, message, None, out),
+            Frame::Batch(batch) => self.handle_batch(now, batch, out),
+        }
+        self.retry_notifications(now, out);
+        // At the end only: the answers to a batch are sent with its last message.
+        self.advance_close();
+    }
+
+    /// Handles input that is not a message: answers it with an error, under its id if that could be read.
+    fn handle_malformed(&mut self, _: Instant, malformed: Malformed, out: &mut dyn Outbox) {
+        if self.is_closed() {
+            return;
+        }
+        if !self.resolve_unreadable(&malformed) {
+            self.refuse_malformed(malformed, None, out);
+        }
+    }
+
+    /// Handles the end of the link's input: as [`close`](super::ServerCommands::close), but requests of this side are
+    /// lost at once, with `detail`, and held requests are served first. The transport may still take answers from the
+    /// queue, for a client that only closed its sending half.
+    fn handle_closed(&mut self, now: Instant, detail: &str, out: &mut dyn Outbox) {
+        self.resolve_outbound(&LostReason::Disconnected(detail.to_string()));
+        self.begin_close(now, true, out);
+    }
+
+    /// Handles the timeouts that are due. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
+    fn handle_timeout(&mut self, now: Instant, out: &mut dyn Outbox) {
+        while let Some(connection) = self.connection.used_mut()
+            && let Some(id) = connection.outbound.next_due(now)
+            && let Some(expired) = connection.outbound.remove(id)
+        {
+            let outcome = connection.outbound.timeout_outcome(now, &expired);
+            out.cancel(id.number(), Some("timed out"));
+            self.resolve(id, outcome);
+        }
+        self.send_due_progress(now, out);
+        self.deliver_due_progress(now);
+        self.retry_notifications(now, out);
+        self.release(now, out);
+        let over = matches!(self.phase, Phase::Finishing { until, .. } if until <= now);
+        if over && !self.is_waiting_for_client() {
+            self.refuse_remaining(out);
+            self.advance_close();
+        }
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing else happens first.
+    fn poll_timeout(&self) -> Option<Instant> {
+        let phase = match self.phase {
+            Phase::Open => None,
+            Phase::Finishing { .. } if self.is_waiting_for_client() => None,
+            Phase::Finishing { until, .. } => Some(until),
+            Phase::Closed => return None,
+        };
+        let release = self.is_release_due().then_some(Instant::ORIGIN);
+        let (sent, received) = (self.sent_progress.deadline(), self.received_progress.deadline());
+        let outbound = self.connection.outbound.next_deadline();
+        [phase, self.notify_again_at, release, outbound, sent, received].into_iter().flatten().min()
+    }
+
+    /// The next event, in wire order.
+    fn poll_event(&mut self) -> Option<Event> {
+        if self.events.is_idle() {
+            return None;
+        }
+        if self.events.is_empty() {
+            self.report_dropped();
+        }
+        self.events.pop()
+    }
+
+    fn wants_read(&self) -> bool {
+        Self::wants_read(self)
+    }
+
+    fn dispatch_deferred(&mut self, now: Instant, out: &mut dyn Outbox) {
+        self.release(now, out);
+    }
+
+    /// Sets the charge for the message that is handled next: its requests share it until they are answered. If there is
+    /// no room for it, they are refused; pings, responses and notifications are handled all the same.
+    #[cfg(all(feature = "std", feature = "http"))]
+    fn charge_message(&mut self, charged: Option<MessageCharge>) {
+        self.connection.is_over_budget = matches!(charged, Some(Err(_)));
+        self.connection.charge = charged.and_then(Result::ok).map(alloc::sync::Arc::new);
+    }
+
+    fn handle_transmitted(&mut self, queued: usize) {
+        self.note_transmitted(queued);
+    }
+
+    /// Closes the connection because of a failure on this side.
+    fn fail(&mut self, why: String) {
+        self.abort(CloseReason::Lost(LostReason::Failed(why)));
+    }
+
+    fn is_closed(&self) -> bool {
+        Self::is_closed(self)
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.config().limits
+    }
+
+    fn write_timeout(&self) -> Duration {
+        self.config().write_timeout
+    }
+}
 
 impl Server {
     /// Answers a request, or hands it to the application.
@@ -282,20 +410,6 @@ pub(super) fn decode<P: Params>(method: &str, params: Option<&Raw>) -> Result<P,
 }
 
 impl Server {
-    /// Handles a message, or a batch of them.
-    pub(crate) fn handle_frame(&mut self, now: Instant, frame: Frame, out: &mut dyn Outbox) {
-        if self.is_closed() {
-            return;
-        }
-        match frame {
-            Frame::Single(message) => self.handle_message(now, message, None, out),
-            Frame::Batch(batch) => self.handle_batch(now, batch, out),
-        }
-        self.retry_notifications(now, out);
-        // At the end only: the answers to a batch are sent with its last message.
-        self.advance_close();
-    }
-
     /// Handles the only request of an exchange.
     #[cfg(feature = "http")]
     pub(crate) fn handle_exchange(&mut self, now: Instant, request: Request, out: &mut dyn Outbox) {
@@ -338,16 +452,6 @@ impl Server {
         }
     }
 
-    /// Handles input that is not a message: answers it with an error, under its id if that could be read.
-    pub(crate) fn handle_malformed(&mut self, malformed: Malformed, out: &mut dyn Outbox) {
-        if self.is_closed() {
-            return;
-        }
-        if !self.resolve_unreadable(&malformed) {
-            self.refuse_malformed(malformed, None, out);
-        }
-    }
-
     /// Resolves the request of this side that an unreadable message was to answer; returns whether there is one.
     fn resolve_unreadable(&mut self, malformed: &Malformed) -> bool {
         let recovered = &malformed.recovered;
@@ -372,35 +476,6 @@ impl Server {
         }
         if !self.is_closed() {
             self.diagnose(Diagnostic::Malformed(Box::new(malformed)));
-        }
-    }
-
-    /// Handles the end of the link's input: as [`close`](super::ServerCommands::close), but requests of this side are
-    /// lost at once, with `detail`, and held requests are served first. The transport may still take answers from the
-    /// queue, for a client that only closed its sending half.
-    pub(crate) fn handle_closed(&mut self, now: Instant, detail: &str, out: &mut dyn Outbox) {
-        self.resolve_outbound(&LostReason::Disconnected(detail.to_string()));
-        self.begin_close(now, true, out);
-    }
-
-    /// Handles the timeouts that are due. Does nothing if [`poll_timeout`](Self::poll_timeout) is later than `now`.
-    pub(crate) fn handle_timeout(&mut self, now: Instant, out: &mut dyn Outbox) {
-        while let Some(connection) = self.connection.used_mut()
-            && let Some(id) = connection.outbound.next_due(now)
-            && let Some(expired) = connection.outbound.remove(id)
-        {
-            let outcome = connection.outbound.timeout_outcome(now, &expired);
-            out.cancel(id.number(), Some("timed out"));
-            self.resolve(id, outcome);
-        }
-        self.send_due_progress(now, out);
-        self.deliver_due_progress(now);
-        self.retry_notifications(now, out);
-        self.release(now, out);
-        let over = matches!(self.phase, Phase::Finishing { until, .. } if until <= now);
-        if over && !self.is_waiting_for_client() {
-            self.refuse_remaining(out);
-            self.advance_close();
         }
     }
 
@@ -525,10 +600,5 @@ impl Server {
         };
         self.diagnose(Diagnostic::Tolerated(leniency));
         empty
-    }
-
-    /// Closes the connection because of a failure on this side.
-    pub(crate) fn fail(&mut self, why: alloc::string::String) {
-        self.abort(CloseReason::Lost(LostReason::Failed(why)));
     }
 }

@@ -35,8 +35,6 @@ use crate::peer::{
 };
 use crate::prelude::*;
 use crate::quota::BytePermit;
-#[cfg(all(feature = "std", feature = "http"))]
-use crate::quota::OverBudgetError;
 use crate::rpc::{ErrorId, ErrorObject, Id, write};
 use crate::schema::{
     CallTool, Era, Json, LoggingLevel, Method, MethodInfo, Number, ProgressParams, Revision, ServerCapability,
@@ -295,24 +293,11 @@ impl Server {
         self.principal = principal;
     }
 
-    /// Sets the charge for the message that is handled next: its requests share it until they are answered. If there is
-    /// no room for it, they are refused; pings, responses and notifications are handled all the same.
-    #[cfg(all(feature = "std", feature = "http"))]
-    pub(crate) fn charge_message(&mut self, charged: Option<Result<BytePermit, OverBudgetError>>) {
-        self.connection.is_over_budget = matches!(charged, Some(Err(OverBudgetError)));
-        self.connection.charge = charged.and_then(Result::ok).map(Arc::new);
-    }
-
     /// Compares the `_meta` of the next request with this one, and stores it for [`take_meta`](Self::take_meta).
     #[cfg(all(feature = "std", feature = "http"))]
     pub(crate) fn compare_meta(&mut self, known: Option<Arc<KnownMeta>>) {
         self.caches_sender = true;
         self.last_meta = known;
-    }
-
-    /// The length of the `_meta` that `text` begins with, if that is the one of the last request.
-    pub(crate) fn known_meta_length(&self, text: &str) -> Option<usize> {
-        self.last_meta.as_ref()?.length_in(text)
     }
 
     /// Takes the `_meta` of the last request, if that was admitted.
@@ -325,35 +310,6 @@ impl Server {
     #[cfg(feature = "http")]
     pub(crate) fn set_stateless(&mut self, revision: Revision) {
         self.connection.session = Some(Session::stateless(revision));
-    }
-
-    // --- Outputs ---
-
-    /// The next event, in wire order.
-    #[must_use]
-    pub(crate) fn poll_event(&mut self) -> Option<Event> {
-        if self.events.is_idle() {
-            return None;
-        }
-        if self.events.is_empty() {
-            self.report_dropped();
-        }
-        self.events.pop()
-    }
-
-    /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing else happens first.
-    #[must_use]
-    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        let phase = match self.phase {
-            Phase::Open => None,
-            Phase::Finishing { .. } if self.is_waiting_for_client() => None,
-            Phase::Finishing { until, .. } => Some(until),
-            Phase::Closed => return None,
-        };
-        let release = self.is_release_due().then_some(Instant::ORIGIN);
-        let (sent, received) = (self.sent_progress.deadline(), self.received_progress.deadline());
-        let outbound = self.connection.outbound.next_deadline();
-        [phase, self.notify_again_at, release, outbound, sent, received].into_iter().flatten().min()
     }
 
     // --- Shared with the other modules ---

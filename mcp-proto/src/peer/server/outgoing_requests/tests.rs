@@ -1,5 +1,6 @@
 //! The client request that a server's request is related to: transports with a stream per request route by it.
 
+use crate::peer::Machine as _;
 use serde_json::{Value, json};
 
 use super::*;

@@ -8,15 +8,14 @@ use bytes::Bytes;
 use streams::{ResponseStreams, SessionTransport, UnknownEvent};
 
 use super::request_head::{RetainedHead, SESSION_QUERY, SessionId};
-use super::response::AcceptedTypes;
 #[cfg(feature = "std")]
 use super::response::AnswerBody;
-use super::response::{Chunk, HttpResponse, ResponseHead, ResponseHeaders, session_header};
+use super::response::{AcceptedTypes, Chunk, HttpResponse, ResponseHead, ResponseHeaders, session_header};
 use super::route::is_answered;
 use super::{LegacyPaths, Post, Setup};
 use crate::Instant;
 use crate::peer::server::{Server, ServerCommands, ServerLoan, ServerTransport};
-use crate::peer::{LostReason, server as peer};
+use crate::peer::{LostReason, Machine as _, server as peer};
 use crate::prelude::*;
 use crate::quota::{ByteAccount, BytePermit, FairTable};
 use crate::rpc::{Batch, ErrorId, ErrorObject, Frame, Id, Malformed, Message, code};
@@ -167,7 +166,7 @@ impl Session {
         match content {
             Err(malformed) => {
                 let answer = HttpResponse::malformed(&malformed, ErrorId::Null);
-                self.run(now, |server, streams| server.handle_malformed(*malformed, streams));
+                self.run(now, |server, streams| server.handle_malformed(now, *malformed, streams));
                 PostOutcome::Answer(answer)
             }
             Ok(frame) if self.streams.transport == SessionTransport::HttpSse => {
@@ -260,7 +259,7 @@ impl Session {
                     });
                 }
                 (Err(malformed), _) => {
-                    self.run(now, |server, streams| server.handle_malformed(malformed, streams));
+                    self.run(now, |server, streams| server.handle_malformed(now, malformed, streams));
                 }
             }
         }
