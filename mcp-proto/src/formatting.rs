@@ -1,4 +1,5 @@
-//! Macros that implement `Display` and `Debug` from tables of texts and of fields, for this crate and its adapters.
+//! Macros that implement `Display` and `Debug` from tables of texts and of fields, and the setters of options, for this
+//! crate and its adapters.
 
 /// Implements `Display` by a text as of `format!`: one for each variant of an enum, or one for a struct.
 ///
@@ -79,4 +80,22 @@ macro_rules! debug_fields {
             }
         }
     };
+}
+
+/// Methods that take a value, change it, and return it. `self` is the value; a body is one statement.
+///
+/// `pub fn path(self, path: &str) { self.path = path.into() }`
+#[doc(hidden)]
+#[macro_export]
+macro_rules! setters {
+    ($(
+        $(#[$attribute:meta])*
+        $visibility:vis fn $name:ident($this:ident $(, $argument:ident: $type:ty)*) { $change:expr }
+    )+) => { $(
+        $(#[$attribute])*
+        $visibility fn $name(mut $this $(, $argument: $type)*) -> Self {
+            $change;
+            $this
+        }
+    )+ };
 }

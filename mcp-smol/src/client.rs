@@ -348,46 +348,35 @@ impl From<ClientConfig> for ClientOptions {
 }
 
 impl<H: HandlerMode> ClientOptions<H> {
-    /// Which eras to speak. Default: detect the server's.
-    pub fn era_policy(mut self, mode: EraPolicy) -> Self {
-        self.config.era_policy = mode;
-        self
-    }
+    setters! {
+        /// Which eras to speak. Default: detect the server's.
+        pub fn era_policy(self, mode: EraPolicy) { self.config.era_policy = mode }
 
-    /// The era that an [earlier connection](Client::known_era) to the same server detected, which saves the probe.
-    pub fn known_era(mut self, verdict: Option<KnownEra>) -> Self {
-        self.config.known_era = verdict;
-        self
-    }
+        /// The era that an [earlier connection](Client::known_era) to the same server detected, which saves the probe.
+        pub fn known_era(self, verdict: Option<KnownEra>) { self.config.known_era = verdict }
 
-    /// How long a request waits for its answer or for progress, unless it has a timeout of its own. Default 30 s.
-    pub fn request_timeout(mut self, timeout: Duration) -> Self {
-        self.config.request_timeout = timeout;
-        self
-    }
+        /// How long a request waits for its answer or for progress, unless it has a timeout of its own. Default 30 s.
+        pub fn request_timeout(self, timeout: Duration) { self.config.request_timeout = timeout }
 
-    /// Pings the server, if it is one of 2025-11-25 or earlier, and ends the connection once it answers no more: requests in
-    /// flight then fail with [`LostReason::KeepaliveFailed`](mcp_proto::peer::LostReason::KeepaliveFailed). Default: no pings.
-    ///
-    /// ```
-    /// use mcp_smol::ClientOptions;
-    /// use mcp_smol::mcp_proto::peer::client::Keepalive;
-    ///
-    /// let options = ClientOptions::new("my-host", "1.0.0").keepalive(Keepalive::SPARING);
-    /// # drop(options);
-    /// ```
-    ///
-    /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/ping>
-    pub fn keepalive(mut self, keepalive: Keepalive) -> Self {
-        self.config.keepalive = Some(keepalive);
-        self
-    }
+        /// Pings the server, if it is one of 2025-11-25 or earlier, and ends the connection once it answers no more: requests in
+        /// flight then fail with [`LostReason::KeepaliveFailed`](mcp_proto::peer::LostReason::KeepaliveFailed). Default: no pings.
+        ///
+        /// ```
+        /// use mcp_smol::ClientOptions;
+        /// use mcp_smol::mcp_proto::peer::client::Keepalive;
+        ///
+        /// let options = ClientOptions::new("my-host", "1.0.0").keepalive(Keepalive::SPARING);
+        /// # drop(options);
+        /// ```
+        ///
+        /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/ping>
+        pub fn keepalive(self, keepalive: Keepalive) { self.config.keepalive = Some(keepalive) }
 
-    /// Time limit of connecting as a whole, until the server is ready: see [`ConnectTimeouts::within`]. Default 120 s.
-    /// After it [`Client::ready`] fails, with the step under way and the outcomes of the steps before it.
-    pub fn ready_timeout(mut self, timeout: Duration) -> Self {
-        self.config.connect = ConnectTimeouts::within(timeout);
-        self
+        /// Time limit of connecting as a whole, until the server is ready: see [`ConnectTimeouts::within`]. Default 120 s.
+        /// After it [`Client::ready`] fails, with the step under way and the outcomes of the steps before it.
+        pub fn ready_timeout(self, timeout: Duration) {
+            self.config.connect = ConnectTimeouts::within(timeout)
+        }
     }
 
     /// Handlers for the server's requests; the client declares their capabilities. The driver is not `Send` if the
@@ -398,42 +387,33 @@ impl<H: HandlerMode> ClientOptions<H> {
         ClientOptions { config, handlers, wire, stderr, runtime }
     }
 
-    /// Adds a [layer](mcp_proto::front::layer) around the calls of the application and the requests of the server that handlers
-    /// answer, inside of those added before: to log, change, answer or deny them.
-    pub fn layer(mut self, layer: impl IntoLayer<SendHandlers>) -> Self {
-        self.handlers = self.handlers.layer(layer);
-        self
-    }
+    setters! {
+        /// Adds a [layer](mcp_proto::front::layer) around the calls of the application and the requests of the server that handlers
+        /// answer, inside of those added before: to log, change, answer or deny them.
+        pub fn layer(self, layer: impl IntoLayer<SendHandlers>) { self.handlers = self.handlers.layer(layer) }
 
-    /// Sets the runtime of the child process, its pipes and the driver's timers. Default: [`RuntimeKind::default`].
-    pub fn runtime(mut self, runtime: RuntimeKind) -> Self {
-        self.runtime = runtime;
-        self
-    }
+        /// Sets the runtime of the child process, its pipes and the driver's timers. Default: [`RuntimeKind::default`].
+        pub fn runtime(self, runtime: RuntimeKind) { self.runtime = runtime }
 
-    /// Changes any other part of the configuration.
-    pub fn configure(mut self, change: impl FnOnce(&mut ClientConfig)) -> Self {
-        change(&mut self.config);
-        self
-    }
+        /// Changes any other part of the configuration.
+        pub fn configure(self, change: impl FnOnce(&mut ClientConfig)) { change(&mut self.config) }
 
-    /// Passes every byte to `watch` as it is sent or received, for logs and debugging. A call holds neither whole
-    /// messages nor whole lines; [`Lines`](mcp_proto::codec::Lines) splits them, and a
-    /// [`Redactor`](mcp_proto::redact::Redactor) hides the secrets in a line.
-    ///
-    /// The driver calls `watch`: it should be quick.
-    pub fn on_wire(mut self, watch: impl FnMut(WireDirection, &[u8]) + Send + 'static) -> Self {
-        self.wire = Some(Box::new(watch));
-        self
-    }
+        /// Passes every byte to `watch` as it is sent or received, for logs and debugging. A call holds neither whole
+        /// messages nor whole lines; [`Lines`](mcp_proto::codec::Lines) splits them, and a
+        /// [`Redactor`](mcp_proto::redact::Redactor) hides the secrets in a line.
+        ///
+        /// The driver calls `watch`: it should be quick.
+        pub fn on_wire(self, watch: impl FnMut(WireDirection, &[u8]) + Send + 'static) {
+            self.wire = Some(Box::new(watch))
+        }
 
-    /// Passes every line that a child process writes to its standard error to `watch`. Without it the lines are only
-    /// buffered, and quoted if the process fails.
-    ///
-    /// The driver calls `watch`: it should be quick.
-    pub fn on_stderr(mut self, watch: impl FnMut(StderrLine) + Send + 'static) -> Self {
-        self.stderr = Some(Box::new(watch));
-        self
+        /// Passes every line that a child process writes to its standard error to `watch`. Without it the lines are only
+        /// buffered, and quoted if the process fails.
+        ///
+        /// The driver calls `watch`: it should be quick.
+        pub fn on_stderr(self, watch: impl FnMut(StderrLine) + Send + 'static) {
+            self.stderr = Some(Box::new(watch))
+        }
     }
 
     /// Starts a server as a child process and talks to it; see [`connect`](crate::connect).

@@ -92,29 +92,21 @@ impl Command {
         variables.into_iter().fold(self, |command, (name, value)| command.env(name, value))
     }
 
-    /// Which variables the child inherits from this process. Default: [`Environment::Essential`].
-    pub fn environment(mut self, environment: Environment) -> Self {
-        self.environment = environment;
-        self
-    }
+    setters! {
+        /// Which variables the child inherits from this process. Default: [`Environment::Essential`].
+        pub fn environment(self, environment: Environment) { self.environment = environment }
 
-    /// Working directory of the child. Default: that of this process.
-    pub fn current_dir(mut self, directory: impl AsRef<Path>) -> Self {
-        self.directory = Some(directory.as_ref().to_owned());
-        self
-    }
+        /// Working directory of the child. Default: that of this process.
+        pub fn current_dir(self, directory: impl AsRef<Path>) {
+            self.directory = Some(directory.as_ref().to_owned())
+        }
 
-    /// Time limits of the steps of [`Process::shutdown`].
-    pub fn shutdown(mut self, times: ShutdownTimeouts) -> Self {
-        self.shutdown = times;
-        self
-    }
+        /// Time limits of the steps of [`Process::shutdown`].
+        pub fn shutdown(self, times: ShutdownTimeouts) { self.shutdown = times }
 
-    /// How many bytes of standard error to keep. Default 64 KiB: a long stack trace with the lines that led to it.
-    /// Memory is allocated as it fills.
-    pub fn stderr_bytes(mut self, bytes: usize) -> Self {
-        self.stderr_bytes = bytes;
-        self
+        /// How many bytes of standard error to keep. Default 64 KiB: a long stack trace with the lines that led to it.
+        /// Memory is allocated as it fills.
+        pub fn stderr_bytes(self, bytes: usize) { self.stderr_bytes = bytes }
     }
 
     //= F25 "A program is started with arguments, variables and a directory"

@@ -183,18 +183,14 @@ impl<H: HandlerMode> ServerOptions<H> {
         Self { config: router.router().config(), router, principal: None, attachments, runtime }
     }
 
-    /// Changes the configuration.
-    pub fn configure(mut self, change: impl FnOnce(&mut ServerConfig)) -> Self {
-        change(&mut self.config);
-        self
-    }
+    setters! {
+        /// Changes the configuration.
+        pub fn configure(self, change: impl FnOnce(&mut ServerConfig)) { change(&mut self.config) }
 
-    /// Sets the principal on whose behalf the client acts, as identified by the code that accepted the connection: the
-    /// user at the other end of a Unix socket, for example. Handlers can read it, and the server refuses one
-    /// principal's tasks and states to all others.
-    pub fn principal(mut self, principal: Principal) -> Self {
-        self.principal = Some(principal);
-        self
+        /// Sets the principal on whose behalf the client acts, as identified by the code that accepted the connection: the
+        /// user at the other end of a Unix socket, for example. Handlers can read it, and the server refuses one
+        /// principal's tasks and states to all others.
+        pub fn principal(self, principal: Principal) { self.principal = Some(principal) }
     }
 
     /// Attaches a value to each request, in place of one of the same type. Handlers read it with

@@ -89,19 +89,15 @@ impl Authorization {
         }
     }
 
-    /// Sets the token store. Its keys are server URLs as of
-    /// [`canonical_resource`](mcp_proto::auth::canonical_resource). Default: a separate [`MemoryStore`] for this
-    /// client.
-    pub fn store(mut self, store: impl TokenStore) -> Self {
-        self.store = Arc::new(store);
-        self
-    }
+    setters! {
+        /// Sets the token store. Its keys are server URLs as of
+        /// [`canonical_resource`](mcp_proto::auth::canonical_resource). Default: a separate [`MemoryStore`] for this
+        /// client.
+        pub fn store(self, store: impl TokenStore) { self.store = Arc::new(store) }
 
-    /// Sets the account, where one store has tokens of several accounts at one server: the key is then the server's
-    /// URL, `#` and the account. Default: none.
-    pub fn account(mut self, account: impl Into<String>) -> Self {
-        self.account = Some(account.into());
-        self
+        /// Sets the account, where one store has tokens of several accounts at one server: the key is then the server's
+        /// URL, `#` and the account. Default: none.
+        pub fn account(self, account: impl Into<String>) { self.account = Some(account.into()) }
     }
 
     /// Whether the server at this URL gets tokens without a page for the user: `None` if the store cannot tell, or the

@@ -157,46 +157,39 @@ impl From<ClientConfig> for ClientOptions {
 }
 
 impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
-    /// Sets which eras to speak. Default: the server's, which the client detects.
-    pub fn era_policy(mut self, policy: client::EraPolicy) -> Self {
-        self.settings.config.client.era_policy = policy;
-        self
-    }
+    setters! {
+        /// Sets which eras to speak. Default: the server's, which the client detects.
+        pub fn era_policy(self, policy: client::EraPolicy) { self.settings.config.client.era_policy = policy }
 
-    /// Sets the era that an [earlier connection](Client::known_era) to the same server detected, which saves the probe.
-    pub fn known_era(mut self, era: Option<KnownEra>) -> Self {
-        self.settings.config.client.known_era = era;
-        self
-    }
+        /// Sets the era that an [earlier connection](Client::known_era) to the same server detected, which saves the probe.
+        pub fn known_era(self, era: Option<KnownEra>) { self.settings.config.client.known_era = era }
 
-    /// Sets how long a request without a timeout of its own waits for a response or for progress. Default 30 s.
-    pub fn request_timeout(mut self, timeout: Duration) -> Self {
-        self.settings.config.client.request_timeout = timeout;
-        self
-    }
+        /// Sets how long a request without a timeout of its own waits for a response or for progress. Default 30 s.
+        pub fn request_timeout(self, timeout: Duration) {
+            self.settings.config.client.request_timeout = timeout
+        }
 
-    /// Pings the server, if it is one of 2025-11-25 or earlier, and ends the connection once it answers no more: requests in
-    /// flight then fail with [`LostReason::KeepaliveFailed`](mcp_proto::peer::LostReason::KeepaliveFailed). Default: no pings.
-    ///
-    /// ```
-    /// use mcp_hyper::ClientOptions;
-    /// use mcp_hyper::mcp_proto::peer::client::Keepalive;
-    ///
-    /// let options = ClientOptions::new("my-host", "1.0.0").keepalive(Keepalive::SPARING);
-    /// # drop(options);
-    /// ```
-    ///
-    /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/ping>
-    pub fn keepalive(mut self, keepalive: client::Keepalive) -> Self {
-        self.settings.config.client.keepalive = Some(keepalive);
-        self
-    }
+        /// Pings the server, if it is one of 2025-11-25 or earlier, and ends the connection once it answers no more: requests in
+        /// flight then fail with [`LostReason::KeepaliveFailed`](mcp_proto::peer::LostReason::KeepaliveFailed). Default: no pings.
+        ///
+        /// ```
+        /// use mcp_hyper::ClientOptions;
+        /// use mcp_hyper::mcp_proto::peer::client::Keepalive;
+        ///
+        /// let options = ClientOptions::new("my-host", "1.0.0").keepalive(Keepalive::SPARING);
+        /// # drop(options);
+        /// ```
+        ///
+        /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/ping>
+        pub fn keepalive(self, keepalive: client::Keepalive) {
+            self.settings.config.client.keepalive = Some(keepalive)
+        }
 
-    /// Sets the total time until the server is ready: see [`ConnectTimeouts::within`]. Default 120 s. After that,
-    /// [`Client::ready`] fails with the step under way and the results of the steps before it.
-    pub fn ready_timeout(mut self, timeout: Duration) -> Self {
-        self.settings.config.client.connect = ConnectTimeouts::within(timeout);
-        self
+        /// Sets the total time until the server is ready: see [`ConnectTimeouts::within`]. Default 120 s. After that,
+        /// [`Client::ready`] fails with the step under way and the results of the steps before it.
+        pub fn ready_timeout(self, timeout: Duration) {
+            self.settings.config.client.connect = ConnectTimeouts::within(timeout)
+        }
     }
 
     /// Sets the handlers of server requests, which determine the declared capabilities. With
@@ -240,37 +233,35 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         self
     }
 
-    /// Adds a header to every request. Headers that the protocol or HTTP sets itself (`mcp-…`, `accept`,
-    /// `content-type`, `host`, `last-event-id` and the like) are rejected: [`connect`](Self::connect) returns the
-    /// error.
-    pub fn header(mut self, name: &str, value: &str) -> Self {
-        self.settings.extra_headers.add(name, value);
-        self
-    }
+    setters! {
+        /// Adds a header to every request. Headers that the protocol or HTTP sets itself (`mcp-…`, `accept`,
+        /// `content-type`, `host`, `last-event-id` and the like) are rejected: [`connect`](Self::connect) returns the
+        /// error.
+        pub fn header(self, name: &str, value: &str) { self.settings.extra_headers.add(name, value) }
 
-    /// Adds headers just before each request is sent, such as a token that is renewed from time to time. The map
-    /// already contains the headers of [`header`](Self::header), which `add` may change; headers that `header` would
-    /// reject are left out.
-    ///
-    /// ```
-    /// use http::HeaderValue;
-    /// use mcp_hyper::ClientOptions;
-    ///
-    /// # fn current_token() -> HeaderValue { HeaderValue::from_static("Bearer …") }
-    /// let options = ClientOptions::new("my-host", "1.0.0").headers(|headers| {
-    ///     headers.insert("authorization", current_token());
-    /// });
-    /// ```
-    ///
-    /// Such headers may change the principal of a request, so responses that the server marks as private are not
-    /// cached. An application that knows when the principal changes sets the cache's
-    /// [context](mcp_proto::peer::client::CacheConfig::context), and calls [`Client::set_cache_context`] before each
-    /// change.
-    ///
-    /// The driver calls `add`; it must return quickly.
-    pub fn headers(mut self, add: impl FnMut(&mut HeaderMap) + Send + 'static) -> Self {
-        self.settings.extra_headers.refresh(Box::new(add));
-        self
+        /// Adds headers just before each request is sent, such as a token that is renewed from time to time. The map
+        /// already contains the headers of [`header`](Self::header), which `add` may change; headers that `header` would
+        /// reject are left out.
+        ///
+        /// ```
+        /// use http::HeaderValue;
+        /// use mcp_hyper::ClientOptions;
+        ///
+        /// # fn current_token() -> HeaderValue { HeaderValue::from_static("Bearer …") }
+        /// let options = ClientOptions::new("my-host", "1.0.0").headers(|headers| {
+        ///     headers.insert("authorization", current_token());
+        /// });
+        /// ```
+        ///
+        /// Such headers may change the principal of a request, so responses that the server marks as private are not
+        /// cached. An application that knows when the principal changes sets the cache's
+        /// [context](mcp_proto::peer::client::CacheConfig::context), and calls [`Client::set_cache_context`] before each
+        /// change.
+        ///
+        /// The driver calls `add`; it must return quickly.
+        pub fn headers(self, add: impl FnMut(&mut HeaderMap) + Send + 'static) {
+            self.settings.extra_headers.refresh(Box::new(add))
+        }
     }
 
     /// Adds headers that an async source provides, such as a token that is rotated by another program.
@@ -324,17 +315,13 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         self
     }
 
-    /// Sets the proxy. Default: the proxy of the [environment](Proxy::from_environment).
-    pub fn proxy(mut self, proxy: Proxy) -> Self {
-        self.settings.proxy = Some(proxy);
-        self
-    }
+    setters! {
+        /// Sets the proxy. Default: the proxy of the [environment](Proxy::from_environment).
+        pub fn proxy(self, proxy: Proxy) { self.settings.proxy = Some(proxy) }
 
-    /// Connects to a Unix domain socket, whatever the host of the URL, and without a proxy.
-    #[cfg(unix)]
-    pub fn unix_socket(mut self, path: impl Into<PathBuf>) -> Self {
-        self.settings.unix_socket = Some(path.into());
-        self
+        /// Connects to a Unix domain socket, whatever the host of the URL, and without a proxy.
+        #[cfg(unix)]
+        pub fn unix_socket(self, path: impl Into<PathBuf>) { self.settings.unix_socket = Some(path.into()) }
     }
 
     /// Uses HTTP/2 on unencrypted connections, without a fallback: the server must be known to support it. Encrypted
@@ -345,25 +332,20 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         self
     }
 
-    /// Sets the time limit for opening a connection, from the name lookup until it is ready for requests. Default 10 s.
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.settings.connect_timeout = timeout;
-        self
-    }
+    setters! {
+        /// Sets the time limit for opening a connection, from the name lookup until it is ready for requests. Default 10 s.
+        pub fn connect_timeout(self, timeout: Duration) { self.settings.connect_timeout = timeout }
 
-    /// Sets how long an idle connection stays open, unless the server announces a shorter limit. Default 60 s.
-    pub fn idle_timeout(mut self, timeout: Duration) -> Self {
-        self.settings.idle_timeout = timeout;
-        self
-    }
+        /// Sets how long an idle connection stays open, unless the server announces a shorter limit. Default 60 s.
+        pub fn idle_timeout(self, timeout: Duration) { self.settings.idle_timeout = timeout }
 
-    /// Calls `watch` with every request and response, for logs and debugging. A
-    /// [`Redactor`](mcp_proto::redact::Redactor) hides the secrets in them.
-    ///
-    /// The driver calls `watch`; it must return quickly.
-    pub fn on_wire(mut self, watch: impl FnMut(WireEvent<'_>) + Send + 'static) -> Self {
-        self.settings.wire = Tap(Some(Box::new(watch)));
-        self
+        /// Calls `watch` with every request and response, for logs and debugging. A
+        /// [`Redactor`](mcp_proto::redact::Redactor) hides the secrets in them.
+        ///
+        /// The driver calls `watch`; it must return quickly.
+        pub fn on_wire(self, watch: impl FnMut(WireEvent<'_>) + Send + 'static) {
+            self.settings.wire = Tap(Some(Box::new(watch)))
+        }
     }
 
     /// Connects to the server at this URL; see [`connect`](crate::connect).

@@ -120,34 +120,25 @@ impl<M: ModelMethod> ModelRequest<M> {
         Self { request, name: name.to_owned(), settings }
     }
 
-    /// Sets how long the call may take: see [`HostRequest::timeout`].
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.request = self.request.timeout(timeout);
-        self
-    }
+    setters! {
+        /// Sets how long the call may take: see [`HostRequest::timeout`].
+        pub fn timeout(self, timeout: Duration) { self.request = self.request.timeout(timeout) }
 
-    /// Sets when the call is sent again after its connection broke: see [`HostRequest::repeat`].
-    pub fn repeat(mut self, repeat: Repeat) -> Self {
-        self.request = self.request.repeat(repeat);
-        self
-    }
+        /// Sets when the call is sent again after its connection broke: see [`HostRequest::repeat`].
+        pub fn repeat(self, repeat: Repeat) { self.request = self.request.repeat(repeat) }
 
-    /// Requests progress, and calls `follow` with each report: see [`HostRequest::on_progress`].
-    pub fn on_progress(mut self, follow: impl FnMut(ProgressParams) + Send + 'static) -> Self {
-        self.request = self.request.on_progress(follow);
-        self
-    }
+        /// Requests progress, and calls `follow` with each report: see [`HostRequest::on_progress`].
+        pub fn on_progress(self, follow: impl FnMut(ProgressParams) + Send + 'static) {
+            self.request = self.request.on_progress(follow)
+        }
 
-    /// Sets the `_meta` entries of the call: see [`HostRequest::meta`].
-    pub fn meta(mut self, meta: Meta) -> Self {
-        self.request = self.request.meta(meta);
-        self
-    }
+        /// Sets the `_meta` entries of the call: see [`HostRequest::meta`].
+        pub fn meta(self, meta: Meta) { self.request = self.request.meta(meta) }
 
-    /// Sets the trace context of the call: see [`HostRequest::trace_context`].
-    pub fn trace_context(mut self, context: impl Into<Option<TraceContext>>) -> Self {
-        self.request = self.request.trace_context(context);
-        self
+        /// Sets the trace context of the call: see [`HostRequest::trace_context`].
+        pub fn trace_context(self, context: impl Into<Option<TraceContext>>) {
+            self.request = self.request.trace_context(context)
+        }
     }
 
     async fn run(self) -> Result<M::Content, CallError> {

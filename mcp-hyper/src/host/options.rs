@@ -90,62 +90,46 @@ impl HostOptions {
         }
     }
 
-    /// Sets the servers. Default: none.
-    pub fn config(mut self, config: Config) -> Self {
-        self.config = config;
-        self
-    }
+    setters! {
+        /// Sets the servers. Default: none.
+        pub fn config(self, config: Config) { self.config = config }
 
-    /// Sets the user's approvals of the servers of projects. Default: none.
-    pub fn approvals(mut self, approvals: Approvals) -> Self {
-        self.approvals = approvals;
-        self
-    }
+        /// Sets the user's approvals of the servers of projects. Default: none.
+        pub fn approvals(self, approvals: Approvals) { self.approvals = approvals }
 
-    /// Remembers approvals, pins, lists and eras in this storage. Lists of an earlier run stand in for a server until it
-    /// sends its own; those older than a week do not. Default: none, so that nothing is remembered; then a lazy server
-    /// starts once in each run, for its lists.
-    ///
-    /// ```
-    /// use mcp_hyper::host::{FileStorage, HostOptions};
-    ///
-    /// let storage = FileStorage::in_folder("/home/ann/.local/state/my-agent/servers");
-    /// let options = HostOptions::new("my-agent", "1.0.0").storage(storage);
-    /// ```
-    pub fn storage(mut self, storage: impl Storage) -> Self {
-        self.settings.memory = Some(Memory(Arc::new(storage)));
-        self
-    }
+        /// Remembers approvals, pins, lists and eras in this storage. Lists of an earlier run stand in for a server until it
+        /// sends its own; those older than a week do not. Default: none, so that nothing is remembered; then a lazy server
+        /// starts once in each run, for its lists.
+        ///
+        /// ```
+        /// use mcp_hyper::host::{FileStorage, HostOptions};
+        ///
+        /// let storage = FileStorage::in_folder("/home/ann/.local/state/my-agent/servers");
+        /// let options = HostOptions::new("my-agent", "1.0.0").storage(storage);
+        /// ```
+        pub fn storage(self, storage: impl Storage) { self.settings.memory = Some(Memory(Arc::new(storage))) }
 
-    /// Writes results that are too long for a model into this folder: see
-    /// [`Host::call_for_model`]. Default: none; then results are cut at the limits, and the model reads that they were.
-    pub fn spill_folder(mut self, folder: SpillFolder) -> Self {
-        self.settings.spills = Some(folder);
-        self
-    }
+        /// Writes results that are too long for a model into this folder: see
+        /// [`Host::call_for_model`]. Default: none; then results are cut at the limits, and the model reads that they were.
+        pub fn spill_folder(self, folder: SpillFolder) { self.settings.spills = Some(folder) }
 
-    /// Sets how much of a result a model sees.
-    pub fn result_limits(mut self, limits: ResultLimits) -> Self {
-        self.settings.result_limits = limits;
-        self
-    }
+        /// Sets how much of a result a model sees.
+        pub fn result_limits(self, limits: ResultLimits) { self.settings.result_limits = limits }
 
-    /// Sets whether a model gets every error of a call as content that it can act on: of the connection, of a timeout, of
-    /// a name that no tool has, of a result that is no valid one. It has
-    /// [`is_call_error`](mcp_proto::host::tools::ModelContent::is_call_error) then, and reads `MCP error: …` as text.
-    /// Default: only errors that a server answers with.
-    ///
-    /// A closed host, a call that the application cancelled, and prompts keep their errors. Status and events report
-    /// failures in any case.
-    ///
-    /// ```
-    /// use mcp_hyper::host::HostOptions;
-    ///
-    /// let options = HostOptions::new("my-agent", "1.0.0").errors_as_content(true);
-    /// ```
-    pub fn errors_as_content(mut self, is_content: bool) -> Self {
-        self.settings.errors_as_content = is_content;
-        self
+        /// Sets whether a model gets every error of a call as content that it can act on: of the connection, of a timeout, of
+        /// a name that no tool has, of a result that is no valid one. It has
+        /// [`is_call_error`](mcp_proto::host::tools::ModelContent::is_call_error) then, and reads `MCP error: …` as text.
+        /// Default: only errors that a server answers with.
+        ///
+        /// A closed host, a call that the application cancelled, and prompts keep their errors. Status and events report
+        /// failures in any case.
+        ///
+        /// ```
+        /// use mcp_hyper::host::HostOptions;
+        ///
+        /// let options = HostOptions::new("my-agent", "1.0.0").errors_as_content(true);
+        /// ```
+        pub fn errors_as_content(self, is_content: bool) { self.settings.errors_as_content = is_content }
     }
 
     /// Asks the user whether a project's server may start. Show the whole [`ApprovalRequest`], and return whether the
@@ -192,19 +176,17 @@ impl HostOptions {
         self
     }
 
-    /// Sets the project's folder for the user's servers: `${workspaceFolder}`, and where relative paths of files of
-    /// variables begin. A project's servers have the [folder of its file](mcp_proto::host::config::Source::folder).
-    pub fn project_folder(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.settings.folder = Some(folder.into());
-        self
-    }
+    setters! {
+        /// Sets the project's folder for the user's servers: `${workspaceFolder}`, and where relative paths of files of
+        /// variables begin. A project's servers have the [folder of its file](mcp_proto::host::config::Source::folder).
+        pub fn project_folder(self, folder: impl Into<PathBuf>) { self.settings.folder = Some(folder.into()) }
 
-    /// Sets the folder in which the user's programs run whose entries name none. Default: that of this process. If that may
-    /// be the folder of a project which the user does not trust, set another: `npx`, for example, runs programs that it
-    /// finds there.
-    pub fn working_folder(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.settings.working_folder = Some(folder.into());
-        self
+        /// Sets the folder in which the user's programs run whose entries name none. Default: that of this process. If that may
+        /// be the folder of a project which the user does not trust, set another: `npx`, for example, runs programs that it
+        /// finds there.
+        pub fn working_folder(self, folder: impl Into<PathBuf>) {
+            self.settings.working_folder = Some(folder.into())
+        }
     }
 
     /// Makes the handlers of a server's requests: sampling, elicitation and roots. They are made for each connection,
@@ -313,36 +295,23 @@ impl HostOptions {
         self
     }
 
-    /// Sets the timeouts that override those of the configuration. Default: none;
-    /// [`TimeoutOverrides::from_variables`] reads them from the environment.
-    pub fn timeouts(mut self, overrides: TimeoutOverrides) -> Self {
-        self.settings.overrides = overrides;
-        self
-    }
+    setters! {
+        /// Sets the timeouts that override those of the configuration. Default: none;
+        /// [`TimeoutOverrides::from_variables`] reads them from the environment.
+        pub fn timeouts(self, overrides: TimeoutOverrides) { self.settings.overrides = overrides }
 
-    /// Changes the times and limits of starts, reconnections and calls. The seed is already random.
-    pub fn control(mut self, change: impl FnOnce(&mut ControlConfig)) -> Self {
-        change(&mut self.control);
-        self
-    }
+        /// Changes the times and limits of starts, reconnections and calls. The seed is already random.
+        pub fn control(self, change: impl FnOnce(&mut ControlConfig)) { change(&mut self.control) }
 
-    /// Sets how the names for a model are made. Default: `mcp__server__tool`.
-    pub fn names(mut self, scheme: NameScheme) -> Self {
-        self.scheme = scheme;
-        self
-    }
+        /// Sets how the names for a model are made. Default: `mcp__server__tool`.
+        pub fn names(self, scheme: NameScheme) { self.scheme = scheme }
 
-    /// Sets the proxy of servers at a URL. Default: the proxy of the [environment](Proxy::from_environment).
-    pub fn proxy(mut self, proxy: Proxy) -> Self {
-        self.settings.proxy = Some(proxy);
-        self
-    }
+        /// Sets the proxy of servers at a URL. Default: the proxy of the [environment](Proxy::from_environment).
+        pub fn proxy(self, proxy: Proxy) { self.settings.proxy = Some(proxy) }
 
-    /// Sets the TLS configuration of servers at a URL: see [`ClientOptions::tls`](crate::ClientOptions::tls).
-    #[cfg(feature = "tls")]
-    pub fn tls(mut self, config: crate::rustls::ClientConfig) -> Self {
-        self.settings.tls = Some(config);
-        self
+        /// Sets the TLS configuration of servers at a URL: see [`ClientOptions::tls`](crate::ClientOptions::tls).
+        #[cfg(feature = "tls")]
+        pub fn tls(self, config: crate::rustls::ClientConfig) { self.settings.tls = Some(config) }
     }
 
     /// Makes the authorization of a server at a URL, for each connection and each [login](Host::log_in). Where it returns

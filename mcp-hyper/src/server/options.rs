@@ -216,38 +216,31 @@ impl<H: HandlerMode> ServerOptions<H> {
         self
     }
 
-    /// Limits how often each client sends a request: by its principal or, without one, its address. Requests beyond the
-    /// rate get 429 with `Retry-After` before their bodies are read. Default: no limit.
-    ///
-    /// Behind a proxy, name it in [`trusted_proxies`](Self::trusted_proxies): otherwise all clients share one rate.
-    /// [`HttpServerConfig::request_rate`] has the details.
-    ///
-    /// ```
-    /// use mcp_hyper::ServerOptions;
-    /// use mcp_hyper::mcp_proto::front::Router;
-    /// use mcp_hyper::mcp_proto::quota::RateLimit;
-    ///
-    /// let options =
-    ///     ServerOptions::new(Router::new("notes", "1.0.0")).request_rate(RateLimit::per_second(50).burst(200));
-    /// # drop(options);
-    /// ```
-    pub fn request_rate(mut self, limit: RateLimit) -> Self {
-        self.config.request_rate = Some(limit);
-        self
-    }
+    setters! {
+        /// Limits how often each client sends a request: by its principal or, without one, its address. Requests beyond the
+        /// rate get 429 with `Retry-After` before their bodies are read. Default: no limit.
+        ///
+        /// Behind a proxy, name it in [`trusted_proxies`](Self::trusted_proxies): otherwise all clients share one rate.
+        /// [`HttpServerConfig::request_rate`] has the details.
+        ///
+        /// ```
+        /// use mcp_hyper::ServerOptions;
+        /// use mcp_hyper::mcp_proto::front::Router;
+        /// use mcp_hyper::mcp_proto::quota::RateLimit;
+        ///
+        /// let options =
+        ///     ServerOptions::new(Router::new("notes", "1.0.0")).request_rate(RateLimit::per_second(50).burst(200));
+        /// # drop(options);
+        /// ```
+        pub fn request_rate(self, limit: RateLimit) { self.config.request_rate = Some(limit) }
 
-    /// Changes the limits on connections and streams.
-    pub fn limits(mut self, change: impl FnOnce(&mut ServerLimits)) -> Self {
-        change(&mut self.limits);
-        self
-    }
+        /// Changes the limits on connections and streams.
+        pub fn limits(self, change: impl FnOnce(&mut ServerLimits)) { change(&mut self.limits) }
 
-    /// Sets the runtime, which provides timers, and sockets for the fetches that verify tokens. Default:
-    /// [`DefaultRuntime`](crate::DefaultRuntime). The sockets of clients come from the [`Listener`], or from the
-    /// application.
-    pub fn runtime(mut self, runtime: impl Runtime) -> Self {
-        self.runtime = AnyRuntime::new(runtime);
-        self
+        /// Sets the runtime, which provides timers, and sockets for the fetches that verify tokens. Default:
+        /// [`DefaultRuntime`](crate::DefaultRuntime). The sockets of clients come from the [`Listener`], or from the
+        /// application.
+        pub fn runtime(self, runtime: impl Runtime) { self.runtime = AnyRuntime::new(runtime) }
     }
 
     /// Sets the function that derives a request's principal from its head. It usually reads an extension that an
@@ -278,31 +271,31 @@ impl<H: HandlerMode> ServerOptions<H> {
         self
     }
 
-    /// Trusts these proxies' `X-Forwarded-For` or `Forwarded` for the addresses of their clients. Default: none.
-    ///
-    /// Quotas count by principal or, without one, by client address: see [`QuotaOwner`](mcp_proto::quota::QuotaOwner).
-    /// Behind a proxy that is not listed here, all clients share one quota. [`TrustedProxies`] documents the rules.
-    ///
-    /// ```
-    /// use mcp_hyper::ServerOptions;
-    /// use mcp_hyper::mcp_proto::front::Router;
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let options = ServerOptions::new(Router::new("notes", "1.0.0"))
-    ///     .trusted_proxies(["10.0.0.0/8".parse()?, "unix".parse()?]);
-    /// # drop(options);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn trusted_proxies(mut self, proxies: impl IntoIterator<Item = TrustedProxy>) -> Self {
-        self.proxies = proxies.into_iter().collect();
-        self
-    }
+    setters! {
+        /// Trusts these proxies' `X-Forwarded-For` or `Forwarded` for the addresses of their clients. Default: none.
+        ///
+        /// Quotas count by principal or, without one, by client address: see [`QuotaOwner`](mcp_proto::quota::QuotaOwner).
+        /// Behind a proxy that is not listed here, all clients share one quota. [`TrustedProxies`] documents the rules.
+        ///
+        /// ```
+        /// use mcp_hyper::ServerOptions;
+        /// use mcp_hyper::mcp_proto::front::Router;
+        ///
+        /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+        /// let options = ServerOptions::new(Router::new("notes", "1.0.0"))
+        ///     .trusted_proxies(["10.0.0.0/8".parse()?, "unix".parse()?]);
+        /// # drop(options);
+        /// # Ok(())
+        /// # }
+        /// ```
+        pub fn trusted_proxies(self, proxies: impl IntoIterator<Item = TrustedProxy>) {
+            self.proxies = proxies.into_iter().collect()
+        }
 
-    /// Reports errors that do not end the server, for logs. `show` must return quickly: the server waits for it.
-    pub fn on_error(mut self, show: impl Fn(&ServerError) + Send + Sync + 'static) -> Self {
-        self.on_error = Arc::new(show);
-        self
+        /// Reports errors that do not end the server, for logs. `show` must return quickly: the server waits for it.
+        pub fn on_error(self, show: impl Fn(&ServerError) + Send + Sync + 'static) {
+            self.on_error = Arc::new(show)
+        }
     }
 
     /// Accepts connections and serves them, all in one future.

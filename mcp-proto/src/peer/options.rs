@@ -116,57 +116,32 @@ pub enum ProgressOption {
 }
 
 impl RequestOptions {
-    /// Sets how long to wait for the answer or for the next progress.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
-        self
-    }
+    setters! {
+        /// Sets how long to wait for the answer or for the next progress.
+        pub fn timeout(self, timeout: Duration) { self.timeout = Some(timeout) }
 
-    /// Sets how long to wait at most.
-    pub fn hard_timeout(mut self, maximum: Duration) -> Self {
-        self.hard_timeout = Some(maximum);
-        self
-    }
+        /// Sets how long to wait at most.
+        pub fn hard_timeout(self, maximum: Duration) { self.hard_timeout = Some(maximum) }
 
-    /// Sets whether to ask for progress.
-    pub fn progress(mut self, progress: ProgressOption) -> Self {
-        self.progress = progress;
-        self
-    }
+        /// Sets whether to ask for progress.
+        pub fn progress(self, progress: ProgressOption) { self.progress = progress }
 
-    /// Asks for log messages of at least this level (2026-07-28 only).
-    pub fn log_level(mut self, level: LoggingLevel) -> Self {
-        self.log_level = Some(level);
-        self
-    }
+        /// Asks for log messages of at least this level (2026-07-28 only).
+        pub fn log_level(self, level: LoggingLevel) { self.log_level = Some(level) }
 
-    /// Adds `_meta` entries.
-    pub fn meta(mut self, meta: Meta) -> Self {
-        self.meta = meta;
-        self
-    }
+        /// Adds `_meta` entries.
+        pub fn meta(self, meta: Meta) { self.meta = meta }
 
-    /// Sets whether the request may become a task.
-    pub fn task(mut self, task: TaskMode) -> Self {
-        self.task = Some(task);
-        self
-    }
+        /// Sets whether the request may become a task.
+        pub fn task(self, task: TaskMode) { self.task = Some(task) }
 
-    /// Sets whether to send the request again if its answer is lost (HTTP only).
-    pub fn reissue(mut self, reissue: ReissuePolicy) -> Self {
-        self.reissue = reissue;
-        self
-    }
+        /// Sets whether to send the request again if its answer is lost (HTTP only).
+        pub fn reissue(self, reissue: ReissuePolicy) { self.reissue = reissue }
 
-    /// Sets how the client proceeds if the server needs input first.
-    pub fn input(mut self, input: InputMode) -> Self {
-        self.input = input;
-        self
-    }
+        /// Sets how the client proceeds if the server needs input first.
+        pub fn input(self, input: InputMode) { self.input = input }
 
-    /// Sets whether a cached answer may be used.
-    pub fn cache(mut self, cache: CacheMode) -> Self {
-        self.cache = cache;
-        self
+        /// Sets whether a cached answer may be used.
+        pub fn cache(self, cache: CacheMode) { self.cache = cache }
     }
 }

@@ -97,24 +97,17 @@ impl Redactor {
         }
     }
 
-    /// Hides a secret, in any spelling. Of `Bearer x` it also hides `x` alone. Values of less than four bytes are not
-    /// searched for: they would be found everywhere.
-    pub fn known(mut self, secret: impl AsRef<[u8]>) -> Self {
-        self.known.insert(secret.as_ref());
-        self
-    }
+    setters! {
+        /// Hides a secret, in any spelling. Of `Bearer x` it also hides `x` alone. Values of less than four bytes are not
+        /// searched for: they would be found everywhere.
+        pub fn known(self, secret: impl AsRef<[u8]>) { self.known.insert(secret.as_ref()) }
 
-    /// Hides the values of members and headers of this name. Case, `_` and `-` make no difference.
-    pub fn name(mut self, name: &str) -> Self {
-        self.names.insert(normal_name(name));
-        self
-    }
+        /// Hides the values of members and headers of this name. Case, `_` and `-` make no difference.
+        pub fn name(self, name: &str) { self.names.insert(normal_name(name)) }
 
-    /// Hides the value at this [JSON pointer](https://www.rfc-editor.org/rfc/rfc6901) in each message; `*` stands for any
-    /// member and any item: `/params/arguments/pin`, `/result/content/*/text`. In a batch it begins at each message.
-    pub fn pointer(mut self, pointer: &str) -> Self {
-        self.rules.push(Rule::new(pointer, Effect::Hide));
-        self
+        /// Hides the value at this [JSON pointer](https://www.rfc-editor.org/rfc/rfc6901) in each message; `*` stands for any
+        /// member and any item: `/params/arguments/pin`, `/result/content/*/text`. In a batch it begins at each message.
+        pub fn pointer(self, pointer: &str) { self.rules.push(Rule::new(pointer, Effect::Hide)) }
     }
 
     /// Hides the fields that this JSON Schema marks by `"format": "password"`, in arguments, answers of forms and structured

@@ -62,27 +62,22 @@ impl DpopConfig {
         Self::new(true)
     }
 
-    /// Sets the algorithms that proofs may be signed with. Default: all.
-    pub fn signed_by(mut self, algorithms: impl IntoIterator<Item = JwtAlgorithm>) -> Self {
-        self.algorithms = algorithms.into_iter().collect();
-        self
-    }
+    setters! {
+        /// Sets the algorithms that proofs may be signed with. Default: all.
+        pub fn signed_by(self, algorithms: impl IntoIterator<Item = JwtAlgorithm>) {
+            self.algorithms = algorithms.into_iter().collect()
+        }
 
-    /// Sets how far a proof's time may differ from this server's clock, either way. Default 60 s: clocks differ, and
-    /// requests wait for connections.
-    pub fn window(mut self, window: Duration) -> Self {
-        self.window = window;
-        self
-    }
+        /// Sets how far a proof's time may differ from this server's clock, either way. Default 60 s: clocks differ, and
+        /// requests wait for connections.
+        pub fn window(self, window: Duration) { self.window = window }
 
-    /// Requires a nonce of this server in each proof. A nonce is valid for five to ten minutes, so that proofs cannot
-    /// be created long before their use. A 401 tells clients the nonce, and they repeat their request. Default: no
-    /// nonce is required.
-    ///
-    /// Nonces are derived from this key, which is 32 random bytes: instances that share it accept each other's nonces.
-    pub fn nonces(mut self, key: [u8; 32]) -> Self {
-        self.nonces = Some(Arc::new(Zeroizing::new(key)));
-        self
+        /// Requires a nonce of this server in each proof. A nonce is valid for five to ten minutes, so that proofs cannot
+        /// be created long before their use. A 401 tells clients the nonce, and they repeat their request. Default: no
+        /// nonce is required.
+        ///
+        /// Nonces are derived from this key, which is 32 random bytes: instances that share it accept each other's nonces.
+        pub fn nonces(self, key: [u8; 32]) { self.nonces = Some(Arc::new(Zeroizing::new(key))) }
     }
 
     pub(super) fn algorithms(&self) -> Vec<&'static str> {

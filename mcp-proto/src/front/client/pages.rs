@@ -116,34 +116,21 @@ impl<M: PaginatedMethod> Pages<M> {
         }
     }
 
-    /// Sets the time limit of each page's request.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.options.timeout = Some(timeout);
-        self
-    }
+    setters! {
+        /// Sets the time limit of each page's request.
+        pub fn timeout(self, timeout: Duration) { self.options.timeout = Some(timeout) }
 
-    /// Sets whether cached pages are used.
-    pub fn cache(mut self, cache: CacheMode) -> Self {
-        self.options.cache = cache;
-        self
-    }
+        /// Sets whether cached pages are used.
+        pub fn cache(self, cache: CacheMode) { self.options.cache = cache }
 
-    /// Sets the options of each page's request.
-    pub fn options(mut self, options: RequestOptions) -> Self {
-        self.options = options;
-        self
-    }
+        /// Sets the options of each page's request.
+        pub fn options(self, options: RequestOptions) { self.options = options }
 
-    /// Sets the maximum number of pages; more are an error. Default 1,000.
-    pub fn page_limit(mut self, pages: usize) -> Self {
-        self.limit = pages;
-        self
-    }
+        /// Sets the maximum number of pages; more are an error. Default 1,000.
+        pub fn page_limit(self, pages: usize) { self.limit = pages }
 
-    /// Sets the number of bytes after which no further page is requested; a longer list is an error. Default 16 MiB.
-    pub fn byte_limit(mut self, bytes: usize) -> Self {
-        self.byte_limit = bytes;
-        self
+        /// Sets the number of bytes after which no further page is requested; a longer list is an error. Default 16 MiB.
+        pub fn byte_limit(self, bytes: usize) { self.byte_limit = bytes }
     }
 
     fn request_page(&self, cursor: Option<String>) -> Request<M> {
