@@ -12,9 +12,9 @@ use super::response::{Chunk, ExchangeOutput, ResponseHead, Stage};
 use super::route::{ModernRequest, StatelessPost};
 use crate::Instant;
 #[cfg(feature = "std")]
-use crate::peer::Machine as _;
-use crate::peer::server::{KnownMeta, PreparedConfig, Server, ServerCommands, ServerLoan, ServerTransport};
-use crate::peer::{LostReason, Outbox, Principal, server as peer};
+use crate::peer::server::KnownMeta;
+use crate::peer::server::{PreparedConfig, Server, ServerCommands, ServerLoan, ServerTransport};
+use crate::peer::{LostReason, Machine as _, Outbox, Principal, server as peer};
 use crate::prelude::*;
 use crate::quota::BytePermit;
 use crate::rpc::{Frame, Message};
