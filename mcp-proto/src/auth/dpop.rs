@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::challenge::is_nqchars;
 use super::keys::{Header, sign_jwt};
-use super::members::Members;
+use super::metadata::Members;
 use super::{Secret, SignError, Signer, fetch};
 use crate::UnixTime;
 use crate::prelude::*;

@@ -16,7 +16,6 @@ pub mod client;
 pub mod dpop;
 mod fetch;
 mod keys;
-mod members;
 mod metadata;
 #[cfg(feature = "server")]
 #[cfg_attr(

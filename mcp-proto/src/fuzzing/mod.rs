@@ -16,7 +16,6 @@ mod harness;
 mod host;
 mod http_client;
 mod http_server;
-mod redact;
 mod server;
 mod server_messages;
 mod skills;
@@ -25,9 +24,8 @@ mod wire;
 
 pub use auth::{challenge, fetch_policy, metadata, token_answer};
 pub use host::{host_config, host_control, host_names, host_results};
-pub use redact::redact;
 pub use skills::frontmatter;
-pub use sse::sse;
+pub use sse::{redact, sse};
 pub use wire::{envelope, header, lines, schema};
 
 /// What a machine does with a fuzzer's input: a line for each operation, event, output and deadline. An empty text if the

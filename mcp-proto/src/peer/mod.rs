@@ -14,7 +14,6 @@ mod machine;
 mod options;
 mod outcome;
 pub(crate) mod passage;
-mod principal;
 mod requests;
 #[cfg(feature = "server")]
 pub mod server;
@@ -32,6 +31,7 @@ pub(crate) use encode::{AnyParams, MetaEntries, ResultDefaults};
 pub use encode::{AnyResult, OutgoingRequest};
 pub use inbound::InboundId;
 pub(crate) use inbound::{Inbound, InsertError};
+pub use machine::{Denial, Principal};
 pub(crate) use machine::{Machine, MessageKind, Outbox};
 pub use options::{CacheMode, InputMode, ProgressOption, ReissuePolicy, RequestOptions, TaskMode};
 pub use outcome::{
@@ -39,7 +39,6 @@ pub use outcome::{
     RequiredCapability, RetryAdvice, TransportError,
 };
 pub(crate) use outcome::{UNPOLLED_DRIVER, write_timeout};
-pub use principal::{Denial, Principal};
 pub use requests::RequestId;
 pub(crate) use requests::{
     RequestProperties, RequestRecord, RequestTimes, Requests, WireId, asks_for_progress,

@@ -5,7 +5,7 @@ use core::ops::{Deref, Range};
 
 use bytes::Bytes;
 
-use super::noted_members::{KnownObject, MAX_NOTED_BYTES, NotedMembers};
+use super::members::{KnownObject, MAX_NOTED_BYTES, NotedMembers};
 use super::scan::{Cursor, ScanError, ScanMode, Shape, Value};
 use super::{
     Batch, EnvelopeKind, ErrorObject, Frame, Id, InvalidMessageKind, Malformed, MalformedKind, Message,

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::envelope::element;
 use super::json_reader::{Reader, Span};
-use super::noted_members::NotedMembers;
+use super::members::NotedMembers;
 use super::scan::{Cursor, ScanMode, Value};
 use super::{EnvelopeKind, Malformed, Text, read_members};
 use crate::prelude::*;

@@ -10,7 +10,6 @@ pub(crate) mod json_reader;
 mod malformed;
 pub(crate) mod members;
 mod message;
-mod noted_members;
 mod pending;
 mod scan;
 pub mod write;
@@ -22,6 +21,8 @@ pub(crate) use envelope::repair_outcome;
 pub(crate) use json_reader::unescape;
 pub use malformed::{EnvelopeKind, InvalidMessageKind, Malformed, MalformedKind, Recovered};
 pub use malformed::{recover, recover_ends};
+#[cfg(all(feature = "http", feature = "server"))]
+pub(crate) use members::KnownObject;
 #[cfg(feature = "std")]
 pub(crate) use members::each_member;
 pub(crate) use members::{JsonStr, decode_member, first_member, read_members};
@@ -29,8 +30,6 @@ pub use message::Id;
 pub use message::Raw;
 pub use message::{Batch, Frame, Message, Notification, Request, Response};
 pub use message::{ErrorObject, code};
-#[cfg(all(feature = "http", feature = "server"))]
-pub(crate) use noted_members::KnownObject;
 pub use pending::Pending;
 pub use write::ErrorId;
 

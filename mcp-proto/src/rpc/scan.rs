@@ -6,7 +6,7 @@ use memchr::memchr2;
 
 use super::MalformedKind;
 use super::json_reader::Reader;
-use super::noted_members::{KnownObject, NotedMembers};
+use super::members::{KnownObject, NotedMembers};
 use crate::prelude::*;
 
 /// The deepest nesting that the scan can follow, and one more than serde_json decodes: the values inside an envelope of

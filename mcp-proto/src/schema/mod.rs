@@ -35,7 +35,6 @@ mod elicitation;
 mod extension;
 mod extension_set;
 mod form;
-mod input;
 mod json;
 #[cfg_attr(not(feature = "std"), path = "eager_map.rs")]
 mod lazy_map;
@@ -64,7 +63,6 @@ pub use elicitation::*;
 pub use extension::*;
 pub use extension_set::*;
 pub use form::*;
-pub use input::*;
 pub use json::*;
 pub use lifecycle::*;
 pub use meta::Meta;

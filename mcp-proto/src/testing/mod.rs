@@ -4,7 +4,6 @@
 //!
 //! `pair` joins a router and a client in one line, by a byte stream or by HTTP (feature `std`):
 //!
-#![cfg_attr(feature = "std", doc = include_str!("router_pair.md"))]
 //!
 //! # Testing a machine
 //!
@@ -34,6 +33,7 @@
 //! assert!(pair.outcome(request).unwrap().decode::<ListTools>().is_ok());
 //! # Ok::<(), mcp_proto::peer::RequestError>(())
 //! ```
+#![cfg_attr(feature = "std", doc = include_str!("router_pair.md"))]
 #![allow(clippy::expect_used, clippy::panic, reason = "a broken contract is reported by a panic")]
 
 #[cfg(feature = "std")]
@@ -42,11 +42,14 @@ mod clock;
 mod driven;
 #[cfg(feature = "http")]
 pub mod http;
-mod network;
 #[cfg(feature = "std")]
 mod router_pair;
 
+use alloc::collections::VecDeque;
+use core::num::NonZeroUsize;
 use core::time::Duration;
+
+use bytes::Bytes;
 
 use crate::Instant;
 use crate::peer::client::{self, ClientConfig, LinkAction};
@@ -57,8 +60,6 @@ use crate::transport::{StreamClient, StreamServer};
 
 #[cfg(feature = "std")]
 pub use clock::{CountingEntropy, SimulatedClock};
-pub use network::Network;
-use network::Pipe;
 #[cfg(feature = "std")]
 pub use router_pair::{RouterPair, pair};
 
@@ -349,5 +350,68 @@ impl<C: PairSide<Machine = StreamClient>, S: ServerSide> Pair<C, S> {
     /// The bytes that the two sides have sent each other so far, to compare runs.
     pub fn transcript(&self) -> (String, String) {
         (self.to_server.transcript(), self.to_client.transcript())
+    }
+}
+
+// A simulated network with latency that delivers in chunks.
+
+/// The behaviour of a simulated network.
+#[derive(Clone, Copy, Debug)]
+pub struct Network {
+    /// The time that bytes are in transit.
+    pub latency: Duration,
+    /// The maximum number of bytes that arrive at once; `None` delivers what was sent together in one piece.
+    pub chunk: Option<NonZeroUsize>,
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self { latency: Duration::from_millis(1), chunk: None }
+    }
+}
+
+/// One direction of a link.
+#[derive(Debug)]
+struct Pipe {
+    /// The mark of its lines in the log.
+    direction: char,
+    in_flight: VecDeque<(Instant, Bytes)>,
+    sent: Vec<u8>,
+}
+
+impl Pipe {
+    const fn new(direction: char) -> Self {
+        Self { direction, in_flight: VecDeque::new(), sent: Vec::new() }
+    }
+
+    /// Sends the bytes, and adds their lines to the log.
+    fn send(&mut self, now: Instant, bytes: &mut Vec<u8>, network: &Network, log: &mut Vec<String>) {
+        let (at, direction) = (now.since_origin(), self.direction);
+        log.extend(String::from_utf8_lossy(bytes).lines().map(|line| format!("{at:?} {direction} {line}")));
+        let size = network.chunk.map_or(bytes.len().max(1), NonZeroUsize::get);
+        for chunk in bytes.chunks(size) {
+            self.in_flight.push_back((now + network.latency, Bytes::copy_from_slice(chunk)));
+        }
+        self.sent.append(bytes);
+    }
+
+    fn receive(&mut self, now: Instant) -> Option<Bytes> {
+        self.in_flight.pop_front_if(|(due, _)| *due <= now).map(|(_, bytes)| bytes)
+    }
+
+    fn next(&self) -> Option<Instant> {
+        self.in_flight.front().map(|(due, _)| *due)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.in_flight.is_empty()
+    }
+
+    fn clear(&mut self) {
+        self.in_flight.clear();
+    }
+
+    fn transcript(&self) -> String {
+        String::from_utf8_lossy(&self.sent).into_owned()
     }
 }

@@ -9,12 +9,12 @@ use iri_string::types::{UriAbsoluteStr, UriReferenceStr};
 
 use super::AuthClient;
 use super::config::{AuthMethod, ClientCredentials, ClientProof};
-use super::error::AuthError;
 use super::event::Action;
+use super::event::AuthError;
 use crate::Instant;
 use crate::auth::fetch::{self, FORM};
 use crate::auth::keys::basic_credentials;
-use crate::auth::members::{SHOWN, sanitize};
+use crate::auth::metadata::{SHOWN, sanitize};
 use crate::auth::{
     Fetch, FetchId, FetchPolicy, FetchPolicyError, Secret, ServerMetadata, Signer, TokenEndpointError,
     TokenResponse, client_assertion, dpop, parse_token_response,

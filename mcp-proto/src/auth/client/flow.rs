@@ -19,7 +19,7 @@ use core::time::Duration;
 
 use super::AuthClient;
 use super::config::ClientCredentials;
-use super::error::AuthError;
+use super::event::AuthError;
 use super::event::{Event, TokenGeneration};
 use super::exchange::{FetchReply, without_query};
 use super::pending_login::Redemption;

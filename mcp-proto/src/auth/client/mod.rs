@@ -22,15 +22,12 @@
 
 mod config;
 mod discover;
-mod error;
 mod event;
 mod exchange;
 mod flow;
 mod grants;
 mod pending_login;
 mod record;
-mod register;
-mod renew;
 mod tokens;
 
 use alloc::sync::Arc;
@@ -54,12 +51,12 @@ pub use config::{
     DpopKey, Grant, IdentityProvider, LegacyDiscovery, LoginMode, Preregistration, ProviderLocation,
     RedirectPaths, SubjectKind, TrailingSlash,
 };
-pub use error::{AuthError, FinishError};
 pub use event::{
     Action, AssertionPurpose, AssertionRequest, AuthContext, AuthorizationPage, Deviation, Event,
     RecordVersion, RefusedRequest, RequestAuth, RetryDecision, SaveOutcome, StoredRecord, TokenGeneration,
     TokenStatus,
 };
+pub use event::{AuthError, FinishError};
 pub use grants::Redirect;
 pub use pending_login::PendingLogin;
 pub use record::{Record, RecordError};

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::AuthClient;
-use super::error::{AuthError, FinishError};
+use super::event::{AuthError, FinishError};
 use super::event::{AuthorizationPage, Event};
 use super::flow::{Flow, FlowPurpose, StepResult};
 use super::grants::{PAGE_TIMEOUT, Redirect};

@@ -12,7 +12,7 @@ use crate::prelude::*;
 
 use super::AuthClient;
 use super::config::{AuthMethod, ClientCredentials, ClientProof};
-use super::error::AuthError;
+use super::event::AuthError;
 use super::event::{Action, Event, Question, SaveOutcome, StoredRecord};
 use super::flow::{Flow, FlowPurpose, FlowStep, StepResult};
 

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::AuthClient;
 use super::config::Grant;
-use super::error::AuthError;
+use super::event::AuthError;
 use super::event::{
     AuthContext, RecordVersion, RefusedRequest, RequestAuth, RetryDecision, StoredRecord, TokenGeneration,
     TokenStatus,

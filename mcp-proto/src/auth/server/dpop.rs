@@ -9,10 +9,10 @@ use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
 
+use super::FETCH_TIMEOUT;
 use super::PresentedToken;
 use super::access::{AccessError, unix_time};
-use super::caches::{ProofUse, ReplayCache};
-use super::checker::FETCH_TIMEOUT;
+use super::introspection::{ProofUse, ReplayCache};
 use super::jws::{Jws, JwtAlgorithm, PublicKey};
 use crate::UnixTime;
 use crate::auth::dpop::{thumbprint, token_hash};

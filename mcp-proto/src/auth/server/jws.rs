@@ -11,8 +11,8 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::value::RawValue;
 
-use super::checker::KeySet;
-use crate::auth::members::document_text;
+use super::KeySet;
+use crate::auth::metadata::document_text;
 use crate::prelude::*;
 use crate::rpc::{decode_member, read_members};
 

@@ -6,11 +6,11 @@ use core::time::Duration;
 use serde::Deserialize;
 
 use super::access::{Claims, unix_time};
-use super::checker::{FETCH_TIMEOUT, KeySet, UnverifiedToken, WRONG_SIGNATURE};
 use super::jws::{Jws, JwtAlgorithm, PublicKey, PublicKeys, parse_key_set};
 use super::{Checker, TokenValidation, VerifyError};
+use super::{FETCH_TIMEOUT, KeySet, UnverifiedToken, WRONG_SIGNATURE};
 use crate::Instant;
-use crate::auth::members::{document_text, sanitize};
+use crate::auth::metadata::{document_text, sanitize};
 use crate::auth::{Fetch, FetchId, FetchPolicy, Now, PrivateNetworks, Secret, ServerMetadata};
 use crate::prelude::*;
 use crate::quota::QuotaOwner;

@@ -4,7 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::future::Future;
 
-use super::registry::TaskLookup;
+use super::TaskLookup;
 use super::running::RunningTask;
 use super::{StoreError, StoredTaskState, TaskRecord, TaskService, TaskStore};
 use crate::front::handler::connection::related_task;

@@ -7,12 +7,12 @@ use crate::Instant;
 use crate::host::config::{Fingerprint, ServerId};
 use crate::prelude::*;
 
-use super::policy::{Failure, FailureKind, ServerPolicy, Status};
 use super::state::{
     Action, Call, CallId, CallOptions, CallOutcome, CallRefusal, Delivery, Finishing, Generation, Phase,
     Repeat, Server, Then,
 };
 use super::{ControlPlane, Lifecycle, Timer};
+use super::{Failure, FailureKind, ServerPolicy, Status};
 
 /// How long a connection must live until the attempts before it are forgiven.
 const STABLE_AFTER: Duration = Duration::from_secs(30);

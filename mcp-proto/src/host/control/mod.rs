@@ -71,19 +71,21 @@
 //! ```
 
 mod commands;
-mod policy;
 mod server;
 mod state;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use core::fmt;
+use core::time::Duration;
 
 use crate::Instant;
-use crate::backoff::SplitMix64;
-use crate::host::config::ServerId;
+use crate::backoff::{Backoff, SplitMix64};
+use crate::consent::SafeText;
+use crate::host::config::{Fingerprint, Scope, ServerEntry, ServerId, TimeoutOverrides, TransportSpec};
+use crate::prelude::*;
 use crate::rpc::Pending;
 
 pub use self::commands::UnknownServer;
-pub use self::policy::{ControlConfig, Failure, FailureKind, Location, ServerPolicy, ServerState, Status};
 pub use self::state::{Action, CallId, CallOptions, CallOutcome, CallRefusal, Delivery, Generation, Repeat};
 use self::state::{Actions, AttemptLimit, Call, Server};
 
@@ -229,4 +231,250 @@ impl ControlPlane {
     pub fn open_calls(&self) -> usize {
         self.calls.len()
     }
+}
+
+// How servers are started, kept and given up, and where each stands.
+
+/// The times and limits of a [`ControlPlane`](ControlPlane), the same for all its servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ControlConfig {
+    /// After this time the application goes on without the servers that are still starting, except required ones.
+    /// Default 250 ms.
+    pub startup_gate: Duration,
+    /// The pauses between attempts to reach a server again. Default: 500 ms, doubling up to 4 s. Its `attempts` are
+    /// those after which a remote server is tried at the pace of `slow_backoff`: default 4.
+    pub backoff: Backoff,
+    /// The pauses after the attempts of `backoff`, for remote servers, and between [checks for a
+    /// login](Action::CheckLogin). Default: 15 s, doubling up to 5 minutes. Its `attempts` are unused:
+    /// `remote_outage_budget` limits them.
+    pub slow_backoff: Backoff,
+    /// A local server that needs more attempts than this without a stable connection is suspended. Default 5.
+    pub outage_budget: u32,
+    /// The same of a remote server. Default: none, it is tried until it is reached.
+    pub remote_outage_budget: Option<u32>,
+    /// How many reconnections there may be in a minute, over all servers. First starts and
+    /// [`reconnect`](ControlPlane::reconnect) do not count. Default 60.
+    pub attempts_per_minute: usize,
+    /// How many calls there may be at once, over all servers, until their ends are polled. Default 10,000.
+    pub calls: usize,
+    /// How long calls that a server is working on may go on before it is closed, removed, restarted with another
+    /// configuration or switched off, or waits for a login. Default 5 s.
+    pub grace: Duration,
+    /// How long [`close`](ControlPlane::close) waits for servers to end, after the grace. Default 5 s.
+    pub shutdown: Duration,
+    /// The seed of the jitter of the pauses. Two hosts with different seeds do not reconnect at the same moment.
+    pub seed: u64,
+}
+
+//= F71 "pauses of 500 ms to 4 s"
+//= K1 "500 ms doubling, jittered and capped"
+impl Default for ControlConfig {
+    fn default() -> Self {
+        let fast =
+            Backoff { first: Duration::from_millis(500), longest: Duration::from_secs(4), attempts: 4 };
+        let slow = Backoff { first: Duration::from_secs(15), longest: Duration::from_secs(300), attempts: 0 };
+        Self {
+            startup_gate: Duration::from_millis(250),
+            backoff: fast,
+            slow_backoff: slow,
+            outage_budget: 5,
+            remote_outage_budget: None,
+            attempts_per_minute: 60,
+            calls: 10_000,
+            grace: Duration::from_secs(5),
+            shutdown: Duration::from_secs(5),
+            seed: 0,
+        }
+    }
+}
+
+/// How one server is started, kept and called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServerPolicy {
+    /// Equal as long as the server is reached in the same way; a new value restarts it.
+    pub connection: Fingerprint,
+    /// Where it runs, which decides how long it is tried again.
+    pub location: Location,
+    /// Whether it is used.
+    pub enabled: bool,
+    /// The content that the user must approve before it starts; a new value asks again.
+    pub approval: Option<Fingerprint>,
+    /// Whether the user has approved `approval` before. Default: no. Counts when `approval` is new.
+    pub is_approved: bool,
+    /// Whether the application waits for it at startup.
+    pub required: bool,
+    /// `Some` starts it with its first call, and stops it once it was unused for this time; `Duration::MAX` never.
+    pub lazy: Option<Duration>,
+    /// Whether the server starts once although it is lazy, because its lists are not known: without the names of its
+    /// tools nothing can call them. If that attempt fails, the next one is that of a call. Default: no.
+    pub starts_to_list: bool,
+    /// Whether another process may store tokens for it. Then a server that needs authorization is connected once
+    /// [`Action::CheckLogin`](Action::CheckLogin) finds new ones: with the next call, which waits for that, and at the
+    /// pace of [`slow_backoff`](ControlConfig::slow_backoff). Default: no.
+    pub shares_logins: bool,
+    /// The number of attempts after which it is suspended, in place of [`ControlConfig::outage_budget`] or
+    /// [`ControlConfig::remote_outage_budget`].
+    pub outage_budget: Option<u32>,
+    /// How long a start may take, its lists of tools and others included; `Duration::MAX` is no limit. Default 30 s.
+    pub start_timeout: Duration,
+    /// How long a call may take, the wait for its server included; `Duration::MAX` is no limit. Default 30 s.
+    pub call_timeout: Duration,
+}
+
+impl ServerPolicy {
+    /// The policy of an entry, with the timeouts of the environment. A project's entry needs approval of its whole
+    /// meaning. A lazy server is stopped after 5 minutes without use.
+    pub fn new(entry: &ServerEntry, overrides: &TimeoutOverrides) -> Self {
+        let spec = entry.spec();
+        let timeouts = spec.timeouts(overrides);
+        let location = match spec.transport {
+            TransportSpec::Stdio(_) => Location::Local,
+            TransportSpec::Http(_) => Location::Remote,
+        };
+        Self {
+            connection: entry.connection(),
+            location,
+            enabled: spec.enabled,
+            approval: (entry.source().scope == Scope::Project).then(|| entry.meaning()),
+            is_approved: false,
+            required: spec.required,
+            lazy: spec.lazy.then_some(Duration::from_secs(300)),
+            starts_to_list: false,
+            shares_logins: false,
+            outage_budget: spec.reconnect_attempts,
+            start_timeout: timeouts.start.unwrap_or(Duration::MAX),
+            call_timeout: timeouts.call.unwrap_or(Duration::MAX),
+        }
+    }
+}
+
+/// Where a server runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// A program of this machine: it is suspended when it does not keep running.
+    Local,
+    /// A server at a URL: it is tried until it is reached, unless [the attempts are limited](ControlConfig::remote_outage_budget).
+    Remote,
+}
+
+//= F82 "Status: connected, connecting (starts and reconnections included), disconnected"
+/// Where a server stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Status {
+    /// It is switched off.
+    Disabled,
+    /// It waits for the user's approval.
+    Unapproved,
+    /// It starts with its first call.
+    Idle,
+    /// It starts for the first time since it was configured, enabled or idle.
+    Starting,
+    /// It answers.
+    Connected,
+    /// It was lost, or did not start, and is tried again.
+    Reconnecting,
+    /// It wants the user to log in; then [`reconnect`](ControlPlane::reconnect), unless it [shares
+    /// logins](ServerPolicy::shares_logins).
+    NeedsAuthorization,
+    /// It cannot work as it is configured. It is not tried again until its configuration changes or it is reconnected.
+    Failed,
+    /// It failed too often. It is not tried again until its configuration changes or it is reconnected.
+    Suspended,
+}
+
+impl Status {
+    /// Whether a call waits for the server rather than fails. One to a server that needs authorization fails too, but only
+    /// after a [check for a login](Action::CheckLogin), if the server shares logins.
+    pub const fn accepts_calls(self) -> bool {
+        matches!(self, Self::Idle | Self::Starting | Self::Connected | Self::Reconnecting)
+    }
+}
+
+display_text! { Status:
+    Disabled => "disabled";
+    Unapproved => "not approved";
+    Idle => "idle";
+    Starting => "starting";
+    Connected => "connected";
+    Reconnecting => "reconnecting";
+    NeedsAuthorization => "needs authorization";
+    Failed => "failed";
+    Suspended => "suspended";
+}
+
+/// A server's status with its reason.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct ServerState<'a> {
+    /// Where it stands.
+    pub status: Status,
+    /// Since when.
+    pub since: Instant,
+    /// Why it is not connected, or was not before the present connection.
+    pub failure: Option<&'a Failure>,
+    /// Attempts since the last stable connection.
+    pub attempts: u32,
+    /// When the next attempt is due, while it waits for one.
+    pub next_attempt: Option<Instant>,
+    /// While its connection is to end but [running calls may finish](ControlConfig::grace): when they are cancelled.
+    pub grace_ends: Option<Instant>,
+}
+
+/// Why a start or a connection ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Failure {
+    /// What to do about it.
+    pub kind: FailureKind,
+    /// The reason, as a sentence for the user. Once the server is [`Suspended`](Status::Suspended) it also says after how many
+    /// attempts.
+    pub reason: String,
+    /// The end of its standard error.
+    pub stderr: String,
+}
+
+impl Failure {
+    /// The most bytes of a reason or of standard error that are kept: the start of the one and the end of the other.
+    pub const LIMIT: usize = 4096;
+
+    /// A failure with nothing on standard error.
+    pub fn new(kind: FailureKind, reason: impl Into<String>) -> Self {
+        let mut reason = reason.into();
+        reason.truncate(reason.floor_char_boundary(Self::LIMIT));
+        Self { kind, reason, stderr: String::new() }
+    }
+
+    /// The same with the end of standard error.
+    #[must_use]
+    pub fn with_stderr(mut self, stderr: impl Into<String>) -> Self {
+        let mut stderr = stderr.into();
+        let start = stderr.ceil_char_boundary(stderr.len().saturating_sub(Self::LIMIT));
+        self.stderr = stderr.split_off(start);
+        self
+    }
+}
+
+impl fmt::Display for Failure {
+    /// The reason, and the last line of standard error, without characters that a terminal would obey.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", SafeText::line(&self.reason))?;
+        match self.stderr.lines().rfind(|line| !line.trim().is_empty()) {
+            Some(last) => write!(f, "; the last line of its standard error: {}", SafeText::line(last)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What to do about a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// Try again: the server ended, was not reached, or did not answer in time.
+    Transient,
+    /// Trying again changes nothing: a program that does not exist, a variable without a value, a refused revision.
+    Permanent,
+    /// The user must log in.
+    NeedsAuthorization,
 }

@@ -3,9 +3,9 @@
 use core::mem;
 use core::time::Duration;
 
-use super::policy::{Failure, FailureKind, Location, Status};
 use super::state::{Action, CallOutcome, Finishing, Generation, Phase, Server, Then};
 use super::{ControlPlane, Event, Lifecycle, Timer};
+use super::{Failure, FailureKind, Location, Status};
 use crate::Instant;
 use crate::backoff::BackoffTimer;
 use crate::host::config::ServerId;

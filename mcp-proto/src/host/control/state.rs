@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use core::fmt;
 use core::time::Duration;
 
-use super::policy::{Failure, ServerPolicy, ServerState, Status};
+use super::{Failure, ServerPolicy, ServerState, Status};
 use crate::Instant;
 use crate::host::config::{Fingerprint, ServerId};
 

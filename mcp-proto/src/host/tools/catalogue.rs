@@ -6,11 +6,11 @@ use core::fmt::{self, Write as _};
 
 use serde::{Deserialize, Serialize};
 
-use super::content::{QuotedText, prefix_of};
 use super::name::ItemFilter;
 use super::name::NameScheme;
 use super::named_items::{CatalogueItem, Collision, Entry, LookupError, Sections};
 use super::pin::{ItemKind, Pin, PinChange, PinPolicy, Pins};
+use super::{QuotedText, prefix_of};
 use crate::consent::SafeText;
 use crate::prelude::*;
 use crate::schema::{Json, List, Prompt, Resource, ResourceTemplate, Tool};

@@ -7,10 +7,10 @@ use core::fmt::Write as _;
 use serde::Deserialize;
 
 use super::catalogue::Catalogue;
-use super::content::{QuotedText, prefix_of};
 use super::name::ToolPattern;
 use super::named_items::{Entry, LookupError, ToolDefinition};
 use super::search::ToolIndex;
+use super::{QuotedText, prefix_of};
 use crate::consent::SafeText;
 use crate::prelude::*;
 use crate::schema::{Json, Tool};

@@ -5,7 +5,7 @@ use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::content::prefix_of;
+use super::prefix_of;
 use crate::consent::SafeText;
 use crate::host::digest::Digest;
 use crate::prelude::*;

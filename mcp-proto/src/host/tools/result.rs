@@ -4,7 +4,7 @@ use core::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::content::{Author, ModelContent, ModelPart, describe, prefix_of, suffix_of};
+use super::{Author, ModelContent, ModelPart, describe, prefix_of, suffix_of};
 use crate::host::digest::Digest;
 use crate::prelude::*;
 use crate::schema::{

@@ -51,7 +51,6 @@ mod input_requests;
 mod input_rounds;
 mod outgoing_messages;
 mod receive;
-mod received_progress;
 mod request_record;
 mod tasks;
 mod timeouts;

@@ -6,7 +6,7 @@
 
 pub mod legacy;
 
-use super::input::{InputRequests, InputResponses};
+use super::elicitation::{InputRequests, InputResponses};
 use super::json::Json;
 use super::lifecycle::EmptyResult;
 use super::object::{names, object};

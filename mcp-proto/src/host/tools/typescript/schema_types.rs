@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::TypeScriptLimits;
 use crate::consent::SafeText;
-use crate::host::tools::content::{QuotedText, prefix_of};
+use crate::host::tools::{QuotedText, prefix_of};
 use crate::prelude::*;
 use crate::schema::Json;
 

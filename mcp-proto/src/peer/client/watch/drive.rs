@@ -19,7 +19,7 @@ use crate::schema::{
     SubscriptionsListenParams, UnsubscribeResource, UnsubscribeResourceParams,
 };
 
-use super::filter::WatchFilter;
+use super::WatchFilter;
 use super::legacy_subscriptions::LegacySubscriptions;
 use super::modern_subscription::{ListenUpdate, ModernSubscription};
 use super::registry::{LegacyWatches, WatchMechanism, WatchRegistry};

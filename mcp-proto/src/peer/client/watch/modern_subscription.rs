@@ -21,7 +21,7 @@ use crate::Instant;
 use crate::backoff::BackoffTimer;
 use crate::peer::{Outcome, RequestId};
 
-use super::filter::WatchFilter;
+use super::WatchFilter;
 use super::registry::{RefusalKind, RetryClass, WatchAction};
 use super::{ChannelKind, OnServerEnd, WatchConfig};
 

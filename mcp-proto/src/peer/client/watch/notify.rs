@@ -10,9 +10,9 @@ use crate::peer::topic::Topic;
 use crate::prelude::*;
 use crate::rpc::Raw;
 
-use super::filter::{ChangeEvidence, WatchFilter};
 use super::modern_subscription::ListenUpdate;
 use super::registry::{Watch, WatchMechanism, WatchRegistry};
+use super::{ChangeEvidence, WatchFilter};
 use super::{WatchEnd, WatchId, WatchState};
 
 /// The maximum number of parents of a resource to search for watches: deeper paths are not sensible.

@@ -13,9 +13,9 @@ use crate::prelude::*;
 use crate::rpc::{Raw, code};
 use crate::schema::ServerCapability;
 
-use super::filter::{Change, ChangeEvidence, WatchFilter};
 use super::legacy_subscriptions::LegacySubscriptions;
 use super::modern_subscription::ModernSubscription;
+use super::{Change, ChangeEvidence, WatchFilter};
 use super::{WatchConfig, WatchId, WatchStart, WatchState};
 
 #[derive(Debug)]

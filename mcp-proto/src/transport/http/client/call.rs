@@ -12,9 +12,8 @@ use crate::transport::framing::write_cancelled;
 use crate::transport::http::ExchangeId;
 
 use super::HttpClient;
-use super::encoded_request::{self, RequestHeaders};
 use super::exchange::ExchangeKind;
-use super::outbox::OneWayMessage;
+use super::outbox::{OneWayMessage, RequestHeaders, is_modern, modern_request_headers, sessionless_headers};
 
 impl HttpClient {
     // --- Sending ---
@@ -46,11 +45,11 @@ impl HttpClient {
     ) -> Result<(RequestHeaders, Bytes), Option<RequestError>> {
         let call = self.peer.carriage(number).ok_or(None)?;
         let encoded = call.encoded.as_ref().ok_or(None)?;
-        let headers = if encoded_request::is_modern(call.revision) {
+        let headers = if is_modern(call.revision) {
             let params = self.tools.param_headers(&call.method, encoded);
-            encoded_request::modern_request_headers(call.method.clone(), call.revision, encoded, params)?
+            modern_request_headers(call.method.clone(), call.revision, encoded, params)?
         } else {
-            self.with_session_headers(encoded_request::sessionless_headers())
+            self.with_session_headers(sessionless_headers())
         };
         let longest = headers.iter().map(|(name, value)| name.len().saturating_add(value.len())).max();
         let (longest, limit) = (longest.unwrap_or(0), self.limits().header_bytes);
@@ -175,7 +174,7 @@ impl HttpClient {
                     Some(exchange) => self.abort_exchange(exchange) || call.streams.has_position(),
                     None => call.is_with_server(),
                 };
-                if sent && !encoded_request::is_modern(call.revision) {
+                if sent && !is_modern(call.revision) {
                     self.post_cancelled(wire, reason.as_deref(), call.revision);
                 }
             }

@@ -17,8 +17,8 @@ use crate::transport::http::{ExchangeId, Verb, header};
 
 use super::HttpClient;
 use super::address::Address;
-use super::encoded_request::{RequestHeaders, is_modern, modern_headers, sessionless_headers};
 use super::outbox::{HttpRequest, OneWayMessage};
+use super::outbox::{RequestHeaders, is_modern, modern_headers, sessionless_headers};
 use super::response::{AnswerHead, BufferedBody, EventBody, ExchangeOutcome, HeadDetails};
 
 /// The purpose of an exchange.

@@ -28,7 +28,7 @@ use crate::schema::{Era, Revision};
 use crate::transport::http::ExchangeId;
 
 use super::HttpClient;
-use super::config::ListenPolicy;
+use super::ListenPolicy;
 use super::exchange::ExchangeKind;
 use super::response::{ExchangeOutcome, ResumePoint};
 

@@ -29,14 +29,13 @@
 // | `listen`, `legacy_sse` | the streams requested by GET |
 // | `tool_catalog` | the headers of tools, whether they may be called twice, and listing them again |
 // | `chunked_results` | results in parts |
-// | `encoded_request`, `outbox` | requests and their headers; messages and actions to send |
+// | `outbox` | requests and their headers; messages and actions to send |
 
 mod address;
 mod call;
 mod chunked_results;
 mod config;
 mod detect;
-mod encoded_request;
 mod exchange;
 mod held;
 mod legacy_sse;

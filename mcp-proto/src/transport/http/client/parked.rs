@@ -18,7 +18,7 @@ use crate::peer::{CarriageState, RequestId, TransportError};
 use crate::transport::http::ExchangeId;
 
 use super::HttpClient;
-use super::config::UnauthorizedPolicy;
+use super::UnauthorizedPolicy;
 use super::exchange::{ClientExchange, ExchangeKind, ResponseState};
 use super::legacy_sse::EVENTS_TIMEOUT;
 use super::outbox::AuthorizationRequired;

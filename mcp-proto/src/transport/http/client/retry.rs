@@ -23,10 +23,11 @@ use crate::rpc::{ErrorObject, code};
 use crate::schema::{CallTool, Method, SubscriptionsListen};
 use crate::transport::http::SentState;
 
+use super::HttpClient;
 use super::listen::MIN_PAUSE;
+use super::outbox::is_modern;
 use super::response::{ExchangeOutcome, ResumePoint, is_success};
 use super::session::SendGate;
-use super::{HttpClient, encoded_request};
 
 impl HttpClient {
     // --- Outcomes of exchanges ---
@@ -102,7 +103,7 @@ impl HttpClient {
         own: bool,
     ) -> bool {
         let Some(call) = self.peer.carriage_mut(number) else { return false };
-        if !encoded_request::is_modern(call.revision) {
+        if !is_modern(call.revision) {
             let unknown_method = own && error.code == code::METHOD_NOT_FOUND;
             let lost = match status {
                 404 => !unknown_method,
@@ -157,7 +158,7 @@ impl HttpClient {
         mut http: TransportError,
     ) {
         let Some(call) = self.peer.carriage(number) else { return };
-        if encoded_request::is_modern(call.revision) {
+        if is_modern(call.revision) {
             if matches!(http.status, 400 | 404 | 405) {
                 self.redetect_era(now);
             }
@@ -259,7 +260,7 @@ impl HttpClient {
     ) {
         let resumable = self.is_resumable();
         let Some(call) = self.peer.carriage(number) else { return };
-        if !encoded_request::is_modern(call.revision) && resumable && trail.last_event.is_some() {
+        if !is_modern(call.revision) && resumable && trail.last_event.is_some() {
             return self.resume_later(now, number, trail);
         }
         if self.may_reissue(number, trail.has_events) {

@@ -15,9 +15,9 @@ use crate::schema::{Era, Revision};
 use crate::transport::http::{ExchangeId, SentState, header};
 
 use super::HttpClient;
-use super::encoded_request::RequestHeaders;
 use super::exchange::ExchangeKind;
 use super::outbox::OneWayMessage;
+use super::outbox::RequestHeaders;
 use super::response::{ExchangeOutcome, ResumePoint, is_success};
 
 /// How long the response to a notification or a reply may take to end.

@@ -18,7 +18,7 @@ use crate::schema::{CallTool, ListTools, ListToolsParams, Method, Revision};
 use crate::transport::http::param_headers::{ParamHeaderError, ParamHeaders};
 
 use super::HttpClient;
-use super::encoded_request::is_modern;
+use super::outbox::is_modern;
 
 /// The most pages of tools that the client lists itself; no server has more.
 const MAX_PAGES: u32 = 64;

@@ -1,7 +1,6 @@
 //! A legacy-era session on the server: a peer and its response streams.
 
 mod connections;
-mod event_store;
 mod streams;
 
 use bytes::Bytes;

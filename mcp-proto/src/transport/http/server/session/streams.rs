@@ -27,8 +27,8 @@ use core::time::Duration;
 
 use bytes::Bytes;
 
+use super::connections::EventStore;
 use super::connections::{ConnectionId, Connections};
-use super::event_store::EventStore;
 use crate::Instant;
 use crate::codec::sse::write as sse;
 use crate::inline_map::InlineMap;
