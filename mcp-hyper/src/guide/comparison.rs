@@ -17,6 +17,7 @@
 //! | response cache by `ttlMs` | ✓, bounded in bytes, by login | ✓, not bounded in bytes | ? | ✓ | ✓ | ◐ |
 //! | `x-mcp-header` · retry after `HeaderMismatch` | ✓ · ✓ | ✓ · ? | ? | ✓ · ✓ | ✓ · ✓ | ✓ · ✗ |
 //! | tasks: extension · 2025-11-25 | ✓ · ✓ | ✓ · ✗ | ? | ✗ | ◐ | ✗ |
+//! | skills: files verified by the client · of a folder, read at each request | ✓ · ✓ | ◐ a function · ✗ | ? | ✗ | ✗ | ✗ |
 //! | lists to their end, with a guard against loops | ✓ | ✗ | ? | ✓ | ✗ | ✓ |
 //! | results of tools checked by the client | an option | ✗ | ? | ✓ | ✓ | ✗ |
 //!

@@ -24,7 +24,7 @@ use core::pin::Pin;
 use super::HandlerError;
 use crate::prelude::*;
 use crate::schema::Resource;
-use crate::schema::skills::{Frontmatter, MAIN_FILE, Skill, SkillFile, SkillFilesError, files, uri_within};
+use crate::schema::skills::{Frontmatter, MAIN_FILE, Skill, SkillFile, SkillFilesError, folder, uri_within};
 
 /// The future of an operation of a [`SkillSource`].
 pub type SkillFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, HandlerError>> + Send + 'a>>;
@@ -107,23 +107,23 @@ impl InMemorySkill {
             "" => Some("skill://".to_owned()),
             path => uri_within("skill://", path),
         };
-        let folder = prefix.and_then(|prefix| uri_within(&prefix, frontmatter.name()));
-        let folder = folder.ok_or_else(|| invalid(&self.path))?;
+        let own = prefix.and_then(|prefix| uri_within(&prefix, frontmatter.name()));
+        let own = own.ok_or_else(|| invalid(&self.path))?;
         let (mut all, mut contents) = (Vec::new(), BTreeMap::new());
         let main_file = (MAIN_FILE.to_owned(), self.main_file.into_bytes());
         for (path, content) in core::iter::once(main_file).chain(self.files) {
-            let uri = uri_within(&folder, &path).ok_or_else(|| invalid(&path))?;
+            let uri = uri_within(&own, &path).ok_or_else(|| invalid(&path))?;
             all.push(SkillFile::of(&*uri, &content));
             contents.insert(uri, content);
         }
         let mut skills = Vec::new();
-        for uri in files::main_files(contents.keys().map(String::as_str)) {
+        for uri in contents.keys().filter(|uri| folder(uri).is_some()) {
             let root = uri.strip_suffix(MAIN_FILE).unwrap_or(uri);
-            let own = all.iter().filter(|file| file.uri.starts_with(root)).cloned().collect();
+            let files = all.iter().filter(|file| file.uri.starts_with(root)).cloned().collect();
             let main_file = contents.get(uri).map(Vec::as_slice).unwrap_or_default();
-            skills.push(Skill::describe(uri, main_file, own)?);
+            skills.push(Skill::describe(&**uri, main_file, files)?);
         }
-        Ok(MemorySource { root: format!("{folder}/"), skills, contents: Arc::new(contents) })
+        Ok(MemorySource { root: format!("{own}/"), skills, contents: Arc::new(contents) })
     }
 }
 

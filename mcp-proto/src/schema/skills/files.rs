@@ -3,7 +3,7 @@
 use iri_string::percent_encode::PercentEncodedForUri;
 
 use super::frontmatter::{Frontmatter, FrontmatterError};
-use super::{DIRECTORY_MEDIA_TYPE, InvalidSkill, MAIN_FILE, MAX_BYTES, MAX_FILES, Skill, SkillFile, folder};
+use super::{DIRECTORY_MEDIA_TYPE, InvalidSkill, MAIN_FILE, MAX_BYTES, MAX_FILES, Skill, SkillFile};
 use crate::codec::percent;
 use crate::prelude::*;
 use crate::schema::{BlobResourceContents, Resource, ResourceContents};
@@ -166,11 +166,6 @@ pub fn contents(uri: &str, bytes: Vec<u8>) -> ResourceContents {
     };
     *kept = Some(media_type.unwrap_or(default).to_owned());
     contents
-}
-
-/// The URIs of the `SKILL.md` of every skill among these files: of the outermost one, and of those in its folders.
-pub(crate) fn main_files<'a>(uris: impl Iterator<Item = &'a str>) -> impl Iterator<Item = &'a str> {
-    uris.filter(|uri| folder(uri).is_some())
 }
 
 /// Reason why files are not served as a skill.
