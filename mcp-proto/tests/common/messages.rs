@@ -65,8 +65,7 @@ pub fn with_request_meta(mut params: Value) -> Value {
 
 pub fn discover_result() -> Value {
     let mut capabilities = server_capabilities();
-    capabilities["extensions"] =
-        json!({"io.modelcontextprotocol/tasks": {}, "io.modelcontextprotocol/skills": {}});
+    capabilities["extensions"] = json!({"io.modelcontextprotocol/tasks": {}});
     json!({
         "resultType": "complete", "supportedVersions": [MODERN], "capabilities": capabilities,
         "ttlMs": 0, "cacheScope": "private",

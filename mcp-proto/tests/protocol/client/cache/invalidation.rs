@@ -1,6 +1,7 @@
 //! How change notifications and lost subscriptions invalidate cached results.
 
 use super::*;
+use crate::common::messages::discover_result;
 use mcp_proto::schema::skills::ListSkills;
 
 /// C6.5, C8.5: results that may have changed while a subscription was broken are fetched again, and no others.
@@ -61,7 +62,12 @@ fn client_fetches_again_what_it_cached_before_the_watch() {
 /// C8.5
 #[test]
 fn change_notification_invalidates_the_results_it_concerns() {
-    let mut s = ClientHarness::modern(config());
+    let mut s = ClientHarness::open(config());
+    let id = s.expect("server/discover");
+    let mut discovered = discover_result();
+    discovered["capabilities"]["extensions"]["io.modelcontextprotocol/skills"] = json!({});
+    s.answer(&id, discovered);
+    s.take_events();
     let all = |s: &mut ClientHarness| {
         let list = |name: &str| hinted(json!({ name: [] }), 60_000, "public");
         let mut asked = vec![
