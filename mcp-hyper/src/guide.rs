@@ -1,5 +1,5 @@
-//! Guides, one page each: servers, servers on Tokio, clients, hosts, authorization, extensions, tests; below, which crate
-//! and which features to choose.
+//! Guides, one page each: servers, servers on Tokio, clients, hosts, layers, authorization, extensions, tests; below, which
+//! crate and which features to choose.
 //!
 //! | To | Read |
 //! |---|---|
@@ -10,6 +10,7 @@
 //! | log in to servers, or require tokens of clients | [`authorization`] |
 //! | write an extension of the protocol, or use one of others | [`extensions`] |
 //! | write an adapter for another runtime | the page `guide` in [`mcp_proto::adapter`] |
+//! | log, limit, deny or change requests in one place | [`layers`] |
 //! | test your own server or client | [`testing`] |
 //! | move from `rmcp` | [`migrating`] |
 //! | compare the features of SDKs | [`comparison`] |
@@ -92,6 +93,7 @@ pub mod client;
 pub mod comparison;
 pub mod extensions;
 pub mod host;
+pub mod layers;
 pub mod migrating;
 pub mod server;
 pub mod testing;

@@ -43,7 +43,7 @@
 //! # }
 //! ```
 //!
-//! The [`guide`] has a page for each of: servers, clients, many servers, authorization, extensions, tests, the way from `rmcp`.
+//! The [`guide`] has a page for each of: servers, clients, many servers, layers, authorization, extensions, tests, the way from `rmcp`.
 //! Its index says which crate and which features to choose.
 //!
 //! | Task | Item |

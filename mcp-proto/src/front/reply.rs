@@ -149,6 +149,14 @@ impl Reply {
         Self::Failed(Box::new(error.into()))
     }
 
+    /// The result, if a handler or a layer returned it as this type. `None` for any other, such as the creation of a task.
+    pub fn as_result<R: ResultFields>(&self) -> Option<&R> {
+        match self {
+            Self::Result(result) => result.as_any().downcast_ref(),
+            _ => None,
+        }
+    }
+
     /// Decodes the result: as the type that the method has, or as [`CustomResult`], which fits any method. `None` for an error
     /// and a round, and if the result does not match the type.
     pub fn decode<R: ResultFields>(&self) -> Option<R> {
