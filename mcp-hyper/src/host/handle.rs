@@ -232,13 +232,15 @@ impl Host {
     }
 
     /// Removes the approval of the server `name` of the project whose file is at `path`, and those of its skills, and ends
-    /// the server. Returns whether there was one.
+    /// the server. With an empty path, removes those of the skills of the user's server `name`, which goes on. Returns whether
+    /// there was one.
     pub fn revoke_approval(&self, path: &str, name: &str) -> bool {
+        let is_project = !path.is_empty();
+        let server = if is_project { ServerId::project(path, name) } else { ServerId::user(name) };
         self.shared().command(|state, now| {
-            let server = ServerId::project(path, name);
             state.unsaved.add_approvals(server);
             let is_revoked = state.approvals.revoke(path, name);
-            if is_revoked {
+            if is_revoked && is_project {
                 // Running calls do not finish, also of a server that is switched off or removed, and while the host closes.
                 state.plane.end_grace(now, server);
                 // It fails for want of the approval, if it is configured.

@@ -154,6 +154,13 @@ fn approvals_of_skills_are_stored_and_dynamic_ones_are_not() {
         assert!(!run(SkillOptions::new()).await.1, "it is approved in the next run");
         assert_eq!(asked.load(SeqCst), 1);
 
+        let (host, driver) = start(options(config(servers.clone())).storage(storage()));
+        host.ready().await;
+        assert!(host.revoke_approval("", "shop"));
+        host.close().await;
+        driver.await.unwrap();
+        assert!(run(SkillOptions::new()).await.1, "it was revoked for good");
+
         let mut dynamic = skill_entry(&text);
         dynamic["resources"] = json!("dynamic");
         folder.set_skill("shop", &dynamic, &text);
