@@ -5,7 +5,8 @@ use core::time::Duration;
 
 use mcp_proto::Bytes;
 use mcp_proto::front::Attachments;
-use mcp_proto::front::http::HttpChannel;
+use mcp_proto::front::http::{HttpChannel, HttpServerEvent};
+use mcp_proto::front::layer::Decision;
 use mcp_proto::peer::LostReason;
 use mcp_proto::peer::server::{CloseReason, ListKind};
 use mcp_proto::quota::{ByteLimits, RateLimit};
@@ -14,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::common::front_http::{HttpHarness, TestExchange, router, sent};
 use crate::common::messages::{notification, request};
+use crate::layer_messages::{Recorder, each};
 
 /// Asks for a channel; returns the status too.
 fn upgrade(web: &HttpHarness, path: &str, headers: &[(&str, &str)]) -> (u16, Option<HttpChannel>) {
@@ -44,6 +46,25 @@ fn initialize(channel: &mut HttpChannel) {
 
 fn call(id: i64, tool: &str) -> Value {
     request(&json!(id), "tools/call", json!({ "name": tool, "arguments": { "a": 2, "b": 3 } }))
+}
+
+#[test]
+fn messages_of_a_channel_pass_through_layers() {
+    let seen = Recorder::default();
+    let no_news = each(|message| match message.method() {
+        Some("com.example/news" | "ping") => Decision::Drop,
+        _ => Decision::Keep,
+    });
+    let web = HttpHarness::new(router().0.layer(no_news).layer(seen.clone()));
+    let mut events = web.server.events();
+    let mut channel = open(&web);
+    initialize(&mut channel);
+    assert!(send(&mut channel, &notification("com.example/news", json!({}))).is_empty());
+    assert_eq!(send(&mut channel, &request(&json!(1), "ping", json!({})))[0]["result"], json!({}));
+    assert_eq!(send(&mut channel, &call(2, "add"))[0]["result"]["content"][0]["text"], "5");
+    assert_eq!(seen.methods(), ["initialize", "notifications/initialized", "ping", "tools/call"]);
+    let expected = HttpServerEvent::LayerDropIgnored { message: "ping".to_owned() };
+    assert_eq!(events.drain(), [expected]);
 }
 
 /// S3.2

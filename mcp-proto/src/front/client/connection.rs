@@ -338,7 +338,11 @@ impl<M: ClientTransport> LayeredCore<M> for ClientCore {
         ClientCommands::new(machine, now).abort(why);
     }
 
-    fn report_undropped(&mut self, message: String, wakers: &mut Wakers) {
-        self.common.publish(&Event::Diagnostic(Diagnostic::LayerDropIgnored { message }), wakers);
+    fn report_undropped(shared: &Shared<Self, M>, messages: Vec<String>) {
+        shared.update(|core, _, wakers| {
+            for message in messages {
+                core.common.publish(&Event::Diagnostic(Diagnostic::LayerDropIgnored { message }), wakers);
+            }
+        });
     }
 }

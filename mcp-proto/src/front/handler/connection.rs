@@ -397,6 +397,9 @@ pub(in crate::front) trait HandlerReports: Send + Sync {
 
     /// Reports that a handler logs although the server does not declare it. Returns whether this is the first report.
     fn undeclared_logging(&self) -> bool;
+
+    /// Reports that a layer wanted to drop a message that cannot be dropped.
+    fn layer_drop_ignored(&self, message: String);
 }
 
 /// An event that concerns the connection rather than one request.
@@ -481,7 +484,16 @@ impl<M: ServerTransport> LayeredCore<M> for ServerCore {
         ServerCommands::new(machine, now).abort(why);
     }
 
-    fn report_undropped(&mut self, message: String, wakers: &mut Wakers) {
-        self.common.publish(&ServerEvent::Diagnostic(Diagnostic::LayerDropIgnored { message }), wakers);
+    fn report_undropped(shared: &Shared<Self, M>, messages: Vec<String>) {
+        let reports = shared.update(|core, _, wakers| {
+            for message in messages.iter().cloned() {
+                let report = ServerEvent::Diagnostic(Diagnostic::LayerDropIgnored { message });
+                core.common.publish(&report, wakers);
+            }
+            core.reports.clone()
+        });
+        if let Some(reports) = reports {
+            messages.into_iter().for_each(|message| reports.layer_drop_ignored(message));
+        }
     }
 }

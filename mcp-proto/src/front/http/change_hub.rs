@@ -306,6 +306,10 @@ impl HandlerReports for Hub {
             is_first
         })
     }
+
+    fn layer_drop_ignored(&self, message: String) {
+        self.report(&HttpServerEvent::LayerDropIgnored { message });
+    }
 }
 
 impl Subscriber {

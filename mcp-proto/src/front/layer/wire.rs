@@ -10,7 +10,6 @@ use crate::codec::{Line, SseEvent, SseItem};
 use crate::front::HandlerMode;
 use crate::front::handler_error::{HandlerPanic, catch_panic};
 use crate::front::shared::{Core, Shared};
-use crate::front::wakers::Wakers;
 use crate::peer::LostReason;
 use crate::peer::passage::{Held, Passage};
 use crate::prelude::*;
@@ -29,12 +28,12 @@ pub(in crate::front) struct Wire<H: HandlerMode> {
 }
 
 /// The front's side of a connection whose messages pass through layers.
-pub(in crate::front) trait LayeredCore<M>: Core<M> {
+pub(in crate::front) trait LayeredCore<M>: Core<M> + Sized {
     fn passage(machine: &mut M) -> Option<&mut dyn Passage>;
     /// Ends the connection.
     fn abort(machine: &mut M, now: Instant, why: LostReason);
-    /// Reports that a layer wanted to drop a message that cannot be dropped.
-    fn report_undropped(&mut self, message: String, wakers: &mut Wakers);
+    /// Reports messages that a layer wanted to drop and that cannot be dropped.
+    fn report_undropped(shared: &Shared<Self, M>, messages: Vec<String>);
 }
 
 /// A text after its passage.
@@ -61,17 +60,17 @@ impl<H: HandlerMode> Wire<H> {
         while let Some(held) = shared.update(|_, machine, _| C::passage(machine)?.poll_held()) {
             moved = true;
             let passed = self.pass(held);
-            shared.with(|core, machine, now, wakers| {
-                self.undropped.drain(..).for_each(|message| core.report_undropped(message, wakers));
-                match passed {
-                    Ok(Some(held)) => {
-                        if let Some(passage) = C::passage(machine) {
-                            passage.release(now, held);
-                        }
+            if !self.undropped.is_empty() {
+                C::report_undropped(shared, self.take_undropped());
+            }
+            shared.with(|_, machine, now, _| match passed {
+                Ok(Some(held)) => {
+                    if let Some(passage) = C::passage(machine) {
+                        passage.release(now, held);
                     }
-                    Ok(None) => {}
-                    Err(HandlerPanic) => C::abort(machine, now, layer_panicked()),
                 }
+                Ok(None) => {}
+                Err(HandlerPanic) => C::abort(machine, now, layer_panicked()),
             });
         }
         moved
@@ -259,7 +258,6 @@ impl<H: HandlerMode> Wire<H> {
     }
 
     /// Takes the messages that a layer wanted to drop and that cannot be dropped.
-    #[cfg(all(feature = "server", feature = "http"))]
     pub(in crate::front) fn take_undropped(&mut self) -> Vec<String> {
         core::mem::take(&mut self.undropped)
     }

@@ -5,8 +5,8 @@ use core::mem;
 use super::{HttpExchange, Stage};
 use crate::Bytes;
 use crate::front::HandlerMode;
+use crate::front::handler::connection::HandlerReports as _;
 use crate::front::handler_error::HandlerPanic;
-use crate::front::http::HttpServerEvent;
 use crate::front::http::service::Service;
 use crate::front::layer::{Layers, MessageDirection, Side, Wire};
 use crate::prelude::*;
@@ -106,7 +106,7 @@ impl<H: HandlerMode> HttpExchange<H> {
     fn report_undropped(&mut self) {
         let undropped = self.wire.as_mut().map(|layered| layered.wire.take_undropped());
         for message in undropped.unwrap_or_default() {
-            self.service.hub.report(&HttpServerEvent::LayerDropIgnored { message });
+            self.service.hub.layer_drop_ignored(message);
         }
     }
 }
