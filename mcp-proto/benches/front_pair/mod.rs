@@ -65,7 +65,8 @@ impl FrontPair {
         let (client, driver) = adapter::client(StreamClient::new(config), clock, handlers);
         let (up, down) = Default::default();
         let mut front = Self { client, driver, server, up, down };
-        while front.carry() {}
+        // Layers see output between two polls.
+        while front.carry() || front.carry() {}
         assert_eq!(front.client.state(), State::Ready);
         front
     }

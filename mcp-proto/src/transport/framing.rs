@@ -120,7 +120,11 @@ impl Framing for Newline {
         if !held.released.is_empty() {
             return None;
         }
-        let mut block = Vec::new();
+        if self.whole == 0 {
+            return None;
+        }
+        // The empty buffer of the transport's last block serves the next messages.
+        let mut block = mem::take(&mut held.released);
         self.take_queue(&mut block).then_some(Held::Block(block))
     }
 

@@ -197,10 +197,14 @@ impl<P: Machine> Transport<P, Newline> {
     /// Handles bytes read from the stream. The result does not depend on how the stream is split into chunks.
     pub fn handle_input(&mut self, now: Instant, bytes: Bytes) {
         self.framing.lines.handle_input(bytes);
-        while !self.framing.is_holding()
-            && let Some(line) = self.framing.lines.poll_line()
-        {
-            self.handle_line(now, &line);
+        if self.framing.is_holding() {
+            return;
+        }
+        while let Some(line) = self.framing.lines.poll_line() {
+            match line {
+                Line::Whole(text) => self.handle_text(now, &text),
+                Line::TooLong { head, tail, bytes } => self.handle_too_long(now, &head, &tail, bytes),
+            }
         }
     }
 

@@ -54,26 +54,26 @@ impl<H: HandlerMode> Wire<H> {
         Some(Box::new(Self { layers: layers.clone(), side, rules, is_broken: false, undropped: Vec::new() }))
     }
 
-    /// Passes through the layers what the machine holds back. Returns whether there was anything.
-    pub(in crate::front) fn run<C: LayeredCore<M>, M>(&mut self, shared: &Shared<C, M>) -> bool {
-        let mut moved = false;
-        while let Some(held) = shared.update(|_, machine, _| C::passage(machine)?.poll_held()) {
-            moved = true;
+    /// Passes through the layers what the machine holds back, from `next` on.
+    pub(in crate::front) fn run<C: LayeredCore<M>, M>(
+        &mut self,
+        shared: &Shared<C, M>,
+        mut next: Option<Held>,
+    ) {
+        while let Some(held) = next {
             let passed = self.pass(held);
             if !self.undropped.is_empty() {
                 C::report_undropped(shared, self.take_undropped());
             }
-            shared.with(|_, machine, now, _| match passed {
-                Ok(Some(held)) => {
-                    if let Some(passage) = C::passage(machine) {
-                        passage.release(now, held);
-                    }
+            next = shared.with(|_, machine, now, _| {
+                match passed {
+                    Ok(Some(held)) => C::passage(machine)?.release(now, held),
+                    Ok(None) => {}
+                    Err(HandlerPanic) => C::abort(machine, now, layer_panicked()),
                 }
-                Ok(None) => {}
-                Err(HandlerPanic) => C::abort(machine, now, layer_panicked()),
+                C::passage(machine)?.poll_held()
             });
         }
-        moved
     }
 
     /// Shows a piece of input or output to the layers. Returns what is left of it.

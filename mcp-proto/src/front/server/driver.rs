@@ -152,14 +152,15 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
     ///
     /// `act` runs under a lock that the handles take as well: it must not block or use them.
     pub fn lock<R>(&mut self, act: impl FnOnce(&mut M, Instant) -> R) -> R {
-        let result = self.shared.with(|_, machine, now, _| act(machine, now));
-        self.run_layers();
+        let Some(wire) = &mut self.wire else {
+            return self.shared.with(|_, machine, now, _| act(machine, now));
+        };
+        let (result, held) = self.shared.with(|_, machine, now, _| {
+            let result = act(machine, now);
+            (result, machine.passage().and_then(|passage| passage.poll_held()))
+        });
+        wire.run(&*self.shared, held);
         result
-    }
-
-    /// Passes what the machine holds back through the layers. Returns whether there was anything.
-    fn run_layers(&mut self) -> bool {
-        self.wire.as_mut().is_some_and(|wire| wire.run(&*self.shared))
     }
 
     /// Takes output of the machine that causes no events.
@@ -181,13 +182,21 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
             left_at = None;
         }
         let now = left_at.unwrap_or_else(|| self.shared.now());
-        if self.wire.is_some() {
-            // What timers send passes the layers before the transport asks for it.
-            self.shared.with_events(|_, machine, _| machine.handle_timeout(now));
-            self.run_layers();
-        }
-        let polled = self.shared.park(now, cx.waker(), act);
-        if self.run_layers() && polled.is_pending() {
+        let Some(wire) = &mut self.wire else { return self.shared.park(now, cx.waker(), act) };
+        // What timers send passes the layers before the transport asks for it.
+        let held = self.shared.with_events(|_, machine, _| {
+            machine.handle_timeout(now);
+            machine.passage()?.poll_held()
+        });
+        wire.run(&*self.shared, held);
+        let mut left = None;
+        let polled = self.shared.park(now, cx.waker(), |machine, now| {
+            let polled = act(machine, now);
+            left = machine.passage().and_then(|passage| passage.poll_held());
+            polled
+        });
+        if left.is_some() {
+            wire.run(&*self.shared, left);
             cx.waker().wake_by_ref();
         }
         polled
