@@ -58,7 +58,7 @@ pub enum LayerMessageKind {
 /// ```
 /// use mcp_proto::front::layer::LayerMessage;
 ///
-/// /// What a layer may log of a message: `Sent Request tools/call 7`.
+/// /// What a layer may log of a message: `Sent Request tools/call Some(7)`.
 /// fn describe(message: &LayerMessage<'_>) -> String {
 ///     let method = message.method().unwrap_or_default();
 ///     format!("{:?} {:?} {method} {:?}", message.direction(), message.kind(), message.id())
