@@ -221,7 +221,7 @@ pub mod host;
     allow(dead_code, unreachable_pub, unused_imports, reason = "not every feature uses all of it")
 )]
 pub mod peer;
-#[cfg(feature = "server")]
+#[cfg(any(feature = "server", all(feature = "std", feature = "client")))]
 pub mod quota;
 pub mod redact;
 #[cfg_attr(
