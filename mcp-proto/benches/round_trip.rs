@@ -40,16 +40,12 @@ fn main() {
     let mut legacy = Pair::ready(Era::Legacy, 16);
     let mut front_modern = FrontPair::ready(EraPolicy::ModernOnly);
     let mut front_legacy = FrontPair::ready(EraPolicy::LegacyOnly);
-    let mut router_layer = FrontPair::layered(EraPolicy::ModernOnly, true, false);
-    let mut client_layer = FrontPair::layered(EraPolicy::ModernOnly, false, true);
-    let mut rows: [(&str, &mut dyn FnMut()); 7] = [
+    let mut rows: [(&str, &mut dyn FnMut()); 5] = [
         ("lean", &mut || lean.round_trip()),
         ("bare, modern", &mut || modern.round_trip()),
         ("bare, legacy", &mut || legacy.round_trip()),
         ("front, modern", &mut || round_trip(&mut front_modern)),
         ("front, legacy", &mut || round_trip(&mut front_legacy)),
-        ("layer of the router", &mut || round_trip(&mut router_layer)),
-        ("layer of the client", &mut || round_trip(&mut client_layer)),
     ];
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let Some(at) = arguments.iter().position(|argument| argument == "--repeat") {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use mcp_proto::adapter::{self, ClientDriver, Entropy, ServerDriver, SystemClock};
-use mcp_proto::front::layer::Layer;
 use mcp_proto::front::{Client, ClientHandlers, Router};
 use mcp_proto::peer::client::{ClientConfig, EraPolicy, LinkAction, State};
 use mcp_proto::schema::{Implementation, Tool};
@@ -31,11 +30,6 @@ impl Entropy for NoEntropy {
     }
 }
 
-/// A layer that does nothing.
-struct Empty;
-
-impl Layer for Empty {}
-
 #[derive(Deserialize)]
 struct Echo {
     message: String,
@@ -43,26 +37,14 @@ struct Echo {
 
 impl FrontPair {
     pub(crate) fn ready(mode: EraPolicy) -> Self {
-        Self::layered(mode, false, false)
-    }
-
-    /// A pair with an empty layer in the router, or in the client.
-    pub(crate) fn layered(mode: EraPolicy, in_router: bool, in_client: bool) -> Self {
         let tool = Tool::new("echo", "Returns its message", serde_json::json!({ "type": "object" }));
-        let mut router = Router::new("echo", "1.0.0").tool_with(tool, async |Echo { message }, _| message);
-        let mut handlers = ClientHandlers::new();
-        if in_router {
-            router = router.layer(Empty);
-        }
-        if in_client {
-            handlers = handlers.layer(Empty);
-        }
+        let router = Router::new("echo", "1.0.0").tool_with(tool, async |Echo { message }, _| message);
         let clock = Arc::new(SystemClock::new());
         let machine = StreamServer::new(router.config());
         let (_, server) = adapter::server(machine, clock.clone(), Arc::new(NoEntropy), router);
         let mut config = ClientConfig::new(Implementation::new("benchmark", "1.0.0"));
         config.era_policy = mode;
-        let (client, driver) = adapter::client(StreamClient::new(config), clock, handlers);
+        let (client, driver) = adapter::client(StreamClient::new(config), clock, ClientHandlers::new());
         let (up, down) = Default::default();
         let mut front = Self { client, driver, server, up, down };
         // Layers see output between two polls.
