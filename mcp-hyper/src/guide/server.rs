@@ -280,6 +280,7 @@
 //! ```
 //! use mcp_hyper::schema::Resource;
 //! use mcp_hyper::{NoArguments, Router};
+//! use serde_json::json;
 //!
 //! fn notes() -> Router {
 //!     Router::new("notes", "1.0.0")
@@ -290,7 +291,7 @@
 //! let router = Router::new("desk", "1.0.0").mount("notes", notes());
 //! # let mut pair = mcp_proto::testing::pair(router);
 //! # pair.run(async |client| {
-//! let cleared = client.call_tool("notes_clear", ()).await?;
+//! let cleared = client.call_tool("notes_clear", json!({})).await?;
 //! let today = client.read_resource("notes+note:///today").await?;
 //! # assert_eq!((cleared.text_content().as_str(), today.contents.len()), ("done", 1));
 //! # Ok::<(), mcp_hyper::Error>(())
