@@ -40,12 +40,16 @@ fn main() {
     let mut legacy = Pair::ready(Era::Legacy, 16);
     let mut front_modern = FrontPair::ready(EraPolicy::ModernOnly);
     let mut front_legacy = FrontPair::ready(EraPolicy::LegacyOnly);
-    let mut rows: [(&str, &mut dyn FnMut()); 5] = [
+    let mut router_layer = FrontPair::layered(EraPolicy::ModernOnly, true, false);
+    let mut client_layer = FrontPair::layered(EraPolicy::ModernOnly, false, true);
+    let mut rows: [(&str, &mut dyn FnMut()); 7] = [
         ("lean", &mut || lean.round_trip()),
         ("bare, modern", &mut || modern.round_trip()),
         ("bare, legacy", &mut || legacy.round_trip()),
         ("front, modern", &mut || round_trip(&mut front_modern)),
         ("front, legacy", &mut || round_trip(&mut front_legacy)),
+        ("front, modern, layer of the router", &mut || round_trip(&mut router_layer)),
+        ("front, modern, layer of the client", &mut || round_trip(&mut client_layer)),
     ];
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let Some(at) = arguments.iter().position(|argument| argument == "--repeat") {
@@ -57,10 +61,10 @@ fn main() {
     }
     let names = rows.each_ref().map(|(name, _)| *name);
     let costs = measure(rows.map(|(_, run)| run));
-    println!("{:16} {:>8} {:>12} {:>12}", "round trip", "ns", "allocations", "× of lean");
+    println!("{:36} {:>8} {:>12} {:>12}", "round trip", "ns", "allocations", "× of lean");
     for (name, cost) in names.into_iter().zip(costs) {
         let ratio = cost.nanoseconds / costs[0].nanoseconds;
-        println!("{name:16} {:>8.0} {:>12} {ratio:>12.2}", cost.nanoseconds, cost.allocations);
+        println!("{name:36} {:>8.0} {:>12} {ratio:>12.2}", cost.nanoseconds, cost.allocations);
     }
     println!();
     print_memory();

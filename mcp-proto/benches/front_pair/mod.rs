@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use mcp_proto::adapter::{self, ClientDriver, Entropy, ServerDriver, SystemClock};
+use mcp_proto::front::layer::Layer;
 use mcp_proto::front::{Client, ClientHandlers, Router};
 use mcp_proto::peer::client::{ClientConfig, EraPolicy, LinkAction, State};
 use mcp_proto::schema::{Implementation, Tool};
@@ -30,6 +31,11 @@ impl Entropy for NoEntropy {
     }
 }
 
+/// A layer that does nothing.
+struct Empty;
+
+impl Layer for Empty {}
+
 #[derive(Deserialize)]
 struct Echo {
     message: String,
@@ -37,19 +43,33 @@ struct Echo {
 
 impl FrontPair {
     pub(crate) fn ready(mode: EraPolicy) -> Self {
+        Self::layered(mode, false, false)
+    }
+
+    /// A pair with an empty layer in the router, or in the client.
+    pub(crate) fn layered(mode: EraPolicy, in_router: bool, in_client: bool) -> Self {
         let tool = Tool::new("echo", "Returns its message", serde_json::json!({ "type": "object" }));
-        let router = Router::new("echo", "1.0.0").tool_with(tool, async |Echo { message }, _| message);
+        let mut router = Router::new("echo", "1.0.0").tool_with(tool, async |Echo { message }, _| message);
+        let mut handlers = ClientHandlers::new();
+        if in_router {
+            router = router.layer(Empty);
+        }
+        if in_client {
+            handlers = handlers.layer(Empty);
+        }
         let clock = Arc::new(SystemClock::new());
         let machine = StreamServer::new(router.config());
         let (_, server) = adapter::server(machine, clock.clone(), Arc::new(NoEntropy), router);
         let mut config = ClientConfig::new(Implementation::new("benchmark", "1.0.0"));
         config.era_policy = mode;
-        let (client, driver) = adapter::client(StreamClient::new(config), clock, ClientHandlers::new());
+        let (client, driver) = adapter::client(StreamClient::new(config), clock, handlers);
         let (up, down) = Default::default();
         let mut front = Self { client, driver, server, up, down };
-        // Layers see output between two polls.
+        // With layers a poll may move nothing: they see output between two polls.
+        while front.client.state() != State::Ready {
+            front.carry();
+        }
         while front.carry() || front.carry() {}
-        assert_eq!(front.client.state(), State::Ready);
         front
     }
 
