@@ -263,9 +263,8 @@
 //! # }).unwrap();
 //! ```
 //!
-//! [`skills::SkillFolder`](crate::skills::SkillFolder) serves those of a folder on disk, and reads it at each request; it
-//! serves nothing outside of the folder. Any other source is a
-//! [`SkillSource`](mcp_proto::front::skills::SkillSource), for [`skills_from`](crate::Router::skills_from).
+//! `mcp_hyper::skills::SkillFolder` serves those of a folder on disk, and reads it at each request; it serves nothing outside
+//! of the folder. Any other source is a `SkillSource`, for `Router::skills_from`.
 //!
 //! The router declares the extension, and lists each skill with the digest and the size of every file. Clients that know it
 //! speak 2026-07-28; for others, files in memory are resources like any other. There is no notification of changes:

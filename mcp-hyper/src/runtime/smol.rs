@@ -129,7 +129,7 @@ impl Future for SmolSleep {
 
 impl Sleep for SmolSleep {}
 
-/// Starts the reactor that all sockets and timers of [`Smol`](Smol) use, unless it runs already.
+/// Starts the reactor that all sockets and timers of [`Smol`] use, unless it runs already.
 fn start_reactor() -> io::Result<()> {
     static STARTED: Mutex<bool> = Mutex::new(false);
     let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);

@@ -71,7 +71,7 @@ impl SkillFolder {
     /// which leaves no place for other skills of the router.
     ///
     /// If the folder itself has a `SKILL.md`, its path ends with the name of the skill. A path with segments that are empty,
-    /// `.` or `..` is a [`RouterError::Uri`](crate::RouterError::Uri) of the router.
+    /// `.` or `..` is a [`RouterError::Uri`](mcp_proto::front::RouterError::Uri) of the router.
     #[must_use]
     pub fn under(mut self, path: &str) -> Self {
         let path = uri_within("skill://", path).unwrap_or_else(|| format!("skill://{path}"));

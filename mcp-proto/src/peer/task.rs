@@ -19,7 +19,7 @@ pub enum TaskCommand {
     /// Follow the task to its end: the outcome is the task's result, as for the request that created it. Cancelling
     /// this request leaves the task running.
     Follow,
-    /// Query the task's status. The outcome is a result, for [`TaskReport::read`](TaskReport::read).
+    /// Query the task's status. The outcome is a result, for [`TaskReport::read`].
     Status,
     /// Cancel the task. The outcome confirms that the server has received the command, not that the task has ended.
     Cancel,

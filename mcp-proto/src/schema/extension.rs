@@ -22,8 +22,8 @@ use crate::prelude::*;
 ///   [`MISSING_REQUIRED_CLIENT_CAPABILITY`](crate::rpc::code::MISSING_REQUIRED_CLIENT_CAPABILITY), and does not return
 ///   results of its types.
 ///
-/// The extensions of a client or of a server are checked together: see [`ExtensionError`]. Those in
-/// [`BUILT_IN_EXTENSIONS`] need not be registered.
+/// The extensions of a client or of a server are checked together: see [`ExtensionError`](super::ExtensionError). Those in
+/// [`BUILT_IN_EXTENSIONS`](super::BUILT_IN_EXTENSIONS) need not be registered.
 ///
 /// ```
 /// use mcp_proto::schema::{Direction, Extension, ExtensionMethod};
@@ -107,7 +107,7 @@ impl Extension {
 
     /// Adds what it needs: a capability of the client or of the server, or another extension of the side that registers it.
     ///
-    /// Of the own side it must be declared, or the configuration is [invalid](ExtensionError::Missing). Of the other side it
+    /// Of the own side it must be declared, or the configuration is [invalid](super::ExtensionError::Missing). Of the other side it
     /// must be declared for the extension to be negotiated.
     ///
     /// ```

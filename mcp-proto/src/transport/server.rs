@@ -45,10 +45,10 @@ use super::{Framing, MessageFraming, Newline, Transport};
 ///
 /// # A client that reads slowly
 ///
-/// While more than [`Limits::queued_bytes`] of answers are queued, further requests are deferred in order and reported
+/// While more than [`Limits::queued_bytes`](crate::Limits::queued_bytes) of answers are queued, further requests are deferred in order and reported
 /// only later. Responses, cancellations, progress and pings are handled at once; the cancellation of a deferred request
 /// removes it. When the client has taken enough, [`poll_timeout`](Transport::poll_timeout) is due at once and the
-/// deferred requests are dispatched. Once they fill [`Limits::message_bytes`], [`wants_read`](Transport::wants_read) is
+/// deferred requests are dispatched. Once they fill [`Limits::message_bytes`](crate::Limits::message_bytes), [`wants_read`](Transport::wants_read) is
 /// false. If the client takes no output at all, the connection ends after [`ServerConfig::write_timeout`].
 pub type StreamServer = Transport<Server, Newline>;
 

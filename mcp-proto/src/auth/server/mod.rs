@@ -11,7 +11,7 @@
 //! [`Protection::check_token`] then checks that the token was issued for this server, has not expired, is bound to the
 //! key that the proof shows, and has the scopes that every request needs.
 //!
-//! Nothing here performs I/O, waits or reads a clock: a [`Checker`] requests [`Fetch`](crate::auth::Fetch)es.
+//! Nothing here performs I/O, waits or reads a clock: a [`Checker`] requests [`Fetch`]es.
 //! `front::guard::Guard` drives it.
 //!
 //! # Stored state

@@ -290,7 +290,7 @@ debug_fields! { [M: Method] InputFuture<M> { method = M::NAME } }
 
 /// Notifies a client that the user is done with a web page (2025-11-25).
 ///
-/// See [`InputFuture::completion`](InputFuture::completion).
+/// See [`InputFuture::completion`].
 ///
 /// <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation>
 #[derive(Clone, Debug)]

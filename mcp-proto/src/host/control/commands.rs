@@ -372,7 +372,7 @@ impl ControlPlane {
         self.retry(now, server);
     }
 
-    /// Whether the user approves the content that [`Action::AskApproval`](super::Action::AskApproval) named. Ignored if
+    /// Whether the user approves the content that [`Action::AskApproval`] named. Ignored if
     /// the server has another content by now.
     pub fn handle_approval(
         &mut self,
@@ -394,7 +394,7 @@ impl ControlPlane {
         }
     }
 
-    /// Whether another process has stored tokens, as [`Action::CheckLogin`](super::Action::CheckLogin) asked. Ignored if the
+    /// Whether another process has stored tokens, as [`Action::CheckLogin`] asked. Ignored if the
     /// server no longer waits for them.
     pub fn handle_login(&mut self, now: Instant, server: ServerId, generation: Generation, is_new: bool) {
         let Some(state) = self.servers.get_mut(&server) else { return };

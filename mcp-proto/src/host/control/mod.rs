@@ -235,7 +235,7 @@ impl ControlPlane {
 
 // How servers are started, kept and given up, and where each stands.
 
-/// The times and limits of a [`ControlPlane`](ControlPlane), the same for all its servers.
+/// The times and limits of a [`ControlPlane`], the same for all its servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ControlConfig {
@@ -311,7 +311,7 @@ pub struct ServerPolicy {
     /// tools nothing can call them. If that attempt fails, the next one is that of a call. Default: no.
     pub starts_to_list: bool,
     /// Whether another process may store tokens for it. Then a server that needs authorization is connected once
-    /// [`Action::CheckLogin`](Action::CheckLogin) finds new ones: with the next call, which waits for that, and at the
+    /// [`Action::CheckLogin`] finds new ones: with the next call, which waits for that, and at the
     /// pace of [`slow_backoff`](ControlConfig::slow_backoff). Default: no.
     pub shares_logins: bool,
     /// The number of attempts after which it is suspended, in place of [`ControlConfig::outage_budget`] or

@@ -1,6 +1,6 @@
 //! The skills extension of 2026-07-28: folders of instructions for a model, whose files are resources.
 //!
-//! A skill is a folder with a file `SKILL.md`, which begins with [frontmatter](Frontmatter) in YAML. The server lists its
+//! A skill is a folder with a file `SKILL.md`, which begins with frontmatter in YAML. The server lists its
 //! skills, each with the digest and the size of every file, and serves the files by `resources/read`. The extension has no
 //! notification: a client asks again when the lifetime of a listing has passed.
 //!

@@ -425,7 +425,7 @@ pub enum ParamHeaderError {
         /// The mark's path in the schema.
         at: String,
     },
-    /// More parameters are marked than [`ParamHeaders::MAX_HEADERS`](ParamHeaders::MAX_HEADERS).
+    /// More parameters are marked than [`ParamHeaders::MAX_HEADERS`].
     TooMany,
 }
 
