@@ -8,8 +8,8 @@ use super::ClientCapabilities;
 #[cfg(feature = "server")]
 use super::ServerCapabilities;
 #[cfg(any(feature = "client", feature = "server"))]
-use super::{Direction, Json, Map, MethodInfo, NotificationInfo};
-use super::{Extension, Requirement, ServerCapability, apps, skills, tasks};
+use super::{Direction, Extension, Json, Map, MethodInfo, NotificationInfo};
+use super::{Requirement, ServerCapability, apps, skills, tasks};
 use crate::prelude::*;
 
 /// An extension that is built in: its declaration. Its types and its machinery stand elsewhere.
@@ -88,14 +88,14 @@ pub enum ExtensionError {
         /// The identifier.
         identifier: String,
     },
-    /// Two extensions [exclude](Extension::with_conflict) each other.
+    /// Two extensions [exclude](super::Extension::with_conflict) each other.
     Conflict {
         /// The one that names the other.
         identifier: String,
         /// The other.
         other: String,
     },
-    /// An extension [needs](Extension::with_need) what this side does not declare.
+    /// An extension [needs](super::Extension::with_need) what this side does not declare.
     Missing {
         /// The identifier.
         identifier: String,
