@@ -346,6 +346,61 @@ fn skill_of_a_live_router_comes_and_goes() {
     assert!(matches!(undeclared, Err(RouterError::Undeclared { .. })));
 }
 
+#[test]
+fn skills_are_removed_by_their_root_with_their_own_files_alone() {
+    let kept = "skill://acme/billing/refunds/log/1";
+    let with_log = |router: Router| router.resource(Resource::new(kept, "log"), async |_, _| "kept");
+    let mut server = ServerHarness::modern(with_log(router()).remove_skill("skill://acme/billing/refunds/"));
+    assert_eq!(uris(&server.result("resources/list", json!({}))["resources"]), [kept]);
+    for (root, folder) in [("skill://", "skill://"), ("gen://a/", "gen://a"), ("gen://a/", "gen://a/")] {
+        let router = with_log(Router::new("x", "1")).skills_from(Rooted(root)).remove_skill(folder);
+        assert_eq!(router.check(), Ok(()), "{root} {folder}");
+        let mut server = ServerHarness::modern(router);
+        assert_eq!(uris(&server.result("resources/list", json!({}))["resources"]), [kept]);
+    }
+}
+
+/// A mounted skill has other URIs than where it was registered.
+#[test]
+fn mounted_skill_is_removed_with_its_files() {
+    let mounted = Router::new("x", "1").mount("inner", router());
+    let uri = mounted_uri(&mounted);
+    let router = mounted.remove_skill(uri.trim_end_matches("/SKILL.md"));
+    let mut server = ServerHarness::modern(router);
+    assert_eq!(server.result("skills/list", json!({}))["skills"], json!([]));
+    assert_eq!(server.result("resources/list", json!({}))["resources"], json!([]));
+}
+
+fn mounted_uri(router: &Router) -> String {
+    let mut server = ServerHarness::modern(router.clone());
+    uris(&server.result("skills/list", json!({}))["skills"])[0].to_owned()
+}
+
+/// No skills at a root.
+struct Rooted(&'static str);
+
+impl SkillSource for Rooted {
+    fn root(&self) -> &str {
+        self.0
+    }
+
+    fn uris(&self) -> SkillFuture<'_, Vec<String>> {
+        Box::pin(ready(Ok(Vec::new())))
+    }
+
+    fn skill<'a>(&'a self, _: &'a str) -> SkillFuture<'a, Option<Skill>> {
+        Box::pin(ready(Ok(None)))
+    }
+
+    fn read<'a>(&'a self, _: &'a str) -> SkillFuture<'a, Option<Vec<u8>>> {
+        Box::pin(ready(Ok(None)))
+    }
+
+    fn directory<'a>(&'a self, _: &'a str) -> SkillFuture<'a, Option<Vec<Resource>>> {
+        Box::pin(ready(Ok(None)))
+    }
+}
+
 /// Skills that are made at each request: each has one file, with the number of the request.
 #[derive(Default)]
 struct Generated(Mutex<u32>);

@@ -75,7 +75,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         let resource = self.contents.resources.iter().next().map(|entry| entry.item.uri.as_str());
         let template = self.contents.templates.iter().next().map(|entry| entry.item.0.uri_template.as_str());
         #[cfg(feature = "skills")]
-        let skill = self.contents.skills.first().map(|source| source.root());
+        let skill = self.contents.skills.first().map(|skills| skills.source.root());
         #[cfg(not(feature = "skills"))]
         let skill = None;
         let items: [(_, Option<&str>, &[&'static str]); 6] = [

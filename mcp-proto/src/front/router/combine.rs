@@ -7,6 +7,8 @@ use alloc::sync::Arc;
 use super::mounted_skills::MountedSkills;
 use super::origin::{Origin, PartAccess, Prefix, ResourceNames, no_completions};
 use super::registry::Entry;
+#[cfg(feature = "skills")]
+use super::skills::RegisteredSkills;
 use super::tools::{RegisteredTool, is_tool_name};
 use super::uri::UriTemplate;
 use super::{Context, HandlerMode, Router, RouterContents, RouterError, TemplateEntry, TemplateMatch};
@@ -199,8 +201,10 @@ impl<M: HandlerMode> Part<M> {
         contents.templates.absorb(&other.templates, |entry| self.template(entry))?;
         contents.prompts.absorb(&other.prompts, |entry| Ok(self.prompt(entry)))?;
         #[cfg(feature = "skills")]
-        for source in other.skills.iter() {
-            contents.add_skills(MountedSkills::of(source, &self.prefix))?;
+        for skills in other.skills.iter() {
+            let source = MountedSkills::of(&skills.source, &self.prefix);
+            let files = skills.files.iter().map(|uri| self.prefix.uri(uri)).collect();
+            contents.add_skills(RegisteredSkills { source, files })?;
         }
         let name = |tool: &str| self.prefix.name(tool);
         #[cfg(feature = "auth")]

@@ -114,7 +114,7 @@ struct RouterContents<M: HandlerMode> {
     templates: Registry<TemplateEntry, M::Handler<TemplateMatch, Context>, Origin<M>>,
     prompts: Registry<Prompt, M::Handler<GetPromptParams, Context>, Origin<M>>,
     #[cfg(feature = "skills")]
-    skills: Arc<Vec<Arc<dyn super::skills::SkillSource>>>,
+    skills: Arc<Vec<skills::RegisteredSkills>>,
     methods: BTreeMap<Cow<'static, str>, M::Handler<Option<Raw>, Context>>,
     /// The methods among them that the protocol does not define.
     custom_methods: Vec<String>,

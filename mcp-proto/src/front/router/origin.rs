@@ -122,7 +122,7 @@ impl ResourceNames {
         let uris = contents.resources.keys().map(String::from).collect();
         let templates = contents.templates.iter().map(|entry| entry.item.1.clone()).collect();
         #[cfg(feature = "skills")]
-        let roots = contents.skills.iter().map(|source| source.root().into()).collect();
+        let roots = contents.skills.iter().map(|skills| skills.source.root().into()).collect();
         #[cfg(not(feature = "skills"))]
         let roots = Vec::new();
         Self { prefix, uris, templates, roots, has_any }

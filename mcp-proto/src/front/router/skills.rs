@@ -24,6 +24,13 @@ const FILES_PER_PAGE: usize = 4096;
 /// The size in bytes of the files on a page after which it ends: their digests are computed for it.
 const BYTES_PER_PAGE: u64 = 64 * 1024 * 1024;
 
+/// A source of skills, and the URIs of its files that are resources of the router.
+#[derive(Clone)]
+pub(super) struct RegisteredSkills {
+    pub(super) source: Arc<dyn SkillSource>,
+    pub(super) files: Vec<String>,
+}
+
 /// Skills.
 impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Registers a skill in memory. Its files are resources, which are listed for every client; the skill itself is for
@@ -59,21 +66,28 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
                 return self;
             }
         };
+        let mut uris = Vec::new();
         for resource in source.resources() {
+            uris.push(resource.uri.clone());
             let files = source.contents().clone();
             let handler = M::wrap_handler(move |read: ReadResourceParams, context: Context| {
                 ready_reply(read_reply(&read.uri, files.get(&read.uri).cloned(), context.revision()))
             });
             self = self.change(|contents| contents.resources.insert(resource.uri.clone(), resource, handler));
         }
-        self.skills_from(source)
+        self.register_skills(source, uris)
     }
 
     /// Registers a source of skills, which is asked at each request. The router declares the skills extension.
     ///
     /// Its files are read by their URIs, but not listed as resources.
-    pub fn skills_from(mut self, source: impl SkillSource) -> Self {
-        if let Err(error) = self.contents.add_skills(Arc::new(source)) {
+    pub fn skills_from(self, source: impl SkillSource) -> Self {
+        self.register_skills(source, Vec::new())
+    }
+
+    fn register_skills(mut self, source: impl SkillSource, files: Vec<String>) -> Self {
+        let skills = RegisteredSkills { source: Arc::new(source), files };
+        if let Err(error) = self.contents.add_skills(skills) {
             self.record_error(error);
             return self;
         }
@@ -85,22 +99,20 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     ///
     /// An unknown one is a [`RouterError::NotRegistered`] of [`check`](Self::check).
     pub fn remove_skill(self, folder: &str) -> Self {
-        let root = format!("{}/", folder.trim_end_matches('/'));
+        // A root may be a scheme alone, whose slashes are at its end.
+        let trimmed = |uri: &str| uri.trim_end_matches('/').to_owned();
         self.change(|contents| {
             let skills = Arc::make_mut(&mut contents.skills);
-            let before = skills.len();
-            skills.retain(|source| source.root() != root);
-            if skills.len() == before {
+            let place = skills.iter().position(|skills| trimmed(skills.source.root()) == trimmed(folder));
+            let Some(place) = place else {
                 return Err(RouterError::NotRegistered { kind: "skill", name: folder.into() });
-            }
-            let files: Vec<String> = contents
-                .resources
-                .iter()
-                .map(|entry| &entry.item.uri)
-                .filter(|uri| uri.starts_with(&root))
-                .cloned()
-                .collect();
-            files.iter().try_for_each(|uri| contents.resources.remove(uri))
+            };
+            let files = skills.remove(place).files;
+            // The application may have removed some of them.
+            files.iter().try_for_each(|uri| match contents.resources.contains(uri) {
+                true => contents.resources.remove(uri),
+                false => Ok(()),
+            })
         })
     }
 
@@ -165,7 +177,8 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// The source of a URI of a file, or of a directory.
     fn skill_source(&self, uri: &str) -> Option<Arc<dyn SkillSource>> {
         let has = |root: &str| uri.starts_with(root) || root.strip_suffix('/') == Some(uri);
-        self.contents.skills.iter().find(|source| has(source.root())).cloned()
+        let found = self.contents.skills.iter().find(|skills| has(skills.source.root()));
+        found.map(|skills| skills.source.clone())
     }
 }
 
@@ -174,17 +187,18 @@ impl<M: HandlerMode> RouterContents<M> {
     ///
     /// # Errors
     /// If its root is none, or it lies within the place of another one, or another one within its own.
-    pub(super) fn add_skills(&mut self, source: Arc<dyn SkillSource>) -> Result<(), RouterError> {
-        let root = source.root();
+    pub(super) fn add_skills(&mut self, skills: RegisteredSkills) -> Result<(), RouterError> {
+        let root = skills.source.root();
         if !is_root(root) {
             return Err(RouterError::Uri { uri: root.to_owned() });
         }
         let overlaps = |other: &str| other.starts_with(root) || root.starts_with(other);
-        if let Some(other) = self.skills.iter().find(|other| overlaps(other.root())) {
-            let (root, other) = (root.to_owned(), other.root().to_owned());
+        let mut others = self.skills.iter().map(|other| other.source.root());
+        if let Some(other) = others.find(|other| overlaps(other)) {
+            let (root, other) = (root.to_owned(), other.to_owned());
             return Err(RouterError::SkillOverlap { root, other });
         }
-        Arc::make_mut(&mut self.skills).push(source);
+        Arc::make_mut(&mut self.skills).push(skills);
         Ok(())
     }
 }
@@ -214,7 +228,7 @@ fn read_reply(uri: &str, bytes: Option<Vec<u8>>, revision: Revision) -> Reply {
 
 /// One page of skills, of all sources in turn, and the cursor of the next: the URI of its last skill.
 async fn page(
-    sources: &[Arc<dyn SkillSource>],
+    registered: &[RegisteredSkills],
     cursor: Option<&str>,
     most: usize,
 ) -> Result<(Vec<Skill>, Option<String>), HandlerError> {
@@ -222,11 +236,12 @@ async fn page(
     let first = match cursor {
         None => 0,
         Some(last) => {
-            sources.iter().position(|source| last.starts_with(source.root())).ok_or_else(unknown)?
+            let mut roots = registered.iter().map(|skills| skills.source.root());
+            roots.position(|root| last.starts_with(root)).ok_or_else(unknown)?
         }
     };
     let (mut skills, mut files, mut bytes): (Vec<Skill>, usize, u64) = (Vec::new(), 0, 0);
-    for source in sources.iter().skip(first) {
+    for RegisteredSkills { source, .. } in registered.iter().skip(first) {
         for uri in source.uris().await? {
             if cursor.is_some_and(|last| last.starts_with(source.root()) && *uri <= *last) {
                 continue;
