@@ -5,7 +5,7 @@ use iri_string::types::IriStr;
 use super::{SkillError, SkillErrorKind};
 use crate::codec::percent;
 use crate::prelude::*;
-use crate::schema::skills::{FileMismatch, MAX_BYTES, MAX_FILES, Skill, SkillFiles};
+use crate::schema::skills::{FileMismatch, MAX_BYTES, MAX_FILES, Skill, SkillFiles, uri_within};
 use crate::schema::{Resource, ResourceContents};
 use crate::text::SafeText;
 
@@ -145,7 +145,8 @@ impl SkillManifest {
         list.or_else(|| Some(split_tools(&value.decode::<String>().ok()?))).unwrap_or_default()
     }
 
-    /// Resolves a path relative to the folder, or a URI in it, to the URI of a file or folder of this skill.
+    /// Resolves a path relative to the folder, or a URI in it, to the URI of a file or folder of this skill. A path need not
+    /// be percent-encoded; a fragment at its end is not part of it.
     ///
     /// ```
     /// # use mcp_proto::skills::{SkillError, SkillManifest};
@@ -160,14 +161,31 @@ impl SkillManifest {
     /// # Errors
     /// If it is outside of the folder.
     pub fn resolve(&self, path: &str) -> Result<String, SkillError> {
+        let path = path.split_once('#').map_or(path, |(path, _)| path);
         let path = path.strip_prefix("./").unwrap_or(path);
         let path = path.strip_suffix('/').unwrap_or(path);
         if matches!(path, "" | ".") || path == self.folder() {
             return Ok(self.folder().into());
         }
-        let is_uri = path.strip_prefix(self.folder()).is_some_and(|rest| rest.starts_with('/'));
-        let uri = if is_uri { path.into() } else { format!("{}/{path}", self.folder()) };
-        self.check_place(&uri).map(|()| uri)
+        if path.strip_prefix(self.folder()).is_some_and(|rest| rest.starts_with('/')) {
+            return self.check_place(path).map(|()| path.into());
+        }
+        let uri = format!("{}/{path}", self.folder());
+        match uri_within(self.folder(), path) {
+            Some(encoded) if !self.has(&uri) && self.prefers(&encoded, &uri, path) => Ok(encoded),
+            _ => self.check_place(&uri).map(|()| uri),
+        }
+    }
+
+    /// Whether the entry lists this URI, or files in a folder at it.
+    fn has(&self, uri: &str) -> bool {
+        self.skill.file(uri).is_some() || self.skill.children(uri).is_some()
+    }
+
+    /// Whether a path that is not listed as it is written was meant to be encoded.
+    fn prefers(&self, encoded: &str, written: &str, path: &str) -> bool {
+        self.has(encoded)
+            || !path.contains('%') && !is_plain(&self.skill, written) && is_plain(&self.skill, encoded)
     }
 
     /// Lists the direct children of a folder as the entry has them: see [`Skill::children`]. Empty for a dynamic skill, and

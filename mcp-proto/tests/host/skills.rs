@@ -289,6 +289,35 @@ fn model_reads_only_files_of_the_skill_that_it_names() {
     assert!(matches!(invalid, Err(SkillCallError::Arguments { .. })));
 }
 
+/// Internal references are relative paths "as in the filesystem form", which are not encoded.
+#[test]
+fn reference_need_not_be_encoded_and_may_have_a_fragment() {
+    let folder = "skill://acme/refunds";
+    let encoded = "skill://acme/refunds/references/gr%C3%B6%C3%9Fe%2050%25.md";
+    let files = [
+        (encoded, "a"),
+        ("skill://acme/refunds/references/a%20b.md", "b"),
+        ("skill://acme/refunds/ü.md", "c"),
+    ];
+    let listed = manifest(skill(REFUNDS, &files));
+    for (path, uri) in [
+        ("references/größe 50%.md", "references/gr%C3%B6%C3%9Fe%2050%25.md"),
+        ("references/gr%C3%B6%C3%9Fe%2050%25.md#top", "references/gr%C3%B6%C3%9Fe%2050%25.md"),
+        ("./references/a b.md#part two", "references/a%20b.md"),
+        ("references/a%20b.md", "references/a%20b.md"),
+        ("ü.md", "ü.md"),
+        ("no such.md", "no%20such.md"),
+        ("SKILL.md#steps", "SKILL.md"),
+    ] {
+        assert_eq!(listed.resolve(path), Ok(format!("{folder}/{uri}")), "{path}");
+    }
+    assert_eq!(listed.resolve("#steps").as_deref(), Ok(folder));
+    assert!(listed.check(&listed.resolve("no such.md").unwrap()).is_err());
+    for path in ["../a b.md", "a b/../../c", "%2e%2e/a b", "/a b", "a\\b c", "skill://acme/refunds/../a b"] {
+        assert!(listed.resolve(path).is_err(), "{path}");
+    }
+}
+
 /// Security Implications, origin must be visible to the model.
 #[test]
 fn list_and_notes_name_the_server_and_quote_its_words() {
