@@ -58,8 +58,8 @@ struct Shared {
 }
 
 impl SkillFolder {
-    /// Creates a source for the skills of this folder, which may come into being later. A relative path is one from the
-    /// present working directory.
+    /// Creates a source for the skills of this folder, which may come into being later: until then there are none, and each
+    /// request reports the [problem](Self::on_problem). A relative path is one from the present working directory.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         let folder = folder.into();
         let folder = std::path::absolute(&folder).unwrap_or(folder);
@@ -106,15 +106,23 @@ impl SkillFolder {
         Ok(search.problems)
     }
 
-    /// Searches the folder on a thread for blocking work, and reports the problems that it meets.
-    fn search<T: Send + 'static>(
+    /// Searches the folder on a thread for blocking work, and reports the problems that it meets. There is nothing in a
+    /// folder that does not exist.
+    fn search<T: Default + Send + 'static>(
         &self,
         find: impl FnOnce(&mut Search) -> io::Result<T> + Send + 'static,
     ) -> SkillFuture<'static, T> {
         let shared = self.shared.clone();
         let working = self.runtime.blocking(move || {
             let mut search = Search::new(&shared.folder, &shared.root);
-            let found = find(&mut search);
+            let found = match find(&mut search) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    let (path, reason) = (shared.folder.clone(), NotServed::Unreadable(error.kind()));
+                    search.problems.push(SkillProblem { path, reason });
+                    Ok(T::default())
+                }
+                found => found,
+            };
             search.problems.iter().for_each(|problem| (shared.on_problem)(problem));
             found
         });

@@ -104,9 +104,26 @@ fn folder_is_read_at_each_request() {
         (None, None)
     );
     assert_eq!(children(&source, "skill://knots"), None);
-    fs::remove_dir_all(&scratch.0).unwrap();
-    let error = block_on(source.uris()).unwrap_err().to_string();
-    assert_eq!(error, "the skills of this server cannot be read: entity not found");
+}
+
+#[test]
+fn folder_that_is_missing_has_no_skills_until_it_exists() {
+    let scratch = Scratch::new();
+    let heard: Arc<Mutex<Vec<NotServed>>> = Arc::default();
+    let copy = heard.clone();
+    let source = SkillFolder::new(scratch.0.join("later"))
+        .on_problem(move |problem| copy.lock().unwrap().push(problem.reason.clone()));
+    let uri = "skill://knots/SKILL.md";
+    assert_eq!(uris(&source), [] as [&str; 0]);
+    assert_eq!((entry(&source, uri), read(&source, uri)), (None, None));
+    assert_eq!(children(&source, "skill://knots"), None);
+    assert_eq!(*heard.lock().unwrap(), vec![NotServed::Unreadable(io::ErrorKind::NotFound); 4]);
+    assert_eq!(source.problems().unwrap_err().kind(), io::ErrorKind::NotFound);
+    scratch.skill("later/knots");
+    assert_eq!(uris(&source), [uri]);
+    fs::write(scratch.0.join("file"), "").unwrap();
+    let error = block_on(SkillFolder::new(scratch.0.join("file")).uris()).unwrap_err().to_string();
+    assert!(error.starts_with("the skills of this server cannot be read: "), "{error}");
 }
 
 #[test]
