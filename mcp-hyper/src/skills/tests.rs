@@ -285,6 +285,35 @@ fn nested_skill_is_listed_beside_the_outer_one() {
     assert_eq!(entry(&source, "skill://outer/SKILL.md"), None);
 }
 
+/// "A nested skill is published like any other", also if the outer one is not.
+#[test]
+fn nested_skill_is_served_without_the_outer_one() {
+    let scratch = Scratch::new();
+    scratch.skill("outer").skill("outer/inner").write("outer/inner/a.md", "a").skill("outer/more/many");
+    (1..=MAX_FILES).for_each(|number| _ = scratch.write(&format!("outer/more/many/{number}"), ""));
+    fs::File::create(scratch.0.join("outer/a")).unwrap().set_len(MAX_BYTES + 1).unwrap();
+    let source = scratch.source();
+    let inner = "skill://outer/inner/SKILL.md";
+    assert_eq!(uris(&source), [inner]);
+    assert_eq!(files(&entry(&source, inner).unwrap()), [inner, "skill://outer/inner/a.md"]);
+    assert_eq!(read(&source, "skill://outer/inner/a.md").unwrap(), "a");
+    assert_eq!(children(&source, "skill://outer/inner").unwrap().len(), 2);
+    for uri in ["skill://outer/SKILL.md", "skill://outer/a", "skill://outer/more/many/SKILL.md"] {
+        assert_eq!((read(&source, uri), entry(&source, uri)), (None, None), "{uri}");
+    }
+    let problems = scratch.problems();
+    let places: Vec<&str> = problems.iter().map(|(path, _)| path.as_str()).collect();
+    assert_eq!(places, ["outer/more/many", "outer"]);
+    let too_many = SkillFilesError::TooManyFiles { count: MAX_FILES + 1 };
+    assert_eq!(problems[0].1, NotServed::Skill(too_many));
+    // A problem of both is reported once.
+    let scratch = Scratch::new();
+    let deep = ["d"; tree::MAX_DEPTH + 1].join("/");
+    scratch.skill("outer").skill("outer/inner").write(&format!("outer/inner/{deep}/a"), "");
+    let [(path, reason)] = &*scratch.problems() else { panic!("{:?}", scratch.problems()) };
+    assert!(path.starts_with("outer/inner/d/") && *reason == NotServed::TooDeep, "{path}");
+}
+
 #[test]
 fn folder_may_be_that_of_one_skill() {
     let scratch = Scratch::new();

@@ -122,9 +122,23 @@ impl Search {
         if !entries.iter().any(is_main_file) {
             return self.descend(place, entries, target, reading, skills);
         }
-        let mut files = Files::default();
-        self.collect(place, entries, reading, &mut files)?;
-        skills.extend(self.describe(files));
+        let (mut files, known) = (Files::default(), self.problems.len());
+        let refused = match self.collect(place, &entries, reading, &mut files) {
+            Ok(()) => {
+                skills.extend(self.describe(files));
+                return Ok(());
+            }
+            Err(refused) if self.entries > MAX_ENTRIES => return Err(refused),
+            Err((_, reason @ NotServed::Skill(_))) => (place.path.to_owned(), reason),
+            Err(refused) => refused,
+        };
+        // A skill within it may be served nevertheless. What is wrong there is found again.
+        self.problems.truncate(known);
+        self.descend(place, entries, target, reading, skills)?;
+        let (path, reason) = refused;
+        if !self.problems.iter().skip(known).any(|it| it.path == path && it.reason == reason) {
+            self.report(path, reason);
+        }
         Ok(())
     }
 
@@ -205,20 +219,19 @@ impl Search {
     fn collect(
         &mut self,
         place: &Place<'_>,
-        entries: Vec<Entry>,
+        entries: &[Entry],
         reading: Reading<'_>,
         files: &mut Files,
     ) -> Result<(), Refused> {
         for entry in entries {
             if entry.kind == Kind::Folder {
-                self.enter(place, &entry, |search, place, entries| {
-                    search.collect(place, entries, reading, files)
+                self.enter(place, entry, |search, place, entries| {
+                    search.collect(place, &entries, reading, files)
                 })?;
                 continue;
             }
-            let file = place.folder.file(entry.name.as_ref()).map_err(|error| unreadable(&entry, &error))?;
-            let listed =
-                self.list(&entry, file, reading, files).map_err(|error| unreadable(&entry, &error))?;
+            let file = place.folder.file(entry.name.as_ref()).map_err(|error| unreadable(entry, &error))?;
+            let listed = self.list(entry, file, reading, files).map_err(|error| unreadable(entry, &error))?;
             files.size = files.size.saturating_add(listed.size);
             files.files.push(listed);
             // What is too much is not read to its end.
