@@ -10,7 +10,7 @@ use mcp_proto::front::{
     ClientHandlers, Context, Error, HandlerError, NoArguments, Progress, Router, ToolCallOutcome,
 };
 use mcp_proto::peer::RequestError;
-use mcp_proto::rpc::code;
+use mcp_proto::rpc::{ErrorObject, code};
 use mcp_proto::schema::{
     CachedPage, CallToolParams, CallToolResult, ElicitParams, ElicitResult, ElicitSchema, Json, ListTools,
     ListToolsResult, StringSchema, Tool,
@@ -197,6 +197,32 @@ fn replaced_result_never_enters_the_cache_of_the_client() {
         assert_eq!(client.list_tools().await.unwrap()[0].name, "real");
     });
     assert_eq!(*asked.lock().unwrap(), 1);
+}
+
+/// A server's request is answered, whatever kind of reply a layer makes.
+#[test]
+fn failed_reply_of_a_layer_answers_the_request_of_the_server() {
+    let answered = |make: fn() -> Reply| {
+        let handlers = ClientHandlers::new().elicitation(async |_, _| ElicitResult::decline()).layer(act(
+            move |request: LayerRequest, next: Next| match request.direction() {
+                MessageDirection::Received => next.answer(make()),
+                MessageDirection::Sent => next.run(request),
+            },
+        ));
+        let router = Router::new("test", "1").tool_with(tool("ask"), async |NoArguments {}, cx: Context| {
+            match cx.elicit("name", form()).await {
+                Err(Error::Peer(error)) => format!("{} {}", error.code, error.message),
+                other => format!("{other:?}"),
+            }
+        });
+        pair(router)
+            .legacy()
+            .handlers(handlers)
+            .run(async |client| client.call_tool("ask", json!({})).await.unwrap().text_content())
+    };
+    assert!(answered(|| Reply::failed(Error::Finished)).starts_with("-32603 "));
+    let of_peer = || Reply::failed(Error::Peer(ErrorObject::new(-7, "not now")));
+    assert_eq!(answered(of_peer), "-7 not now");
 }
 
 #[test]

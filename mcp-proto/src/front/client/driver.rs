@@ -22,7 +22,7 @@ use crate::inline_map::InlineQueue;
 use crate::peer::client::{ClientCommands, ClientTransport, CloseReason, ServerInfo};
 use crate::peer::{AnyResult, InboundId, LostReason, Machine};
 use crate::prelude::*;
-use crate::rpc::Raw;
+use crate::rpc::{ErrorObject, Raw, code};
 
 /// Joins a machine to a handle for its application and a driver for its transport.
 ///
@@ -254,9 +254,12 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
                 let answer = match reply {
                     Reply::Result(result) => Ok(&**result as &dyn AnyResult),
                     Reply::Error(error) | Reply::Denied(error, _) => Err(error.clone()),
-                    // Only servers request input in their results, and have detached work.
+                    // The replies of servers, and to the calls of clients: a layer has taken one for an answer.
                     Reply::InputRequired(_) | Reply::Detached(_) | Reply::Received(_) | Reply::Failed(_) => {
-                        continue;
+                        let error = reply.error_object().cloned();
+                        Err(error.unwrap_or_else(|| {
+                            ErrorObject::new(code::INTERNAL_ERROR, "no reply of a client")
+                        }))
                     }
                 };
                 ClientCommands::new(machine, now).respond(*id, answer);
