@@ -195,6 +195,52 @@ fn layer_sees_each_attempt_of_a_modern_client_and_one_request_of_a_legacy_one() 
     }
 }
 
+/// A future whose output another task produces.
+fn in_task(tasks: &Tasks, work: impl Future<Output = Reply> + Send + 'static) -> LayerFuture {
+    let end = Arc::new(Mutex::new((None::<Reply>, None::<Waker>)));
+    let ended = end.clone();
+    let mut tasks = tasks.lock().unwrap();
+    tasks.0.push(Box::pin(async move {
+        let reply = work.await;
+        let mut end = ended.lock().unwrap();
+        end.0 = Some(reply);
+        end.1.take().into_iter().for_each(Waker::wake);
+    }));
+    tasks.1.take().into_iter().for_each(Waker::wake);
+    Box::pin(poll_fn(move |cx| {
+        let mut end = end.lock().unwrap();
+        end.1 = Some(cx.waker().clone());
+        end.0.take().map_or(Poll::Pending, Poll::Ready)
+    }))
+}
+
+type Tasks = Arc<Mutex<(Vec<Pin<Box<dyn Future<Output = ()> + Send>>>, Option<Waker>)>>;
+
+#[test]
+fn layer_may_run_the_rest_in_another_task() {
+    let tasks = Tasks::default();
+    let spawning = tasks.clone();
+    let router = Router::new("test", "1")
+        .layer(act(move |request, next| in_task(&spawning, next.run(request))))
+        .tool_with(tool("ask"), async |NoArguments {}, cx: Context| {
+            let answer = cx.elicit("name", form()).await?;
+            Ok::<_, HandlerError>(answer.action.as_str().to_owned())
+        });
+    let handlers = ClientHandlers::new().elicitation(async |_, _| ElicitResult::decline());
+    let result = pair(router).handlers(handlers).run(async |client| {
+        let executor = poll_fn(|cx| {
+            let mut running = std::mem::take(&mut tasks.lock().unwrap().0);
+            running.retain_mut(|task| task.as_mut().poll(cx).is_pending());
+            let mut tasks = tasks.lock().unwrap();
+            tasks.0.append(&mut running);
+            tasks.1 = Some(cx.waker().clone());
+            Poll::Pending
+        });
+        or(client.call_tool("ask", json!({})), executor).await
+    });
+    assert_eq!(result.unwrap().text_content(), "decline");
+}
+
 #[test]
 fn panic_of_a_handler_is_a_failure_for_its_layers() {
     let log = Log::default();

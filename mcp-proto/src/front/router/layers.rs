@@ -5,6 +5,7 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context as TaskContext, Poll, Waker};
 use std::sync::Mutex;
+use std::thread::{self, ThreadId};
 
 use super::dispatch::Dispatch;
 use super::{Context, HandlerMode, Router};
@@ -12,7 +13,7 @@ use crate::front::handler_error::{HandlerPanic, catch_panic};
 use crate::front::layer::{IntoLayer, LayerRequest, Layers, Next};
 use crate::front::reply::Reply;
 use crate::front::tasks::TaskService;
-use crate::front::wakers::update;
+use crate::front::wakers::{lock, update};
 use crate::prelude::*;
 use crate::rpc::{Raw, Text, first_member};
 use crate::schema::{CallTool, Method as _};
@@ -151,7 +152,13 @@ impl<M: HandlerMode> LayeredHandler<M> {
             None => handler.poll(cx),
             Some(rounds) => {
                 let revision = self.context.revision();
-                let replied = rounds.poll(handler, cx);
+                let poll = || Ok::<_, HandlerPanic>(rounds.poll(handler, cx));
+                let replied = match self.suspension.is_driver_here() {
+                    true => poll(),
+                    // A layer has moved it to another task, after whose polls the driver has to look after the rounds.
+                    false => rounds.poll_in_task(self.context.inbound_request(), poll),
+                };
+                let replied = replied.unwrap_or(Poll::Pending);
                 replied.map(|reply| reply.unwrap_or_else(|error| error.into_reply(revision)))
             }
         }
@@ -202,6 +209,8 @@ pub(in crate::front) struct Suspension(Mutex<SuspensionState>);
 struct SuspensionState {
     reply: Option<Reply>,
     waker: Option<Waker>,
+    /// The thread on which the driver polls the outermost layer, while it does.
+    driver: Option<ThreadId>,
 }
 
 impl Suspension {
@@ -211,6 +220,19 @@ impl Suspension {
             state.reply.get_or_insert(reply);
             wakers.wake(state.waker.take());
         });
+    }
+
+    /// Polls the outermost layer by `poll`, as the driver.
+    pub(in crate::front) fn poll_by_driver<R>(&self, poll: impl FnOnce() -> R) -> R {
+        lock(&self.0).driver = Some(thread::current().id());
+        let polled = poll();
+        lock(&self.0).driver = None;
+        polled
+    }
+
+    /// Whether this is within a poll by the driver, and not in another task.
+    fn is_driver_here(&self) -> bool {
+        lock(&self.0).driver == Some(thread::current().id())
     }
 
     /// Takes the reply, or stores the waker until there is one.

@@ -611,7 +611,10 @@ impl<F: Future<Output = Reply> + Unpin> Future for SuspendableHandler<F> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Reply> {
         let Self { future, context, suspension, .. } = &mut *self;
         let future = Pin::new(future);
-        let Some(context) = context.as_ref().filter(|_| suspension.is_none()) else { return future.poll(cx) };
+        let Some(context) = context else { return future.poll(cx) };
+        if let Some(suspension) = suspension {
+            return suspension.poll_by_driver(|| future.poll(cx));
+        }
         let Some(rounds) = context.input_rounds() else { return future.poll(cx) };
         let revision = context.revision();
         rounds.poll(future, cx).map(|reply| reply.unwrap_or_else(|error| error.into_reply(revision)))

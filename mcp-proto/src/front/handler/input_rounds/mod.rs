@@ -59,8 +59,8 @@ pub(in crate::front) struct RoundsState {
     claim: Option<SendFuture<Result<StateUse, HandlerError>>>,
     /// Whether the handler is being polled: a change from any other task must have it polled again.
     polled: bool,
-    /// Whether a task other than the driver's is polling the handler.
-    polled_by_task: bool,
+    /// The number of tasks other than the driver's that are polling the handler, or have ended it.
+    polling_tasks: usize,
     waiters: Waiters,
 }
 
@@ -229,10 +229,12 @@ impl InputRounds {
         request: &InboundRequest,
         poll: impl FnOnce() -> Result<Poll<T>, E>,
     ) -> Result<Poll<T>, E> {
-        lock(&self.inner).polled_by_task = true;
+        self.visit(|inner, _| inner.polling_tasks = inner.polling_tasks.saturating_add(1));
         let polled = poll();
         let concerns_driver = self.visit(|inner, _| {
-            inner.polled_by_task = !matches!(polled, Ok(Poll::Pending));
+            if matches!(polled, Ok(Poll::Pending)) {
+                inner.polling_tasks = inner.polling_tasks.saturating_sub(1);
+            }
             let is_waiting = matches!(&inner.phase, Phase::Open(round) if !round.wanted.is_empty());
             is_waiting || inner.claim.is_some() || inner.failure.is_some()
         });
@@ -250,7 +252,7 @@ impl InputRounds {
     ) -> Option<Result<InputRequiredResult, HandlerError>> {
         let round = self.visit(|inner, wakers| match &mut inner.phase {
             Phase::Open(round)
-                if !round.wanted.is_empty() && round.running_once == 0 && !inner.polled_by_task =>
+                if !round.wanted.is_empty() && round.running_once == 0 && inner.polling_tasks == 0 =>
             {
                 let round = core::mem::take(&mut **round);
                 inner.phase = Phase::Over;
