@@ -53,17 +53,17 @@
 //!
 //! ```
 //! use mcp_hyper::Router;
-//! use mcp_hyper::mcp_proto::front::layer::{Audit, RuleMatch, Rules};
+//! use mcp_hyper::mcp_proto::front::layer::{Audit, InvalidPointer, RuleMatch, Rules};
 //! use mcp_hyper::mcp_proto::quota::RateLimit;
 //!
-//! fn guarded(router: Router) -> Router {
+//! fn guarded(router: Router) -> Result<Router, InvalidPointer> {
 //!     let audit = Audit::new(|record| eprintln!("{:?} {} {:?}", record.principal, record.method, record.outcome));
 //!     let rules = Rules::new()
 //!         .allow(RuleMatch::tool("delete_*").principal("ada"))
 //!         .deny(RuleMatch::tool("delete_*"), "only Ada deletes notes")
-//!         .deny(RuleMatch::tool("search").argument("/folder", "/private"), "that folder is private")
+//!         .deny(RuleMatch::tool("search").argument("/folder", "/private")?, "that folder is private")
 //!         .rate(RuleMatch::tool("search"), RateLimit::per_second(5));
-//!     router.layer(audit).layer(rules)
+//!     Ok(router.layer(audit).layer(rules))
 //! }
 //! # drop(guarded(Router::new("notes", "1.0.0")));
 //! ```

@@ -101,6 +101,10 @@ impl<H: HandlerMode> ServerHarness<H> {
     }
 
     pub fn send_message(&mut self, message: &Value) {
+        self.send_text(&message.to_string());
+    }
+
+    pub fn send_text(&mut self, message: &str) {
         let text = format!("{message}\n");
         self.driver.lock(|machine, now| machine.handle_input(now, Bytes::from(text)));
         self.turn();

@@ -8,8 +8,11 @@ use mcp_proto::front::{ClientHandlers, Context, Error, HandlerError, NoArguments
 use mcp_proto::peer::Principal;
 use mcp_proto::quota::RateLimit;
 use mcp_proto::rpc::code;
-use mcp_proto::schema::{ElicitParams, ElicitResult, ElicitSchema, Json, StringSchema, Tool};
+use mcp_proto::schema::{
+    CallToolParams, ElicitParams, ElicitResult, ElicitSchema, Json, ResourceTemplate, StringSchema, Tool,
+};
 use mcp_proto::testing::pair;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::common::front_http::HttpHarness;
@@ -126,7 +129,10 @@ fn ruled() -> Router {
         Rules::new()
             .allow(RuleMatch::tool("delete_*").principal("ada"))
             .deny(RuleMatch::tool("delete_*"), "only Ada deletes notes")
-            .deny(RuleMatch::tool("search").argument("/in/folder", "/private"), "that folder is private")
+            .deny(
+                RuleMatch::tool("search").argument("/in/folder", "/private").unwrap(),
+                "that folder is private",
+            )
             .deny(RuleMatch::method("prompts/*"), "no prompts")
             .rate(RuleMatch::tool("search"), RateLimit::per_second(1).burst(2)),
     )
@@ -175,6 +181,81 @@ fn rules_refuse_calls_that_cannot_be_read() {
     let mut s = ServerHarness::modern(ruled());
     let error = s.error("tools/call", json!({"name": 7, "arguments": {}}));
     assert_eq!(error["code"], code::INVALID_PARAMS);
+}
+
+/// The text of the answer to a call with these arguments, which deny a number and a folder.
+fn ruled_call(arguments: &str) -> String {
+    let rules = Rules::new()
+        .deny(RuleMatch::tool("search").argument("/folder", "/private").unwrap(), "that folder is private")
+        .deny(RuleMatch::tool("search").argument("/number", 1).unwrap(), "that number is private");
+    let router = Router::new("notes", "1")
+        .tool_raw(tool("search"), async |_: CallToolParams, _: Context| "found")
+        .layer(rules);
+    let mut s = ServerHarness::legacy(router);
+    s.send_text(&format!(
+        r#"{{"jsonrpc":"2.0","id":99,"method":"tools/call","params":{{"name":"search","arguments":{arguments}}}}}"#
+    ));
+    s.line()["result"]["content"][0]["text"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn rules_deny_arguments_that_cannot_be_read_or_are_ambiguous() {
+    for arguments in [
+        r#"{"folder":"/private","x":1e999}"#,
+        r#"{"folder":"/private","folder":"/public"}"#,
+        r#"{"x":[{"a":1,"\u0061":2}]}"#,
+    ] {
+        let text = ruled_call(arguments);
+        assert!(text.starts_with("the arguments cannot be read: "), "{arguments}: {text}");
+    }
+    assert_eq!(ruled_call(r#"{"folder":"/public","x":[1,-2,1.5,null,true,"a"]}"#), "found");
+}
+
+#[test]
+fn rules_compare_numbers_by_value() {
+    for number in ["1", "1.0", "1e0", "10E-1"] {
+        assert_eq!(ruled_call(&format!(r#"{{"number":{number}}}"#)), "that number is private", "{number}");
+    }
+    assert_eq!(ruled_call(r#"{"number":2}"#), "found");
+}
+
+#[test]
+fn pointer_that_cannot_match_is_an_error() {
+    let error = |pointer: &str| RuleMatch::any().argument(pointer, 1).err().map(|error| error.to_string());
+    assert_eq!(error("folder").unwrap(), r#""folder" is no JSON pointer, such as "/filter/folder""#);
+    assert!(error("/a~2").is_some() && error("/a~").is_some());
+    assert_eq!((error(""), error("/a~1b~0/")), (None, None));
+}
+
+#[derive(Deserialize)]
+struct Note {
+    name: String,
+}
+
+#[test]
+fn rules_see_the_uri_that_a_template_decodes() {
+    let read = |rules: Rules, uri: &str| {
+        let router = Router::new("notes", "1")
+            .template(ResourceTemplate::new("note:///{name}", "note"), async |Note { name }, _| name)
+            .layer(rules);
+        let mut s = ServerHarness::modern(router);
+        s.request("resources/read", json!({"uri": uri}))["error"]["message"].as_str().map(str::to_owned)
+    };
+    let deny = |pattern: &str| Rules::new().deny(RuleMatch::item(pattern), "private");
+    let denied = Some("private".to_owned());
+    for uri in ["note:///private", "note:///%70rivate", "note:///p%72iv%61te", "NOTE:///private"] {
+        for pattern in ["note:///private", "note:///priv*", "note:///pri%76ate", "NOTE:///priv*"] {
+            assert_eq!(read(deny(pattern), uri), denied, "{uri} by {pattern}");
+        }
+    }
+    assert_eq!(read(deny("note:///private!"), "note:///private%21"), denied);
+    assert_eq!(read(deny("note:///caf%C3%A9"), "note:///caf%c3%a9"), denied);
+    assert_eq!(read(deny("note:///private"), "note:///public"), None);
+    assert_eq!(read(deny("note:///private"), "note:///Private"), None);
+    // What is allowed has to match as it is written, too.
+    let allow = || Rules::new().allow(RuleMatch::item("note:///a!")).deny(RuleMatch::any(), "private");
+    assert_eq!(read(allow(), "note:///a!"), None);
+    assert_eq!(read(allow(), "note:///a%21"), denied);
 }
 
 #[test]

@@ -52,7 +52,7 @@ pub use audit::{Audit, AuditOutcome, AuditRecord};
 pub(super) use call::LayeredCall;
 pub use message::{LayerMessage, LayerMessageError, LayerMessageKind};
 pub use request::{LayerRequest, Next};
-pub use rules::{RuleMatch, Rules};
+pub use rules::{InvalidPointer, RuleMatch, Rules};
 pub(in crate::front) use wire::{LayeredCore, Wire};
 
 /// The future of a layer around requests.

@@ -1,15 +1,19 @@
 //! Rules: which requests are allowed, and how often.
 
+mod values;
+
 use core::time::Duration;
 use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
+pub use self::values::InvalidPointer;
+use self::values::{Unambiguous, check_pointer, is_same_value, uri_forms};
 use super::{Layer, LayerRequest, Next, Reply};
 use crate::front::HandlerMode;
 use crate::prelude::*;
 use crate::quota::{RateLimit, RateLimiter};
-use crate::schema::{CallTool, CallToolParams, Method as _};
+use crate::schema::{CallTool, CallToolParams, Json, Method as _, ReadResource};
 use crate::{HumanDuration, Instant};
 
 /// A [layer](super) of rules, which allow, deny and limit requests.
@@ -19,20 +23,25 @@ use crate::{HumanDuration, Instant};
 /// [everything](RuleMatch::any) for a list of what is allowed. A server then denies discovery of its tools, too, unless a rule
 /// allows `tools/list`.
 ///
-/// A denied call of a tool is answered as [`LayerRequest::deny`] says: by a result with `isError` that the model reads.
+/// A denied call of a tool is answered as [`LayerRequest::deny`] says: by a result with `isError` that the model reads. So is a
+/// call whose arguments cannot be read, such as one with the number `1e999`, or repeat a member: another reader could
+/// understand them differently.
 ///
 /// ```
 /// use mcp_proto::front::Router;
 /// use mcp_proto::front::layer::{RuleMatch, Rules};
 /// use mcp_proto::quota::RateLimit;
 ///
+/// # fn main() -> Result<(), mcp_proto::front::layer::InvalidPointer> {
 /// let rules = Rules::new()
 ///     .allow(RuleMatch::tool("delete_*").principal("ada"))
 ///     .deny(RuleMatch::tool("delete_*"), "only Ada deletes notes")
-///     .deny(RuleMatch::tool("search").argument("/folder", "/private"), "that folder is private")
+///     .deny(RuleMatch::tool("search").argument("/folder", "/private")?, "that folder is private")
 ///     .rate(RuleMatch::tool("search"), RateLimit::per_second(5));
 /// let router = Router::new("notes", "1.0.0").layer(rules);
 /// # drop(router);
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Debug, Default)]
 pub struct Rules(Vec<(RuleMatch, Effect)>);
@@ -81,7 +90,7 @@ impl Rules {
             Err(reply) => return Some(reply),
         };
         for (requests, effect) in &self.0 {
-            if !requests.matches(request, &facts) {
+            if !requests.matches(request, &facts, matches!(effect, Effect::Allow)) {
                 continue;
             }
             match effect {
@@ -119,20 +128,34 @@ fn take(limiter: &Mutex<RateLimiter>, request: &LayerRequest) -> Result<(), Dura
 #[derive(Default)]
 struct Facts {
     tool: Option<String>,
-    item: Option<String>,
+    item: Option<ItemForms>,
     arguments: Value,
 }
+
+/// The name of a prompt; or a URI, as it is normalised and as it is decoded.
+type ItemForms = [String; 2];
 
 impl Facts {
     /// Reads them; an error is the reply to a tool call that cannot be read, which rules must not let pass by mistake.
     fn of(request: &LayerRequest) -> Result<Self, Reply> {
         if request.method() != CallTool::NAME {
-            return Ok(Self { item: request.item(), ..Self::default() });
+            let forms = |item: String| item_forms(&item, request.method() == ReadResource::NAME);
+            return Ok(Self { item: request.item().map(forms), ..Self::default() });
         }
         let call = request.decode::<CallToolParams>()?;
-        let arguments = call.arguments.and_then(|arguments| arguments.decode().ok()).unwrap_or_default();
+        let arguments = read_arguments(call.arguments.as_ref())
+            .map_err(|error| request.deny(format!("the arguments cannot be read: {error}")))?;
         Ok(Self { tool: Some(call.name), item: None, arguments })
     }
+}
+
+fn item_forms(item: &str, is_uri: bool) -> ItemForms {
+    if is_uri { uri_forms(item) } else { [item.to_owned(), item.to_owned()] }
+}
+
+fn read_arguments(arguments: Option<&Json>) -> Result<Value, serde_json::Error> {
+    let read = arguments.map(Json::decode::<Unambiguous>).transpose()?;
+    Ok(read.map_or(Value::Null, |Unambiguous(value)| value))
 }
 
 /// The requests that a rule concerns: those that match all of its conditions.
@@ -165,6 +188,10 @@ impl RuleMatch {
     }
 
     /// Matches requests for a prompt by its name, or for a resource by its URI: a pattern.
+    ///
+    /// URIs are compared in their normal form: scheme and authority in lower case, percent-encoding decoded where it needs
+    /// none. They are also compared wholly decoded, as templates decode their variables: a rule that denies or limits needs
+    /// to match in one of the two ways, and a rule that allows in both.
     pub fn item(item: impl Into<String>) -> Self {
         Self { item: Some(item.into()), ..Self::default() }
     }
@@ -182,24 +209,46 @@ impl RuleMatch {
     }
 
     /// Matches only calls whose arguments have this value at a [JSON pointer](https://www.rfc-editor.org/rfc/rfc6901) such as
-    /// `/filter/folder`.
-    #[must_use]
-    pub fn argument(mut self, pointer: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.arguments.push((pointer.into(), value.into()));
-        self
+    /// `/filter/folder`. Numbers are compared by value: `1`, `1.0` and `1e0` are the same.
+    ///
+    /// # Errors
+    /// If the text is no JSON pointer: one begins with `/`, or is empty and means all arguments.
+    pub fn argument(
+        mut self,
+        pointer: impl Into<String>,
+        value: impl Into<Value>,
+    ) -> Result<Self, InvalidPointer> {
+        self.arguments.push((check_pointer(pointer.into())?, value.into()));
+        Ok(self)
     }
 
-    fn matches(&self, request: &LayerRequest, facts: &Facts) -> bool {
+    /// Whether a request matches; in each form of its item, or in one of them.
+    fn matches(&self, request: &LayerRequest, facts: &Facts, in_each_form: bool) -> bool {
         let fits = |pattern: &Option<String>, name: Option<&str>| match pattern {
             None => true,
             Some(pattern) => name.is_some_and(|name| fits(pattern, name)),
         };
+        let has = |(pointer, value): &(String, Value)| {
+            facts.arguments.pointer(pointer).is_some_and(|present| is_same_value(present, value))
+        };
         fits(&self.method, Some(request.method()))
             && fits(&self.tool, facts.tool.as_deref())
-            && fits(&self.item, facts.item.as_deref())
+            && self.fits_item(request, facts, in_each_form)
             && fits(&self.principal, request.principal().map(|principal| principal.as_str()))
             && fits(&self.server, request.server_name())
-            && self.arguments.iter().all(|(pointer, value)| facts.arguments.pointer(pointer) == Some(value))
+            && self.arguments.iter().all(has)
+    }
+
+    fn fits_item(&self, request: &LayerRequest, facts: &Facts, in_each_form: bool) -> bool {
+        let Some(pattern) = &self.item else { return true };
+        let Some(forms) = &facts.item else { return false };
+        let start = pattern.strip_suffix('*');
+        let patterns = item_forms(start.unwrap_or(pattern), request.method() == ReadResource::NAME);
+        let mut compared = patterns.iter().zip(forms).map(|(text, form)| match start {
+            Some(_) => form.starts_with(text),
+            None => form == text,
+        });
+        if in_each_form { compared.all(|fits| fits) } else { compared.any(|fits| fits) }
     }
 }
 

@@ -1,0 +1,145 @@
+//! The values that rules compare: arguments by their meaning, and URIs in all ways in which they can be written.
+
+use core::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+use crate::prelude::*;
+
+/// Why a [rule](super::RuleMatch::argument) cannot look for an argument: the text is no JSON pointer. One is empty, or begins
+/// with `/`; `0` or `1` follows each `~` in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidPointer(String);
+
+error_text! { InvalidPointer(text) => "{text:?} is no JSON pointer, such as \"/filter/folder\"" }
+
+/// Checks a JSON pointer after RFC 6901.
+pub(super) fn check_pointer(text: String) -> Result<String, InvalidPointer> {
+    let is_rooted = text.is_empty() || text.starts_with('/');
+    let is_escaped = text.split('~').skip(1).all(|after| after.starts_with(['0', '1']));
+    if is_rooted && is_escaped { Ok(text) } else { Err(InvalidPointer(text)) }
+}
+
+/// Whether two values are the same; numbers are compared by value, so that `1` and `1.0` are.
+pub(super) fn is_same_value(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => is_same_number(one, other),
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same_value(one, other))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            let has = |(name, value)| other.get(name).is_some_and(|other| is_same_value(value, other));
+            one.len() == other.len() && one.iter().all(has)
+        }
+        _ => one == other,
+    }
+}
+
+fn is_same_number(one: &Number, other: &Number) -> bool {
+    // Integers beyond 2^53 differ although the nearest floating-point numbers are the same.
+    one == other || ((one.is_f64() || other.is_f64()) && one.as_f64() == other.as_f64())
+}
+
+/// A value in which no object repeats a member: of two, another reader may take the other one.
+pub(super) struct Unambiguous(pub(super) Value);
+
+impl<'de> Deserialize<'de> for Unambiguous {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ValueVisitor).map(Self)
+    }
+}
+
+struct ValueVisitor;
+
+impl<'de> Visitor<'de> for ValueVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
+        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("the number is too large"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(Unambiguous(item)) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let mut object = Map::new();
+        while let Some((name, Unambiguous(value))) = members.next_entry::<String, _>()? {
+            if object.contains_key(&name) {
+                return Err(A::Error::custom(format!("the member {name:?} is repeated")));
+            }
+            object.insert(name, value);
+        }
+        Ok(Value::Object(object))
+    }
+}
+
+/// The forms of a URI that rules compare: as RFC 3986 normalises it, and wholly decoded, as the variables of a template are.
+/// Both have scheme and authority in lower case.
+pub(super) fn uri_forms(uri: &str) -> [String; 2] {
+    let normal = with_lower_case_authority(&decoded(uri, is_unreserved));
+    let whole = decoded(&normal, |_| true);
+    [normal, whole]
+}
+
+fn with_lower_case_authority(uri: &str) -> String {
+    let scheme = uri.find(':').map_or(uri.len(), |at| at.saturating_add(1));
+    let rest = uri.get(scheme..).unwrap_or_default();
+    let authority = match rest.strip_prefix("//") {
+        Some(after) => after.find(['/', '?', '#']).unwrap_or(after.len()).saturating_add(2),
+        None => 0,
+    };
+    let (head, path) = uri.split_at_checked(scheme.saturating_add(authority)).unwrap_or((uri, ""));
+    let mut lower = head.to_ascii_lowercase();
+    lower.push_str(path);
+    lower
+}
+
+fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
+}
+
+/// Decodes the bytes that `decodes` chooses. What stays encoded has upper-case digits; what is no percent-encoding stays.
+fn decoded(text: &str, decodes: impl Fn(u8) -> bool) -> String {
+    let mut parts = text.split('%');
+    let mut out = Vec::from(parts.next().unwrap_or_default());
+    for part in parts {
+        let encoded = part.get(..2).filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
+        match encoded.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) if decodes(byte) => out.push(byte),
+            Some(byte) => out.extend(format!("%{byte:02X}").into_bytes()),
+            None => out.push(b'%'),
+        }
+        out.extend(part.get(if encoded.is_some() { 2 } else { 0 }..).unwrap_or_default().bytes());
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
