@@ -74,18 +74,20 @@ struct Draft<M: Method> {
     target: Result<Target, CallError>,
     params: Result<M::Params, Error>,
     lookup: Option<Lookup<M>>,
+    /// The name of the item on the wire that the layers let pass.
+    passed: Option<String>,
     options: CallOptions,
     meta: Meta,
     on_progress: Option<OnProgress>,
     cache: CacheMode,
 }
 
-/// Finds the item of a call in the catalogue, and puts its name for the wire into the parameters.
+/// Finds the item of a call in the catalogue, puts its name for the wire into the parameters, and returns it.
 ///
 /// It runs whenever the call is sent: while the call waited, a new connection may have brought another definition, which
 /// the user has not approved.
 pub(super) type Lookup<M> =
-    Box<dyn Fn(&Catalogue, &mut <M as Method>::Params) -> Result<(), LookupError> + Send + Sync>;
+    Box<dyn Fn(&Catalogue, &mut <M as Method>::Params) -> Result<Arc<str>, LookupError> + Send + Sync>;
 
 /// The server and the item that a request names.
 pub(super) struct Target {
@@ -107,7 +109,8 @@ where
     ) -> Self {
         let options = CallOptions { timeout: None, repeat };
         let (meta, cache) = (Meta::new(), CacheMode::Use);
-        let draft = Draft { host, target, params, lookup, options, meta, on_progress: None, cache };
+        let (passed, on_progress) = (None, None);
+        let draft = Draft { host, target, params, lookup, passed, options, meta, on_progress, cache };
         Self { state: RequestState::Draft(Box::new(draft)) }
     }
 
@@ -177,7 +180,7 @@ where
     /// Makes the request within the layers of the host.
     fn run_layers(self) -> Boxed<Result<M::Result, CallError>> {
         Box::pin(async move {
-            let Self { host, target, params, lookup, options, mut meta, on_progress, cache } = self;
+            let Self { host, target, params, lookup, options, mut meta, on_progress, cache, .. } = self;
             let (target, mut params) = (target?, params.map_err(CallError::Call)?);
             let mut seen = params.clone();
             if let Some(lookup) = &lookup {
@@ -191,6 +194,7 @@ where
             let layers = host.layers.clone();
             let innermost = move |request: LayerRequest| -> LayerFuture {
                 Box::pin(async move {
+                    let passed = lookup.is_some().then(|| request.item().unwrap_or_default());
                     if request.is_changed() {
                         match request.decode::<M::Params>() {
                             Ok(changed) => params = changed,
@@ -199,8 +203,17 @@ where
                         meta = params.meta().clone();
                     }
                     let (target, params) = (Ok(target), Ok(params));
-                    let draft =
-                        Draft::<M> { host, target, params, lookup, options, meta, on_progress, cache };
+                    let draft = Draft::<M> {
+                        host,
+                        target,
+                        params,
+                        lookup,
+                        passed,
+                        options,
+                        meta,
+                        on_progress,
+                        cache,
+                    };
                     match draft.make() {
                         Ok(made) => reply::<M>(HostRequest { state: RequestState::Made(made) }.await),
                         Err(error) => reply::<M>(Err(error)),
@@ -220,13 +233,14 @@ where
     }
 
     fn make(self) -> Result<MadeRequest<M>, CallError> {
-        let Self { host, target, params, lookup, options, meta, on_progress, cache } = self;
+        let Self { host, target, params, lookup, passed, options, meta, on_progress, cache } = self;
         let target = target?;
         let meta = (!meta.is_empty()).then(|| Arc::new(meta));
         let call = Arc::new(PendingCall::<M> {
             server: target.id,
             params: params.map_err(CallError::Call)?,
             lookup,
+            passed,
             cache,
             meta: meta.clone(),
             on_progress: on_progress.map(|follow| Arc::new(Mutex::new(follow))),
@@ -294,7 +308,7 @@ async fn find_item<M: Method>(
     let shared = &host.shared;
     let found = shared.catalogue(|catalogue| lookup(catalogue, params));
     if found != Err(LookupError::Unknown) {
-        return found.map_err(CallError::Name);
+        return found.map(drop).map_err(CallError::Name);
     }
     let server = Target { id: target.id, server: target.server.clone(), item: None };
     let options = CallOptions { timeout: None, repeat: Repeat::IfLost };
@@ -303,6 +317,7 @@ async fn find_item<M: Method>(
         target: Ok(server),
         params: Ok(PaginatedParams::new()),
         lookup: None,
+        passed: None,
         options,
         meta: Meta::new(),
         on_progress: None,
@@ -316,7 +331,7 @@ async fn find_item<M: Method>(
     if M::NAME != CallTool::NAME {
         shared.wait(|state| state.is_listed(target.id)).await;
     }
-    shared.catalogue(|catalogue| lookup(catalogue, params)).map_err(CallError::Name)
+    shared.catalogue(|catalogue| lookup(catalogue, params)).map(drop).map_err(CallError::Name)
 }
 
 /// The clock of a host.
@@ -389,6 +404,8 @@ struct PendingCall<M: Method> {
     server: ServerId,
     params: M::Params,
     lookup: Option<Lookup<M>>,
+    /// The name of the item on the wire that the layers let pass.
+    passed: Option<String>,
     cache: CacheMode,
     meta: Option<Arc<Meta>>,
     on_progress: Option<Arc<Mutex<OnProgress>>>,
@@ -417,6 +434,23 @@ impl<M: Method> PendingCall<M> {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The parameters with the present name of the item on the wire, which must be the one that the layers let pass.
+    async fn find_item(&self, shared: &Shared) -> Result<M::Params, CallError> {
+        let mut params = self.params.clone();
+        let Some(lookup) = &self.lookup else { return Ok(params) };
+        let mut found = shared.catalogue(|catalogue| lookup(catalogue, &mut params));
+        // A connected server has listed its tools, but may not have listed its prompts and resources.
+        if found == Err(LookupError::Unknown) && M::NAME != CallTool::NAME {
+            shared.wait(|state| state.is_listed(self.server)).await;
+            found = shared.catalogue(|catalogue| lookup(catalogue, &mut params));
+        }
+        let found = found.map_err(CallError::Name)?;
+        match &self.passed {
+            Some(passed) if **passed != *found => Err(CallError::OtherItem { passed: passed.clone(), found }),
+            _ => Ok(params),
+        }
+    }
+
     fn poll(&self, cx: &Context<'_>) -> Poll<Result<M::Result, CallError>> {
         let waker = cx.waker().clone();
         // Dropped after the lock.
@@ -439,23 +473,14 @@ where
 {
     fn send(self: Arc<Self>, shared: Arc<Shared>, client: Client, is_http: bool) -> Boxed<Sent> {
         Box::pin(async move {
-            let mut params = self.params.clone();
-            let mut look_up = || match &self.lookup {
-                Some(lookup) => shared.catalogue(|catalogue| lookup(catalogue, &mut params)),
-                None => Ok(()),
+            let params = match self.find_item(&shared).await {
+                Ok(params) => params,
+                Err(refusal) => {
+                    let mut slot = self.slot();
+                    slot.answer = Some(Err(if slot.was_sent { CallError::Lost } else { refusal }));
+                    return Sent { delivery: Delivery::Refused, failure: None };
+                }
             };
-            let mut found = look_up();
-            // A connected server has listed its tools, but may not have listed its prompts and resources.
-            if found == Err(LookupError::Unknown) && M::NAME != CallTool::NAME {
-                shared.wait(|state| state.is_listed(self.server)).await;
-                found = look_up();
-            }
-            if let Err(refusal) = found {
-                let mut slot = self.slot();
-                slot.answer =
-                    Some(Err(if slot.was_sent { CallError::Lost } else { CallError::Name(refusal) }));
-                return Sent { delivery: Delivery::Refused, failure: None };
-            }
             self.slot().was_sent = true;
             // The control plane has the time limits.
             let request = client.request::<M>(params);

@@ -293,6 +293,14 @@ impl Counters {
 pub enum CallError {
     /// No item can be called by this name.
     Name(LookupError),
+    /// The item that was called is not the one that the [layers](super::HostOptions::layer) let pass: one of them put the
+    /// name of another into the parameters, or the server has changed its items meanwhile.
+    OtherItem {
+        /// The name or URI that the layers let pass.
+        passed: String,
+        /// That of the item that was called.
+        found: Arc<str>,
+    },
     /// No server of this name is configured.
     UnknownServer,
     /// The server does not run.
@@ -323,7 +331,8 @@ impl CallError {
     /// Whether the call certainly did not reach the server.
     pub fn is_unsent(&self) -> bool {
         match self {
-            Self::Name(_) | Self::UnknownServer | Self::Unavailable { .. } | Self::TooMany => true,
+            Self::Name(_) | Self::OtherItem { .. } | Self::UnknownServer => true,
+            Self::Unavailable { .. } | Self::TooMany => true,
             Self::Call(error) => error.is_unsent(),
             Self::TimedOut | Self::Lost | Self::Removed | Self::Closed => false,
         }
@@ -332,6 +341,7 @@ impl CallError {
 
 display_text! { CallError:
     Name(error) => "{error}";
+    OtherItem { passed, found } => "the layers let {passed:?} pass, which is not the called item {found:?}";
     UnknownServer => "no server of this name is configured";
     Unavailable { server, status, failure } =>
         |f| {

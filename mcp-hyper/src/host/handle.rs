@@ -523,7 +523,7 @@ where
             return Err(LookupError::Unknown);
         }
         set(params, entry.item);
-        Ok(())
+        Ok(entry.item.key().into())
     })
 }
 
@@ -573,9 +573,10 @@ mod tests {
             let target = Ok(Target { id, server: server.into(), item: None });
             let set = |params: &mut CallToolParams, tool: &Tool| params.name.clone_from(&tool.name);
             let mut params = CallToolParams::new("");
-            lookup::<CallTool, _>("mcp__b__x", &target, set)(&catalogue, &mut params).map(|()| params.name)
+            lookup::<CallTool, _>("mcp__b__x", &target, set)(&catalogue, &mut params)
+                .map(|found| (params.name, found))
         };
-        assert_eq!(sent("b").as_deref(), Ok("x"));
+        assert_eq!(sent("b"), Ok(("x".to_owned(), "x".into())));
         assert_eq!(sent("a"), Err(LookupError::Unknown));
     }
 }
