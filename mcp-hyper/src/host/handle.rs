@@ -53,7 +53,9 @@ pub struct HostTool {
 
 impl Host {
     pub(super) fn new(shared: Arc<Shared>, settings: Arc<Settings>) -> Self {
-        let layers = settings.layers.clone();
+        let mut layers = settings.layers.clone();
+        // What the user agrees to is what is sent.
+        layers.extend(&settings.questions);
         Self { open: Arc::new(OpenHost { shared, layers }), settings }
     }
 

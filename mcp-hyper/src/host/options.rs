@@ -70,6 +70,7 @@ impl HostOptions {
                 keepalive: Some(Keepalive::SPARING),
                 handlers: Arc::new(|_| ClientHandlers::new()),
                 layers: Layers::new(),
+                questions: Layers::new(),
                 configure: Arc::new(|_, _| ()),
                 observe: None,
                 proxy: None,
@@ -203,7 +204,8 @@ impl HostOptions {
     /// and around each request of a server that the [handlers](Self::handlers) answer.
     ///
     /// Around a call it runs once, outside of the wait for the server and of repetitions. It sees the name of the server in the
-    /// configuration and the name of the item on the wire; pins and approvals are checked inside, on what is sent. To log,
+    /// configuration and the name of the item on the wire; pins and approvals are checked inside, on what is sent. A layer
+    /// cannot make it the call of another item: that ends with [`CallError::OtherItem`](super::CallError::OtherItem). To log,
     /// deny and limit, there are [`Audit`](mcp_proto::front::layer::Audit) and [`Rules`](mcp_proto::front::layer::Rules).
     ///
     /// ```
@@ -218,7 +220,8 @@ impl HostOptions {
         self
     }
 
-    /// Asks the application before each call of a tool. It is a [layer](Self::layer), inside of those added before it.
+    /// Asks the application before each call of a tool, inside of all [layers](Self::layer): it sees the tool and the
+    /// arguments that are sent. Of several questions, each sees the edits of those before it.
     ///
     /// A denied call ends with [`Error::Layer`](mcp_proto::front::Error::Layer), whose text a model
     /// [reads](super::Host::call_for_model) as that of a failed call. Arguments that are edited are checked like any others.
@@ -236,11 +239,12 @@ impl HostOptions {
     /// ```
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/server/tools#security-considerations>
-    pub fn on_tool_call<F>(self, ask: impl Fn(ToolCall) -> F + Send + Sync + 'static) -> Self
+    pub fn on_tool_call<F>(mut self, ask: impl Fn(ToolCall) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = ToolCallDecision> + Send + 'static,
     {
-        self.layer(ToolCallLayer::new(ask))
+        self.settings.questions.push(ToolCallLayer::new(ask));
+        self
     }
 
     /// Changes the configuration of the client of each connection. Timeouts, pings, era and name are already set.

@@ -69,6 +69,8 @@ pub(super) struct Settings {
     pub(super) keepalive: Option<Keepalive>,
     pub(super) handlers: HandlersOf,
     pub(super) layers: Layers,
+    /// The questions before each call of a tool, inside of all layers.
+    pub(super) questions: Layers,
     pub(super) configure: Configure,
     /// Makes the observers of connections.
     pub(super) observe: Option<ObserverOf>,

@@ -5,9 +5,12 @@ use std::sync::{Arc, Mutex};
 use mcp_hyper::host::{CallError, ToolCallDecision};
 use mcp_hyper::mcp_proto::front::Error;
 use mcp_hyper::mcp_proto::front::layer::{
-    Audit, AuditOutcome, AuditRecord, MessageDirection, RuleMatch, Rules,
+    Audit, AuditOutcome, AuditRecord, Decision, Layer, LayerFuture, LayerMessage, LayerMessageError,
+    LayerRequest, MessageDirection, Next, RuleMatch, Rules,
 };
-use serde_json::json;
+use mcp_hyper::mcp_proto::rpc::Raw;
+use mcp_hyper::mcp_proto::schema::CallToolParams;
+use serde_json::{Value, json};
 
 use super::testbed::*;
 use crate::common::server::bounded;
@@ -81,5 +84,83 @@ fn application_is_asked_before_each_call_of_a_tool() {
         assert!(error.to_string().contains("the user said no"), "{error}");
         // Nothing else is asked about.
         host.request::<mcp_hyper::mcp_proto::schema::ListTools>("one", Default::default()).await.unwrap();
+    });
+}
+
+/// Makes each call of a tool that of `add`.
+struct Redirect;
+
+impl Layer for Redirect {
+    fn request(&self, mut request: LayerRequest, next: Next) -> LayerFuture {
+        if request.method() == "tools/call" {
+            request.set_params(&CallToolParams::new("add").with_arguments(json!({ "a": 1, "b": 2 })));
+        }
+        next.run(request)
+    }
+}
+
+#[test]
+fn call_that_a_layer_redirects_runs_no_other_tool_than_was_approved() {
+    bounded(async {
+        let folder = Folder::new();
+        let options = options(config(json!({ "one": folder.demo("one") }))).layer(Redirect).on_tool_call(
+            |call| async move {
+                match &*call.tool {
+                    "add" => ToolCallDecision::Allow,
+                    other => ToolCallDecision::Deny(other.to_owned()),
+                }
+            },
+        );
+        let (host, _driver) = start(options);
+        host.ready().await;
+        let error = host.call_tool("mcp__one__echo", json!({ "text": "hi" })).await.unwrap_err();
+        assert!(
+            matches!(&error, CallError::OtherItem { passed, found } if passed == "add" && &**found == "echo"),
+            "{error}"
+        );
+        assert!(error.is_unsent());
+        host.call_tool("mcp__one__add", json!({ "a": 1, "b": 2 })).await.unwrap();
+    });
+}
+
+/// Changes the text of each call of a tool, and tries to change it again in the message.
+struct Rewrite;
+
+impl Layer for Rewrite {
+    fn request(&self, mut request: LayerRequest, next: Next) -> LayerFuture {
+        if request.method() == "tools/call" {
+            request.set_params(&CallToolParams::new("echo").with_arguments(json!({ "text": "layer" })));
+        }
+        next.run(request)
+    }
+
+    fn message(&self, message: &mut LayerMessage<'_>) -> Decision {
+        if message.direction() == MessageDirection::Sent && message.method() == Some("tools/call") {
+            let mut params: Value = message.params().unwrap().decode().unwrap();
+            params["arguments"] = json!({ "text": "message" });
+            let changed = message.set_params(Raw::encode(&params).unwrap());
+            assert!(matches!(changed, Err(LayerMessageError::ReadOnly(name)) if name == "arguments"));
+        }
+        Decision::Keep
+    }
+}
+
+#[test]
+fn application_is_asked_about_what_is_sent_also_with_a_later_layer() {
+    bounded(async {
+        let folder = Folder::new();
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let seen = asked.clone();
+        let options = options(config(json!({ "one": folder.demo("one") })))
+            .on_tool_call(move |call| {
+                seen.lock().unwrap().push(call.arguments.unwrap().decode::<Value>().unwrap());
+                async { ToolCallDecision::Allow }
+            })
+            .layer(Rewrite);
+        let (host, _driver) = start(options);
+        host.ready().await;
+        let echo = host.call_tool("mcp__one__echo", json!({ "text": "caller" })).await.unwrap();
+        assert_eq!(echo.text_content(), "layer");
+        assert_eq!(*asked.lock().unwrap(), [json!({ "text": "layer" })]);
     });
 }

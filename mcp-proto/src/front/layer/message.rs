@@ -15,7 +15,9 @@ use crate::rpc::{
     ErrorId, ErrorObject, Frame, Id, InvalidMessageKind, Malformed, MalformedKind, Message, Raw, Recovered,
     code, each_member, first_member, read, write,
 };
-use crate::schema::{Cancelled, Initialized, Notification as _, SubscriptionsAcknowledged};
+use crate::schema::{
+    CallTool, Cancelled, Initialized, Method as _, Notification as _, SubscriptionsAcknowledged,
+};
 
 /// The kind of a message that a layer sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,6 +52,7 @@ pub enum LayerMessageKind {
 /// | `name`, `uri`, `taskId` | what a request is about: its scopes and rates were checked, and HTTP headers repeat it |
 /// | `requestId`, `progressToken`, `resultType`, `requestState` | what belongs together; sealed states |
 /// | keys of `_meta` that begin with `io.modelcontextprotocol/`, and `progressToken` | the facts of a request |
+/// | `arguments` of a call of a tool that a host sends | its rules were checked, and its user was asked |
 /// | `arguments`, over HTTP and where headers repeat some of them (`Mcp-Param-…`) | headers and body must agree |
 /// | errors of the codes -32020 to -32022 | the choice of a revision and its retry |
 ///
@@ -70,6 +73,7 @@ pub struct LayerMessage<'a> {
     side: Side,
     direction: MessageDirection,
     rules: MessageRules,
+    is_of_host: bool,
     read: OnceCell<Result<Message, Malformed>>,
     is_changed: bool,
 }
@@ -102,7 +106,7 @@ impl MessageText<'_> {
 pub(crate) struct MessageRules {
     /// The nesting depth up to which a message is read.
     pub(crate) depth: usize,
-    /// Whether HTTP headers repeat some of the arguments.
+    /// Whether arguments are read-only: HTTP headers repeat some of them, or they are those of a host's call.
     pub(crate) has_fixed_arguments: bool,
 }
 
@@ -137,7 +141,7 @@ impl<'a> LayerMessage<'a> {
         direction: MessageDirection,
         rules: MessageRules,
     ) -> Self {
-        Self { text, side, direction, rules, read: OnceCell::new(), is_changed: false }
+        Self { text, side, direction, rules, is_of_host: false, read: OnceCell::new(), is_changed: false }
     }
 
     /// A message that is known to be malformed; `text` may be a part of it.
@@ -263,7 +267,8 @@ impl<'a> LayerMessage<'a> {
     /// If the message has no parameters by its kind, if a read-only member would change, or if `params` is neither an
     /// object nor an array of valid JSON.
     pub fn set_params(&mut self, params: Raw) -> Result<(), LayerMessageError> {
-        let rules = self.rules;
+        let mut rules = self.rules;
+        rules.has_fixed_arguments |= self.is_call_of_host();
         let slot = match self.message_mut()? {
             Message::Request(request) => &mut request.params,
             Message::Notification(notification) => &mut notification.params,
@@ -273,6 +278,18 @@ impl<'a> LayerMessage<'a> {
         *slot = Some(params);
         self.is_changed = true;
         Ok(())
+    }
+
+    /// Whether a host calls a tool.
+    fn is_call_of_host(&self) -> bool {
+        let is_sent = self.is_of_host && self.direction == MessageDirection::Sent;
+        is_sent && self.method() == Some(CallTool::NAME)
+    }
+
+    /// Says that a host has the connection, whose user agrees to calls before they are messages.
+    #[cfg(feature = "client")]
+    pub(super) fn set_of_host(&mut self) {
+        self.is_of_host = true;
     }
 
     /// Replaces the result of a response. An error does not become a result.
@@ -458,7 +475,7 @@ const READ_ONLY: [&str; 12] = [
     "resultType",
     "requestState",
 ];
-/// The one that is read-only where HTTP headers repeat a part of it.
+/// The one that is read-only in calls that a host sends, and where HTTP headers repeat a part of it.
 const ARGUMENTS: &str = "arguments";
 
 /// Whether a key of `_meta` is one of the protocol.

@@ -277,6 +277,7 @@ impl Layer for ConnectionLayer {
     }
 
     fn message(&self, message: &mut LayerMessage<'_>) -> Decision {
+        message.set_of_host();
         self.layer.message(message)
     }
 }
