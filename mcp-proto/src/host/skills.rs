@@ -109,6 +109,14 @@ impl SkillCatalogue {
     /// Returns what is wrong with those that are left out.
     pub fn update(&mut self, server: &str, listed: impl IntoIterator<Item = Skill>) -> Vec<SkillError> {
         self.servers.entry(label(server)).or_default().retain(|_, known| !known.is_listed);
+        self.merge(server, listed)
+    }
+
+    /// Adds the skills of a listing that has an error, or replaces their entries. All others stay as they are: what the listing
+    /// lacks may be on a page that was not read.
+    ///
+    /// Returns what is wrong with those that are left out.
+    pub fn merge(&mut self, server: &str, listed: impl IntoIterator<Item = Skill>) -> Vec<SkillError> {
         let (mut errors, mut seen) = (Vec::new(), BTreeSet::new());
         for skill in listed {
             let uri = skill.uri.clone();

@@ -26,6 +26,8 @@ pub struct SkillError {
 pub enum SkillErrorKind {
     /// The entry breaks a rule.
     Entry(InvalidSkill),
+    /// The entry lacks a field, or a field has a wrong value: the reason, as the end of a sentence.
+    Unreadable(String),
     /// The server returned the entry of another skill than the one that was asked for.
     OtherSkill,
     /// A URI in the entry is longer than 2 KiB, is no URI, or has a query, a hidden character or a separator that is
@@ -62,6 +64,11 @@ pub enum SkillErrorKind {
 }
 
 impl SkillError {
+    /// Creates the error of an entry as a whole.
+    pub fn of_entry(skill: impl Into<String>, kind: SkillErrorKind) -> Self {
+        Self { skill: skill.into(), file: None, kind }
+    }
+
     /// Whether the server's content differs from its entry: it was changed, on purpose or not. Get the skill again, and ask
     /// the user again.
     ///
@@ -87,6 +94,7 @@ impl core::error::Error for SkillError {}
 
 display_text! { SkillErrorKind:
     Entry(invalid) => "{invalid}";
+    Unreadable(reason) => "its entry cannot be read: {reason}";
     OtherSkill => "the server returned the entry of another skill";
     UnsafeUri => "the URI is too long, or is no plain URI of a file in a folder";
     Description => "the description is empty, or longer than 1024 characters";

@@ -222,6 +222,8 @@ fn listing_replaces_what_was_listed() {
         3,
         "the first entry counts"
     );
+    assert!(skills.merge("shop", []).is_empty(), "the listing has an error");
+    assert_eq!(names(&skills), ["shop/acme/refunds", "shop/other"]);
     assert!(skills.update("shop", []).is_empty());
     assert_eq!(names(&skills), ["shop/other"]);
 }
