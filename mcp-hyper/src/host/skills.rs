@@ -1,5 +1,6 @@
 //! Skills of a host's servers: listed on demand, approved by the user, verified at each read.
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -16,12 +17,13 @@ use mcp_proto::host::tools::{
     Author, Conversion, ItemKind, LookupError, ModelContent, ModelPart, NameScheme,
 };
 use mcp_proto::peer::CacheMode;
-use mcp_proto::schema::skills::{GetSkill, GetSkillParams, Skill};
+use mcp_proto::schema::skills::{GetSkill, GetSkillParams, InvalidSkill, Skill};
 use mcp_proto::schema::{
-    Era, Json, List, ReadResource, ReadResourceParams, ReadResourceResult, ServerCapability, Tool,
+    Era, InvalidItem, Json, List, ReadResource, ReadResourceParams, ReadResourceResult, ServerCapability,
+    Tool,
 };
-use mcp_proto::skills::{SkillError, SkillManifest, VerifiedFile};
-use serde::Serialize;
+use mcp_proto::skills::{SkillError, SkillErrorKind, SkillManifest, VerifiedFile};
+use serde::{Deserialize, Serialize};
 
 use super::Host;
 use super::events::{CallError, HostEvent};
@@ -154,9 +156,9 @@ impl From<SkillError> for SkillUseError {
 impl Host {
     /// Lists the skills of the connected servers that offer any. Those of a server that is away stay as it last listed them.
     ///
-    /// An approval ends when the listing has other content than was approved. Of a listing of more than 4 MiB only the
-    /// beginning is taken; one that takes longer than a call of the server may is an error, and the others do not wait for
-    /// it.
+    /// An approval ends when the listing has other content than was approved, or an entry that cannot be used. Of a listing of
+    /// more than 4 MiB only the beginning is taken; one that takes longer than a call of the server may is an error, and the
+    /// others do not wait for it. An error removes no skill.
     ///
     /// <https://modelcontextprotocol.io/seps/2640-skills-extension#enumeration-via-skillslist>
     pub async fn list_skills(&self) -> SkillListing {
@@ -168,10 +170,10 @@ impl Host {
         for (entry, listed) in join_all(lists).await {
             let (skills, error) = match listed {
                 Ok(skills) => (skills, None),
-                // What was listed before the error is listed.
+                // What was listed before the error is listed. What was not may be listed after it.
                 Err(ListError { items, error }) => (items, Some(error)),
             };
-            let left_out = self.update_skills(&entry, skills).into_iter().map(Error::from);
+            let left_out = self.update_skills(&entry, skills, error.is_none()).into_iter().map(Error::from);
             let server: Arc<str> = entry.name().into();
             errors.extend(left_out.chain(error).map(|error| (server.clone(), error)));
         }
@@ -202,7 +204,11 @@ impl Host {
         self.check_skill_uri(server, uri)?;
         let request = self.request::<GetSkill>(server, GetSkillParams::new(uri));
         let answer = request.cache(CacheMode::Refresh).repeat(Repeat::IfLost).await?;
-        let skill = SkillManifest::of_answer(uri, answer.skill).map_err(skill_error)?;
+        let skill = SkillManifest::of_answer(uri, answer.skill).map_err(|error| {
+            // An entry that cannot be loaded any more is not what was approved.
+            self.revoke_skill(server, uri);
+            skill_error(error)
+        })?;
         self.shared().command(|state, _| {
             let entry = state.visible_entry(server).cloned().ok_or(CallError::UnknownServer)?;
             state.revoke_changed_skill(&entry, &skill);
@@ -343,24 +349,38 @@ impl Host {
         })
     }
 
-    /// Replaces the listed skills of a server, unless it was reconfigured meanwhile. Returns what is wrong with those that
-    /// are left out.
-    fn update_skills(&self, entry: &Arc<ServerEntry>, mut skills: List<Skill>) -> Vec<SkillError> {
+    /// Replaces the listed skills of a server, unless it was reconfigured meanwhile, or adds to them if the listing is not
+    /// whole. Returns what is wrong with those that are left out.
+    fn update_skills(
+        &self,
+        entry: &Arc<ServerEntry>,
+        mut skills: List<Skill>,
+        is_whole: bool,
+    ) -> Vec<SkillError> {
         let name = entry.name();
+        let mut unreadable: Vec<_> = skills.invalid().iter().map(unreadable).collect();
         self.catalogue(|catalogue| {
-            skills.retain(|skill| catalogue.allows(name, ItemKind::Resource, &skill.uri));
+            let is_allowed = |uri: &str| catalogue.allows(name, ItemKind::Resource, uri);
+            skills.retain(|skill| is_allowed(&skill.uri));
+            unreadable.retain(|error| error.skill.is_empty() || is_allowed(&error.skill));
         });
+        let repeated = take_repeated(&mut skills);
         self.shared().command(|state, _| {
             let current = state.entries.get(&entry.id());
             if current.is_none_or(|current| current.connection() != entry.connection()) {
                 return Vec::new();
             }
-            let errors = state.skills.update(name, skills);
+            let mut errors = match is_whole {
+                true => state.skills.update(name, skills),
+                false => state.skills.merge(name, skills),
+            };
+            errors.extend(unreadable);
             // An entry that cannot be loaded any more is not what was approved.
             errors.iter().for_each(|error| _ = state.revoke_skill(entry, &error.skill));
             let listed = state.skills.iter().filter(|skill| skill.server == name);
             let listed: Vec<_> = listed.map(|skill| skill.skill.clone()).collect();
             listed.iter().for_each(|skill| state.revoke_changed_skill(entry, skill));
+            errors.extend(repeated);
             errors
         })
     }
@@ -472,6 +492,35 @@ impl Host {
         // If that fails, the old entry stays, and nothing can be read that differs from it.
         let _ = self.get_skill(&read.server, read.skill.uri()).await;
     }
+}
+
+/// The error of an entry that could not be read. Its URI is empty if it has none.
+fn unreadable(item: &InvalidItem) -> SkillError {
+    #[derive(Deserialize)]
+    struct Named {
+        uri: String,
+    }
+    let skill = item.json.decode::<Named>().map_or_else(|_| String::new(), |named| named.uri);
+    SkillError::of_entry(skill, SkillErrorKind::Unreadable(item.reason.to_string()))
+}
+
+/// Removes the entries that were listed before with the same content: they are wrong, but what was approved is the same.
+fn take_repeated(skills: &mut Vec<Skill>) -> Vec<SkillError> {
+    let mut positions = HashMap::new();
+    let (mut kept, mut repeated) = (Vec::<Skill>::new(), Vec::new());
+    for skill in skills.drain(..) {
+        let uri = skill.uri.clone();
+        let first = positions.get(&uri).and_then(|position: &usize| kept.get(*position));
+        if first == Some(&skill) {
+            let kind = SkillErrorKind::Entry(InvalidSkill::Duplicate { uri: uri.clone() });
+            repeated.push(SkillError::of_entry(uri, kind));
+        } else {
+            positions.entry(uri).or_insert(kept.len());
+            kept.push(skill);
+        }
+    }
+    *skills = kept;
+    repeated
 }
 
 fn host_skill(state: &State, entry: &ServerEntry, skill: SkillEntry<'_>) -> HostSkill {

@@ -1,6 +1,7 @@
 //! Skills of a host's servers: nothing is read early, and a model reads what the user has approved, or nothing.
 //! <https://modelcontextprotocol.io/seps/2640-skills-extension>
 
+use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
@@ -9,7 +10,7 @@ use mcp_hyper::mcp_proto::front::Error;
 use mcp_hyper::mcp_proto::host::consent::SkillRequest;
 use mcp_hyper::mcp_proto::host::tools::LookupError;
 use mcp_hyper::mcp_proto::skills::SkillErrorKind;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::testbed::*;
 use crate::common::cli;
@@ -190,6 +191,84 @@ fn server_that_lists_slowly_delays_no_skills_of_others() {
         assert_eq!(listing.skills.len(), 1);
         let (server, error) = &listing.errors[0];
         assert!(&**server == "silent" && error.is_timeout(), "{error}");
+    });
+}
+
+/// Enumeration via skills/list: a listing that fails is no proof that a skill is gone.
+#[test]
+fn failed_listing_removes_no_skill_and_no_approval() {
+    bounded(async {
+        let folder = Folder::new();
+        let servers = json!({ "shop": folder.with_skills("shop") });
+        let text = skill_text("Ask for the receipt.");
+        folder.set_skill("shop", &skill_entry(&text), &text);
+        let (skills, asked) = agreeing(1);
+        let (host, _driver) = start(options(config(servers)).skills(skills));
+        host.ready().await;
+        host.list_skills().await;
+        assert!(!load(&host).await.0);
+        let broken = json!({ "resultType": "complete", "ttlMs": 0, "cacheScope": "private" });
+        fs::write(folder.path().join("shop-skills/list"), broken.to_string()).unwrap();
+        let listing = host.list_skills().await;
+        assert_eq!((listing.skills.len(), listing.errors.len()), (1, 1), "{:?}", listing.errors);
+        assert!(!load(&host).await.0);
+        assert_eq!(asked.load(SeqCst), 1, "it is still approved");
+    });
+}
+
+/// Security Implications, content-bound approval: an entry that is broken by now is reported and ends the approval, one that
+/// is only repeated does not.
+#[test]
+fn entry_that_is_listed_again_broken_ends_the_approval() {
+    bounded(async {
+        let folder = Folder::new();
+        let servers = json!({ "shop": folder.with_skills("shop") });
+        let text = skill_text("Ask for the receipt.");
+        let entry = skill_entry(&text);
+        let list = |entries: &[&Value]| {
+            let list =
+                json!({ "resultType": "complete", "skills": entries, "ttlMs": 0, "cacheScope": "private" });
+            fs::write(folder.path().join("shop-skills/list"), list.to_string()).unwrap();
+        };
+        folder.set_skill("shop", &entry, &text);
+        let (skills, asked) = agreeing(9);
+        let (host, _driver) = start(options(config(servers)).skills(skills));
+        host.ready().await;
+        host.list_skills().await;
+        load(&host).await;
+
+        list(&[&entry, &entry]);
+        let listing = host.list_skills().await;
+        assert_eq!(
+            (listing.errors.len(), listing.skills[0].permit.is_ok()),
+            (1, true),
+            "it is only repeated"
+        );
+        let mut other = entry.clone();
+        other["frontmatter"]["description"] = json!("Refunds anybody");
+        list(&[&entry, &other]);
+        let listing = host.list_skills().await;
+        assert_eq!((listing.errors.len(), listing.skills[0].permit.is_ok()), (1, false), "which one holds?");
+
+        load(&host).await;
+        assert_eq!(asked.load(SeqCst), 2);
+        let mut broken = entry.clone();
+        broken["frontmatter"] = json!({});
+        list(&[&broken]);
+        let listing = host.list_skills().await;
+        let [(_, Error::Skill(error))] = &*listing.errors else { panic!("{:?}", listing.errors) };
+        assert!(error.skill == URI && matches!(error.kind, SkillErrorKind::Unreadable(_)), "{error}");
+        list(&[&entry]);
+        assert!(host.list_skills().await.skills[0].permit.is_err(), "the approval has ended");
+
+        // The server answers with the entry of another skill.
+        load(&host).await;
+        assert!(host.skills()[0].permit.is_ok());
+        let mut moved = entry.clone();
+        moved["uri"] = json!("skill://acme/other/SKILL.md");
+        folder.set_skill("shop", &moved, &text);
+        host.get_skill("shop", URI).await.unwrap_err();
+        assert!(host.skills()[0].permit.is_err());
     });
 }
 
