@@ -259,6 +259,25 @@ fn rules_see_the_uri_that_a_template_decodes() {
 }
 
 #[test]
+fn audit_redacts_and_cuts_the_item_and_cuts_names() {
+    let records = Records::default();
+    let notes = ResourceTemplate::new("other:///{name}", "note");
+    let router = router().template(notes, async |Note { name }, _| name).layer(audit(&records));
+    let mut s = ServerHarness::modern(router);
+    s.error("resources/read", json!({"uri": "https://ada:hunter22@example.com/x?access_token=abcdefgh12"}));
+    s.error("resources/read", json!({"uri": format!("note:///{}", "x".repeat(10_000))}));
+    s.error(&format!("com.example/{}", "x".repeat(10_000)), json!({}));
+    let records = taken(&records);
+    let item = records[0].item.as_deref().unwrap();
+    assert!(
+        item.contains("example.com") && !item.contains("hunter22") && !item.contains("abcdefgh12"),
+        "{item}"
+    );
+    assert!(records[1].item.as_ref().unwrap().len() < 2000);
+    assert!(records[2].method.len() < 2000);
+}
+
+#[test]
 fn audit_outside_of_rules_records_what_they_deny() {
     let records = Records::default();
     let router = router()

@@ -17,6 +17,9 @@ use crate::redact::Redactor;
 /// The maximum length of a recorded request in bytes.
 const MAX_REQUEST: usize = 16 * 1024;
 
+/// The maximum length of a recorded method, item or name in bytes.
+const MAX_NAME: usize = 1024;
+
 /// The maximum length of a recorded error in bytes.
 const MAX_ERROR: usize = 1024;
 
@@ -58,13 +61,13 @@ pub struct AuditRecord {
     pub direction: MessageDirection,
     /// In a server, the principal on whose behalf the request was made, if the transport knew one.
     pub principal: Option<Principal>,
-    /// The name of the other side, as it reports it.
+    /// The name of the other side, as it reports it, without its secrets; after 1 KiB it is cut.
     pub peer: Option<String>,
     /// In a host, the name of the server in its configuration.
     pub server: Option<String>,
-    /// The method.
+    /// The method, without its secrets; after 1 KiB it is cut.
     pub method: String,
-    /// The name of the called tool or of the prompt, or the URI of the resource.
+    /// The name of the called tool or of the prompt, or the URI of the resource, without its secrets; after 1 KiB it is cut.
     pub item: Option<String>,
     /// The method and the parameters as a JSON object, without their secrets; after 16 KiB it is cut.
     pub request: String,
@@ -147,8 +150,12 @@ impl AuditLog {
             (None, None) if reply.is_failure() => return AuditOutcome::ToolError,
             (None, None) => return AuditOutcome::Success,
         };
-        let message = self.redact(|redactor| redactor.text(&message).into_owned());
-        AuditOutcome::Error { code, message: cut(message, MAX_ERROR) }
+        AuditOutcome::Error { code, message: self.text(&message, MAX_ERROR) }
+    }
+
+    /// A text without its secrets, cut to a maximum of bytes.
+    fn text(&self, text: &str, most: usize) -> String {
+        cut(self.redact(|redactor| redactor.text(text).into_owned()), most)
     }
 }
 
@@ -172,16 +179,17 @@ struct PendingRecord {
 impl PendingRecord {
     fn new(log: Arc<AuditLog>, request: &LayerRequest) -> Self {
         let clock = request.clock();
+        let name = |text: &str| log.text(text, MAX_NAME);
         let record = AuditRecord {
             time: clock.unix_time(),
             elapsed: Duration::ZERO,
             side: request.side(),
             direction: request.direction(),
             principal: request.principal().cloned(),
-            peer: request.peer().map(|peer| peer.name.clone()),
+            peer: request.peer().map(|peer| name(&peer.name)),
             server: request.server_name().map(String::from),
-            method: request.method().to_owned(),
-            item: request.item(),
+            method: name(request.method()),
+            item: request.item().map(|item| name(&item)),
             request: log.describe(request),
             is_retry: request.is_retry(),
             outcome: AuditOutcome::Dropped,
