@@ -315,6 +315,24 @@ fn layer_changes_parameters_and_results_answers_and_denies() {
 }
 
 #[test]
+fn meta_of_a_layer_reaches_the_handler_although_it_was_read_before() {
+    let make = || {
+        Router::new("test", "1")
+            .tool_with(tool("by"), async |NoArguments {}, cx: Context| {
+                cx.meta().get("com.example/by").map_or("nobody".into(), |by| by.as_str().to_owned())
+            })
+            .layer(act(|mut request: LayerRequest, next: Next| {
+                assert!(request.context().unwrap().meta().get("com.example/by").is_none());
+                request.set_meta("com.example/by", "layer").unwrap();
+                next.run(request)
+            }))
+    };
+    each_connection(make, async |client, _| {
+        assert_eq!(client.call_tool("by", json!({})).await.unwrap().text_content(), r#""layer""#);
+    });
+}
+
+#[test]
 fn layers_see_lists_and_methods_that_do_not_exist() {
     let log = Log::default();
     let make = || router(&log);

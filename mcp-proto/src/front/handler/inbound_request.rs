@@ -34,6 +34,8 @@ pub(super) struct DeclaredScopes;
 #[derive(Default)]
 pub(in crate::front) struct RequestState {
     meta: OnceLock<Box<Meta>>,
+    /// That of parameters which a layer changed: it counts even if the first one was read before.
+    changed_meta: OnceLock<Box<Meta>>,
     changing: Mutex<ChangingState>,
 }
 
@@ -51,14 +53,16 @@ impl RequestState {
     pub(in crate::front) fn new(params: Option<&Raw>) -> Self {
         let text = params.and_then(Raw::meta).map(Raw::into_text);
         let changing = ChangingState { text, is_in_message: true, end: None };
-        Self { meta: OnceLock::new(), changing: Mutex::new(changing) }
+        Self { changing: Mutex::new(changing), ..Self::default() }
     }
 
     /// The `_meta` of the request, decoded on the first call. It is empty if the request has none.
     pub(super) fn meta(&self) -> &Meta {
-        self.meta.get_or_init(|| {
-            let text = lock(&self.changing).text.take();
-            Box::new(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
+        self.changed_meta.get().unwrap_or_else(|| {
+            self.meta.get_or_init(|| {
+                let text = lock(&self.changing).text.take();
+                decode_meta(text)
+            })
         })
     }
 
@@ -70,10 +74,10 @@ impl RequestState {
         changing.is_in_message = false;
     }
 
-    /// Sets the `_meta` to that of changed parameters, unless it has been read.
+    /// Sets the `_meta` to that of changed parameters. They change once: behind all layers.
     pub(in crate::front) fn replace_meta(&self, params: Option<&Raw>) {
-        let mut changing = lock(&self.changing);
-        changing.text = params.and_then(Raw::meta).map(Raw::into_text);
+        let text = params.and_then(Raw::meta).map(Raw::into_text);
+        self.changed_meta.get_or_init(|| decode_meta(text));
     }
 
     /// Lets go of the message that the request arrived in, which a handler that waits must not keep in memory.
@@ -93,6 +97,10 @@ impl RequestState {
     pub(in crate::front) fn set_end(&self, end: Cancellation) {
         lock(&self.changing).end.get_or_insert(end);
     }
+}
+
+fn decode_meta(text: Option<Text>) -> Box<Meta> {
+    Box::new(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
 }
 
 /// The caller of a request: its quota owner, access and attachments. The peer knows its principal.
