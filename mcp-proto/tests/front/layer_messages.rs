@@ -23,6 +23,8 @@ use proptest::prelude::*;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
+use crate::common::router::ServerHarness;
+
 /// The texts that a layer sees, with their directions.
 #[derive(Clone, Default)]
 pub(crate) struct Recorder(Arc<Mutex<Vec<(MessageDirection, String)>>>);
@@ -425,6 +427,26 @@ impl<M: HandlerMode> Layer<M> for Tamper {
         assert!(matches!(invalid, Err(LayerMessageError::NoSuchPart)));
         Decision::Keep
     }
+}
+
+#[test]
+fn layer_cannot_change_a_meta_that_is_repeated() {
+    let refusals = Arc::new(Mutex::new(0));
+    let counted = refusals.clone();
+    let layer = each(move |message| {
+        if message.method() == Some("tools/list") && message.direction() == MessageDirection::Received {
+            let changed = message.insert_meta("com.example/tenant", "a");
+            assert!(matches!(changed, Err(LayerMessageError::Json(_))));
+            *counted.lock().unwrap() += 1;
+        }
+        Decision::Keep
+    });
+    let mut s = ServerHarness::legacy(router().layer(layer));
+    s.send_text(
+        r#"{"jsonrpc":"2.0","id":9,"method":"tools/list","params":{"_meta":{"a":1},"_meta":{"b":1}}}"#,
+    );
+    assert!(s.line()["error"].is_object());
+    assert_eq!(*refusals.lock().unwrap(), 1);
 }
 
 #[test]

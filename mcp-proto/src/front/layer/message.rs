@@ -13,7 +13,7 @@ use crate::meta_keys::PROGRESS_TOKEN;
 use crate::prelude::*;
 use crate::rpc::{
     ErrorId, ErrorObject, Frame, Id, InvalidMessageKind, Malformed, MalformedKind, Message, Raw, Recovered,
-    code, each_member, first_member, read, write,
+    code, each_member, first_member, read, read_members, write,
 };
 use crate::schema::{
     CallTool, Cancelled, Initialized, Method as _, Notification as _, SubscriptionsAcknowledged,
@@ -378,8 +378,8 @@ impl<'a> LayerMessage<'a> {
             Message::Request(request) => params_or_empty(&mut request.params),
             Message::Notification(notification) => params_or_empty(&mut notification.params),
         };
-        let meta = holder.meta();
-        let meta = with_member(meta.as_ref().map_or("{}", Raw::as_str), key, value)?;
+        let [meta] = read_members(holder.as_str(), ["_meta"])?;
+        let meta = with_member(meta.unwrap_or("{}"), key, value)?;
         *holder = Raw::from_scan(with_member(holder.as_str(), "_meta", Some(&meta))?.into());
         self.is_changed = true;
         Ok(())
