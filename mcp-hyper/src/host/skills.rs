@@ -358,12 +358,7 @@ impl Host {
         is_whole: bool,
     ) -> Vec<SkillError> {
         let name = entry.name();
-        let mut unreadable: Vec<_> = skills.invalid().iter().map(unreadable).collect();
-        self.catalogue(|catalogue| {
-            let is_allowed = |uri: &str| catalogue.allows(name, ItemKind::Resource, uri);
-            skills.retain(|skill| is_allowed(&skill.uri));
-            unreadable.retain(|error| error.skill.is_empty() || is_allowed(&error.skill));
-        });
+        let unreadable = self.retain_allowed(name, &mut skills);
         let repeated = take_repeated(&mut skills);
         self.shared().command(|state, _| {
             let current = state.entries.get(&entry.id());
@@ -383,6 +378,17 @@ impl Host {
             errors.extend(repeated);
             errors
         })
+    }
+
+    /// Removes what the configuration of the server denies. Returns what is wrong with entries that could not be read.
+    fn retain_allowed(&self, server: &str, skills: &mut List<Skill>) -> Vec<SkillError> {
+        let mut unreadable: Vec<_> = skills.invalid().iter().map(unreadable).collect();
+        self.catalogue(|catalogue| {
+            let is_allowed = |uri: &str| catalogue.allows(server, ItemKind::Resource, uri);
+            skills.retain(|skill| is_allowed(&skill.uri));
+            unreadable.retain(|error| error.skill.is_empty() || is_allowed(&error.skill));
+        });
+        unreadable
     }
 
     /// Rejects what the configuration of the server denies.
