@@ -238,7 +238,8 @@ fn skill_is_served_whole_or_not_at_all() {
     fs::File::create(scratch.0.join("large/a")).unwrap().set_len(MAX_BYTES + 1).unwrap();
     scratch
         .write("plain/SKILL.md", "# Title\n")
-        .write("named/SKILL.md", "---\nname: other\ndescription: d\n---\n");
+        .write("named/SKILL.md", "---\nname: other\ndescription: d\n---\n")
+        .write("wordy/SKILL.md", format!("---\nname: wordy\ndescription: {}\n---\n", "d".repeat(1025)));
     scratch.write("bytes/SKILL.md", [0xff]);
     scratch.write("good/deep/SKILL.md", "only a file");
     let source = scratch.source();
@@ -262,6 +263,7 @@ fn skill_is_served_whole_or_not_at_all() {
             skill("many", SkillFilesError::TooManyFiles { count: MAX_FILES + 1 }),
             skill("named", SkillFilesError::Entry(InvalidSkill::Uri)),
             skill("plain", missing()),
+            skill("wordy", SkillFilesError::Description),
         ]
     );
     fs::remove_file(scratch.0.join("many/1")).unwrap();

@@ -1,28 +1,16 @@
 //! The checked entry of a skill, and the verification of its files.
 
-use iri_string::types::IriStr;
-
 use super::{SkillError, SkillErrorKind};
-use crate::codec::percent;
 use crate::prelude::*;
-use crate::schema::skills::{FileMismatch, MAX_BYTES, MAX_FILES, Skill, SkillFiles, uri_within};
+use crate::schema::skills::files::is_plain;
+use crate::schema::skills::{FileMismatch, MAX_BYTES, Skill, SkillFiles, SkillFilesError, uri_within};
 use crate::schema::{Resource, ResourceContents};
-use crate::text::SafeText;
-
-/// The longest URI of a skill or of a file, in bytes: what common servers and proxies accept.
-const URI_BYTES: usize = 2048;
-
-/// The longest description, in characters, by the Agent Skills specification.
-const DESCRIPTION_CHARACTERS: usize = 1024;
-
-/// The largest frontmatter of an entry, in bytes of JSON: twice what is read of a `SKILL.md`.
-const FRONTMATTER_BYTES: usize = 128 * 1024;
 
 /// The entry of a skill whose form is checked, and against which every read of its files is verified.
 ///
 /// A [`Skill`] is as its server sent it. A manifest of it exists only if the entry is [valid](Skill::check), no URI in it
 /// hides a character or a separator, its description has 1 to 1,024 characters, its frontmatter at most 128 KiB as JSON, and
-/// the skill at most [`MAX_FILES`] files and [`MAX_BYTES`].
+/// the skill at most [`MAX_FILES`](crate::schema::skills::MAX_FILES) files and [`MAX_BYTES`].
 ///
 /// A match proves that content and entry are consistent, not that either can be trusted: the same server sends both.
 ///
@@ -79,29 +67,12 @@ impl SkillManifest {
     /// # Errors
     /// The first thing that is wrong: the skill must not be loaded.
     pub fn new(skill: Skill) -> Result<Self, SkillError> {
-        let error = |file: Option<&str>, kind| {
-            Err(SkillError { skill: skill.uri.clone(), file: file.map(Into::into), kind })
+        let Err(refused) = skill.check_for_hosts() else { return Ok(Self { skill }) };
+        let file = match &refused {
+            SkillFilesError::UnsafeUri { uri } if *uri != skill.uri => Some(uri.clone()),
+            _ => None,
         };
-        if let Err(invalid) = skill.check() {
-            return error(None, SkillErrorKind::Entry(invalid));
-        }
-        if !skill.folder().is_some_and(is_plain_folder) {
-            return error(None, SkillErrorKind::UnsafeUri);
-        }
-        if let Some(file) = skill.files().iter().find(|file| !is_plain(&skill, &file.uri)) {
-            return error(Some(&file.uri), SkillErrorKind::UnsafeUri);
-        }
-        let description = skill.description();
-        if description.trim().is_empty() || description.chars().nth(DESCRIPTION_CHARACTERS).is_some() {
-            return error(None, SkillErrorKind::Description);
-        }
-        let members = skill.frontmatter.iter();
-        let frontmatter: usize =
-            members.map(|(name, value)| name.len().saturating_add(value.as_str().len())).sum();
-        if skill.files().len() > MAX_FILES || skill.size() > MAX_BYTES || frontmatter > FRONTMATTER_BYTES {
-            return error(None, SkillErrorKind::TooLarge);
-        }
-        Ok(Self { skill })
+        Err(SkillError { skill: skill.uri, file, kind: kind_of(refused) })
     }
 
     /// Checks the entry that `skills/get` returned for a URI.
@@ -267,6 +238,20 @@ impl SkillManifest {
     }
 }
 
+/// The kind of error for an entry that hosts refuse.
+fn kind_of(refused: SkillFilesError) -> SkillErrorKind {
+    match refused {
+        SkillFilesError::Entry(invalid) => SkillErrorKind::Entry(invalid),
+        SkillFilesError::Frontmatter(error) => SkillErrorKind::Frontmatter(error),
+        SkillFilesError::Description => SkillErrorKind::Description,
+        SkillFilesError::UnsafeUri { .. } | SkillFilesError::Path { .. } => SkillErrorKind::UnsafeUri,
+        SkillFilesError::NotText => SkillErrorKind::Contents,
+        SkillFilesError::LargeFrontmatter
+        | SkillFilesError::TooManyFiles { .. }
+        | SkillFilesError::TooLarge { .. } => SkillErrorKind::TooLarge,
+    }
+}
+
 impl From<FileMismatch> for SkillErrorKind {
     fn from(mismatch: FileMismatch) -> Self {
         match mismatch {
@@ -274,36 +259,6 @@ impl From<FileMismatch> for SkillErrorKind {
             FileMismatch::Digest => Self::Digest,
         }
     }
-}
-
-/// Whether the URI of a folder has a scheme, and a path that is plain. No scheme means anything: it need not be `skill`.
-fn is_plain_folder(folder: &str) -> bool {
-    // A URI without an authority has one slash more.
-    let path = folder.split_once("://").map(|(_, path)| path.strip_prefix('/').unwrap_or(path));
-    path.is_some_and(is_plain_path) && is_plain_uri(folder)
-}
-
-/// Whether a URI is that of a file in the folder of a skill.
-fn is_plain(skill: &Skill, uri: &str) -> bool {
-    let path = skill.folder().and_then(|folder| uri.strip_prefix(folder)?.strip_prefix('/'));
-    path.is_some_and(is_plain_path) && is_plain_uri(uri)
-}
-
-/// Whether a text is a URI without a query or a fragment, in which no character hides.
-fn is_plain_uri(uri: &str) -> bool {
-    uri.len() <= URI_BYTES
-        && !uri.contains(['?', '#'])
-        && !uri.chars().any(SafeText::is_unsafe)
-        && IriStr::new(uri).is_ok()
-}
-
-/// Whether no segment of a path leaves its folder, however it is encoded, or has a separator of another system.
-fn is_plain_path(path: &str) -> bool {
-    let is_plain = |segment: Vec<u8>| {
-        let is_separator = |byte: &u8| matches!(byte, b'/' | b'\\') || byte.is_ascii_control();
-        !matches!(&*segment, b"" | b"." | b"..") && !segment.iter().any(is_separator)
-    };
-    path.split('/').all(|segment| percent::decode(segment).is_some_and(is_plain))
 }
 
 /// The fewest bytes that the contents can have.
@@ -342,38 +297,6 @@ fn split_tools(text: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn path_that_leaves_its_folder_is_recognised_however_it_is_encoded() {
-        for path in [
-            "..", "a/../b", ".", "a//b", "", "%2e%2e/a", "a/%2E", "a%2fb", "a%5Cb", "a\\b", "%00", "%zz",
-            "a/",
-        ] {
-            assert!(!is_plain_path(path), "{path}");
-        }
-        for path in ["a", "a/b.md", "..a/b..", "a%20b/c", "größe.md"] {
-            assert!(is_plain_path(path), "{path}");
-        }
-    }
-
-    #[test]
-    fn folder_has_a_scheme_and_a_plain_path() {
-        for folder in ["skill://a", "skill://a/b", "file:///srv/b", "github://owner/repo/b"] {
-            assert!(is_plain_folder(folder), "{folder}");
-        }
-        for folder in [
-            "a",
-            "skill:a",
-            "skill://",
-            "skill://a/../b",
-            "skill://a//b",
-            "skill://a?b",
-            "skill://a\u{202e}b",
-            "skill://a b",
-        ] {
-            assert!(!is_plain_folder(folder), "{folder}");
-        }
-    }
 
     #[test]
     fn requested_tools_are_split_outside_of_parentheses() {

@@ -265,6 +265,15 @@ fn files_that_are_no_skill_are_refused_by_check() {
     for path in ["", "/a", "a//b", "../a", "a/./b", "a\\b"] {
         assert_eq!(invalid(named("ok").file(path, "")), SkillFilesError::Path { path: path.into() });
     }
+    let described = |text: &str| InMemorySkill::new(format!("---\nname: ok\ndescription: '{text}'\n---\n"));
+    assert_eq!(Router::new("x", "1").skill(described(&"é".repeat(1024))).check(), Ok(()));
+    for text in ["é".repeat(1025), " ".to_owned()] {
+        assert_eq!(invalid(described(&text)), SkillFilesError::Description, "{text}");
+    }
+    for (path, encoded) in [("a\nb".to_owned(), "a%0Ab".to_owned()), ("a".repeat(2040), "a".repeat(2040))] {
+        let uri = format!("skill://ok/{encoded}");
+        assert_eq!(invalid(named("ok").file(path, "")), SkillFilesError::UnsafeUri { uri });
+    }
     assert_eq!(invalid(named("ok").under("a//b")), SkillFilesError::Path { path: "a//b".into() });
     let twice = InvalidSkill::Duplicate { uri: "skill://ok/a".into() };
     assert_eq!(invalid(named("ok").file("a", "1").file("a", "2")), SkillFilesError::Entry(twice));

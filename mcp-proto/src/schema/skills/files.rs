@@ -1,12 +1,23 @@
 //! The files of a skill as resources, and the entry that describes them.
 
 use iri_string::percent_encode::PercentEncodedForUri;
+use iri_string::types::IriStr;
 
 use super::frontmatter::{Frontmatter, FrontmatterError};
 use super::{DIRECTORY_MEDIA_TYPE, InvalidSkill, MAIN_FILE, MAX_BYTES, MAX_FILES, Skill, SkillFile};
 use crate::codec::percent;
 use crate::prelude::*;
 use crate::schema::{BlobResourceContents, Resource, ResourceContents};
+use crate::text::SafeText;
+
+/// The longest URI of a skill or of a file, in bytes: what common servers and proxies accept.
+const URI_BYTES: usize = 2048;
+
+/// The longest description, in characters, by the Agent Skills specification.
+const DESCRIPTION_CHARACTERS: usize = 1024;
+
+/// The largest frontmatter of an entry, in bytes of JSON: twice what is read of a `SKILL.md`.
+const FRONTMATTER_BYTES: usize = 128 * 1024;
 
 /// Media type of Markdown.
 const MARKDOWN: &str = "text/markdown";
@@ -80,7 +91,7 @@ impl Skill {
     /// ```
     ///
     /// # Errors
-    /// If the files are none of a skill, or more or larger than every host accepts.
+    /// If the files are none of a skill, or one that hosts refuse: for their number or size, their URIs, or the description.
     pub fn describe(
         uri: impl Into<String>,
         main_file: &[u8],
@@ -91,13 +102,32 @@ impl Skill {
         if let Err(field) = super::texts(&frontmatter) {
             return Err(SkillFilesError::Frontmatter(FrontmatterError::Field { field }));
         }
-        let count = files.len();
         let skill = Self::new(uri, frontmatter, files);
-        skill.check().map_err(SkillFilesError::Entry)?;
-        match skill.size() {
-            _ if count > MAX_FILES => Err(SkillFilesError::TooManyFiles { count }),
-            size if size > MAX_BYTES => Err(SkillFilesError::TooLarge { size }),
-            _ => Ok(skill),
+        skill.check_for_hosts().map(|()| skill)
+    }
+
+    /// Checks that hosts accept the entry: its form, and the limits that this library's client has too.
+    pub(crate) fn check_for_hosts(&self) -> Result<(), SkillFilesError> {
+        self.check().map_err(SkillFilesError::Entry)?;
+        let unsafe_uri = |uri: &str| Err(SkillFilesError::UnsafeUri { uri: uri.to_owned() });
+        if !self.folder().is_some_and(is_plain_folder) {
+            return unsafe_uri(&self.uri);
+        }
+        if let Some(file) = self.files().iter().find(|file| !is_plain(self, &file.uri)) {
+            return unsafe_uri(&file.uri);
+        }
+        let description = self.description();
+        if description.trim().is_empty() || description.chars().nth(DESCRIPTION_CHARACTERS).is_some() {
+            return Err(SkillFilesError::Description);
+        }
+        let members = self.frontmatter.iter();
+        let frontmatter: usize =
+            members.map(|(name, value)| name.len().saturating_add(value.as_str().len())).sum();
+        match (self.files().len(), self.size()) {
+            (count, _) if count > MAX_FILES => Err(SkillFilesError::TooManyFiles { count }),
+            (_, size) if size > MAX_BYTES => Err(SkillFilesError::TooLarge { size }),
+            _ if frontmatter > FRONTMATTER_BYTES => Err(SkillFilesError::LargeFrontmatter),
+            _ => Ok(()),
         }
     }
 
@@ -149,6 +179,36 @@ fn name_of(segment: &str) -> String {
     decoded.unwrap_or_else(|| segment.to_owned())
 }
 
+/// Whether the URI of a folder has a scheme, and a path that is plain. No scheme means anything: it need not be `skill`.
+fn is_plain_folder(folder: &str) -> bool {
+    // A URI without an authority has one slash more.
+    let path = folder.split_once("://").map(|(_, path)| path.strip_prefix('/').unwrap_or(path));
+    path.is_some_and(is_plain_path) && is_plain_uri(folder)
+}
+
+/// Whether a URI is that of a file in the folder of a skill.
+pub(crate) fn is_plain(skill: &Skill, uri: &str) -> bool {
+    let path = skill.folder().and_then(|folder| uri.strip_prefix(folder)?.strip_prefix('/'));
+    path.is_some_and(is_plain_path) && is_plain_uri(uri)
+}
+
+/// Whether a text is a URI without a query or a fragment, in which no character hides.
+fn is_plain_uri(uri: &str) -> bool {
+    uri.len() <= URI_BYTES
+        && !uri.contains(['?', '#'])
+        && !uri.chars().any(SafeText::is_unsafe)
+        && IriStr::new(uri).is_ok()
+}
+
+/// Whether no segment of a path leaves its folder, however it is encoded, or has a separator of another system.
+fn is_plain_path(path: &str) -> bool {
+    let is_plain = |segment: Vec<u8>| {
+        let is_separator = |byte: &u8| matches!(byte, b'/' | b'\\') || byte.is_ascii_control();
+        !matches!(&*segment, b"" | b"." | b"..") && !segment.iter().any(is_separator)
+    };
+    path.split('/').all(|segment| percent::decode(segment).is_some_and(is_plain))
+}
+
 /// The contents of a file as a resource: text if its bytes are, or else the bytes.
 pub fn contents(uri: &str, bytes: Vec<u8>) -> ResourceContents {
     let media_type = media_type(uri);
@@ -183,6 +243,18 @@ pub enum SkillFilesError {
         /// The path.
         path: String,
     },
+    /// The URI of the skill or of a file is longer than 2 KiB, is no URI with `://` and a path, or has a query, a
+    /// hidden character, or a control character or a separator that is encoded.
+    UnsafeUri {
+        /// The URI.
+        uri: String,
+    },
+    /// The description is empty, or longer than 1,024 characters.
+    ///
+    /// <https://agentskills.io/specification#description-field>
+    Description,
+    /// The frontmatter has more than 128 KiB as JSON.
+    LargeFrontmatter,
     /// It has more files than [`MAX_FILES`].
     TooManyFiles {
         /// Their number.
@@ -200,6 +272,46 @@ error_text! { SkillFilesError:
     Frontmatter(error) => "{MAIN_FILE}: {error}";
     Entry(error) => "{error}";
     Path { path } => "{path:?} is not the path of a file within the skill";
+    UnsafeUri { uri } => "the URI {uri:?} is too long, or is no plain URI of a file in a folder";
+    Description => "the description is empty, or longer than {DESCRIPTION_CHARACTERS} characters";
+    LargeFrontmatter => "the frontmatter has more than {} KiB as JSON", FRONTMATTER_BYTES >> 10;
     TooManyFiles { count } => "the skill has {count} files, and hosts accept {MAX_FILES}";
     TooLarge { size } => "the files of the skill have {size} bytes, and hosts accept {MAX_BYTES}";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_that_leaves_its_folder_is_recognised_however_it_is_encoded() {
+        for path in [
+            "..", "a/../b", ".", "a//b", "", "%2e%2e/a", "a/%2E", "a%2fb", "a%5Cb", "a\\b", "%00", "%zz",
+            "a/",
+        ] {
+            assert!(!is_plain_path(path), "{path}");
+        }
+        for path in ["a", "a/b.md", "..a/b..", "a%20b/c", "größe.md"] {
+            assert!(is_plain_path(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn folder_has_a_scheme_and_a_plain_path() {
+        for folder in ["skill://a", "skill://a/b", "file:///srv/b", "github://owner/repo/b"] {
+            assert!(is_plain_folder(folder), "{folder}");
+        }
+        for folder in [
+            "a",
+            "skill:a",
+            "skill://",
+            "skill://a/../b",
+            "skill://a//b",
+            "skill://a?b",
+            "skill://a\u{202e}b",
+            "skill://a b",
+        ] {
+            assert!(!is_plain_folder(folder), "{folder}");
+        }
+    }
 }
