@@ -28,8 +28,8 @@ impl Folder {
         Ok(Self(rustix::fs::open(path, flags, Mode::empty())?))
     }
 
-    /// The entries but for itself and its parent.
-    pub(super) fn entries(&self) -> io::Result<Vec<(OsString, Kind)>> {
+    /// The entries but for itself and its parent. If there are more than `most`, one more than that.
+    pub(super) fn entries(&self, most: usize) -> io::Result<Vec<(OsString, Kind)>> {
         use std::os::unix::ffi::OsStrExt as _;
 
         let mut entries = Vec::new();
@@ -42,6 +42,9 @@ impl Folder {
                     known => kind_of(known),
                 };
                 entries.push((OsStr::from_bytes(name).to_owned(), kind));
+            }
+            if entries.len() > most {
+                break;
             }
         }
         Ok(entries)
@@ -92,9 +95,10 @@ impl Folder {
         std::fs::canonicalize(path).map(Self)
     }
 
-    pub(super) fn entries(&self) -> io::Result<Vec<(OsString, Kind)>> {
+    pub(super) fn entries(&self, most: usize) -> io::Result<Vec<(OsString, Kind)>> {
         let kind = |entry: std::fs::DirEntry| Ok((entry.file_name(), kind_of(entry.file_type()?)));
-        std::fs::read_dir(&self.0)?.map(|entry| entry.and_then(kind)).collect()
+        let entries = std::fs::read_dir(&self.0)?.take(most.saturating_add(1));
+        entries.map(|entry| entry.and_then(kind)).collect()
     }
 
     pub(super) fn folder(&self, name: &OsStr) -> io::Result<Self> {

@@ -340,6 +340,14 @@ fn deep_folders_are_not_searched() {
 }
 
 #[test]
+fn folder_is_not_read_beyond_the_number_of_entries() {
+    let scratch = Scratch::new();
+    scratch.write("a", "").write("b", "").write("c", "");
+    let read = |most: usize| folder::Folder::open(&scratch.0).unwrap().entries(most).unwrap().len();
+    assert_eq!([0, 1, 2, 3, 9].map(read), [1, 2, 3, 3, 3]);
+}
+
+#[test]
 fn application_hears_of_each_problem() {
     let scratch = Scratch::new();
     scratch.skill("good").write("bad/SKILL.md", "");

@@ -190,7 +190,7 @@ impl Search {
     /// The entries of a folder that may be served, ordered by their URIs.
     fn entries(&mut self, place: &Place<'_>) -> Result<Vec<Entry>, Refused> {
         let failed = |error: io::Error| (place.path.to_owned(), NotServed::Unreadable(error.kind()));
-        let found = place.folder.entries().map_err(failed)?;
+        let found = place.folder.entries(MAX_ENTRIES.saturating_sub(self.entries)).map_err(failed)?;
         self.entries = self.entries.saturating_add(found.len());
         if self.entries > MAX_ENTRIES {
             return Err(failed(io::ErrorKind::FileTooLarge.into()));
