@@ -173,7 +173,7 @@ impl SkillSource for SkillFolder {
         self.search(move |search| {
             // The directory may be that of the skill itself.
             let skills = search.around(&format!("{uri}/"), Reading::Sizes)?;
-            Ok(skills.iter().find_map(|skill| skill.children(&uri)))
+            Ok(search.children(&skills, &uri))
         })
     }
 }

@@ -287,6 +287,27 @@ fn nested_skill_is_listed_beside_the_outer_one() {
     assert_eq!(entry(&source, "skill://outer/SKILL.md"), None);
 }
 
+/// "An empty directory yields an empty `resources` array", and is among the children of its parent.
+#[test]
+fn empty_folder_is_one_of_its_skill() {
+    let scratch = Scratch::new();
+    scratch.skill("knots").write("knots/a.md", "a").write("knots/z/b.md", "b").write("other/c.md", "c");
+    for folder in ["knots/more/leer ü", "knots/.hidden", "other/empty"] {
+        fs::create_dir_all(scratch.0.join(folder)).unwrap();
+    }
+    let source = scratch.source();
+    let expected = ["SKILL.md", "a.md", "more", "z"].map(|name| format!("skill://knots/{name}"));
+    assert_eq!(children(&source, "skill://knots").unwrap(), expected);
+    let empty = block_on(source.directory("skill://knots/more")).unwrap().unwrap();
+    let [child] = &*empty else { panic!("{empty:?}") };
+    assert_eq!((&*child.uri, &*child.name), ("skill://knots/more/leer%20%C3%BC", "leer ü"));
+    assert_eq!(child.mime_type.as_deref(), Some("inode/directory"));
+    assert_eq!(children(&source, &child.uri).unwrap(), [] as [&str; 0]);
+    for uri in ["skill://knots/more/", "skill://knots/.hidden", "skill://other/empty", "skill://knots/a.md"] {
+        assert_eq!(children(&source, uri), None, "{uri}");
+    }
+}
+
 /// "A nested skill is published like any other", also if the outer one is not.
 #[test]
 fn nested_skill_is_served_without_the_outer_one() {

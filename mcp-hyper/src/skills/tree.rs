@@ -1,12 +1,14 @@
 //! The search for skills in a folder, and the files of each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use mcp_proto::schema::Resource;
 use mcp_proto::schema::skills::{
-    Digest, MAIN_FILE, MAX_BYTES, MAX_FILES, Skill, SkillFile, SkillFilesError, uri_within,
+    DIRECTORY_MEDIA_TYPE, Digest, MAIN_FILE, MAX_BYTES, MAX_FILES, Skill, SkillFile, SkillFilesError,
+    uri_within,
 };
 
 use super::folder::{Folder, Kind};
@@ -38,6 +40,8 @@ pub(super) struct Search {
     pub(super) problems: Vec<SkillProblem>,
     /// The bytes of the file that was to be read.
     pub(super) content: Option<Vec<u8>>,
+    /// The names of the folders within skills by their URIs: no entry has those without files.
+    folders: BTreeMap<String, String>,
 }
 
 /// A place in the folder.
@@ -71,8 +75,9 @@ type Refused = (PathBuf, NotServed);
 
 impl Search {
     pub(super) fn new(path: &Path, root: &str) -> Self {
-        let (problems, content) = (Vec::new(), None);
-        Self { path: path.to_owned(), root: root.to_owned(), entries: 0, problems, content }
+        let (path, root) = (path.to_owned(), root.to_owned());
+        let (problems, content, folders) = (Vec::new(), None, BTreeMap::new());
+        Self { path, root, entries: 0, problems, content, folders }
     }
 
     /// All skills of the folder, with those within others.
@@ -89,6 +94,25 @@ impl Search {
     /// If the folder itself cannot be read, or has too many entries.
     pub(super) fn around(&mut self, uri: &str, reading: Reading<'_>) -> io::Result<Vec<Skill>> {
         self.find(Some(uri), reading)
+    }
+
+    /// What is directly within a directory of one of these skills, which were found; `None` if there is none at this URI.
+    pub(super) fn children(&self, skills: &[Skill], directory: &str) -> Option<Vec<Resource>> {
+        let has = |folder: &str| {
+            directory.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let skill = skills.iter().find(|skill| skill.folder().is_some_and(has))?;
+        let listed = skill.children(directory).or_else(|| self.folders.get(directory).map(|_| Vec::new()))?;
+        let known: BTreeSet<&str> = listed.iter().map(|child| child.uri.as_str()).collect();
+        let is_child = |uri: &str| {
+            let name = uri.strip_prefix(directory).and_then(|rest| rest.strip_prefix('/'));
+            name.is_some_and(|name| !name.contains('/')) && !known.contains(uri)
+        };
+        let empty = self.folders.iter().filter(|(uri, _)| is_child(uri));
+        let mut children: Vec<Resource> = empty.map(|(uri, name)| directory_resource(uri, name)).collect();
+        children.extend(listed.iter().cloned());
+        children.sort_unstable_by(|a, b| a.uri.cmp(&b.uri));
+        Some(children)
     }
 
     fn find(&mut self, target: Option<&str>, reading: Reading<'_>) -> io::Result<Vec<Skill>> {
@@ -226,6 +250,7 @@ impl Search {
         for entry in entries {
             if entry.kind == Kind::Folder {
                 self.enter(place, entry, |search, place, entries| {
+                    search.folders.insert(place.uri.to_owned(), entry.name.clone());
                     search.collect(place, &entries, reading, files)
                 })?;
                 continue;
@@ -298,6 +323,12 @@ impl Search {
     fn report(&mut self, path: PathBuf, reason: NotServed) {
         self.problems.push(SkillProblem { path, reason });
     }
+}
+
+fn directory_resource(uri: &str, name: &str) -> Resource {
+    let mut resource = Resource::new(uri, name);
+    resource.mime_type = Some(DIRECTORY_MEDIA_TYPE.to_owned());
+    resource
 }
 
 fn is_main_file(entry: &Entry) -> bool {

@@ -3,7 +3,9 @@
 use super::{SkillError, SkillErrorKind};
 use crate::prelude::*;
 use crate::schema::skills::files::is_plain;
-use crate::schema::skills::{FileMismatch, MAX_BYTES, Skill, SkillFiles, SkillFilesError, uri_within};
+use crate::schema::skills::{
+    DIRECTORY_MEDIA_TYPE, FileMismatch, MAX_BYTES, Skill, SkillFiles, SkillFilesError, uri_within,
+};
 use crate::schema::{Resource, ResourceContents};
 
 /// The entry of a skill whose form is checked, and against which every read of its files is verified.
@@ -208,7 +210,7 @@ impl SkillManifest {
     }
 
     /// Checks what `resources/directory/read` returned for a folder: each child is directly in it, and listed unless the
-    /// skill is dynamic.
+    /// skill is dynamic, or the child is a folder: the entry has no empty ones.
     ///
     /// # Errors
     /// For the first that is not.
@@ -218,7 +220,9 @@ impl SkillManifest {
             let uri = child.uri.strip_suffix('/').unwrap_or(&child.uri);
             self.check_place(uri)?;
             let is_direct = uri.rsplit_once('/').is_some_and(|(parent, _)| parent == folder);
-            match is_direct && (self.is_dynamic() || known.iter().any(|known| known.uri == uri)) {
+            let is_folder = child.mime_type.as_deref() == Some(DIRECTORY_MEDIA_TYPE);
+            let is_known = is_folder || known.iter().any(|known| known.uri == uri);
+            match is_direct && (self.is_dynamic() || is_known) {
                 true => Ok(()),
                 false => Err(self.error(uri, SkillErrorKind::Unlisted)),
             }

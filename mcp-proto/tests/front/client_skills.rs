@@ -244,6 +244,16 @@ fn client_refuses_a_child_outside_of_the_folder() {
     };
     assert_eq!(children("", &[URI, "skill://acme/refunds/references"]).unwrap(), 2);
     assert_eq!(children("references/", &[GUIDE]).unwrap(), 1);
+    // An entry has no empty folders.
+    let empty = |uri: &str| -> mcp_proto::schema::Resource {
+        let folder = json!({ "uri": uri, "name": "x", "mimeType": "inode/directory" });
+        serde_json::from_value(folder).unwrap()
+    };
+    let skill = manifest(entry()).unwrap();
+    let checked = |uri: &str| skill.check_children(skill.folder(), &[empty(uri)]).map_err(|error| error.kind);
+    assert_eq!(checked("skill://acme/refunds/empty"), Ok(()));
+    assert_eq!(checked("skill://acme/refunds/empty/deep"), Err(SkillErrorKind::Unlisted));
+    assert_eq!(checked("skill://acme/payments"), Err(SkillErrorKind::Outside));
     for (folder, uri, kind) in [
         ("", "skill://acme/refunds/new.md", SkillErrorKind::Unlisted),
         ("", GUIDE, SkillErrorKind::Unlisted),
