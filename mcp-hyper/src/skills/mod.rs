@@ -41,8 +41,8 @@ use tree::{Reading, Search};
 ///   `SKILL.md`.
 ///
 /// A skill is served whole, or not at all: not if it has more than 512 files, or more than 16 MiB, if a file cannot be read,
-/// or if its `SKILL.md` is none of a skill. Each reason is a [`SkillProblem`]. The skills in its folders are served by
-/// themselves, by the same rules.
+/// if hosts refuse the name of one, or if its `SKILL.md` is none of a skill. Each reason is a [`SkillProblem`]. The skills in
+/// its folders are served by themselves, by the same rules.
 #[derive(Clone)]
 pub struct SkillFolder {
     shared: Arc<Shared>,
