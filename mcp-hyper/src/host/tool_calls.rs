@@ -62,7 +62,9 @@ impl Layer for ToolCallLayer {
                 ToolCallDecision::Deny(reason) => return request.deny(reason),
                 ToolCallDecision::Edit(arguments) => {
                     params.arguments = Some(arguments);
-                    request.set_params(&params);
+                    if let Err(error) = request.set_params(&params) {
+                        return error.into();
+                    }
                 }
             }
             next.run(request).await

@@ -24,13 +24,13 @@ use crate::common::messages::answer;
 type Log = Arc<Mutex<Vec<String>>>;
 
 /// A layer made of a closure.
-struct Act<F>(F);
+struct ClosureLayer<F>(F);
 
-fn act<F: Fn(LayerRequest, Next) -> LayerFuture + Send + Sync + 'static>(act: F) -> Act<F> {
-    Act(act)
+fn act<F: Fn(LayerRequest, Next) -> LayerFuture + Send + Sync + 'static>(act: F) -> ClosureLayer<F> {
+    ClosureLayer(act)
 }
 
-impl<F: Fn(LayerRequest, Next) -> LayerFuture + Send + Sync + 'static> Layer for Act<F> {
+impl<F: Fn(LayerRequest, Next) -> LayerFuture + Send + Sync + 'static> Layer for ClosureLayer<F> {
     fn request(&self, request: LayerRequest, next: Next) -> LayerFuture {
         (self.0)(request, next)
     }
@@ -141,7 +141,9 @@ fn layer_adds_meta_changes_parameters_answers_early_and_denies() {
     let handlers = ClientHandlers::new().layer(act(|mut request: LayerRequest, next: Next| {
         match request.item().as_deref() {
             Some("echo") => {
-                request.set_params(&CallToolParams::new("echo").with_arguments(json!({"changed": true})));
+                request
+                    .set_params(&CallToolParams::new("echo").with_arguments(json!({"changed": true})))
+                    .unwrap();
                 request.set_meta("com.example/by", "layer").unwrap();
             }
             Some("early") => return next.answer(Reply::result(CallToolResult::text("early"))),

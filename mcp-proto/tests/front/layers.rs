@@ -123,13 +123,13 @@ fn each_connection(make: impl Fn() -> Router, check: impl AsyncFn(&mcp_proto::fr
 }
 
 /// A layer made of a closure.
-struct Act<F>(F);
+struct ClosureLayer<F>(F);
 
-fn act<F: Fn(LayerRequest, Next) -> LayerFuture + Send + Sync + 'static>(act: F) -> Act<F> {
-    Act(act)
+fn act<F: Fn(LayerRequest, Next) -> LayerFuture + Send + Sync + 'static>(act: F) -> ClosureLayer<F> {
+    ClosureLayer(act)
 }
 
-impl<F: Fn(LayerRequest, Next) -> LayerFuture + Send + Sync + 'static> Layer for Act<F> {
+impl<F: Fn(LayerRequest, Next) -> LayerFuture + Send + Sync + 'static> Layer for ClosureLayer<F> {
     fn request(&self, request: LayerRequest, next: Next) -> LayerFuture {
         (self.0)(request, next)
     }
@@ -282,7 +282,9 @@ fn layer_changes_parameters_and_results_answers_and_denies() {
                 }
                 Some("early") => next.answer(Reply::result(CallToolResult::text("early"))),
                 Some("echo") => {
-                    request.set_params(&CallToolParams::new("echo").with_arguments(json!({"changed": true})));
+                    request
+                        .set_params(&CallToolParams::new("echo").with_arguments(json!({"changed": true})))
+                        .unwrap();
                     request.set_meta("com.example/by", "layer").unwrap();
                     Box::pin(async {
                         let reply = next.run(request).await;
@@ -365,7 +367,7 @@ fn changed_call_is_checked_against_the_schema_and_the_rates_of_its_tool() {
                 "plain" => call.name = "count".into(),
                 _ => call.arguments = Some(json!({"n": "three"}).into()),
             }
-            request.set_params(&call);
+            request.set_params(&call).unwrap();
             next.run(request)
         }));
     pair(router).run(async |client| {

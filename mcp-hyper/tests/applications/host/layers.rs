@@ -93,7 +93,9 @@ struct Redirect;
 impl Layer for Redirect {
     fn request(&self, mut request: LayerRequest, next: Next) -> LayerFuture {
         if request.method() == "tools/call" {
-            request.set_params(&CallToolParams::new("add").with_arguments(json!({ "a": 1, "b": 2 })));
+            request
+                .set_params(&CallToolParams::new("add").with_arguments(json!({ "a": 1, "b": 2 })))
+                .unwrap();
         }
         next.run(request)
     }
@@ -129,7 +131,9 @@ struct Rewrite;
 impl Layer for Rewrite {
     fn request(&self, mut request: LayerRequest, next: Next) -> LayerFuture {
         if request.method() == "tools/call" {
-            request.set_params(&CallToolParams::new("echo").with_arguments(json!({ "text": "layer" })));
+            request
+                .set_params(&CallToolParams::new("echo").with_arguments(json!({ "text": "layer" })))
+                .unwrap();
         }
         next.run(request)
     }

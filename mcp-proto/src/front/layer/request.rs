@@ -182,10 +182,14 @@ impl LayerRequest {
     }
 
     /// Replaces the parameters.
-    pub fn set_params(&mut self, params: &impl Params) {
-        if let Ok(raw) = AnyParams::to_raw(params) {
-            self.replace(raw);
-        }
+    ///
+    /// # Errors
+    /// [`INTERNAL_ERROR`](code::INTERNAL_ERROR) if a value in them does not serialize, which a layer may answer with. Then
+    /// nothing changes.
+    pub fn set_params(&mut self, params: &impl Params) -> Result<(), ErrorObject> {
+        let unwritable = |error: serde_json::Error| ErrorObject::new(code::INTERNAL_ERROR, error.to_string());
+        self.replace(AnyParams::to_raw(params).map_err(unwritable)?);
+        Ok(())
     }
 
     /// Replaces the parameters by JSON text.
@@ -201,12 +205,11 @@ impl LayerRequest {
     /// Sets an entry of `_meta`. Entries that the protocol defines for itself, such as the revision, are not changed by it.
     ///
     /// # Errors
-    /// If the parameters are not a JSON object.
+    /// If the parameters are not a JSON object, or as [`set_params`](Self::set_params).
     pub fn set_meta(&mut self, key: impl Into<String>, value: impl Into<Json>) -> Result<(), ErrorObject> {
         let mut params = self.decode::<CustomParams>()?;
         params.meta.insert(key, value);
-        self.set_params(&params);
-        Ok(())
+        self.set_params(&params)
     }
 
     /// The parameters, and those before the first change if a layer changed them.
