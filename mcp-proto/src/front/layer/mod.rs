@@ -72,6 +72,7 @@ pub trait Layer<M: HandlerMode = SendHandlers>: 'static {
     ///   outside of it: the creation of the task is the answer.
     /// - In a client it runs once for each request of the application, whatever becomes of it: an answer from the cache, input
     ///   rounds, repetitions, a task that is followed. It also runs for each request of the server that a handler answers.
+    ///   Subscriptions, and what a [`TaskHandle`](super::TaskHandle) asks for after its task was created, pass it by.
     ///
     /// If the request is cancelled, the future is dropped. If the layer panics, the request ends as if a handler had.
     ///
