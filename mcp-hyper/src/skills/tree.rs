@@ -44,8 +44,8 @@ pub(super) struct Search {
     folders: BTreeMap<String, String>,
 }
 
-/// A place in the folder.
-struct Place<'a> {
+/// A folder that is being read.
+struct OpenFolder<'a> {
     folder: &'a Folder,
     path: &'a Path,
     /// Its URI.
@@ -118,7 +118,7 @@ impl Search {
     fn find(&mut self, target: Option<&str>, reading: Reading<'_>) -> io::Result<Vec<Skill>> {
         let (path, uri) = (self.path.clone(), self.root.clone());
         let folder = Folder::open(&path)?;
-        let place = Place { folder: &folder, path: &path, uri: &uri, depth: 0 };
+        let place = OpenFolder { folder: &folder, path: &path, uri: &uri, depth: 0 };
         let mut skills = Vec::new();
         let searched = self
             .entries(&place)
@@ -137,7 +137,7 @@ impl Search {
     /// Reads a folder: as a skill if it has a `SKILL.md`, otherwise for the skills in it.
     fn visit(
         &mut self,
-        place: &Place<'_>,
+        place: &OpenFolder<'_>,
         entries: Vec<Entry>,
         target: Option<&str>,
         reading: Reading<'_>,
@@ -169,7 +169,7 @@ impl Search {
     /// Looks for skills in the folders of a folder.
     fn descend(
         &mut self,
-        place: &Place<'_>,
+        place: &OpenFolder<'_>,
         entries: Vec<Entry>,
         target: Option<&str>,
         reading: Reading<'_>,
@@ -197,22 +197,22 @@ impl Search {
     /// Opens a folder, and does something with its entries.
     fn enter(
         &mut self,
-        place: &Place<'_>,
+        place: &OpenFolder<'_>,
         entry: &Entry,
-        visit: impl FnOnce(&mut Self, &Place<'_>, Vec<Entry>) -> Result<(), Refused>,
+        visit: impl FnOnce(&mut Self, &OpenFolder<'_>, Vec<Entry>) -> Result<(), Refused>,
     ) -> Result<(), Refused> {
         let depth = place.depth.saturating_add(1);
         if depth > MAX_DEPTH {
             return Err((entry.path.clone(), NotServed::TooDeep));
         }
         let folder = place.folder.folder(entry.name.as_ref()).map_err(|error| unreadable(entry, &error))?;
-        let inner = Place { folder: &folder, path: &entry.path, uri: &entry.uri, depth };
+        let inner = OpenFolder { folder: &folder, path: &entry.path, uri: &entry.uri, depth };
         let entries = self.entries(&inner)?;
         visit(self, &inner, entries)
     }
 
     /// The entries of a folder that may be served, ordered by their URIs.
-    fn entries(&mut self, place: &Place<'_>) -> Result<Vec<Entry>, Refused> {
+    fn entries(&mut self, place: &OpenFolder<'_>) -> Result<Vec<Entry>, Refused> {
         let failed = |error: io::Error| (place.path.to_owned(), NotServed::Unreadable(error.kind()));
         let found = place.folder.entries(MAX_ENTRIES.saturating_sub(self.entries)).map_err(failed)?;
         self.entries = self.entries.saturating_add(found.len());
@@ -242,7 +242,7 @@ impl Search {
     /// Collects the files of a skill, and of the folders in it.
     fn collect(
         &mut self,
-        place: &Place<'_>,
+        place: &OpenFolder<'_>,
         entries: &[Entry],
         reading: Reading<'_>,
         files: &mut Files,

@@ -18,15 +18,15 @@ pub trait Passage {
     fn hold(&mut self);
 
     /// Takes the next piece that is held back, in the order of the wire: input first, as it may be the reason of output.
-    fn poll_held(&mut self) -> Option<Held>;
+    fn poll_held(&mut self) -> Option<HeldPiece>;
 
     /// Handles input that has been shown, or lets the transport take output that has been.
-    fn release(&mut self, now: Instant, held: Held);
+    fn release(&mut self, now: Instant, held: HeldPiece);
 }
 
 /// A piece of input or output that was held back.
 #[derive(Debug)]
-pub enum Held {
+pub enum HeldPiece {
     /// A received line, or a whole message with its charge to a byte budget.
     Received(Line, Option<MessageCharge>),
     /// The end of the connection, with the transport's description.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::Limits;
 use crate::codec::{Line, Lines};
-use crate::peer::passage::{Held, MessageCharge};
+use crate::peer::passage::{HeldPiece, MessageCharge};
 use crate::peer::{MessageKind, Outbox};
 use crate::prelude::*;
 use crate::rpc::{Id, write};
@@ -23,9 +23,9 @@ pub trait Framing: Outbox {
     /// Holds back the end of the input. Returns whether it does.
     fn hold_end(&mut self, detail: &str) -> bool;
     /// Takes the next piece that is held back.
-    fn poll_held(&mut self) -> Option<Held>;
+    fn poll_held(&mut self) -> Option<HeldPiece>;
     /// Lets the transport take output that was held back.
-    fn release_output(&mut self, output: Held);
+    fn release_output(&mut self, output: HeldPiece);
 }
 
 /// Newline-delimited framing: one message per line of a byte stream.
@@ -106,15 +106,15 @@ impl Framing for Newline {
         self.held.as_mut().map(|held| held.end = Some(detail.to_string())).is_some()
     }
 
-    fn poll_held(&mut self) -> Option<Held> {
+    fn poll_held(&mut self) -> Option<HeldPiece> {
         let held = self.held.as_mut()?;
         if let Some(line) = self.lines.poll_line() {
-            return Some(Held::Received(line, None));
+            return Some(HeldPiece::Received(line, None));
         }
         if held.end.is_some() {
             // A last message without its newline comes before the end.
-            let last = self.lines.handle_eof().map(|line| Held::Received(line, None));
-            return last.or_else(|| held.end.take().map(Held::End));
+            let last = self.lines.handle_eof().map(|line| HeldPiece::Received(line, None));
+            return last.or_else(|| held.end.take().map(HeldPiece::End));
         }
         // Further output waits in the queue until the transport has taken this.
         if !held.released.is_empty() {
@@ -125,11 +125,11 @@ impl Framing for Newline {
         }
         // The empty buffer of the transport's last block serves the next messages.
         let mut block = mem::take(&mut held.released);
-        self.take_queue(&mut block).then_some(Held::Block(block))
+        self.take_queue(&mut block).then_some(HeldPiece::Block(block))
     }
 
-    fn release_output(&mut self, output: Held) {
-        if let (Some(held), Held::Block(block)) = (&mut self.held, output) {
+    fn release_output(&mut self, output: HeldPiece) {
+        if let (Some(held), HeldPiece::Block(block)) = (&mut self.held, output) {
             held.released = block;
         }
     }
@@ -228,22 +228,22 @@ impl Framing for MessageFraming {
         self.held.as_mut().map(|held| held.end = Some(detail.to_string())).is_some()
     }
 
-    fn poll_held(&mut self) -> Option<Held> {
+    fn poll_held(&mut self) -> Option<HeldPiece> {
         let held = self.held.as_mut()?;
         if let Some((message, charge)) = held.received.pop_front() {
-            return Some(Held::Received(Line::Whole(message), charge));
+            return Some(HeldPiece::Received(Line::Whole(message), charge));
         }
         if let Some(detail) = held.end.take() {
-            return Some(Held::End(detail));
+            return Some(HeldPiece::End(detail));
         }
         if held.released.is_some() {
             return None;
         }
-        self.take_queue().map(Held::Message)
+        self.take_queue().map(HeldPiece::Message)
     }
 
-    fn release_output(&mut self, output: Held) {
-        if let (Some(held), Held::Message(message)) = (&mut self.held, output) {
+    fn release_output(&mut self, output: HeldPiece) {
+        if let (Some(held), HeldPiece::Message(message)) = (&mut self.held, output) {
             held.released = Some(message);
         }
     }

@@ -39,7 +39,7 @@ use bytes::Bytes;
 
 use crate::Instant;
 use crate::codec::Line;
-use crate::peer::passage::{Held, Passage};
+use crate::peer::passage::{HeldPiece, Passage};
 use crate::peer::{Machine, Outbox as _};
 use crate::prelude::*;
 use crate::rpc::{self, Malformed};
@@ -268,18 +268,18 @@ impl<P: Machine, F: Framing> Passage for Transport<P, F> {
         self.framing.hold();
     }
 
-    fn poll_held(&mut self) -> Option<Held> {
+    fn poll_held(&mut self) -> Option<HeldPiece> {
         self.framing.poll_held()
     }
 
-    fn release(&mut self, now: Instant, held: Held) {
+    fn release(&mut self, now: Instant, held: HeldPiece) {
         match held {
-            Held::Received(line, charge) => {
+            HeldPiece::Received(line, charge) => {
                 self.peer.charge_message(charge);
                 self.handle_line(now, &line);
                 self.peer.charge_message(None);
             }
-            Held::End(detail) => self.run(now, |peer, out| peer.handle_closed(now, &detail, out)),
+            HeldPiece::End(detail) => self.run(now, |peer, out| peer.handle_closed(now, &detail, out)),
             output => self.framing.release_output(output),
         }
     }

@@ -6,7 +6,7 @@ use crate::Instant;
 #[cfg(all(feature = "std", feature = "http"))]
 use crate::codec::Line;
 #[cfg(all(feature = "std", feature = "http"))]
-use crate::peer::passage::Held;
+use crate::peer::passage::HeldPiece;
 use crate::peer::passage::Passage;
 use crate::peer::server::{
     CloseReason, Event, Server, ServerCommands, ServerConfig, ServerLoan, ServerTransport,
@@ -78,7 +78,7 @@ impl ChannelServer {
         charged: Result<crate::quota::BytePermit, crate::quota::OverBudgetError>,
     ) {
         if let Err(charged) = self.framing.hold_message(message, Some(charged)) {
-            self.release(now, Held::Received(Line::Whole(message.clone()), charged));
+            self.release(now, HeldPiece::Received(Line::Whole(message.clone()), charged));
         }
     }
 }

@@ -37,9 +37,9 @@ fn job(uri: &str) -> Job {
     Job { printer: "hall".into(), uri: uri.into() }
 }
 
-type Heard = Arc<Mutex<Vec<PaperLow>>>;
+type PaperReports = Arc<Mutex<Vec<PaperLow>>>;
 
-fn handlers(heard: &Heard) -> ClientHandlers {
+fn handlers(heard: &PaperReports) -> ClientHandlers {
     let heard = heard.clone();
     client::install(ClientHandlers::new(), move |low| heard.lock().unwrap().push(low)).unwrap()
 }
@@ -59,7 +59,7 @@ async fn print_by_tool(client: Client) -> Result<String, Error> {
 /// C2.9, C1.8
 #[test]
 fn both_sides_know_the_extension() {
-    let heard = Heard::default();
+    let heard = PaperReports::default();
     for mut pair in pairs(&printing(), || handlers(&heard), true) {
         let printed = pair.run(async |client| print(&client, &job("note:///today")).await);
         assert_eq!(printed.unwrap(), Progress::Printed { pages: 2 });
@@ -77,7 +77,7 @@ fn both_sides_know_the_extension() {
 /// C2.9: older revisions have no extensions, and the core protocol remains.
 #[test]
 fn older_revisions_have_the_tool_alone() {
-    let heard = Heard::default();
+    let heard = PaperReports::default();
     for mut pair in pairs(&printing(), || handlers(&heard), false) {
         let refused = pair.run(async |client| print(&client, &job("note:///today")).await);
         assert!(matches!(refused, Err(PrintError::Unsupported)), "{refused:?}");
@@ -114,7 +114,7 @@ fn client_sends_nothing_to_servers_that_do_not_know_the_extension() {
     let hollow = Router::new("hollow", "1.0.0").extension(IDENTIFIER, json!({}));
     for router in [notes(), hollow] {
         for modern in [true, false] {
-            for mut pair in pairs(&router, || handlers(&Heard::default()), modern) {
+            for mut pair in pairs(&router, || handlers(&PaperReports::default()), modern) {
                 let refused = pair.run(async |client| print(&client, &job("note:///today")).await);
                 assert!(matches!(refused, Err(PrintError::Unsupported)), "{refused:?}");
                 assert!(!pair.transcript().contains(&format!("\"{PRINT}\"")));
@@ -142,7 +142,7 @@ fn packages_that_define_one_name_exclude_each_other() {
     };
     let router = printing().with_extension(other());
     assert_eq!(router.check(), Err(RouterError::Extensions { error: redefined.clone() }));
-    for mut pair in pairs(&notes(), || handlers(&Heard::default()).with_extension(other()), true) {
+    for mut pair in pairs(&notes(), || handlers(&PaperReports::default()).with_extension(other()), true) {
         let refused = pair.run(async |client| client.read_resource("note:///today").await).unwrap_err();
         assert_eq!(refused.to_string(), redefined.to_string());
         assert!(pair.transcript().is_empty(), "nothing was sent");

@@ -11,7 +11,7 @@ use crate::front::HandlerMode;
 use crate::front::handler_error::{HandlerPanic, catch_panic};
 use crate::front::shared::{Core, Shared};
 use crate::peer::LostReason;
-use crate::peer::passage::{Held, Passage};
+use crate::peer::passage::{HeldPiece, Passage};
 use crate::prelude::*;
 use crate::rpc::{Frame, Malformed, read};
 use crate::{Bytes, Instant, Limits};
@@ -58,7 +58,7 @@ impl<H: HandlerMode> Wire<H> {
     pub(in crate::front) fn run<C: LayeredCore<M>, M>(
         &mut self,
         shared: &Shared<C, M>,
-        mut next: Option<Held>,
+        mut next: Option<HeldPiece>,
     ) {
         while let Some(held) = next {
             let passed = self.pass(held);
@@ -77,38 +77,40 @@ impl<H: HandlerMode> Wire<H> {
     }
 
     /// Shows a piece of input or output to the layers. Returns what is left of it.
-    fn pass(&mut self, held: Held) -> Result<Option<Held>, HandlerPanic> {
+    fn pass(&mut self, held: HeldPiece) -> Result<Option<HeldPiece>, HandlerPanic> {
         Ok(match held {
-            end @ (Held::End(_) | Held::ExchangeEnd(_) | Held::Unsent(_)) => Some(end),
+            end @ (HeldPiece::End(_) | HeldPiece::ExchangeEnd(_) | HeldPiece::Unsent(_)) => Some(end),
             _ if self.is_broken => None,
-            Held::Received(Line::Whole(text), charge) => {
+            HeldPiece::Received(Line::Whole(text), charge) => {
                 let passed = self.pass_text(MessageText::Shared(&text), MessageDirection::Received)?;
-                passed.apply(text).map(|text| Held::Received(Line::Whole(text), charge))
+                passed.apply(text).map(|text| HeldPiece::Received(Line::Whole(text), charge))
             }
-            Held::Received(Line::TooLong { head, tail, bytes }, charge) => {
+            HeldPiece::Received(Line::TooLong { head, tail, bytes }, charge) => {
                 self.show_too_long(&head, &tail, bytes)?;
-                Some(Held::Received(Line::TooLong { head, tail, bytes }, charge))
+                Some(HeldPiece::Received(Line::TooLong { head, tail, bytes }, charge))
             }
-            Held::Block(mut block) => {
+            HeldPiece::Block(mut block) => {
                 self.pass_block(&mut block)?;
-                (!block.is_empty()).then_some(Held::Block(block))
+                (!block.is_empty()).then_some(HeldPiece::Block(block))
             }
-            Held::Message(message) => {
+            HeldPiece::Message(message) => {
                 let passed = self.pass_text(MessageText::Shared(&message), MessageDirection::Sent)?;
-                passed.apply(message).map(Held::Message)
+                passed.apply(message).map(HeldPiece::Message)
             }
-            Held::Event(exchange, item) => self.pass_event(item)?.map(|item| Held::Event(exchange, item)),
-            Held::Answer(exchange, body) => {
+            HeldPiece::Event(exchange, item) => {
+                self.pass_event(item)?.map(|item| HeldPiece::Event(exchange, item))
+            }
+            HeldPiece::Answer(exchange, body) => {
                 let passed = self.pass_text(MessageText::Shared(&body), MessageDirection::Received)?;
-                passed.apply(body).map(|body| Held::Answer(exchange, body))
+                passed.apply(body).map(|body| HeldPiece::Answer(exchange, body))
             }
-            Held::Request { exchange, body, has_fixed_arguments } => {
+            HeldPiece::Request { exchange, body, has_fixed_arguments } => {
                 self.rules.has_fixed_arguments = has_fixed_arguments;
                 let passed = self.pass_text(MessageText::Shared(&body), MessageDirection::Sent);
                 self.rules.has_fixed_arguments = false;
                 Some(match passed?.apply(body) {
-                    Some(body) => Held::Request { exchange, body, has_fixed_arguments },
-                    None => Held::Unsent(exchange),
+                    Some(body) => HeldPiece::Request { exchange, body, has_fixed_arguments },
+                    None => HeldPiece::Unsent(exchange),
                 })
             }
         })

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::exchange::ResponseState;
 use super::{Action, HttpClient, HttpRequest};
 use crate::Instant;
-use crate::peer::passage::{Held, Passage};
+use crate::peer::passage::{HeldPiece, Passage};
 use crate::transport::http::{ExchangeEnd, ExchangeId, header};
 
 /// Input that is held back, and output that is released.
@@ -47,7 +47,7 @@ impl HeldExchanges {
 
 impl HttpClient {
     /// Takes the next event, whole answer or end.
-    fn poll_held_input(&mut self) -> Option<Held> {
+    fn poll_held_input(&mut self) -> Option<HeldPiece> {
         let held = self.held.as_mut()?;
         loop {
             match held.inputs.front_mut()? {
@@ -57,18 +57,20 @@ impl HttpClient {
                         && let ResponseState::Events(events) = &mut entry.response
                         && let Some(item) = events.poll_item()
                     {
-                        return Some(Held::Event(id, item));
+                        return Some(HeldPiece::Event(id, item));
                     }
                     held.inputs.pop_front();
                 }
-                HeldInput::End { exchange, is_shown: true, .. } => return Some(Held::ExchangeEnd(*exchange)),
+                HeldInput::End { exchange, is_shown: true, .. } => {
+                    return Some(HeldPiece::ExchangeEnd(*exchange));
+                }
                 HeldInput::End { exchange, is_shown, .. } => {
                     *is_shown = true;
                     if let Some(entry) = self.exchanges.get_mut(*exchange)
                         && let ResponseState::Buffered(whole) = &mut entry.response
                         && let Some(body) = whole.take_json()
                     {
-                        return Some(Held::Answer(*exchange, body));
+                        return Some(HeldPiece::Answer(*exchange, body));
                     }
                 }
             }
@@ -76,7 +78,7 @@ impl HttpClient {
     }
 
     /// Releases the actions without a message, up to a request with one.
-    fn poll_held_request(&mut self) -> Option<Held> {
+    fn poll_held_request(&mut self) -> Option<HeldPiece> {
         let held = self.held.as_mut()?;
         while let Some(action) = self.outbox.poll_action() {
             match action {
@@ -86,7 +88,7 @@ impl HttpClient {
                     let has_fixed_arguments = request.headers.iter().any(mirrors);
                     let (exchange, body) = (request.exchange, request.body.clone());
                     held.shown = Some(request);
-                    return Some(Held::Request { exchange, body, has_fixed_arguments });
+                    return Some(HeldPiece::Request { exchange, body, has_fixed_arguments });
                 }
                 action => held.actions.push_back(action),
             }
@@ -123,25 +125,25 @@ impl Passage for HttpClient {
         self.held.get_or_insert_default();
     }
 
-    fn poll_held(&mut self) -> Option<Held> {
+    fn poll_held(&mut self) -> Option<HeldPiece> {
         self.poll_held_input().or_else(|| self.poll_held_request())
     }
 
-    fn release(&mut self, now: Instant, held: Held) {
+    fn release(&mut self, now: Instant, held: HeldPiece) {
         match held {
-            Held::Event(exchange, item) => self.handle_item(now, exchange, item),
-            Held::Answer(exchange, body) => {
+            HeldPiece::Event(exchange, item) => self.handle_item(now, exchange, item),
+            HeldPiece::Answer(exchange, body) => {
                 if let Some(entry) = self.exchanges.get_mut(exchange)
                     && let ResponseState::Buffered(whole) = &mut entry.response
                 {
                     whole.put_back(body);
                 }
             }
-            Held::ExchangeEnd(_) => self.release_end(now),
-            Held::Request { body, .. } => self.release_request(body),
-            Held::Unsent(exchange) => self.accept_unsent(now, exchange),
+            HeldPiece::ExchangeEnd(_) => self.release_end(now),
+            HeldPiece::Request { body, .. } => self.release_request(body),
+            HeldPiece::Unsent(exchange) => self.accept_unsent(now, exchange),
             // Those of other transports.
-            Held::Received(..) | Held::End(_) | Held::Block(_) | Held::Message(_) => {}
+            HeldPiece::Received(..) | HeldPiece::End(_) | HeldPiece::Block(_) | HeldPiece::Message(_) => {}
         }
         self.advance(now);
     }
