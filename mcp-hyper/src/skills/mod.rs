@@ -162,7 +162,7 @@ impl SkillSource for SkillFolder {
     fn read<'a>(&'a self, uri: &'a str) -> SkillFuture<'a, Option<Vec<u8>>> {
         let uri = uri.to_owned();
         self.search(move |search| {
-            let skills = search.around(&uri, Reading::Content(&uri))?;
+            let skills = search.around(&uri, Reading::Content)?;
             let is_served = skills.iter().any(|skill| skill.file(&uri).is_some());
             Ok(search.content.take().filter(|_| is_served))
         })

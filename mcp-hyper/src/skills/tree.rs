@@ -23,19 +23,22 @@ const MAX_ENTRIES: usize = 100_000;
 
 /// What is read of the files.
 #[derive(Clone, Copy)]
-pub(super) enum Reading<'a> {
+pub(super) enum Reading {
     /// Everything, for their digests.
     Digests,
     /// Their sizes, and each `SKILL.md`. Digests are zero.
     Sizes,
-    /// Their sizes, each `SKILL.md`, and the file at this URI.
-    Content(&'a str),
+    /// Their sizes, each `SKILL.md`, and the file that is searched for.
+    Content,
 }
 
 /// A search in the folder of a source.
 pub(super) struct Search {
     path: PathBuf,
     root: String,
+    /// The URI that is searched for; all skills without one.
+    target: Option<String>,
+    reading: Reading,
     entries: usize,
     pub(super) problems: Vec<SkillProblem>,
     /// The bytes of the file that was to be read.
@@ -46,7 +49,7 @@ pub(super) struct Search {
 
 /// A folder that is being read.
 struct OpenFolder<'a> {
-    folder: &'a Folder,
+    handle: &'a Folder,
     path: &'a Path,
     /// Its URI.
     uri: &'a str,
@@ -77,23 +80,25 @@ impl Search {
     pub(super) fn new(path: &Path, root: &str) -> Self {
         let (path, root) = (path.to_owned(), root.to_owned());
         let (problems, content, folders) = (Vec::new(), None, BTreeMap::new());
-        Self { path, root, entries: 0, problems, content, folders }
+        Self { path, root, target: None, reading: Reading::Sizes, entries: 0, problems, content, folders }
     }
 
-    /// All skills of the folder, with those within others.
+    /// Finds all skills of the folder, with those within others.
     ///
     /// # Errors
     /// If the folder itself cannot be read, or has too many entries.
-    pub(super) fn all(&mut self, reading: Reading<'_>) -> io::Result<Vec<Skill>> {
-        self.find(None, reading)
+    pub(super) fn all(&mut self, reading: Reading) -> io::Result<Vec<Skill>> {
+        self.reading = reading;
+        self.find()
     }
 
-    /// The skills of the outermost folder with a `SKILL.md` on the way to this URI.
+    /// Finds the skills of the outermost folder with a `SKILL.md` on the way to this URI.
     ///
     /// # Errors
     /// If the folder itself cannot be read, or has too many entries.
-    pub(super) fn around(&mut self, uri: &str, reading: Reading<'_>) -> io::Result<Vec<Skill>> {
-        self.find(Some(uri), reading)
+    pub(super) fn around(&mut self, uri: &str, reading: Reading) -> io::Result<Vec<Skill>> {
+        self.target = Some(uri.to_owned());
+        self.all(reading)
     }
 
     /// What is directly within a directory of one of these skills, which were found; `None` if there is none at this URI.
@@ -115,15 +120,12 @@ impl Search {
         Some(children)
     }
 
-    fn find(&mut self, target: Option<&str>, reading: Reading<'_>) -> io::Result<Vec<Skill>> {
+    fn find(&mut self) -> io::Result<Vec<Skill>> {
         let (path, uri) = (self.path.clone(), self.root.clone());
-        let folder = Folder::open(&path)?;
-        let place = OpenFolder { folder: &folder, path: &path, uri: &uri, depth: 0 };
+        let handle = Folder::open(&path)?;
+        let root = OpenFolder { handle: &handle, path: &path, uri: &uri, depth: 0 };
         let mut skills = Vec::new();
-        let searched = self
-            .entries(&place)
-            .and_then(|entries| self.visit(&place, entries, target, reading, &mut skills));
-        match searched {
+        match self.entries(&root).and_then(|entries| self.visit(&root, entries, &mut skills)) {
             Ok(()) => Ok(skills),
             // The folder itself.
             Err((refused, NotServed::Unreadable(kind))) if refused == path => Err(kind.into()),
@@ -137,28 +139,26 @@ impl Search {
     /// Reads a folder: as a skill if it has a `SKILL.md`, otherwise for the skills in it.
     fn visit(
         &mut self,
-        place: &OpenFolder<'_>,
+        folder: &OpenFolder<'_>,
         entries: Vec<Entry>,
-        target: Option<&str>,
-        reading: Reading<'_>,
         skills: &mut Vec<Skill>,
     ) -> Result<(), Refused> {
         if !entries.iter().any(is_main_file) {
-            return self.descend(place, entries, target, reading, skills);
+            return self.descend(folder, entries, skills);
         }
         let (mut files, known) = (Files::default(), self.problems.len());
-        let refused = match self.collect(place, &entries, reading, &mut files) {
+        let refused = match self.collect(folder, &entries, &mut files) {
             Ok(()) => {
                 skills.extend(self.describe(files));
                 return Ok(());
             }
             Err(refused) if self.entries > MAX_ENTRIES => return Err(refused),
-            Err((_, reason @ NotServed::Skill(_))) => (place.path.to_owned(), reason),
+            Err((_, reason @ NotServed::Skill(_))) => (folder.path.to_owned(), reason),
             Err(refused) => refused,
         };
         // A skill within it may be served nevertheless. What is wrong there is found again.
         self.problems.truncate(known);
-        self.descend(place, entries, target, reading, skills)?;
+        self.descend(folder, entries, skills)?;
         let (path, reason) = refused;
         if !self.problems.iter().skip(known).any(|it| it.path == path && it.reason == reason) {
             self.report(path, reason);
@@ -169,24 +169,21 @@ impl Search {
     /// Looks for skills in the folders of a folder.
     fn descend(
         &mut self,
-        place: &OpenFolder<'_>,
+        folder: &OpenFolder<'_>,
         entries: Vec<Entry>,
-        target: Option<&str>,
-        reading: Reading<'_>,
         skills: &mut Vec<Skill>,
     ) -> Result<(), Refused> {
         for entry in entries.into_iter().filter(|entry| entry.kind == Kind::Folder) {
             let leads_there =
                 |uri: &str| uri.strip_prefix(&*entry.uri).is_some_and(|rest| rest.starts_with('/'));
-            if !target.is_none_or(leads_there) {
+            if !self.target.as_deref().is_none_or(leads_there) {
                 continue;
             }
-            let visited = self.enter(place, &entry, |search, place, entries| {
-                search.visit(place, entries, target, reading, skills)
-            });
+            let visited =
+                self.enter(folder, &entry, |search, folder, entries| search.visit(folder, entries, skills));
             match visited {
                 // The whole search ends.
-                Err(refused) if self.entries > MAX_ENTRIES => return Err((self.path.clone(), refused.1)),
+                Err(refused) if self.entries > MAX_ENTRIES => return Err((self.path.to_owned(), refused.1)),
                 Err((path, reason)) => self.report(path, reason),
                 Ok(()) => {}
             }
@@ -197,35 +194,35 @@ impl Search {
     /// Opens a folder, and does something with its entries.
     fn enter(
         &mut self,
-        place: &OpenFolder<'_>,
+        folder: &OpenFolder<'_>,
         entry: &Entry,
         visit: impl FnOnce(&mut Self, &OpenFolder<'_>, Vec<Entry>) -> Result<(), Refused>,
     ) -> Result<(), Refused> {
-        let depth = place.depth.saturating_add(1);
+        let depth = folder.depth.saturating_add(1);
         if depth > MAX_DEPTH {
             return Err((entry.path.clone(), NotServed::TooDeep));
         }
-        let folder = place.folder.folder(entry.name.as_ref()).map_err(|error| unreadable(entry, &error))?;
-        let inner = OpenFolder { folder: &folder, path: &entry.path, uri: &entry.uri, depth };
+        let handle = folder.handle.folder(entry.name.as_ref()).map_err(|error| unreadable(entry, &error))?;
+        let inner = OpenFolder { handle: &handle, path: &entry.path, uri: &entry.uri, depth };
         let entries = self.entries(&inner)?;
         visit(self, &inner, entries)
     }
 
     /// The entries of a folder that may be served, ordered by their URIs.
-    fn entries(&mut self, place: &OpenFolder<'_>) -> Result<Vec<Entry>, Refused> {
-        let failed = |error: io::Error| (place.path.to_owned(), NotServed::Unreadable(error.kind()));
-        let found = place.folder.entries(MAX_ENTRIES.saturating_sub(self.entries)).map_err(failed)?;
+    fn entries(&mut self, folder: &OpenFolder<'_>) -> Result<Vec<Entry>, Refused> {
+        let failed = |error: io::Error| (folder.path.to_owned(), NotServed::Unreadable(error.kind()));
+        let found = folder.handle.entries(MAX_ENTRIES.saturating_sub(self.entries)).map_err(failed)?;
         self.entries = self.entries.saturating_add(found.len());
         if self.entries > MAX_ENTRIES {
             return Err(failed(io::ErrorKind::FileTooLarge.into()));
         }
         let mut entries = Vec::with_capacity(found.len());
         for (name, kind) in found {
-            let path = place.path.join(&name);
+            let path = folder.path.join(&name);
             if name.as_encoded_bytes().starts_with(b".") {
                 continue;
             }
-            let uri = name.to_str().and_then(|name| Some((name.to_owned(), uri_within(place.uri, name)?)));
+            let uri = name.to_str().and_then(|name| Some((name.to_owned(), uri_within(folder.uri, name)?)));
             match (uri, kind) {
                 (Some((name, uri)), Kind::File | Kind::Folder) => {
                     entries.push(Entry { name, uri, path, kind })
@@ -242,21 +239,20 @@ impl Search {
     /// Collects the files of a skill, and of the folders in it.
     fn collect(
         &mut self,
-        place: &OpenFolder<'_>,
+        folder: &OpenFolder<'_>,
         entries: &[Entry],
-        reading: Reading<'_>,
         files: &mut Files,
     ) -> Result<(), Refused> {
         for entry in entries {
             if entry.kind == Kind::Folder {
-                self.enter(place, entry, |search, place, entries| {
-                    search.folders.insert(place.uri.to_owned(), entry.name.clone());
-                    search.collect(place, &entries, reading, files)
+                self.enter(folder, entry, |search, folder, entries| {
+                    search.folders.insert(folder.uri.to_owned(), entry.name.clone());
+                    search.collect(folder, &entries, files)
                 })?;
                 continue;
             }
-            let file = place.folder.file(entry.name.as_ref()).map_err(|error| unreadable(entry, &error))?;
-            let listed = self.list(entry, file, reading, files).map_err(|error| unreadable(entry, &error))?;
+            let file = folder.handle.file(entry.name.as_ref()).map_err(|error| unreadable(entry, &error))?;
+            let listed = self.list(entry, file, files).map_err(|error| unreadable(entry, &error))?;
             files.size = files.size.saturating_add(listed.size);
             files.files.push(listed);
             // What is too much is not read to its end.
@@ -266,29 +262,23 @@ impl Search {
                 size if size > MAX_BYTES => SkillFilesError::TooLarge { size },
                 _ => continue,
             };
-            return Err((place.path.to_owned(), NotServed::Skill(refused)));
+            return Err((folder.path.to_owned(), NotServed::Skill(refused)));
         }
         Ok(())
     }
 
     /// Lists a file, as far as it has to be read.
-    fn list(
-        &mut self,
-        entry: &Entry,
-        file: File,
-        reading: Reading<'_>,
-        files: &mut Files,
-    ) -> io::Result<SkillFile> {
-        let is_wanted = matches!(reading, Reading::Content(uri) if uri == entry.uri);
+    fn list(&mut self, entry: &Entry, file: File, files: &mut Files) -> io::Result<SkillFile> {
+        let is_wanted = matches!(self.reading, Reading::Content) && self.target.as_ref() == Some(&entry.uri);
         let is_main = is_main_file(entry);
         let size = file.metadata()?.len();
-        let is_read = is_main || is_wanted || matches!(reading, Reading::Digests);
+        let is_read = is_main || is_wanted || matches!(self.reading, Reading::Digests);
         if !is_read || size > MAX_BYTES {
             return Ok(SkillFile::new(&*entry.uri, Digest::new([0; 32]), size));
         }
         let mut bytes = Vec::new();
         file.take(MAX_BYTES.saturating_add(1)).read_to_end(&mut bytes)?;
-        let listed = match reading {
+        let listed = match self.reading {
             Reading::Digests => SkillFile::of(&*entry.uri, &bytes),
             _ => SkillFile::new(
                 &*entry.uri,
