@@ -430,23 +430,23 @@ impl<M: HandlerMode> Layer<M> for Tamper {
 }
 
 #[test]
-fn layer_cannot_change_a_meta_that_is_repeated() {
-    let refusals = Arc::new(Mutex::new(0));
-    let counted = refusals.clone();
-    let layer = each(move |message| {
-        if message.method() == Some("tools/list") && message.direction() == MessageDirection::Received {
-            let changed = message.insert_meta("com.example/tenant", "a");
-            assert!(matches!(changed, Err(LayerMessageError::Json(_))));
-            *counted.lock().unwrap() += 1;
-        }
-        Decision::Keep
-    });
-    let mut s = ServerHarness::legacy(router().layer(layer));
-    s.send_text(
-        r#"{"jsonrpc":"2.0","id":9,"method":"tools/list","params":{"_meta":{"a":1},"_meta":{"b":1}}}"#,
-    );
-    assert!(s.line()["error"].is_object());
-    assert_eq!(*refusals.lock().unwrap(), 1);
+fn layer_cannot_change_the_meta_of_parameters_that_cannot_be_written() {
+    for params in [r#"{"_meta":{"a":1},"_meta":{"b":1}}"#, r#"{"a":[{"b":01}]}"#] {
+        let refusals = Arc::new(Mutex::new(0));
+        let counted = refusals.clone();
+        let layer = each(move |message| {
+            if message.method() == Some("tools/list") && message.direction() == MessageDirection::Received {
+                let changed = message.insert_meta("com.example/tenant", "a");
+                assert!(matches!(changed, Err(LayerMessageError::Json(_))));
+                *counted.lock().unwrap() += 1;
+            }
+            Decision::Keep
+        });
+        let mut s = ServerHarness::legacy(router().layer(layer));
+        s.send_text(&format!(r#"{{"jsonrpc":"2.0","id":9,"method":"tools/list","params":{params}}}"#));
+        assert!(s.line()["error"].is_object());
+        assert_eq!(*refusals.lock().unwrap(), 1, "{params}");
+    }
 }
 
 #[test]
