@@ -16,10 +16,7 @@ use crate::schema::{
     CallTool, CustomParams, Era, GetPrompt, Implementation, Json, Method as _, Params, ReadResource, Revision,
 };
 #[cfg(feature = "client")]
-use crate::{
-    front::client::ClientContext, front::wakers::SendFuture, peer::MetaEntries, peer::client::ServerInfo,
-    schema::Meta,
-};
+use crate::{front::client::ClientContext, peer::MetaEntries, peer::client::ServerInfo, schema::Meta};
 #[cfg(feature = "server")]
 use crate::{
     front::handler::{context::Context, inbound_request::Attachments},
@@ -392,39 +389,33 @@ pub struct Next<M: HandlerMode = SendHandlers> {
     layers: Layers<M>,
     /// The position of the next layer.
     position: usize,
+    inside: Inside<M>,
+}
+
+/// What is inside of all layers.
+enum Inside<M: HandlerMode> {
     #[cfg(feature = "server")]
-    router: Option<RouterDispatch<M>>,
+    Router(RouterDispatch<M>),
     #[cfg(feature = "client")]
-    innermost: Option<Innermost>,
+    Client(Innermost<M>),
 }
 
 /// Makes a request of this client, or answers one of its server.
 #[cfg(feature = "client")]
-pub(in crate::front) type Innermost = Box<dyn FnOnce(LayerRequest) -> SendFuture<Reply> + Send>;
+pub(in crate::front) type Innermost<M> =
+    Box<dyn FnOnce(LayerRequest) -> <M as HandlerMode>::HandlerFuture + Send>;
 
 impl<M: HandlerMode> Next<M> {
     /// Goes on to the router.
     #[cfg(feature = "server")]
     pub(in crate::front) fn router(layers: Layers<M>, router: RouterDispatch<M>) -> Self {
-        Self {
-            layers,
-            position: 0,
-            router: Some(router),
-            #[cfg(feature = "client")]
-            innermost: None,
-        }
+        Self { layers, position: 0, inside: Inside::Router(router) }
     }
 
     /// Goes on within a client.
     #[cfg(feature = "client")]
-    pub(in crate::front) fn client(layers: Layers<M>, innermost: Innermost) -> Self {
-        Self {
-            layers,
-            position: 0,
-            #[cfg(feature = "server")]
-            router: None,
-            innermost: Some(innermost),
-        }
+    pub(in crate::front) fn client(layers: Layers<M>, innermost: Innermost<M>) -> Self {
+        Self { layers, position: 0, inside: Inside::Client(innermost) }
     }
 
     /// Goes on with the request. Code of a handler may run before the future is polled. Dropping the future cancels the
@@ -434,16 +425,12 @@ impl<M: HandlerMode> Next<M> {
             self.position = self.position.saturating_add(1);
             return layer.request(request, self);
         }
-        #[cfg(feature = "server")]
-        if let Some(router) = self.router.take() {
-            return router.run(request);
+        match self.inside {
+            #[cfg(feature = "server")]
+            Inside::Router(router) => router.run(request),
+            #[cfg(feature = "client")]
+            Inside::Client(innermost) => innermost(request),
         }
-        #[cfg(feature = "client")]
-        if let Some(innermost) = self.innermost.take() {
-            return M::wrap_future(innermost(request));
-        }
-        // One of the two is set.
-        self.answer(Reply::error(code::INTERNAL_ERROR, "nothing answers this request"))
     }
 
     /// Goes on with the request, and lets `after` change or replace the reply.
