@@ -8,9 +8,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 
 use super::watch::{WatchQueues, WatchUpdate};
-use crate::Instant;
 use crate::front::events::ListenerEvent;
-use crate::front::layer::LayeredCore;
+use crate::front::layer::{LayeredCore, Side};
 use crate::front::request_slots::DriverTimer;
 use crate::front::shared::{ConnectionState, Core, Shared};
 use crate::front::wakers::Wakers;
@@ -20,9 +19,10 @@ use crate::peer::client::{
     State,
 };
 use crate::peer::passage::Passage;
-use crate::peer::{InboundId, LostReason, Outcome, RequestError, RequestId, TaskReport, client};
+use crate::peer::{InboundId, LostReason, Machine, Outcome, RequestError, RequestId, TaskReport, client};
 use crate::prelude::*;
 use crate::rpc::{Raw, Text};
+use crate::{Instant, Limits};
 
 /// Work on the server's requests, queued for the driver.
 pub(crate) enum ClientWork {
@@ -330,6 +330,16 @@ impl ListenerEvent for Event {
 }
 
 impl<M: ClientTransport> LayeredCore<M> for ClientCore {
+    const SIDE: Side = Side::Client;
+
+    fn limits(machine: &M) -> &Limits {
+        Machine::limits(machine.peer())
+    }
+
+    fn handle_timeout(machine: &mut M, now: Instant) {
+        machine.handle_timeout(now);
+    }
+
     fn passage(machine: &mut M) -> Option<&mut dyn Passage> {
         machine.passage()
     }

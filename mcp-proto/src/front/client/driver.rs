@@ -12,7 +12,7 @@ use super::handlers::{ClientContext, ClientHandlers};
 use super::tasks::{ClientTasks, ReceiveOutcome, Timestamps};
 use crate::Instant;
 use crate::front::handler_error::catch_panic;
-use crate::front::layer::{Side, Wire};
+use crate::front::layer::MessageLayers;
 use crate::front::reply::Reply;
 use crate::front::running_handlers::RunningHandlers;
 use crate::front::shared::{Core as _, Shared};
@@ -20,7 +20,7 @@ use crate::front::trace::RequestSpan;
 use crate::front::{Clock, HandlerMode, SendHandlers};
 use crate::inline_map::InlineQueue;
 use crate::peer::client::{ClientCommands, ClientTransport, CloseReason, ServerInfo};
-use crate::peer::{AnyResult, InboundId, LostReason, Machine};
+use crate::peer::{AnyResult, InboundId, LostReason};
 use crate::prelude::*;
 use crate::rpc::{ErrorObject, Raw, code};
 
@@ -74,20 +74,16 @@ pub struct ClientDriver<M: ClientTransport, H: HandlerMode = SendHandlers> {
     running: RunningHandlers<H::HandlerFuture>,
     client_tasks: ClientTasks,
     /// The layers through which messages pass, if there are any.
-    wire: Option<Box<Wire<SendHandlers>>>,
+    message_layers: Option<Box<MessageLayers<SendHandlers>>>,
 }
 
 impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
     pub(super) fn new(shared: Arc<Shared<ClientCore, M>>, handlers: ClientHandlers<H>) -> Self {
         let tasks = RunningHandlers::new(shared.signal().clone());
         let handles_notifications = handlers.notification_queue().is_some();
-        let wire = shared.update(|_, machine, _| {
-            let wire = Wire::new(handlers.layers(), Side::Client, Machine::limits(machine.peer()))?;
-            machine.passage()?.hold();
-            Some(wire)
-        });
+        let message_layers = MessageLayers::hold(handlers.layers(), &*shared);
         let client_tasks = ClientTasks::default();
-        Self { shared, handlers, handles_notifications, running: tasks, client_tasks, wire }
+        Self { shared, handlers, handles_notifications, running: tasks, client_tasks, message_layers }
     }
 
     /// Returns a handle that ends the authorization context of the connection's cache.
@@ -119,15 +115,10 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
     ///
     /// `act` runs under a lock that the handles take as well: it must not block or use them.
     pub fn lock<R>(&mut self, act: impl FnOnce(&mut M, Instant) -> R) -> R {
-        let Some(wire) = &mut self.wire else {
-            return self.shared.with(|_, machine, now, _| act(machine, now));
-        };
-        let (result, held) = self.shared.with(|_, machine, now, _| {
-            let result = act(machine, now);
-            (result, machine.passage().and_then(|passage| passage.poll_held()))
-        });
-        wire.run(&*self.shared, held);
-        result
+        match &mut self.message_layers {
+            Some(layers) => layers.lock(&*self.shared, act),
+            None => self.shared.with(|_, machine, now, _| act(machine, now)),
+        }
     }
 
     /// Runs handlers, then runs `act` on the machine like [`lock`](Self::lock). If `act` returns `Pending`, because
@@ -135,24 +126,10 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
     pub fn poll<R>(&mut self, cx: &mut Context<'_>, act: impl FnOnce(&mut M, Instant) -> Poll<R>) -> Poll<R> {
         self.run_handlers();
         let now = self.shared.now();
-        let Some(wire) = &mut self.wire else { return self.shared.park(now, cx.waker(), act) };
-        // What timers send passes the layers before the transport asks for it.
-        let held = self.shared.with_events(|_, machine, _| {
-            machine.handle_timeout(now);
-            machine.passage()?.poll_held()
-        });
-        wire.run(&*self.shared, held);
-        let mut left = None;
-        let polled = self.shared.park(now, cx.waker(), |machine, now| {
-            let polled = act(machine, now);
-            left = machine.passage().and_then(|passage| passage.poll_held());
-            polled
-        });
-        if left.is_some() {
-            wire.run(&*self.shared, left);
-            cx.waker().wake_by_ref();
+        match &mut self.message_layers {
+            Some(layers) => layers.park(&*self.shared, now, cx.waker(), act),
+            None => self.shared.park(now, cx.waker(), act),
         }
-        polled
     }
 
     /// Waits for output, in adapters that await several things at once: output, input, and the end of a sleep until `due`.

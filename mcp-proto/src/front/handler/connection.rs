@@ -6,10 +6,9 @@ use core::fmt;
 use core::time::Duration;
 
 use super::inbound_request::{Caller, NotificationContext, RequestState};
-use crate::Instant;
 use crate::front::clock::Entropy;
 use crate::front::events::ListenerEvent;
-use crate::front::layer::LayeredCore;
+use crate::front::layer::{LayeredCore, Side};
 use crate::front::request_slots::{FollowQueue, RequestLink, RequestTable};
 use crate::front::shared::{ConnectionState, Core, Shared};
 use crate::front::wakers::{WaitPoint, Waiters, Wakers};
@@ -25,6 +24,7 @@ use crate::quota::QuotaOwner;
 use crate::rpc::{Raw, Text};
 use crate::schema::tasks::legacy::RelatedTask;
 use crate::schema::{Json, LoggingLevel, LoggingMessageParams, Meta, meta};
+use crate::{Instant, Limits};
 
 /// Work on the client's requests, queued for the driver.
 pub(crate) enum ServerWork {
@@ -476,6 +476,16 @@ impl ListenerEvent for ServerEvent {
 }
 
 impl<M: ServerTransport> LayeredCore<M> for ServerCore {
+    const SIDE: Side = Side::Server;
+
+    fn limits(machine: &M) -> &Limits {
+        &machine.peer().config().limits
+    }
+
+    fn handle_timeout(machine: &mut M, now: Instant) {
+        machine.handle_timeout(now);
+    }
+
     fn passage(machine: &mut M) -> Option<&mut dyn Passage> {
         machine.passage()
     }

@@ -148,7 +148,8 @@ impl<H: HandlerMode> HttpChannel<H> {
         let core = ServerCore::over_http(caller, service.hub.clone());
         let shared = Arc::new(Shared::with_signal(signal, core, machine, service.clock.clone()));
         Self {
-            driver: ListeningDriver::new(service, router, shared, Some(Box::new(listening))).with_wire(),
+            driver: ListeningDriver::new(service, router, shared, Some(Box::new(listening)))
+                .with_message_layers(),
             owner,
             resumes: None,
             wants_read: true,

@@ -227,8 +227,8 @@ impl<M: ServerTransport + Send + 'static, H: HandlerMode> ListeningDriver<M, H> 
     }
 
     /// Makes all messages of the machine pass through the layers of the router.
-    pub(super) fn with_wire(mut self) -> Self {
-        self.machine = self.machine.with_wire();
+    pub(super) fn with_message_layers(mut self) -> Self {
+        self.machine = self.machine.with_message_layers();
         self
     }
 }

@@ -9,7 +9,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use core::{fmt, mem};
 
-use self::layers::ExchangeWire;
+use self::layers::ExchangeLayers;
 use super::driver::{Listening, ListeningDriver};
 use super::service::{ExchangeRegistration, Service};
 use super::session::{SessionCell, StreamReader};
@@ -58,7 +58,7 @@ pub struct HttpExchange<H: HandlerMode = SendHandlers> {
     /// The waker of the task that polled for the answer before the request was complete.
     waker: Option<Waker>,
     /// The layers through which messages pass, and what is left of a body that passed with its head.
-    wire: Option<Box<ExchangeWire<H>>>,
+    layers: Option<Box<ExchangeLayers<H>>>,
 }
 
 enum Stage<H: HandlerMode> {
@@ -97,8 +97,8 @@ impl<H: HandlerMode> HttpExchange<H> {
         let caller = Caller { owner: head.owner(principal.as_ref()), access, attachments };
         let stage = Self::take_in(service, &router, head, &caller).unwrap_or_else(Stage::Answer);
         let service = service.clone();
-        let wire = ExchangeWire::new(&service, router.layers());
-        let mut exchange = Self { service, router, caller, principal, stage, waker: None, wire };
+        let layers = ExchangeLayers::new(&service, router.layers());
+        let mut exchange = Self { service, router, caller, principal, stage, waker: None, layers };
         if let Stage::Request { intake, .. } = &exchange.stage
             && !intake.wants_body()
         {
@@ -132,7 +132,7 @@ impl<H: HandlerMode> HttpExchange<H> {
     pub(super) fn from_answer(service: &Arc<Service>, router: Arc<Router<H>>, answer: HttpResponse) -> Self {
         let (service, caller) = (service.clone(), Caller::default());
         let stage = Stage::Answer(answer);
-        Self { service, router, caller, principal: None, stage, waker: None, wire: None }
+        Self { service, router, caller, principal: None, stage, waker: None, layers: None }
     }
 
     /// Attaches values to the requests in this one's body, for their handlers: its head, for example. Call it before
@@ -212,7 +212,7 @@ impl<H: HandlerMode> HttpExchange<H> {
     /// Polls for the head of the answer, which comes once.
     pub fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<ResponseHead> {
         match self.poll_own_head(cx) {
-            Poll::Ready(head) if self.wire.is_some() => Poll::Ready(self.pass_answer(head)),
+            Poll::Ready(head) if self.layers.is_some() => Poll::Ready(self.pass_answer(head)),
             polled => polled,
         }
     }
@@ -262,7 +262,7 @@ impl<H: HandlerMode> HttpExchange<H> {
     pub fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         loop {
             let polled = self.poll_own_body(cx);
-            let is_over = self.wire.is_none() || matches!(self.stage, Stage::Body(_));
+            let is_over = self.layers.is_none() || matches!(self.stage, Stage::Body(_));
             let Poll::Ready(Some(events)) = polled else { return polled };
             let part = if is_over { events } else { self.pass_part(events) };
             // An empty part would be the end of the body.
@@ -273,7 +273,7 @@ impl<H: HandlerMode> HttpExchange<H> {
     }
 
     fn poll_own_body(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        if let Some(passed) = self.wire.as_mut().and_then(|layered| layered.take_passed()) {
+        if let Some(passed) = self.layers.as_mut().and_then(|layered| layered.take_passed()) {
             return Poll::Ready(Some(passed));
         }
         let polled = match &mut self.stage {

@@ -407,6 +407,7 @@ impl<'a> LayerMessage<'a> {
     pub(super) fn into_changed(self) -> Option<Vec<u8>> {
         let Some(Ok(message)) = self.read.into_inner().filter(|_| self.is_changed) else { return None };
         let mut out = Vec::new();
+        // Each change was checked when it was made, so this cannot fail.
         write_message(&mut out, &message).ok()?;
         Some(out)
     }

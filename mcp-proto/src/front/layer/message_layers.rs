@@ -1,5 +1,7 @@
 //! The passage of a connection's messages through its layers, outside of the connection's lock.
 
+use core::task::{Poll, Waker};
+
 use memchr::memchr;
 #[cfg(all(feature = "server", feature = "http"))]
 use memchr::memmem;
@@ -17,7 +19,7 @@ use crate::rpc::{Frame, Malformed, read};
 use crate::{Bytes, Instant, Limits};
 
 /// The layers of a connection, through which each of its messages passes.
-pub(in crate::front) struct Wire<H: HandlerMode> {
+pub(in crate::front) struct MessageLayers<H: HandlerMode> {
     layers: Layers<H>,
     side: Side,
     rules: MessageRules,
@@ -29,7 +31,10 @@ pub(in crate::front) struct Wire<H: HandlerMode> {
 
 /// The front's side of a connection whose messages pass through layers.
 pub(in crate::front) trait LayeredCore<M>: Core<M> + Sized {
+    const SIDE: Side;
+    fn limits(machine: &M) -> &Limits;
     fn passage(machine: &mut M) -> Option<&mut dyn Passage>;
+    fn handle_timeout(machine: &mut M, now: Instant);
     /// Ends the connection.
     fn abort(machine: &mut M, now: Instant, why: LostReason);
     /// Reports messages that a layer wanted to drop and that cannot be dropped.
@@ -44,8 +49,8 @@ pub(super) enum Passed {
     Dropped,
 }
 
-impl<H: HandlerMode> Wire<H> {
-    /// The wire of a connection with layers; `None` without any.
+impl<H: HandlerMode> MessageLayers<H> {
+    /// Creates the passage through layers; `None` without any.
     pub(in crate::front) fn new(layers: &Layers<H>, side: Side, limits: &Limits) -> Option<Box<Self>> {
         if layers.is_empty() {
             return None;
@@ -54,12 +59,60 @@ impl<H: HandlerMode> Wire<H> {
         Some(Box::new(Self { layers: layers.clone(), side, rules, is_broken: false, undropped: Vec::new() }))
     }
 
-    /// Passes through the layers what the machine holds back, from `next` on.
-    pub(in crate::front) fn run<C: LayeredCore<M>, M>(
+    /// Makes all messages of a connection pass through layers; `None` without any.
+    pub(in crate::front) fn hold<C: LayeredCore<M>, M>(
+        layers: &Layers<H>,
+        shared: &Shared<C, M>,
+    ) -> Option<Box<Self>> {
+        shared.update(|_, machine, _| {
+            let held = Self::new(layers, C::SIDE, C::limits(machine))?;
+            C::passage(machine)?.hold();
+            Some(held)
+        })
+    }
+
+    /// Runs `act` on the machine, and passes on what it holds back then.
+    pub(in crate::front) fn lock<C: LayeredCore<M>, M, R>(
         &mut self,
         shared: &Shared<C, M>,
-        mut next: Option<HeldPiece>,
-    ) {
+        act: impl FnOnce(&mut M, Instant) -> R,
+    ) -> R {
+        let (result, held) = shared.with(|_, machine, now, _| {
+            let result = act(machine, now);
+            (result, C::passage(machine).and_then(|passage| passage.poll_held()))
+        });
+        self.run(shared, held);
+        result
+    }
+
+    /// Runs `act` on the machine like [`Shared::park`], after the messages of timers have passed.
+    pub(in crate::front) fn park<C: LayeredCore<M>, M, R>(
+        &mut self,
+        shared: &Shared<C, M>,
+        now: Instant,
+        waker: &Waker,
+        act: impl FnOnce(&mut M, Instant) -> Poll<R>,
+    ) -> Poll<R> {
+        let held = shared.with_events(|_, machine, _| {
+            C::handle_timeout(machine, now);
+            C::passage(machine)?.poll_held()
+        });
+        self.run(shared, held);
+        let mut left = None;
+        let polled = shared.park(now, waker, |machine, now| {
+            let polled = act(machine, now);
+            left = C::passage(machine).and_then(|passage| passage.poll_held());
+            polled
+        });
+        if left.is_some() {
+            self.run(shared, left);
+            waker.wake_by_ref();
+        }
+        polled
+    }
+
+    /// Passes through the layers what the machine holds back, from `next` on.
+    fn run<C: LayeredCore<M>, M>(&mut self, shared: &Shared<C, M>, mut next: Option<HeldPiece>) {
         while let Some(held) = next {
             let passed = self.pass(held);
             if !self.undropped.is_empty() {

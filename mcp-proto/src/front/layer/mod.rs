@@ -33,9 +33,9 @@ mod audit;
 #[cfg(feature = "client")]
 mod call;
 mod message;
+mod message_layers;
 mod request;
 mod rules;
-mod wire;
 
 use alloc::sync::Arc;
 use core::ops::Deref;
@@ -51,9 +51,9 @@ pub use audit::{Audit, AuditOutcome, AuditRecord};
 #[cfg(feature = "client")]
 pub(super) use call::LayeredCall;
 pub use message::{LayerMessage, LayerMessageError, LayerMessageKind};
+pub(in crate::front) use message_layers::{LayeredCore, MessageLayers};
 pub use request::{LayerRequest, Next};
 pub use rules::{InvalidPointer, RuleMatch, Rules};
-pub(in crate::front) use wire::{LayeredCore, Wire};
 
 /// The future of a layer around requests.
 pub type LayerFuture = SendFuture<Reply>;
@@ -92,7 +92,7 @@ pub trait Layer<M: HandlerMode = SendHandlers>: 'static {
     /// head, origin, token and rate, and once for each time that an event is sent, so again when a client fetches it again;
     /// in a client once for each attempt of a request. The length of a body is that of what the layers left of it. A
     /// notification that a layer of a server drops is answered like one that was accepted; one that a client's layer drops
-    /// makes no request. Documents that are no messages, such as those of OAuth, pass it by.
+    /// makes no request. A client caches results as they are after the passage. Documents that are no messages, such as those of OAuth, pass it by.
     ///
     /// The driver calls it outside of locks. So it may use the handles of the connection, but must not block: everything
     /// that arrives later waits. [`LayerMessage`] tells what may be changed. A drop counts for notifications only

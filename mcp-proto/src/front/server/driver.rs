@@ -14,7 +14,7 @@ use crate::front::handler::context::Context;
 use crate::front::handler::inbound_request::RequestState;
 use crate::front::handler::input_rounds::InputRounds;
 use crate::front::handler_error::{HandlerPanic, catch_panic};
-use crate::front::layer::{Side, Wire};
+use crate::front::layer::MessageLayers;
 use crate::front::reply::Reply;
 use crate::front::router::{ListenerGuard, ServedRouter, Suspension, TimeLimit};
 use crate::front::running_handlers::RunningHandlers;
@@ -62,7 +62,7 @@ pub struct ServerDriver<M: ServerTransport, H: HandlerMode = SendHandlers> {
     task_service: Option<Arc<TaskService>>,
     runner: Option<Box<TaskRunner<H>>>,
     /// The layers through which messages pass, if there are any.
-    wire: Option<Box<Wire<H>>>,
+    message_layers: Option<Box<MessageLayers<H>>>,
     /// Ends the machine when the driver is dropped.
     end: fn(&mut M, Instant),
     /// The registration with a live router.
@@ -92,7 +92,7 @@ impl<M: ServerTransport + Send + 'static, H: HandlerMode> ServerDriver<M, H> {
             held: LazyBox::new(),
             task_service,
             runner: None,
-            wire: None,
+            message_layers: None,
             end: |machine, now| ServerCommands::new(machine, now).abort(LostReason::DriverDropped),
             _listening: None,
         }
@@ -111,13 +111,8 @@ impl<M: ServerTransport + Send + 'static, H: HandlerMode> ServerDriver<M, H> {
     }
 
     /// Makes all messages of the machine pass through the layers of the router.
-    pub(in crate::front) fn with_wire(mut self) -> Self {
-        self.wire = self.shared.update(|_, machine, _| {
-            let limits = &machine.peer().config().limits;
-            let wire = Wire::new(self.router.router().layers(), Side::Server, limits)?;
-            machine.passage()?.hold();
-            Some(wire)
-        });
+    pub(in crate::front) fn with_message_layers(mut self) -> Self {
+        self.message_layers = MessageLayers::hold(self.router.router().layers(), &*self.shared);
         self
     }
 
@@ -152,15 +147,10 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
     ///
     /// `act` runs under a lock that the handles take as well: it must not block or use them.
     pub fn lock<R>(&mut self, act: impl FnOnce(&mut M, Instant) -> R) -> R {
-        let Some(wire) = &mut self.wire else {
-            return self.shared.with(|_, machine, now, _| act(machine, now));
-        };
-        let (result, held) = self.shared.with(|_, machine, now, _| {
-            let result = act(machine, now);
-            (result, machine.passage().and_then(|passage| passage.poll_held()))
-        });
-        wire.run(&*self.shared, held);
-        result
+        match &mut self.message_layers {
+            Some(layers) => layers.lock(&*self.shared, act),
+            None => self.shared.with(|_, machine, now, _| act(machine, now)),
+        }
     }
 
     /// Takes output of the machine that causes no events.
@@ -182,24 +172,10 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
             left_at = None;
         }
         let now = left_at.unwrap_or_else(|| self.shared.now());
-        let Some(wire) = &mut self.wire else { return self.shared.park(now, cx.waker(), act) };
-        // What timers send passes the layers before the transport asks for it.
-        let held = self.shared.with_events(|_, machine, _| {
-            machine.handle_timeout(now);
-            machine.passage()?.poll_held()
-        });
-        wire.run(&*self.shared, held);
-        let mut left = None;
-        let polled = self.shared.park(now, cx.waker(), |machine, now| {
-            let polled = act(machine, now);
-            left = machine.passage().and_then(|passage| passage.poll_held());
-            polled
-        });
-        if left.is_some() {
-            wire.run(&*self.shared, left);
-            cx.waker().wake_by_ref();
+        match &mut self.message_layers {
+            Some(layers) => layers.park(&*self.shared, now, cx.waker(), act),
+            None => self.shared.park(now, cx.waker(), act),
         }
-        polled
     }
 
     /// Waits for output, in adapters that await several things at once: output, input, and the end of a sleep until `due`.

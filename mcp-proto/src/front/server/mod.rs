@@ -56,7 +56,7 @@ where
     let listener = Arc::downgrade(&shared);
     let listening = router.listen(listener);
     let driver = ServerDriver::new(shared, entropy, router, task_service);
-    (handle, driver.with_task_runner().with_listener(listening).with_wire())
+    (handle, driver.with_task_runner().with_listener(listening).with_message_layers())
 }
 
 /// An application's handle of one connection of its server: to notify the client, send requests and await the end.

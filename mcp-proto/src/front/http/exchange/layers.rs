@@ -8,24 +8,24 @@ use crate::front::HandlerMode;
 use crate::front::handler::connection::HandlerReports as _;
 use crate::front::handler_error::HandlerPanic;
 use crate::front::http::service::Service;
-use crate::front::layer::{Layers, MessageDirection, Side, Wire};
+use crate::front::layer::{Layers, MessageDirection, MessageLayers, Side};
 use crate::prelude::*;
 use crate::transport::http::server::{
     BodyKind, Chunk, Exchange, HttpResponse, RequestIntake, RequestRoute, ResponseHead,
 };
 
 /// The layers through which the messages of an exchange pass.
-pub(super) struct ExchangeWire<H: HandlerMode> {
-    wire: Box<Wire<H>>,
+pub(super) struct ExchangeLayers<H: HandlerMode> {
+    messages: Box<MessageLayers<H>>,
     /// The whole body of an answer that passed already.
     passed: Bytes,
 }
 
-impl<H: HandlerMode> ExchangeWire<H> {
-    /// The wire of an exchange with layers; `None` without any.
+impl<H: HandlerMode> ExchangeLayers<H> {
+    /// Creates the passage of an exchange; `None` without layers.
     pub(super) fn new(service: &Service, layers: &Layers<H>) -> Option<Box<Self>> {
-        let wire = Wire::new(layers, Side::Server, &service.setup.config().server.limits)?;
-        Some(Box::new(Self { wire, passed: Bytes::new() }))
+        let messages = MessageLayers::new(layers, Side::Server, &service.setup.config().server.limits)?;
+        Some(Box::new(Self { messages, passed: Bytes::new() }))
     }
 
     /// Takes the body of an answer that passed with its head.
@@ -44,9 +44,9 @@ impl<H: HandlerMode> HttpExchange<H> {
         intake: &mut RequestIntake,
         mirrors_params: bool,
     ) -> Result<bool, HttpResponse> {
-        let Some(layered) = &mut self.wire else { return Ok(true) };
-        layered.wire.fix_arguments(mirrors_params);
-        let passed = layered.wire.pass_body(intake.body().clone(), MessageDirection::Received);
+        let Some(layered) = &mut self.layers else { return Ok(true) };
+        layered.messages.fix_arguments(mirrors_params);
+        let passed = layered.messages.pass_body(intake.body().clone(), MessageDirection::Received);
         self.report_undropped();
         let passed = passed.map_err(|HandlerPanic| HttpResponse::layer_panicked())?;
         Ok(passed.map(|body| intake.set_body(body)).is_some())
@@ -66,7 +66,7 @@ impl<H: HandlerMode> HttpExchange<H> {
 
     /// Passes an answer that is no event stream through the layers, with its head. Returns the head.
     pub(super) fn pass_answer(&mut self, mut head: ResponseHead) -> ResponseHead {
-        let (Some(layered), BodyKind::Sized(_)) = (&mut self.wire, head.body) else { return head };
+        let (Some(layered), BodyKind::Sized(_)) = (&mut self.layers, head.body) else { return head };
         if let Stage::Modern(running) = &mut self.stage
             && let Chunk::Bytes(bytes) = running.driver.machine.take_output(Exchange::poll_body)
         {
@@ -76,7 +76,7 @@ impl<H: HandlerMode> HttpExchange<H> {
             Stage::Body(body) => &mut body.bytes,
             _ => &mut layered.passed,
         };
-        match layered.wire.pass_body(mem::take(body), MessageDirection::Sent) {
+        match layered.messages.pass_body(mem::take(body), MessageDirection::Sent) {
             Ok(passed) => {
                 *body = passed.unwrap_or_default();
                 head.body = if body.is_empty() { BodyKind::Empty } else { BodyKind::Sized(body.len()) };
@@ -93,8 +93,8 @@ impl<H: HandlerMode> HttpExchange<H> {
 
     /// Passes a part of the body through the layers: events, or an answer that passed with its head.
     pub(super) fn pass_part(&mut self, part: Bytes) -> Bytes {
-        let Some(layered) = &mut self.wire else { return part };
-        let passed = layered.wire.pass_events(part);
+        let Some(layered) = &mut self.layers else { return part };
+        let passed = layered.messages.pass_events(part);
         self.report_undropped();
         passed.unwrap_or_else(|HandlerPanic| {
             // The end of its stream is all that the client can be told.
@@ -104,7 +104,7 @@ impl<H: HandlerMode> HttpExchange<H> {
     }
 
     fn report_undropped(&mut self) {
-        let undropped = self.wire.as_mut().map(|layered| layered.wire.take_undropped());
+        let undropped = self.layers.as_mut().map(|layered| layered.messages.take_undropped());
         for message in undropped.unwrap_or_default() {
             self.service.hub.layer_drop_ignored(message);
         }
