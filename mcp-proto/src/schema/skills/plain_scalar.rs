@@ -107,7 +107,12 @@ fn may_be_number(source: &str, value: &Number) -> bool {
         sexagesimal(digits),
     ];
     let signed = |number: f64| if negative { -number } else { number };
-    readings.into_iter().flatten().any(|number| signed(number) == value)
+    readings.into_iter().flatten().any(|number| may_round_to(signed(number), value))
+}
+
+/// Whether readers can take one text for both numbers: many, serde_json's among them, round the last bit of a fraction wrongly.
+fn may_round_to(number: f64, other: f64) -> bool {
+    number == other || (number - other).abs() <= (f64::EPSILON * number.abs()).max(f64::MIN_POSITIVE)
 }
 
 /// A number of YAML 1.1 in base 60, such as `12:30`.
@@ -126,4 +131,21 @@ fn is_midnight(source: &str, text: &str) -> bool {
         && text.strip_prefix(source).is_some_and(|time| {
             matches!(time, "T00:00:00Z" | "T00:00:00.000Z" | "T00:00:00" | "T00:00:00+00:00")
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_bit_of_a_number_is_no_difference() {
+        for source in
+            ["1.2345678901234567e29", "12345678901234567890123", "0.1", "1e-320", "-8.7e300", "0", "0.0"]
+        {
+            let number: f64 = source.parse().unwrap();
+            let reads = |number: f64| may_be(source, &Value::Number(Number::from_f64(number).unwrap()));
+            assert!(reads(number) && reads(number.next_up()) && reads(number.next_down()), "{source}");
+            assert!(!reads(number * 1.000_000_000_1 + 1e-300), "{source}");
+        }
+    }
 }
