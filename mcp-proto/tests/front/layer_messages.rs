@@ -15,7 +15,7 @@ use mcp_proto::front::{
 use mcp_proto::peer::LostReason;
 use mcp_proto::peer::client::{CloseReason, Diagnostic, Keepalive};
 use mcp_proto::rpc::{ErrorObject, Raw};
-use mcp_proto::schema::{Json, ServerCapability, Tool};
+use mcp_proto::schema::{CachedPage, Json, ListTools, ListToolsResult, ServerCapability, Tool};
 use mcp_proto::testing::{self, CountingEntropy, Network, RouterPair, SimulatedClock};
 use mcp_proto::transport::StreamServer;
 use mcp_proto::{Bytes, adapter};
@@ -285,6 +285,79 @@ fn layer_changes_parameters_results_and_errors() {
         assert_eq!(result, expected);
         assert!(error.to_string().contains("edited"), "{error}");
     }
+}
+
+/// What a layer put into a list must not be what a later call gets from the cache, nor the answer to what it asked instead.
+#[test]
+fn changed_messages_never_enter_the_cache_of_the_client() {
+    let kinds: [fn(&mut LayerMessage<'_>); 4] = [
+        |_| {},
+        |message| {
+            if message.method() == Some("tools/list") {
+                message.insert_meta("com.example/tenant", "blue").unwrap();
+            }
+        },
+        |message| {
+            if message.result().is_some_and(|result| result.as_str().contains("\"tools\":[")) {
+                message.insert_meta("com.example/tenant", "blue").unwrap();
+            }
+        },
+        |message| {
+            if message.method() == Some("tools/list") {
+                let params = message.params().unwrap().as_str();
+                message.set_params(Raw::new(params.replacen('{', "{\"more\":1,", 1)).unwrap()).unwrap();
+            }
+        },
+    ];
+    for (kind, expected) in kinds.into_iter().zip([1, 1, 2, 2]) {
+        for is_http in [false, true] {
+            let asked = Arc::new(Mutex::new(0));
+            let count = asked.clone();
+            let router = Router::new("test", "1").handler::<ListTools, _, _>(move |_, _| {
+                *count.lock().unwrap() += 1;
+                async { CachedPage::new(Duration::from_secs(60), ListToolsResult::new(vec![tool("real")])) }
+            });
+            let layer = each(move |message| {
+                kind(message);
+                Decision::Keep
+            });
+            let pair = testing::pair(router).handlers(ClientHandlers::new().layer(layer));
+            let mut pair = if is_http { pair.http() } else { pair };
+            pair.run(async |client| {
+                assert_eq!(client.list_tools().await.unwrap().len(), 1);
+                assert_eq!(client.list_tools().await.unwrap().len(), 1);
+            });
+            assert_eq!(*asked.lock().unwrap(), expected, "HTTP {is_http}");
+        }
+    }
+}
+
+/// The layer outside of another one reads the same text that is sent.
+#[test]
+fn text_of_a_message_has_the_changes_of_the_layers_before() {
+    let texts = Arc::new(Mutex::new(Vec::new()));
+    let seen = texts.clone();
+    let look = each(move |message| {
+        if message.method() == Some("tools/call") {
+            seen.lock().unwrap().push(String::from_utf8(message.as_bytes().to_vec()).unwrap());
+        }
+        Decision::Keep
+    });
+    let mark = each(|message| {
+        if message.method() == Some("tools/call") {
+            let before = message.as_bytes().to_vec();
+            for value in 1..=2 {
+                message.insert_meta("com.example/tenant", &value).unwrap();
+            }
+            assert_ne!(message.as_bytes(), before);
+        }
+        Decision::Keep
+    });
+    let mut pair = testing::pair(router()).handlers(ClientHandlers::new().layer(look).layer(mark));
+    pair.run(async |client| assert_eq!(echo(&client, json!({})).await["meta"], 2));
+    let texts = texts.lock().unwrap();
+    let sent = lines(&pair.transcript(), " > ");
+    assert!(texts.len() == 1 && sent.contains(&texts[0]), "{texts:?} {sent:?}");
 }
 
 /// Tries to drop everything.

@@ -21,7 +21,7 @@ use crate::peer::client::{
 use crate::peer::passage::Passage;
 use crate::peer::{InboundId, LostReason, Machine, Outcome, RequestError, RequestId, TaskReport, client};
 use crate::prelude::*;
-use crate::rpc::{Raw, Text};
+use crate::rpc::{Id, Raw, Text};
 use crate::{Instant, Limits};
 
 /// Work on the server's requests, queued for the driver.
@@ -346,6 +346,10 @@ impl<M: ClientTransport> LayeredCore<M> for ClientCore {
 
     fn abort(machine: &mut M, now: Instant, why: LostReason) {
         ClientCommands::new(machine, now).abort(why);
+    }
+
+    fn withhold_answer(machine: &mut M, now: Instant, id: &Id) {
+        machine.lend(now).client.withhold_answer(id);
     }
 
     fn report_undropped(shared: &Shared<Self, M>, messages: Vec<String>) {

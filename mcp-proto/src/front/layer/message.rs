@@ -76,6 +76,10 @@ pub struct LayerMessage<'a> {
     is_of_host: bool,
     read: OnceCell<Result<Message, Malformed>>,
     is_changed: bool,
+    /// Whether more than the `_meta` of a request is changed.
+    is_altered: bool,
+    /// The text of a message that is changed.
+    written: OnceCell<Option<Vec<u8>>>,
 }
 
 /// The bytes of a message. Those that are borrowed are copied once a layer looks at them.
@@ -141,7 +145,17 @@ impl<'a> LayerMessage<'a> {
         direction: MessageDirection,
         rules: MessageRules,
     ) -> Self {
-        Self { text, side, direction, rules, is_of_host: false, read: OnceCell::new(), is_changed: false }
+        Self {
+            text,
+            side,
+            direction,
+            rules,
+            is_of_host: false,
+            read: OnceCell::new(),
+            is_changed: false,
+            is_altered: false,
+            written: OnceCell::new(),
+        }
     }
 
     /// A message that is known to be malformed; `text` may be a part of it.
@@ -162,10 +176,14 @@ impl<'a> LayerMessage<'a> {
         self.direction
     }
 
-    /// Returns the text as it was when the first layer saw it: for a message that is too long, its beginning.
+    /// Returns the text, with the changes of this layer and those before it: for a message that is too long, its beginning.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
-        self.text.bytes()
+        let written = match self.message() {
+            Some(message) if self.is_changed => self.written.get_or_init(|| written(message)).as_deref(),
+            _ => None,
+        };
+        written.unwrap_or(self.text.bytes())
     }
 
     fn read(&self) -> &Result<Message, Malformed> {
@@ -178,6 +196,7 @@ impl<'a> LayerMessage<'a> {
 
     fn message_mut(&mut self) -> Result<&mut Message, LayerMessageError> {
         self.read();
+        self.written.take();
         match self.read.get_mut() {
             Some(Ok(message)) => Ok(message),
             _ => Err(LayerMessageError::NoSuchPart),
@@ -276,7 +295,7 @@ impl<'a> LayerMessage<'a> {
         };
         rules.check_change(slot.as_ref(), &params)?;
         *slot = Some(params);
-        self.is_changed = true;
+        (self.is_changed, self.is_altered) = (true, true);
         Ok(())
     }
 
@@ -304,7 +323,7 @@ impl<'a> LayerMessage<'a> {
         let Ok(slot) = &mut response.outcome else { return Err(LayerMessageError::NoSuchPart) };
         rules.check_change(Some(slot), &result)?;
         *slot = result;
-        self.is_changed = true;
+        (self.is_changed, self.is_altered) = (true, true);
         Ok(())
     }
 
@@ -381,6 +400,7 @@ impl<'a> LayerMessage<'a> {
         let [meta] = read_members(holder.as_str(), ["_meta"])?;
         let meta = with_member(meta.unwrap_or("{}"), key, value)?;
         *holder = Raw::from_scan(with_member(holder.as_str(), "_meta", Some(&meta))?.into());
+        self.is_altered |= self.result().is_some();
         self.is_changed = true;
         Ok(())
     }
@@ -403,13 +423,22 @@ impl<'a> LayerMessage<'a> {
         }
     }
 
+    /// The request of this client whose answer must not be cached: it or its result was altered.
+    pub(super) fn altered_request(&self) -> Option<&Id> {
+        if !self.is_altered || self.side == Side::Server {
+            return None;
+        }
+        match (self.message()?, self.direction) {
+            (Message::Request(request), MessageDirection::Sent) => Some(&request.id),
+            (Message::Response(response), MessageDirection::Received) => response.id.as_ref(),
+            _ => None,
+        }
+    }
+
     /// The changed message; `None` if it passes as it is.
     pub(super) fn into_changed(self) -> Option<Vec<u8>> {
         let Some(Ok(message)) = self.read.into_inner().filter(|_| self.is_changed) else { return None };
-        let mut out = Vec::new();
-        // Each change was checked when it was made, so this cannot fail.
-        write_message(&mut out, &message).ok()?;
-        Some(out)
+        self.written.into_inner().unwrap_or_else(|| written(&message))
     }
 }
 
@@ -433,6 +462,13 @@ fn read_one(text: &Bytes, depth: usize) -> Result<Message, Malformed> {
             recovered: Recovered { id: None, kind: None, method: None },
         }),
     }
+}
+
+/// The text of a changed message. Each change was checked when it was made, so that it can be written.
+fn written(message: &Message) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    write_message(&mut out, message).ok()?;
+    Some(out)
 }
 
 fn write_message(out: &mut Vec<u8>, message: &Message) -> Result<(), JsonError> {

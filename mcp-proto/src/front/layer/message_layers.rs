@@ -15,7 +15,7 @@ use crate::front::shared::{Core, Shared};
 use crate::peer::LostReason;
 use crate::peer::passage::{HeldPiece, Passage};
 use crate::prelude::*;
-use crate::rpc::{Frame, Malformed, read};
+use crate::rpc::{Frame, Id, Malformed, read};
 use crate::{Bytes, Instant, Limits};
 
 /// The layers of a connection, through which each of its messages passes.
@@ -27,6 +27,8 @@ pub(in crate::front) struct MessageLayers<H: HandlerMode> {
     is_broken: bool,
     /// The messages that a layer wanted to drop and that cannot be dropped, until they are reported.
     undropped: Vec<String>,
+    /// The requests of a client that were changed themselves, or whose results were.
+    altered: Vec<Id>,
 }
 
 /// The front's side of a connection whose messages pass through layers.
@@ -37,6 +39,10 @@ pub(in crate::front) trait LayeredCore<M>: Core<M> + Sized {
     fn handle_timeout(machine: &mut M, now: Instant);
     /// Ends the connection.
     fn abort(machine: &mut M, now: Instant, why: LostReason);
+    /// Keeps the answer to a request of this client out of its cache.
+    fn withhold_answer(machine: &mut M, now: Instant, id: &Id) {
+        let _ = (machine, now, id);
+    }
     /// Reports messages that a layer wanted to drop and that cannot be dropped.
     fn report_undropped(shared: &Shared<Self, M>, messages: Vec<String>);
 }
@@ -56,7 +62,8 @@ impl<H: HandlerMode> MessageLayers<H> {
             return None;
         }
         let rules = MessageRules { depth: limits.depth, has_fixed_arguments: false };
-        Some(Box::new(Self { layers: layers.clone(), side, rules, is_broken: false, undropped: Vec::new() }))
+        let (undropped, altered) = (Vec::new(), Vec::new());
+        Some(Box::new(Self { layers: layers.clone(), side, rules, is_broken: false, undropped, altered }))
     }
 
     /// Makes all messages of a connection pass through layers; `None` without any.
@@ -119,6 +126,7 @@ impl<H: HandlerMode> MessageLayers<H> {
                 C::report_undropped(shared, self.take_undropped());
             }
             next = shared.with(|_, machine, now, _| {
+                self.altered.drain(..).for_each(|id| C::withhold_answer(machine, now, &id));
                 match passed {
                     Ok(Some(held)) => C::passage(machine)?.release(now, held),
                     Ok(None) => {}
@@ -342,6 +350,7 @@ impl<H: HandlerMode> MessageLayers<H> {
                 }
             }
         }
+        self.altered.extend(message.altered_request().cloned());
         Ok(message.into_changed().map_or(Passed::Unchanged, Passed::Changed))
     }
 }

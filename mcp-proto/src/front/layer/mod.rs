@@ -92,8 +92,10 @@ pub trait Layer<M: HandlerMode = SendHandlers>: 'static {
     /// head, origin, token and rate, and once for each time that an event is sent, so again when a client fetches it again;
     /// in a client once for each attempt of a request. The length of a body is that of what the layers left of it. A
     /// notification that a layer of a server drops is answered like one that was accepted; one that a client's layer drops
-    /// makes no request. A client caches results as they are after the passage. Documents that are no messages, such as those
-    /// of OAuth, pass it by.
+    /// makes no request. Documents that are no messages, such as those of OAuth, pass it by.
+    ///
+    /// A client does not cache a result that a layer has changed, nor that of a request of which a layer has changed more
+    /// than `_meta`.
     ///
     /// The driver calls it outside of locks. So it may use the handles of the connection, but must not block: everything
     /// that arrives later waits. [`LayerMessage`] tells what may be changed. A drop counts for notifications only

@@ -17,9 +17,9 @@ use store::{CacheFill, CacheRequest, Fallback, Freshness};
 
 use crate::Instant;
 use crate::peer::topic::{ListKind, Topic};
-use crate::peer::{CacheMode, LostReason, Outcome, OutgoingRequest, RequestError};
+use crate::peer::{CacheMode, LostReason, Outcome, OutgoingRequest, RequestError, WireId};
 use crate::prelude::*;
-use crate::rpc::{JsonStr, Raw, code, decode_member, read_members};
+use crate::rpc::{Id, JsonStr, Raw, code, decode_member, read_members};
 use crate::schema::skills::{GetSkill, ListSkills};
 use crate::schema::{
     CacheScope, Direction, Era, ListPrompts, ListResourceTemplates, ListResources, ListTools, Method as _,
@@ -75,6 +75,16 @@ impl Client {
     }
 
     // --- Shared with the other modules ---
+
+    /// Keeps the answer to a request out of the cache: a layer has changed one of the two.
+    #[cfg(feature = "std")]
+    pub(crate) fn withhold_answer(&mut self, id: &Id) {
+        if let Some(wire) = self.config.strictness.number_of(id)
+            && let Some(request) = self.requests.get_mut(self.requests.find(WireId(wire)))
+        {
+            request.fill = None;
+        }
+    }
 
     /// Looks up the answer to a request.
     pub(super) fn look_up(&mut self, now: Instant, request: &OutgoingRequest<'_>) -> CacheLookup {
