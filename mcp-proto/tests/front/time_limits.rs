@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use mcp_proto::adapter::Clock as _;
+use mcp_proto::front::layer::{Layer, LayerFuture, LayerRequest, Next};
 use mcp_proto::front::tasks::{DetachedWork, TaskChoice, TaskConfig};
 use mcp_proto::front::{
-    ClientContext, ClientHandlers, Context, Error, HandlerError, NoArguments, Router, RouterError,
+    Client, ClientContext, ClientHandlers, Context, Error, HandlerError, NoArguments, Router, RouterError,
 };
-use mcp_proto::schema::{ElicitParams, ElicitResult, ElicitSchema, Map};
+use mcp_proto::schema::{CallToolParams, ElicitParams, ElicitResult, ElicitSchema, Map};
 use mcp_proto::testing::{self, RouterPair, SimulatedClock};
 use serde_json::json;
 
@@ -150,6 +151,50 @@ fn limit_covers_detached_work_before_the_answer_but_no_task() {
         });
         let result = pair.run(async |client| client.call_tool("work", json!({})).await).unwrap();
         assert_eq!(result.failed(), !has_tasks, "{}", result.text_content());
+    }
+}
+
+/// Calls another tool, at once or later.
+struct Redirect(Option<Arc<SimulatedClock>>, &'static str);
+
+impl Layer for Redirect {
+    fn request(&self, mut request: LayerRequest, next: Next) -> LayerFuture {
+        if request.item().is_some() {
+            request.set_params(&CallToolParams::new(self.1).with_arguments(json!({}))).unwrap();
+        }
+        let clock = self.0.clone();
+        Box::pin(async move {
+            if let Some(clock) = clock {
+                clock.sleep(15 * SECOND).await;
+            }
+            next.run(request).await
+        })
+    }
+}
+
+#[test]
+fn call_that_a_layer_redirects_has_the_limit_of_the_tool_that_runs() {
+    let dropped = Arc::new(AtomicUsize::new(0));
+    for (named, called, waits) in
+        [("work", "free", false), ("work", "free", true), ("free", "work", false), ("free", "work", true)]
+    {
+        pairs(
+            |clock| {
+                let waits = waits.then(|| clock.clone());
+                slow(clock, 60 * SECOND, &dropped).layer(Redirect(waits, called))
+            },
+            |mut pair| {
+                let begun = pair.time().now();
+                let call =
+                    async |client: Client| client.call_tool(named, json!({})).timeout(600 * SECOND).await;
+                let result = pair.run(call).unwrap();
+                assert_eq!(result.failed(), called == "work", "{}", result.text_content());
+                let time = if called == "work" { LIMIT } else { 60 * SECOND };
+                let waited = if waits { 15 * SECOND } else { Duration::ZERO };
+                let elapsed = pair.time().now().saturating_since(begun);
+                assert!(elapsed >= time + waited && elapsed < time + waited + SECOND, "{elapsed:?}");
+            },
+        );
     }
 }
 

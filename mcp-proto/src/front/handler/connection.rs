@@ -30,6 +30,8 @@ use crate::{Instant, Limits};
 pub(crate) enum ServerWork {
     Start(NewRequest),
     Stop(InboundId),
+    /// A layer calls this tool in place of the one that the request names.
+    Redirect(InboundId, String),
 }
 
 impl ServerWork {
@@ -211,7 +213,7 @@ impl Connection {
     }
 
     /// Whether a request is neither answered nor cancelled.
-    pub(super) fn is_active(&self, request: InboundId) -> bool {
+    pub(in crate::front) fn is_active(&self, request: InboundId) -> bool {
         self.read(|core, _| core.active.contains_key(&request))
     }
 
@@ -328,6 +330,12 @@ impl InboundRequest {
     /// The owner whose quota the request uses.
     pub(in crate::front) fn owner(&self) -> QuotaOwner {
         self.principal().map_or_else(|| self.caller.owner.clone(), |principal| principal.clone().into())
+    }
+
+    /// Lets the driver know that a layer calls another tool.
+    pub(in crate::front) fn redirect(&self, tool: String) {
+        self.connection
+            .command(|core, _, _, _| core.common.work.push_back(ServerWork::Redirect(self.id, tool)));
     }
 
     /// An unguessable id in letters and digits.

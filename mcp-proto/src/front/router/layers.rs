@@ -16,7 +16,7 @@ use crate::front::tasks::TaskService;
 use crate::front::wakers::{lock, update};
 use crate::prelude::*;
 use crate::rpc::{Raw, Text, first_member};
-use crate::schema::{CallTool, Method as _};
+use crate::schema::{CallTool, Method as _, peek};
 
 /// Layers.
 impl<M: HandlerMode, S: 'static> Router<M, S> {
@@ -93,10 +93,15 @@ impl<M: HandlerMode> RouterDispatch<M> {
         if replaced.is_some() {
             self.context.inbound_request().state.replace_meta(params.as_ref());
         }
-        let count_rate =
+        let is_other =
             replaced.is_some_and(|before| is_other_tool(&self.method, before.as_ref(), params.as_ref()));
+        if is_other
+            && let Some(tool) = params.as_ref().and_then(|params| peek(params.as_str(), "name").ok()?)
+        {
+            self.context.inbound_request().redirect(tool);
+        }
         let Self { router, method, context, service, suspension } = self;
-        let dispatch = || router.dispatch(&method, params, context.clone(), service.as_ref(), count_rate);
+        let dispatch = || router.dispatch(&method, params, context.clone(), service.as_ref(), is_other);
         let dispatched =
             catch_panic(dispatch).unwrap_or_else(|panicked| Err(reply_to_panic(&method, panicked)));
         match dispatched {

@@ -75,6 +75,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// | asks a client of 2026-07-28 | starts again with the handler, once the client has answered |
     /// | returns [`DetachedWork`](crate::front::tasks::DetachedWork) that is done before the answer | goes on |
     /// | works for a [task](Self::task_tool) | is not limited: [`TaskConfig`](crate::front::tasks::TaskConfig) limits the task's life |
+    /// | is called in place of another one, by a [layer](Self::layer) | starts then |
     /// | blocks its thread | ends once it lets go of the thread |
     pub fn tool_timeout(mut self, tool: impl Into<String>, time: Duration) -> Self {
         Arc::make_mut(&mut self.contents.time_limits.0).insert(tool.into(), time);
@@ -91,7 +92,11 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         if self.contents.time_limits.0.is_empty() || method != CallTool::NAME {
             return None;
         }
-        let tool = decode_params::<CallTool>(params.cloned()).ok()?.name;
+        self.time_limit_of(decode_params::<CallTool>(params.cloned()).ok()?.name)
+    }
+
+    /// The limit of a call of this tool, if it has one.
+    pub(in crate::front) fn time_limit_of(&self, tool: String) -> Option<TimeLimit> {
         let time = *self.contents.time_limits.0.get(&tool)?;
         Some(TimeLimit { tool, time })
     }

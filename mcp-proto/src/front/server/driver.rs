@@ -250,6 +250,7 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
                         self.remove_limit(id);
                     }
                 }
+                ServerWork::Redirect(id, tool) => self.limit_redirected(id, tool, &mut left_at),
             }
         }
         if self.handles_notifications {
@@ -298,6 +299,17 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
                 *left_at = None;
                 self.answer(id, limit.into_reply(), span, left_at);
             }
+        }
+    }
+
+    /// Limits a call by the tool that a layer calls in place of the one that the client named.
+    fn limit_redirected(&mut self, id: InboundId, tool: String, left_at: &mut Option<Instant>) {
+        self.remove_limit(id);
+        if let Some(limit) =
+            self.router.router().time_limit_of(tool).filter(|_| self.connection.is_active(id))
+        {
+            let now = *left_at.get_or_insert_with(|| self.shared.now());
+            self.limit(id, now + limit.time, limit);
         }
     }
 
