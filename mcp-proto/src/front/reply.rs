@@ -126,21 +126,23 @@ impl Reply {
         Raw::new(String::from_utf8(out).ok()?).ok()
     }
 
-    /// Converts the reply to a call of a client into its result.
+    /// Converts the reply to a call of a client into its result. What a layer answered may be of another type with the same
+    /// JSON, such as [`CustomResult`].
     ///
     /// # Errors
     /// The error of the call, or [`Error::Layer`] if a layer answered with one.
     pub fn into_result<M: Method>(self) -> Result<M::Result, Error> {
-        let no_result = |why| Err(Error::Layer(ErrorObject::new(code::INTERNAL_ERROR, why)));
+        let no_result = |why| Error::Layer(ErrorObject::new(code::INTERNAL_ERROR, why));
+        let mismatched = || no_result("the result of a layer is not of the type of the method");
         match self {
             Self::Received(raw) => Ok(Outcome::Result(raw).decode::<M>()?),
-            Self::Result(result) => match result.into_any().downcast::<M::Result>() {
-                Ok(result) => Ok(*result),
-                Err(_) => no_result("the result of a layer is not of the type of the method"),
-            },
+            Self::Result(result) if (*result).as_any().is::<M::Result>() => {
+                result.into_any().downcast().map_or_else(|_| Err(mismatched()), |result| Ok(*result))
+            }
+            Self::Result(_) => self.decode().ok_or_else(mismatched),
             Self::Failed(error) => Err(*error),
             Self::Error(error) | Self::Denied(error, _) => Err(Error::Layer(error)),
-            Self::InputRequired(_) | Self::Detached(_) => no_result("only servers reply in this way"),
+            Self::InputRequired(_) | Self::Detached(_) => Err(no_result("only servers reply in this way")),
         }
     }
 

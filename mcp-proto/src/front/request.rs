@@ -281,10 +281,9 @@ impl<M: Method> Call<M> {
         #[cfg(feature = "client")]
         if let Some((layers, clock)) = draft.link.layers() {
             let (layers, clock, link) = (layers.clone(), clock.clone(), draft.link.clone());
-            let tool = draft.params.as_ref().ok().and_then(called_tool::<M>);
             let layered = LayeredCall::new(layers, clock, draft, follow)?;
-            // Its timer is that of the request that the layers send.
-            let mut call = Self::new(link, RequestId::UNSENT, tool, None);
+            // Its timer and its tool are those of the request that the layers send.
+            let mut call = Self::new(link, RequestId::UNSENT, None, None);
             call.layered = Some(Box::new(layered));
             return Ok(call);
         }
@@ -349,9 +348,18 @@ impl<M: Method> Call<M> {
         }
     }
 
-    /// The link and the called tool, for another request that continues this call.
-    pub(super) fn call_parts(&self) -> (Arc<dyn RequestLink>, CalledTool) {
-        (self.link.clone(), self.tool.clone())
+    /// The link, for another request that continues this call.
+    pub(super) fn link(&self) -> Arc<dyn RequestLink> {
+        self.link.clone()
+    }
+
+    /// The called tool: within layers, the one that they have called, once they have.
+    pub(super) fn called_tool(&self) -> CalledTool {
+        #[cfg(feature = "client")]
+        if let Some(layered) = &self.layered {
+            return layered.called_tool();
+        }
+        self.tool.clone()
     }
 
     /// Waits for the undecoded outcome.
@@ -446,7 +454,9 @@ impl<M: Method> Call<M> {
     pub fn missed_progress(&self) -> u64 {
         #[cfg(feature = "client")]
         if let Some(layered) = self.layered.as_ref().filter(|_| !self.finished) {
-            return layered.missed_progress();
+            // Those of the request that the layers sent, and those that the layers received.
+            let missed = self.link.table().missed_progress(layered.id());
+            return missed.saturating_add(layered.missed_progress());
         }
         if self.finished { 0 } else { self.link.table().missed_progress(self.id) }
     }

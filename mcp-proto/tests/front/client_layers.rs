@@ -5,21 +5,21 @@ use std::sync::{Arc, Mutex};
 
 use futures_lite::future::poll_once;
 use mcp_proto::front::layer::{Layer, LayerFuture, LayerRequest, MessageDirection, Next, Reply, Side};
-use mcp_proto::front::tasks::{TaskChoice, TaskConfig};
+use mcp_proto::front::tasks::{DetachedWork, TaskChoice, TaskConfig};
 use mcp_proto::front::{
     ClientHandlers, Context, Error, HandlerError, NoArguments, Progress, Router, ToolCallOutcome,
 };
 use mcp_proto::peer::RequestError;
 use mcp_proto::rpc::{ErrorObject, code};
 use mcp_proto::schema::{
-    CachedPage, CallToolParams, CallToolResult, ElicitParams, ElicitResult, ElicitSchema, Json, ListTools,
-    ListToolsResult, StringSchema, Tool,
+    CachedPage, CallToolParams, CallToolResult, CustomResult, ElicitParams, ElicitResult, ElicitSchema, Json,
+    ListTools, ListToolsResult, StringSchema, Tool,
 };
 use mcp_proto::testing::pair;
 use serde_json::json;
 
 use crate::common::front::ClientHarness;
-use crate::common::messages::answer;
+use crate::common::messages::{answer, notification};
 
 type Log = Arc<Mutex<Vec<String>>>;
 
@@ -199,6 +199,77 @@ fn replaced_result_never_enters_the_cache_of_the_client() {
         assert_eq!(client.list_tools().await.unwrap()[0].name, "real");
     });
     assert_eq!(*asked.lock().unwrap(), 1);
+}
+
+/// A layer of untyped values, as a proxy has them.
+#[test]
+fn answer_of_a_layer_may_have_any_type_with_the_right_json() {
+    let handlers = ClientHandlers::new().layer(act(|request: LayerRequest, next: Next| {
+        let is_right = request.item().as_deref() == Some("right");
+        let text = json!({"content": [{"type": "text", "text": "untyped"}]});
+        let result = if is_right { text } else { json!({"content": 7}) };
+        next.answer(Reply::result(serde_json::from_value::<CustomResult>(result).unwrap()))
+    }));
+    pair(router()).handlers(handlers).run(async |client| {
+        assert_eq!(client.call_tool("right", json!({})).await.unwrap().text_content(), "untyped");
+        let error = client.call_tool("wrong", json!({})).await.unwrap_err();
+        assert!(error.to_string().contains("not of the type of the method"), "{error}");
+    });
+}
+
+/// Reports that are dropped between the connection and a layer that is not polled count like those after it.
+#[test]
+fn missed_progress_counts_what_layers_did_not_take() {
+    for handlers in [ClientHandlers::new(), ClientHandlers::new().layer(recording(&Log::default()))] {
+        let mut front = ClientHarness::modern_with(handlers);
+        let mut call = front.client.call_tool("slow", json!({})).start().unwrap();
+        let id = front.expect("tools/call");
+        for value in 0..70 {
+            let params = json!({"progressToken": id, "progress": value});
+            front.receive(&[notification("notifications/progress", params)]);
+        }
+        assert_eq!(call.missed_progress(), 6);
+        front.receive(&[answer(&id, json!({"resultType": "complete", "content": []}))]);
+        let mut seen = Vec::new();
+        while let Some(report) = futures_lite::future::block_on(call.progress()) {
+            seen.push(report.progress.as_i64().unwrap());
+        }
+        assert_eq!(seen, (6..70).collect::<Vec<_>>());
+        assert_eq!(call.missed_progress(), 6);
+    }
+}
+
+#[cfg(feature = "schema-validate")]
+#[test]
+fn result_of_a_task_is_checked_against_the_schema_of_the_tool_that_a_layer_called() {
+    let schema = |name: &str| {
+        let schema = json!({"type": "object", "required": [name], "properties": {name: {"type": "string"}}});
+        tool(name).with_output_schema(Json::encode(&schema).unwrap())
+    };
+    let work = |name: &'static str| {
+        move |NoArguments {}, _: Context| async move {
+            Ok::<_, HandlerError>(DetachedWork::new(move |_: Context| async move {
+                CallToolResult::from_structured(&json!({name: "done"})).unwrap()
+            }))
+        }
+    };
+    let router = Router::new("test", "1")
+        .tasks(TaskConfig::default())
+        .detaching_tool(schema("named"), TaskChoice::Optional, work("named"))
+        .detaching_tool(schema("called"), TaskChoice::Optional, work("called"));
+    let handlers = ClientHandlers::new().layer(act(|mut request: LayerRequest, next: Next| {
+        if request.item().as_deref() == Some("named") {
+            request.set_params(&CallToolParams::new("called").with_arguments(Json::empty_object())).unwrap();
+        }
+        next.run(request)
+    }));
+    pair(router).handlers(handlers).run(async |client| {
+        client.list_tools().await.unwrap();
+        let outcome = client.call_tool("named", json!({})).start_task().await.unwrap();
+        let ToolCallOutcome::Task(task) = outcome else { panic!("{outcome:?}") };
+        let result = task.wait().await.unwrap();
+        assert_eq!(result.structured_content.unwrap().as_str(), r#"{"called":"done"}"#);
+    });
 }
 
 /// A server's request is answered, whatever kind of reply a layer makes.

@@ -61,12 +61,11 @@ impl Request<CallTool> {
     /// # Errors
     /// If the call fails before a task exists.
     pub async fn start_task(self) -> Result<ToolCallOutcome, Error> {
-        let call = self.send(|options| options.task = Some(TaskMode::Handle), FollowQueue::Nothing)?;
-        let (link, called_tool) = call.call_parts();
-        match call.await {
+        let mut call = self.send(|options| options.task = Some(TaskMode::Handle), FollowQueue::Nothing)?;
+        match (&mut call).await {
             Ok(result) => Ok(ToolCallOutcome::Completed(result)),
             Err(Error::Task(report)) => {
-                let id = report.id.clone();
+                let (link, called_tool, id) = (call.link(), call.called_tool(), report.id.clone());
                 Ok(ToolCallOutcome::Task(TaskHandle { link, called_tool, id, initial_report: Some(report) }))
             }
             Err(error) => Err(error),

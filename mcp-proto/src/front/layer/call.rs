@@ -10,7 +10,7 @@ use super::{LayerRequest, Layers, Next, Reply};
 use crate::front::Clock;
 use crate::front::handler_error::catch_panic;
 use crate::front::params::decode_as;
-use crate::front::request::{Call, Draft};
+use crate::front::request::{Call, CalledTool, Draft};
 use crate::front::request_slots::{FollowQueue, progress_bytes};
 use crate::front::wakers::{SendFuture, lock, update};
 use crate::peer::RequestId;
@@ -39,7 +39,13 @@ impl LayeredCall {
         let request =
             LayerRequest::of_application(method, params.clone(), options.meta.clone(), link.server(), clock);
         let follows = matches!(follow, FollowQueue::Progress(_));
-        let sent = Arc::new(SentCall(Mutex::new(SentState { id: None, progress: follow, waker: None })));
+        let sent = Arc::new(SentCall(Mutex::new(SentState {
+            id: None,
+            missed: 0,
+            tool: None,
+            progress: follow,
+            waker: None,
+        })));
         let state = sent.clone();
         let innermost = Box::new(move |request: LayerRequest| -> SendFuture<Reply> {
             let method = name.as_deref().unwrap_or(M::NAME);
@@ -62,7 +68,10 @@ impl LayeredCall {
             let follow = if follows { FollowQueue::progress() } else { FollowQueue::Nothing };
             match Call::<M>::send(link, name.as_deref(), params, options, follow) {
                 Ok(call) => {
-                    lock(&state.0).id = Some(call.id());
+                    {
+                        let mut state = lock(&state.0);
+                        (state.id, state.tool) = (Some(call.id()), call.called_tool());
+                    }
                     Box::pin(InnerCall { call, sent: state, follows })
                 }
                 Err(error) => Box::pin(core::future::ready(Reply::Failed(Box::new(error)))),
@@ -114,11 +123,18 @@ impl LayeredCall {
         }
     }
 
+    /// The number of reports that were dropped once the layers had sent the request; without those that it has in `table`.
     pub(in crate::front) fn missed_progress(&self) -> u64 {
-        match &lock(&self.sent.0).progress {
-            FollowQueue::Progress(queue) => queue.missed(),
+        let sent = lock(&self.sent.0);
+        match &sent.progress {
+            FollowQueue::Progress(queue) => queue.missed().saturating_add(sent.missed),
             _ => 0,
         }
+    }
+
+    /// The tool that the layers have called.
+    pub(in crate::front) fn called_tool(&self) -> CalledTool {
+        lock(&self.sent.0).tool.clone()
     }
 }
 
@@ -132,6 +148,10 @@ struct SentCall(Mutex<SentState>);
 
 struct SentState {
     id: Option<RequestId>,
+    /// The number of reports that were dropped before the layers took them.
+    missed: u64,
+    /// The tool that is really called.
+    tool: CalledTool,
     progress: FollowQueue,
     waker: Option<Waker>,
 }
@@ -176,6 +196,7 @@ impl<M: Method> Future for InnerCall<M> {
             while let Some(progress) = ready!(call.poll_progress(cx)) {
                 sent.push(progress);
             }
+            lock(&sent.0).missed = call.missed_progress();
         }
         call.poll_reply(cx)
     }
