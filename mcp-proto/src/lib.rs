@@ -20,6 +20,7 @@
 //! codec      framing               lines (bounded, resynchronising) · server-sent events · header values, media types
 //! rpc        JSON-RPC 2.0          envelopes with raw payloads · ids · pending requests · errors
 //! redact     secrets in traffic    hidden in frames, texts and headers that are logged or shown
+//! trace_file recorded traffic      what went over the wire, in a file, and which requirements it shows to be broken
 //! schema     the MCP vocabulary    typed params and results of every method of every revision
 //! validate   JSON Schema           arguments and results of tools, form values (feature schema-validate)
 //! consent    user consent          pages to open, icons, tool behaviour, shown by a host before it acts
@@ -145,6 +146,7 @@
 //! | `schemars` | no | `Router::tool`: schemas of tools from the types of their arguments and results; the adapters enable it by default |
 //! | `schema-validate` | no | `validate`: arguments and results of tools checked against their JSON Schemas |
 //! | `tracing` | no | `front::trace`: a span for each request, for the subscribers of the crate `tracing` |
+//! | `trace-file` | no | `trace_file`: files of what went over the wire, and what they say about each request |
 //! | `testing` | no | `testing`: a router and a client, or two machines, on a simulated clock and network |
 //! | `fuzzing` | no | the bodies of the fuzz targets |
 //!
@@ -237,6 +239,8 @@ mod seal;
 pub mod skills;
 #[cfg(all(feature = "testing", feature = "client", feature = "server"))]
 pub mod testing;
+#[cfg(feature = "trace-file")]
+pub mod trace_file;
 #[cfg_attr(
     not(all(feature = "client", feature = "server")),
     allow(dead_code, unused_imports, reason = "shared by the roles")

@@ -1,0 +1,648 @@
+//! What a trace says about each request, and which requirements were broken.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use core::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Sender, Trace, TraceEvent, TraceRecord, TracedFrame};
+use crate::Limits;
+use crate::meta_keys;
+use crate::prelude::*;
+use crate::rpc::{self, EnvelopeKind, Frame, Id, Malformed, Message, Notification, Raw, Request, Response};
+use crate::schema::{Era, Revision};
+
+/// The requests of a trace with their answers, and the breaches of the protocol that it shows.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct TraceReport {
+    /// The connections, in the order in which they began.
+    pub connections: Vec<TracedConnection>,
+    /// The requests of both sides, in the order in which they were sent.
+    pub requests: Vec<TracedRequest>,
+    /// The breaches, in their order. Requirements that no trace can show are not among them.
+    pub findings: Vec<Finding>,
+}
+
+/// A connection of a trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TracedConnection {
+    /// Its number in the trace.
+    pub number: u64,
+    /// The name of the server; empty if the trace does not say when it began.
+    pub server: String,
+    /// The transport: `stdio`, `http` or `websocket`.
+    pub transport: String,
+    /// The revision of the protocol, once the trace shows it.
+    pub revision: Option<Revision>,
+}
+
+/// A request of a trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TracedRequest {
+    /// The number of its connection.
+    pub connection: u64,
+    /// Who sent it.
+    pub sender: Sender,
+    /// Its id.
+    pub id: Id,
+    /// Its method.
+    pub method: String,
+    /// The tool, prompt or resource that it names.
+    pub name: Option<String>,
+    /// The time at which it was sent, since the beginning of the trace.
+    pub start: Duration,
+    /// The time at which it was answered or cancelled.
+    pub end: Option<Duration>,
+    /// The number of its progress notifications.
+    pub progress: usize,
+    /// How it ended.
+    pub outcome: RequestOutcome,
+}
+
+impl TracedRequest {
+    /// The time until its end.
+    pub fn duration(&self) -> Option<Duration> {
+        self.end.map(|end| end.saturating_sub(self.start))
+    }
+}
+
+/// How a request of a trace ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RequestOutcome {
+    /// By a result.
+    Answered,
+    /// By a result of a tool that says that it failed.
+    ToolFailed,
+    /// By a result that asks for input: the client sends it again.
+    InputRequired,
+    /// By an error.
+    Refused {
+        /// Its code.
+        code: i64,
+        /// Its message.
+        message: String,
+    },
+    /// Its sender cancelled it, and no answer came.
+    Cancelled,
+    /// There is no answer in the trace.
+    Unanswered,
+}
+
+display_text! { RequestOutcome:
+    Answered => "answered";
+    ToolFailed => "the tool failed";
+    InputRequired => "input required";
+    Refused { code, message } => "error {code}: {message}";
+    Cancelled => "cancelled";
+    Unanswered => "no answer";
+}
+
+/// A breach of the protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Finding {
+    /// The time since the beginning of the trace.
+    pub at: Duration,
+    /// The number of the connection.
+    pub connection: u64,
+    /// Who broke the requirement.
+    pub sender: Sender,
+    /// The requirement.
+    pub breach: Breach,
+    /// What was sent, in words.
+    pub detail: String,
+}
+
+/// A requirement that a trace shows to be broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Breach {
+    /// A text that is no message.
+    NotAMessage,
+    /// The id of a request that is in flight, or in the legacy era of an earlier one.
+    IdReused,
+    /// An answer to no request.
+    AnswerToNothing,
+    /// A request of a server of 2026-07-28, or an answer of its client.
+    WrongDirection,
+    /// A request before the handshake is over.
+    BeforeHandshake,
+    /// Progress of a request that is not in flight.
+    ProgressOfNothing,
+    /// Progress that does not rise.
+    ProgressNotRising,
+}
+
+impl Breach {
+    /// The number of the requirement in the list of this project, `tests/requirements.txt`.
+    pub fn row(self) -> &'static str {
+        match self {
+            Self::NotAMessage => "S2.1",
+            Self::IdReused => "C1.2",
+            Self::AnswerToNothing => "S1.1",
+            Self::WrongDirection => "C1.5",
+            Self::BeforeHandshake => "C2.12",
+            Self::ProgressOfNothing | Self::ProgressNotRising => "S6.2",
+        }
+    }
+
+    /// The page of the specification that has the requirement.
+    pub fn page(self) -> &'static str {
+        match self {
+            Self::NotAMessage => {
+                "https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/stdio"
+            }
+            Self::IdReused | Self::AnswerToNothing => {
+                "https://modelcontextprotocol.io/specification/2026-07-28/basic#messages"
+            }
+            Self::WrongDirection => "https://modelcontextprotocol.io/specification/2026-07-28/basic",
+            Self::BeforeHandshake => {
+                "https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle"
+            }
+            Self::ProgressOfNothing | Self::ProgressNotRising => {
+                "https://modelcontextprotocol.io/specification/2026-07-28/basic/utilities/progress"
+            }
+        }
+    }
+}
+
+display_text! { Breach:
+    NotAMessage => "a text that is no message";
+    IdReused => "the id of another request";
+    AnswerToNothing => "an answer to no request";
+    WrongDirection => "a message that this side does not send in 2026-07-28";
+    BeforeHandshake => "a request before the handshake is over";
+    ProgressOfNothing => "progress of a request that is not in flight";
+    ProgressNotRising => "progress that does not rise";
+}
+
+impl TraceReport {
+    pub(super) fn new(trace: &Trace) -> Self {
+        let mut report = Self::default();
+        let mut connections: BTreeMap<u64, Conversation> = BTreeMap::new();
+        for record in &trace.records {
+            let number = record.connection;
+            let conversation = connections.entry(number).or_insert_with(|| {
+                let place = report.connections.len();
+                let (server, transport) = Default::default();
+                report.connections.push(TracedConnection { number, server, transport, revision: None });
+                Conversation { place, ..Conversation::default() }
+            });
+            conversation.read(record, &mut report);
+        }
+        report
+    }
+}
+
+/// The state of a connection while its records are read.
+#[derive(Default)]
+struct Conversation {
+    /// Its place among the connections of the report.
+    place: usize,
+    /// The requests that wait for their answer, and their places in the report.
+    waiting: BTreeMap<(Sender, Id), usize>,
+    used: BTreeSet<(Sender, Id)>,
+    /// The exchanges that carry messages and have not ended.
+    exchanges: BTreeSet<u64>,
+    /// The tokens by which the other side reports progress, as JSON.
+    tokens: BTreeMap<(Sender, String), ProgressState>,
+}
+
+struct ProgressState {
+    request: usize,
+    last: Option<f64>,
+}
+
+/// A message, and where and by whom it was sent.
+struct Occasion<'a> {
+    record: &'a TraceRecord,
+    sender: Sender,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Params {
+    name: Option<String>,
+    uri: Option<String>,
+    #[serde(rename = "_meta")]
+    meta: BTreeMap<String, Value>,
+    #[serde(rename = "requestId")]
+    request_id: Option<Id>,
+    #[serde(rename = "progressToken")]
+    token: Option<Value>,
+    progress: Option<f64>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ResultMembers {
+    is_error: Option<bool>,
+    result_type: Option<String>,
+    protocol_version: Option<String>,
+}
+
+/// The members of a payload; none if it has others, or some of other types.
+fn members<T: Default + for<'a> Deserialize<'a>>(payload: Option<&Raw>) -> T {
+    payload.and_then(|payload| payload.decode().ok()).unwrap_or_default()
+}
+
+impl Conversation {
+    fn read(&mut self, record: &TraceRecord, report: &mut TraceReport) {
+        match &record.event {
+            TraceEvent::Opened { server, transport } => {
+                if let Some(connection) = report.connections.get_mut(self.place) {
+                    (connection.server, connection.transport) = (server.clone(), transport.clone());
+                }
+            }
+            TraceEvent::Message { from, exchange, frame } => {
+                let text = match exchange {
+                    None => Some(frame.as_bytes()),
+                    Some(exchange) if self.exchanges.contains(exchange) => {
+                        message_of_response(frame.as_bytes())
+                    }
+                    Some(_) => None,
+                };
+                if let Some(text) = text {
+                    self.read_frame(text, frame, &Occasion { record, sender: *from }, report);
+                }
+            }
+            TraceEvent::Request { exchange, method, frame, .. } => {
+                // Requests of a login are none of the protocol's.
+                let is_message = frame.is_cut() || read(frame.as_bytes()).is_ok();
+                if is_message || method == "GET" {
+                    self.exchanges.insert(*exchange);
+                }
+                if is_message {
+                    let occasion = Occasion { record, sender: Sender::Client };
+                    self.read_frame(frame.as_bytes(), frame, &occasion, report);
+                }
+            }
+            TraceEvent::Ended { exchange, .. } => _ = self.exchanges.remove(exchange),
+            _ => {}
+        }
+    }
+
+    fn read_frame(
+        &mut self,
+        text: &[u8],
+        frame: &TracedFrame,
+        occasion: &Occasion<'_>,
+        report: &mut TraceReport,
+    ) {
+        if frame.is_cut() {
+            self.read_cut(&Malformed::too_long(text, &[], frame.length()), occasion, report);
+            return;
+        }
+        match read(text) {
+            Ok(Frame::Single(message)) => self.read_message(message, occasion, report),
+            Ok(Frame::Batch(batch)) => {
+                for message in batch {
+                    match message {
+                        Ok(message) => self.read_message(message, occasion, report),
+                        Err(error) => occasion.find(report, Breach::NotAMessage, error.to_string()),
+                    }
+                }
+            }
+            Err(error) => occasion.find(report, Breach::NotAMessage, error.to_string()),
+        }
+    }
+
+    /// Reads the beginning of a message.
+    fn read_cut(&mut self, cut: &Malformed, occasion: &Occasion<'_>, report: &mut TraceReport) {
+        let (Some(id), Some(kind)) = (&cut.recovered.id, cut.recovered.kind) else { return };
+        match kind {
+            EnvelopeKind::Request => {
+                let method = cut.recovered.method.as_deref().unwrap_or_default();
+                self.begin(id.clone(), method, &Params::default(), occasion, report);
+            }
+            EnvelopeKind::Response => self.end(id, RequestOutcome::Answered, occasion, report),
+            EnvelopeKind::Notification => {}
+        }
+    }
+
+    fn read_message(&mut self, message: Message, occasion: &Occasion<'_>, report: &mut TraceReport) {
+        match message {
+            Message::Request(Request { id, method, params }) => {
+                let params: Params = members(params.as_ref());
+                self.begin(id, &method, &params, occasion, report);
+            }
+            Message::Notification(notification) => self.read_notification(&notification, occasion, report),
+            Message::Response(Response { id, outcome, .. }) => {
+                let Some(id) = id else { return };
+                let outcome = match outcome {
+                    Err(error) => RequestOutcome::Refused { code: error.code, message: error.message },
+                    Ok(result) => self.outcome_of(members(Some(&result)), report),
+                };
+                self.end(&id, outcome, occasion, report);
+            }
+        }
+    }
+
+    fn outcome_of(&mut self, result: ResultMembers, report: &mut TraceReport) -> RequestOutcome {
+        if let Some(connection) = report.connections.get_mut(self.place)
+            && let Some(revision) = result.protocol_version.as_deref().and_then(Revision::parse)
+        {
+            connection.revision = Some(revision);
+        }
+        match (result.is_error, result.result_type.as_deref()) {
+            (_, Some("input_required")) => RequestOutcome::InputRequired,
+            (Some(true), _) => RequestOutcome::ToolFailed,
+            _ => RequestOutcome::Answered,
+        }
+    }
+
+    fn revision(&self, report: &TraceReport) -> Option<Revision> {
+        report.connections.get(self.place).and_then(|connection| connection.revision)
+    }
+
+    fn begin(
+        &mut self,
+        id: Id,
+        method: &str,
+        params: &Params,
+        occasion: &Occasion<'_>,
+        report: &mut TraceReport,
+    ) {
+        let asked = params.meta.get(meta_keys::PROTOCOL_VERSION).and_then(Value::as_str);
+        if let Some(revision) = asked.and_then(Revision::parse)
+            && let Some(connection) = report.connections.get_mut(self.place)
+        {
+            connection.revision = Some(revision);
+        }
+        let era = self.revision(report).map(Revision::era);
+        self.check_request(&id, method, era, occasion, report);
+        let place = report.requests.len();
+        if let Some(token) = params.meta.get(meta_keys::PROGRESS_TOKEN) {
+            let state = ProgressState { request: place, last: None };
+            self.tokens.insert((occasion.sender, token.to_string()), state);
+        }
+        report.requests.push(TracedRequest {
+            connection: occasion.record.connection,
+            sender: occasion.sender,
+            id: id.clone(),
+            method: method.to_owned(),
+            name: params.name.clone().or_else(|| params.uri.clone()),
+            start: occasion.record.at(),
+            end: None,
+            progress: 0,
+            outcome: RequestOutcome::Unanswered,
+        });
+        self.waiting.insert((occasion.sender, id), place);
+    }
+
+    fn check_request(
+        &mut self,
+        id: &Id,
+        method: &str,
+        era: Option<Era>,
+        occasion: &Occasion<'_>,
+        report: &mut TraceReport,
+    ) {
+        let key = (occasion.sender, id.clone());
+        let is_new = self.used.insert(key.clone());
+        if self.waiting.contains_key(&key) || !is_new && era == Some(Era::Legacy) {
+            occasion.find(report, Breach::IdReused, format!("{method} has id {id}"));
+        }
+        if occasion.sender == Sender::Server && era == Some(Era::Modern) {
+            occasion.find(report, Breach::WrongDirection, format!("the request {method}"));
+        }
+        // A client of no known era has not begun the handshake, or waits for its answer.
+        let begins = ["initialize", "ping", "server/discover"].contains(&method);
+        let is_whole =
+            report.connections.get(self.place).is_some_and(|connection| !connection.transport.is_empty());
+        if occasion.sender == Sender::Client && era.is_none() && is_whole && !begins {
+            occasion.find(report, Breach::BeforeHandshake, method.to_owned());
+        }
+    }
+
+    fn end(&mut self, id: &Id, outcome: RequestOutcome, occasion: &Occasion<'_>, report: &mut TraceReport) {
+        if occasion.sender == Sender::Client && self.revision(report).map(Revision::era) == Some(Era::Modern)
+        {
+            occasion.find(report, Breach::WrongDirection, format!("an answer to {id}"));
+        }
+        let asked_by = match occasion.sender {
+            Sender::Client => Sender::Server,
+            Sender::Server => Sender::Client,
+        };
+        let request = self.waiting.remove(&(asked_by, id.clone()));
+        match request.and_then(|place| report.requests.get_mut(place)) {
+            Some(request) => (request.end, request.outcome) = (Some(occasion.record.at()), outcome),
+            None => occasion.find(report, Breach::AnswerToNothing, format!("id {id}: {outcome}")),
+        }
+    }
+
+    fn read_notification(
+        &mut self,
+        notification: &Notification,
+        occasion: &Occasion<'_>,
+        report: &mut TraceReport,
+    ) {
+        let params: Params = members(notification.params.as_ref());
+        match &*notification.method {
+            "notifications/cancelled" => {
+                let key = params.request_id.map(|id| (occasion.sender, id));
+                // Its answer may still be on its way.
+                let request = key.and_then(|key| self.waiting.get(&key));
+                if let Some(request) = request.and_then(|place| report.requests.get_mut(*place)) {
+                    (request.end, request.outcome) = (Some(occasion.record.at()), RequestOutcome::Cancelled);
+                }
+            }
+            "notifications/progress" => self.read_progress(&params, occasion, report),
+            _ => {}
+        }
+    }
+
+    fn read_progress(&mut self, params: &Params, occasion: &Occasion<'_>, report: &mut TraceReport) {
+        let Some(token) = &params.token else { return };
+        let asked_by = match occasion.sender {
+            Sender::Client => Sender::Server,
+            Sender::Server => Sender::Client,
+        };
+        let state = self.tokens.get_mut(&(asked_by, token.to_string()));
+        let request = state.as_ref().and_then(|state| report.requests.get_mut(state.request));
+        let (Some(state), Some(request)) = (state, request) else {
+            return occasion.find(report, Breach::ProgressOfNothing, format!("token {token}"));
+        };
+        request.progress = request.progress.saturating_add(1);
+        let is_over = request.end.is_some() && request.outcome != RequestOutcome::Cancelled;
+        let is_rising = match (state.last, params.progress) {
+            (Some(last), Some(now)) => now > last,
+            _ => true,
+        };
+        state.last = params.progress.or(state.last);
+        if is_over {
+            occasion.find(report, Breach::ProgressOfNothing, format!("token {token}, after the answer"));
+        } else if !is_rising {
+            occasion.find(report, Breach::ProgressNotRising, format!("token {token}"));
+        }
+    }
+}
+
+impl Occasion<'_> {
+    fn find(&self, report: &mut TraceReport, breach: Breach, detail: String) {
+        report.findings.push(Finding {
+            at: self.record.at(),
+            connection: self.record.connection,
+            sender: self.sender,
+            breach,
+            detail,
+        });
+    }
+}
+
+fn read(text: &[u8]) -> Result<Frame, Malformed> {
+    rpc::read(&text.to_vec().into(), Limits::default().depth)
+}
+
+/// The message in a part of a response: a body that is JSON, or the data of a line of an event stream.
+fn message_of_response(part: &[u8]) -> Option<&[u8]> {
+    let text = part.strip_prefix(b"data:").unwrap_or(part).trim_ascii();
+    matches!(text.first(), Some(b'{' | b'[')).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::UnixTime;
+    use crate::trace_file::TraceHeader;
+
+    /// The report on messages of a connection on standard streams, one each microsecond.
+    fn report(messages: &[(Sender, &str)]) -> TraceReport {
+        let opened = TraceEvent::Opened { server: "demo".into(), transport: "stdio".into() };
+        let messages = messages.iter().map(|(from, text)| TraceEvent::Message {
+            from: *from,
+            exchange: None,
+            frame: TracedFrame::new(*text, text.len()),
+        });
+        trace([opened].into_iter().chain(messages)).report()
+    }
+
+    fn trace(events: impl IntoIterator<Item = TraceEvent>) -> Trace {
+        let record = |(event, at)| TraceRecord::new(Duration::from_micros(at), 1, event);
+        let header = TraceHeader::new("test", UnixTime::EPOCH, true);
+        Trace { header, records: events.into_iter().zip(0..).map(record).collect(), unread: Vec::new() }
+    }
+
+    const C: Sender = Sender::Client;
+    const S: Sender = Sender::Server;
+    const INITIALIZE: (Sender, &str) =
+        (C, r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#);
+    const INITIALIZED: (Sender, &str) =
+        (S, r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{}}}"#);
+
+    #[test]
+    fn each_request_has_its_outcome() {
+        let report = report(&[
+            INITIALIZE,
+            INITIALIZED,
+            (C, r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"add","arguments":{}}}"#),
+            (C, r#"{"jsonrpc":"2.0","id":2,"method":"resources/read","params":{"uri":"demo://a"}}"#),
+            (S, r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#),
+            (S, r#"{"jsonrpc":"2.0","id":2,"error":{"code":-32002,"message":"no such resource"}}"#),
+            (S, r#"{"jsonrpc":"2.0","id":1,"result":{"content":[],"isError":true}}"#),
+            (C, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#),
+            (C, r#"{"jsonrpc":"2.0","id":3,"method":"ping"}"#),
+            (C, r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}"#),
+            (C, r#"{"jsonrpc":"2.0","id":4,"method":"ping"}"#),
+        ]);
+        let refused = RequestOutcome::Refused { code: -32002, message: "no such resource".into() };
+        let outcomes: Vec<_> =
+            report.requests.iter().map(|it| (it.sender, &*it.method, it.outcome.clone())).collect();
+        let expected = [
+            (C, "initialize", RequestOutcome::Answered),
+            (C, "tools/call", RequestOutcome::ToolFailed),
+            (C, "resources/read", refused),
+            (S, "ping", RequestOutcome::Answered),
+            (C, "ping", RequestOutcome::Cancelled),
+            (C, "ping", RequestOutcome::Unanswered),
+        ];
+        assert_eq!(outcomes, expected);
+        assert_eq!(report.requests[1].name.as_deref(), Some("add"));
+        assert_eq!(report.requests[1].duration(), Some(Duration::from_micros(4)));
+        assert_eq!(report.connections[0].revision, Revision::parse("2025-11-25"));
+        assert_eq!(report.findings, []);
+    }
+
+    #[test]
+    fn each_breach_is_found_with_its_sender() {
+        let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","_meta":{"progressToken":7}}}"#;
+        let progress = |value: &str| {
+            format!(
+                "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{{\"progressToken\":7,\"progress\":{value}}}}}"
+            )
+        };
+        let answer = r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#;
+        let modern = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
+        let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+        let (half, one) = (progress("0.5"), progress("1"));
+        let cases: [(&[(Sender, &str)], &[(Sender, Breach)]); 9] = [
+            (&[(S, "Server is ready")], &[(S, Breach::NotAMessage)]),
+            (&[(C, ping), (C, ping)], &[(C, Breach::IdReused)]),
+            (&[INITIALIZE, INITIALIZED, (C, ping), (S, answer), (C, ping)], &[(C, Breach::IdReused)]),
+            (&[(C, modern), (S, answer), (C, modern)], &[]),
+            (&[(S, answer)], &[(S, Breach::AnswerToNothing)]),
+            (&[(C, modern), (S, ping)], &[(S, Breach::WrongDirection)]),
+            (&[(C, call)], &[(C, Breach::BeforeHandshake)]),
+            (
+                &[INITIALIZE, INITIALIZED, (C, call), (S, &half), (S, &half), (S, &one), (S, answer)],
+                &[(S, Breach::ProgressNotRising)],
+            ),
+            (
+                &[INITIALIZE, INITIALIZED, (S, &half), (C, call), (S, answer), (S, &half)],
+                &[(S, Breach::ProgressOfNothing), (S, Breach::ProgressOfNothing)],
+            ),
+        ];
+        for (messages, expected) in cases {
+            let found: Vec<_> = report(messages).findings.iter().map(|it| (it.sender, it.breach)).collect();
+            assert_eq!(found, expected, "{messages:?}");
+        }
+    }
+
+    #[test]
+    fn exchanges_that_carry_no_messages_are_passed_over() {
+        let message = |exchange, text: &str| TraceEvent::Message {
+            from: S,
+            exchange: Some(exchange),
+            frame: TracedFrame::new(text, text.len()),
+        };
+        let request = |exchange, text: &str| TraceEvent::Request {
+            exchange,
+            method: "POST".into(),
+            url: "http://localhost/mcp".into(),
+            headers: Vec::new(),
+            frame: TracedFrame::new(text, text.len()),
+        };
+        let report = trace([
+            request(1, "grant_type=refresh_token"),
+            message(1, r#"{"access_token":"[redacted]"}"#),
+            request(2, r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#),
+            message(2, ": comment"),
+            message(2, r#"data: {"jsonrpc":"2.0","id":1,"result":{}}"#),
+            message(2, ""),
+        ])
+        .report();
+        assert_eq!(report.findings, []);
+        assert_eq!(report.requests[0].outcome, RequestOutcome::Answered);
+    }
+
+    #[test]
+    fn message_that_is_cut_still_ends_its_request() {
+        let cut = |from, text: &str| TraceEvent::Message {
+            from,
+            exchange: None,
+            frame: TracedFrame::new(text, 100_000),
+        };
+        let report = trace([
+            cut(C, r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":{"a":"aaaa"#),
+            cut(S, r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"aaaa"#),
+        ])
+        .report();
+        assert_eq!(report.requests[0].outcome, RequestOutcome::Answered);
+        assert_eq!(report.findings, []);
+    }
+}
