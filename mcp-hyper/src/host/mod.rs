@@ -98,6 +98,7 @@ mod storage;
 mod tool_calls;
 #[cfg(feature = "tracing")]
 mod trace;
+mod trace_file;
 mod watch;
 mod wire;
 
@@ -115,5 +116,6 @@ pub use shared::HostEvents;
 pub use skills::{HostSkill, SkillListing, SkillOptions, SkillsForModel};
 pub use storage::{FileStorage, SpillFolder, Storage, StorageFuture};
 pub use tool_calls::{ToolCall, ToolCallDecision};
+pub use trace_file::{TraceFile, TracedConnection};
 pub use watch::HostWatch;
 pub use wire::{WireFrame, WireObserver};

@@ -23,6 +23,7 @@ use super::shared::Shared;
 use super::skills::{self, SkillOptions};
 use super::storage::{Memory, SpillFolder, Storage};
 use super::tool_calls::{ToolCall, ToolCallDecision, ToolCallLayer};
+use super::trace_file::TraceFile;
 use super::wire::WireObserver;
 use crate::Proxy;
 use crate::runtime::{AnyRuntime, Runtime};
@@ -73,6 +74,7 @@ impl HostOptions {
                 questions: Layers::new(),
                 configure: Arc::new(|_, _| ()),
                 observe: None,
+                trace: None,
                 proxy: None,
                 #[cfg(feature = "tls")]
                 tls: None,
@@ -301,6 +303,18 @@ impl HostOptions {
     }
 
     setters! {
+        /// Writes what goes over the wire of each connection into a trace file, without the secrets that
+        /// [`on_wire`](Self::on_wire) names.
+        ///
+        /// ```no_run
+        /// use mcp_hyper::host::{HostOptions, TraceFile};
+        ///
+        /// let trace = TraceFile::create("servers.trace", "my-agent 1.0.0")?;
+        /// let options = HostOptions::new("my-agent", "1.0.0").trace(trace);
+        /// # Ok::<(), std::io::Error>(())
+        /// ```
+        pub fn trace(self, file: TraceFile) { self.settings.trace = Some(file) }
+
         /// Sets the timeouts that override those of the configuration. Default: none;
         /// [`TimeoutOverrides::from_variables`] reads them from the environment.
         pub fn timeouts(self, overrides: TimeoutOverrides) { self.settings.overrides = overrides }

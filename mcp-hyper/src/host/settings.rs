@@ -38,6 +38,7 @@ use super::connection::{
 use super::shared::Shared;
 use super::skills::SkillOptions;
 use super::storage::{Memory, SpillFolder};
+use super::trace_file::TraceFile;
 use super::wire::{ObserverOf, WireObserver};
 #[cfg(feature = "auth")]
 use crate::auth::{Authorization, KnownRecord};
@@ -74,6 +75,7 @@ pub(super) struct Settings {
     pub(super) configure: Configure,
     /// Makes the observers of connections.
     pub(super) observe: Option<ObserverOf>,
+    pub(super) trace: Option<TraceFile>,
     pub(super) proxy: Option<Proxy>,
     #[cfg(feature = "tls")]
     pub(super) tls: Option<crate::rustls::ClientConfig>,
@@ -353,10 +355,14 @@ impl Settings {
         let entry = &*headers.entry.clone();
         let config = self.client_config(entry, era);
         let observer = self.observe.as_ref().and_then(|observe| observe(entry));
-        let observer = observer.map(|observer| observer.hiding(entry, &resolved, &headers.answers));
+        let trace =
+            self.trace.as_ref().map(|trace| trace.observer(entry.name(), entry.spec().transport.name()));
+        let observers = observer.into_iter().chain(trace);
+        let mut observers: Vec<_> =
+            observers.map(|observer| observer.hiding(entry, &resolved, &headers.answers)).collect();
         let program = match resolved {
             ResolvedSpec::Stdio(program) => program,
-            ResolvedSpec::Http(server) => return self.connect_url(config, &server, headers, observer),
+            ResolvedSpec::Http(server) => return self.connect_url(config, &server, headers, observers),
         };
         let mut command = Command::new(&program.command)
             .args(program.args.iter().map(|argument| argument.expose()))
@@ -370,11 +376,11 @@ impl Settings {
         let options = mcp_smol::ClientOptions::from(config)
             .handlers(self.handlers_of(entry))
             .on_stderr(move |line| stderr.push(&line));
-        let options = match observer {
-            Some(mut observer) => {
-                options.on_wire(move |direction, bytes| observer.handle_bytes(direction, bytes))
-            }
-            None => options,
+        let options = match observers.is_empty() {
+            true => options,
+            false => options.on_wire(move |direction, bytes| {
+                observers.iter_mut().for_each(|observer| observer.handle_bytes(direction, bytes));
+            }),
         };
         let (client, driver) = options.connect(command);
         Ok((client, Driver::Child(Box::new(driver))))
@@ -410,12 +416,14 @@ impl Settings {
         config: ClientConfig,
         server: &ResolvedHttp,
         headers: FreshHeaders,
-        observer: Option<WireObserver>,
+        mut observers: Vec<WireObserver>,
     ) -> Result<(Client, Driver), Failure> {
         let entry = &*headers.entry.clone();
         let mut options = self.url_options(entry, config, server);
-        if let Some(mut observer) = observer {
-            options = options.on_wire(move |event| observer.handle_event(event));
+        if !observers.is_empty() {
+            options = options.on_wire(move |event| {
+                observers.iter_mut().for_each(|observer| observer.handle_event(event));
+            });
         }
         #[cfg(feature = "auth")]
         let options = match self.authorization(entry, server) {

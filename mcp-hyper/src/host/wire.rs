@@ -162,7 +162,7 @@ impl WireObserver {
 
     /// Hides the secrets of a connection: typed passwords, and values with secret names.
     pub(super) fn hiding(mut self, entry: &ServerEntry, resolved: &ResolvedSpec, answers: &Answers) -> Self {
-        self.redactor = self.redactor.map(|redactor| {
+        self.redactor = self.redactor.take().map(|redactor| {
             let inputs = &entry.spec().inputs;
             let is_password = |id: &str| inputs.iter().any(|input| input.id == id && input.is_password);
             let looked_up = answers.iter().filter(|(lookup, _)| match lookup {
@@ -304,6 +304,17 @@ impl WireObserver {
             *value = HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static("…"));
         }
         Cow::Owned(shown)
+    }
+}
+
+impl Drop for WireObserver {
+    /// Shows the lines that the streams ended in.
+    fn drop(&mut self) {
+        for direction in [WireDirection::Sent, WireDirection::Received] {
+            if let Some(line) = self.lines(direction).handle_eof() {
+                self.show_line(direction, None, &line);
+            }
+        }
     }
 }
 
