@@ -1,5 +1,5 @@
-//! Guides, one page each: servers, servers on Tokio, clients, hosts, layers, authorization, extensions, tests; below, which
-//! crate and which features to choose.
+//! Guides, one page each: servers, servers on Tokio, clients, hosts, layers, authorization, extensions, tests, traces; below,
+//! which crate and which features to choose.
 //!
 //! | To | Read |
 //! |---|---|
@@ -12,6 +12,7 @@
 //! | write an adapter for another runtime | the page `guide` in [`mcp_proto::adapter`] |
 //! | log, limit, deny or change requests in one place | [`layers`] |
 //! | test your own server or client | [`testing`] |
+//! | see what goes over the wire of any client and server, and what is wrong with it | [`traces`] |
 //! | move from `rmcp` | [`migrating`] |
 //! | compare the features of SDKs | [`comparison`] |
 //!
@@ -98,3 +99,4 @@ pub mod migrating;
 pub mod server;
 pub mod testing;
 pub mod tokio;
+pub mod traces;

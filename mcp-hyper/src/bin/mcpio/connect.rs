@@ -12,6 +12,7 @@ use std::time::Duration;
 use futures_rustls::pki_types::CertificateDer;
 use futures_rustls::pki_types::pem::PemObject as _;
 use futures_rustls::rustls::{self, RootCertStore};
+use mcp_hyper::host::WireObserver;
 use mcp_proto::front::{Client, ClientHandlers, Error};
 use mcp_proto::host::config::parse_dotenv;
 use mcp_proto::host::tools::{ItemKind, LookupError};
@@ -145,7 +146,7 @@ fn url(command: &[OsString]) -> Option<&str> {
 
 async fn over_http(url: &str, common: &CommonOptions, setup: ClientSetup<'_>) -> Result<PendingConnection> {
     let ClientSetup { config, handlers, login, .. } = setup;
-    let mut options = http_options(common, config, handlers)?;
+    let mut options = http_options(url, common, config, handlers)?;
     let (authorization, handle) = match login {
         LoginPolicy::Stored => (login::stored_authorization(url, common).await?, None),
         // A header of the command line is another login.
@@ -170,11 +171,12 @@ fn has_authorization(common: &CommonOptions) -> Result<bool> {
 }
 
 /// HTTP client options from the command line, without authorization.
-pub(crate) fn options(common: &CommonOptions) -> Result<mcp_hyper::ClientOptions> {
-    http_options(common, client_config(common), server_requests::handlers(None))
+pub(crate) fn options(url: &str, common: &CommonOptions) -> Result<mcp_hyper::ClientOptions> {
+    http_options(url, common, client_config(common), server_requests::handlers(None))
 }
 
 fn http_options(
+    url: &str,
     common: &CommonOptions,
     config: ClientConfig,
     handlers: ClientHandlers,
@@ -186,9 +188,11 @@ fn http_options(
     if let Some(file) = &common.cacert {
         options = options.tls(tls_config(file)?);
     }
-    if common.trace {
-        let mut trace = reports::trace(None, redactor(common)?);
-        options = options.on_wire(move |event| trace.handle_event(event));
+    let mut observers = observers(url, if url.starts_with("ws") { "websocket" } else { "http" }, common)?;
+    if !observers.is_empty() {
+        options = options.on_wire(move |event| {
+            observers.iter_mut().for_each(|observer| observer.handle_event(event));
+        });
     }
     Ok(options)
 }
@@ -200,14 +204,12 @@ fn over_stdio(
     non_messages: NonMessageCounter,
 ) -> Result<PendingConnection> {
     let mut options = ClientOptions::from(setup.config).handlers(setup.handlers);
-    let mut trace = if common.trace { Some(reports::trace(None, redactor(common)?)) } else { None };
+    let mut observers = observers(&server_name(command, &redactor(common)?), "stdio", common)?;
     options = options.on_wire(move |direction, bytes| {
         if direction == WireDirection::Received {
             non_messages.handle_input(bytes);
         }
-        if let Some(trace) = &mut trace {
-            trace.handle_bytes(direction, bytes);
-        }
+        observers.iter_mut().for_each(|observer| observer.handle_bytes(direction, bytes));
     });
     if setup.shows_stderr {
         let (mut screen, redactor) = (Screen::messages(), redactor(common)?);
@@ -216,6 +218,27 @@ fn over_stdio(
     let (client, driver) = options.connect(program(command, common)?);
     let killer = Some(driver.killer());
     Ok((client, Box::pin(driver), killer))
+}
+
+/// The observers of a connection: what `--trace` prints, and what `--trace-file` names.
+fn observers(server: &str, transport: &str, common: &CommonOptions) -> Result<Vec<WireObserver>> {
+    let redactor = redactor(common)?;
+    let printed = common.trace.then(|| reports::trace(None, redactor.clone()));
+    let server = redactor.text(server);
+    let written =
+        common.traced.as_ref().map(|file| file.observer(&server, transport).redactor(redactor.clone()));
+    Ok(printed.into_iter().chain(written).collect())
+}
+
+/// The name of a server that is a command, for a trace: the program and its first word. Others may be secrets.
+pub(crate) fn server_name(command: &[OsString], redactor: &Redactor) -> String {
+    let words = command.iter().map(|word| word.to_string_lossy());
+    let mut named = words.enumerate().filter(|(at, word)| *at == 0 || !word.starts_with('-'));
+    let program = named.next().map(|(_, word)| word.into_owned()).unwrap_or_default();
+    let program = program.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
+    let word = named.next().map(|(_, word)| format!(" {word}")).unwrap_or_default();
+    let name: String = format!("{program}{word}").chars().take(80).collect();
+    redactor.cut_text(&name).into_owned()
 }
 
 fn program(command: &[OsString], common: &CommonOptions) -> Result<Command> {

@@ -99,6 +99,11 @@ impl CommandError {
         &self.0.message
     }
 
+    /// The server ended with an exit code, which is this program's: the server says why.
+    pub(crate) fn of_server(exit_code: u8) -> Self {
+        Self::new(None, exit_code, "")
+    }
+
     /// The result, which is already printed, shows the failure.
     pub(crate) fn in_result(message: &str) -> Self {
         Self::new(None, 1, message)
@@ -182,7 +187,7 @@ impl CommandError {
 
     /// Writes the message to `messages`, and with JSON an object to `output`.
     pub(crate) fn print(&self, output: &mut Screen, messages: &mut Screen) {
-        if self.0.exit_code == 0 {
+        if self.0.exit_code == 0 || self.0.message.is_empty() {
             return;
         }
         // If this fails, nothing can be done about it.
@@ -293,14 +298,14 @@ fn interrupted(signal: Signal) -> CommandError {
 }
 
 /// The signals that this process handles instead of ending.
-struct Interrupts {
+pub(crate) struct Interrupts {
     signals: Option<Signals>,
     last: Option<Instant>,
 }
 
 impl Interrupts {
     /// Registers the signals. If the system refuses that, they end the process as usual.
-    fn listen() -> Self {
+    pub(crate) fn listen() -> Self {
         #[cfg(unix)]
         let signals = [Signal::Int, Signal::Term, Signal::Hup];
         #[cfg(not(unix))]
@@ -309,13 +314,18 @@ impl Interrupts {
     }
 
     async fn next(&mut self) -> CommandError {
+        interrupted(self.next_signal().await)
+    }
+
+    /// The next signal. One that follows at once is a copy of it.
+    pub(crate) async fn next_signal(&mut self) -> Signal {
         while let Some(signals) = &mut self.signals
             && let Some(Ok(signal)) = signals.next().await
         {
             let now = Instant::now();
             if self.last.is_none_or(|last| now.duration_since(last) >= DUPLICATE_WINDOW) {
                 self.last = Some(now);
-                return interrupted(signal);
+                return signal;
             }
         }
         future::pending().await

@@ -32,7 +32,7 @@ pub(crate) async fn login(
     screen: &mut Screen,
 ) -> Result {
     let (authorization, cell) = on_page(login, common)?;
-    let options = connect::options(common)?.authorization(authorization);
+    let options = connect::options(url, common)?.authorization(authorization);
     let (client, driver) = options.connect(url).map_err(CommandError::usage)?;
     let handle = driver.auth();
     if let Some(handle) = &handle {
@@ -151,7 +151,7 @@ fn rounded(time: Duration) -> String {
 
 fn tokens(url: &str, common: &CommonOptions) -> Result<(AuthHandle, AuthDriver)> {
     let authorization = Authorization::new(config(common, UNUSED_REDIRECT.to_owned())?).store(store(common)?);
-    let options: ClientOptions = connect::options(common)?.authorization(authorization);
+    let options: ClientOptions = connect::options(url, common)?.authorization(authorization);
     options.authorize(url).map_err(CommandError::usage)
 }
 

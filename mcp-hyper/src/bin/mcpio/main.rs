@@ -23,7 +23,9 @@ mod reports;
 mod server_requests;
 mod show;
 mod skills;
+mod tap;
 mod terminal;
+mod trace;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -37,17 +39,20 @@ use terminal::{Screen, Text};
 fn main() -> ExitCode {
     let line: Vec<OsString> = std::env::args_os().collect();
     let (mut output, mut messages) = (Screen::output(), Screen::messages());
-    let options = match Options::read(&line) {
+    let mut options = match Options::read(&line) {
         Ok(options) => options,
         Err(error) => return usage(&error, &line, &mut output, &mut messages),
     };
     if options.common.json {
         output.use_json();
     }
-    let command = options.command.unwrap_or(Command::Demo { http: false });
+    let command = options.command.take().unwrap_or(Command::Demo { http: false });
+    let opened = trace::open(&mut options.common);
     // If the reactor cannot start here, a helper thread would panic later.
-    let started = mcp_smol::start_reactor().map_err(CommandError::server);
-    match started.and_then(|()| smol::block_on(run(command, &options.common, &mut output))) {
+    let started = opened.and_then(|()| mcp_smol::start_reactor().map_err(CommandError::server));
+    let ended = started.and_then(|()| smol::block_on(run(command, &options.common, &mut output)));
+    trace::flush(&options.common, &mut messages);
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             let failure = failure.with_usage_hint(address_tip(&line));
@@ -92,6 +97,8 @@ async fn run(command: Command, common: &CommonOptions, screen: &mut Screen) -> R
             demo::serve_http(&address, skills.as_deref(), &hosts, legacy_sse, websocket, &demands).await
         }
         Command::Connect { login, server } => bridge::connect(&server, &login, common).await,
+        Command::Trace { file, mermaid } => trace::show(&file, mermaid, screen),
+        Command::Tap { server } => tap::run(&server, common).await,
         Command::Completions { shell } => Ok(screen.line(Text::block(&Options::completions(shell)))?),
         Command::Login { server, login, config } if config.is_used() || !is_url(server.as_ref()) => {
             many::login(&config, common, &server, &login, screen).await

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use mcp_hyper::host::TraceFile;
 
 /// A client for MCP servers, and a server to try other clients on.
 ///
@@ -78,6 +79,14 @@ pub(crate) struct CommonOptions {
     /// Print every message to standard error, as it is sent or received, without secrets
     #[arg(long, global = true)]
     pub(crate) trace: bool,
+
+    /// Write every message into this file, without secrets: mcpio trace FILE shows it. A file that is there is replaced
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) trace_file: Option<PathBuf>,
+
+    /// The file that --trace-file names, once it is open
+    #[arg(skip)]
+    pub(crate) traced: Option<TraceFile>,
 
     /// Which era of the protocol to speak
     #[arg(long, global = true, value_enum, default_value_t, value_name = "ERA")]
@@ -282,6 +291,22 @@ pub(crate) enum Command {
         #[command(flatten)]
         demands: ProtectionOptions,
     },
+    /// Stand between a client and a server, and write what passes into the file of --trace-file
+    #[command(long_about = TAP)]
+    Tap {
+        /// The command that starts the server
+        #[arg(last = true, required = true, value_name = "COMMAND")]
+        server: Vec<OsString>,
+    },
+    /// Show the requests of a trace file, how they ended, and which requirements of the protocol were broken
+    #[command(long_about = TRACE)]
+    Trace {
+        /// The file
+        file: PathBuf,
+        /// Print a sequence diagram for Mermaid, as GitHub shows it in a block of code
+        #[arg(long, conflicts_with = "json")]
+        mermaid: bool,
+    },
     /// Print the completions for a shell, to be sourced by it
     Completions {
         /// The shell
@@ -456,6 +481,22 @@ For applications that only start programs, in their configuration for example:
 If the server requires a login, its page opens in a browser, and its address is printed to standard error. Application \
 and server need not speak the same era of the protocol: `mcpio connect -- COMMAND` translates for a program. It ends when \
 the application closes standard input; with exit code 3 if the server cannot be connected, or its program ends.";
+
+const TAP: &str = "\
+Stand between a client and a server, and write what passes into the file of --trace-file
+
+In the configuration of an application, put it before the command of a server:
+
+    {\"mcpServers\": {\"NAME\": {\"command\": \"mcpio\", \"args\": \
+[\"tap\", \"--trace-file\", \"/tmp/NAME.trace\", \"--\", \"npx\", \"-y\", \"example-server\"]}}}
+
+Bytes pass unchanged, also those that are no messages, with the server's standard error and exit code; the file has them \
+without secrets. `mcpio trace FILE` shows it.";
+
+const TRACE: &str = "\
+Show the requests of a trace file, how they ended, and which requirements of the protocol were broken
+
+Any command writes one by --trace-file FILE, `mcpio tap` for other clients. Exit code 1 says that a requirement was broken.";
 
 const CALL: &str = "\
 Call a tool

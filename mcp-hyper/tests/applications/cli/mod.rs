@@ -8,4 +8,5 @@ mod many;
 mod session;
 mod signals;
 mod skills;
+mod tap;
 mod watch;

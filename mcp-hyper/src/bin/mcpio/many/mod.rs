@@ -153,6 +153,9 @@ impl Session<'_> {
         if common.trace {
             host = host.on_wire(|entry| Some(reports::trace(Some(entry.name()), Redactor::new())));
         }
+        if let Some(file) = &common.traced {
+            host = host.trace(file.clone());
+        }
         if answers_requests {
             host = host.handlers(|entry| server_requests::handlers(Some(entry.name())));
         }

@@ -1,0 +1,219 @@
+//! Trace files: `--trace-file` writes one, and `mcpio trace` shows it.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use mcp_hyper::host::TraceFile;
+use mcp_proto::HumanDuration;
+use mcp_proto::trace_file::{Finding, RequestOutcome, Sender, Trace, TraceReport, TracedRequest};
+use serde_json::{Value, json};
+
+use crate::error::{CommandError, Result};
+use crate::options::CommonOptions;
+use crate::show::{self, Table};
+use crate::terminal::{BAD, GOOD, QUIET, Screen, Text, styled};
+
+/// Opens the file of `--trace-file`.
+pub(crate) fn open(common: &mut CommonOptions) -> Result {
+    if let Some(path) = &common.trace_file {
+        let failed = CommandError::server_of(format!("--trace-file {}", path.display()));
+        let program = concat!("mcpio ", env!("CARGO_PKG_VERSION"));
+        common.traced = Some(TraceFile::create(path, program).map_err(failed)?);
+    }
+    Ok(())
+}
+
+/// Waits until the file of `--trace-file` is written.
+pub(crate) fn flush(common: &CommonOptions, messages: &mut Screen) {
+    if let Some(file) = &common.traced
+        && let Err(error) = file.flush()
+    {
+        let path = file.path().display();
+        let _ = messages.line(styled(BAD, format_args!("the trace {path} is not complete: {error}")));
+    }
+}
+
+/// Shows a trace: `mcpio trace FILE`.
+pub(crate) fn show(file: &Path, mermaid: bool, screen: &mut Screen) -> Result {
+    let bytes = fs::read(file).map_err(CommandError::server_of(file.display()))?;
+    let trace = Trace::parse(&bytes).map_err(CommandError::server_of(file.display()))?;
+    let report = trace.report();
+    if mermaid {
+        return Ok(screen.line(Text::block(&diagram(&report)))?);
+    }
+    if screen.is_json() {
+        show::json(screen, &as_json(&trace, &report))?;
+    } else {
+        in_words(&trace, &report, screen)?;
+    }
+    match report.findings.len() {
+        0 => Ok(()),
+        count => Err(CommandError::in_result(&format!("{count} times a requirement was broken"))),
+    }
+}
+
+fn as_json(trace: &Trace, report: &TraceReport) -> Value {
+    let connections = report.connections.iter().map(|it| {
+        let revision = it.revision.map(|revision| revision.as_str());
+        json!({ "number": it.number, "server": it.server, "transport": it.transport, "revision": revision })
+    });
+    let requests = report.requests.iter().map(|it| {
+        let error = match &it.outcome {
+            RequestOutcome::Refused { code, message } => json!({ "code": code, "message": message }),
+            _ => Value::Null,
+        };
+        json!({
+            "connection": it.connection,
+            "from": sender(it.sender),
+            "id": it.id,
+            "method": it.method,
+            "name": it.name,
+            "startMs": milliseconds(it.start),
+            "durationMs": it.duration().map(milliseconds),
+            "progress": it.progress,
+            "outcome": outcome_name(&it.outcome),
+            "error": error,
+        })
+    });
+    let findings = report.findings.iter().map(|it| {
+        json!({
+            "atMs": milliseconds(it.at),
+            "connection": it.connection,
+            "from": sender(it.sender),
+            "requirement": it.breach.row(),
+            "page": it.breach.page(),
+            "message": it.breach.to_string(),
+            "detail": it.detail,
+        })
+    });
+    json!({
+        "program": trace.header.program,
+        "connections": connections.collect::<Vec<_>>(),
+        "requests": requests.collect::<Vec<_>>(),
+        "findings": findings.collect::<Vec<_>>(),
+        "unread": trace.unread.iter().map(|line| line.number).collect::<Vec<_>>(),
+    })
+}
+
+fn sender(sender: Sender) -> &'static str {
+    match sender {
+        Sender::Client => "client",
+        Sender::Server => "server",
+    }
+}
+
+fn outcome_name(outcome: &RequestOutcome) -> &'static str {
+    match outcome {
+        RequestOutcome::Answered => "answered",
+        RequestOutcome::ToolFailed => "tool_failed",
+        RequestOutcome::InputRequired => "input_required",
+        RequestOutcome::Refused { .. } => "refused",
+        RequestOutcome::Cancelled => "cancelled",
+        _ => "unanswered",
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "of a time that a trace has, no digit is lost")]
+fn milliseconds(time: Duration) -> f64 {
+    time.as_micros() as f64 / 1000.0
+}
+
+fn in_words(trace: &Trace, report: &TraceReport, screen: &mut Screen) -> Result {
+    for connection in &report.connections {
+        let revision = connection.revision.map_or("no known revision", |revision| revision.as_str());
+        let server = if connection.server.is_empty() { "a server" } else { &connection.server };
+        let text =
+            format!("connection {}: {server} over {}, {revision}", connection.number, connection.transport);
+        screen.line(styled(QUIET, text))?;
+    }
+    let mut table = Table::new(&["at", "request", "took", "outcome"]);
+    for request in &report.requests {
+        let took = request.duration().map_or_else(String::new, took);
+        let at = format!("{:.3} s", request.start.as_secs_f64());
+        table.row([&at, &named(request, report.connections.len()), &took, &outcome(request)]);
+    }
+    table.print(screen)?;
+    for line in &trace.unread {
+        screen.line(styled(BAD, format_args!("line {} cannot be read: {}", line.number, line.reason)))?;
+    }
+    for finding in &report.findings {
+        screen.line(styled(BAD, in_a_line(finding)))?;
+        screen.line(styled(QUIET, format_args!("    {} {}", finding.breach.row(), finding.breach.page())))?;
+    }
+    if report.findings.is_empty() {
+        screen.line(styled(GOOD, "No broken requirement is visible."))?;
+    }
+    Ok(())
+}
+
+/// Below a millisecond in microseconds.
+fn took(time: Duration) -> String {
+    match time.as_micros() {
+        micros if micros < 1000 => format!("{micros} µs"),
+        _ => HumanDuration(time).to_string(),
+    }
+}
+
+fn named(request: &TracedRequest, connections: usize) -> String {
+    let arrow = match request.sender {
+        Sender::Client => "→",
+        Sender::Server => "←",
+    };
+    let number = if connections > 1 { format!("{} ", request.connection) } else { String::new() };
+    let name = request.name.as_deref().map(|name| format!(" {name}")).unwrap_or_default();
+    format!("{number}{arrow} {}{name}", request.method)
+}
+
+fn outcome(request: &TracedRequest) -> String {
+    match request.progress {
+        0 => request.outcome.to_string(),
+        1 => format!("{}, after 1 report of progress", request.outcome),
+        reports => format!("{}, after {reports} reports of progress", request.outcome),
+    }
+}
+
+fn in_a_line(finding: &Finding) -> String {
+    let at = finding.at.as_secs_f64();
+    format!("{at:.3} s, the {} sent {}: {}", sender(finding.sender), finding.breach, finding.detail)
+}
+
+/// The requests and their ends as a sequence diagram of Mermaid.
+fn diagram(report: &TraceReport) -> String {
+    let mut arrows = Vec::new();
+    for request in &report.requests {
+        let server = format!("S{}", request.connection);
+        let (from, to) = match request.sender {
+            Sender::Client => ("C", &*server),
+            Sender::Server => (&*server, "C"),
+        };
+        let named = request.name.as_deref().map(|name| format!(" {name}")).unwrap_or_default();
+        let asked = label(&format!("{}{named}", request.method));
+        arrows.push((request.start, format!("    {from}->>{to}: {asked}")));
+        if let (Some(end), Some(time)) = (request.end, request.duration()) {
+            let (from, to) =
+                if request.outcome == RequestOutcome::Cancelled { (from, to) } else { (to, from) };
+            let ended = label(&format!("{}, {}", outcome(request), took(time)));
+            arrows.push((end, format!("    {from}-->>{to}: {ended}")));
+        }
+    }
+    // Of those at one time the order stays.
+    arrows.sort_by_key(|(at, _)| *at);
+    let servers = report.connections.iter().map(|it| {
+        let name = if it.server.is_empty() { "server" } else { &it.server };
+        format!("    participant S{} as {}", it.number, label(name))
+    });
+    let client = ["sequenceDiagram".to_owned(), "    participant C as client".to_owned()];
+    client
+        .into_iter()
+        .chain(servers)
+        .chain(arrows.into_iter().map(|(_, arrow)| arrow))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// A text without the characters that mean something in a diagram.
+fn label(text: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || " _-./:,()µ".contains(c);
+    text.chars().take(80).map(|c| if is_plain(c) { c } else { ' ' }).collect()
+}

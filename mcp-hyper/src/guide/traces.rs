@@ -1,0 +1,62 @@
+//! What went over the wire, and what was wrong with it: traces of any client and server.
+//!
+//! # A server that an application starts
+//!
+//! `mcpio tap` stands between the two. In the application's configuration it comes before the command of the server:
+//!
+//! ```json
+//! { "mcpServers": { "example": { "command": "mcpio", "args":
+//!     ["tap", "--trace-file", "/tmp/example.trace", "--", "npx", "-y", "@modelcontextprotocol/server-everything"] } } }
+//! ```
+//!
+//! Every byte passes on as it is, also what is no message; so do standard error, SIGTERM and SIGHUP, and the exit code. The
+//! file is written as the session goes on, for its owner's eyes alone. Secrets are hidden before anything is written, by the
+//! rules of [`mcp_proto::redact`]: look through a trace before you send it to somebody, since a secret that has no sign of
+//! one is shown.
+//!
+//! ```text
+//! $ mcpio trace /tmp/example.trace
+//! connection 1: npx @modelcontextprotocol/server-everything over stdio, 2025-11-25
+//! AT       REQUEST              TOOK    OUTCOME
+//! 0.004 s  → initialize         412 ms  answered
+//! 0.418 s  → tools/list         3 ms    answered
+//! 0.440 s  → tools/call get-sum 2 ms    answered
+//! 0.401 s, the server sent a text that is no message: not JSON: expected a value at byte 0
+//!     S2.1 https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/stdio
+//! ```
+//!
+//! `→` is a request of the client, `←` one of the server. `--json` prints the same for programs, with the requests, their
+//! times and the broken requirements; `--mermaid` a sequence diagram. The exit code is 1 if a requirement was broken.
+//!
+//! # A client of yours
+//!
+//! Each command of `mcpio` takes `--trace-file FILE`, over HTTP too. In a program, a host writes one file for all of its
+//! servers:
+//!
+//! ```no_run
+//! use mcp_hyper::host::{HostOptions, TraceFile};
+//!
+//! let trace = TraceFile::create("servers.trace", "my-agent 1.0.0")?;
+//! let options = HostOptions::new("my-agent", "1.0.0").trace(trace);
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! [`TraceFile::observer`](crate::host::TraceFile::observer) traces a single client. A thread writes the file: a slow or full
+//! disk ends the trace, and holds no message up. At 64 MiB the file begins anew, and the one before stays beside it.
+//!
+//! # Reading a trace
+//!
+//! A trace is lines of JSON: [`mcp_proto::trace_file`] describes and reads them, and
+//! [`Trace::report`](mcp_proto::trace_file::Trace::report) pairs requests with their answers:
+//!
+//! ```
+//! use mcp_hyper::mcp_proto::trace_file::{RequestOutcome, Trace};
+//!
+//! # let file = br#"{"mcpTrace":1,"started":1764169200000,"program":"test","redacted":true}
+//! # {"at":20,"connection":1,"event":"message","from":"client","frame":"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}"}
+//! # "#;
+//! let report = Trace::parse(file)?.report();
+//! let unanswered = report.requests.iter().filter(|request| request.outcome == RequestOutcome::Unanswered);
+//! assert_eq!(unanswered.count(), 1);
+//! # Ok::<(), mcp_hyper::mcp_proto::trace_file::TraceError>(())
+//! ```

@@ -1,0 +1,146 @@
+//! `mcpio tap` and `--trace-file` write what goes over the wire; `mcpio trace` shows it.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use mcp_proto::trace_file::{Sender, Trace, TraceEvent};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::common::cli::program;
+
+struct TraceOf(PathBuf);
+
+impl TraceOf {
+    fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("mcp-cli-{name}-{}.trace", std::process::id())))
+    }
+
+    fn read(&self) -> Trace {
+        Trace::parse(&fs::read(&self.0).unwrap()).unwrap()
+    }
+
+    /// What `mcpio trace` shows, as JSON.
+    fn shown(&self) -> Value {
+        let output = Command::new(program()).args(["trace", "--json"]).arg(&self.0).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+}
+
+impl Drop for TraceOf {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn tap(trace: &TraceOf, script: &str) -> Command {
+    let mut command = Command::new(program());
+    command.arg("tap").arg("--trace-file").arg(&trace.0).args(["--", "sh", "-c", script]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn run(mut command: Command, input: &[u8]) -> Output {
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn tap_passes_each_byte_on_and_ends_as_the_server_does() {
+    let trace = TraceOf::new("bytes");
+    let output = run(
+        tap(&trace, "printf 'noise \\377\\r\\n'; echo problem >&2; cat; exit 7"),
+        b"{\"a\":1}\n\xfe unfinished",
+    );
+    assert_eq!(output.stdout, b"noise \xff\r\n{\"a\":1}\n\xfe unfinished");
+    assert_eq!(output.stderr, b"problem\n");
+    assert_eq!(output.status.code(), Some(7));
+    let records = trace.read().records;
+    let frames = |side: Sender| {
+        let frames = records.iter().filter_map(move |record| match &record.event {
+            TraceEvent::Message { from, frame, .. } if *from == side => Some(frame.as_bytes().to_vec()),
+            _ => None,
+        });
+        frames.collect::<Vec<_>>()
+    };
+    assert_eq!(frames(Sender::Client), [b"{\"a\":1}".to_vec(), b"\xfe unfinished".to_vec()]);
+    assert_eq!(frames(Sender::Server).len(), 3);
+    let errors =
+        |event: &TraceEvent| matches!(event, TraceEvent::Stderr { frame } if frame.as_bytes() == b"problem");
+    assert!(records.iter().any(|record| errors(&record.event)), "{records:?}");
+    let Some(TraceEvent::Closed { reason: Some(reason) }) = records.last().map(|it| it.event.clone()) else {
+        panic!("{records:?}")
+    };
+    assert!(reason.contains('7'), "{reason}");
+}
+
+#[test]
+fn tap_passes_signals_on() {
+    let trace = TraceOf::new("signals");
+    let mut child =
+        tap(&trace, "trap 'exit 9' TERM; echo ready; while :; do sleep 0.05; done").spawn().unwrap();
+    let start = Instant::now();
+    while !fs::read_to_string(&trace.0).is_ok_and(|text| text.contains("ready\"")) {
+        assert!(start.elapsed() < Duration::from_secs(15));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(9));
+}
+
+#[test]
+fn trace_of_a_session_has_each_request_and_what_was_wrong() {
+    let trace = TraceOf::new("session");
+    let server = program().display().to_string();
+    let script = format!("echo 'Server is ready'; exec {server} serve");
+    let mut command = Command::new(program());
+    command.args(["call", "add", "a=2", "b=3", "--", program().to_str().unwrap()]);
+    command.arg("tap").arg("--trace-file").arg(&trace.0).args(["--", "sh", "-c", &script]);
+    assert!(command.output().unwrap().status.success());
+    let shown = trace.shown();
+    let methods: Vec<&Value> = shown["requests"].as_array().unwrap().iter().map(|it| &it["method"]).collect();
+    assert_eq!(methods, ["server/discover", "tools/list", "tools/call"]);
+    assert_eq!(shown["requests"][2]["name"], "add");
+    assert_eq!(shown["requests"][2]["outcome"], "answered");
+    assert_eq!(shown["connections"][0]["revision"], "2026-07-28");
+    let findings = shown["findings"].as_array().unwrap();
+    assert_eq!(findings.iter().map(|it| &it["requirement"]).collect::<Vec<_>>(), ["S2.1"], "{findings:?}");
+    let words = Command::new(program()).arg("trace").arg(&trace.0).output().unwrap();
+    assert_eq!(words.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&words.stdout).contains("tools/call add"), "{words:?}");
+    let diagram = Command::new(program()).args(["trace", "--mermaid"]).arg(&trace.0).output().unwrap();
+    let diagram = String::from_utf8(diagram.stdout).unwrap();
+    assert!(diagram.starts_with("sequenceDiagram\n"), "{diagram}");
+    assert!(
+        diagram.contains("C->>S1: tools/call add\n") && diagram.contains("S1-->>C: answered, "),
+        "{diagram}"
+    );
+}
+
+#[test]
+fn commands_trace_their_own_connection_without_secrets() {
+    let trace = TraceOf::new("own");
+    let mut command = Command::new(program());
+    command.args(["call", "echo", "text=my-own-secret", "--env", "API_KEY=my-own-secret", "--trace-file"]);
+    command.arg(&trace.0).args(["--", program().to_str().unwrap(), "serve"]);
+    let output = command.output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stdout).contains("my-own-secret"), "{output:?}");
+    let written = fs::read_to_string(&trace.0).unwrap();
+    assert!(!written.contains("my-own-secret") && written.contains("[redacted]"), "{written}");
+    assert_eq!(trace.shown()["findings"], json!([]));
+}
+
+#[test]
+fn tap_needs_a_file_and_a_trace_is_one() {
+    let tap = Command::new(program()).args(["tap", "--", "cat"]).output().unwrap();
+    assert_eq!(tap.status.code(), Some(2), "{tap:?}");
+    let trace = TraceOf::new("none");
+    fs::write(&trace.0, "GET / HTTP/1.1\n").unwrap();
+    let shown = Command::new(program()).arg("trace").arg(&trace.0).output().unwrap();
+    assert_eq!(shown.status.code(), Some(3), "{shown:?}");
+    assert!(String::from_utf8_lossy(&shown.stderr).contains("not the header of a trace"), "{shown:?}");
+}
