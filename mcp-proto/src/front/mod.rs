@@ -161,10 +161,10 @@ pub use client::{
     TaskHandle, ToolCallOutcome, Watch, WatchRequest, WatchUpdate, call_once,
 };
 
+#[cfg(all(feature = "server", feature = "schemars"))]
+pub use handler::arguments::{DescribedArguments, Structured};
 #[cfg(all(feature = "server", feature = "seal"))]
 pub use handler::input_rounds::{SingleUse, StateId, StateUse, UsedStates};
-#[cfg(all(feature = "server", feature = "schemars"))]
-pub use handler::{arguments::DescribedArguments, json_schema::Structured};
 #[cfg(feature = "server")]
 pub use {
     handler::arguments::{Arguments, NoArguments, without_arguments},

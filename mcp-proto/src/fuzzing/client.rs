@@ -5,9 +5,7 @@ use alloc::collections::VecDeque;
 use arbitrary::Arbitrary;
 use bytes::Bytes;
 
-use super::harness::{self, Application};
-use super::harness::{RunState, Target, read_messages, timeout};
-use super::server_messages;
+use super::harness::{self, Application, RunState, Target, choose, read_messages, timeout};
 use crate::Instant;
 use crate::peer::client::Event;
 use crate::peer::{LostReason, RequestOptions};
@@ -130,12 +128,12 @@ impl Target for Client {
             Operation::Answer { which, with } => self.answer(*which, *with),
             Operation::Progress(which) => {
                 let token = self.app.run.request(*which).map_or(0, |request| request.number());
-                self.send_line(&server_messages::progress(token));
+                self.send_line(&progress(token));
             }
             Operation::ServerRequest { id, method } => {
-                self.send_line(&server_messages::request((*id).into(), *method));
+                self.send_line(&request((*id).into(), *method));
             }
-            Operation::ServerCancels(id) => self.send_line(&server_messages::cancelled(*id)),
+            Operation::ServerCancels(id) => self.send_line(&cancelled(*id)),
             Operation::Eof => self.app.client.handle_eof(now, "fuzz"),
             Operation::Advance { ms } => self.app.run.advance(*ms),
             Operation::Backwards { ms } => self.app.run.set_back(*ms),
@@ -154,7 +152,7 @@ impl Target for Client {
                 self.transmit();
                 let at = usize::from(*which) % self.listens.len().max(1);
                 let subscription = self.listens.get(at).map_or("0", String::as_str);
-                self.send_line(&server_messages::subscription_message(*what, subscription));
+                self.send_line(&subscription_message(*what, subscription));
             }
         }
     }
@@ -200,15 +198,15 @@ impl Client {
         let index = usize::from(which) % self.unanswered.len().max(1);
         let Some(id) = self.unanswered.remove(index) else { return };
         let is_even = matches!(id, Id::Number(id) if id % 2 == 0);
-        let task;
+        let task_text;
         let outcome = match with {
-            Answer::Discovered => server_messages::DISCOVERED,
+            Answer::Discovered => DISCOVERED,
             Answer::Initialized => {
                 r#""result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"s","version":"1"}}"#
             }
             Answer::Complete if is_even => {
-                task = server_messages::task(&id);
-                &task
+                task_text = task_answer(&id);
+                &task_text
             }
             Answer::Complete => {
                 r#""result":{"content":[],"tools":[{"name":"fuzz","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}}],"ttlMs":300,"cacheScope":"private"}"#
@@ -222,8 +220,8 @@ impl Client {
                 r#""error":{"code":-32042,"message":"no","data":{"elicitations":[{"mode":"url","elicitationId":"e","url":"https://a.b","message":"m"}]}}"#
             }
             Answer::Error => r#""error":{"code":-32601,"message":"no"}"#,
-            Answer::Unsupported => server_messages::UNSUPPORTED,
-            Answer::Broken => server_messages::BROKEN,
+            Answer::Unsupported => UNSUPPORTED,
+            Answer::Broken => BROKEN,
             Answer::WithoutId => {
                 return self
                     .send_line(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}"#);
@@ -249,4 +247,68 @@ impl Client {
         }
         self.app.run.note(&Bytes::from(out));
     }
+}
+
+// --- Messages that a fuzzed client receives ---
+
+/// The result of `server/discover`.
+pub(super) const DISCOVERED: &str =
+    r#""result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}"#;
+/// The error of a server that does not support the requested revision.
+pub(super) const UNSUPPORTED: &str =
+    r#""error":{"code":-32022,"message":"no","data":{"supported":["2026-07-28","2025-06-18"]}}"#;
+/// A result that ends too early.
+pub(super) const BROKEN: &str = r#""result":{"content":["#;
+
+pub(super) fn request(id: i64, method: u8) -> String {
+    let method = choose(["ping", "roots/list", "sampling/createMessage", "x"], method);
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}"}}"#)
+}
+
+pub(super) fn progress(token: i64) -> String {
+    format!(
+        r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":1}}}}"#
+    )
+}
+
+pub(super) fn cancelled(id: u8) -> String {
+    format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#)
+}
+
+/// A notification for the subscription with the id `subscription`.
+pub(super) fn subscription_message(what: u8, subscription: &str) -> String {
+    let (method, params) = match what % 7 {
+        0 => (
+            "subscriptions/acknowledged",
+            r#""notifications":{"toolsListChanged":true,"resourceSubscriptions":["fuzz:r"],"taskIds":["t"]},"#,
+        ),
+        1 => ("tools/list_changed", ""),
+        2 => ("prompts/list_changed", ""),
+        3 => ("resources/updated", r#""uri":"fuzz:r","#),
+        4 => ("tasks", r#""taskId":"t","status":"working","#),
+        5 => ("tasks", r#""taskId":"t","status":"completed","result":{"content":[]},"#),
+        _ => ("tasks/status", r#""taskId":"t","status":"completed","#),
+    };
+    format!(
+        r#"{{"jsonrpc":"2.0","method":"notifications/{method}","params":{{{params}"_meta":{{"io.modelcontextprotocol/subscriptionId":{subscription}}}}}}}"#
+    )
+}
+
+/// An answer about a task, by the id of the request: the result that creates one, of either revision, or its status.
+pub(super) fn task_answer(id: &Id) -> String {
+    let number = match id {
+        Id::Number(number) => *number,
+        Id::String(_) => 0,
+    };
+    let status = match number.rem_euclid(14) / 2 {
+        0 => r#""input_required","inputRequests":{"a":{"method":"roots/list"},"b":{"method":"roots/list"}}"#,
+        1 => r#""completed","result":{"content":[]}"#,
+        2 => r#""failed","error":{"code":1,"message":"no"}"#,
+        3 => r#""cancelled""#,
+        _ => r#""working""#,
+    };
+    let kind = if number % 3 == 0 { "complete" } else { "task" };
+    format!(
+        r#""result":{{"resultType":"{kind}","taskId":"t","status":{status},"task":{{"taskId":"t","status":"working"}}}}"#
+    )
 }

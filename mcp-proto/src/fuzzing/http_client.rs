@@ -5,9 +5,9 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use arbitrary::Arbitrary;
 use serde_json::Value;
 
+use super::client as server_messages;
 use super::harness::{self, Application};
 use super::harness::{RunState, Target, pick_key, timeout};
-use super::server_messages;
 use crate::Instant;
 use crate::peer::client::Event;
 use crate::peer::{LostReason, ReissuePolicy, RequestOptions};
@@ -369,7 +369,7 @@ impl Client {
                 return server_messages::subscription_message(what, &own.unwrap_or(0).to_string());
             }
             ServerMessage::Task => {
-                task = server_messages::task(&Id::Number(own.unwrap_or(0)));
+                task = server_messages::task_answer(&Id::Number(own.unwrap_or(0)));
                 &task
             }
         };
@@ -443,7 +443,7 @@ impl Client {
 /// twice.
 fn error_or_input_required(own: Option<i64>) -> String {
     match own.map(|id| (id, id.rem_euclid(4))) {
-        Some((id, 0)) => server_messages::task(&Id::Number(id)),
+        Some((id, 0)) => server_messages::task_answer(&Id::Number(id)),
         Some((id, 2)) => format!(r#""result":{{"resultType":"input_required","requestState":"{id}"}}"#),
         Some((id, 3)) => format!(
             r#""result":{{"resultType":"input_required","inputRequests":{{"a":{{"method":"roots/list"}},"b":{{"method":"roots/list"}}}},"requestState":"{id}"}}"#

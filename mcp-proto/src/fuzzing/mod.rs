@@ -17,16 +17,13 @@ mod host;
 mod http_client;
 mod http_server;
 mod server;
-mod server_messages;
-mod skills;
 mod sse;
 mod wire;
 
 pub use auth::{challenge, fetch_policy, metadata, token_answer};
 pub use host::{host_config, host_control, host_names, host_results};
-pub use skills::frontmatter;
 pub use sse::{redact, sse};
-pub use wire::{envelope, header, lines, schema};
+pub use wire::{envelope, frontmatter, header, lines, schema};
 
 /// What a machine does with a fuzzer's input: a line for each operation, event, output and deadline. An empty text if the
 /// input encodes no operations.

@@ -14,10 +14,11 @@ use crate::rpc::{
     ErrorId, Frame, Id, Malformed, MalformedKind, Message, Raw, Recovered, code, read, recover, recover_ends,
     write,
 };
+use crate::schema::skills::Frontmatter;
 use crate::schema::{
     At, CallToolParams, CallToolResult, CancelledParams, CompleteParams, CompleteResult, CreateMessageParams,
     CreateMessageResult, DiscoverResult, ElicitParams, ElicitResult, EmptyParams, GetPromptParams,
-    GetPromptResult, InitializeParams, InitializeResult, InputRequiredResult, ListPromptsResult,
+    GetPromptResult, InitializeParams, InitializeResult, InputRequiredResult, Json, ListPromptsResult,
     ListResourceTemplatesResult, ListResourcesResult, ListRootsResult, ListToolsResult, LoggingMessageParams,
     PaginatedParams, ProgressParams, ReadResourceParams, ReadResourceResult, Revision,
     SubscriptionsListenParams, WriteAt, tasks,
@@ -389,4 +390,19 @@ fn reference_lines(limit: usize, text: &[u8]) -> Vec<Line> {
         }
     }
     found
+}
+
+/// Reads the input as the frontmatter of a skill, and as further fields of one.
+///
+/// Nothing panics, the JSON of each field is valid, and the fields equal it.
+pub fn frontmatter(data: &[u8]) {
+    let Ok(yaml) = str::from_utf8(data) else { return };
+    for main_file in [yaml.to_owned(), format!("---\nname: knots\ndescription: Ties\n{yaml}\n---\n")] {
+        let Ok(frontmatter) = Frontmatter::parse(&main_file) else { continue };
+        let listed = frontmatter.to_json();
+        for (name, value) in &listed {
+            assert_eq!(Json::new(value.as_str()).as_ref().ok(), Some(value), "{name:?} is no JSON");
+        }
+        assert_eq!(frontmatter.compare(&listed), Ok(()), "the fields differ from their JSON");
+    }
 }

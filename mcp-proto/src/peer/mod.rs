@@ -13,7 +13,6 @@ mod inbound;
 mod machine;
 mod options;
 mod outcome;
-pub(crate) mod passage;
 mod requests;
 #[cfg(feature = "server")]
 pub mod server;
@@ -32,7 +31,7 @@ pub use encode::{AnyResult, OutgoingRequest};
 pub use inbound::InboundId;
 pub(crate) use inbound::{Inbound, InsertError};
 pub use machine::{Denial, Principal};
-pub(crate) use machine::{Machine, MessageKind, Outbox};
+pub(crate) use machine::{HeldPiece, Machine, MessageCharge, MessageKind, Outbox, Passage};
 pub use options::{CacheMode, InputMode, ProgressOption, ReissuePolicy, RequestOptions, TaskMode};
 pub use outcome::{
     DecodeError, FailedRequest, InputError, InvalidAnswerError, LostReason, Outcome, RequestError,

@@ -1,13 +1,16 @@
-//! An object of JSON values that is parsed when it is first looked at.
+//! An object of JSON values that is parsed when it is first looked at, if there is a lock for that (feature `std`).
 
 use core::fmt;
+#[cfg(feature = "std")]
 use std::sync::OnceLock;
 
+#[cfg(feature = "std")]
 use memchr::memchr;
 
 use super::containers::{Map, ParsedMeta};
 use super::json::Json;
-use super::read::{Read as _, ReadResult, read_text};
+use super::read::{Read as _, ReadResult};
+#[cfg(feature = "std")]
 use crate::prelude::*;
 use crate::rpc::json_reader::{NotJson, Reader};
 
@@ -15,41 +18,58 @@ use crate::rpc::json_reader::{NotJson, Reader};
 #[derive(Clone, Default)]
 pub(super) struct LazyMap {
     map: Map<Json>,
+    #[cfg(feature = "std")]
     text: Option<UnparsedMap>,
 }
 
 /// An object as read, with at least one member and without escapes.
+#[cfg(feature = "std")]
 #[derive(Clone)]
 struct UnparsedMap {
     text: Box<str>,
     parsed: OnceLock<Map<Json>>,
 }
 
+#[cfg(feature = "std")]
 impl UnparsedMap {
     fn parse(text: &str) -> Map<Json> {
         // An object without escapes in its names always parses: the default is never used.
-        read_text::<ParsedMeta>(text).map(|entries| entries.0).unwrap_or_default()
+        super::read::read_text::<ParsedMeta>(text).map(|entries| entries.0).unwrap_or_default()
     }
 }
 
 impl LazyMap {
     pub(super) const fn new() -> Self {
-        Self { map: Map::new(), text: None }
+        Self::of(Map::new())
+    }
+
+    const fn of(map: Map<Json>) -> Self {
+        Self {
+            map,
+            #[cfg(feature = "std")]
+            text: None,
+        }
     }
 
     /// Whether there are no entries. Does not parse them.
     pub(super) fn is_empty(&self) -> bool {
-        self.text.is_none() && self.map.is_empty()
+        #[cfg(feature = "std")]
+        if self.text.is_some() {
+            return false;
+        }
+        self.map.is_empty()
     }
 
     pub(super) fn get(&self) -> &Map<Json> {
-        match &self.text {
-            Some(unparsed) => unparsed.parsed.get_or_init(|| UnparsedMap::parse(&unparsed.text)),
-            None => &self.map,
+        #[cfg(feature = "std")]
+        if let Some(unparsed) = &self.text {
+            return unparsed.parsed.get_or_init(|| UnparsedMap::parse(&unparsed.text));
         }
+        &self.map
     }
 
     pub(super) fn get_mut(&mut self) -> &mut Map<Json> {
+        #[cfg(feature = "std")]
         if let Some(UnparsedMap { text, parsed }) = self.text.take() {
             self.map = parsed.into_inner().unwrap_or_else(|| UnparsedMap::parse(&text));
         }
@@ -58,27 +78,26 @@ impl LazyMap {
 
     /// Checks that the value is valid JSON, and leaves an object unparsed.
     pub(super) fn read(reader: &mut Reader<'_>) -> Result<ReadResult<Self>, NotJson> {
-        reader.first_byte()?;
-        let start = reader.at();
-        let text = reader.skip()?;
-        let members = text.strip_prefix('{').map(str::trim_ascii_start);
-        match members {
+        #[cfg(feature = "std")]
+        {
+            reader.first_byte()?;
+            let start = reader.at();
+            let text = reader.skip()?;
+            let members = text.strip_prefix('{').map_or("}", str::trim_ascii_start);
             // Only the parser tells whether the escapes of a name are valid.
-            Some(members) if !members.starts_with('}') && memchr(b'\\', members.as_bytes()).is_none() => {
+            if !members.starts_with('}') && memchr(b'\\', members.as_bytes()).is_none() {
                 let text = Some(UnparsedMap { text: text.into(), parsed: OnceLock::new() });
-                Ok(Ok(Self { map: Map::new(), text }))
+                return Ok(Ok(Self { map: Map::new(), text }));
             }
-            _ => {
-                reader.go_to(start);
-                ParsedMeta::read(reader).map(|read| read.map(|entries| Self::from(entries.0)))
-            }
+            reader.go_to(start);
         }
+        ParsedMeta::read(reader).map(|read| read.map(|entries| Self::of(entries.0)))
     }
 }
 
 impl From<Map<Json>> for LazyMap {
     fn from(map: Map<Json>) -> Self {
-        Self { map, text: None }
+        Self::of(map)
     }
 }
 

@@ -36,7 +36,6 @@ mod extension;
 mod extension_set;
 mod form;
 mod json;
-#[cfg_attr(not(feature = "std"), path = "eager_map.rs")]
 mod lazy_map;
 mod lifecycle;
 pub mod meta;

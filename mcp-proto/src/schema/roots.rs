@@ -6,7 +6,7 @@ use iri_string::percent_encode::PercentEncodedForUri;
 
 use super::object::object;
 use super::{List, Meta};
-use crate::codec::percent;
+use crate::codec::percent_decode;
 use crate::prelude::*;
 
 object! {
@@ -167,7 +167,7 @@ fn segments(uri: &str) -> Result<Vec<Vec<u8>>, RootError> {
     }
     let mut found = Vec::new();
     for part in path.split('/').filter(|part| !part.is_empty()) {
-        let decoded = percent::decode(part).ok_or(RootError::NotAbsolute)?;
+        let decoded = percent_decode(part).ok_or(RootError::NotAbsolute)?;
         //= C11.7 "validated against traversal"
         let leads_elsewhere = matches!(decoded.as_slice(), b"." | b"..");
         if leads_elsewhere || decoded.iter().any(|byte| matches!(byte, b'/' | b'\\' | 0)) {

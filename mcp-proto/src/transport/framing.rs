@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::Limits;
 use crate::codec::{Line, Lines};
-use crate::peer::passage::{HeldPiece, MessageCharge};
+use crate::peer::{HeldPiece, MessageCharge};
 use crate::peer::{MessageKind, Outbox};
 use crate::prelude::*;
 use crate::rpc::{Id, write};

@@ -24,31 +24,32 @@
 //! while handling an event queues new output, however: repeat the loop before waiting, otherwise the request is sent
 //! only after the next input, timeout or command.
 
-#[cfg(feature = "client")]
-mod client;
 mod framing;
 #[cfg(feature = "http")]
 pub mod http;
-#[cfg(feature = "server")]
-mod server;
 pub mod tool_frames;
 
+#[cfg(feature = "server")]
+use alloc::sync::Arc;
 use core::fmt;
 
 use bytes::Bytes;
 
 use crate::Instant;
 use crate::codec::Line;
-use crate::peer::passage::{HeldPiece, Passage};
-use crate::peer::{Machine, Outbox as _};
+#[cfg(feature = "client")]
+use crate::peer::TransportError;
+#[cfg(feature = "client")]
+use crate::peer::client::{
+    self, Client, ClientCommands, ClientConfig, ClientLoan, ClientTransport, LinkAction, State,
+};
+#[cfg(feature = "server")]
+use crate::peer::server::{self, Server, ServerCommands, ServerConfig, ServerLoan, ServerTransport};
+use crate::peer::{HeldPiece, LostReason, Machine, Outbox as _, Passage};
 use crate::prelude::*;
 use crate::rpc::{self, Malformed};
 
 use self::framing::{Framing, MessageFraming, Newline};
-#[cfg(feature = "client")]
-pub use client::{ChannelClient, StreamClient};
-#[cfg(feature = "server")]
-pub use server::{ChannelServer, StreamServer};
 
 /// A peer (client or server) combined with its message framing.
 ///
@@ -286,3 +287,239 @@ impl<P: Machine, F: Framing> Passage for Transport<P, F> {
 }
 
 debug_fields! { [P: fmt::Debug, F] Transport<P, F> { peer } }
+
+// --- The client role ---
+
+/// A client on a byte stream: a child process, a pipe or a socket.
+///
+/// ```
+/// use bytes::Bytes;
+/// use mcp_proto::Instant;
+/// use mcp_proto::transport::StreamClient;
+/// use mcp_proto::peer::client::{ClientConfig, LinkAction};
+/// use mcp_proto::schema::Implementation;
+///
+/// let now = Instant::ORIGIN;
+/// let mut client = StreamClient::new(ClientConfig::new(Implementation::new("host", "1.0")));
+/// assert_eq!(client.poll_link(), Some(LinkAction::Open));
+/// client.handle_open(now);
+///
+/// let mut out = Vec::new();
+/// assert!(client.poll_transmit(&mut out));
+/// assert!(out.ends_with(b"\n"), "the era probe, as one line");
+/// client.handle_input(now, Bytes::from_static(b"a banner that is no message\n"));
+/// ```
+#[cfg(feature = "client")]
+pub type StreamClient = Transport<Client, Newline>;
+
+/// A client on a channel of whole messages, such as WebSocket frames or an in-process queue.
+#[cfg(feature = "client")]
+pub type ChannelClient = Transport<Client, MessageFraming>;
+
+#[cfg(feature = "client")]
+impl<F: Framing> Transport<Client, F> {
+    /// Creates a client. Its first [`poll_link`](Self::poll_link) requests the connection.
+    pub fn new(config: ClientConfig) -> Self {
+        Self::with(Client::new(config))
+    }
+
+    /// Returns the client's commands, executed at `now`.
+    pub fn at(&mut self, now: Instant) -> ClientCommands<'_> {
+        ClientCommands::new(self, now)
+    }
+
+    // --- Inputs ---
+
+    //= F58 "Ready once open"
+    /// Handles the opening of the requested connection.
+    ///
+    /// Call it before anything is read from the connection or written to it.
+    pub fn handle_open(&mut self, now: Instant) {
+        self.framing.clear();
+        self.run(now, |client, out| client.handle_open(now, out));
+    }
+
+    /// Handles the failure to open the requested connection; `detail` is a human-readable reason.
+    pub fn handle_open_failed(&mut self, detail: &str) {
+        self.peer.handle_open_failed(detail);
+    }
+
+    /// Handles the refusal to open the requested connection by an exchange, such as the upgrade to a WebSocket.
+    ///
+    /// `during` names the exchange, and `error` is how it ended. The client closes with
+    /// [`ConnectError::Transport`](crate::peer::client::ConnectError::Transport).
+    pub fn handle_open_refused(&mut self, during: &'static str, error: TransportError) {
+        self.peer.handle_open_refused(during, error);
+    }
+
+    // --- Outputs ---
+
+    /// Returns whether to open or close the connection.
+    ///
+    /// [`LinkAction::CloseWrite`] is returned only when no output is queued.
+    #[must_use]
+    pub fn poll_link(&mut self) -> Option<LinkAction> {
+        let action = self.peer.poll_link(self.framing.queued() == 0);
+        if action == Some(LinkAction::Open) {
+            // Output for the previous connection must not be sent on this one.
+            self.framing.clear();
+        }
+        action
+    }
+
+    // --- Getters ---
+
+    /// Returns the state of the connection.
+    pub fn state(&self) -> State {
+        self.peer.state()
+    }
+}
+
+#[cfg(feature = "client")]
+impl<F: Framing> ClientTransport for Transport<Client, F> {
+    fn peer(&self) -> &Client {
+        &self.peer
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        Self::handle_timeout(self, now);
+    }
+
+    fn poll_event(&mut self) -> Option<client::Event> {
+        self.peer.poll_event()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        Self::poll_timeout(self)
+    }
+
+    fn lend(&mut self, _: Instant) -> ClientLoan<'_> {
+        ClientLoan { client: &mut self.peer, outbox: &mut self.framing }
+    }
+
+    fn settle(&mut self, now: Instant) {
+        Self::settle(self, now);
+    }
+
+    fn abort(&mut self, _: Instant, why: LostReason) {
+        self.peer.abort(client::CloseReason::Lost(why));
+        self.framing.clear();
+    }
+
+    fn passage(&mut self) -> Option<&mut dyn Passage> {
+        Some(self)
+    }
+}
+
+// --- The server role ---
+
+/// A server on a byte stream: its own standard streams, a pipe or a socket.
+///
+/// ```
+/// use bytes::Bytes;
+/// use mcp_proto::Instant;
+/// use mcp_proto::transport::StreamServer;
+/// use mcp_proto::peer::server::{Answer, Event, ServerConfig};
+/// use mcp_proto::schema::{Implementation, ListToolsResult, ServerCapability, List};
+///
+/// let now = Instant::ORIGIN;
+/// let mut config = ServerConfig::new(Implementation::new("demo", "1.0"));
+/// config.capabilities = config.capabilities.with(ServerCapability::Tools);
+/// let mut server = StreamServer::new(config);
+///
+/// server.handle_input(now, Bytes::from_static(concat!(
+///     r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"#,
+///     r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
+///     r#""io.modelcontextprotocol/clientCapabilities":{}}}}"#, "\n",
+/// ).as_bytes()));
+/// while let Some(event) = server.poll_event() {
+///     if let Event::Request { id, .. } = event {
+///         server.at(now).respond(id, Answer::Result(&ListToolsResult::new(List::new())));
+///     }
+/// }
+/// let mut out = Vec::new();
+/// assert!(server.poll_transmit(&mut out));
+/// ```
+///
+/// # A client that reads slowly
+///
+/// While more than [`Limits::queued_bytes`](crate::Limits::queued_bytes) of answers are queued, further requests are deferred in order and reported
+/// only later. Responses, cancellations, progress and pings are handled at once; the cancellation of a deferred request
+/// removes it. When the client has taken enough, [`poll_timeout`](Transport::poll_timeout) is due at once and the
+/// deferred requests are dispatched. Once they fill [`Limits::message_bytes`](crate::Limits::message_bytes), [`wants_read`](Transport::wants_read) is
+/// false. If the client takes no output at all, the connection ends after [`ServerConfig::write_timeout`].
+#[cfg(feature = "server")]
+pub type StreamServer = Transport<Server, Newline>;
+
+/// A server on a channel of whole messages, such as WebSocket frames or an in-process queue.
+#[cfg(feature = "server")]
+pub type ChannelServer = Transport<Server, MessageFraming>;
+
+#[cfg(feature = "server")]
+impl<F: Framing> Transport<Server, F> {
+    /// Creates a server that waits for the client's first message.
+    pub fn new(config: impl Into<Arc<ServerConfig>>) -> Self {
+        Self::with(Server::new(config))
+    }
+
+    /// Returns the server's commands, executed at `now`.
+    pub fn at(&mut self, now: Instant) -> ServerCommands<'_> {
+        ServerCommands::new(self, now)
+    }
+}
+
+#[cfg(all(feature = "server", feature = "std", feature = "http"))]
+impl ChannelServer {
+    /// Handles a whole message that is charged to a byte budget until all its requests are answered. If the budget has
+    /// no room for it, its requests are refused.
+    pub(crate) fn handle_charged(
+        &mut self,
+        now: Instant,
+        message: &Bytes,
+        charged: Result<crate::quota::BytePermit, crate::quota::OverBudgetError>,
+    ) {
+        if let Err(charged) = self.framing.hold_message(message, Some(charged)) {
+            self.release(now, HeldPiece::Received(Line::Whole(message.clone()), charged));
+        }
+    }
+}
+
+#[cfg(feature = "server")]
+impl<F: Framing> ServerTransport for Transport<Server, F> {
+    fn peer(&self) -> &Server {
+        &self.peer
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        Self::handle_timeout(self, now);
+    }
+
+    fn poll_event(&mut self) -> Option<server::Event> {
+        self.peer.poll_event()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        Self::poll_timeout(self)
+    }
+
+    fn is_congested(&self) -> bool {
+        self.queued() > self.peer.config().limits.queued_bytes
+    }
+
+    fn lend(&mut self, _: Instant) -> ServerLoan<'_> {
+        ServerLoan { server: &mut self.peer, outbox: &mut self.framing }
+    }
+
+    fn settle(&mut self, now: Instant) {
+        Self::settle(self, now);
+    }
+
+    fn abort(&mut self, _: Instant, why: LostReason) {
+        self.peer.abort(server::CloseReason::Lost(why));
+        self.framing.clear();
+    }
+
+    fn passage(&mut self) -> Option<&mut dyn Passage> {
+        Some(self)
+    }
+}

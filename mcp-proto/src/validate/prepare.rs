@@ -5,7 +5,7 @@ use alloc::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::{Bound, Bounds, Dialect, SchemaError};
-use crate::codec::percent;
+use crate::codec::percent_decode;
 use crate::prelude::*;
 
 /// The keyword that guards a reference. Its value is the reference.
@@ -210,7 +210,7 @@ pub(super) fn steps(reference: &str) -> Option<Vec<String>> {
 }
 
 fn step(segment: &str) -> Option<String> {
-    let text = String::from_utf8(percent::decode(segment)?).ok()?;
+    let text = String::from_utf8(percent_decode(segment)?).ok()?;
     Some(text.replace("~1", "/").replace("~0", "~"))
 }
 

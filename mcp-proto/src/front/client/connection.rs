@@ -14,11 +14,11 @@ use crate::front::request_slots::DriverTimer;
 use crate::front::shared::{ConnectionState, Core, Shared};
 use crate::front::wakers::Wakers;
 use crate::front::{Error, Notification};
+use crate::peer::Passage;
 use crate::peer::client::{
     ClientCommands, ClientTransport, CloseReason, ConnectError, ConnectProgress, Diagnostic, ServerInfo,
     State,
 };
-use crate::peer::passage::Passage;
 use crate::peer::{InboundId, LostReason, Machine, Outcome, RequestError, RequestId, TaskReport, client};
 use crate::prelude::*;
 use crate::rpc::{Id, Raw, Text};

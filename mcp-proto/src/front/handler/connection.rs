@@ -14,7 +14,7 @@ use crate::front::shared::{ConnectionState, Core, Shared};
 use crate::front::wakers::{WaitPoint, Waiters, Wakers};
 use crate::front::{Error, Notification};
 use crate::inline_map::{InlineMap, InlineQueue};
-use crate::peer::passage::Passage;
+use crate::peer::Passage;
 use crate::peer::server::{
     Cancellation, CloseReason, Diagnostic, RequestContext, ServerCommands, ServerTransport,
 };

@@ -1,6 +1,6 @@
 //! The handlers' side of a server: what handlers take, request of the client and return.
 //!
-//! - [`arguments`], `json_schema`: the arguments that handlers take.
+//! - [`arguments`]: the arguments that handlers take, and schemas of Rust types.
 //! - [`inbound_request`]: the state of a request and its caller, and the context of a notification.
 //! - [`connection`]: the connection that the contexts of handlers share with its [handle and driver](super::server).
 //! - [`input_rounds`]: the client's answers in earlier rounds of its request (2026-07-28).
@@ -18,6 +18,4 @@ pub(super) mod connection;
 pub(super) mod inbound_request;
 #[cfg_attr(not(feature = "seal"), path = "no_input_rounds.rs")]
 pub(super) mod input_rounds;
-#[cfg(feature = "schemars")]
-pub(super) mod json_schema;
 pub(super) mod output;

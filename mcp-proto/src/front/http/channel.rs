@@ -5,9 +5,8 @@ use core::task::{Context, Poll};
 use core::time::Duration;
 
 use super::change_hub::ConnectionKind;
-use super::driver::{Listening, ListeningDriver};
+use super::driver::{Listening, ListeningDriver, TokenWatch};
 use super::service::Service;
-use super::token_watch::TokenWatch;
 use super::{HttpExchange, HttpServer};
 use crate::front::handler::connection::ServerCore;
 use crate::front::handler::inbound_request::{Caller, CallerAccess};

@@ -1,4 +1,4 @@
-//! The driver of the legacy sessions and the tasks of a server.
+//! The driver of the legacy sessions and the tasks of a server, and the watch over the token of an open stream.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -6,7 +6,15 @@ use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
 use crate::Instant;
+#[cfg(feature = "auth")]
+use crate::UnixTime;
+#[cfg(feature = "auth")]
+use crate::auth::{
+    Now,
+    server::{GrantedAccess, Reverification},
+};
 use crate::front::handler::connection::ServerCore;
+use crate::front::handler::inbound_request::CallerAccess;
 use crate::front::router::ServedRouter;
 use crate::front::server::ServerDriver;
 use crate::front::shared::Shared;
@@ -20,7 +28,6 @@ use crate::transport::http::server::SessionId;
 use super::change_hub::Subscriber;
 use super::service::Service;
 use super::session::{SessionCell, SessionMachine};
-use super::token_watch::TokenWatch;
 
 /// How long a session without open streams and requests stays as it is, before it gives up what an idle session does
 /// not need: long enough that a client which sends one request after another does not notice.
@@ -273,5 +280,105 @@ impl<M: ServerTransport, H: HandlerMode> ListeningDriver<M, H> {
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         let token = self.listening.as_ref().and_then(|listening| listening.token.next_timeout());
         [self.machine.next_timeout(), token].into_iter().flatten().min()
+    }
+}
+
+/// How long the verification of an open stream's token may take.
+#[cfg(feature = "auth")]
+const VERIFY_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Watches over the token of the request that opened a stream: its expiry, and its verification at an interval.
+#[cfg(feature = "auth")]
+#[derive(Default)]
+pub(super) struct TokenWatch(Option<Box<WatchedToken>>);
+
+#[cfg(feature = "auth")]
+struct WatchedToken {
+    granted: GrantedAccess,
+    expires: Option<Instant>,
+    /// When the next verification begins; while one runs, when it must be complete.
+    due: Option<Instant>,
+    verification: Option<Reverification>,
+}
+
+#[cfg(feature = "auth")]
+impl TokenWatch {
+    pub(super) fn new(service: &Service, access: &CallerAccess) -> Self {
+        Self(access.as_ref().map(|granted| {
+            let expires = deadline(service, granted.access().expires);
+            let due = granted.reverifier().and_then(|reverifier| service.now().after(reverifier.interval()));
+            Box::new(WatchedToken { granted: granted.clone(), expires, due, verification: None })
+        }))
+    }
+
+    /// Ready, once, when a request with the token is no longer accepted.
+    pub(super) fn poll(&mut self, service: &Service, cx: &mut Context<'_>) -> Poll<()> {
+        if self.0.as_mut().is_none_or(|token| token.poll_valid(service, cx)) {
+            return Poll::Pending;
+        }
+        self.0 = None;
+        Poll::Ready(())
+    }
+
+    /// The time at which [`poll`](Self::poll) is due.
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        let token = self.0.as_ref()?;
+        [token.expires, token.due].into_iter().flatten().min()
+    }
+}
+
+#[cfg(feature = "auth")]
+impl WatchedToken {
+    /// Whether the token is valid, as far as that is known.
+    fn poll_valid(&mut self, service: &Service, cx: &mut Context<'_>) -> bool {
+        let now = service.now();
+        if self.expires.is_some_and(|at| at <= now) {
+            return false;
+        }
+        let Some(reverifier) = self.granted.reverifier() else { return true };
+        let mut is_due = self.due.is_some_and(|at| at <= now);
+        if is_due && self.verification.is_none() {
+            let unix = service.clock.unix_time();
+            self.verification = Some(reverifier.verify(Now { instant: now, unix }));
+            self.due = now.after(VERIFY_TIMEOUT);
+            is_due = false;
+        }
+        let Some(verification) = &mut self.verification else { return true };
+        match verification.as_mut().poll(cx) {
+            Poll::Ready(Some(access)) if access.principal == self.granted.access().principal => {
+                self.expires = deadline(service, access.expires);
+                self.due = now.after(reverifier.interval());
+                self.verification = None;
+                true
+            }
+            Poll::Ready(_) => false,
+            Poll::Pending => !is_due,
+        }
+    }
+}
+
+/// The time of the server's clock at which a token expires.
+#[cfg(feature = "auth")]
+fn deadline(service: &Service, expires: Option<UnixTime>) -> Option<Instant> {
+    service.now().after(expires?.saturating_since(service.clock.unix_time()))
+}
+
+/// There are no tokens without the feature `auth`.
+#[cfg(not(feature = "auth"))]
+#[derive(Default)]
+pub(super) struct TokenWatch;
+
+#[cfg(not(feature = "auth"))]
+impl TokenWatch {
+    pub(super) fn new(_: &Service, _: &CallerAccess) -> Self {
+        Self
+    }
+
+    pub(super) fn poll(&mut self, _: &Service, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        None
     }
 }

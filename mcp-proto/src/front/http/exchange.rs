@@ -10,10 +10,9 @@ use core::task::{Context, Poll, Waker};
 use core::{fmt, mem};
 
 use self::layers::ExchangeLayers;
-use super::driver::{Listening, ListeningDriver};
+use super::driver::{Listening, ListeningDriver, TokenWatch};
 use super::service::{ExchangeRegistration, Service};
 use super::session::{SessionCell, StreamReader};
-use super::token_watch::TokenWatch;
 use crate::front::handler::connection::ServerCore;
 use crate::front::handler::inbound_request::NotificationContext;
 use crate::front::handler::inbound_request::{Caller, CallerAccess};

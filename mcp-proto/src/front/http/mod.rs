@@ -73,8 +73,6 @@ mod driver;
 mod exchange;
 mod service;
 mod session;
-#[cfg_attr(not(feature = "auth"), path = "no_token_watch.rs")]
-mod token_watch;
 
 use alloc::sync::Arc;
 use core::ops::Deref;

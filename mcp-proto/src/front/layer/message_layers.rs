@@ -13,7 +13,7 @@ use crate::front::HandlerMode;
 use crate::front::handler_error::{HandlerPanic, catch_panic};
 use crate::front::shared::{Core, Shared};
 use crate::peer::LostReason;
-use crate::peer::passage::{HeldPiece, Passage};
+use crate::peer::{HeldPiece, Passage};
 use crate::prelude::*;
 use crate::rpc::{Frame, Id, Malformed, read};
 use crate::{Bytes, Instant, Limits};

@@ -10,37 +10,35 @@ pub(super) mod dispatch;
 mod layers;
 mod live_router;
 mod methods;
-#[cfg(not(all(feature = "schemars", feature = "auth", feature = "seal")))]
-mod missing_features;
 #[cfg(feature = "skills")]
 mod mounted_skills;
 mod origin;
 mod prompts;
-mod rates;
 mod registry;
 mod resources;
-#[cfg(feature = "auth")]
-mod scopes;
-#[cfg(feature = "seal")]
-mod sealing;
 #[cfg(feature = "skills")]
 mod skills;
 mod string_arguments;
 mod tasks;
-mod time_limits;
+mod tool_limits;
 mod uri;
 
 use alloc::borrow::Cow;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
+use core::time::Duration;
 
 use super::handler::context::Context;
 use super::handler::inbound_request::NotificationContext;
 use super::handler::input_rounds::Sealing;
+#[cfg(feature = "seal")]
+use super::handler::input_rounds::SingleUse;
 use super::layer::Layers;
 use super::mode::{Handler, HandlerMode, NotificationHandlers, SendHandlers};
 use super::spawned_handler::Spawner;
 use super::tasks::TaskRegistry;
+#[cfg(feature = "seal")]
+use crate::peer::server::Sealer;
 use crate::peer::server::{ServerConfig, SubscriptionAccess};
 use crate::prelude::*;
 use crate::rpc::Raw;
@@ -50,9 +48,10 @@ use crate::schema::{
 };
 
 use origin::{Origin, PartAccess};
-use rates::Rates;
 use registry::Registry;
-use time_limits::TimeLimits;
+#[cfg(feature = "auth")]
+use tool_limits::ToolScopes;
+use tool_limits::{Rates, TimeLimits};
 use tools::RegisteredTool;
 use uri::UriTemplate;
 
@@ -61,8 +60,8 @@ pub(in crate::front) use layers::{LayeredHandler, RouterDispatch, Suspension};
 pub(crate) use live_router::{ChangeListener, ListenerGuard};
 pub use live_router::{LiveRouter, ServedRouter};
 pub use origin::{mounted_name, mounted_uri};
-pub use rates::{LimitedCall, RateExceeded};
-pub(in crate::front) use time_limits::TimeLimit;
+pub(in crate::front) use tool_limits::TimeLimit;
+pub use tool_limits::{LimitedCall, RateExceeded};
 pub use uri::TemplateError;
 
 /// The default number of items on a page: clients that read only one page still see all items of most servers.
@@ -131,7 +130,7 @@ struct RouterContents<M: HandlerMode> {
     /// The checks of the routers that this one was combined from, each for its own resources.
     part_access: Vec<Arc<PartAccess>>,
     #[cfg(feature = "auth")]
-    scopes: scopes::ToolScopes,
+    scopes: ToolScopes,
     #[cfg(feature = "schema-validate")]
     schema_bounds: crate::validate::Bounds,
     rates: Rates,
@@ -226,6 +225,67 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         if let Err(error) = change(&mut self.contents) {
             self.record_error(error);
         }
+        self
+    }
+}
+
+/// Request states, which clients of 2026-07-28 store between input rounds.
+#[cfg(feature = "seal")]
+impl<M: HandlerMode, S: 'static> Router<M, S> {
+    /// Sets the keys that seal request states.
+    ///
+    /// The states serve handlers that [request input](crate::front::Context::elicit) from clients of 2026-07-28.
+    /// Instances of a server must share the keys if a client's requests may reach any of them.
+    ///
+    /// Without this, states are sealed with a random key that only this router holds: valid for one process, until it
+    /// ends.
+    ///
+    /// ```
+    /// use mcp_proto::front::Router;
+    /// use mcp_proto::peer::server::{SealKey, Sealer};
+    ///
+    /// # fn secret(name: &str) -> [u8; 32] { [7; 32] }
+    /// // The newest key first, then the previous key for as long as states sealed with it are valid.
+    /// let sealer = Sealer::new(SealKey::new(secret("2026-08")), [SealKey::new(secret("2026-07"))]);
+    /// let router = Router::new("shop", "1.0.0").seal(sealer);
+    /// # drop(router);
+    /// ```
+    pub fn seal(mut self, sealer: Sealer) -> Self {
+        Arc::make_mut(&mut self.contents.sealing).set_sealer(sealer);
+        self
+    }
+
+    /// Sets the lifetime of a request state, which is the time that a client has for its answers. Default ten minutes.
+    pub fn state_lifetime(mut self, lifetime: Duration) -> Self {
+        Arc::make_mut(&mut self.contents.sealing).lifetime = lifetime;
+        self
+    }
+
+    /// Makes each request state valid for one use, recorded in `store`. Otherwise a client can send the same answers
+    /// again until their state expires, which is harmless for most servers.
+    ///
+    /// With a store, a client that loses the connection while it sends its answers must start its request over.
+    pub fn single_use(mut self, store: Arc<dyn SingleUse>) -> Self {
+        Arc::make_mut(&mut self.contents.sealing).single_use = Some(store);
+        self
+    }
+}
+
+/// Has no implementation: the compiler's message names the feature.
+#[cfg(not(feature = "seal"))]
+#[diagnostic::on_unimplemented(
+    message = "`Router::state_lifetime` needs the feature `seal`",
+    note = "in `Cargo.toml`, add `\"seal\"` to the features of `mcp-smol`, `mcp-hyper` or `mcp-proto`; the first two have it by default"
+)]
+pub trait Seals {}
+
+#[cfg(not(feature = "seal"))]
+impl<M: HandlerMode, S: 'static> Router<M, S> {
+    #[doc(hidden)]
+    pub fn state_lifetime(self, _: Duration) -> Self
+    where
+        Self: Seals,
+    {
         self
     }
 }

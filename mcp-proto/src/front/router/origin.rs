@@ -4,7 +4,7 @@ use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 
 use super::dispatch::Dispatch;
-use super::rates::Rates;
+use super::tool_limits::Rates;
 use super::uri::UriTemplate;
 use super::{Context, HandlerMode, RouterContents, RouterError};
 use crate::front::reply::Reply;

@@ -1,6 +1,5 @@
 //! Tools and their handlers.
 
-#[cfg(feature = "schemars")]
 use alloc::string::String;
 #[cfg(feature = "schema-validate")]
 use alloc::sync::Arc;
@@ -11,12 +10,8 @@ use serde::de::DeserializeOwned;
 
 use super::dispatch::tool_reply;
 use super::{Router, RouterError};
-use crate::front::handler::arguments::Arguments;
-#[cfg(feature = "schemars")]
-use crate::front::handler::arguments::DescribedArguments;
+use crate::front::handler::arguments::{Arguments, DescribedArguments, arguments_schema};
 use crate::front::handler::context::Context;
-#[cfg(feature = "schemars")]
-use crate::front::handler::json_schema;
 use crate::front::handler::output::{OutputCheck, ToolOutput};
 use crate::front::mode::{Handler, HandlerMode};
 use crate::front::reply::Reply;
@@ -28,12 +23,12 @@ use crate::transport::http::param_headers::ParamHeaders;
 #[cfg(feature = "schema-validate")]
 use crate::validate::{Bounds, Schema};
 
-#[cfg(feature = "schemars")]
 impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Registers a tool whose handler takes `A`. Its input schema is that of `A`, and its output schema that of the
     /// handler's return type, if it has one.
     ///
     /// Arguments that do not match `A` never reach the handler: the model receives the decoding error.
+    #[cfg_attr(not(feature = "schemars"), doc(hidden))]
     pub fn tool<A, F, H>(
         mut self,
         name: impl Into<String>,
@@ -46,7 +41,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         H: Fn(A, Context<S>) -> F + Handler<M, A, Context<S>, F>, // captures: clone; not `Send`: `Router::local`
     {
         let name = name.into();
-        let Some(input) = json_schema::of_arguments::<A>() else {
+        let Some(input) = arguments_schema::<A>() else {
             self.record_error(RouterError::InputSchema { tool: name });
             return self;
         };

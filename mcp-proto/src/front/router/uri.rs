@@ -2,7 +2,7 @@
 
 use iri_string::types::UriStr;
 
-use crate::codec::percent;
+use crate::codec::percent_decode;
 use crate::prelude::*;
 use crate::schema::Map;
 
@@ -303,7 +303,7 @@ fn text(raw: &str) -> Option<String> {
 
 /// Decodes percent-encoding once; doubly encoded text stays encoded once.
 fn decode(raw: &str) -> Option<String> {
-    String::from_utf8(percent::decode(raw)?).ok()
+    String::from_utf8(percent_decode(raw)?).ok()
 }
 
 //= S8.13 "custom schemes RFC 3986"

@@ -1,7 +1,7 @@
 //! Commands from the application to a client, the same for every transport, and the transport that carries them.
 
 use crate::Instant;
-use crate::peer::passage::Passage;
+use crate::peer::Passage;
 use crate::peer::{
     AnyParams, AnyResult, InboundId, LostReason, Outbox, OutgoingRequest, RequestError, RequestId,
     RequestOptions,

@@ -5,7 +5,7 @@ use core::task::Waker;
 use super::subscriptions::Subscriber;
 use super::{Answer, CloseReason, Event, ListKind, Server, Topic};
 use crate::Instant;
-use crate::peer::passage::Passage;
+use crate::peer::Passage;
 use crate::peer::{
     AnyParams, Denial, InboundId, LostReason, Outbox, Outcome, OutgoingRequest, Principal, RequestError,
     RequestId, RequestOptions,

@@ -10,10 +10,10 @@ use super::event::RequestContext;
 use super::session::Session;
 use super::subscriptions::Subscriptions;
 use super::{Cancellation, CloseReason, Diagnostic, Event, PendingRequest, Phase, Server, text_bytes};
+#[cfg(all(feature = "std", feature = "http"))]
+use crate::peer::MessageCharge;
 use crate::peer::event_queue::Pressure;
 use crate::peer::inbound::BatchId;
-#[cfg(all(feature = "std", feature = "http"))]
-use crate::peer::passage::MessageCharge;
 use crate::peer::{
     AnyResult, InboundId, InsertError, Leniency, LostReason, Machine, Outbox, Outcome, RequestId, Strictness,
     WireId,

@@ -11,8 +11,6 @@ mod commands;
 mod config;
 mod dispatch;
 mod event;
-#[cfg(all(feature = "std", feature = "http"))]
-mod idle;
 mod known_meta;
 mod notify;
 mod outgoing_requests;
@@ -50,11 +48,11 @@ pub(crate) use config::PreparedConfig;
 pub use config::{Eras, ServerConfig, SubscriptionAccess, TaskAccess};
 pub use event::{Cancellation, CloseReason, Diagnostic, Event, RequestContext};
 #[cfg(all(feature = "std", feature = "http"))]
-pub(crate) use idle::IdleServer;
-#[cfg(all(feature = "std", feature = "http"))]
 pub(crate) use known_meta::{KnownMeta, MetaCache};
 pub(crate) use notify::exceeds;
 pub(crate) use outgoing_requests::{check_content, check_page_url, required_capabilities};
+#[cfg(all(feature = "std", feature = "http"))]
+pub(crate) use session::IdleServer;
 pub use session::Session;
 
 /// The bytes of an id on the heap.

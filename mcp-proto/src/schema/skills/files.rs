@@ -5,7 +5,7 @@ use iri_string::types::IriStr;
 
 use super::frontmatter::{Frontmatter, FrontmatterError};
 use super::{DIRECTORY_MEDIA_TYPE, InvalidSkill, MAIN_FILE, MAX_BYTES, MAX_FILES, Skill, SkillFile};
-use crate::codec::percent;
+use crate::codec::percent_decode;
 use crate::prelude::*;
 use crate::schema::{BlobResourceContents, Resource, ResourceContents};
 use crate::text::SafeText;
@@ -175,7 +175,7 @@ impl Skill {
 
 /// The name that a segment of a URI encodes.
 fn name_of(segment: &str) -> String {
-    let decoded = percent::decode(segment).and_then(|name| String::from_utf8(name).ok());
+    let decoded = percent_decode(segment).and_then(|name| String::from_utf8(name).ok());
     decoded.unwrap_or_else(|| segment.to_owned())
 }
 
@@ -206,7 +206,7 @@ fn is_plain_path(path: &str) -> bool {
         let is_separator = |byte: &u8| matches!(byte, b'/' | b'\\') || byte.is_ascii_control();
         !matches!(&*segment, b"" | b"." | b"..") && !segment.iter().any(is_separator)
     };
-    path.split('/').all(|segment| percent::decode(segment).is_some_and(is_plain))
+    path.split('/').all(|segment| percent_decode(segment).is_some_and(is_plain))
 }
 
 /// The contents of a file as a resource: text if its bytes are, or else the bytes.

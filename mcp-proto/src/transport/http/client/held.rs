@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::exchange::ResponseState;
 use super::{Action, HttpClient, HttpRequest};
 use crate::Instant;
-use crate::peer::passage::{HeldPiece, Passage};
+use crate::peer::{HeldPiece, Passage};
 use crate::transport::http::{ExchangeEnd, ExchangeId, header};
 
 /// Input that is held back, and output that is released.

@@ -51,8 +51,8 @@ mod tool_catalog;
 use bytes::Bytes;
 
 use crate::backoff::SplitMix64;
+use crate::peer::Passage;
 use crate::peer::client::{Client, ClientCommands, ClientLoan, ClientTransport, Event, LinkAction, State};
-use crate::peer::passage::Passage;
 use crate::peer::{Machine as _, Outbox as _};
 use crate::prelude::*;
 use crate::transport::http::{ExchangeEnd, ExchangeId, Fields};

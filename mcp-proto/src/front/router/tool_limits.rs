@@ -1,10 +1,15 @@
-//! The rates of tool calls and completions.
+//! The limits of tool calls: the scopes that they require, their rate, and the time that they may take.
 
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::time::Duration;
 use std::sync::Mutex;
 
-use super::{Context, HandlerMode, Router};
+use super::{Context, HandlerMode, Router, RouterError};
+#[cfg(feature = "auth")]
+use crate::auth::{Scopes, server::parse_scopes};
+#[cfg(not(feature = "auth"))]
+use crate::front::handler::access::ChecksScopes;
 use crate::front::params::decode_params;
 use crate::front::reply::Reply;
 use crate::front::wakers::lock;
@@ -14,6 +19,104 @@ use crate::quota::{QuotaOwner, RateLimit, RateLimiter};
 use crate::rpc::{Raw, code};
 use crate::schema::{CallTool, CallToolResult, Complete, Method as _};
 use crate::{HumanDuration, Instant, UnixTime};
+
+/// The scopes that tools require.
+#[cfg(feature = "auth")]
+#[derive(Clone, Default)]
+pub(super) struct ToolScopes(Arc<BTreeMap<String, Arc<Scopes>>>);
+
+#[cfg(feature = "auth")]
+impl ToolScopes {
+    pub(super) fn remove(&mut self, tool: &str) {
+        if self.0.contains_key(tool) {
+            Arc::make_mut(&mut self.0).remove(tool);
+        }
+    }
+
+    /// Adds the scopes of another router, whose tools have other names here.
+    pub(super) fn absorb(&mut self, other: &Self, name: impl Fn(&str) -> String) {
+        if !other.0.is_empty() {
+            let renamed = other.0.iter().map(|(tool, scopes)| (name(tool), scopes.clone()));
+            Arc::make_mut(&mut self.0).extend(renamed);
+        }
+    }
+}
+
+/// Scopes.
+#[cfg(feature = "auth")]
+impl<M: HandlerMode, S: 'static> Router<M, S> {
+    /// Sets the scopes that calls of a tool require.
+    ///
+    /// They add to the scopes of [every request](crate::auth::server::Protection::required). They are checked before
+    /// anything else of the call, and before a task starts. Scopes that depend on the arguments are
+    /// [required](Context::require) by the handler.
+    ///
+    /// Where the server requires no tokens, such as on standard input and output, everything is allowed.
+    ///
+    /// ```
+    /// use mcp_proto::front::{NoArguments, Router};
+    /// use mcp_proto::schema::{Json, Tool};
+    ///
+    /// let router = Router::new("notes", "1.0.0")
+    ///     .tool_with(Tool::new("clear", "Deletes all notes", Json::empty_object()), async |NoArguments {}, _| "done")
+    ///     .tool_scopes("clear", ["notes:write"]);
+    /// assert!(router.check().is_ok());
+    /// ```
+    pub fn tool_scopes<'a>(
+        mut self,
+        tool: impl Into<String>,
+        scopes: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        let tool = tool.into();
+        match parse_scopes(scopes) {
+            Ok(scopes) => {
+                Arc::make_mut(&mut self.contents.scopes.0).insert(tool, Arc::new(scopes));
+            }
+            Err(scope) => self.record_error(RouterError::Scope { tool, scope }),
+        }
+        self
+    }
+
+    /// Returns a tool that requires scopes but is not registered: most likely it has another name, and would run
+    /// unprotected.
+    pub(super) fn missing_tool(&self) -> Option<RouterError> {
+        self.unregistered_tool(self.contents.scopes.0.keys())
+    }
+
+    /// Checks the scopes of a request that a handler of its method answers, if it is a tool call.
+    pub(super) fn check_call_scopes(
+        &self,
+        method: &str,
+        params: Option<&Raw>,
+        context: Context,
+    ) -> Result<Context, Reply> {
+        if method != CallTool::NAME || self.contents.scopes.0.is_empty() {
+            return Ok(context);
+        }
+        let call = decode_params::<CallTool>(params.cloned())?;
+        self.check_scopes(&call.name, context)
+    }
+
+    //= S8.8 "access control"
+    /// Checks that the token of a call grants the scopes of its tool.
+    pub(super) fn check_scopes(&self, tool: &str, context: Context) -> Result<Context, Reply> {
+        let Some(scopes) = self.contents.scopes.0.get(tool) else { return Ok(context) };
+        let revision = context.revision();
+        context.declare(scopes).map_err(|denied| denied.into_reply(revision))
+    }
+}
+
+/// Without the feature, the compiler's message names it.
+#[cfg(not(feature = "auth"))]
+impl<M: HandlerMode, S: 'static> Router<M, S> {
+    #[doc(hidden)]
+    pub fn tool_scopes<'a>(self, _: impl Into<String>, _: impl IntoIterator<Item = &'a str>) -> Self
+    where
+        Self: ChecksScopes,
+    {
+        self
+    }
+}
 
 /// The default rate of completions: clients send one for each pause in typing, and no person types faster.
 const COMPLETIONS: RateLimit = RateLimit::per_second(20).burst(40);
@@ -216,4 +319,94 @@ fn take(limiter: Option<&Mutex<RateLimiter>>, context: &Context) -> Result<(), D
     let Some(limiter) = limiter else { return Ok(()) };
     let now = Instant::from_origin(context.connection().unix_time().since_epoch());
     lock(limiter).try_take(&context.owner(), now)
+}
+
+/// The limits, by tool.
+#[derive(Clone, Default)]
+pub(super) struct TimeLimits(Arc<BTreeMap<String, Duration>>);
+
+impl TimeLimits {
+    pub(super) fn remove(&mut self, tool: &str) {
+        if self.0.contains_key(tool) {
+            Arc::make_mut(&mut self.0).remove(tool);
+        }
+    }
+
+    /// Adds the limits of another router, whose tools have other names here.
+    pub(super) fn absorb(&mut self, other: &Self, name: impl Fn(&str) -> String) {
+        if !other.0.is_empty() {
+            let renamed = other.0.iter().map(|(tool, time)| (name(tool), *time));
+            Arc::make_mut(&mut self.0).extend(renamed);
+        }
+    }
+}
+
+/// The limit of one call.
+pub(in crate::front) struct TimeLimit {
+    tool: String,
+    pub(in crate::front) time: Duration,
+}
+
+impl TimeLimit {
+    /// The reply to the call whose time is over.
+    pub(in crate::front) fn into_reply(self) -> Reply {
+        let Self { tool, time } = self;
+        let time = HumanDuration(time);
+        let message = format!("the tool {tool:?} did not finish within {time}, the limit of this server");
+        Reply::result(CallToolResult::error(message))
+    }
+}
+
+/// Time limits.
+impl<M: HandlerMode, S: 'static> Router<M, S> {
+    /// Limits how long a handler of this tool may take for a call. Default: no limit; a client stops waiting by its own
+    /// timeout, and mostly cancels the call.
+    ///
+    /// When the time is over, the handler's future is dropped at the `await` where it waits, and the call is answered by a
+    /// result with `isError` that names the limit, which the model reads: the same in every revision and over every
+    /// transport.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use mcp_proto::front::{NoArguments, Router};
+    /// use mcp_proto::schema::{Json, Tool};
+    ///
+    /// let tool = Tool::new("report", "Writes a report", Json::empty_object());
+    /// let router = Router::new("reports", "1.0.0")
+    ///     .tool_with(tool, async |NoArguments {}, _| core::future::pending::<String>().await)
+    ///     .tool_timeout("report", Duration::from_secs(20));
+    /// assert!(router.check().is_ok());
+    /// ```
+    ///
+    /// | The handler | Its time |
+    /// |---|---|
+    /// | asks a client of 2025-11-25 or earlier ([`Context::elicit`](super::Context::elicit)) | starts again while the client has not answered |
+    /// | asks a client of 2026-07-28 | starts again with the handler, once the client has answered |
+    /// | returns [`DetachedWork`](crate::front::tasks::DetachedWork) that is done before the answer | goes on |
+    /// | works for a [task](Self::task_tool) | is not limited: [`TaskConfig`](crate::front::tasks::TaskConfig) limits the task's life |
+    /// | is called in place of another one, by a [layer](Self::layer) | starts then |
+    /// | blocks its thread | ends once it lets go of the thread |
+    pub fn tool_timeout(mut self, tool: impl Into<String>, time: Duration) -> Self {
+        Arc::make_mut(&mut self.contents.time_limits.0).insert(tool.into(), time);
+        self
+    }
+
+    /// Returns a tool that has a limit but is not registered: most likely it has another name.
+    pub(super) fn missing_limited_tool(&self) -> Option<RouterError> {
+        self.unregistered_tool(self.contents.time_limits.0.keys())
+    }
+
+    /// The limit of a request, if it is the call of a tool that has one.
+    pub(in crate::front) fn time_limit(&self, method: &str, params: Option<&Raw>) -> Option<TimeLimit> {
+        if self.contents.time_limits.0.is_empty() || method != CallTool::NAME {
+            return None;
+        }
+        self.time_limit_of(decode_params::<CallTool>(params.cloned()).ok()?.name)
+    }
+
+    /// The limit of a call of this tool, if it has one.
+    pub(in crate::front) fn time_limit_of(&self, tool: String) -> Option<TimeLimit> {
+        let time = *self.contents.time_limits.0.get(&tool)?;
+        Some(TimeLimit { tool, time })
+    }
 }
