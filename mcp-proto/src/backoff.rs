@@ -4,22 +4,19 @@ use core::time::Duration;
 
 use crate::Instant;
 
-/// Exponential backoff between the attempts at an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Backoff {
-    /// The first pause; each further pause is twice as long. Each is shortened at random by up to half. Default 500 ms.
-    pub first: Duration,
-    /// The longest pause. Default 30 s.
-    pub longest: Duration,
-    /// The number of retries before the operation counts as failed. Default 5.
-    ///
-    /// While connecting it is at most 3, because a user who mistyped the address may be waiting.
-    pub attempts: u32,
-}
-
-impl Default for Backoff {
-    fn default() -> Self {
-        Self { first: Duration::from_millis(500), longest: Duration::from_secs(30), attempts: 5 }
+config! {
+    /// Exponential backoff between the attempts at an operation.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Backoff {
+        /// The first pause; each further pause is twice as long. Each is shortened at random by up to half. Default 500
+        /// ms.
+        pub first: Duration = Duration::from_millis(500),
+        /// The longest pause. Default 30 s.
+        pub longest: Duration = Duration::from_secs(30),
+        /// The number of retries before the operation counts as failed. Default 5.
+        ///
+        /// While connecting it is at most 3, because a user who mistyped the address may be waiting.
+        pub attempts: u32 = 5,
     }
 }
 

@@ -1,5 +1,5 @@
-//! Macros that implement `Display` and `Debug` from tables of texts and of fields, and the setters of options, for this
-//! crate and its adapters.
+//! Macros for this crate and its adapters: `Display` and `Debug` from tables of texts and of fields, configurations, and
+//! the setters of options.
 
 /// Implements `Display` by a text as of `format!`: one for each variant of an enum, or one for a struct.
 ///
@@ -98,4 +98,40 @@ macro_rules! setters {
             $this
         }
     )+ };
+}
+
+/// A configuration, with the default beside each field.
+///
+/// With the head of a constructor after it, such as `pub fn new(url: &str);`, it has that one, and the defaults may name
+/// the arguments. Without, it implements `Default`.
+macro_rules! config {
+    (
+        $(#[$attribute:meta])*
+        pub struct $name:ident {
+            $($(#[$field_attribute:meta])* $visibility:vis $field:ident: $type:ty = $default:expr,)+
+        }
+        $($constructor:tt)*
+    ) => {
+        $(#[$attribute])*
+        pub struct $name {
+            $($(#[$field_attribute])* $visibility $field: $type,)+
+        }
+
+        config! { @$name { $($field: $default,)+ } $($constructor)* }
+    };
+    (@$name:ident $fields:tt) => {
+        impl Default for $name {
+            fn default() -> Self {
+                Self $fields
+            }
+        }
+    };
+    (@$name:ident $fields:tt $(#[$attribute:meta])* pub fn new($($argument:ident: $type:ty),+);) => {
+        impl $name {
+            $(#[$attribute])*
+            pub fn new($($argument: $type),+) -> Self {
+                Self $fields
+            }
+        }
+    };
 }

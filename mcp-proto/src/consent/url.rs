@@ -183,46 +183,37 @@ display_text! { UrlWarning:
     NumericHost => "the host is a number rather than a name";
 }
 
-/// Policy of a host for icons: which ones to show, and where to fetch them.
-///
-/// Call [`source`](Self::source) to check whether an icon may be fetched at all, [`redirect`](Self::redirect) to check
-/// a redirect, and [`image`](Self::image) to check the bytes received. Fetch without credentials (no cookies, no
-/// `Authorization`, no client certificate) and stop reading at [`max_bytes`](Self::max_bytes).
-///
-/// ```
-/// use mcp_proto::consent::{UnsafeIconError, IconPolicy, IconSource};
-/// use mcp_proto::schema::Icon;
-///
-/// let policy = IconPolicy::for_server("https://example.com/mcp");
-/// let icon = Icon::new("https://example.com/icon.png");
-/// assert_eq!(policy.source(&icon), Ok(IconSource::Fetch("https://example.com/icon.png")));
-/// assert_eq!(policy.source(&Icon::new("file:///etc/passwd")), Err(UnsafeIconError::Scheme));
-/// assert_eq!(policy.source(&Icon::new("https://tracker.example/i.png")), Err(UnsafeIconError::Origin));
-/// ```
-///
-/// <https://modelcontextprotocol.io/specification/2026-07-28/basic#icons>
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct IconPolicy {
-    /// The URL of the server, from whose origin icons may be fetched. Default: none, as for a child process.
-    pub server: Option<String>,
-    /// Other origins, such as `https://cdn.example.com`, from which icons may be fetched. Default: none.
-    pub trusted: Vec<String>,
-    /// The greatest size of an icon in bytes. Default 256 KiB: ten times the size of a good icon.
-    pub max_bytes: usize,
-    /// The image formats that are shown. Default: PNG, JPEG and WebP. SVG can run scripts: add it if the host renders
-    /// it safely.
-    pub kinds: Vec<ImageKind>,
-}
-
-impl Default for IconPolicy {
-    fn default() -> Self {
-        Self {
-            server: None,
-            trusted: Vec::new(),
-            max_bytes: 256 * 1024,
-            kinds: vec![ImageKind::Png, ImageKind::Jpeg, ImageKind::Webp],
-        }
+config! {
+    /// Policy of a host for icons: which ones to show, and where to fetch them.
+    ///
+    /// Call [`source`](Self::source) to check whether an icon may be fetched at all, [`redirect`](Self::redirect) to
+    /// check a redirect, and [`image`](Self::image) to check the bytes received. Fetch without credentials (no cookies,
+    /// no `Authorization`, no client certificate) and stop reading at [`max_bytes`](Self::max_bytes).
+    ///
+    /// ```
+    /// use mcp_proto::consent::{UnsafeIconError, IconPolicy, IconSource};
+    /// use mcp_proto::schema::Icon;
+    ///
+    /// let policy = IconPolicy::for_server("https://example.com/mcp");
+    /// let icon = Icon::new("https://example.com/icon.png");
+    /// assert_eq!(policy.source(&icon), Ok(IconSource::Fetch("https://example.com/icon.png")));
+    /// assert_eq!(policy.source(&Icon::new("file:///etc/passwd")), Err(UnsafeIconError::Scheme));
+    /// assert_eq!(policy.source(&Icon::new("https://tracker.example/i.png")), Err(UnsafeIconError::Origin));
+    /// ```
+    ///
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#icons>
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub struct IconPolicy {
+        /// The URL of the server, from whose origin icons may be fetched. Default: none, as for a child process.
+        pub server: Option<String> = None,
+        /// Other origins, such as `https://cdn.example.com`, from which icons may be fetched. Default: none.
+        pub trusted: Vec<String> = Vec::new(),
+        /// The greatest size of an icon in bytes. Default 256 KiB: ten times the size of a good icon.
+        pub max_bytes: usize = 256 * 1024,
+        /// The image formats that are shown. Default: PNG, JPEG and WebP. SVG can run scripts: add it if the host
+        /// renders it safely.
+        pub kinds: Vec<ImageKind> = vec![ImageKind::Png, ImageKind::Jpeg, ImageKind::Webp],
     }
 }
 

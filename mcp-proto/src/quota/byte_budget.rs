@@ -9,24 +9,20 @@ use super::QuotaOwner;
 
 const MIB: usize = 1024 * 1024;
 
-/// Limits of the bytes of requests, stored events and queued answers that a server holds.
-///
-/// Each limit has three marks, so that the most important purpose runs out of room last: stored events grow up to half
-/// of the limit, request bodies and notifications up to three quarters, and answers up to all of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ByteLimits {
-    /// The limit of all clients together, in bytes. Default 256 MiB.
-    pub total: usize,
-    /// The limit of all unauthenticated clients together, in bytes. Default 128 MiB, so that they leave room for
-    /// authenticated ones. A server without authentication may set it to the total.
-    pub unauthenticated: usize,
-    /// The limit of one [owner](QuotaOwner), in bytes. Default 64 MiB: twelve bodies of 4 MiB at a time.
-    pub owner: usize,
-}
-
-impl Default for ByteLimits {
-    fn default() -> Self {
-        Self { total: 256 * MIB, unauthenticated: 128 * MIB, owner: 64 * MIB }
+config! {
+    /// Limits of the bytes of requests, stored events and queued answers that a server holds.
+    ///
+    /// Each limit has three marks, so that the most important purpose runs out of room last: stored events grow up to
+    /// half of the limit, request bodies and notifications up to three quarters, and answers up to all of it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct ByteLimits {
+        /// The limit of all clients together, in bytes. Default 256 MiB.
+        pub total: usize = 256 * MIB,
+        /// The limit of all unauthenticated clients together, in bytes. Default 128 MiB, so that they leave room for
+        /// authenticated ones. A server without authentication may set it to the total.
+        pub unauthenticated: usize = 128 * MIB,
+        /// The limit of one [owner](QuotaOwner), in bytes. Default 64 MiB: twelve bodies of 4 MiB at a time.
+        pub owner: usize = 64 * MIB,
     }
 }
 

@@ -355,18 +355,14 @@ impl<C: PairSide<Machine = StreamClient>, S: ServerSide> Pair<C, S> {
 
 // A simulated network with latency that delivers in chunks.
 
-/// The behaviour of a simulated network.
-#[derive(Clone, Copy, Debug)]
-pub struct Network {
-    /// The time that bytes are in transit.
-    pub latency: Duration,
-    /// The maximum number of bytes that arrive at once; `None` delivers what was sent together in one piece.
-    pub chunk: Option<NonZeroUsize>,
-}
-
-impl Default for Network {
-    fn default() -> Self {
-        Self { latency: Duration::from_millis(1), chunk: None }
+config! {
+    /// The behaviour of a simulated network.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Network {
+        /// The time that bytes are in transit.
+        pub latency: Duration = Duration::from_millis(1),
+        /// The maximum number of bytes that arrive at once; `None` delivers what was sent together in one piece.
+        pub chunk: Option<NonZeroUsize> = None,
     }
 }
 

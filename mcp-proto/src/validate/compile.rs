@@ -261,61 +261,50 @@ impl Keyword<'_> for Guard {
 
 // Limits of schemas and checks, dialects, and errors.
 
-/// Limits of schemas and checks. A schema or value over a limit is refused, never accepted unchecked.
-///
-/// <https://modelcontextprotocol.io/specification/2026-07-28/basic/index#composition-keyword-resource-use>
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
-    /// The longest schema, in bytes of its text.
-    ///
-    /// Default 256 KiB: the largest schemas of real tools are a tenth of that.
-    pub schema_bytes: usize,
+const KIB: usize = 1024;
 
-    /// How deep arrays and objects may nest in a schema.
+config! {
+    /// Limits of schemas and checks. A schema or value over a limit is refused, never accepted unchecked.
     ///
-    /// Default 64: a schema uses two levels for each level of the value that it describes.
-    pub schema_depth: usize,
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/index#composition-keyword-resource-use>
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Bounds {
+        /// The longest schema, in bytes of its text.
+        ///
+        /// Default 256 KiB: the largest schemas of real tools are a tenth of that.
+        pub schema_bytes: usize = 256 * KIB,
 
-    /// How many JSON values a schema may consist of: subschemas and all values of their keywords.
-    ///
-    /// Default 20,000.
-    pub values: usize,
+        /// How deep arrays and objects may nest in a schema.
+        ///
+        /// Default 64: a schema uses two levels for each level of the value that it describes.
+        pub schema_depth: usize = 64,
 
-    /// How many references a schema may have.
-    ///
-    /// Default 1,000. With `unevaluatedProperties` or `unevaluatedItems` it is a quarter of that, because the
-    /// references are followed once more for these.
-    pub references: usize,
+        /// How many JSON values a schema may consist of: subschemas and all values of their keywords.
+        ///
+        /// Default 20,000.
+        pub values: usize = 20_000,
 
-    /// How many regular expressions a schema may have. The program of each is bounded to 128 KiB.
-    ///
-    /// Default 64: 8 MiB at most for one schema.
-    pub patterns: usize,
+        /// How many references a schema may have.
+        ///
+        /// Default 1,000. With `unevaluatedProperties` or `unevaluatedItems` it is a quarter of that, because the
+        /// references are followed once more for these.
+        pub references: usize = 1000,
 
-    /// The longest value that is checked, in bytes of its text.
-    ///
-    /// Default 8 MiB.
-    pub instance_bytes: usize,
+        /// How many regular expressions a schema may have. The program of each is bounded to 128 KiB.
+        ///
+        /// Default 64: 8 MiB at most for one schema.
+        pub patterns: usize = 64,
 
-    /// How many steps one check may take: about one for each comparison of a part of the schema with a part of the
-    /// value, and one for each byte that a regular expression reads.
-    ///
-    /// Default 50 million: about a second, many times the work of checking real results.
-    pub steps: u64,
-}
+        /// The longest value that is checked, in bytes of its text.
+        ///
+        /// Default 8 MiB.
+        pub instance_bytes: usize = 8 * KIB * KIB,
 
-impl Default for Bounds {
-    fn default() -> Self {
-        const KIB: usize = 1024;
-        Self {
-            schema_bytes: 256 * KIB,
-            schema_depth: 64,
-            values: 20_000,
-            references: 1000,
-            patterns: 64,
-            instance_bytes: 8 * KIB * KIB,
-            steps: 50_000_000,
-        }
+        /// How many steps one check may take: about one for each comparison of a part of the schema with a part of the
+        /// value, and one for each byte that a regular expression reads.
+        ///
+        /// Default 50 million: about a second, many times the work of checking real results.
+        pub steps: u64 = 50_000_000,
     }
 }
 

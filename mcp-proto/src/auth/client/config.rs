@@ -13,104 +13,86 @@ use crate::prelude::*;
 use crate::schema::{ENTERPRISE_MANAGED_AUTHORIZATION, OAUTH_CLIENT_CREDENTIALS};
 use crate::url::parse_host;
 
-/// The configuration of an [`AuthClient`](super::AuthClient).
-///
-/// ```
-/// use mcp_proto::auth::Secret;
-/// use mcp_proto::auth::client::AuthConfig;
-///
-/// let secret = Secret::new("7Fjfp0ZBr1KtDRbnfVdmIw");
-/// let config = AuthConfig::new("my host", "http://127.0.0.1:4870/callback")
-///     .client_secret("https://auth.example.com", "s6BhdRkqt3", secret);
-/// ```
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct AuthConfig {
-    /// How tokens are requested. Default: the user authorizes the client on a page.
-    pub grant: Grant,
-    /// Whether a user can authorize the client. Default: yes.
-    pub login_mode: LoginMode,
-    /// The client's metadata for dynamic registration.
-    pub client: ClientInfo,
-    /// The registrations that this client has already. If there are any, authorization servers without one are not
-    /// contacted, as they would learn credentials of another. Default: none.
-    pub preregistrations: Vec<Preregistration>,
-    /// The URL of this client's own metadata document, which is its id at every authorization server that supports such
-    /// documents. It must be `https` with a path. Default: none.
-    pub client_id_document: Option<String>,
-    /// The redirect URI of authorization pages: `https`, or `http` on loopback.
-    pub redirect_uri: String,
-    /// Whether issuers get redirect URIs of their own below that one. Default: they share it.
-    pub redirect_paths: RedirectPaths,
-    /// The resource to request tokens for, instead of the one in the server's metadata or the server's URL: a URL without
-    /// fragment. Metadata that names this resource is accepted, whatever the server's URL is. Default: none.
-    pub resource: Option<String>,
-    /// Whether the server's metadata may name its URL with one slash more or less at the end. Default: it may, and
-    /// [`Event::Tolerated`](super::Event::Tolerated) says so.
-    pub trailing_slash: TrailingSlash,
-    /// The scopes to request when a challenge names none, instead of all that the server's metadata lists. Scopes that
-    /// challenges name are requested in addition. Default: none.
-    pub scopes: Option<Scopes>,
-    /// The issuers that demand the granted scopes in each renewal of a token, such as Microsoft Entra; others need none
-    /// (RFC 6749, section 6). Default: none.
-    pub refresh_scope_issuers: Vec<String>,
-    /// The key that tokens may be bound to (RFC 9449). They are bound where the server requires it or the authorization
-    /// server supports it. Default: none.
-    pub dpop: Option<DpopKey>,
-    /// How the issuer in metadata is compared with the expected one. Default: exactly.
-    pub issuer_match: IssuerMatch,
-    /// The only hosts, beside the server's own, that the client contacts to log in, and at which it opens a page: those of
-    /// issuers, of the URLs in metadata, and of redirects. Each is a name or an address, without a port.
-    ///
-    /// Default: any public host, as servers may delegate logins to any
-    /// ([RFC 9728](https://www.rfc-editor.org/rfc/rfc9728)). Another host ends the login with
-    /// [`UnsafeUrl`](super::AuthError::UnsafeUrl), and nothing was sent to it.
+config! {
+    /// The configuration of an [`AuthClient`](super::AuthClient).
     ///
     /// ```
+    /// use mcp_proto::auth::Secret;
     /// use mcp_proto::auth::client::AuthConfig;
     ///
-    /// let mut config = AuthConfig::new("my host", "http://127.0.0.1/callback");
-    /// config.allowed_hosts = Some(vec!["login.example.com".into()]);
+    /// let secret = Secret::new("7Fjfp0ZBr1KtDRbnfVdmIw");
+    /// let config = AuthConfig::new("my host", "http://127.0.0.1:4870/callback")
+    ///     .client_secret("https://auth.example.com", "s6BhdRkqt3", secret);
     /// ```
-    ///
-    /// <https://modelcontextprotocol.io/docs/2026-07-28/tutorials/security/security_best_practices>
-    pub allowed_hosts: Option<Vec<String>>,
-    /// Whether URLs in metadata may be in private networks. Default: no.
-    pub private_networks: PrivateNetworks,
-    /// Whether servers may behave as in 2025-03-26: without resource metadata, and with an authorization server at their
-    /// own origin. Default: yes.
-    pub legacy_discovery: LegacyDiscovery,
-    /// Timeout of an exchange with an authorization server. Default 15 s: a user may be waiting.
-    pub exchange_timeout: Duration,
-    /// Maximum bytes of a document. Default 256 KiB.
-    pub document_bytes: usize,
+    #[derive(Clone, Debug)]
+    #[non_exhaustive]
+    pub struct AuthConfig {
+        /// How tokens are requested. Default: the user authorizes the client on a page.
+        pub grant: Grant = Grant::AuthorizationCode,
+        /// Whether a user can authorize the client. Default: yes.
+        pub login_mode: LoginMode = LoginMode::Interactive,
+        /// The client's metadata for dynamic registration.
+        pub client: ClientInfo = ClientInfo::new(name),
+        /// The registrations that this client has already. If there are any, authorization servers without one are not
+        /// contacted, as they would learn credentials of another. Default: none.
+        pub preregistrations: Vec<Preregistration> = Vec::new(),
+        /// The URL of this client's own metadata document, which is its id at every authorization server that supports
+        /// such documents. It must be `https` with a path. Default: none.
+        pub client_id_document: Option<String> = None,
+        /// The redirect URI of authorization pages: `https`, or `http` on loopback.
+        pub redirect_uri: String = redirect_uri.into(),
+        /// Whether issuers get redirect URIs of their own below that one. Default: they share it.
+        pub redirect_paths: RedirectPaths = RedirectPaths::Shared,
+        /// The resource to request tokens for, instead of the one in the server's metadata or the server's URL: a URL
+        /// without fragment. Metadata that names this resource is accepted, whatever the server's URL is. Default:
+        /// none.
+        pub resource: Option<String> = None,
+        /// Whether the server's metadata may name its URL with one slash more or less at the end. Default: it may, and
+        /// [`Event::Tolerated`](super::Event::Tolerated) says so.
+        pub trailing_slash: TrailingSlash = TrailingSlash::Accepted,
+        /// The scopes to request when a challenge names none, instead of all that the server's metadata lists. Scopes
+        /// that challenges name are requested in addition. Default: none.
+        pub scopes: Option<Scopes> = None,
+        /// The issuers that demand the granted scopes in each renewal of a token, such as Microsoft Entra; others need
+        /// none (RFC 6749, section 6). Default: none.
+        pub refresh_scope_issuers: Vec<String> = Vec::new(),
+        /// The key that tokens may be bound to (RFC 9449). They are bound where the server requires it or the
+        /// authorization server supports it. Default: none.
+        pub dpop: Option<DpopKey> = None,
+        /// How the issuer in metadata is compared with the expected one. Default: exactly.
+        pub issuer_match: IssuerMatch = IssuerMatch::Exact,
+        /// The only hosts, beside the server's own, that the client contacts to log in, and at which it opens a page:
+        /// those of issuers, of the URLs in metadata, and of redirects. Each is a name or an address, without a port.
+        ///
+        /// Default: any public host, as servers may delegate logins to any
+        /// ([RFC 9728](https://www.rfc-editor.org/rfc/rfc9728)). Another host ends the login with
+        /// [`UnsafeUrl`](super::AuthError::UnsafeUrl), and nothing was sent to it.
+        ///
+        /// ```
+        /// use mcp_proto::auth::client::AuthConfig;
+        ///
+        /// let mut config = AuthConfig::new("my host", "http://127.0.0.1/callback");
+        /// config.allowed_hosts = Some(vec!["login.example.com".into()]);
+        /// ```
+        ///
+        /// <https://modelcontextprotocol.io/docs/2026-07-28/tutorials/security/security_best_practices>
+        pub allowed_hosts: Option<Vec<String>> = None,
+        /// Whether URLs in metadata may be in private networks. Default: no.
+        pub private_networks: PrivateNetworks = PrivateNetworks::Refused,
+        /// Whether servers may behave as in 2025-03-26: without resource metadata, and with an authorization server at
+        /// their own origin. Default: yes.
+        pub legacy_discovery: LegacyDiscovery = LegacyDiscovery::Accepted,
+        /// Timeout of an exchange with an authorization server. Default 15 s: a user may be waiting.
+        pub exchange_timeout: Duration = Duration::from_secs(15),
+        /// Maximum bytes of a document. Default 256 KiB.
+        pub document_bytes: usize = DOCUMENT_BYTES,
+    }
+
+    /// The default configuration of a client called `name`, with this redirect URI.
+    pub fn new(name: impl Into<String>, redirect_uri: impl Into<String>);
 }
 
 impl AuthConfig {
-    /// The default configuration of a client called `name`, with this redirect URI.
-    pub fn new(name: impl Into<String>, redirect_uri: impl Into<String>) -> Self {
-        Self {
-            grant: Grant::AuthorizationCode,
-            login_mode: LoginMode::Interactive,
-            client: ClientInfo::new(name),
-            preregistrations: Vec::new(),
-            client_id_document: None,
-            redirect_uri: redirect_uri.into(),
-            redirect_paths: RedirectPaths::Shared,
-            resource: None,
-            trailing_slash: TrailingSlash::Accepted,
-            scopes: None,
-            refresh_scope_issuers: Vec::new(),
-            dpop: None,
-            issuer_match: IssuerMatch::Exact,
-            allowed_hosts: None,
-            private_networks: PrivateNetworks::Refused,
-            legacy_discovery: LegacyDiscovery::Accepted,
-            exchange_timeout: Duration::from_secs(15),
-            document_bytes: DOCUMENT_BYTES,
-        }
-    }
-
     /// Adds the id of a public client: one that was registered beforehand and has no secret.
     #[must_use]
     pub fn client_id(mut self, id: impl Into<String>) -> Self {

@@ -19,31 +19,36 @@ use crate::quota::{FairTable, QuotaError, QuotaOwner, Shares};
 use super::access::{Claims, unix_time};
 use super::{Access, Checker, FETCH_TIMEOUT, TokenValidation, VerifyError};
 
-/// Configuration of token introspection.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct IntrospectionConfig {
-    /// The issuer's identifier.
-    pub issuer: String,
-    /// URL of the introspection endpoint.
-    pub endpoint: String,
-    /// The client id of this server at the issuer.
-    pub client_id: String,
-    /// The client secret of this server at the issuer.
-    pub client_secret: Secret,
-    /// How to treat tokens for which the issuer names no audience. Default: they are refused.
-    pub missing_audience: MissingAudience,
-    /// How long a response is cached, at most until the token expires. Default 10 s: for that time a revoked token
-    /// remains valid. At least 1 s.
-    pub cache_ttl: Duration,
-    /// Maximum number of cached responses, separately for valid and for invalid tokens. Default 4,096. A full cache
-    /// first evicts responses of the [owner](crate::quota::QuotaOwner) that adds one: the principal of a valid token,
-    /// or the sender of an invalid one.
-    pub cache_entries: usize,
-    /// Maximum number of concurrent introspections. Default 256. A sender with [more than its
-    /// share](crate::quota::Shares::try_take) of them gets 429, except for tokens that were valid within the last 10
-    /// min, which use the quota of their principal.
-    pub max_pending: usize,
+config! {
+    /// Configuration of token introspection.
+    #[derive(Clone, Debug)]
+    #[non_exhaustive]
+    pub struct IntrospectionConfig {
+        /// The issuer's identifier.
+        pub issuer: String = issuer.into(),
+        /// URL of the introspection endpoint.
+        pub endpoint: String = endpoint.into(),
+        /// The client id of this server at the issuer.
+        pub client_id: String = client_id.into(),
+        /// The client secret of this server at the issuer.
+        pub client_secret: Secret = client_secret,
+        /// How to treat tokens for which the issuer names no audience. Default: they are refused.
+        pub missing_audience: MissingAudience = MissingAudience::Refused,
+        /// How long a response is cached, at most until the token expires. Default 10 s: for that time a revoked token
+        /// remains valid. At least 1 s.
+        pub cache_ttl: Duration = Duration::from_secs(10),
+        /// Maximum number of cached responses, separately for valid and for invalid tokens. Default 4,096. A full cache
+        /// first evicts responses of the [owner](crate::quota::QuotaOwner) that adds one: the principal of a valid
+        /// token, or the sender of an invalid one.
+        pub cache_entries: usize = 4096,
+        /// Maximum number of concurrent introspections. Default 256. A sender with [more than its
+        /// share](crate::quota::Shares::try_take) of them gets 429, except for tokens that were valid within the last
+        /// 10 min, which use the quota of their principal.
+        pub max_pending: usize = 256,
+    }
+
+    /// Introspects tokens of `issuer` at `endpoint`, as `client_id`.
+    pub fn new(issuer: impl Into<String>, endpoint: impl Into<String>, client_id: impl Into<String>, client_secret: Secret);
 }
 
 /// How to treat tokens for which the issuer names no audience.
@@ -55,27 +60,6 @@ pub enum MissingAudience {
     /// The token is for this server, under this name. Correct only if the issuer reports tokens as inactive to every
     /// server that they are not for.
     ThisServer(String),
-}
-
-impl IntrospectionConfig {
-    /// Introspects tokens of `issuer` at `endpoint`, as `client_id`.
-    pub fn new(
-        issuer: impl Into<String>,
-        endpoint: impl Into<String>,
-        client_id: impl Into<String>,
-        client_secret: Secret,
-    ) -> Self {
-        Self {
-            issuer: issuer.into(),
-            endpoint: endpoint.into(),
-            client_id: client_id.into(),
-            client_secret,
-            missing_audience: MissingAudience::Refused,
-            cache_ttl: Duration::from_secs(10),
-            cache_entries: 4096,
-            max_pending: 256,
-        }
-    }
 }
 
 /// Minimum cache time, so that every waiting request gets the response.

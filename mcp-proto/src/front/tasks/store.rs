@@ -100,19 +100,15 @@ error_text! { StoreError:
     Failed(why) => "the task store failed: {why}";
 }
 
-/// The limits of a [`MemoryStore`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MemoryLimits {
-    /// The maximum number of tasks, including ended tasks that have not expired. Default 10,000.
-    pub tasks: usize,
-    /// The maximum number of bytes in all tasks, including results. Default 64 MiB: some thousand results of usual
-    /// size.
-    pub bytes: usize,
-}
-
-impl Default for MemoryLimits {
-    fn default() -> Self {
-        Self { tasks: 10_000, bytes: 64 * 1024 * 1024 }
+config! {
+    /// The limits of a [`MemoryStore`].
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct MemoryLimits {
+        /// The maximum number of tasks, including ended tasks that have not expired. Default 10,000.
+        pub tasks: usize = 10_000,
+        /// The maximum number of bytes in all tasks, including results. Default 64 MiB: some thousand results of usual
+        /// size.
+        pub bytes: usize = 64 * 1024 * 1024,
     }
 }
 

@@ -404,23 +404,19 @@ impl InputSpec {
 // The default may be a secret.
 debug_fields! { InputSpec { id, is_password } }
 
-/// How long a server may take; `None` is no limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timeouts {
-    /// From the start of the connection to the end of its handshake. Default: 30 s.
-    pub start: Option<Duration>,
-    /// For each request. Default: 30 s.
-    pub call: Option<Duration>,
+config! {
+    /// How long a server may take; `None` is no limit.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Timeouts {
+        /// From the start of the connection to the end of its handshake. Default: 30 s.
+        pub start: Option<Duration> = Some(DEFAULT),
+        /// For each request. Default: 30 s.
+        pub call: Option<Duration> = Some(DEFAULT),
+    }
 }
 
 /// The default of both timeouts, as of the client's requests.
 const DEFAULT: Duration = Duration::from_secs(30);
-
-impl Default for Timeouts {
-    fn default() -> Self {
-        Self { start: Some(DEFAULT), call: Some(DEFAULT) }
-    }
-}
 
 /// Timeouts from the environment, which override those of all files. Zero is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

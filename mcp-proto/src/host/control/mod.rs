@@ -235,57 +235,41 @@ impl ControlPlane {
 
 // How servers are started, kept and given up, and where each stands.
 
-/// The times and limits of a [`ControlPlane`], the same for all its servers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ControlConfig {
-    /// After this time the application goes on without the servers that are still starting, except required ones.
-    /// Default 250 ms.
-    pub startup_gate: Duration,
-    /// The pauses between attempts to reach a server again. Default: 500 ms, doubling up to 4 s. Its `attempts` are
-    /// those after which a remote server is tried at the pace of `slow_backoff`: default 4.
-    pub backoff: Backoff,
-    /// The pauses after the attempts of `backoff`, for remote servers, and between [checks for a
-    /// login](Action::CheckLogin). Default: 15 s, doubling up to 5 minutes. Its `attempts` are unused:
-    /// `remote_outage_budget` limits them.
-    pub slow_backoff: Backoff,
-    /// A local server that needs more attempts than this without a stable connection is suspended. Default 5.
-    pub outage_budget: u32,
-    /// The same of a remote server. Default: none, it is tried until it is reached.
-    pub remote_outage_budget: Option<u32>,
-    /// How many reconnections there may be in a minute, over all servers. First starts and
-    /// [`reconnect`](ControlPlane::reconnect) do not count. Default 60.
-    pub attempts_per_minute: usize,
-    /// How many calls there may be at once, over all servers, until their ends are polled. Default 10,000.
-    pub calls: usize,
-    /// How long calls that a server is working on may go on before it is closed, removed, restarted with another
-    /// configuration or switched off, or waits for a login. Default 5 s.
-    pub grace: Duration,
-    /// How long [`close`](ControlPlane::close) waits for servers to end, after the grace. Default 5 s.
-    pub shutdown: Duration,
-    /// The seed of the jitter of the pauses. Two hosts with different seeds do not reconnect at the same moment.
-    pub seed: u64,
-}
-
-//= F71 "pauses of 500 ms to 4 s"
-//= K1 "500 ms doubling, jittered and capped"
-impl Default for ControlConfig {
-    fn default() -> Self {
-        let fast =
-            Backoff { first: Duration::from_millis(500), longest: Duration::from_secs(4), attempts: 4 };
-        let slow = Backoff { first: Duration::from_secs(15), longest: Duration::from_secs(300), attempts: 0 };
-        Self {
-            startup_gate: Duration::from_millis(250),
-            backoff: fast,
-            slow_backoff: slow,
-            outage_budget: 5,
-            remote_outage_budget: None,
-            attempts_per_minute: 60,
-            calls: 10_000,
-            grace: Duration::from_secs(5),
-            shutdown: Duration::from_secs(5),
-            seed: 0,
-        }
+config! {
+    /// The times and limits of a [`ControlPlane`], the same for all its servers.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub struct ControlConfig {
+        /// After this time the application goes on without the servers that are still starting, except required ones.
+        /// Default 250 ms.
+        pub startup_gate: Duration = Duration::from_millis(250),
+        /// The pauses between attempts to reach a server again. Default: 500 ms, doubling up to 4 s. Its `attempts` are
+        /// those after which a remote server is tried at the pace of `slow_backoff`: default 4.
+        //= F71 "pauses of 500 ms to 4 s"
+        //= K1 "500 ms doubling, jittered and capped"
+        pub backoff: Backoff =
+            Backoff { first: Duration::from_millis(500), longest: Duration::from_secs(4), attempts: 4 },
+        /// The pauses after the attempts of `backoff`, for remote servers, and between [checks for a
+        /// login](Action::CheckLogin). Default: 15 s, doubling up to 5 minutes. Its `attempts` are unused:
+        /// `remote_outage_budget` limits them.
+        pub slow_backoff: Backoff =
+            Backoff { first: Duration::from_secs(15), longest: Duration::from_secs(300), attempts: 0 },
+        /// A local server that needs more attempts than this without a stable connection is suspended. Default 5.
+        pub outage_budget: u32 = 5,
+        /// The same of a remote server. Default: none, it is tried until it is reached.
+        pub remote_outage_budget: Option<u32> = None,
+        /// How many reconnections there may be in a minute, over all servers. First starts and
+        /// [`reconnect`](ControlPlane::reconnect) do not count. Default 60.
+        pub attempts_per_minute: usize = 60,
+        /// How many calls there may be at once, over all servers, until their ends are polled. Default 10,000.
+        pub calls: usize = 10_000,
+        /// How long calls that a server is working on may go on before it is closed, removed, restarted with another
+        /// configuration or switched off, or waits for a login. Default 5 s.
+        pub grace: Duration = Duration::from_secs(5),
+        /// How long [`close`](ControlPlane::close) waits for servers to end, after the grace. Default 5 s.
+        pub shutdown: Duration = Duration::from_secs(5),
+        /// The seed of the jitter of the pauses. Two hosts with different seeds do not reconnect at the same moment.
+        pub seed: u64 = 0,
     }
 }
 

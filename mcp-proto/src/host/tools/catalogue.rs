@@ -15,32 +15,22 @@ use crate::consent::SafeText;
 use crate::prelude::*;
 use crate::schema::{Json, List, Prompt, Resource, ResourceTemplate, Tool};
 
-/// Limits of a [`Catalogue`], for each server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CatalogueLimits {
-    /// How many items one list (the tools, the prompts, the resources, the templates) may have. Further ones are
-    /// rejected. Default 2,000: far more than a model can choose from.
-    pub items: usize,
-    /// The longest name of a tool or a prompt, in bytes. Items with longer ones are rejected. Default 512: 128
-    /// characters, the longest name that the specification recommends, of four bytes.
-    pub name_bytes: usize,
-    /// The longest definition, in bytes of JSON. Longer ones are rejected. Default 128 KiB: a generous schema.
-    pub definition_bytes: usize,
-    /// How many bytes of definitions one list may have. Further ones are rejected. Default 2 MiB.
-    pub list_bytes: usize,
-    /// The longest instructions, in bytes. Longer ones are cut. Default 64 KiB.
-    pub instructions_bytes: usize,
-}
-
-impl Default for CatalogueLimits {
-    fn default() -> Self {
-        Self {
-            items: 2_000,
-            name_bytes: 512,
-            definition_bytes: 128 * 1024,
-            list_bytes: 2 * 1024 * 1024,
-            instructions_bytes: 64 * 1024,
-        }
+config! {
+    /// Limits of a [`Catalogue`], for each server.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct CatalogueLimits {
+        /// How many items one list (the tools, the prompts, the resources, the templates) may have. Further ones are
+        /// rejected. Default 2,000: far more than a model can choose from.
+        pub items: usize = 2_000,
+        /// The longest name of a tool or a prompt, in bytes. Items with longer ones are rejected. Default 512: 128
+        /// characters, the longest name that the specification recommends, of four bytes.
+        pub name_bytes: usize = 512,
+        /// The longest definition, in bytes of JSON. Longer ones are rejected. Default 128 KiB: a generous schema.
+        pub definition_bytes: usize = 128 * 1024,
+        /// How many bytes of definitions one list may have. Further ones are rejected. Default 2 MiB.
+        pub list_bytes: usize = 2 * 1024 * 1024,
+        /// The longest instructions, in bytes. Longer ones are cut. Default 64 KiB.
+        pub instructions_bytes: usize = 64 * 1024,
     }
 }
 

@@ -28,38 +28,28 @@ const DESCRIPTION_BYTES: usize = 300;
 /// How many servers the description of the search tool names.
 const NAMED_SERVERS: usize = 50;
 
-/// Settings of a [`Conversation`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConversationSettings {
-    /// A tool must match one of them; `None` allows all.
-    pub allow: Option<Vec<ToolPattern>>,
-    /// A tool must match none of them, even if it is allowed.
-    pub deny: Vec<ToolPattern>,
-    /// The tools that are shown from the start if there is no room for all of their server.
-    pub favourites: Vec<ToolPattern>,
-    /// How many bytes of definitions are shown from the start, or tokens if the conversation
-    /// [counts them](Conversation::counting). If all tools have more, the tools of the servers with the most are deferred:
-    /// never those of a server within an equal share, and those of a server that was shown for no other one beyond its share.
-    /// A token of a model is about four bytes.
-    ///
-    /// Default 64 KiB, some 16,000 tokens: a tenth of a usual context.
-    pub definition_budget: usize,
-    /// How many bytes, or tokens, of definitions of found tools are shown besides. The oldest leave first, but those within
-    /// an equal share of their server last; the newest stays.
-    ///
-    /// Default 32 KiB.
-    pub found_budget: usize,
-}
-
-impl Default for ConversationSettings {
-    fn default() -> Self {
-        Self {
-            allow: None,
-            deny: Vec::new(),
-            favourites: Vec::new(),
-            definition_budget: 64 * 1024,
-            found_budget: 32 * 1024,
-        }
+config! {
+    /// Settings of a [`Conversation`].
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct ConversationSettings {
+        /// A tool must match one of them; `None` allows all.
+        pub allow: Option<Vec<ToolPattern>> = None,
+        /// A tool must match none of them, even if it is allowed.
+        pub deny: Vec<ToolPattern> = Vec::new(),
+        /// The tools that are shown from the start if there is no room for all of their server.
+        pub favourites: Vec<ToolPattern> = Vec::new(),
+        /// How many bytes of definitions are shown from the start, or tokens if the conversation
+        /// [counts them](Conversation::counting). If all tools have more, the tools of the servers with the most are
+        /// deferred: never those of a server within an equal share, and those of a server that was shown for no other
+        /// one beyond its share. A token of a model is about four bytes.
+        ///
+        /// Default 64 KiB, some 16,000 tokens: a tenth of a usual context.
+        pub definition_budget: usize = 64 * 1024,
+        /// How many bytes, or tokens, of definitions of found tools are shown besides. The oldest leave first, but
+        /// those within an equal share of their server last; the newest stays.
+        ///
+        /// Default 32 KiB.
+        pub found_budget: usize = 32 * 1024,
     }
 }
 

@@ -12,37 +12,40 @@ const HASH_MARK: char = '0';
 /// The lower-case alphabet of base32 (RFC 4648).
 const BASE32: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
-/// Makes the name by which a model knows a tool: `mcp__server__tool`.
-///
-/// [`name`](Self::name) is a pure function of the server's configured name and the tool's own name. It does not depend
-/// on other tools, nor on the order in which servers connect, so a name never comes to mean another tool. The caller
-/// keeps the pair: a name is not parsed, and the wire has the tool's own name.
-///
-/// A name consists of ASCII letters, digits, `_` and `-`, and has at most 64 bytes, as the interfaces of models require.
-/// It is the plain joined text if that is unambiguous:
-///
-/// - both parts have only the characters above, and the whole fits;
-/// - the server's name is not empty, does not contain the separator, and neither begins nor ends with its character;
-/// - the tool's name is not empty, does not begin with the separator's character, and does not end like a hash.
-///
-/// Otherwise other characters become `_`, the parts are cut, and `_0` with a hash of the pair follows (60 bits of
-/// SHA-256 in base32). Prompts, resources (by URI) and resource templates are named in the same way, each kind in a
-/// name space of its own.
-///
-/// ```
-/// use mcp_proto::host::tools::NameScheme;
-///
-/// let scheme = NameScheme::default();
-/// assert_eq!(scheme.name("github", "create_issue"), "mcp__github__create_issue");
-/// assert_eq!(scheme.name("memory", "add_observations"), "mcp__memory__add_observations");
-/// assert_eq!(scheme.name("my server", "read.file"), "mcp__my_server__read_file_0hzouwaqoaltw");
-/// assert_eq!(NameScheme::new("", "-")?.name("github", "create_issue"), "github-create_issue");
-/// # Ok::<(), mcp_proto::host::tools::InvalidSchemeError>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NameScheme {
-    prefix: String,
-    separator: String,
+config! {
+    /// Makes the name by which a model knows a tool: `mcp__server__tool`.
+    ///
+    /// [`name`](Self::name) is a pure function of the server's configured name and the tool's own name. It does not
+    /// depend on other tools, nor on the order in which servers connect, so a name never comes to mean another tool.
+    /// The caller keeps the pair: a name is not parsed, and the wire has the tool's own name.
+    ///
+    /// A name consists of ASCII letters, digits, `_` and `-`, and has at most 64 bytes, as the interfaces of models
+    /// require. It is the plain joined text if that is unambiguous:
+    ///
+    /// - both parts have only the characters above, and the whole fits;
+    /// - the server's name is not empty, does not contain the separator, and neither begins nor ends with its
+    /// character;
+    /// - the tool's name is not empty, does not begin with the separator's character, and does not end like a hash.
+    ///
+    /// Otherwise other characters become `_`, the parts are cut, and `_0` with a hash of the pair follows (60 bits of
+    /// SHA-256 in base32). Prompts, resources (by URI) and resource templates are named in the same way, each kind in a
+    /// name space of its own.
+    ///
+    /// ```
+    /// use mcp_proto::host::tools::NameScheme;
+    ///
+    /// let scheme = NameScheme::default();
+    /// assert_eq!(scheme.name("github", "create_issue"), "mcp__github__create_issue");
+    /// assert_eq!(scheme.name("memory", "add_observations"), "mcp__memory__add_observations");
+    /// assert_eq!(scheme.name("my server", "read.file"), "mcp__my_server__read_file_0hzouwaqoaltw");
+    /// assert_eq!(NameScheme::new("", "-")?.name("github", "create_issue"), "github-create_issue");
+    /// # Ok::<(), mcp_proto::host::tools::InvalidSchemeError>(())
+    /// ```
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct NameScheme {
+        prefix: String = "mcp__".into(),
+        separator: String = "__".into(),
+    }
 }
 
 /// Error: the prefix or the separator of names is invalid.
@@ -58,13 +61,6 @@ pub enum InvalidSchemeError {
 error_text! { InvalidSchemeError:
     Prefix => "the prefix of names must be at most 16 ASCII letters, digits, `_` and `-`";
     Separator => "the separator of names must be 1 to 4 times `_`, or 1 to 4 times `-`";
-}
-
-impl Default for NameScheme {
-    /// The prefix `mcp__` and the separator `__`.
-    fn default() -> Self {
-        Self { prefix: "mcp__".into(), separator: "__".into() }
-    }
 }
 
 impl NameScheme {

@@ -15,38 +15,26 @@ use crate::schema::{
 /// The longest media type of an image or sound that is shown: two names of RFC 6838 and a slash.
 const MEDIA_TYPE_BYTES: usize = 255;
 
-/// How much of a result is shown to a model. The rest goes to files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ResultLimits {
-    /// How many bytes of text are shown. Of a longer text the beginning and the end are shown, and the whole goes to a
-    /// file. Default 100 KiB.
-    pub text_bytes: usize,
-    /// How many bytes of the beginning of a longer text are shown. Default 16 KiB.
-    pub head_bytes: usize,
-    /// How many bytes of the end of a longer text are shown. Default 8 KiB.
-    pub tail_bytes: usize,
-    /// How many images and sounds are shown; the others go to files. Default 20.
-    pub media: usize,
-    /// How many bytes of base64 they have together. Default 8 MiB.
-    pub media_bytes: usize,
-    /// How many files one result may fill, the last of them with a text that is too long. What exceeds them is lost to
-    /// the model, and a note says so. Default 32.
-    pub files: usize,
-    /// How many messages of a prompt are shown; with 0, one message says how many are left out. Default 1,000.
-    pub messages: usize,
-}
-
-impl Default for ResultLimits {
-    fn default() -> Self {
-        Self {
-            text_bytes: 100 * 1024,
-            head_bytes: 16 * 1024,
-            tail_bytes: 8 * 1024,
-            media: 20,
-            media_bytes: 8 * 1024 * 1024,
-            files: 32,
-            messages: 1_000,
-        }
+config! {
+    /// How much of a result is shown to a model. The rest goes to files.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct ResultLimits {
+        /// How many bytes of text are shown. Of a longer text the beginning and the end are shown, and the whole goes
+        /// to a file. Default 100 KiB.
+        pub text_bytes: usize = 100 * 1024,
+        /// How many bytes of the beginning of a longer text are shown. Default 16 KiB.
+        pub head_bytes: usize = 16 * 1024,
+        /// How many bytes of the end of a longer text are shown. Default 8 KiB.
+        pub tail_bytes: usize = 8 * 1024,
+        /// How many images and sounds are shown; the others go to files. Default 20.
+        pub media: usize = 20,
+        /// How many bytes of base64 they have together. Default 8 MiB.
+        pub media_bytes: usize = 8 * 1024 * 1024,
+        /// How many files one result may fill, the last of them with a text that is too long. What exceeds them is lost
+        /// to the model, and a note says so. Default 32.
+        pub files: usize = 32,
+        /// How many messages of a prompt are shown; with 0, one message says how many are left out. Default 1,000.
+        pub messages: usize = 1_000,
     }
 }
 

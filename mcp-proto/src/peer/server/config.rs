@@ -12,88 +12,69 @@ use crate::schema::{
     ServerCapabilities,
 };
 
-/// The configuration of a server.
-///
-/// ```
-/// use mcp_proto::peer::server::ServerConfig;
-/// use mcp_proto::schema::{Implementation, ServerCapability};
-///
-/// let mut config = ServerConfig::new(Implementation::new("weather", "1.0.0"));
-/// config.capabilities = config.capabilities.with(ServerCapability::Tools);
-/// ```
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct ServerConfig {
-    /// The server's name and version.
-    pub info: Implementation,
-    /// Whether modern results carry `info`. Default: yes, as the specification asks.
-    pub send_info: bool,
-    /// Instructions for using the server, meant for the model.
-    pub instructions: Option<String>,
-    /// The capabilities offered to clients. A method whose capability is missing is answered as unknown.
-    pub capabilities: ServerCapabilities,
-    /// The extensions that the server supports, which it declares in addition to `capabilities`. The application answers
-    /// requests of their methods. Default: none.
-    pub extensions: Vec<Extension>,
-    /// Methods beyond the protocol's that the application answers.
-    pub custom_methods: Vec<String>,
-    /// Whether the application answers requests of any method that the protocol does not define, as a proxy does.
-    /// Default: no; they are answered with [`METHOD_NOT_FOUND`](crate::rpc::code::METHOD_NOT_FOUND).
-    pub other_methods: bool,
-    /// The eras to serve. Default: both.
-    pub eras: Eras,
-    /// Cache lifetime and scope of results that specify none (2026-07-28). Default: not cacheable.
-    pub cache: CacheHint,
-    /// Cache lifetime and scope for the results of single methods, by method name. Default: none. `server/discover`,
-    /// for example, can have a longer lifetime than resource contents.
-    pub cache_by_method: BTreeMap<&'static str, CacheHint>,
-    /// How strictly to hold clients to the specification. Default: lenient, because deployed clients deviate from it;
-    /// each deviation is reported as [`Diagnostic::Tolerated`](super::Diagnostic::Tolerated).
-    pub strictness: Strictness,
-    /// How long a request to a legacy client waits for its answer or for progress. Default 60 s. Requests that wait for
-    /// a person or a model have no timeout unless their options set one.
-    pub request_timeout: Duration,
-    /// How long such a request waits at most. Default 10 min.
-    pub request_hard_timeout: Duration,
-    /// How long requests in flight may take to finish once the connection closes. Default 2 s.
-    pub close_timeout: Duration,
-    /// How long queued bytes may wait without the transport accepting any before the connection fails. Default 60 s: a
-    /// client that reads nothing for a minute has hung.
-    pub write_timeout: Duration,
-    /// Access control for subscriptions to tasks (the tasks extension). Default: none; a subscription to any task id is
-    /// granted.
-    pub task_access: Option<TaskAccess>,
-    /// Access control for subscriptions to resources. Default: none; a subscription to any URI is granted.
-    pub subscription_access: Option<SubscriptionAccess>,
-    /// Limits on the memory that the client can make this side use.
-    pub limits: Limits,
+config! {
+    /// The configuration of a server.
+    ///
+    /// ```
+    /// use mcp_proto::peer::server::ServerConfig;
+    /// use mcp_proto::schema::{Implementation, ServerCapability};
+    ///
+    /// let mut config = ServerConfig::new(Implementation::new("weather", "1.0.0"));
+    /// config.capabilities = config.capabilities.with(ServerCapability::Tools);
+    /// ```
+    #[derive(Clone, Debug)]
+    #[non_exhaustive]
+    pub struct ServerConfig {
+        /// The server's name and version.
+        pub info: Implementation = info,
+        /// Whether modern results carry `info`. Default: yes, as the specification asks.
+        pub send_info: bool = true,
+        /// Instructions for using the server, meant for the model.
+        pub instructions: Option<String> = None,
+        /// The capabilities offered to clients. A method whose capability is missing is answered as unknown.
+        pub capabilities: ServerCapabilities = ServerCapabilities::default(),
+        /// The extensions that the server supports, which it declares in addition to `capabilities`. The application
+        /// answers requests of their methods. Default: none.
+        pub extensions: Vec<Extension> = Vec::new(),
+        /// Methods beyond the protocol's that the application answers.
+        pub custom_methods: Vec<String> = Vec::new(),
+        /// Whether the application answers requests of any method that the protocol does not define, as a proxy does.
+        /// Default: no; they are answered with [`METHOD_NOT_FOUND`](crate::rpc::code::METHOD_NOT_FOUND).
+        pub other_methods: bool = false,
+        /// The eras to serve. Default: both.
+        pub eras: Eras = Eras::Both,
+        /// Cache lifetime and scope of results that specify none (2026-07-28). Default: not cacheable.
+        pub cache: CacheHint = CacheHint::default(),
+        /// Cache lifetime and scope for the results of single methods, by method name. Default: none.
+        /// `server/discover`, for example, can have a longer lifetime than resource contents.
+        pub cache_by_method: BTreeMap<&'static str, CacheHint> = BTreeMap::new(),
+        /// How strictly to hold clients to the specification. Default: lenient, because deployed clients deviate from
+        /// it; each deviation is reported as [`Diagnostic::Tolerated`](super::Diagnostic::Tolerated).
+        pub strictness: Strictness = Strictness::Lenient,
+        /// How long a request to a legacy client waits for its answer or for progress. Default 60 s. Requests that wait
+        /// for a person or a model have no timeout unless their options set one.
+        pub request_timeout: Duration = Duration::from_secs(60),
+        /// How long such a request waits at most. Default 10 min.
+        pub request_hard_timeout: Duration = Duration::from_secs(600),
+        /// How long requests in flight may take to finish once the connection closes. Default 2 s.
+        pub close_timeout: Duration = Duration::from_secs(2),
+        /// How long queued bytes may wait without the transport accepting any before the connection fails. Default 60
+        /// s: a client that reads nothing for a minute has hung.
+        pub write_timeout: Duration = Duration::from_secs(60),
+        /// Access control for subscriptions to tasks (the tasks extension). Default: none; a subscription to any task
+        /// id is granted.
+        pub task_access: Option<TaskAccess> = None,
+        /// Access control for subscriptions to resources. Default: none; a subscription to any URI is granted.
+        pub subscription_access: Option<SubscriptionAccess> = None,
+        /// Limits on the memory that the client can make this side use.
+        pub limits: Limits = Limits::default(),
+    }
+
+    /// A configuration with every default and no capabilities.
+    pub fn new(info: Implementation);
 }
 
 impl ServerConfig {
-    /// A configuration with every default and no capabilities.
-    pub fn new(info: Implementation) -> Self {
-        Self {
-            info,
-            send_info: true,
-            instructions: None,
-            capabilities: ServerCapabilities::default(),
-            extensions: Vec::new(),
-            custom_methods: Vec::new(),
-            other_methods: false,
-            eras: Eras::Both,
-            cache: CacheHint::default(),
-            cache_by_method: BTreeMap::new(),
-            strictness: Strictness::Lenient,
-            request_timeout: Duration::from_secs(60),
-            request_hard_timeout: Duration::from_secs(600),
-            close_timeout: Duration::from_secs(2),
-            write_timeout: Duration::from_secs(60),
-            task_access: None,
-            subscription_access: None,
-            limits: Limits::default(),
-        }
-    }
-
     /// Checks the extensions together: those that are registered, and those among the capabilities. `Router::check` does
     /// so for its own; who drives a machine without a router calls this.
     ///

@@ -10,48 +10,36 @@ use crate::prelude::*;
 /// The path prefix that a redirect of the network adds, and removes again.
 pub(super) const DETOUR: &str = "/detour";
 
-/// The plan of one exchange: its timing and its fault.
-///
-/// ```
-/// use std::time::Duration;
-/// use mcp_proto::testing::http::{ExchangePlan, Fault};
-///
-/// let plan = ExchangePlan { fault: Some(Fault::Refused), ..ExchangePlan::default() };
-/// assert_eq!(plan.request, Duration::from_millis(1));
-/// ```
-#[derive(Clone, Debug)]
-pub struct ExchangePlan {
-    /// The time that the request is in transit. Default 1 ms.
-    pub request: Duration,
-    /// The time that each part of the answer is in transit; parts never overtake each other. Default 1 ms.
-    pub answer: Duration,
-    /// The maximum number of bytes of a body that arrive at once; `None` delivers what was sent together in one piece.
-    pub chunk: Option<NonZeroUsize>,
-    /// The fault of the exchange.
-    pub fault: Option<Fault>,
-    /// The server receives the request a second time after this delay, and the second answer is discarded. Proxies that
-    /// retry cause this.
-    pub duplicate_after: Option<Duration>,
-    /// Whether the answer is held back until its body is complete.
-    pub buffered: bool,
-    /// The time without a byte after which the answer is broken off.
-    pub idle_timeout: Option<Duration>,
-    /// How a truncated body looks to the client.
-    pub truncation: TruncationReport,
-}
-
-impl Default for ExchangePlan {
-    fn default() -> Self {
-        Self {
-            request: Duration::from_millis(1),
-            answer: Duration::from_millis(1),
-            chunk: None,
-            fault: None,
-            duplicate_after: None,
-            buffered: false,
-            idle_timeout: None,
-            truncation: TruncationReport::Noticed,
-        }
+config! {
+    /// The plan of one exchange: its timing and its fault.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use mcp_proto::testing::http::{ExchangePlan, Fault};
+    ///
+    /// let plan = ExchangePlan { fault: Some(Fault::Refused), ..ExchangePlan::default() };
+    /// assert_eq!(plan.request, Duration::from_millis(1));
+    /// ```
+    #[derive(Clone, Debug)]
+    pub struct ExchangePlan {
+        /// The time that the request is in transit. Default 1 ms.
+        pub request: Duration = Duration::from_millis(1),
+        /// The time that each part of the answer is in transit; parts never overtake each other. Default 1 ms.
+        pub answer: Duration = Duration::from_millis(1),
+        /// The maximum number of bytes of a body that arrive at once; `None` delivers what was sent together in one
+        /// piece.
+        pub chunk: Option<NonZeroUsize> = None,
+        /// The fault of the exchange.
+        pub fault: Option<Fault> = None,
+        /// The server receives the request a second time after this delay, and the second answer is discarded. Proxies
+        /// that retry cause this.
+        pub duplicate_after: Option<Duration> = None,
+        /// Whether the answer is held back until its body is complete.
+        pub buffered: bool = false,
+        /// The time without a byte after which the answer is broken off.
+        pub idle_timeout: Option<Duration> = None,
+        /// How a truncated body looks to the client.
+        pub truncation: TruncationReport = TruncationReport::Noticed,
     }
 }
 

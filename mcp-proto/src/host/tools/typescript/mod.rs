@@ -10,24 +10,20 @@ use super::named_items::Entry;
 use crate::prelude::*;
 use crate::schema::Tool;
 
-/// Limits of [`TypeScriptDeclarations`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TypeScriptLimits {
-    /// How many bytes all declarations have. Tools beyond them are left out, first those of servers with more than an equal
-    /// share. Default 256 KiB.
-    pub bytes: usize,
-    /// How many bytes the types of one tool have. A tool with larger ones is declared with `unknown` ones. Default
-    /// 32 KiB.
-    pub tool_bytes: usize,
-    /// How many bytes of a description are shown. Default 2 KiB.
-    pub description_bytes: usize,
-    /// How many types are nested in each other; a deeper one is `unknown`. At most 64. Default 24.
-    pub depth: usize,
-}
-
-impl Default for TypeScriptLimits {
-    fn default() -> Self {
-        Self { bytes: 256 * 1024, tool_bytes: 32 * 1024, description_bytes: 2 * 1024, depth: 24 }
+config! {
+    /// Limits of [`TypeScriptDeclarations`].
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct TypeScriptLimits {
+        /// How many bytes all declarations have. Tools beyond them are left out, first those of servers with more than
+        /// an equal share. Default 256 KiB.
+        pub bytes: usize = 256 * 1024,
+        /// How many bytes the types of one tool have. A tool with larger ones is declared with `unknown` ones. Default
+        /// 32 KiB.
+        pub tool_bytes: usize = 32 * 1024,
+        /// How many bytes of a description are shown. Default 2 KiB.
+        pub description_bytes: usize = 2 * 1024,
+        /// How many types are nested in each other; a deeper one is `unknown`. At most 64. Default 24.
+        pub depth: usize = 24,
     }
 }
 

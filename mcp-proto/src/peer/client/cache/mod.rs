@@ -232,56 +232,46 @@ fn read_freshness(result: &Raw) -> Option<Freshness> {
 
 // Configuration of the cache, and the authorization context of its answers.
 
-/// How much a client caches of a server's answers, and for which authorization context.
-///
-/// Only servers of 2026-07-28 give their answers a lifetime; answers of older servers are not cached.
-///
-/// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching>
-///
-/// ```
-/// use core::time::Duration;
-/// use mcp_proto::peer::client::{CacheConfig, CacheContext};
-///
-/// let mut config = CacheConfig::default();
-/// config.context = CacheContext::new("alice@example.com");
-/// config.stale_if_error = Duration::from_secs(600);
-/// assert!(CacheConfig::disabled().bytes == 0);
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct CacheConfig {
-    /// The size of the cache in bytes, keys included. An answer that would fill more than a quarter of it is not
-    /// cached. Zero disables the cache.
+config! {
+    /// How much a client caches of a server's answers, and for which authorization context.
     ///
-    /// Default 16 MiB: the lists of a server with thousands of tools, and the resources that a model reads again.
-    pub bytes: usize,
-    /// The maximum number of cached answers; each page of a list is one. The least recently used are evicted first.
+    /// Only servers of 2026-07-28 give their answers a lifetime; answers of older servers are not cached.
     ///
-    /// Default 1,024.
-    pub entries: usize,
-    /// Whether private answers, which are most, are cached too: the server means them for one context alone.
+    /// <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching>
     ///
-    /// Default true. Turn it off where [the context](Self::context) may change without this client's knowledge: then
-    /// only answers that the server marks as public are cached.
-    pub private: bool,
-    /// The authorization context of this client's requests. Default: an unnamed one.
-    pub context: CacheContext,
-    /// How long an expired answer may still be used if the server cannot be asked again: the connection is lost, or no
-    /// answer arrives in time. A diagnostic reports each use.
+    /// ```
+    /// use core::time::Duration;
+    /// use mcp_proto::peer::client::{CacheConfig, CacheContext};
     ///
-    /// Default zero: expired answers are never used.
-    pub stale_if_error: Duration,
-}
-
-impl Default for CacheConfig {
-    fn default() -> Self {
-        Self {
-            bytes: 16 * 1024 * 1024,
-            entries: 1024,
-            private: true,
-            context: CacheContext::default(),
-            stale_if_error: Duration::ZERO,
-        }
+    /// let mut config = CacheConfig::default();
+    /// config.context = CacheContext::new("alice@example.com");
+    /// config.stale_if_error = Duration::from_secs(600);
+    /// assert!(CacheConfig::disabled().bytes == 0);
+    /// ```
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub struct CacheConfig {
+        /// The size of the cache in bytes, keys included. An answer that would fill more than a quarter of it is not
+        /// cached. Zero disables the cache.
+        ///
+        /// Default 16 MiB: the lists of a server with thousands of tools, and the resources that a model reads again.
+        pub bytes: usize = 16 * 1024 * 1024,
+        /// The maximum number of cached answers; each page of a list is one. The least recently used are evicted first.
+        ///
+        /// Default 1,024.
+        pub entries: usize = 1024,
+        /// Whether private answers, which are most, are cached too: the server means them for one context alone.
+        ///
+        /// Default true. Turn it off where [the context](Self::context) may change without this client's knowledge:
+        /// then only answers that the server marks as public are cached.
+        pub private: bool = true,
+        /// The authorization context of this client's requests. Default: an unnamed one.
+        pub context: CacheContext = CacheContext::default(),
+        /// How long an expired answer may still be used if the server cannot be asked again: the connection is lost, or
+        /// no answer arrives in time. A diagnostic reports each use.
+        ///
+        /// Default zero: expired answers are never used.
+        pub stale_if_error: Duration = Duration::ZERO,
     }
 }
 

@@ -1,6 +1,5 @@
 //! Configuration of an HTTP client.
 
-use core::fmt;
 use core::time::Duration;
 
 use crate::backoff::Backoff;
@@ -9,111 +8,82 @@ use crate::peer::client::ClientConfig;
 use crate::prelude::*;
 use crate::redact::url_without_secrets;
 
-/// The configuration of an [`HttpClient`](super::HttpClient).
-///
-/// ```
-/// use mcp_proto::transport::http::client::{HttpClientConfig, ListenPolicy};
-/// use mcp_proto::peer::client::ClientConfig;
-/// use mcp_proto::schema::Implementation;
-///
-/// let client = ClientConfig::new(Implementation::new("my-host", "1.0.0"));
-/// let mut config = HttpClientConfig::new(client, "https://example.com/mcp");
-/// config.listen = ListenPolicy::Never;
-/// ```
-#[derive(Clone)]
-#[non_exhaustive]
-pub struct HttpClientConfig {
-    /// The configuration of the client independent of HTTP.
-    pub client: ClientConfig,
-    /// The URL of the server's endpoint: `http` or `https`. A fragment is omitted.
-    pub url: String,
-    /// The seed for the jitter of delays; two clients should not use the same. Default 0.
-    pub seed: u64,
-    /// Whether to open a stream for the messages that a legacy server sends outside requests. Default: yes, if offered.
-    pub listen: ListenPolicy,
-    /// What to do if the server demands authorization. Default: the request ends with the refusal.
-    pub authorization: UnauthorizedPolicy,
-    /// The delays between retries, and the number of attempts.
-    pub backoff: Backoff,
-    /// The delay before the client resumes a stream that broke off, if the server did not set one.
+config! {
+    /// The configuration of an [`HttpClient`](super::HttpClient).
     ///
-    /// Default 1 s, as in other clients.
-    pub retry: Duration,
-    /// Whether an unreachable server is retried while connecting.
+    /// ```
+    /// use mcp_proto::transport::http::client::{HttpClientConfig, ListenPolicy};
+    /// use mcp_proto::peer::client::ClientConfig;
+    /// use mcp_proto::schema::Implementation;
     ///
-    /// A server is unreachable while its host is unknown, refuses connections or presents an invalid certificate.
-    ///
-    /// Default: no, since a mistake in the URL is the most likely cause and should be reported at once. Connecting to a
-    /// host that was reached before is always retried.
-    pub retry_unreachable: bool,
-    /// Whether to read event streams that consist of `result` fragments and end with `complete` or `error`.
-    ///
-    /// No revision of the protocol defines them. Default: no.
-    pub chunked_results: bool,
-    /// Whether the annotations of the server's tools are believed: then a lost call of a tool that is declared read-only
-    /// or idempotent is sent again ([`ReissuePolicy::WhereSafe`](crate::peer::ReissuePolicy::WhereSafe)).
-    ///
-    /// Default: untrusted, as the specification requires of a server that the application does not know.
-    pub annotations: Trust,
-    /// Whether a [known modern era](ClientConfig::known_era) is believed without the probe, which saves a round trip.
-    ///
-    /// The capabilities of the server are then unknown, and no request is refused for a missing one. A server that
-    /// answers as no modern server does is detected again.
-    ///
-    /// Default: no.
-    pub skip_known_probe: bool,
-}
+    /// let client = ClientConfig::new(Implementation::new("my-host", "1.0.0"));
+    /// let mut config = HttpClientConfig::new(client, "https://example.com/mcp");
+    /// config.listen = ListenPolicy::Never;
+    /// ```
+    #[derive(Clone)]
+    #[non_exhaustive]
+    pub struct HttpClientConfig {
+        /// The configuration of the client independent of HTTP.
+        pub client: ClientConfig = client,
+        /// The URL of the server's endpoint: `http` or `https`. A fragment is omitted.
+        pub url: String = url.into(),
+        /// The seed for the jitter of delays; two clients should not use the same. Default 0.
+        pub seed: u64 = 0,
+        /// Whether to open a stream for the messages that a legacy server sends outside requests. Default: yes, if
+        /// offered.
+        pub listen: ListenPolicy = ListenPolicy::default(),
+        /// What to do if the server demands authorization. Default: the request ends with the refusal.
+        pub authorization: UnauthorizedPolicy = UnauthorizedPolicy::default(),
+        /// The delays between retries, and the number of attempts.
+        pub backoff: Backoff = Backoff::default(),
+        /// The delay before the client resumes a stream that broke off, if the server did not set one.
+        ///
+        /// Default 1 s, as in other clients.
+        pub retry: Duration = Duration::from_secs(1),
+        /// Whether an unreachable server is retried while connecting.
+        ///
+        /// A server is unreachable while its host is unknown, refuses connections or presents an invalid certificate.
+        ///
+        /// Default: no, since a mistake in the URL is the most likely cause and should be reported at once. Connecting
+        /// to a host that was reached before is always retried.
+        pub retry_unreachable: bool = false,
+        /// Whether to read event streams that consist of `result` fragments and end with `complete` or `error`.
+        ///
+        /// No revision of the protocol defines them. Default: no.
+        pub chunked_results: bool = false,
+        /// Whether the annotations of the server's tools are believed: then a lost call of a tool that is declared
+        /// read-only or idempotent is sent again ([`ReissuePolicy::WhereSafe`](crate::peer::ReissuePolicy::WhereSafe)).
+        ///
+        /// Default: untrusted, as the specification requires of a server that the application does not know.
+        pub annotations: Trust = Trust::Untrusted,
+        /// Whether a [known modern era](ClientConfig::known_era) is believed without the probe, which saves a round
+        /// trip.
+        ///
+        /// The capabilities of the server are then unknown, and no request is refused for a missing one. A server that
+        /// answers as no modern server does is detected again.
+        ///
+        /// Default: no.
+        pub skip_known_probe: bool = false,
+    }
 
-impl HttpClientConfig {
     /// Creates a configuration with every default.
-    pub fn new(client: ClientConfig, url: impl Into<String>) -> Self {
-        Self {
-            client,
-            url: url.into(),
-            seed: 0,
-            listen: ListenPolicy::default(),
-            authorization: UnauthorizedPolicy::default(),
-            backoff: Backoff::default(),
-            retry: Duration::from_secs(1),
-            retry_unreachable: false,
-            chunked_results: false,
-            annotations: Trust::Untrusted,
-            skip_known_probe: false,
-        }
-    }
+    pub fn new(client: ClientConfig, url: impl Into<String>);
 }
 
-impl fmt::Debug for HttpClientConfig {
-    /// Omits the parts of the URL that may be secret.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            client,
-            url,
-            seed,
-            listen,
-            authorization,
-            backoff,
-            retry,
-            retry_unreachable,
-            chunked_results,
-            annotations,
-            skip_known_probe,
-        } = self;
-        f.debug_struct("HttpClientConfig")
-            .field("client", client)
-            .field("url", &url_without_secrets(url))
-            .field("seed", seed)
-            .field("listen", listen)
-            .field("authorization", authorization)
-            .field("backoff", backoff)
-            .field("retry", retry)
-            .field("retry_unreachable", retry_unreachable)
-            .field("chunked_results", chunked_results)
-            .field("annotations", annotations)
-            .field("skip_known_probe", skip_known_probe)
-            .finish()
-    }
-}
+debug_fields! { HttpClientConfig(self) {
+    client = self.client,
+    // Parts of it may be secret.
+    url = url_without_secrets(&self.url),
+    seed = self.seed,
+    listen = self.listen,
+    authorization = self.authorization,
+    backoff = self.backoff,
+    retry = self.retry,
+    retry_unreachable = self.retry_unreachable,
+    chunked_results = self.chunked_results,
+    annotations = self.annotations,
+    skip_known_probe = self.skip_known_probe,
+} }
 
 /// Whether to keep a stream open for the messages that a legacy server sends outside requests.
 ///

@@ -78,149 +78,133 @@ pub use session::{ConnectionId, PostOutcome, Session, Sessions};
 
 // Configuration of an HTTP server.
 
-/// The configuration of an HTTP server.
-///
-/// ```
-/// use mcp_proto::transport::http::server::{HttpServerConfig, Hosts};
-/// use mcp_proto::peer::server::ServerConfig;
-/// use mcp_proto::schema::Implementation;
-///
-/// let mut config = HttpServerConfig::new(ServerConfig::new(Implementation::new("weather", "1.0.0")));
-/// config.hosts = Hosts::Only(vec!["mcp.example".into()]);
-/// ```
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct HttpServerConfig {
-    /// The configuration of the server independent of HTTP.
-    ///
-    /// Its [limits](ServerConfig::limits) apply to each exchange and to each session.
-    pub server: Arc<ServerConfig>,
-    /// The path of the endpoint, such as `/mcp`; other paths are answered with 404.
-    ///
-    /// Default: none, any path is the endpoint, for callers that route by path themselves.
-    pub path: Option<String>,
-    /// The web origins that are served. Default: those of this machine.
-    pub origins: Origins,
-    /// The `Host` values that are served. Default: this machine's loopback names.
-    ///
-    /// Set it if clients connect from other machines.
-    pub hosts: Hosts,
-    /// Keep-alive interval: the time without output after which an open stream sends a comment.
-    ///
-    /// A request without an answer for this long gets a stream, to carry the comment; for a client that can resume
-    /// streams (2025-11-25), after one second already. Default 15 s: proxies wait at least 30 s. `Duration::MAX` sends no
-    /// comments.
-    pub keepalive: Duration,
-    /// Whether results of tools are also sent in parts, for clients of a dialect that no revision defines. Default: no.
-    ///
-    /// In that dialect an event stream of a tool call has events with names: `result` for a part
-    /// ([`ServerCommands::partial_result`](crate::peer::server::ServerCommands::partial_result)), `complete` or `error` for the
-    /// answer. The answer follows once more as an event without a name, so that other clients, which ignore events with
-    /// names, are served as well: on a stream it is sent twice.
-    ///
-    /// Clients of that dialect make no handshake: serve them with [`stateless`](Self::stateless). Sessions of HTTP+SSE
-    /// (2024-11-05) get no parts.
-    pub chunked_results: bool,
-    /// The delay that clients are asked to wait before they reconnect to a stream. Default 1 s.
-    pub retry: Duration,
-    /// The longest request body accepted, in bytes; a longer one is refused with 413.
-    ///
-    /// Default 4 MiB: requests carry arguments, and every client may send several at a time. [`Limits::message_bytes`]
-    /// applies as well if it is lower.
-    pub body_bytes: usize,
-    /// The time allowed for a request body, however steadily it arrives.
-    ///
-    /// It runs from the end of the request's headers to the end of the body.
-    ///
-    /// Afterwards the request is refused with 408. Default 30 s: a body of `body_bytes` needs 140 KB/s. `Duration::MAX`
-    /// waits as long as the connection lasts.
-    pub body_timeout: Duration,
-    /// The byte budgets for data that the server holds for its clients.
-    ///
-    /// They cover request bodies, stored events and queued answers. Requests beyond them are refused with 503 and
-    /// `Retry-After`.
-    pub byte_limits: ByteLimits,
-    /// How often each [owner](crate::quota::QuotaOwner) may send a request: its principal, or its address. Default: no
-    /// limit, because clients behind a proxy that is not [trusted](TrustedProxies) share one address, and only
-    /// the author knows what a request costs.
-    ///
-    /// Each HTTP request counts, of any method: a notification and the answer to a server's request too. One beyond the
-    /// rate is refused with 429 and `Retry-After` before its body is read. Clients of this crate send it again by
-    /// themselves, within limits; other clients mostly report the status.
+config! {
+    /// The configuration of an HTTP server.
     ///
     /// ```
-    /// # use mcp_proto::transport::http::server::HttpServerConfig;
-    /// # use mcp_proto::peer::server::ServerConfig;
-    /// # use mcp_proto::schema::Implementation;
-    /// use mcp_proto::quota::RateLimit;
+    /// use mcp_proto::transport::http::server::{HttpServerConfig, Hosts};
+    /// use mcp_proto::peer::server::ServerConfig;
+    /// use mcp_proto::schema::Implementation;
     ///
-    /// # let server = ServerConfig::new(Implementation::new("weather", "1.0.0"));
-    /// let mut config = HttpServerConfig::new(server);
-    /// config.request_rate = Some(RateLimit::per_second(50).burst(200));
+    /// let mut config = HttpServerConfig::new(ServerConfig::new(Implementation::new("weather", "1.0.0")));
+    /// config.hosts = Hosts::Only(vec!["mcp.example".into()]);
     /// ```
-    pub request_rate: Option<RateLimit>,
-    /// The maximum number of sessions. Default 10,000.
-    ///
-    /// An owner who opens one more loses its own oldest idle session; others lose one only to an
-    /// [owner](crate::quota::QuotaOwner) with less than its fair share.
-    pub max_sessions: usize,
-    /// The time without an open stream, a request or a running handler after which a session expires. Default 30 min.
-    pub session_idle: Duration,
-    /// The maximum number of events that a session stores for clients that reconnect. Default 1,024.
-    pub stored_events: usize,
-    /// The maximum size of a session's stored events, in bytes. Default 1 MiB.
-    ///
-    /// The newest event is stored whatever its size.
-    pub stored_bytes: usize,
-    /// How long a session stores the events of a stream after delivery, that is, after it was written to its end.
-    ///
-    /// Default 30 s: the last bytes may be lost in transit, and the client then reconnects at once. Delivered events
-    /// are limited to a sixteenth of `stored_bytes`, and are evicted first. The events of a stream that broke off are
-    /// not delivered: they stay, within the limits above, until a client has read the rest of the stream.
-    pub resume_grace: Duration,
-    /// The endpoints for clients of 2024-11-05. Default: none, such clients are not served.
-    pub legacy_sse: Option<LegacyPaths>,
-    /// Whether clients of 2025-11-25 and earlier are served without sessions, for deployments whose instances share
-    /// nothing and may end after each request. Default: no.
-    ///
-    /// `initialize` is answered without `Mcp-Session-Id`, and each later POST on its own, by any instance, at the
-    /// revision of its `MCP-Protocol-Version` (2025-03-26 without one). The client's information and capabilities are
-    /// then unknown. A disconnect cancels the request. GET and DELETE are answered with 405, and
-    /// [`legacy_sse`](Self::legacy_sse) is not served.
-    ///
-    /// Not available to these clients, and not declared to them: subscriptions, changed lists, log messages, requests to
-    /// the client such as elicitation, and resuming a stream. `Router::check_stateless` finds a router that declares one of
-    /// them. Requests of 2026-07-28 have no sessions anyway; nothing changes for them.
-    ///
-    /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management>
-    pub stateless: bool,
+    #[derive(Clone, Debug)]
+    #[non_exhaustive]
+    pub struct HttpServerConfig {
+        /// The configuration of the server independent of HTTP.
+        ///
+        /// Its [limits](ServerConfig::limits) apply to each exchange and to each session.
+        pub server: Arc<ServerConfig> = server.into(),
+        /// The path of the endpoint, such as `/mcp`; other paths are answered with 404.
+        ///
+        /// Default: none, any path is the endpoint, for callers that route by path themselves.
+        pub path: Option<String> = None,
+        /// The web origins that are served. Default: those of this machine.
+        pub origins: Origins = Origins::default(),
+        /// The `Host` values that are served. Default: this machine's loopback names.
+        ///
+        /// Set it if clients connect from other machines.
+        pub hosts: Hosts = Hosts::default(),
+        /// Keep-alive interval: the time without output after which an open stream sends a comment.
+        ///
+        /// A request without an answer for this long gets a stream, to carry the comment; for a client that can resume
+        /// streams (2025-11-25), after one second already. Default 15 s: proxies wait at least 30 s. `Duration::MAX`
+        /// sends no comments.
+        pub keepalive: Duration = Duration::from_secs(15),
+        /// Whether results of tools are also sent in parts, for clients of a dialect that no revision defines. Default:
+        /// no.
+        ///
+        /// In that dialect an event stream of a tool call has events with names: `result` for a part
+        /// ([`ServerCommands::partial_result`](crate::peer::server::ServerCommands::partial_result)), `complete` or
+        /// `error` for the answer. The answer follows once more as an event without a name, so that other clients,
+        /// which ignore events with names, are served as well: on a stream it is sent twice.
+        ///
+        /// Clients of that dialect make no handshake: serve them with [`stateless`](Self::stateless). Sessions of
+        /// HTTP+SSE (2024-11-05) get no parts.
+        pub chunked_results: bool = false,
+        /// The delay that clients are asked to wait before they reconnect to a stream. Default 1 s.
+        pub retry: Duration = Duration::from_secs(1),
+        /// The longest request body accepted, in bytes; a longer one is refused with 413.
+        ///
+        /// Default 4 MiB: requests carry arguments, and every client may send several at a time.
+        /// [`Limits::message_bytes`] applies as well if it is lower.
+        pub body_bytes: usize = 4 * 1024 * 1024,
+        /// The time allowed for a request body, however steadily it arrives.
+        ///
+        /// It runs from the end of the request's headers to the end of the body.
+        ///
+        /// Afterwards the request is refused with 408. Default 30 s: a body of `body_bytes` needs 140 KB/s.
+        /// `Duration::MAX` waits as long as the connection lasts.
+        pub body_timeout: Duration = Duration::from_secs(30),
+        /// The byte budgets for data that the server holds for its clients.
+        ///
+        /// They cover request bodies, stored events and queued answers. Requests beyond them are refused with 503 and
+        /// `Retry-After`.
+        pub byte_limits: ByteLimits = ByteLimits::default(),
+        /// How often each [owner](crate::quota::QuotaOwner) may send a request: its principal, or its address. Default:
+        /// no limit, because clients behind a proxy that is not [trusted](TrustedProxies) share one address, and only
+        /// the author knows what a request costs.
+        ///
+        /// Each HTTP request counts, of any method: a notification and the answer to a server's request too. One beyond
+        /// the rate is refused with 429 and `Retry-After` before its body is read. Clients of this crate send it again
+        /// by themselves, within limits; other clients mostly report the status.
+        ///
+        /// ```
+        /// # use mcp_proto::transport::http::server::HttpServerConfig;
+        /// # use mcp_proto::peer::server::ServerConfig;
+        /// # use mcp_proto::schema::Implementation;
+        /// use mcp_proto::quota::RateLimit;
+        ///
+        /// # let server = ServerConfig::new(Implementation::new("weather", "1.0.0"));
+        /// let mut config = HttpServerConfig::new(server);
+        /// config.request_rate = Some(RateLimit::per_second(50).burst(200));
+        /// ```
+        pub request_rate: Option<RateLimit> = None,
+        /// The maximum number of sessions. Default 10,000.
+        ///
+        /// An owner who opens one more loses its own oldest idle session; others lose one only to an
+        /// [owner](crate::quota::QuotaOwner) with less than its fair share.
+        pub max_sessions: usize = 10_000,
+        /// The time without an open stream, a request or a running handler after which a session expires. Default 30
+        /// min.
+        pub session_idle: Duration = Duration::from_secs(30 * 60),
+        /// The maximum number of events that a session stores for clients that reconnect. Default 1,024.
+        pub stored_events: usize = 1024,
+        /// The maximum size of a session's stored events, in bytes. Default 1 MiB.
+        ///
+        /// The newest event is stored whatever its size.
+        pub stored_bytes: usize = 1024 * 1024,
+        /// How long a session stores the events of a stream after delivery, that is, after it was written to its end.
+        ///
+        /// Default 30 s: the last bytes may be lost in transit, and the client then reconnects at once. Delivered
+        /// events are limited to a sixteenth of `stored_bytes`, and are evicted first. The events of a stream that
+        /// broke off are not delivered: they stay, within the limits above, until a client has read the rest of the
+        /// stream.
+        pub resume_grace: Duration = Duration::from_secs(30),
+        /// The endpoints for clients of 2024-11-05. Default: none, such clients are not served.
+        pub legacy_sse: Option<LegacyPaths> = None,
+        /// Whether clients of 2025-11-25 and earlier are served without sessions, for deployments whose instances share
+        /// nothing and may end after each request. Default: no.
+        ///
+        /// `initialize` is answered without `Mcp-Session-Id`, and each later POST on its own, by any instance, at the
+        /// revision of its `MCP-Protocol-Version` (2025-03-26 without one). The client's information and capabilities
+        /// are then unknown. A disconnect cancels the request. GET and DELETE are answered with 405, and
+        /// [`legacy_sse`](Self::legacy_sse) is not served.
+        ///
+        /// Not available to these clients, and not declared to them: subscriptions, changed lists, log messages,
+        /// requests to the client such as elicitation, and resuming a stream. `Router::check_stateless` finds a router
+        /// that declares one of them. Requests of 2026-07-28 have no sessions anyway; nothing changes for them.
+        ///
+        /// <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management>
+        pub stateless: bool = false,
+    }
+
+    /// Creates a configuration with every default.
+    pub fn new(server: impl Into<Arc<ServerConfig>>);
 }
 
 impl HttpServerConfig {
-    /// Creates a configuration with every default.
-    pub fn new(server: impl Into<Arc<ServerConfig>>) -> Self {
-        Self {
-            server: server.into(),
-            path: None,
-            origins: Origins::default(),
-            hosts: Hosts::default(),
-            keepalive: Duration::from_secs(15),
-            chunked_results: false,
-            retry: Duration::from_secs(1),
-            body_bytes: 4 * 1024 * 1024,
-            body_timeout: Duration::from_secs(30),
-            byte_limits: ByteLimits::default(),
-            request_rate: None,
-            max_sessions: 10_000,
-            session_idle: Duration::from_secs(30 * 60),
-            stored_events: 1024,
-            stored_bytes: 1024 * 1024,
-            resume_grace: Duration::from_secs(30),
-            legacy_sse: None,
-            stateless: false,
-        }
-    }
-
     fn limits(&self) -> &Limits {
         &self.server.limits
     }
@@ -236,20 +220,16 @@ impl HttpServerConfig {
     }
 }
 
-/// The two endpoints of the HTTP+SSE transport (2024-11-05), as clients see them.
-///
-/// <https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse>
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LegacyPaths {
-    /// The path where a client opens its event stream. It may equal the path of the endpoint. Default `/sse`.
-    pub events: String,
-    /// The path where a client posts its messages. Default `/messages`.
-    pub messages: String,
-}
-
-impl Default for LegacyPaths {
-    fn default() -> Self {
-        Self { events: "/sse".into(), messages: "/messages".into() }
+config! {
+    /// The two endpoints of the HTTP+SSE transport (2024-11-05), as clients see them.
+    ///
+    /// <https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse>
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct LegacyPaths {
+        /// The path where a client opens its event stream. It may equal the path of the endpoint. Default `/sse`.
+        pub events: String = "/sse".into(),
+        /// The path where a client posts its messages. Default `/messages`.
+        pub messages: String = "/messages".into(),
     }
 }
 
