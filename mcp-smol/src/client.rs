@@ -365,7 +365,7 @@ impl<H: HandlerMode> ClientOptions<H> {
         /// use mcp_smol::ClientOptions;
         /// use mcp_smol::mcp_proto::peer::client::Keepalive;
         ///
-        /// let options = ClientOptions::new("my-host", "1.0.0").keepalive(Keepalive::SPARING);
+        /// let options = ClientOptions::new("my-host", "1.0.0").keepalive(Keepalive::BUSY_TOLERANT);
         /// # drop(options);
         /// ```
         ///

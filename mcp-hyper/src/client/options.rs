@@ -176,7 +176,7 @@ impl<H: HandlerMode, R: Runtime> ClientOptions<H, R> {
         /// use mcp_hyper::ClientOptions;
         /// use mcp_hyper::mcp_proto::peer::client::Keepalive;
         ///
-        /// let options = ClientOptions::new("my-host", "1.0.0").keepalive(Keepalive::SPARING);
+        /// let options = ClientOptions::new("my-host", "1.0.0").keepalive(Keepalive::BUSY_TOLERANT);
         /// # drop(options);
         /// ```
         ///

@@ -68,7 +68,7 @@ impl HostOptions {
                 runtime: AnyRuntime::default(),
                 overrides: TimeoutOverrides::default(),
                 //= K2 "on in hosts"
-                keepalive: Some(Keepalive::SPARING),
+                keepalive: Some(Keepalive::BUSY_TOLERANT),
                 handlers: Arc::new(|_| ClientHandlers::new()),
                 layers: Layers::new(),
                 questions: Layers::new(),
@@ -265,7 +265,7 @@ impl HostOptions {
 
     /// Sets the pings to servers of 2025-11-25 and earlier, by which one that hangs is noticed and connected again; newer ones
     /// are not pinged. `keepAliveMs` of an entry changes the interval of its server, or switches its pings off. Default:
-    /// [`Keepalive::SPARING`], every 30 s; a server that works on a request is spared.
+    /// [`Keepalive::BUSY_TOLERANT`], every 30 s; missing answers of a server that works on a request do not count.
     ///
     /// ```
     /// use mcp_hyper::host::HostOptions;

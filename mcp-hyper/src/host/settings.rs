@@ -406,7 +406,9 @@ impl Settings {
     fn keepalive_of(&self, entry: &ServerEntry) -> Option<Keepalive> {
         match entry.spec().keepalive {
             Some(interval) if interval.is_zero() => None,
-            Some(interval) => Some(Keepalive { interval, ..self.keepalive.unwrap_or(Keepalive::SPARING) }),
+            Some(interval) => {
+                Some(Keepalive { interval, ..self.keepalive.unwrap_or(Keepalive::BUSY_TOLERANT) })
+            }
             None => self.keepalive,
         }
     }

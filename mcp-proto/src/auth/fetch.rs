@@ -1,6 +1,5 @@
 //! HTTP fetches that the driver performs, and the policy for their URLs and addresses.
 
-use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use bytes::Bytes;
@@ -74,19 +73,14 @@ impl Fetch {
     }
 }
 
-impl fmt::Debug for Fetch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self.headers.iter().map(|(name, _)| *name).collect();
-        f.debug_struct("Fetch")
-            .field("id", &self.id)
-            .field("verb", &self.verb)
-            .field("url", &url_without_secrets(&self.url))
-            .field("headers", &names)
-            .field("body_bytes", &self.body.len())
-            .field("limit", &self.limit)
-            .finish()
-    }
-}
+debug_fields! { Fetch(self) {
+    id = self.id,
+    verb = self.verb,
+    url = url_without_secrets(&self.url),
+    headers = self.headers.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
+    body_bytes = self.body.len(),
+    limit = self.limit,
+} }
 
 /// Whether fetches may connect to private networks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

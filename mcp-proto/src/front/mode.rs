@@ -99,31 +99,53 @@ pub enum SendHandlers {}
 #[derive(Clone, Copy, Debug)]
 pub enum LocalHandlers {}
 
+/// The methods of both modes that differ only in the types.
+macro_rules! mode_methods {
+    () => {
+        fn then(
+            future: Self::HandlerFuture,
+            after: Box<dyn FnOnce(Reply) -> Reply + Send>,
+        ) -> Self::HandlerFuture {
+            Box::pin(async move { after(future.await) })
+        }
+
+        #[cfg(feature = "client")]
+        fn wrap_answer(request: LayeredAnswer<Self>) -> Self::HandlerFuture {
+            Box::pin(request)
+        }
+
+        #[cfg(feature = "server")]
+        fn wrap_layered(request: LayeredHandler<Self>) -> Self::HandlerFuture {
+            Box::pin(request)
+        }
+
+        fn wrap_future(future: SendFuture<Reply>) -> Self::HandlerFuture {
+            future
+        }
+
+        #[cfg(feature = "server")]
+        fn adapt_handler<P: 'static, Q: 'static, C: 'static, T: Send + 'static>(
+            handler: Self::Handler<P, C>,
+            before: impl Fn(Q, &C) -> Result<(P, T), Reply> + Send + Sync + 'static,
+            after: impl Fn(T, Reply) -> Reply + Clone + Send + Sync + 'static,
+        ) -> Self::Handler<Q, C> {
+            Arc::new(move |params, context| match before(params, &context) {
+                Ok((params, aside)) => {
+                    let (running, after) = (handler(params, context), after.clone());
+                    Box::pin(async move { after(aside, running.await) })
+                }
+                Err(reply) => Box::pin(ready(reply)),
+            })
+        }
+    };
+}
+
 impl HandlerMode for SendHandlers {
     type Handler<P: 'static, C: 'static> = Arc<dyn Fn(P, C) -> Self::HandlerFuture + Send + Sync>;
     type HandlerFuture = SendFuture<Reply>;
     type Layer = Arc<dyn Layer<Self> + Send + Sync>;
 
-    fn then(
-        future: Self::HandlerFuture,
-        after: Box<dyn FnOnce(Reply) -> Reply + Send>,
-    ) -> Self::HandlerFuture {
-        Box::pin(async move { after(future.await) })
-    }
-
-    #[cfg(feature = "client")]
-    fn wrap_answer(request: LayeredAnswer<Self>) -> Self::HandlerFuture {
-        Box::pin(request)
-    }
-
-    #[cfg(feature = "server")]
-    fn wrap_layered(request: LayeredHandler<Self>) -> Self::HandlerFuture {
-        Box::pin(request)
-    }
-
-    fn wrap_future(future: SendFuture<Reply>) -> Self::HandlerFuture {
-        future
-    }
+    mode_methods!();
 
     #[cfg(all(feature = "server", feature = "skills"))]
     fn wrap_handler<P: 'static, C: 'static>(
@@ -136,21 +158,6 @@ impl HandlerMode for SendHandlers {
     fn into_send(handler: SendFuture<Reply>) -> Result<SendFuture<Reply>, Self::HandlerFuture> {
         Ok(handler)
     }
-
-    #[cfg(feature = "server")]
-    fn adapt_handler<P: 'static, Q: 'static, C: 'static, T: Send + 'static>(
-        handler: Self::Handler<P, C>,
-        before: impl Fn(Q, &C) -> Result<(P, T), Reply> + Send + Sync + 'static,
-        after: impl Fn(T, Reply) -> Reply + Clone + Send + Sync + 'static,
-    ) -> Self::Handler<Q, C> {
-        Arc::new(move |params, context| match before(params, &context) {
-            Ok((params, aside)) => {
-                let (running, after) = (handler(params, context), after.clone());
-                Box::pin(async move { after(aside, running.await) })
-            }
-            Err(reply) => Box::pin(ready(reply)),
-        })
-    }
 }
 
 impl HandlerMode for LocalHandlers {
@@ -158,26 +165,7 @@ impl HandlerMode for LocalHandlers {
     type HandlerFuture = LocalFuture<Reply>;
     type Layer = Arc<dyn Layer<Self>>;
 
-    fn then(
-        future: Self::HandlerFuture,
-        after: Box<dyn FnOnce(Reply) -> Reply + Send>,
-    ) -> Self::HandlerFuture {
-        Box::pin(async move { after(future.await) })
-    }
-
-    #[cfg(feature = "client")]
-    fn wrap_answer(request: LayeredAnswer<Self>) -> Self::HandlerFuture {
-        Box::pin(request)
-    }
-
-    #[cfg(feature = "server")]
-    fn wrap_layered(request: LayeredHandler<Self>) -> Self::HandlerFuture {
-        Box::pin(request)
-    }
-
-    fn wrap_future(future: SendFuture<Reply>) -> Self::HandlerFuture {
-        future
-    }
+    mode_methods!();
 
     #[cfg(all(feature = "server", feature = "skills"))]
     fn wrap_handler<P: 'static, C: 'static>(
@@ -189,21 +177,6 @@ impl HandlerMode for LocalHandlers {
     #[cfg(feature = "server")]
     fn into_send(handler: Self::HandlerFuture) -> Result<SendFuture<Reply>, Self::HandlerFuture> {
         Err(handler)
-    }
-
-    #[cfg(feature = "server")]
-    fn adapt_handler<P: 'static, Q: 'static, C: 'static, T: Send + 'static>(
-        handler: Self::Handler<P, C>,
-        before: impl Fn(Q, &C) -> Result<(P, T), Reply> + Send + Sync + 'static,
-        after: impl Fn(T, Reply) -> Reply + Clone + Send + Sync + 'static,
-    ) -> Self::Handler<Q, C> {
-        Arc::new(move |params, context| match before(params, &context) {
-            Ok((params, aside)) => {
-                let (running, after) = (handler(params, context), after.clone());
-                Box::pin(async move { after(aside, running.await) })
-            }
-            Err(reply) => Box::pin(ready(reply)),
-        })
     }
 }
 

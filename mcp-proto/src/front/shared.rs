@@ -15,6 +15,42 @@ use crate::prelude::*;
 use crate::schema::ProgressParams;
 use crate::{Instant, UnixTime};
 
+/// The waiting of either driver.
+macro_rules! next_output {
+    () => {
+        /// Waits for output, in adapters that await several things at once: output, input, and the end of a sleep until `due`.
+        ///
+        /// Runs handlers and the timeouts that are due, then calls `take` like [`lock`](Self::lock): it polls the machine for
+        /// one output, or returns `None` if there is none.
+        ///
+        /// Without an output it returns `None` if the connection has ended, or if [`next_timeout`](Self::next_timeout) is no
+        /// longer `due`, so that the adapter must start another sleep. A command can cause either without an output. The adapter ends
+        /// at a `None` when the connection has [ended](Self::closed), not before: outputs may be left then.
+        ///
+        /// Dropping the future loses nothing. [`adapter::guide`](crate::adapter::guide) has an adapter that uses it.
+        pub async fn next_output<R>(
+            &mut self,
+            due: Option<Instant>,
+            mut take: impl FnMut(&mut M, Instant) -> Option<R>,
+        ) -> Option<R> {
+            core::future::poll_fn(|cx| {
+                let polled = self.poll(cx, |machine, now| {
+                    machine.handle_timeout(now);
+                    take(machine, now).map_or(Poll::Pending, Poll::Ready)
+                });
+                match polled {
+                    Poll::Pending if self.closed().is_some() || self.next_timeout() != due => {
+                        Poll::Ready(None)
+                    }
+                    polled => polled.map(Some),
+                }
+            })
+            .await
+        }
+    };
+}
+pub(in crate::front) use next_output;
+
 /// The state of a connection that is the same in either role. `E` are its events, `R` is the reason of its end, `W` is
 /// work for its driver, and `T` the data for the contexts of notifications.
 pub(crate) struct ConnectionState<E, R, W, T> {

@@ -2,7 +2,6 @@
 
 use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
-use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::QuotaOwner;
@@ -188,11 +187,7 @@ impl ByteAccount {
     }
 }
 
-impl fmt::Debug for ByteAccount {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ByteAccount").field("used", &self.used()).field("limit", &self.0.limit).finish()
-    }
-}
+debug_fields! { ByteAccount(self) { used = self.used(), limit = self.0.limit } }
 
 /// The right to hold bytes. Dropping it gives them back.
 #[derive(Debug)]

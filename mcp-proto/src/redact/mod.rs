@@ -56,7 +56,7 @@ const MAX_DECODINGS: usize = 3;
 pub struct Redactor {
     known: KnownSecrets,
     /// Whether it hides known secrets alone.
-    is_plain: bool,
+    known_only: bool,
     rules: Vec<Rule>,
     /// Names that the application added, in their normal form.
     names: BTreeSet<String>,
@@ -83,14 +83,14 @@ impl Redactor {
     /// A redactor that goes by names and shapes, and knows no secret.
     pub fn new() -> Self {
         let rules = Rule::of_messages().collect();
-        Self { is_plain: false, rules, ..Self::of_known() }
+        Self { known_only: false, rules, ..Self::known_only() }
     }
 
     /// A redactor that hides [known](Self::known) secrets alone, so that no other word of a text is lost.
-    pub fn of_known() -> Self {
+    pub fn known_only() -> Self {
         Self {
             known: KnownSecrets::default(),
-            is_plain: true,
+            known_only: true,
             rules: Vec::new(),
             names: BTreeSet::new(),
             marked: BTreeSet::new(),
@@ -174,7 +174,7 @@ impl Redactor {
     /// assert_eq!(redactor.header("mcp-method", "tools/list"), "tools/list");
     /// ```
     pub fn header<'a>(&self, name: &str, value: &'a str) -> Cow<'a, str> {
-        if !self.is_plain && (is_secret_header(name) || self.has_name(name)) {
+        if !self.known_only && (is_secret_header(name) || self.has_name(name)) {
             let start = shapes::scheme_length(value.as_bytes());
             return as_text(value, Some(start..value.len()));
         }
@@ -234,7 +234,7 @@ impl Redactor {
     /// Finds the secrets in a text, which may be cut off, and in what its escapes stand for.
     fn find(&self, text: &[u8], decodings: usize, is_cut: bool) -> Vec<Range<usize>> {
         let mut found = Vec::new();
-        if !self.is_plain {
+        if !self.known_only {
             shapes::find(text, &|name| self.is_secret_name(name), &mut found);
         }
         self.known.find(text, &mut found);
@@ -261,7 +261,7 @@ impl Redactor {
     }
 
     fn is_secret_name(&self, name: &str) -> bool {
-        !self.is_plain && (is_secret_member(name) || self.has_name(name))
+        !self.known_only && (is_secret_member(name) || self.has_name(name))
     }
 
     /// Whether the application added this name.

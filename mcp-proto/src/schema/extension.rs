@@ -75,80 +75,63 @@ impl Extension {
         })
     }
 
-    /// Sets the settings that this side declares: an object.
-    #[must_use]
-    pub fn with_settings(mut self, settings: impl Into<Json>) -> Self {
-        self.settings = settings.into();
-        self
-    }
+    setters! {
+        /// Sets the settings that this side declares: an object.
+        #[must_use]
+        pub fn with_settings(self, settings: impl Into<Json>) { self.settings = settings.into() }
 
-    /// Adds a method.
-    #[must_use]
-    pub fn with_method(mut self, method: ExtensionMethod) -> Self {
-        self.methods.push(method);
-        self
-    }
+        /// Adds a method.
+        #[must_use]
+        pub fn with_method(self, method: ExtensionMethod) { self.methods.push(method) }
 
-    /// Adds a notification.
-    #[must_use]
-    pub fn with_notification(mut self, name: impl Into<String>, direction: Direction) -> Self {
-        self.notifications.push((name.into(), direction));
-        self
-    }
+        /// Adds a notification.
+        #[must_use]
+        pub fn with_notification(self, name: impl Into<String>, direction: Direction) {
+            self.notifications.push((name.into(), direction))
+        }
 
-    /// Adds a value of `resultType`, which results of any method may have.
-    ///
-    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#resulttype>
-    #[must_use]
-    pub fn with_result_type(mut self, name: impl Into<Box<str>>) -> Self {
-        self.result_types.push(name.into());
-        self
-    }
+        /// Adds a value of `resultType`, which results of any method may have.
+        ///
+        /// <https://modelcontextprotocol.io/specification/2026-07-28/basic#resulttype>
+        #[must_use]
+        pub fn with_result_type(self, name: impl Into<Box<str>>) { self.result_types.push(name.into()) }
 
-    /// Adds what it needs: a capability of the client or of the server, or another extension of the side that registers it.
-    ///
-    /// Of the own side it must be declared, or the configuration is [invalid](super::ExtensionError::Missing). Of the other side it
-    /// must be declared for the extension to be negotiated.
-    ///
-    /// ```
-    /// use mcp_proto::schema::{ClientCapability, Extension, Requirement, ServerCapability};
-    ///
-    /// let printing = Extension::new("com.example/colour-printing")?
-    ///     .with_need(Requirement::extension("com.example/printing"))
-    ///     .with_need(ServerCapability::Resources)
-    ///     .with_need(ClientCapability::ElicitationForm);
-    /// # drop(printing);
-    /// # Ok::<(), mcp_proto::schema::InvalidExtensionError>(())
-    /// ```
-    #[must_use]
-    pub fn with_need(mut self, need: impl Into<Requirement>) -> Self {
-        self.needs.push(need.into());
-        self
-    }
+        /// Adds what it needs: a capability of the client or of the server, or another extension of the side that registers it.
+        ///
+        /// Of the own side it must be declared, or the configuration is [invalid](super::ExtensionError::Missing). Of the other side it
+        /// must be declared for the extension to be negotiated.
+        ///
+        /// ```
+        /// use mcp_proto::schema::{ClientCapability, Extension, Requirement, ServerCapability};
+        ///
+        /// let printing = Extension::new("com.example/colour-printing")?
+        ///     .with_need(Requirement::extension("com.example/printing"))
+        ///     .with_need(ServerCapability::Resources)
+        ///     .with_need(ClientCapability::ElicitationForm);
+        /// # drop(printing);
+        /// # Ok::<(), mcp_proto::schema::InvalidExtensionError>(())
+        /// ```
+        #[must_use]
+        pub fn with_need(self, need: impl Into<Requirement>) { self.needs.push(need.into()) }
 
-    /// Adds what the side that registers it declares with it: a capability of that side, or another extension, without
-    /// settings unless it has some. Capabilities of the other side are not declared.
-    ///
-    /// ```
-    /// use mcp_proto::front::Router;
-    /// use mcp_proto::schema::{Extension, ServerCapability};
-    ///
-    /// let ledger = Extension::new("com.example/ledger")?.with_provided(ServerCapability::ResourcesSubscribe);
-    /// let router = Router::new("ledger", "1.0.0").with_extension(ledger);
-    /// assert!(router.capabilities().has(ServerCapability::ResourcesSubscribe));
-    /// # Ok::<(), mcp_proto::schema::InvalidExtensionError>(())
-    /// ```
-    #[must_use]
-    pub fn with_provided(mut self, provided: impl Into<Requirement>) -> Self {
-        self.provides.push(provided.into());
-        self
-    }
+        /// Adds what the side that registers it declares with it: a capability of that side, or another extension, without
+        /// settings unless it has some. Capabilities of the other side are not declared.
+        ///
+        /// ```
+        /// use mcp_proto::front::Router;
+        /// use mcp_proto::schema::{Extension, ServerCapability};
+        ///
+        /// let ledger = Extension::new("com.example/ledger")?.with_provided(ServerCapability::ResourcesSubscribe);
+        /// let router = Router::new("ledger", "1.0.0").with_extension(ledger);
+        /// assert!(router.capabilities().has(ServerCapability::ResourcesSubscribe));
+        /// # Ok::<(), mcp_proto::schema::InvalidExtensionError>(())
+        /// ```
+        #[must_use]
+        pub fn with_provided(self, provided: impl Into<Requirement>) { self.provides.push(provided.into()) }
 
-    /// Adds an extension that one side cannot declare beside this one.
-    #[must_use]
-    pub fn with_conflict(mut self, identifier: impl Into<String>) -> Self {
-        self.conflicts.push(identifier.into());
-        self
+        /// Adds an extension that one side cannot declare beside this one.
+        #[must_use]
+        pub fn with_conflict(self, identifier: impl Into<String>) { self.conflicts.push(identifier.into()) }
     }
 
     /// Its identifier.
@@ -319,21 +302,17 @@ impl ExtensionMethod {
         Self { name: name.into(), direction: Direction::ClientToServer, name_param: None }
     }
 
-    /// Sets the direction of its requests. Servers of 2026-07-28 send none.
-    #[must_use]
-    pub fn in_direction(mut self, direction: Direction) -> Self {
-        self.direction = direction;
-        self
-    }
+    setters! {
+        /// Sets the direction of its requests. Servers of 2026-07-28 send none.
+        #[must_use]
+        pub fn in_direction(self, direction: Direction) { self.direction = direction }
 
-    /// Sets the parameter whose value the header `Mcp-Name` repeats over HTTP: a member of the parameters, a string. The
-    /// client sends the header, and the server checks it.
-    ///
-    /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata>
-    #[must_use]
-    pub fn with_name_param(mut self, name: impl Into<String>) -> Self {
-        self.name_param = Some(name.into());
-        self
+        /// Sets the parameter whose value the header `Mcp-Name` repeats over HTTP: a member of the parameters, a string. The
+        /// client sends the header, and the server checks it.
+        ///
+        /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata>
+        #[must_use]
+        pub fn with_name_param(self, name: impl Into<String>) { self.name_param = Some(name.into()) }
     }
 
     /// Its name.

@@ -94,25 +94,18 @@ impl Tool {
         Self { description: Some(description.into()), ..Self::undescribed(name, input_schema) }
     }
 
-    /// Sets the human-readable title.
-    #[must_use]
-    pub fn with_title(mut self, title: impl Into<String>) -> Self {
-        self.title = Some(title.into());
-        self
-    }
+    setters! {
+        /// Sets the human-readable title.
+        #[must_use]
+        pub fn with_title(self, title: impl Into<String>) { self.title = Some(title.into()) }
 
-    /// Sets the JSON Schema of the structured result.
-    #[must_use]
-    pub fn with_output_schema(mut self, schema: impl Into<Json>) -> Self {
-        self.output_schema = Some(schema.into());
-        self
-    }
+        /// Sets the JSON Schema of the structured result.
+        #[must_use]
+        pub fn with_output_schema(self, schema: impl Into<Json>) { self.output_schema = Some(schema.into()) }
 
-    /// Sets the declared behaviour.
-    #[must_use]
-    pub fn with_annotations(mut self, annotations: ToolAnnotations) -> Self {
-        self.annotations = Some(annotations);
-        self
+        /// Sets the declared behaviour.
+        #[must_use]
+        pub fn with_annotations(self, annotations: ToolAnnotations) { self.annotations = Some(annotations) }
     }
 
     /// Name to display: the title, the title of the annotations, or the name.

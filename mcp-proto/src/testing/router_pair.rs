@@ -186,41 +186,28 @@ impl<M: HandlerMode, H: HandlerMode> RouterPair<M, H> {
         self.configure(|client| client.era_policy = EraPolicy::LegacyOnly)
     }
 
-    /// Joins the two by HTTP in place of a byte stream.
-    #[cfg(feature = "http")]
-    #[must_use]
-    pub fn http(mut self) -> Self {
-        self.options.http = true;
-        self
-    }
+    setters! {
+        /// Joins the two by HTTP in place of a byte stream.
+        #[cfg(feature = "http")]
+        #[must_use]
+        pub fn http(self) { self.options.http = true }
 
-    /// Sets the seed of all ids and keys. Default 1.
-    #[must_use]
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.options.seed = seed;
-        self
-    }
+        /// Sets the seed of all ids and keys. Default 1.
+        #[must_use]
+        pub fn seed(self, seed: u64) { self.options.seed = seed }
 
-    /// Sets the latency of the network, and the size of the pieces in which it delivers. Default: everything arrives
-    /// after a millisecond, in one piece.
-    #[must_use]
-    pub fn network(mut self, network: Network) -> Self {
-        self.options.network = network;
-        self
-    }
+        /// Sets the latency of the network, and the size of the pieces in which it delivers. Default: everything arrives
+        /// after a millisecond, in one piece.
+        #[must_use]
+        pub fn network(self, network: Network) { self.options.network = network }
 
-    /// Sets the clock, which handlers share to wait on it. Default: a clock of the pair's own, [`time`](Self::time).
-    #[must_use]
-    pub fn clock(mut self, clock: Arc<SimulatedClock>) -> Self {
-        self.clock = clock;
-        self
-    }
+        /// Sets the clock, which handlers share to wait on it. Default: a clock of the pair's own, [`time`](Self::time).
+        #[must_use]
+        pub fn clock(self, clock: Arc<SimulatedClock>) { self.clock = clock }
 
-    /// Changes the configuration of the client, such as its timeouts. Its capabilities are those of its handlers.
-    #[must_use]
-    pub fn configure(mut self, change: impl FnOnce(&mut ClientConfig)) -> Self {
-        change(&mut self.options.client);
-        self
+        /// Changes the configuration of the client, such as its timeouts. Its capabilities are those of its handlers.
+        #[must_use]
+        pub fn configure(self, change: impl FnOnce(&mut ClientConfig)) { change(&mut self.options.client) }
     }
 
     /// Sets the handlers of the client, for requests of the server.

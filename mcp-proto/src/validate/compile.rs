@@ -261,24 +261,12 @@ impl Keyword<'_> for Guard {
 
 // Limits of schemas and checks, dialects, and errors.
 
-const KIB: usize = 1024;
-
 config! {
     /// Limits of schemas and checks. A schema or value over a limit is refused, never accepted unchecked.
     ///
     /// <https://modelcontextprotocol.io/specification/2026-07-28/basic/index#composition-keyword-resource-use>
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Bounds {
-        /// The longest schema, in bytes of its text.
-        ///
-        /// Default 256 KiB: the largest schemas of real tools are a tenth of that.
-        pub schema_bytes: usize = 256 * KIB,
-
-        /// How deep arrays and objects may nest in a schema.
-        ///
-        /// Default 64: a schema uses two levels for each level of the value that it describes.
-        pub schema_depth: usize = 64,
-
         /// How many JSON values a schema may consist of: subschemas and all values of their keywords.
         ///
         /// Default 20,000.
@@ -298,7 +286,7 @@ config! {
         /// The longest value that is checked, in bytes of its text.
         ///
         /// Default 8 MiB.
-        pub instance_bytes: usize = 8 * KIB * KIB,
+        pub instance_bytes: usize = 8 * 1024 * 1024,
 
         /// How many steps one check may take: about one for each comparison of a part of the schema with a part of the
         /// value, and one for each byte that a regular expression reads.

@@ -11,6 +11,12 @@ use crate::prelude::*;
 /// The keyword that guards a reference. Its value is the reference.
 pub(super) const GUARD: &str = "mcp-proto:guard";
 
+/// The longest schema, in bytes of its text: the largest schemas of real tools are a tenth of that.
+const SCHEMA_BYTES: usize = 256 * 1024;
+
+/// How deep arrays and objects may nest in a schema, which uses two levels for each level of the value that it describes.
+const SCHEMA_DEPTH: usize = 64;
+
 /// How deep schemas with `unevaluated` keywords may nest: each level doubles the work.
 const UNEVALUATED: usize = 4;
 
@@ -19,7 +25,7 @@ const REFERENCES_UNEVALUATED: usize = 4;
 
 /// Prepares a schema: the guarded schema, its dialect and its contents.
 pub(super) fn prepare(text: &str, bounds: &Bounds) -> Result<(Value, Dialect, Contents), SchemaError> {
-    if text.len() > bounds.schema_bytes {
+    if text.len() > SCHEMA_BYTES {
         return Err(SchemaError::Bound(Bound::Bytes));
     }
     // The text is valid JSON: the parser can only refuse its depth.
@@ -83,7 +89,7 @@ impl Contents {
         count(&mut self.values, bounds.values, Bound::Values)?;
         let deeper = position.depth.saturating_add(1);
         //= S1.13 "bounds"
-        if deeper > bounds.schema_depth {
+        if deeper > SCHEMA_DEPTH {
             return Err(SchemaError::Bound(Bound::Depth));
         }
         if content == KeywordContent::Schema && value.is_object() {

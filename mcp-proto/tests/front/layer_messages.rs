@@ -117,7 +117,7 @@ fn layers_of_both_sides_see_each_message_over_http() {
             let mut pair = testing::pair(live.clone())
                 .http()
                 .handlers(ClientHandlers::new().layer(of_client.clone()))
-                .configure(|client| client.keepalive = Some(Keepalive::SPARING))
+                .configure(|client| client.keepalive = Some(Keepalive::BUSY_TOLERANT))
                 .network(Network { chunk, ..Network::default() });
             if is_legacy {
                 pair = pair.legacy();
@@ -162,7 +162,7 @@ fn layers_of_both_sides_see_each_message_in_the_order_of_the_wire() {
             let live = router().layer(of_server.clone()).live();
             let mut pair = testing::pair(live.clone())
                 .handlers(ClientHandlers::new().layer(of_client.clone()))
-                .configure(|client| client.keepalive = Some(Keepalive::SPARING))
+                .configure(|client| client.keepalive = Some(Keepalive::BUSY_TOLERANT))
                 .network(Network { chunk, ..Network::default() });
             if is_legacy {
                 pair = pair.legacy();

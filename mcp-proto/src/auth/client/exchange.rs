@@ -192,7 +192,7 @@ pub(super) fn unsafe_url(url: &str, error: FetchPolicyError) -> AuthError {
 /// Hides the secrets sent to the other side in a text of it, which may be cut off in one.
 fn redact_secrets(text: &str, secrets: &[Secret]) -> String {
     let known = |redactor: Redactor, secret: &Secret| redactor.known(secret.expose());
-    let redactor = secrets.iter().fold(Redactor::of_known(), known);
+    let redactor = secrets.iter().fold(Redactor::known_only(), known);
     let is_cut = text.chars().count() >= SHOWN;
     if is_cut { redactor.cut_text(text) } else { redactor.text(text) }.into_owned()
 }

@@ -1,7 +1,7 @@
 //! The driver of a client's connection, which an adapter polls.
 
 use alloc::sync::Arc;
-use core::future::{Future, poll_fn};
+use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
@@ -15,7 +15,7 @@ use crate::front::handler_error::catch_panic;
 use crate::front::layer::MessageLayers;
 use crate::front::reply::Reply;
 use crate::front::running_handlers::RunningHandlers;
-use crate::front::shared::{Core as _, Shared};
+use crate::front::shared::{Core as _, Shared, next_output};
 use crate::front::trace::RequestSpan;
 use crate::front::{Clock, HandlerMode, SendHandlers};
 use crate::inline_map::InlineQueue;
@@ -132,33 +132,7 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
         }
     }
 
-    /// Waits for output, in adapters that await several things at once: output, input, and the end of a sleep until `due`.
-    ///
-    /// Runs handlers and the timeouts that are due, then calls `take` like [`lock`](Self::lock): it polls the machine for
-    /// one output, or returns `None` if there is none.
-    ///
-    /// Without an output it returns `None` if the connection has ended, or if [`next_timeout`](Self::next_timeout) is no
-    /// longer `due`, so that the adapter must start another sleep. A command can cause either without an output. The adapter ends
-    /// at a `None` when the connection has [ended](Self::closed), not before: outputs may be left then.
-    ///
-    /// Dropping the future loses nothing. [`adapter::guide`](crate::adapter::guide) has an adapter that uses it.
-    pub async fn next_output<R>(
-        &mut self,
-        due: Option<Instant>,
-        mut take: impl FnMut(&mut M, Instant) -> Option<R>,
-    ) -> Option<R> {
-        poll_fn(|cx| {
-            let polled = self.poll(cx, |machine, now| {
-                machine.handle_timeout(now);
-                take(machine, now).map_or(Poll::Pending, Poll::Ready)
-            });
-            match polled {
-                Poll::Pending if self.closed().is_some() || self.next_timeout() != due => Poll::Ready(None),
-                polled => polled.map(Some),
-            }
-        })
-        .await
-    }
+    next_output!();
 
     /// The time at which the machine's `handle_timeout` is due.
     #[must_use]

@@ -519,18 +519,14 @@ impl Progress {
         Self { done: done.into(), total: None, message: None }
     }
 
-    /// Sets the value of `done` at which the work is complete.
-    #[must_use]
-    pub fn total(mut self, total: impl Into<Number>) -> Self {
-        self.total = Some(total.into());
-        self
-    }
+    setters! {
+        /// Sets the value of `done` at which the work is complete.
+        #[must_use]
+        pub fn total(self, total: impl Into<Number>) { self.total = Some(total.into()) }
 
-    /// Sets a message for the user about the current step (2025-03-26 and later).
-    #[must_use]
-    pub fn message(mut self, message: impl Into<String>) -> Self {
-        self.message = Some(message.into());
-        self
+        /// Sets a message for the user about the current step (2025-03-26 and later).
+        #[must_use]
+        pub fn message(self, message: impl Into<String>) { self.message = Some(message.into()) }
     }
 
     /// Converts the report into the parameters of a notification, for the client that chose `token`.

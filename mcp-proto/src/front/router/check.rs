@@ -36,9 +36,9 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// The first invalid registration.
     pub fn check(&self) -> Result<(), RouterError> {
         let missing = || self.missing_page().or_else(|| self.missing_tasks());
-        let missing = || missing().or_else(|| self.missing_limited_tool());
+        let missing = || missing().or_else(|| self.contents.tool_timeouts.missing_tool(self));
         #[cfg(feature = "auth")]
-        let missing = || missing().or_else(|| self.missing_tool());
+        let missing = || missing().or_else(|| self.contents.scopes.missing_tool(self));
         let handlers = || self.shadowed_item().or_else(|| self.unanswered_capability());
         let handlers = || handlers().or_else(|| self.missing_resources());
         let extensions = || {

@@ -209,7 +209,7 @@ impl<M: HandlerMode> Part<M> {
         let name = |tool: &str| self.prefix.name(tool);
         #[cfg(feature = "auth")]
         contents.scopes.absorb(&other.scopes, name);
-        contents.time_limits.absorb(&other.time_limits, name);
+        contents.tool_timeouts.absorb(&other.tool_timeouts, name);
         if let Some(access) = other.combined_access() {
             contents.part_access.push(Arc::new(PartAccess { names: self.names.clone(), access }));
         }
@@ -381,7 +381,7 @@ impl<M: HandlerMode> Part<M> {
                 skills: _,
             #[cfg(feature = "auth")]
                 scopes: _,
-            time_limits: _,
+            tool_timeouts: _,
             rates: _,
             subscription_access: _,
             part_access: _,

@@ -388,7 +388,7 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         self.change(|contents| {
             #[cfg(feature = "auth")]
             contents.scopes.remove(name);
-            contents.time_limits.remove(name);
+            contents.tool_timeouts.remove(name);
             contents.tools.remove(name)
         })
     }

@@ -98,18 +98,16 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         self
     }
 
-    /// Sets the number of items on one page of a list. Default 1,000.
-    pub fn page_size(mut self, items: usize) -> Self {
-        self.contents.page_size = items;
-        self
-    }
+    setters! {
+        /// Sets the number of items on one page of a list. Default 1,000.
+        pub fn page_size(self, items: usize) { self.contents.page_size = items }
 
-    /// Declares a capability that does not follow from the registrations.
-    ///
-    /// Examples: lists change, resources can be subscribed to, the server logs.
-    pub fn declare(mut self, capability: ServerCapability) -> Self {
-        self.contents.capabilities = self.contents.capabilities.with(capability);
-        self
+        /// Declares a capability that does not follow from the registrations.
+        ///
+        /// Examples: lists change, resources can be subscribed to, the server logs.
+        pub fn declare(self, capability: ServerCapability) {
+            self.contents.capabilities = self.contents.capabilities.with(capability)
+        }
     }
 
     /// Declares an extension with its settings: an object. To register its methods and result types as well, see

@@ -49,9 +49,7 @@ use crate::schema::{
 
 use origin::{Origin, PartAccess};
 use registry::Registry;
-#[cfg(feature = "auth")]
-use tool_limits::ToolScopes;
-use tool_limits::{Rates, TimeLimits};
+use tool_limits::{ByTool, Rates};
 use tools::RegisteredTool;
 use uri::UriTemplate;
 
@@ -60,7 +58,7 @@ pub(in crate::front) use layers::{LayeredHandler, RouterDispatch, Suspension};
 pub(crate) use live_router::{ChangeListener, ListenerGuard};
 pub use live_router::{LiveRouter, ServedRouter};
 pub use origin::{mounted_name, mounted_uri};
-pub(in crate::front) use tool_limits::TimeLimit;
+pub(in crate::front) use tool_limits::ToolTimeout;
 pub use tool_limits::{LimitedCall, RateExceeded};
 pub use uri::TemplateError;
 
@@ -130,11 +128,12 @@ struct RouterContents<M: HandlerMode> {
     /// The checks of the routers that this one was combined from, each for its own resources.
     part_access: Vec<Arc<PartAccess>>,
     #[cfg(feature = "auth")]
-    scopes: ToolScopes,
+    /// The scopes that tools require.
+    scopes: ByTool<Arc<crate::auth::Scopes>>,
     #[cfg(feature = "schema-validate")]
     schema_bounds: crate::validate::Bounds,
     rates: Rates,
-    time_limits: TimeLimits,
+    tool_timeouts: ByTool<Duration>,
     /// Starts the task of each handler, unless the driver runs them.
     spawner: Option<Spawner>,
     layers: Layers<M>,
@@ -176,7 +175,7 @@ impl<M: HandlerMode> RouterContents<M> {
             #[cfg(feature = "schema-validate")]
             schema_bounds: Default::default(),
             rates: Rates::default(),
-            time_limits: TimeLimits::default(),
+            tool_timeouts: ByTool::default(),
             spawner: None,
             layers: Layers::new(),
             error: None,
@@ -232,42 +231,39 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
 /// Request states, which clients of 2026-07-28 store between input rounds.
 #[cfg(feature = "seal")]
 impl<M: HandlerMode, S: 'static> Router<M, S> {
-    /// Sets the keys that seal request states.
-    ///
-    /// The states serve handlers that [request input](crate::front::Context::elicit) from clients of 2026-07-28.
-    /// Instances of a server must share the keys if a client's requests may reach any of them.
-    ///
-    /// Without this, states are sealed with a random key that only this router holds: valid for one process, until it
-    /// ends.
-    ///
-    /// ```
-    /// use mcp_proto::front::Router;
-    /// use mcp_proto::peer::server::{SealKey, Sealer};
-    ///
-    /// # fn secret(name: &str) -> [u8; 32] { [7; 32] }
-    /// // The newest key first, then the previous key for as long as states sealed with it are valid.
-    /// let sealer = Sealer::new(SealKey::new(secret("2026-08")), [SealKey::new(secret("2026-07"))]);
-    /// let router = Router::new("shop", "1.0.0").seal(sealer);
-    /// # drop(router);
-    /// ```
-    pub fn seal(mut self, sealer: Sealer) -> Self {
-        Arc::make_mut(&mut self.contents.sealing).set_sealer(sealer);
-        self
-    }
+    setters! {
+        /// Sets the keys that seal request states.
+        ///
+        /// The states serve handlers that [request input](crate::front::Context::elicit) from clients of 2026-07-28.
+        /// Instances of a server must share the keys if a client's requests may reach any of them.
+        ///
+        /// Without this, states are sealed with a random key that only this router holds: valid for one process, until it
+        /// ends.
+        ///
+        /// ```
+        /// use mcp_proto::front::Router;
+        /// use mcp_proto::peer::server::{SealKey, Sealer};
+        ///
+        /// # fn secret(name: &str) -> [u8; 32] { [7; 32] }
+        /// // The newest key first, then the previous key for as long as states sealed with it are valid.
+        /// let sealer = Sealer::new(SealKey::new(secret("2026-08")), [SealKey::new(secret("2026-07"))]);
+        /// let router = Router::new("shop", "1.0.0").seal(sealer);
+        /// # drop(router);
+        /// ```
+        pub fn seal(self, sealer: Sealer) { Arc::make_mut(&mut self.contents.sealing).set_sealer(sealer) }
 
-    /// Sets the lifetime of a request state, which is the time that a client has for its answers. Default ten minutes.
-    pub fn state_lifetime(mut self, lifetime: Duration) -> Self {
-        Arc::make_mut(&mut self.contents.sealing).lifetime = lifetime;
-        self
-    }
+        /// Sets the lifetime of a request state, which is the time that a client has for its answers. Default ten minutes.
+        pub fn state_lifetime(self, lifetime: Duration) {
+            Arc::make_mut(&mut self.contents.sealing).lifetime = lifetime
+        }
 
-    /// Makes each request state valid for one use, recorded in `store`. Otherwise a client can send the same answers
-    /// again until their state expires, which is harmless for most servers.
-    ///
-    /// With a store, a client that loses the connection while it sends its answers must start its request over.
-    pub fn single_use(mut self, store: Arc<dyn SingleUse>) -> Self {
-        Arc::make_mut(&mut self.contents.sealing).single_use = Some(store);
-        self
+        /// Makes each request state valid for one use, recorded in `store`. Otherwise a client can send the same answers
+        /// again until their state expires, which is harmless for most servers.
+        ///
+        /// With a store, a client that loses the connection while it sends its answers must start its request over.
+        pub fn single_use(self, store: Arc<dyn SingleUse>) {
+            Arc::make_mut(&mut self.contents.sealing).single_use = Some(store)
+        }
     }
 }
 

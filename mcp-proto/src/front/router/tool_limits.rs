@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 use super::{Context, HandlerMode, Router, RouterError};
 #[cfg(feature = "auth")]
-use crate::auth::{Scopes, server::parse_scopes};
+use crate::auth::server::parse_scopes;
 #[cfg(not(feature = "auth"))]
 use crate::front::handler::access::ChecksScopes;
 use crate::front::params::decode_params;
@@ -20,25 +20,41 @@ use crate::rpc::{Raw, code};
 use crate::schema::{CallTool, CallToolResult, Complete, Method as _};
 use crate::{HumanDuration, Instant, UnixTime};
 
-/// The scopes that tools require.
-#[cfg(feature = "auth")]
-#[derive(Clone, Default)]
-pub(super) struct ToolScopes(Arc<BTreeMap<String, Arc<Scopes>>>);
+/// A value for each of some tools, by name. Clones of a router share it.
+#[derive(Clone)]
+pub(super) struct ByTool<T>(Arc<BTreeMap<String, T>>);
 
-#[cfg(feature = "auth")]
-impl ToolScopes {
+impl<T: Clone> ByTool<T> {
     pub(super) fn remove(&mut self, tool: &str) {
         if self.0.contains_key(tool) {
             Arc::make_mut(&mut self.0).remove(tool);
         }
     }
 
-    /// Adds the scopes of another router, whose tools have other names here.
+    /// Adds the values of another router, whose tools have other names here.
     pub(super) fn absorb(&mut self, other: &Self, name: impl Fn(&str) -> String) {
         if !other.0.is_empty() {
-            let renamed = other.0.iter().map(|(tool, scopes)| (name(tool), scopes.clone()));
+            let renamed = other.0.iter().map(|(tool, value)| (name(tool), value.clone()));
             Arc::make_mut(&mut self.0).extend(renamed);
         }
+    }
+
+    fn insert(&mut self, tool: String, value: T) {
+        Arc::make_mut(&mut self.0).insert(tool, value);
+    }
+
+    /// Returns a tool that has a value but is not registered with the router: most likely it has another name.
+    pub(super) fn missing_tool<M: HandlerMode, S: 'static>(
+        &self,
+        router: &Router<M, S>,
+    ) -> Option<RouterError> {
+        router.unregistered_tool(self.0.keys())
+    }
+}
+
+impl<T> Default for ByTool<T> {
+    fn default() -> Self {
+        Self(Arc::default())
     }
 }
 
@@ -69,18 +85,10 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     ) -> Self {
         let tool = tool.into();
         match parse_scopes(scopes) {
-            Ok(scopes) => {
-                Arc::make_mut(&mut self.contents.scopes.0).insert(tool, Arc::new(scopes));
-            }
+            Ok(scopes) => self.contents.scopes.insert(tool, Arc::new(scopes)),
             Err(scope) => self.record_error(RouterError::Scope { tool, scope }),
         }
         self
-    }
-
-    /// Returns a tool that requires scopes but is not registered: most likely it has another name, and would run
-    /// unprotected.
-    pub(super) fn missing_tool(&self) -> Option<RouterError> {
-        self.unregistered_tool(self.contents.scopes.0.keys())
     }
 
     /// Checks the scopes of a request that a handler of its method answers, if it is a tool call.
@@ -321,33 +329,13 @@ fn take(limiter: Option<&Mutex<RateLimiter>>, context: &Context) -> Result<(), D
     lock(limiter).try_take(&context.owner(), now)
 }
 
-/// The limits, by tool.
-#[derive(Clone, Default)]
-pub(super) struct TimeLimits(Arc<BTreeMap<String, Duration>>);
-
-impl TimeLimits {
-    pub(super) fn remove(&mut self, tool: &str) {
-        if self.0.contains_key(tool) {
-            Arc::make_mut(&mut self.0).remove(tool);
-        }
-    }
-
-    /// Adds the limits of another router, whose tools have other names here.
-    pub(super) fn absorb(&mut self, other: &Self, name: impl Fn(&str) -> String) {
-        if !other.0.is_empty() {
-            let renamed = other.0.iter().map(|(tool, time)| (name(tool), *time));
-            Arc::make_mut(&mut self.0).extend(renamed);
-        }
-    }
-}
-
-/// The limit of one call.
-pub(in crate::front) struct TimeLimit {
+/// The timeout of one call.
+pub(in crate::front) struct ToolTimeout {
     tool: String,
     pub(in crate::front) time: Duration,
 }
 
-impl TimeLimit {
+impl ToolTimeout {
     /// The reply to the call whose time is over.
     pub(in crate::front) fn into_reply(self) -> Reply {
         let Self { tool, time } = self;
@@ -357,7 +345,7 @@ impl TimeLimit {
     }
 }
 
-/// Time limits.
+/// Timeouts.
 impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// Limits how long a handler of this tool may take for a call. Default: no limit; a client stops waiting by its own
     /// timeout, and mostly cancels the call.
@@ -387,26 +375,21 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
     /// | is called in place of another one, by a [layer](Self::layer) | starts then |
     /// | blocks its thread | ends once it lets go of the thread |
     pub fn tool_timeout(mut self, tool: impl Into<String>, time: Duration) -> Self {
-        Arc::make_mut(&mut self.contents.time_limits.0).insert(tool.into(), time);
+        self.contents.tool_timeouts.insert(tool.into(), time);
         self
     }
 
-    /// Returns a tool that has a limit but is not registered: most likely it has another name.
-    pub(super) fn missing_limited_tool(&self) -> Option<RouterError> {
-        self.unregistered_tool(self.contents.time_limits.0.keys())
-    }
-
-    /// The limit of a request, if it is the call of a tool that has one.
-    pub(in crate::front) fn time_limit(&self, method: &str, params: Option<&Raw>) -> Option<TimeLimit> {
-        if self.contents.time_limits.0.is_empty() || method != CallTool::NAME {
+    /// The timeout of a request, if it is the call of a tool that has one.
+    pub(in crate::front) fn timeout_of(&self, method: &str, params: Option<&Raw>) -> Option<ToolTimeout> {
+        if self.contents.tool_timeouts.0.is_empty() || method != CallTool::NAME {
             return None;
         }
-        self.time_limit_of(decode_params::<CallTool>(params.cloned()).ok()?.name)
+        self.tool_timeout_of(decode_params::<CallTool>(params.cloned()).ok()?.name)
     }
 
-    /// The limit of a call of this tool, if it has one.
-    pub(in crate::front) fn time_limit_of(&self, tool: String) -> Option<TimeLimit> {
-        let time = *self.contents.time_limits.0.get(&tool)?;
-        Some(TimeLimit { tool, time })
+    /// The timeout of a call of this tool, if it has one.
+    pub(in crate::front) fn tool_timeout_of(&self, tool: String) -> Option<ToolTimeout> {
+        let time = *self.contents.tool_timeouts.0.get(&tool)?;
+        Some(ToolTimeout { tool, time })
     }
 }

@@ -2,7 +2,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
-use core::future::{Future, poll_fn};
+use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context as TaskContext, Poll};
 use core::time::Duration;
@@ -16,9 +16,9 @@ use crate::front::handler::input_rounds::InputRounds;
 use crate::front::handler_error::{HandlerPanic, catch_panic};
 use crate::front::layer::MessageLayers;
 use crate::front::reply::Reply;
-use crate::front::router::{ListenerGuard, ServedRouter, Suspension, TimeLimit};
+use crate::front::router::{ListenerGuard, ServedRouter, Suspension, ToolTimeout};
 use crate::front::running_handlers::RunningHandlers;
-use crate::front::shared::{Core, Shared};
+use crate::front::shared::{Core, Shared, next_output};
 use crate::front::tasks::{TaskRunner, TaskService};
 use crate::front::trace::RequestSpan;
 #[cfg(feature = "http")]
@@ -178,33 +178,7 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
         }
     }
 
-    /// Waits for output, in adapters that await several things at once: output, input, and the end of a sleep until `due`.
-    ///
-    /// Runs handlers and the timeouts that are due, then calls `take` like [`lock`](Self::lock): it polls the machine for
-    /// one output, or returns `None` if there is none.
-    ///
-    /// Without an output it returns `None` if the connection has ended, or if [`next_timeout`](Self::next_timeout) is no
-    /// longer `due`, so that the adapter must start another sleep. A command can cause either without an output. The adapter ends
-    /// at a `None` when the connection has [ended](Self::closed), not before: outputs may be left then.
-    ///
-    /// Dropping the future loses nothing. [`adapter::guide`](crate::adapter::guide) has an adapter that uses it.
-    pub async fn next_output<R>(
-        &mut self,
-        due: Option<Instant>,
-        mut take: impl FnMut(&mut M, Instant) -> Option<R>,
-    ) -> Option<R> {
-        poll_fn(|cx| {
-            let polled = self.poll(cx, |machine, now| {
-                machine.handle_timeout(now);
-                take(machine, now).map_or(Poll::Pending, Poll::Ready)
-            });
-            match polled {
-                Poll::Pending if self.closed().is_some() || self.next_timeout() != due => Poll::Ready(None),
-                polled => polled.map(Some),
-            }
-        })
-        .await
-    }
+    next_output!();
 
     /// The time at which the machine's `handle_timeout` is due.
     #[must_use]
@@ -306,14 +280,14 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
     fn limit_redirected(&mut self, id: InboundId, tool: String, left_at: &mut Option<Instant>) {
         self.remove_limit(id);
         if let Some(limit) =
-            self.router.router().time_limit_of(tool).filter(|_| self.connection.is_active(id))
+            self.router.router().tool_timeout_of(tool).filter(|_| self.connection.is_active(id))
         {
             let now = *left_at.get_or_insert_with(|| self.shared.now());
             self.limit(id, now + limit.time, limit);
         }
     }
 
-    fn limit(&mut self, id: InboundId, deadline: Instant, limit: TimeLimit) {
+    fn limit(&mut self, id: InboundId, deadline: Instant, limit: ToolTimeout) {
         self.held.limits.insert(id, Some(deadline), limit);
     }
 
@@ -356,7 +330,7 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
             state,
         };
         let context = Context::new(request, input_rounds, router.state().clone());
-        let limit = router.time_limit(&method, params.as_ref());
+        let limit = router.timeout_of(&method, params.as_ref());
         let service = self.task_service.as_ref();
         let layered = (!router.layers().is_empty()).then(Arc::<Suspension>::default);
         let dispatch = || match &layered {
@@ -517,7 +491,7 @@ struct HeldHandlers {
     /// Requests whose handlers have not started yet, because the client leaves too many answers unread.
     waiting: BTreeMap<InboundId, NewRequest>,
     /// The time limits of running handlers.
-    limits: Pending<TimeLimit, InboundId>,
+    limits: Pending<ToolTimeout, InboundId>,
 }
 
 impl Initial for HeldHandlers {

@@ -409,20 +409,16 @@ impl ApprovalRequest {
         Ok(self)
     }
 
-    /// Says that the user has logged in at the server's URL, so that the server gets tokens of the user at once. Only the
-    /// application knows its tokens.
-    #[must_use]
-    pub fn with_login(mut self) -> Self {
-        self.warnings.push(ApprovalWarning::HasLogin);
-        self
-    }
+    setters! {
+        /// Says that the user has logged in at the server's URL, so that the server gets tokens of the user at once. Only the
+        /// application knows its tokens.
+        #[must_use]
+        pub fn with_login(self) { self.warnings.push(ApprovalWarning::HasLogin) }
 
-    /// Says that the server may get tokens of the user at once: a login does not need the user, or the stored tokens cannot
-    /// be read.
-    #[must_use]
-    pub fn with_possible_login(mut self) -> Self {
-        self.warnings.push(ApprovalWarning::MayHaveLogin);
-        self
+        /// Says that the server may get tokens of the user at once: a login does not need the user, or the stored tokens cannot
+        /// be read.
+        #[must_use]
+        pub fn with_possible_login(self) { self.warnings.push(ApprovalWarning::MayHaveLogin) }
     }
 
     /// The approval. Call it only if the user has seen the lines and agreed.

@@ -223,7 +223,7 @@ pub struct Keepalive {
     pub misses: u32,
     /// Whether missing answers do not count while the server works on a request: many servers do one thing at a time, and
     /// answer pings afterwards. Such a request ends by its own timeout.
-    pub spares_busy: bool,
+    pub tolerates_busy: bool,
 }
 
 impl Keepalive {
@@ -233,9 +233,9 @@ impl Keepalive {
         interval: Duration::from_secs(30),
         timeout: Duration::from_secs(5),
         misses: 3,
-        spares_busy: false,
+        tolerates_busy: false,
     };
 
-    /// The same, but a server that works is spared.
-    pub const SPARING: Self = Self { spares_busy: true, ..Self::PRESET };
+    /// The same, but missing answers of a server that works do not count.
+    pub const BUSY_TOLERANT: Self = Self { tolerates_busy: true, ..Self::PRESET };
 }

@@ -62,8 +62,8 @@ impl Client {
     /// Counts a ping that has timed out, and closes the connection after too many of them.
     fn handle_missed_ping(&mut self, now: Instant, id: RequestId) {
         let works = || self.requests.iter().any(|(_, request)| request.is_sent() && !request.owner.is_own());
-        let is_spared = self.config.keepalive.is_some_and(|config| config.spares_busy) && works();
-        let Some(misses) = self.pings.take_missed(now, id, is_spared) else { return };
+        let is_tolerated = self.config.keepalive.is_some_and(|config| config.tolerates_busy) && works();
+        let Some(misses) = self.pings.take_missed(now, id, is_tolerated) else { return };
         self.report(Diagnostic::PingMissed { misses });
         if self.config.keepalive.is_some_and(|config| misses >= config.misses) {
             self.abort(CloseReason::Lost(LostReason::KeepaliveFailed));
@@ -126,11 +126,11 @@ impl Pings {
     }
 
     /// Takes the ping in flight, which has timed out; returns the number of consecutive pings without an answer, unless the
-    /// server is spared.
-    fn take_missed(&mut self, now: Instant, ping: RequestId, is_spared: bool) -> Option<u32> {
+    /// server is tolerated.
+    fn take_missed(&mut self, now: Instant, ping: RequestId, is_tolerated: bool) -> Option<u32> {
         self.in_flight.take_if(|sent| *sent == ping)?;
         self.schedule(now);
-        if is_spared {
+        if is_tolerated {
             return None;
         }
         self.misses = self.misses.saturating_add(1);

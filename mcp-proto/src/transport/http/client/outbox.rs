@@ -3,7 +3,7 @@
 use alloc::borrow::Cow;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
-use core::{fmt, mem};
+use core::mem;
 
 use bytes::Bytes;
 use memchr::memchr2;
@@ -49,19 +49,14 @@ pub struct HttpRequest {
     pub body: Bytes,
 }
 
-impl fmt::Debug for HttpRequest {
-    /// Omits the header values, the body and parts of the URL, which may be secret.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> = self.headers.iter().map(|(name, _)| &**name).collect();
-        f.debug_struct("HttpRequest")
-            .field("exchange", &self.exchange)
-            .field("verb", &self.verb)
-            .field("url", &url_without_secrets(&self.url))
-            .field("headers", &names)
-            .field("body_bytes", &self.body.len())
-            .finish()
-    }
-}
+// Without what may be secret: the header values, the body and parts of the URL.
+debug_fields! { HttpRequest(self) {
+    exchange = self.exchange,
+    verb = self.verb,
+    url = url_without_secrets(&self.url),
+    headers = self.headers.iter().map(|(name, _)| &**name).collect::<Vec<&str>>(),
+    body_bytes = self.body.len(),
+} }
 
 /// An exchange that is parked until the client is authorized.
 #[derive(Clone)]

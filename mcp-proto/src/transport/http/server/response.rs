@@ -53,15 +53,7 @@ pub struct ResponseHead {
     pub body: BodyKind,
 }
 
-impl fmt::Debug for ResponseHead {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ResponseHead")
-            .field("status", &self.status)
-            .field("headers", &RedactedHeaders(&self.headers))
-            .field("body", &self.body)
-            .finish()
-    }
-}
+debug_fields! { ResponseHead(self) { status = self.status, headers = RedactedHeaders(&self.headers), body = self.body } }
 
 /// The kind of body that an answer has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,15 +109,11 @@ pub struct HttpResponse {
     pub body: Bytes,
 }
 
-impl fmt::Debug for HttpResponse {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpResponse")
-            .field("status", &self.status)
-            .field("headers", &RedactedHeaders(&self.headers))
-            .field("body_bytes", &self.body.len())
-            .finish()
-    }
-}
+debug_fields! { HttpResponse(self) {
+    status = self.status,
+    headers = RedactedHeaders(&self.headers),
+    body_bytes = self.body.len(),
+} }
 
 pub(super) const JSON: &str = "application/json";
 pub(super) const EVENTS: &str = "text/event-stream";

@@ -42,7 +42,7 @@ use crate::transport::http::server::response::AcceptedTypes;
 #[cfg(feature = "std")]
 use crate::transport::http::server::response::AnswerBody;
 use crate::transport::http::server::response::{
-    COMPLETE, Chunk, ERROR, HttpResponse, ResponseHead, ResponseHeaders, json_head, shrink, stream_head,
+    Chunk, ERROR, HttpResponse, ResponseHead, ResponseHeaders, json_head, shrink, stream_head,
 };
 use crate::transport::http::server::{BodyKind, Setup};
 
@@ -133,8 +133,6 @@ pub(super) struct ResponseStreams {
     batched_bytes: usize,
     /// Why the answer now being written denies its request, if it does.
     denial: Option<Box<Denial>>,
-    /// Whether the answer now being written is an error.
-    is_error: bool,
     /// The permit for queued bytes and stored events.
     permit: Option<BytePermit>,
     /// The permits for the bodies of unanswered requests without a stream of their own.
@@ -160,7 +158,6 @@ impl ResponseStreams {
             scratch: Vec::new(),
             batched_bytes: 0,
             denial: None,
-            is_error: false,
             permit: None,
             body_permits: None,
         }
@@ -224,9 +221,7 @@ impl ResponseStreams {
         let id = id.map_or(ErrorId::Null, ErrorId::Known);
         // The error has no data that could fail to encode.
         if write::error(self.buffer(), id, error).is_ok() {
-            self.is_error = true;
-            self.send_answer(stream);
-            self.is_error = false;
+            self.send_answer(stream, ERROR);
         }
     }
 
@@ -504,8 +499,8 @@ impl ResponseStreams {
     }
 
     //= S3.24 "no responses on it except resumption"
-    /// Sends the scratch message on a stream as an answer.
-    fn send_answer(&mut self, stream: u64) {
+    /// Sends the scratch message on a stream as an answer. `last_part` is its event on a stream of parts.
+    fn send_answer(&mut self, stream: u64, last_part: &'static str) {
         let Some(known) = self.streams.get_mut(&stream) else { return };
         let lost = known.form == StreamForm::Undecided && known.connection.is_none();
         let mut only = None;
@@ -528,7 +523,7 @@ impl ResponseStreams {
         } else {
             if known.has_parts {
                 let answer = self.scratch.clone();
-                self.send_named_message(stream, if self.is_error { ERROR } else { COMPLETE });
+                self.send_named_message(stream, last_part);
                 self.scratch = answer;
             }
             self.send_message(stream);

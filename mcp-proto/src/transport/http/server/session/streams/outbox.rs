@@ -9,7 +9,7 @@ use crate::prelude::*;
 use crate::quota::{ByteAccount, BytePermit, BytePurpose};
 use crate::rpc::{ErrorId, Id, write};
 use crate::transport::framing::write_cancelled;
-use crate::transport::http::server::response::{RESULT, UNBUDGETED_BYTES, over_budget};
+use crate::transport::http::server::response::{COMPLETE, ERROR, RESULT, UNBUDGETED_BYTES, over_budget};
 use crate::transport::http::server::session::connections::ConnectionId;
 
 /// The initial capacity of a message's buffer in bytes, enough for small messages.
@@ -20,15 +20,23 @@ impl ResponseStreams {
         self.requests.get(request?).copied()
     }
 
-    /// Replaces an answer for which the byte budget has no room with an error.
-    fn limit_answer(&mut self, id: Option<&Id>) {
+    /// Sends an answer. One for which the byte budget has no room is replaced with an error.
+    fn commit_answer(&mut self, id: Option<&Id>, mut last_part: &'static str) {
+        self.update_permit();
         let bytes = self.scratch.len().saturating_sub(EVENT_PREFIX_ROOM);
         if bytes > UNBUDGETED_BYTES && !self.has_room(BytePurpose::Answer) {
             self.scratch = Vec::new();
-            let id = id.map_or(ErrorId::Null, ErrorId::Known);
             // The error has no data that could fail to encode.
-            let _ = write::error(self.buffer(), id, &over_budget());
-            self.is_error = true;
+            let _ = write::error(self.buffer(), id.map_or(ErrorId::Null, ErrorId::Known), &over_budget());
+            last_part = ERROR;
+        }
+        if self.transport == SessionTransport::HttpSse {
+            if let Some(id) = id {
+                self.release_request_permit(id);
+            }
+            self.send_event(GENERAL_STREAM);
+        } else if let Some(stream) = id.and_then(|id| self.requests.remove(id)) {
+            self.send_answer(stream, last_part);
         }
     }
 }
@@ -44,25 +52,17 @@ impl Outbox for ResponseStreams {
     }
 
     fn commit(&mut self, about: MessageKind<'_>) {
-        self.update_permit();
         if let MessageKind::Reply(id) = about {
-            self.limit_answer(id);
+            return self.commit_answer(id, COMPLETE);
         }
+        self.update_permit();
+        //= R2 "answers on the stream"
         if self.transport == SessionTransport::HttpSse {
-            if let MessageKind::Reply(Some(id)) = about {
-                self.release_request_permit(id);
-            }
-            //= R2 "answers on the stream"
             return self.send_event(GENERAL_STREAM);
         }
         //= S3.22 "never broadcast one message on several streams"
         match about {
-            MessageKind::Reply(id) => {
-                if let Some(stream) = id.and_then(|id| self.requests.remove(id)) {
-                    self.send_answer(stream);
-                }
-                self.is_error = false;
-            }
+            MessageKind::Reply(_) => {}
             MessageKind::PartialResult(id) => {
                 if let Some(stream) = self.stream_of(Some(id)) {
                     self.send_named_message(stream, RESULT);
@@ -86,8 +86,7 @@ impl Outbox for ResponseStreams {
     }
 
     fn commit_error(&mut self, id: Option<&Id>, _: i64) {
-        self.is_error = true;
-        self.commit(MessageKind::Reply(id));
+        self.commit_answer(id, ERROR);
     }
 
     fn takes_parts(&self, request: &Id) -> bool {
