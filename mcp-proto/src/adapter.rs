@@ -8,7 +8,6 @@ pub mod guide;
 
 use alloc::sync::Arc;
 use alloc::task::Wake;
-use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use core::task::{Context, Poll, Waker};
 use std::io;
@@ -59,17 +58,9 @@ impl From<ServeError> for io::Error {
     }
 }
 
-impl fmt::Display for ServeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+display_text! { ServeError(error) => "{error}" }
 
-impl fmt::Debug for ServeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
+debug_fields! { ServeError(error) => "{error}" }
 
 impl core::error::Error for ServeError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {

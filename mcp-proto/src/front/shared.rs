@@ -15,9 +15,27 @@ use crate::prelude::*;
 use crate::schema::ProgressParams;
 use crate::{Instant, UnixTime};
 
-/// The waiting of either driver.
-macro_rules! next_output {
+/// The methods that both drivers share.
+macro_rules! driver_methods {
     () => {
+        /// Runs `act` on the machine, to pass an input or poll an output.
+        ///
+        /// The resulting events are delivered to their waiters.
+        ///
+        /// `act` runs under a lock that the handles take as well: it must not block or use them.
+        pub fn lock<R>(&mut self, act: impl FnOnce(&mut M, Instant) -> R) -> R {
+            match &mut self.message_layers {
+                Some(layers) => layers.lock(&*self.shared, act),
+                None => self.shared.with(|_, machine, now, _| act(machine, now)),
+            }
+        }
+
+        /// How the connection ended; `None` while it is open.
+        #[must_use]
+        pub fn closed(&self) -> Option<CloseReason> {
+            self.shared.read(|core, _| core.common.closed.clone())
+        }
+
         /// Waits for output, in adapters that await several things at once: output, input, and the end of a sleep until `due`.
         ///
         /// Runs handlers and the timeouts that are due, then calls `take` like [`lock`](Self::lock): it polls the machine for
@@ -49,7 +67,7 @@ macro_rules! next_output {
         }
     };
 }
-pub(in crate::front) use next_output;
+pub(in crate::front) use driver_methods;
 
 /// The state of a connection that is the same in either role. `E` are its events, `R` is the reason of its end, `W` is
 /// work for its driver, and `T` the data for the contexts of notifications.

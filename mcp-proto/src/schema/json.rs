@@ -187,17 +187,9 @@ impl Number {
     }
 }
 
-impl fmt::Debug for Number {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
-    }
-}
+debug_fields! { Number(number) => "{number}" }
 
-impl fmt::Display for Number {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
-    }
-}
+display_text! { Number(number) => "{number}" }
 
 impl From<f64> for Number {
     /// Converts a number; infinities and NaN, which JSON does not have, become 0.

@@ -81,11 +81,11 @@ impl CommandError {
         move |error| Self::server(format_args!("{what}: {error}"))
     }
 
-    /// The message, for a command that goes on.
+    /// The message, for a command that goes on after it.
     ///
     /// # Errors
     /// If the command cannot go on: a signal ends it, or its output fails.
-    pub(crate) fn message(self) -> Result<String> {
+    pub(crate) fn recover(self) -> Result<String> {
         match self.0.kind {
             None | Some("interrupted") => Err(self),
             Some(_) => Ok(self.0.message),
@@ -177,7 +177,7 @@ impl CommandError {
     }
 
     /// The message, as the server wrote its part.
-    pub(crate) fn text(&self) -> &str {
+    pub(crate) fn message(&self) -> &str {
         &self.0.message
     }
 

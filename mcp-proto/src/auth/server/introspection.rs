@@ -1,7 +1,6 @@
 //! Token introspection: asks the issuer about opaque tokens (RFC 7662).
 
 use alloc::collections::{BTreeMap, VecDeque};
-use core::fmt;
 use core::time::Duration;
 use std::sync::{Mutex, PoisonError};
 
@@ -399,12 +398,7 @@ impl Default for ReplayCache {
     }
 }
 
-impl fmt::Debug for ReplayCache {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        f.debug_struct("ReplayCache").field("proofs", &used.len()).finish()
-    }
-}
+debug_fields! { ReplayCache(self) { proofs = self.0.lock().unwrap_or_else(PoisonError::into_inner).len() } }
 
 #[cfg(test)]
 mod tests {

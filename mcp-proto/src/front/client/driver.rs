@@ -15,7 +15,7 @@ use crate::front::handler_error::catch_panic;
 use crate::front::layer::MessageLayers;
 use crate::front::reply::Reply;
 use crate::front::running_handlers::RunningHandlers;
-use crate::front::shared::{Core as _, Shared, next_output};
+use crate::front::shared::{Core as _, Shared, driver_methods};
 use crate::front::trace::RequestSpan;
 use crate::front::{Clock, HandlerMode, SendHandlers};
 use crate::inline_map::InlineQueue;
@@ -109,18 +109,6 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
         self.shared.update(|core, _, _| core.start_sleep = Some(Arc::new(sleep)));
     }
 
-    /// Runs `act` on the machine, to pass an input or poll an output.
-    ///
-    /// The resulting events are delivered to their waiters.
-    ///
-    /// `act` runs under a lock that the handles take as well: it must not block or use them.
-    pub fn lock<R>(&mut self, act: impl FnOnce(&mut M, Instant) -> R) -> R {
-        match &mut self.message_layers {
-            Some(layers) => layers.lock(&*self.shared, act),
-            None => self.shared.with(|_, machine, now, _| act(machine, now)),
-        }
-    }
-
     /// Runs handlers, then runs `act` on the machine like [`lock`](Self::lock). If `act` returns `Pending`, because
     /// there is no work left, the next command or handler wakes the task.
     pub fn poll<R>(&mut self, cx: &mut Context<'_>, act: impl FnOnce(&mut M, Instant) -> Poll<R>) -> Poll<R> {
@@ -132,7 +120,7 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
         }
     }
 
-    next_output!();
+    driver_methods!();
 
     /// The time at which the machine's `handle_timeout` is due.
     #[must_use]
@@ -147,12 +135,6 @@ impl<M: ClientTransport, H: HandlerMode> ClientDriver<M, H> {
     /// same effect.
     pub fn handle_link_down(&mut self) {
         self.shared.with(|core, _, _, wakers| core.handle_link_down(wakers));
-    }
-
-    /// How the connection ended; `None` while it is open.
-    #[must_use]
-    pub fn closed(&self) -> Option<CloseReason> {
-        self.shared.read(|core, _| core.common.closed.clone())
     }
 
     fn run_handlers(&mut self) {

@@ -43,7 +43,7 @@ impl<M: HandlerMode> Router<M> {
             #[cfg(feature = "auth")]
             let context = self.check_call_scopes(method, params.as_ref(), context)?;
             if count_rate {
-                self.check_rate(method, params.as_ref(), &context)?;
+                self.contents.rates.check(method, params.as_ref(), &context)?;
             }
             return match self.completed_item(method, params.as_ref())? {
                 Some((origin, params)) => origin.complete(params, context),

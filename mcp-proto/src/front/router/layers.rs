@@ -70,7 +70,7 @@ impl<M: HandlerMode> Router<M> {
         self.check_valid()?;
         #[cfg(feature = "auth")]
         let context = self.check_call_scopes(&method, params.as_ref(), context)?;
-        self.check_rate(&method, params.as_ref(), &context)?;
+        self.contents.rates.check(&method, params.as_ref(), &context)?;
         let layers = self.contents.layers.clone();
         let request = LayerRequest::of_client(method.clone(), params, context.clone());
         let router = RouterDispatch { router: self, method, context, service, suspension };

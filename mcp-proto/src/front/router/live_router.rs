@@ -133,10 +133,6 @@ impl<M: HandlerMode, S: 'static> LiveRouter<M, S> {
         let uri = uri.as_ref();
         self.shared.listeners.publish(|server| server.resource_updated(uri));
     }
-
-    fn into_shared(self) -> Arc<LiveState<M>> {
-        self.shared
-    }
 }
 
 impl<M: HandlerMode> Router<M> {
@@ -156,7 +152,11 @@ impl<M: HandlerMode> Router<M> {
             ("task configuration", registry(self) == registry(before)),
             ("capabilities", self.contents.capabilities == before.contents.capabilities),
             ("custom methods", custom_methods(self) == custom_methods(before)),
-            ("notification handlers", self.handles_same_notifications(before)),
+            (
+                "notification handlers",
+                self.contents.notifications.handles_same(&before.contents.notifications),
+            ),
+            ("fallback", self.contents.fallback.is_some() == before.contents.fallback.is_some()),
             ("subscription access", self.has_same_access(before)),
             ("cache hints", self.contents.cache_hints == before.contents.cache_hints),
         ];
@@ -174,11 +174,6 @@ impl<M: HandlerMode> Router<M> {
         };
         let parts = self.contents.part_access.iter().map(Arc::as_ptr);
         is_same && parts.eq(before.contents.part_access.iter().map(Arc::as_ptr))
-    }
-
-    fn handles_same_notifications(&self, before: &Self) -> bool {
-        self.contents.fallback.is_some() == before.contents.fallback.is_some()
-            && self.contents.notifications.handles_same(&before.contents.notifications)
     }
 
     /// The lists whose items differ from those of `before`.
@@ -285,7 +280,7 @@ impl<M: HandlerMode, S: 'static> From<Arc<Router<M, S>>> for ServedRouter<M> {
 
 impl<M: HandlerMode, S: 'static> From<LiveRouter<M, S>> for ServedRouter<M> {
     fn from(router: LiveRouter<M, S>) -> Self {
-        Self(Contents::Live(router.into_shared()))
+        Self(Contents::Live(router.shared))
     }
 }
 

@@ -267,16 +267,6 @@ impl<M: HandlerMode, S: 'static> Router<M, S> {
         self.contents.rates.completions = limit.into().map(shared_limiter);
         self
     }
-
-    /// Checks the rate of a request that a handler of its method answers.
-    pub(super) fn check_rate(
-        &self,
-        method: &str,
-        params: Option<&Raw>,
-        context: &Context,
-    ) -> Result<(), Reply> {
-        self.contents.rates.check(method, params, context)
-    }
 }
 
 impl Rates {

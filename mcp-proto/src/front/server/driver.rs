@@ -18,7 +18,7 @@ use crate::front::layer::MessageLayers;
 use crate::front::reply::Reply;
 use crate::front::router::{ListenerGuard, ServedRouter, Suspension, ToolTimeout};
 use crate::front::running_handlers::RunningHandlers;
-use crate::front::shared::{Core, Shared, next_output};
+use crate::front::shared::{Core, Shared, driver_methods};
 use crate::front::tasks::{TaskRunner, TaskService};
 use crate::front::trace::RequestSpan;
 #[cfg(feature = "http")]
@@ -141,18 +141,6 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
         drop(replaced);
     }
 
-    /// Runs `act` on the machine, to pass an input or poll an output.
-    ///
-    /// The resulting events are delivered to their waiters.
-    ///
-    /// `act` runs under a lock that the handles take as well: it must not block or use them.
-    pub fn lock<R>(&mut self, act: impl FnOnce(&mut M, Instant) -> R) -> R {
-        match &mut self.message_layers {
-            Some(layers) => layers.lock(&*self.shared, act),
-            None => self.shared.with(|_, machine, now, _| act(machine, now)),
-        }
-    }
-
     /// Takes output of the machine that causes no events.
     #[cfg(feature = "http")]
     pub(in crate::front) fn take_output<R>(&mut self, take: impl FnOnce(&mut M) -> R) -> R {
@@ -178,7 +166,7 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
         }
     }
 
-    next_output!();
+    driver_methods!();
 
     /// The time at which the machine's `handle_timeout` is due.
     #[must_use]
@@ -187,12 +175,6 @@ impl<M: ServerTransport, H: HandlerMode> ServerDriver<M, H> {
         let of_handlers = self.held.limits.next_deadline();
         let of_machine = self.shared.read(|_, machine| machine.poll_timeout());
         [of_machine, of_handlers, of_tasks].into_iter().flatten().min()
-    }
-
-    /// How the connection ended; `None` while it is open.
-    #[must_use]
-    pub fn closed(&self) -> Option<CloseReason> {
-        self.shared.read(|core, _| core.common.closed.clone())
     }
 
     /// Starts handlers of new requests and polls the ready handlers, one at a time: none runs while the client leaves

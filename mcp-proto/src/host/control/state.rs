@@ -1,7 +1,6 @@
 //! What a host knows of its servers and calls, and the actions for its driver.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
-use core::fmt;
 use core::time::Duration;
 
 use super::{Failure, ServerPolicy, ServerState, Status};
@@ -12,11 +11,7 @@ use crate::host::config::{Fingerprint, ServerId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Generation(pub(super) u64);
 
-impl fmt::Display for Generation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+display_text! { Generation(number) => "{number}" }
 
 /// A task for the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,11 +68,7 @@ pub enum Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(pub(super) u64);
 
-impl fmt::Display for CallId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+display_text! { CallId(number) => "{number}" }
 
 /// How a call is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

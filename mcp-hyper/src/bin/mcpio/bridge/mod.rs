@@ -124,7 +124,7 @@ pub(crate) async fn connect(command: &[OsString], login: &LoginOptions, common: 
     let mut streams = Some((input, output));
     let result = run(command, login, common, first, &mut streams).await;
     if let (Err(failure), Some((_, mut output))) = (&result, streams) {
-        let error = json!({ "code": code::INTERNAL_ERROR, "message": failure.text() });
+        let error = json!({ "code": code::INTERNAL_ERROR, "message": failure.message() });
         let answer = format!("{}\n", json!({ "jsonrpc": "2.0", "id": id, "error": error }));
         // If this fails, the application is gone.
         let _ = output.write_all(answer.as_bytes()).await;

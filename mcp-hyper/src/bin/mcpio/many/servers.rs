@@ -1,9 +1,10 @@
 //! `mcpio servers`: which servers work.
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mcp_hyper::host::{Host, HostEvent, ServerReport};
+use mcp_proto::consent::SafeText;
 use mcp_proto::host::config::Scope;
 use mcp_proto::host::control::{Failure, Status};
 use mcp_proto::host::tools::Freshness;
@@ -16,8 +17,11 @@ use super::{Session, wake_idle};
 use crate::error::{CommandError, Result};
 use crate::many;
 use crate::options::{CommonOptions, ConfigOptions};
-use crate::show::{self, Table};
+use crate::show::{self, Table, fact_lines};
 use crate::terminal::{BAD, GOOD, NAME, QUIET, Screen, Text, styled, styled_block};
+
+/// A narrower terminal has no columns for times.
+const WIDE: usize = 70;
 
 /// Starts all servers and shows them: once, or until a signal.
 pub(crate) async fn servers(
@@ -161,7 +165,7 @@ fn milliseconds(time: Duration) -> f64 {
 }
 
 /// A duration in two or three digits.
-pub(super) fn short(time: Duration) -> String {
+fn short(time: Duration) -> String {
     match time.as_secs() {
         0 => format!("{} ms", time.as_millis()),
         seconds @ 1..=9 => format!("{seconds}.{} s", time.subsec_millis() / 100),
@@ -178,6 +182,90 @@ fn table(rows: &[Row]) -> Table {
         table.row([&row.report.name, &row.status(false), &row.tools(), &start, &row.reason(false)]);
     }
     table
+}
+
+pub(super) fn live_table(rows: &[Row], columns: usize) -> Table {
+    let is_wide = columns >= WIDE;
+    let mut table = Table::new(match is_wide {
+        true => &["server", "status", "since", "tools", "start", "reason"],
+        false => &["server", "status", "tools", "reason"],
+    });
+    for row in rows {
+        let report = &row.report;
+        let (name, status, tools, reason) = (&*report.name, row.status(true), row.tools(), row.reason(true));
+        if is_wide {
+            let start = report.start_time.map(short).unwrap_or_default();
+            table.row([name, &status, &since(report.since), &tools, &start, &reason]);
+        } else {
+            table.row([name, &status, &tools, &reason]);
+        }
+    }
+    table
+}
+
+fn since(time: Instant) -> String {
+    short(Instant::now().saturating_duration_since(time))
+}
+
+/// One server, with so many lines of its standard error as there is room for, ten at most.
+pub(super) fn details(row: &Row, columns: usize, room: usize) -> Vec<Text> {
+    let report = &row.report;
+    let mut facts = vec![("status", format!("{}, since {}", row.status(true), since(report.since)))];
+    let next = report.next_attempt.map(|at| at.saturating_duration_since(Instant::now()));
+    facts.extend(next.map(|next| ("next attempt", format!("in {}", short(next)))));
+    facts.push(("reason", row.reason(true)));
+    facts.push(("tools", row.tools()));
+    let steps = &report.steps;
+    let steps = [("values", steps.look_up), ("handshake", steps.handshake), ("tools", steps.tools)];
+    let steps = steps.into_iter().filter_map(|(step, time)| Some(format!("{step} {}", short(time?))));
+    facts.push(("start", steps.collect::<Vec<_>>().join(", ")));
+    if let Some(info) = &report.info {
+        let named = info.implementation.as_ref().map(|it| format!("{} {}", it.name, it.version));
+        facts.push(("server", named.unwrap_or_default()));
+        facts.push(("protocol", info.revision.as_str().to_owned()));
+    }
+    facts.push(("file", row.place()));
+    facts.retain(|(_, value)| !value.is_empty());
+    let mut lines = vec![styled(NAME, &report.name)];
+    lines.extend(fact_lines(Some(columns), &facts));
+    let stderr = stderr(row);
+    let room_of_line = columns.saturating_sub(2).max(1);
+    let wrapped = |line| SafeText::wrap_line(line, room_of_line, room_of_line);
+    let stderr: Vec<_> = stderr.lines().flat_map(wrapped).collect();
+    if !stderr.is_empty() {
+        lines.push(styled(QUIET, "standard error"));
+    }
+    let left = room.saturating_sub(lines.len());
+    let last = stderr.get(stderr.len().saturating_sub(left)..).unwrap_or_default();
+    lines.extend(last.iter().map(|line| styled(BAD, "| ").and(line)));
+    lines
+}
+
+/// The end of the standard error of the program that runs, or else of the last one.
+fn stderr(row: &Row) -> String {
+    let failed = row.failure().map(|failure| failure.stderr.as_str()).unwrap_or_default();
+    tail(if row.report.stderr.is_empty() { failed } else { &row.report.stderr })
+}
+
+pub(super) fn json_of(row: &Row) -> Value {
+    let mut json = row.as_json(true);
+    json["stderr"] = stderr(row).into();
+    json
+}
+
+pub(super) fn print_row(row: &Row, screen: &mut Screen) -> io::Result<()> {
+    if screen.is_json() {
+        return screen.line(Text::json(&row.as_json(true).to_string()));
+    }
+    let (tools, reason) = (row.tools(), row.reason(true));
+    let mut line = format!("{}: {}", row.report.name, row.status(true));
+    if !tools.is_empty() {
+        line.push_str(&format!(", tools: {tools}"));
+    }
+    if !reason.is_empty() {
+        line.push_str(&format!(": {reason}"));
+    }
+    screen.line(line)
 }
 
 /// How many lines of a server's standard error are shown.
@@ -263,7 +351,7 @@ fn note(event: &HostEvent) -> Option<Finding> {
 }
 
 /// The last lines of a text.
-pub(super) fn tail(text: &str) -> String {
+fn tail(text: &str) -> String {
     let lines: Vec<&str> = text.trim_end().lines().collect();
     lines.get(lines.len().saturating_sub(STDERR_LINES)..).unwrap_or_default().join("\n")
 }

@@ -4,32 +4,27 @@ use std::collections::BTreeMap;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mcp_hyper::host::{Host, HostEvent, HostEvents, LoginPage};
-use mcp_proto::consent::SafeText;
 use mcp_proto::host::config::{Changes, Config, Scope, ServerEntry, ServerId};
-use serde_json::{Value, json};
+use serde_json::json;
 use smol::Timer;
 use smol::future::{or, pending};
 use smol::stream::StreamExt as _;
 
 use super::config::stamps;
 use super::keyboard::{Action, Keyboard, Typed, words};
-use super::servers::{Row, short, tail};
+use super::servers::{Row, details, json_of, live_table, print_row};
 use super::{Session, approve};
 use crate::error::Result;
 use crate::login::show_page;
 use crate::many;
 use crate::server_requests::is_person_present;
-use crate::show::{Table, fact_lines};
-use crate::terminal::{BAD, LiveArea, NAME, QUIET, Screen, Text, styled, wrap};
+use crate::terminal::{LiveArea, QUIET, Screen, Text, styled, wrap};
 
 /// How often the table is drawn again, and changes of files are looked for.
 const TICK: Duration = Duration::from_secs(1);
-
-/// A narrower terminal has no columns for times.
-const WIDE: usize = 70;
 
 /// Shows the servers and what changes, and does what the user types, until the user ends it or the host is closed.
 pub(super) async fn follow(host: &Host, session: &Session<'_>, screen: &mut Screen) -> Result {
@@ -192,7 +187,7 @@ impl View<'_, '_> {
         match done {
             Ok(()) => Ok(()),
             Err(error) => {
-                let message = error.message()?;
+                let message = error.recover()?;
                 Ok(self.say(message)?)
             }
         }
@@ -403,7 +398,7 @@ impl View<'_, '_> {
             Err(error) => {
                 let paths = self.session.paths();
                 self.session.stamps = smol::unblock(move || stamps(&paths)).await;
-                let message = error.message()?;
+                let message = error.recover()?;
                 return Ok(self.say(message)?);
             }
         };
@@ -456,90 +451,6 @@ fn window(heights: &[usize], selected: usize, room: usize) -> std::ops::Range<us
         end += 1;
     }
     start..end
-}
-
-fn live_table(rows: &[Row], columns: usize) -> Table {
-    let is_wide = columns >= WIDE;
-    let mut table = Table::new(match is_wide {
-        true => &["server", "status", "since", "tools", "start", "reason"],
-        false => &["server", "status", "tools", "reason"],
-    });
-    for row in rows {
-        let report = &row.report;
-        let (name, status, tools, reason) = (&*report.name, row.status(true), row.tools(), row.reason(true));
-        if is_wide {
-            let start = report.start_time.map(short).unwrap_or_default();
-            table.row([name, &status, &since(report.since), &tools, &start, &reason]);
-        } else {
-            table.row([name, &status, &tools, &reason]);
-        }
-    }
-    table
-}
-
-fn since(time: Instant) -> String {
-    short(Instant::now().saturating_duration_since(time))
-}
-
-/// One server, with so many lines of its standard error as there is room for, ten at most.
-fn details(row: &Row, columns: usize, room: usize) -> Vec<Text> {
-    let report = &row.report;
-    let mut facts = vec![("status", format!("{}, since {}", row.status(true), since(report.since)))];
-    let next = report.next_attempt.map(|at| at.saturating_duration_since(Instant::now()));
-    facts.extend(next.map(|next| ("next attempt", format!("in {}", short(next)))));
-    facts.push(("reason", row.reason(true)));
-    facts.push(("tools", row.tools()));
-    let steps = &report.steps;
-    let steps = [("values", steps.look_up), ("handshake", steps.handshake), ("tools", steps.tools)];
-    let steps = steps.into_iter().filter_map(|(step, time)| Some(format!("{step} {}", short(time?))));
-    facts.push(("start", steps.collect::<Vec<_>>().join(", ")));
-    if let Some(info) = &report.info {
-        let named = info.implementation.as_ref().map(|it| format!("{} {}", it.name, it.version));
-        facts.push(("server", named.unwrap_or_default()));
-        facts.push(("protocol", info.revision.as_str().to_owned()));
-    }
-    facts.push(("file", row.place()));
-    facts.retain(|(_, value)| !value.is_empty());
-    let mut lines = vec![styled(NAME, &report.name)];
-    lines.extend(fact_lines(Some(columns), &facts));
-    let stderr = stderr(row);
-    let room_of_line = columns.saturating_sub(2).max(1);
-    let wrapped = |line| SafeText::wrap_line(line, room_of_line, room_of_line);
-    let stderr: Vec<_> = stderr.lines().flat_map(wrapped).collect();
-    if !stderr.is_empty() {
-        lines.push(styled(QUIET, "standard error"));
-    }
-    let left = room.saturating_sub(lines.len());
-    let last = stderr.get(stderr.len().saturating_sub(left)..).unwrap_or_default();
-    lines.extend(last.iter().map(|line| styled(BAD, "| ").and(line)));
-    lines
-}
-
-/// The end of the standard error of the program that runs, or else of the last one.
-fn stderr(row: &Row) -> String {
-    let failed = row.failure().map(|failure| failure.stderr.as_str()).unwrap_or_default();
-    tail(if row.report.stderr.is_empty() { failed } else { &row.report.stderr })
-}
-
-fn json_of(row: &Row) -> Value {
-    let mut json = row.as_json(true);
-    json["stderr"] = stderr(row).into();
-    json
-}
-
-fn print_row(row: &Row, screen: &mut Screen) -> io::Result<()> {
-    if screen.is_json() {
-        return screen.line(Text::json(&row.as_json(true).to_string()));
-    }
-    let (tools, reason) = (row.tools(), row.reason(true));
-    let mut line = format!("{}: {}", row.report.name, row.status(true));
-    if !tools.is_empty() {
-        line.push_str(&format!(", tools: {tools}"));
-    }
-    if !reason.is_empty() {
-        line.push_str(&format!(": {reason}"));
-    }
-    screen.line(line)
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Request targets: requests go only to the origin that the application named.
 
 use alloc::sync::Arc;
-use core::fmt;
 
 use iri_string::types::{UriReferenceStr, UriStr};
 
@@ -41,11 +40,7 @@ impl From<HttpUrlError> for UrlError {
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Address(Arc<str>);
 
-impl fmt::Debug for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&url_without_secrets(&self.0))
-    }
-}
+debug_fields! { Address(url) => "{}", url_without_secrets(url) }
 
 impl Address {
     pub(super) fn parse(text: &str) -> Result<Self, UrlError> {
