@@ -5,19 +5,19 @@
 //!
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic>
 
+mod blocks;
 mod envelope;
 pub(crate) mod json_reader;
 mod malformed;
 pub(crate) mod members;
 mod message;
 mod pending;
+mod repair;
 mod scan;
 pub mod write;
 
 pub use envelope::read;
 pub(crate) use envelope::read_knowing;
-#[cfg(all(feature = "client", feature = "http"))]
-pub(crate) use envelope::repair_outcome;
 pub(crate) use json_reader::unescape;
 pub use malformed::{EnvelopeKind, InvalidMessageKind, Malformed, MalformedKind, Recovered};
 pub use malformed::{recover, recover_ends};
@@ -31,6 +31,8 @@ pub use message::Raw;
 pub use message::{Batch, Frame, Message, Notification, Request, Response};
 pub use message::{ErrorObject, code};
 pub use pending::Pending;
+#[cfg(all(feature = "client", feature = "http"))]
+pub(crate) use repair::repair_outcome;
 pub use write::ErrorId;
 
 /// An immutable string that shares the memory of the message it came in.

@@ -4,7 +4,8 @@ use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Approval, Approvals, Lines, RequestLine, write_rows};
+use super::request::{Lines, write_rows};
+use super::{Approval, Approvals, RequestLine};
 use crate::host::config::{Scope, ServerEntry};
 use crate::host::digest::{Digest, Digester};
 use crate::prelude::*;
