@@ -373,7 +373,7 @@ impl ControlPlane {
     }
 
     /// Whether the user approves the content that [`Action::AskApproval`] named. Ignored if
-    /// the server has another content by now.
+    /// the server has another content by now, or was removed.
     pub fn handle_approval(
         &mut self,
         now: Instant,
@@ -381,7 +381,9 @@ impl ControlPlane {
         content: Fingerprint,
         is_approved: bool,
     ) {
-        let Some(state) = self.servers.get_mut(&server) else { return };
+        // A removed one would start again.
+        let state = self.servers.get_mut(&server).filter(|state| !state.is_removed());
+        let Some(state) = state else { return };
         if state.policy.approval == Some(content) && state.status == Status::Unapproved && is_approved {
             state.policy.is_approved = true;
             // What runs until then was approved.

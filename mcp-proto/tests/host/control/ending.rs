@@ -250,6 +250,27 @@ fn withdrawn_approval_ends_a_removed_server_and_that_of_a_closing_host_at_once()
     }
 }
 
+/// F90
+#[test]
+fn approval_of_a_removed_server_and_that_of_a_closing_host_starts_nothing() {
+    for reload in [true, false] {
+        let mut host = Host::new([("one", with_content("a", true))]);
+        let generation = host.connected("one");
+        host.plane.revoke_approval(host.now, id("one")).unwrap();
+        if reload {
+            host.configure([])
+        } else {
+            host.plane.close(host.now)
+        };
+        host.plane.handle_approval(host.now, id("one"), content("a"), true);
+        host.actions();
+        host.ended("one", generation, None);
+        assert_eq!((host.actions(), host.plane.poll_timeout()), (vec![], None), "{reload}");
+        assert!(host.plane.server(id("one")).is_none());
+        assert_eq!(host.events().contains(&Event::Closed), !reload);
+    }
+}
+
 #[test]
 fn server_whose_approval_was_withdrawn_while_it_was_removed_asks_again() {
     let mut host = Host::new([("one", with_content("a", true))]);
