@@ -10,7 +10,7 @@ use crate::prelude::*;
 use crate::rpc::json_reader::{NotJson, Reader};
 
 use super::names::normal_name;
-use super::{Hidden, Redactor};
+use super::{Findings, Hidden, Redactor};
 
 /// Maximum nesting, as of serde_json.
 const MAX_DEPTH: usize = 128;
@@ -79,18 +79,24 @@ struct MemberPosition {
 pub(super) struct Walk<'a> {
     redactor: &'a Redactor,
     reader: Reader<'a>,
+    /// Where the text begins in its frame, and the findings of the frame.
+    start: usize,
+    of_frame: &'a Findings,
     found: Vec<Hidden>,
     marked: BTreeSet<String>,
 }
 
-/// The secrets in a text, and the names of the fields that its schemas mark as passwords.
-type Findings = (Vec<Hidden>, BTreeSet<String>);
-
 impl<'a> Walk<'a> {
-    /// Finds the secrets in a JSON text; `None` if it is not valid, or nested too deeply.
-    pub(super) fn find(redactor: &'a Redactor, text: &'a str) -> Option<Findings> {
-        let mut walk =
-            Self { redactor, reader: Reader::new(text), found: Vec::new(), marked: BTreeSet::new() };
+    /// Finds the secrets in a JSON text that begins at `start` in its frame, and the names of the fields that its schemas mark
+    /// as passwords; `None` if it is not valid, or nested too deeply.
+    pub(super) fn find(
+        redactor: &'a Redactor,
+        text: &'a str,
+        start: usize,
+        of_frame: &'a Findings,
+    ) -> Option<(Vec<Hidden>, BTreeSet<String>)> {
+        let reader = Reader::new(text);
+        let mut walk = Self { redactor, reader, start, of_frame, found: Vec::new(), marked: BTreeSet::new() };
         walk.message().and_then(|()| walk.reader.end()).ok()?;
         Some((walk.found, walk.marked))
     }
@@ -149,40 +155,41 @@ impl<'a> Walk<'a> {
         let text = self.reader.since(before);
         if let (Some(open), Some(close)) = (text.find('"'), text.rfind('"')) {
             let at = |offset: usize| before.saturating_add(offset);
-            self.inside(at(open.saturating_add(1))..at(close), text.get(open.saturating_add(1)..close));
+            self.text(at(open.saturating_add(1))..at(close), text.get(open.saturating_add(1)..close), false);
         }
     }
 
     fn string(&mut self, is_hidden: bool) -> Result<(), NotJson> {
         let start = self.reader.at();
-        self.reader.skip()?;
+        let text = self.reader.skip()?;
         let range = start.saturating_add(1)..self.reader.at().saturating_sub(1);
-        if is_hidden {
-            let is_empty = range.is_empty();
-            self.found.extend((!is_empty).then_some(Hidden { range, is_number: false }));
-            return Ok(());
-        }
-        let text = self.reader.since(start);
-        self.inside(range, text.get(1..text.len().saturating_sub(1)));
+        self.text(range, text.get(1..text.len().saturating_sub(1)), is_hidden);
         Ok(())
     }
 
-    /// Finds secrets inside of a string, which is at `range`.
-    fn inside(&mut self, range: Range<usize>, text: Option<&str>) {
+    /// Finds the secrets in a name or string, whose inside is at `range`.
+    fn text(&mut self, range: Range<usize>, text: Option<&str>, is_hidden: bool) {
+        if is_hidden || self.is_across(&range) {
+            return self.found.push(Hidden::text(range));
+        }
         let found = self.redactor.find_in_string(text.unwrap_or_default().as_bytes());
-        self.found.extend(found.into_iter().map(|part| Hidden {
-            range: range.start.saturating_add(part.start)..range.start.saturating_add(part.end),
-            is_number: false,
-        }));
+        self.found.extend(found.into_iter().map(|part| Hidden::text(part).moved(range.start)));
     }
 
     fn number(&mut self, is_hidden: bool) -> Result<(), NotJson> {
         let start = self.reader.at();
         let text = self.reader.skip()?;
-        if is_hidden || self.redactor.is_known(text.as_bytes()) {
-            self.found.push(Hidden { range: start..self.reader.at(), is_number: true });
+        let range = start..self.reader.at();
+        if is_hidden || self.redactor.is_known(text.as_bytes()) || self.is_across(&range) {
+            self.found.push(Hidden { range, is_number: true });
         }
         Ok(())
+    }
+
+    /// Whether a known secret lies across the part of the text and others.
+    fn is_across(&self, range: &Range<usize>) -> bool {
+        let at = |offset: usize| self.start.saturating_add(offset);
+        self.of_frame.is_across(&(at(range.start)..at(range.end)))
     }
 
     /// Notes the fields that the schema at the reader marks as passwords.

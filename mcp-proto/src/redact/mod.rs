@@ -64,6 +64,14 @@ pub struct Redactor {
     marked: BTreeSet<String>,
 }
 
+/// The findings in a frame.
+#[derive(Default)]
+struct Findings {
+    hidden: Vec<Hidden>,
+    /// The known secrets that lie across parts of JSON, or across lines, in order: each part that they touch is hidden.
+    across: Vec<Range<usize>>,
+}
+
 /// A part of a frame that is hidden.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Hidden {
@@ -99,7 +107,8 @@ impl Redactor {
 
     setters! {
         /// Hides a secret, in any spelling. Of `Bearer x` it also hides `x` alone. Values of less than four bytes are not
-        /// searched for: they would be found everywhere.
+        /// searched for: they would be found everywhere. One that lies across several parts of JSON, such as a string and its
+        /// quote, hides each name, string and number that it touches.
         pub fn known(self, secret: impl AsRef<[u8]>) { self.known.insert(secret.as_ref()) }
 
         /// Hides the values of members and headers of this name. Case, `_` and `-` make no difference.
@@ -138,11 +147,13 @@ impl Redactor {
     /// JSON. A secret that lies partly in another frame is hidden only if its beginning, at the end of this one, is known:
     /// pass whole messages.
     pub fn frame<'a>(&mut self, frame: &'a [u8]) -> Cow<'a, [u8]> {
-        let mut found = Vec::new();
-        if !self.find_in_json(frame, 0, &mut found) {
-            self.find_in_lines(frame, &mut found);
+        let mut found = Findings::default();
+        self.find_in_frame(frame, &mut found);
+        found.across = self.known.find_uncovered(frame, found.hidden.iter().map(|part| part.range.clone()));
+        if !found.across.is_empty() {
+            self.find_in_frame(frame, &mut found);
         }
-        replace(frame, found)
+        replace(frame, found.hidden)
     }
 
     /// Hides the secrets in a text without structure: a line of a log, a URL, the text of an error.
@@ -181,18 +192,24 @@ impl Redactor {
         self.text(value)
     }
 
+    fn find_in_frame(&mut self, frame: &[u8], found: &mut Findings) {
+        if !self.find_in_json(frame, 0, found) {
+            self.find_in_lines(frame, found);
+        }
+    }
+
     /// Finds the secrets in a part of a frame that begins at `start`; returns whether it is JSON.
-    fn find_in_json(&mut self, json: &[u8], start: usize, found: &mut Vec<Hidden>) -> bool {
+    fn find_in_json(&mut self, json: &[u8], start: usize, found: &mut Findings) -> bool {
         let is_container = matches!(json.trim_ascii_start().first(), Some(b'{' | b'['));
         let Some(text) = str::from_utf8(json).ok().filter(|_| is_container) else { return false };
-        let Some((hidden, marked)) = Walk::find(self, text) else { return false };
-        found.extend(hidden.into_iter().map(|part| part.moved(start)));
+        let Some((hidden, marked)) = Walk::find(self, text, start, found) else { return false };
+        found.hidden.extend(hidden.into_iter().map(|part| part.moved(start)));
         self.mark(marked);
         true
     }
 
     /// Finds the secrets in lines of which some may be JSON, alone or as the data of an event.
-    fn find_in_lines(&mut self, frame: &[u8], found: &mut Vec<Hidden>) {
+    fn find_in_lines(&mut self, frame: &[u8], found: &mut Findings) {
         let (mut at, mut text_start) = (0_usize, 0);
         for line in frame.split_inclusive(|byte| *byte == b'\n') {
             let data = line.strip_prefix(b"data:").unwrap_or(line);
@@ -209,10 +226,14 @@ impl Redactor {
     }
 
     /// Finds the secrets in a part of a frame that is not JSON.
-    fn find_in_text(&self, frame: &[u8], range: Range<usize>, found: &mut Vec<Hidden>) {
+    fn find_in_text(&self, frame: &[u8], range: Range<usize>, found: &mut Findings) {
         let text = frame.get(range.clone()).unwrap_or_default();
         let parts = self.find(text, MAX_DECODINGS, range.end == frame.len());
-        found.extend(parts.into_iter().map(|part| Hidden::text(part).moved(range.start)));
+        found.hidden.extend(parts.into_iter().map(|part| Hidden::text(part).moved(range.start)));
+        let inside = |part: &Range<usize>| Hidden::text(part.start.max(range.start)..part.end.min(range.end));
+        let across = found.across_from(range.start).take_while(|part| part.start < range.end);
+        let across: Vec<_> = across.map(inside).collect();
+        found.hidden.extend(across);
     }
 
     /// Finds the secrets in the inside of a JSON string.
@@ -267,6 +288,18 @@ impl Redactor {
     /// Whether the application added this name.
     fn has_name(&self, name: &str) -> bool {
         !self.names.is_empty() && self.names.contains(&normal_name(name))
+    }
+}
+
+impl Findings {
+    /// The secrets across parts, from the first that ends behind `at`.
+    fn across_from(&self, at: usize) -> impl Iterator<Item = &Range<usize>> {
+        let first = self.across.partition_point(|part| part.end <= at);
+        self.across.iter().skip(first)
+    }
+
+    fn is_across(&self, range: &Range<usize>) -> bool {
+        self.across_from(range.start).next().is_some_and(|part| part.start < range.end)
     }
 }
 

@@ -222,9 +222,7 @@ impl KnownSecrets {
 
     /// Finds the values in a text: the time is that of a search for each.
     pub(super) fn find(&self, text: &[u8], found: &mut Vec<Range<usize>>) {
-        for value in &self.plain {
-            found.extend(memmem::find_iter(text, value).map(|at| at..at.saturating_add(value.len())));
-        }
+        found.extend(self.find_plain(text));
         for value in &self.base64 {
             let mut end = 0;
             for at in memmem::find_iter(text, value) {
@@ -237,6 +235,29 @@ impl KnownSecrets {
         }
     }
 
+    fn find_plain(&self, text: &[u8]) -> impl Iterator<Item = Range<usize>> {
+        self.plain.iter().flat_map(move |value| {
+            memmem::find_iter(text, value).map(move |at| at..at.saturating_add(value.len()))
+        })
+    }
+
+    /// Finds the values in a text, as they are, that no part in `found` covers: in order, joined where they overlap.
+    pub(super) fn find_uncovered(
+        &self,
+        text: &[u8],
+        found: impl Iterator<Item = Range<usize>>,
+    ) -> Vec<Range<usize>> {
+        let mut values: Vec<_> = self.find_plain(text).collect();
+        if !values.is_empty() {
+            let found = joined(found.collect());
+            values.retain(|value| {
+                let part = found.get(found.partition_point(|part| part.end < value.end));
+                part.is_none_or(|part| part.start > value.start)
+            });
+        }
+        joined(values)
+    }
+
     /// Finds the beginning of a value at the end of a text that was cut off.
     pub(super) fn find_at_cut(&self, text: &[u8]) -> Option<Range<usize>> {
         let whole = without_cut_escape(text);
@@ -246,6 +267,19 @@ impl KnownSecrets {
         });
         Some(whole.len().saturating_sub(longest.max()?)..text.len())
     }
+}
+
+/// The ranges in order, as one where they overlap or touch.
+fn joined(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    ranges.sort_by_key(|range| range.start);
+    ranges.dedup_by(|next, range| {
+        let is_one = next.start <= range.end;
+        if is_one {
+            range.end = range.end.max(next.end);
+        }
+        is_one
+    });
+    ranges
 }
 
 /// A text without the beginning of an escape at its end: `\`, `\u00`, `%2`.

@@ -77,6 +77,32 @@ fn redactor_hides_a_known_secret_in_every_spelling_and_place() {
 
 /// F104
 #[test]
+fn redactor_hides_what_a_known_secret_touches_across_the_parts_of_json() {
+    for (secret, frame, shown) in [
+        ("hunter2\"", r#"{"a":"hunter2"}"#, r#"{"a":"[redacted]"}"#),
+        ("hunter2\"", r#"{"an hunter2":["\thunter2"]}"#, r#"{"[redacted]":["[redacted]"]}"#),
+        ("hunter2\"", "data: {\"a\":\"hunter2\"}\nnoise", "data: {\"a\":\"[redacted]\"}\nnoise"),
+        ("\"hunter2", "{\"a\":\"hunter2\"}\nx \"hunter2 x", "{\"a\":\"[redacted]\"}\nx [redacted] x"),
+        (
+            r#"{"user":"ann","id":[1,2]}"#,
+            r#"{"x":{"user":"ann","id":[1,2]},"y":"ann"}"#,
+            r#"{"x":{"[redacted]":"[redacted]","[redacted]":["[redacted]","[redacted]"]},"y":"ann"}"#,
+        ),
+        // Its beginning is a part of an escape.
+        ("nhunter2", r#"{"a":"is\nhunter2","b":"c"}"#, r#"{"a":"[redacted]","b":"c"}"#),
+        ("one\n{}\ntwo", "is one\n{}\ntwo, x", "is [redacted]{}\n[redacted], x"),
+        (
+            "hunter2 abc",
+            r#"{"a":"hunter2 \u0061bc","b":"x hunter2 abc\n"}"#,
+            r#"{"a":"[redacted]","b":"x [redacted]\n"}"#,
+        ),
+    ] {
+        assert_eq!(redacted(&mut Redactor::new().known(secret), frame), shown);
+    }
+}
+
+/// F104
+#[test]
 fn redactor_hides_secrets_by_names_pointers_and_headers() {
     let mut redactor = Redactor::new().name("PIN code").pointer("/params/arguments/rows/*/cell~1a");
     for (frame, shown) in [

@@ -6,7 +6,7 @@ use mcp_proto::redact::Redactor;
 
 use super::{Shape, Work, commas, repeat, shape};
 
-pub const SHAPES: [Shape; 14] = [
+pub const SHAPES: [Shape; 15] = [
     shape("redact: secrets in JSON", |bytes| frame(format!("{{{}}}", commas(bytes, "\"password\":\"@\"")))),
     shape("redact: nested JSON in strings", |bytes| {
         let inner = repeat(bytes / 8, ",", r#"{"token":"@\\"}"#);
@@ -24,6 +24,7 @@ pub const SHAPES: [Shape; 14] = [
     shape("redact: beginnings of keys", |bytes| frame(repeat(bytes, "", "-----BEGIN PRIVATE KEY"))),
     shape("redact: lines, some of them JSON", |bytes| frame(repeat(bytes, "\n", "{\"a\":1}\ndata: {\"a\":"))),
     shape("redact: beginnings of known secrets", |bytes| frame("a".repeat(bytes))),
+    shape("redact: known secrets with quotes", |bytes| frame(repeat(bytes, "\n", "[\"aaaa\"]\nx \"aaaa"))),
     shape("redact: fields of a schema", |bytes| {
         let fields = commas(bytes, r##""f@":{"format":"password"},"g@":{"$ref":"#/$defs/f@"}"##);
         frame(format!(r#"{{"result":{{"tools":[{{"inputSchema":{{"properties":{{{fields}}}}}}}]}}}}"#))
@@ -32,7 +33,8 @@ pub const SHAPES: [Shape; 14] = [
 
 fn frame(text: String) -> Work {
     Box::new(move || {
-        let mut redactor = Redactor::new().known("Bearer aaaaaaaaaaaaaaab").known("a".repeat(30) + "b");
+        let redactor = Redactor::new().known("Bearer aaaaaaaaaaaaaaab").known("a".repeat(30) + "b");
+        let mut redactor = redactor.known("\"aaaa");
         black_box(redactor.frame(text.as_bytes()));
         black_box(redactor.cut_text(&text));
     })
