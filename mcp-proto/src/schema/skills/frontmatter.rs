@@ -1,5 +1,7 @@
 //! The frontmatter of a `SKILL.md`: what a listing repeats, and a host compares with it.
 
+use alloc::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::plain_scalar;
@@ -7,6 +9,7 @@ use super::yaml::{self, Node};
 use super::{Json, Map, Skill};
 use crate::prelude::*;
 use crate::rpc::write;
+use crate::schema::read::read_text;
 
 /// The length in bytes of the longest frontmatter.
 const MAX_FRONTMATTER: usize = 64 * 1024;
@@ -93,14 +96,7 @@ impl Frontmatter {
     /// # Errors
     /// The first field that differs. A host must not load the skill.
     pub fn compare(&self, listed: &Map<Json>) -> Result<(), FrontmatterMismatch> {
-        let mut left: serde_json::Map<String, Value> = serde_json::Map::new();
-        for (name, json) in listed {
-            let value = json.decode().map_err(|_| FrontmatterMismatch { field: name.into() })?;
-            if left.insert(name.into(), value).is_some() {
-                return Err(FrontmatterMismatch { field: name.into() });
-            }
-        }
-        differing(&self.fields, &left).map_or(Ok(()), |field| Err(FrontmatterMismatch { field }))
+        differing(&self.fields, listed).map_or(Ok(()), |field| Err(FrontmatterMismatch { field }))
     }
 }
 
@@ -163,34 +159,42 @@ fn write_node(node: &Node, out: &mut Vec<u8>) {
     }
 }
 
-/// The path of the first field that differs.
-fn differing(fields: &[(String, Node)], listed: &serde_json::Map<String, Value>) -> Option<String> {
-    let differs = |(name, node): &(String, Node)| {
-        let inner = match (node, listed.get(name).unwrap_or(&Value::Null)) {
-            (Node::Map(fields), Value::Object(listed)) => differing(fields, listed)?,
-            (node, value) => (!equals(node, value)).then(String::new)?,
-        };
+/// The path of the first field that differs, or that is listed twice.
+fn differing(fields: &[(String, Node)], listed: &Map<Json>) -> Option<String> {
+    let mut left = BTreeMap::new();
+    if let Some((twice, _)) = listed.iter().find(|(name, value)| left.insert(*name, *value).is_some()) {
+        return Some(twice.to_owned());
+    }
+    let null = Json::null();
+    let mut differs = |(name, node): &(String, Node)| {
+        let inner = difference(node, left.remove(name.as_str()).unwrap_or(&null))?;
         Some(if inner.is_empty() { name.clone() } else { format!("{name}.{inner}") })
     };
-    let added = || {
-        let mut known: Vec<&str> = fields.iter().map(|(name, _)| name.as_str()).collect();
-        known.sort_unstable();
-        let mut others = listed.iter().filter(|(_, value)| !value.is_null()).map(|(name, _)| name);
-        others.find(|name| known.binary_search(&name.as_str()).is_err()).cloned()
-    };
-    fields.iter().find_map(differs).or_else(added)
+    let differing = fields.iter().find_map(&mut differs);
+    let added = || left.into_iter().find(|(_, value)| !value.is_null()).map(|(name, _)| name.to_owned());
+    differing.or_else(added)
 }
 
-fn equals(node: &Node, value: &Value) -> bool {
-    match (node, value) {
-        (Node::Plain(source), value) => plain_scalar::may_be(source, value),
-        (Node::Text(text), Value::String(value)) => text == value,
-        (Node::List(items), Value::Array(values)) => {
-            items.len() == values.len() && items.iter().zip(values).all(|(item, value)| equals(item, value))
+/// The path within a value to what differs; empty if that is the value itself.
+///
+/// No object is decoded as a [`Value`]: with the name that serde_json gives to raw JSON, it would be the JSON in its text.
+fn difference(node: &Node, listed: &Json) -> Option<String> {
+    let is_equal = match node {
+        Node::Map(fields) => match read_text::<Map<Json>>(listed.as_str()) {
+            Ok(listed) => return differing(fields, &listed),
+            Err(_) => false,
+        },
+        Node::List(items) => read_text::<Vec<Json>>(listed.as_str()).is_ok_and(|listed| {
+            let mut pairs = items.iter().zip(&listed);
+            items.len() == listed.len() && pairs.all(|(item, value)| difference(item, value).is_none())
+        }),
+        Node::Text(text) => listed.decode::<String>().is_ok_and(|listed| *text == listed),
+        Node::Plain(_) if listed.is_object() => false,
+        Node::Plain(source) => {
+            listed.decode::<Value>().is_ok_and(|value| plain_scalar::may_be(source, &value))
         }
-        (Node::Map(fields), Value::Object(values)) => differing(fields, values).is_none(),
-        _ => false,
-    }
+    };
+    (!is_equal).then(String::new)
 }
 
 impl Skill {
@@ -370,6 +374,20 @@ mod tests {
         assert_eq!(parse(&format!("a:\n{}b", "- ".repeat(40))), Err(FrontmatterError::TooDeep));
     }
 
+    #[test]
+    fn listed_object_is_not_read_as_the_json_in_its_text() {
+        let object = r#"{"$serde_json::private::RawValue":"1"}"#;
+        let listed = format!("{{\"a\":{object}}}");
+        assert_eq!(compare(&format!("a: {object}"), &listed), Ok(()));
+        for other in ["1", "[1]"] {
+            let differs = FrontmatterMismatch { field: "a".into() };
+            assert_eq!(
+                compare(&format!("a: {other}"), &listed.replace("\"1\"", &format!("{other:?}"))),
+                Err(differs)
+            );
+        }
+    }
+
     fn compare(yaml: &str, listed: &str) -> Result<(), FrontmatterMismatch> {
         let mut entry: Map<Json> =
             [("name", Json::from("knots")), ("description", Json::from("Ties"))].into();
@@ -417,6 +435,7 @@ mod tests {
             ("a: {b: 1}", r#"{"a":{"b":1,"c":2}}"#, "a.c"),
             ("a: 1", r#"{"a":1,"allowed-tools":"Bash"}"#, "allowed-tools"),
             ("a: 1", r#"{"a":1,"a":1}"#, "a"),
+            ("a: {b: 1}", r#"{"a":{"b":2,"b":1}}"#, "a.b"),
             ("a: 1", r#"{"a":1,"name":"other"}"#, "name"),
         ] {
             assert_eq!(
@@ -426,6 +445,7 @@ mod tests {
             );
         }
         assert_eq!(compare("a:", "{}"), Ok(()));
+        assert_eq!(compare("a: {b: [1]}", r#"{"a":{"b":[1]}}"#), Ok(()));
         assert_eq!(compare("a: {c: 1}", r#"{"a":{"c":1,"b":null}}"#), Ok(()));
     }
 }
