@@ -41,13 +41,13 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! [`TraceFile::observer`](crate::host::TraceFile::observer) traces a single client. A thread writes the file: a slow or full
+//! `TraceFile::observer` traces a single client. A thread writes the file: a slow or full
 //! disk ends the trace, and holds no message up. At 64 MiB the file begins anew, and the one before stays beside it.
 //!
 //! # Reading a trace
 //!
-//! A trace is lines of JSON: [`mcp_proto::trace_file`] describes and reads them, and
-//! [`Trace::report`](mcp_proto::trace_file::Trace::report) pairs requests with their answers:
+//! A trace is lines of JSON: `mcp_proto::trace_file` describes and reads them, and `Trace::report` pairs requests with
+//! their answers:
 //!
 //! ```
 //! use mcp_hyper::mcp_proto::trace_file::{RequestOutcome, Trace};
