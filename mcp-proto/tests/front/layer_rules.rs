@@ -69,7 +69,7 @@ fn audit_of_a_server_records_what_was_called_without_secrets_and_how_it_ended() 
         assert!(first.request.contains(r#""password":"[redacted]""#), "{}", first.request);
         assert!(first.request.contains(r#""text":"x""#) && !first.request.contains("hunter22"));
         assert_eq!((&first.outcome, first.is_retry), (&AuditOutcome::Success, false));
-        assert_eq!(records[1].outcome, AuditOutcome::ToolError);
+        assert_eq!(records[1].outcome, AuditOutcome::ToolError { message: "no".into() });
         let AuditOutcome::Error { code: Some(code::INVALID_PARAMS), message } = &records[2].outcome else {
             panic!("{:?}", records[2])
         };
@@ -275,6 +275,26 @@ fn audit_redacts_and_cuts_the_item_and_cuts_names() {
     );
     assert!(records[1].item.as_ref().unwrap().len() < 2000);
     assert!(records[2].method.len() < 2000);
+}
+
+#[test]
+fn audit_of_either_side_records_why_a_call_was_denied_or_failed() {
+    let reason = "the password=hunter22 is not known ".repeat(100);
+    let records = Records::default();
+    let router =
+        router().layer(audit(&records)).layer(Rules::new().deny(RuleMatch::tool("delete_*"), reason));
+    pair(router).handlers(ClientHandlers::new().layer(audit(&records))).run(async |client| {
+        client.call_tool("delete_all", json!({})).await.unwrap();
+        client.call_tool("fail", json!({})).await.unwrap();
+    });
+    let messages = taken(&records).into_iter().map(|record| match record.outcome {
+        AuditOutcome::ToolError { message } => message,
+        outcome => panic!("{outcome:?}"),
+    });
+    let [server, client, failed, seen_failed] = messages.collect::<Vec<_>>().try_into().unwrap();
+    assert!(server.starts_with("the password=[redacted] is not known the"), "{server}");
+    assert!(server.len() <= 1024 + "…".len());
+    assert_eq!((client, &*failed, &*seen_failed), (server, "no", "no"));
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::front::HandlerMode;
 use crate::peer::Principal;
 use crate::prelude::*;
 use crate::redact::Redactor;
+use crate::schema::CallToolResult;
 
 /// The maximum length of a recorded request in bytes.
 const MAX_REQUEST: usize = 16 * 1024;
@@ -85,8 +86,11 @@ pub enum AuditOutcome {
     Success,
     /// The server requires input first: the client may repeat the request.
     InputRequired,
-    /// With the result of a tool that has `isError`.
-    ToolError,
+    /// With the result of a tool that has `isError`: the tool failed, or a server denied the call.
+    ToolError {
+        /// The text of the result without its secrets; after 1 KiB it is cut.
+        message: String,
+    },
     /// With an error.
     Error {
         /// The code of the JSON-RPC error, if it was one.
@@ -147,7 +151,11 @@ impl AuditLog {
         let (code, message) = match (reply.error_object(), reply.call_error()) {
             (Some(error), _) => (Some(error.code), error.message.to_string()),
             (None, Some(error)) => (None, error.to_string()),
-            (None, None) if reply.is_failure() => return AuditOutcome::ToolError,
+            (None, None) if reply.is_failure() => {
+                let text = reply.decode::<CallToolResult>().map(|result| result.text_content());
+                let message = self.text(&text.unwrap_or_default(), MAX_ERROR);
+                return AuditOutcome::ToolError { message };
+            }
             (None, None) => return AuditOutcome::Success,
         };
         AuditOutcome::Error { code, message: self.text(&message, MAX_ERROR) }
