@@ -21,7 +21,7 @@ fn tool(name: &str) -> Tool {
 }
 
 /// Tools, and how often each was started.
-fn router() -> (Router, Arc<AtomicUsize>) {
+pub(super) fn router() -> (Router, Arc<AtomicUsize>) {
     let begun = Arc::new(AtomicUsize::new(0));
     let begins = begun.clone();
     let router = Router::new("files", "1")
@@ -61,7 +61,7 @@ fn router() -> (Router, Arc<AtomicUsize>) {
 }
 
 /// Tokens are `PRINCIPAL~SCOPE+SCOPE`, with `_` for `:`; a real server must not do this.
-fn guard() -> Guard {
+pub(super) fn guard() -> Guard {
     let protection = Protection::new(RESOURCE, ISSUER)
         .and_then(|protection| protection.required(["mcp"]))
         .unwrap()
@@ -84,13 +84,13 @@ fn web(token: &str) -> HttpHarness {
 }
 
 #[track_caller]
-fn demand(head: &ResponseHead) -> Requirement {
+pub(super) fn demand(head: &ResponseHead) -> Requirement {
     Requirement::parse(field(head, "www-authenticate").expect("a challenge"))
         .expect("a challenge for bearer tokens")
 }
 
 #[track_caller]
-fn text(answer: &Value) -> &str {
+pub(super) fn text(answer: &Value) -> &str {
     answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}"))
 }
 

@@ -7,6 +7,7 @@ mod handlers;
 mod introspection;
 #[cfg(feature = "auth-jwt")]
 mod jwt;
+mod layers;
 #[cfg(feature = "auth-jwt")]
 mod openssl_tokens;
 mod streams;
