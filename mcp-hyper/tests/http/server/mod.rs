@@ -4,6 +4,7 @@ mod attachments;
 mod embedding;
 mod exchanges;
 mod http2;
+mod layers;
 mod limits;
 mod owners;
 #[cfg(feature = "auth-jwt")]
