@@ -1,4 +1,5 @@
-//! A notebook: a server whose tools and resources change while it serves, with state, an extension, rates and logs.
+//! A notebook: a server whose tools and resources change while it serves, with state, an extension, rates, rules and logs.
+//! It writes an audit of its requests to standard error.
 //!
 //! `cargo run -p mcp-hyper --features cli --example notebook` serves standard input and output; with `-- 127.0.0.1:8080`
 //! it serves HTTP at `/mcp`, and with `-- --stateless 127.0.0.1:8080` it serves older clients without sessions.
@@ -11,6 +12,8 @@ use std::time::Duration;
 
 use mcp_hyper::{CallToolResult, Context, HandlerError, LiveRouter, Router, ServerOptions};
 use mcp_proto::Instant;
+use mcp_proto::consent::SafeText;
+use mcp_proto::front::layer::{Audit, InvalidPointer, RuleMatch, Rules};
 use mcp_proto::front::{LimitedCall, NoArguments, NotificationContext, Progress, SendHandlers, Structured};
 use mcp_proto::quota::{RateLimit, RateLimiter};
 use mcp_proto::schema::{
@@ -223,6 +226,31 @@ async fn touched(_: CustomParams, cx: NotificationContext<State>) {
     cx.state().touched.fetch_add(1, Ordering::Relaxed);
 }
 
+// --- Layers: rules, and an audit of all requests ---
+
+/// Writes a line for each request when it ends: the client, the request without its secrets, and the outcome.
+fn audit() -> Audit {
+    Audit::new(|record| {
+        let line = json!({
+            "peer": record.peer,
+            "method": record.method,
+            "item": record.item,
+            "request": record.request,
+            "outcome": format!("{:?}", record.outcome),
+        });
+        eprintln!("audit: {}", SafeText::json(&line.to_string()));
+    })
+}
+
+fn rules() -> Result<Rules, InvalidPointer> {
+    Ok(Rules::new()
+        .allow(RuleMatch::tool("whoami"))
+        .deny(RuleMatch::tool("burn"), "this notebook does not burn")
+        .deny(RuleMatch::tool("add_note").argument("/name", "secret")?, "that name is taken")
+        .deny(RuleMatch::item("note://secret"), "that note is secret")
+        .rate(RuleMatch::tool("draft"), RateLimit::per_minute(2)))
+}
+
 // --- The router ---
 
 /// The part that needs no session and never changes.
@@ -233,11 +261,15 @@ fn reading_room(notebook: State) -> Result<Router<SendHandlers, State>, Box<dyn 
     Ok(Router::new("notebook", env!("CARGO_PKG_VERSION"))
         .with_state(notebook)
         .with_extension(extension()?)
+        // The audit is outermost, so it records denied requests too.
+        .layer(audit())
+        .layer(rules()?)
         .experimental("com.example/ink", json!({ "colour": "blue" }))
         .tool("whoami", "Shows what the server knows of its caller", whoami)
         .tool("index", "Makes an index, and reports its progress", index)
         .tool("wait", "Waits until it is cancelled", wait)
-        .tool("draft", "Begins a letter", draft)
+        .tool("draft", "Begins a letter: twice a minute", draft)
+        .tool("burn", "Burns the notebook", async |NoArguments {}, _| "only ashes are left")
         .tool(
             "summarise",
             "Summarises the notes: twice a minute",

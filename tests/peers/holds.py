@@ -26,6 +26,13 @@ def text(result):
     return "\n".join(part["text"] for part in parts if "text" in part)
 
 
+def audited(stderr):
+    """The calls, prompts and resources in the audit of the notebook: who asked, for what, and how it ended."""
+    lines = [line.removeprefix("audit: ") for line in stderr.splitlines() if line.startswith("audit: ")]
+    records = [json.loads(line) for line in lines]
+    return {(record["peer"], record["item"], record["outcome"]) for record in records if record["item"]}
+
+
 def parsed(stdout):
     """The whole output as JSON, and each line as JSON; None for text that is not JSON."""
     for split in ([stdout], stdout.splitlines()):
@@ -39,8 +46,10 @@ def main():
     expression, stdout, stderr = sys.argv[1], *(Path(file).read_text(errors="replace") for file in sys.argv[2:])
     whole, lines = parsed(stdout)
     out = whole[0] if whole else None
+    known = {"out": out, "lines": lines, "err": stderr}
+    known |= {"names": names, "uris": uris, "text": text, "audited": audited}
     try:
-        held = eval(expression, {"out": out, "lines": lines, "err": stderr, "names": names, "uris": uris, "text": text})
+        held = eval(expression, known)
         why = "does not hold"
     except Exception as error:
         held, why = False, f"raises {type(error).__name__}: {error}"

@@ -205,6 +205,32 @@ async def try_extension(client, steps, notebook, modern, stateless):
             shown["saved"] = notebook.saved
 
 
+async def try_rules(client, steps, stateless):
+    with steps.step("call burn, which rules deny") as shown:
+        expect_names(await tool_names(client), ["burn"])
+        result = await client.call_tool("burn", {"password": "hunter22"})
+        shown["text"] = result.content[0].text
+        expect(result.is_error and shown["text"] == "this notebook does not burn", "it was called")
+    with steps.step("read a resource that rules deny") as shown:
+        try:
+            await client.read_resource("note://secret")
+            raise AssertionError("the secret note can be read")
+        except MCPError as error:
+            shown["code"], shown["message"] = error.error.code, error.error.message
+            expect((error.error.code, error.error.message) == (-32600, "that note is secret"), "another error")
+    if not stateless:
+        with steps.step("call add_note with an argument that rules deny") as shown:
+            result = await client.call_tool("add_note", {"name": "secret", "text": "mine"})
+            shown["text"] = result.content[0].text
+            expect(result.is_error and shown["text"] == "that name is taken", "it was called")
+    with steps.step("call draft too often") as shown:
+        results = [await client.call_tool("draft", {}) for _ in range(2)]
+        shown["isError"] = [bool(result.is_error) for result in results]
+        shown["text"] = results[-1].content[0].text
+        expect(shown["isError"] == [False, True], "the third call within a minute is denied")
+        expect(shown["text"].startswith("too many requests"), "another reason")
+
+
 async def try_completion(client, steps):
     with steps.step("complete too often") as shown:
         reference = types.PromptReference(type="ref/prompt", name="letter")
@@ -287,6 +313,7 @@ async def main(options, steps):
                 await eventually(lambda: ("notebook", "still here") in logged, f"log messages: {logged}")
         await try_context(client, steps, logged, on_http, stateless)
         await try_extension(client, steps, notebook, modern, stateless)
+        await try_rules(client, steps, stateless)
         await try_completion(client, steps)
 
 

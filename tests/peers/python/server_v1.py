@@ -28,8 +28,17 @@ NAMES = ["Ada", "Alan", "Grace"]
 mcp = FastMCP("python-v1-demo", instructions="A server to try a client on.")
 
 
+# How often `echo` was called.
+echoes = 0
+
+
 class Sum(BaseModel):
     sum: int
+
+
+class Seen(BaseModel):
+    tenant: str | None
+    echoes: int
 
 
 class Colour(BaseModel):
@@ -39,7 +48,16 @@ class Colour(BaseModel):
 @mcp.tool()
 def echo(text: str) -> str:
     """Give the text back."""
+    global echoes
+    echoes += 1
     return text
+
+
+@mcp.tool()
+def seen(ctx: Context) -> Seen:
+    """Tell what the server has seen: an entry of the metadata of this request, and the calls of echo."""
+    meta = ctx.request_context.meta
+    return Seen(tenant=meta and (meta.model_extra or {}).get("com.example/tenant"), echoes=echoes)
 
 
 @mcp.tool()

@@ -25,8 +25,17 @@ NAMES = ["Ada", "Alan", "Grace"]
 mcp = MCPServer("python-v2-demo", version="1.0.0", instructions="A server to try a client on.")
 
 
+# How often `echo` was called.
+echoes = 0
+
+
 class Sum(BaseModel):
     sum: int
+
+
+class Seen(BaseModel):
+    tenant: str | None
+    echoes: int
 
 
 class Colour(BaseModel):
@@ -36,7 +45,15 @@ class Colour(BaseModel):
 @mcp.tool()
 def echo(text: str) -> str:
     """Give the text back."""
+    global echoes
+    echoes += 1
     return text
+
+
+@mcp.tool()
+def seen(ctx: Context) -> Seen:
+    """Tell what the server has seen: an entry of the metadata of this request, and the calls of echo."""
+    return Seen(tenant=(ctx.request_context.meta or {}).get("com.example/tenant"), echoes=echoes)
 
 
 @mcp.tool()

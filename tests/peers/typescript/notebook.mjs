@@ -140,6 +140,37 @@ async function tryExtension() {
     }
 }
 
+async function tryRules() {
+    await step('call burn, which rules deny', async (shown) => {
+        assert.ok((await toolNames()).includes('burn'));
+        const result = await call('burn', { password: 'hunter22' });
+        shown.text = result.content[0].text;
+        assert.ok(result.isError);
+        assert.equal(shown.text, 'this notebook does not burn');
+    });
+    await step('read a resource that rules deny', async (shown) => {
+        const answer = await client.readResource({ uri: 'note://secret' }).catch((error) => error);
+        [shown.code, shown.message] = [answer.code, answer.message];
+        assert.equal(shown.code, -32600);
+        assert.match(shown.message, /that note is secret/);
+    });
+    if (!stateless) {
+        await step('call add_note with an argument that rules deny', async (shown) => {
+            const result = await call('add_note', { name: 'secret', text: 'mine' });
+            shown.text = result.content[0].text;
+            assert.ok(result.isError);
+            assert.equal(shown.text, 'that name is taken');
+        });
+    }
+    await step('call draft too often', async (shown) => {
+        const results = [await call('draft'), await call('draft')];
+        shown.isError = results.map((result) => Boolean(result.isError));
+        shown.text = results.at(-1).content[0].text;
+        assert.deepEqual(shown.isError, [false, true]);
+        assert.match(shown.text, /^too many requests/);
+    });
+}
+
 async function tryCompletion() {
     await step('complete too often', async (shown) => {
         const ref = { type: 'ref/prompt', name: 'letter' };
@@ -176,6 +207,7 @@ if (connected) {
     }
     await tryContext();
     await tryExtension();
+    await tryRules();
     await tryCompletion();
 }
 await step('close', () => client.close());

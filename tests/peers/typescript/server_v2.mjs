@@ -19,13 +19,29 @@ const NAMES = ['Ada', 'Alan', 'Grace'];
 const text = (text) => ({ content: [{ type: 'text', text }] });
 const startingWith = (known) => (value) => known.filter((name) => name.startsWith(value ?? ''));
 
+// How often `echo` was called.
+let echoes = 0;
+
 function demoServer() {
     const server = new McpServer(
         { name: 'typescript-v2-demo', version: '1.0.0' },
         { capabilities: { logging: {} }, instructions: 'A server to try a client on.' }
     );
 
-    server.registerTool('echo', { description: 'Give the text back.', inputSchema: z.object({ text: z.string() }) }, (args) => text(args.text));
+    server.registerTool('echo', { description: 'Give the text back.', inputSchema: z.object({ text: z.string() }) }, (args) => {
+        echoes += 1;
+        return text(args.text);
+    });
+
+    server.registerTool(
+        'seen',
+        {
+            description: 'Tell what the server has seen: an entry of the metadata of this request, and the calls of echo.',
+            inputSchema: z.object({}),
+            outputSchema: z.object({ tenant: z.string().nullable(), echoes: z.number() })
+        },
+        (_, ctx) => ({ content: [], structuredContent: { tenant: ctx.mcpReq._meta?.['com.example/tenant'] ?? null, echoes } })
+    );
 
     server.registerTool(
         'add',
