@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use futures_lite::future::{or, pending};
-use mcp_proto::front::layer::{Layer, LayerFuture, LayerRequest, Next, Reply};
+use mcp_proto::front::layer::{Decision, Layer, LayerFuture, LayerMessage, LayerRequest, Next, Reply};
 use mcp_proto::front::tasks::{DetachedWork, TaskChoice, TaskConfig};
 use mcp_proto::front::{
     ClientHandlers, Context, Error, HandlerError, HandlerMode, LimitedCall, LocalHandlers, NoArguments,
@@ -479,4 +479,68 @@ fn layers_of_a_live_router_change_while_it_serves() {
         client.call_tool("greet", json!({})).await.unwrap();
         assert_eq!(taken(&log), ["late before tools/call greet", "late after tools/call greet: success"]);
     });
+}
+
+/// Denies the call that runs once its handler asks the client for input.
+#[derive(Default)]
+struct DenyQuestions(Arc<Mutex<(bool, Option<Waker>)>>);
+
+impl Layer for DenyQuestions {
+    fn request(&self, request: LayerRequest, next: Next) -> LayerFuture {
+        let (asked, denied) = (self.0.clone(), request.deny("no questions"));
+        let denial = poll_fn(move |cx| {
+            let mut asked = asked.lock().unwrap();
+            asked.1 = Some(cx.waker().clone());
+            if std::mem::take(&mut asked.0) { Poll::Ready(()) } else { Poll::Pending }
+        });
+        Box::pin(or(
+            async {
+                denial.await;
+                denied
+            },
+            next.run(request),
+        ))
+    }
+
+    fn message(&self, message: &mut LayerMessage<'_>) -> Decision {
+        if message.method() == Some("elicitation/create") {
+            let mut asked = self.0.lock().unwrap();
+            asked.0 = true;
+            asked.1.take().into_iter().for_each(Waker::wake);
+        }
+        Decision::Keep
+    }
+}
+
+#[test]
+fn denial_of_a_call_that_waits_for_the_client_cancels_its_request() {
+    for http in [false, true] {
+        let dropped = Log::default();
+        let log = dropped.clone();
+        let router = router(&Log::default())
+            .tool_with(tool("ask"), async |NoArguments {}, cx: Context| {
+                cx.progress(1);
+                let answer = cx.elicit("name", form()).await?;
+                Ok::<_, HandlerError>(answer.action.as_str().to_owned())
+            })
+            .layer(DenyQuestions::default());
+        let handlers = ClientHandlers::new().elicitation(move |_, _| {
+            let log = Dropped(log.clone());
+            async move {
+                let _log = log;
+                pending::<ElicitResult>().await
+            }
+        });
+        let mut pair = pair(router).handlers(handlers).legacy();
+        if http {
+            pair = pair.http();
+        }
+        pair.run(async |client| {
+            let denied = client.call_tool("ask", json!({})).await.unwrap();
+            assert_eq!(denied.text_content(), "no questions");
+            client.list_tools().await.unwrap();
+        });
+        assert!(pair.transcript().contains("notifications/cancelled"));
+        assert_eq!(taken(&dropped), ["dropped"], "the client asks no longer");
+    }
 }
