@@ -5,7 +5,7 @@ use alloc::collections::BTreeMap;
 use serde_json::Value;
 
 use super::plain_scalar;
-use super::yaml::{self, Node};
+use super::yaml::{self, Fields, Node};
 use super::{Json, Map, Skill};
 use crate::prelude::*;
 use crate::rpc::write;
@@ -35,7 +35,7 @@ const MAX_FRONTMATTER: usize = 64 * 1024;
 /// <https://agentskills.io/specification>
 #[derive(Clone, Debug, PartialEq)]
 pub struct Frontmatter {
-    fields: Vec<(String, Node)>,
+    fields: Fields,
 }
 
 impl Frontmatter {
@@ -67,19 +67,16 @@ impl Frontmatter {
 
     /// The text of a field that is a scalar; without quotes, its source.
     pub fn scalar(&self, field: &str) -> Option<&str> {
-        match self.fields.iter().find(|(name, _)| name == field) {
-            Some((_, Node::Plain(text) | Node::Text(text))) => Some(text),
-            _ => None,
-        }
+        self.field(field)?.as_text()
+    }
+
+    fn field(&self, field: &str) -> Option<&Node> {
+        self.fields.iter().find(|(name, _)| name.as_text() == Some(field)).map(|(_, node)| node)
     }
 
     fn has_text(&self, field: &str) -> bool {
-        let node = self.fields.iter().find(|(name, _)| name == field).map(|(_, node)| node);
-        match node {
-            Some(Node::Plain(source)) => !plain_scalar::is_null(source),
-            Some(Node::Text(text)) => !text.is_empty(),
-            _ => false,
-        }
+        let is_text = |node: &Node| !node.is_null() && node.as_text().is_some_and(|text| !text.is_empty());
+        self.field(field).is_some_and(is_text)
     }
 
     /// Its fields as JSON, by the core schema of YAML 1.2, in their order: what a listing has. Numbers that JSON lacks, such
@@ -87,14 +84,15 @@ impl Frontmatter {
     ///
     /// <https://yaml.org/spec/1.2.2/#103-core-schema>
     pub fn to_json(&self) -> Map<Json> {
-        self.fields.iter().map(|(name, node)| (name.as_str(), to_json(node))).collect()
+        self.fields.iter().map(|(name, node)| (name.as_text().unwrap_or_default(), to_json(node))).collect()
     }
 
     /// Compares each field with an entry's: see [`Skill::frontmatter`]. A scalar without quotes equals its source text, and
-    /// whatever a version of YAML reads it as; a missing field equals `null`.
+    /// whatever a version of YAML reads it as, also as a key; infinities, which JSON lacks, equal `null` too. A missing field
+    /// equals `null`. Readers may have cut the last line feed off a block of lines that ends the frontmatter.
     ///
     /// # Errors
-    /// The first field that differs. A host must not load the skill.
+    /// The first field that differs, or is listed twice. A host must not load the skill.
     pub fn compare(&self, listed: &Map<Json>) -> Result<(), FrontmatterMismatch> {
         differing(&self.fields, listed).map_or(Ok(()), |field| Err(FrontmatterMismatch { field }))
     }
@@ -133,7 +131,7 @@ fn to_json(node: &Node) -> Json {
 fn write_node(node: &Node, out: &mut Vec<u8>) {
     match node {
         Node::Plain(source) => out.extend_from_slice(plain_scalar::to_json(source).as_str().as_bytes()),
-        Node::Text(text) => write::text(out, text),
+        Node::Text(text) | Node::LastBlock(text) => write::text(out, text),
         Node::List(items) => {
             out.push(b'[');
             for (index, item) in items.iter().enumerate() {
@@ -150,7 +148,7 @@ fn write_node(node: &Node, out: &mut Vec<u8>) {
                 if index > 0 {
                     out.push(b',');
                 }
-                write::text(out, name);
+                write::text(out, name.as_text().unwrap_or_default());
                 out.push(b':');
                 write_node(value, out);
             }
@@ -159,42 +157,56 @@ fn write_node(node: &Node, out: &mut Vec<u8>) {
     }
 }
 
-/// The path of the first field that differs, or that is listed twice.
-fn differing(fields: &[(String, Node)], listed: &Map<Json>) -> Option<String> {
-    let mut left = BTreeMap::new();
-    if let Some((twice, _)) = listed.iter().find(|(name, value)| left.insert(*name, *value).is_some()) {
-        return Some(twice.to_owned());
+/// The path of the first field that differs, or is listed twice.
+fn differing(fields: &Fields, listed: &Map<Json>) -> Option<String> {
+    let mut left: BTreeMap<&str, &Json> = BTreeMap::new();
+    for (name, json) in listed {
+        if left.insert(name, json).is_some() {
+            return Some(name.into());
+        }
     }
-    let null = Json::null();
-    let mut differs = |(name, node): &(String, Node)| {
-        let inner = difference(node, left.remove(name.as_str()).unwrap_or(&null))?;
-        Some(if inner.is_empty() { name.clone() } else { format!("{name}.{inner}") })
-    };
-    let differing = fields.iter().find_map(&mut differs);
-    let added = || left.into_iter().find(|(_, value)| !value.is_null()).map(|(name, _)| name.to_owned());
-    differing.or_else(added)
+    // First the names as they are: another key may be read as one of them.
+    let named: Vec<_> =
+        fields.iter().map(|(key, _)| key.as_text().and_then(|name| left.remove(name))).collect();
+    for ((key, node), named) in fields.iter().zip(named) {
+        let mut readings = key.as_plain().map(plain_scalar::names).into_iter().flatten();
+        let json = named.or_else(|| readings.find_map(|name| left.remove(&*name)));
+        if let Some(inner) = difference(node, json) {
+            let name = key.as_text().unwrap_or_default();
+            return Some(if inner.is_empty() { name.into() } else { format!("{name}.{inner}") });
+        }
+    }
+    left.into_iter().find(|(_, json)| !json.is_null()).map(|(name, _)| name.into())
 }
 
-/// The path within a value to what differs; empty if that is the value itself.
+/// The path within a value at which it differs: empty for the value as a whole.
 ///
 /// No object is decoded as a [`Value`]: with the name that serde_json gives to raw JSON, it would be the JSON in its text.
-fn difference(node: &Node, listed: &Json) -> Option<String> {
-    let is_equal = match node {
-        Node::Map(fields) => match read_text::<Map<Json>>(listed.as_str()) {
+fn difference(node: &Node, listed: Option<&Json>) -> Option<String> {
+    let equals = match (node, listed) {
+        (node, None) => node.is_null(),
+        (Node::Map(fields), Some(json)) => match read_text(json.as_str()) {
             Ok(listed) => return differing(fields, &listed),
             Err(_) => false,
         },
-        Node::List(items) => read_text::<Vec<Json>>(listed.as_str()).is_ok_and(|listed| {
-            let mut pairs = items.iter().zip(&listed);
-            items.len() == listed.len() && pairs.all(|(item, value)| difference(item, value).is_none())
+        (Node::List(items), Some(json)) => read_text::<Vec<Json>>(json.as_str()).is_ok_and(|values| {
+            let mut pairs = items.iter().zip(&values);
+            items.len() == values.len() && pairs.all(|(item, value)| difference(item, Some(value)).is_none())
         }),
-        Node::Text(text) => listed.decode::<String>().is_ok_and(|listed| *text == listed),
-        Node::Plain(_) if listed.is_object() => false,
-        Node::Plain(source) => {
-            listed.decode::<Value>().is_ok_and(|value| plain_scalar::may_be(source, &value))
-        }
+        (scalar, Some(json)) => !json.is_object() && json.decode().is_ok_and(|value| equals(scalar, &value)),
     };
-    (!is_equal).then(String::new)
+    (!equals).then(String::new)
+}
+
+fn equals(scalar: &Node, value: &Value) -> bool {
+    match (scalar, value) {
+        (Node::Plain(source), value) => plain_scalar::may_be(source, value),
+        (Node::Text(text), Value::String(value)) => text == value,
+        (Node::LastBlock(text), Value::String(value)) => {
+            text == value || text.strip_suffix('\n') == Some(value)
+        }
+        _ => false,
+    }
 }
 
 impl Skill {
@@ -411,12 +423,63 @@ mod tests {
             ("1_000", &["1000", "\"1_000\""]),
             ("12:30", &["750", "\"12:30\""]),
             ("-0x10", &["-16", "\"-0x10\""]),
+            (".inf", &["null", "\".inf\"", "\"Infinity\"", "\"inf\""]),
+            ("-.Inf", &["null", "\"-.Inf\"", "\"-Infinity\""]),
+            (".NaN", &["null", "\".NaN\"", "\"NaN\"", "\"nan\""]),
+            ("1e999", &["null", "\"1e999\"", "\"Infinity\""]),
             ("2026-07-28", &["\"2026-07-28\"", "\"2026-07-28T00:00:00Z\"", "\"2026-07-28T00:00:00.000Z\""]),
         ] {
             for value in values {
                 let listed = format!("{{\"a\":{value}}}");
                 assert_eq!(compare(&format!("a: {source}"), &listed), Ok(()), "{source} {value}");
             }
+        }
+    }
+
+    /// "Frontmatter Verification": a key is one of a map in JSON, whatever a version of YAML reads it as.
+    #[test]
+    fn key_without_quotes_equals_every_reading_of_it() {
+        for (key, names) in [
+            ("on", &["on", "true", "True"][..]),
+            ("No", &["No", "false", "False"]),
+            ("null", &["null", "None"]),
+            ("~", &["~", "null"]),
+            ("1.10", &["1.10", "1.1"]),
+            ("010", &["010", "10", "8"]),
+        ] {
+            for name in names {
+                assert_eq!(
+                    compare(&format!("{key}: 1"), &format!("{{\"{name}\":1}}")),
+                    Ok(()),
+                    "{key} {name}"
+                );
+                let inner = format!("{{\"a\":[{{\"{name}\":1}}]}}");
+                assert_eq!(compare(&format!("a: [{{{key}: 1}}]"), &inner), Ok(()), "{key} {name}");
+            }
+        }
+        // Each key has a field of its own.
+        assert_eq!(compare("on: 1\ntrue: 2", r#"{"true":2,"on":1}"#), Ok(()));
+        assert_eq!(compare("on: 1\nyes: 1", r#"{"true":1}"#).unwrap_err().field, "yes");
+        assert_eq!(compare("on: 1\ntrue: 1", r#"{"true":1}"#).unwrap_err().field, "on");
+    }
+
+    /// "Frontmatter Verification": the last line feed of the frontmatter is that of the mark too.
+    #[test]
+    fn block_that_ends_the_frontmatter_may_lack_its_last_line_feed() {
+        for (yaml, listed, equal) in [
+            ("a: |\n  x", r#"{"a":"x\n"}"#, true),
+            ("a: |\n  x", r#"{"a":"x"}"#, true),
+            ("a: >\n  x\n  y\n# end", r#"{"a":"x y"}"#, true),
+            ("a:\n- b:\n  - |\n    x", r#"{"a":[{"b":["x"]}]}"#, true),
+            ("a: |+\n  x\n\n", r#"{"a":"x\n"}"#, false),
+            ("a: |+\n  x\n", r#"{"a":"x\n"}"#, true),
+            ("a: |\n  x", r#"{"a":"x\n\n"}"#, false),
+            ("a: |\n  x", r#"{"a":""}"#, false),
+            ("a: |\n  x\nb: 1", r#"{"a":"x","b":1}"#, false),
+            ("a:\n- |\n  x\n- []", r#"{"a":["x",[]]}"#, false),
+            ("a: \"x\\n\"", r#"{"a":"x"}"#, false),
+        ] {
+            assert_eq!(compare(yaml, listed).is_ok(), equal, "{yaml} {listed}");
         }
     }
 
@@ -436,6 +499,14 @@ mod tests {
             ("a: 1", r#"{"a":1,"allowed-tools":"Bash"}"#, "allowed-tools"),
             ("a: 1", r#"{"a":1,"a":1}"#, "a"),
             ("a: {b: 1}", r#"{"a":{"b":2,"b":1}}"#, "a.b"),
+            ("a: {b: 1}", r#"{"a":{"b":2,"\u0062":1}}"#, "a.b"),
+            ("a: [{b: 1}]", r#"{"a":[{"b":2,"b":1}]}"#, "a"),
+            ("a: {b: 1}", r#"{"a":{"b":1,"c":null,"c":null}}"#, "a.c"),
+            ("a: \"on\"", r#"{"a":true}"#, "a"),
+            ("\"on\": 1", r#"{"true":1}"#, "on"),
+            ("a: .inf", r#"{"a":"-Infinity"}"#, "a"),
+            ("a: .inf", "{}", "a"),
+            ("a: inf", r#"{"a":null}"#, "a"),
             ("a: 1", r#"{"a":1,"name":"other"}"#, "name"),
         ] {
             assert_eq!(

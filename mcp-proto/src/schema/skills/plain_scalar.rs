@@ -23,12 +23,27 @@ pub(super) fn to_json(source: &str) -> Json {
 /// Whether a version of YAML reads the scalar as this value.
 pub(super) fn may_be(source: &str, value: &Value) -> bool {
     match value {
-        Value::Null => is_null(source),
+        Value::Null => is_null(source) || beyond_json(source).is_some(),
         Value::Bool(value) => as_bool(source) == Some(*value),
         Value::Number(value) => may_be_number(source, value),
-        Value::String(value) => value == source || is_midnight(source, value),
+        Value::String(value) => {
+            value == source || is_midnight(source, value) || is_name_of(beyond_json(source), value)
+        }
         Value::Array(_) | Value::Object(_) => false,
     }
+}
+
+/// The names that a key may have in JSON, other than its source: what a version of YAML reads it as, as JavaScript and Python
+/// write that.
+pub(super) fn names(source: &str) -> Vec<String> {
+    let words: &[&str] = match as_bool(source) {
+        Some(true) => &["true", "True"],
+        Some(false) => &["false", "False"],
+        None if is_null(source) => &["null", "None"],
+        None => &[],
+    };
+    let numbers = readings(source).flat_map(|number| [format!("{number}"), format!("{number:?}")]);
+    words.iter().map(|word| (*word).to_owned()).chain(numbers).collect()
 }
 
 pub(super) fn is_null(source: &str) -> bool {
@@ -90,7 +105,11 @@ fn as_fraction(source: &str) -> Option<f64> {
 
 /// Whether YAML 1.1 or 1.2 reads the scalar as this number.
 fn may_be_number(source: &str, value: &Number) -> bool {
-    let Some(value) = value.as_f64() else { return false };
+    value.as_f64().is_some_and(|value| readings(source).any(|number| may_round_to(number, value)))
+}
+
+/// The numbers as which YAML 1.1 and 1.2 read the scalar.
+fn readings(source: &str) -> impl Iterator<Item = f64> + use<> {
     let plain = source.replace('_', "");
     let (negative, digits) = match plain.strip_prefix('-') {
         Some(digits) => (true, digits),
@@ -106,8 +125,27 @@ fn may_be_number(source: &str, value: &Number) -> bool {
         prefixed("0", 8),
         sexagesimal(digits),
     ];
-    let signed = |number: f64| if negative { -number } else { number };
-    readings.into_iter().flatten().any(|number| may_round_to(signed(number), value))
+    readings.into_iter().flatten().map(move |number| if negative { -number } else { number })
+}
+
+/// The number that JSON lacks: an infinity, or what is no number.
+fn beyond_json(source: &str) -> Option<f64> {
+    match source.strip_prefix('+').unwrap_or(source) {
+        ".inf" | ".Inf" | ".INF" => Some(f64::INFINITY),
+        "-.inf" | "-.Inf" | "-.INF" => Some(f64::NEG_INFINITY),
+        ".nan" | ".NaN" | ".NAN" => Some(f64::NAN),
+        _ => as_fraction(source).filter(|number| number.is_infinite()),
+    }
+}
+
+/// Whether JavaScript or Python writes such a number as this.
+fn is_name_of(number: Option<f64>, text: &str) -> bool {
+    number.is_some_and(|number| match text {
+        "Infinity" | "inf" => number == f64::INFINITY,
+        "-Infinity" | "-inf" => number == f64::NEG_INFINITY,
+        "NaN" | "nan" => number.is_nan(),
+        _ => false,
+    })
 }
 
 /// Whether readers can take one text for both numbers: many, serde_json's among them, round the last bits of long numbers

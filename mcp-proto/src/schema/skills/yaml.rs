@@ -5,6 +5,7 @@ use alloc::collections::BTreeSet;
 use granit_parser::{ErrorKind, Event, Options, Parser, ScalarStyle, ScanError, StrInput};
 
 use super::frontmatter::FrontmatterError;
+use super::plain_scalar;
 use crate::prelude::*;
 
 /// The number of levels of the deepest frontmatter.
@@ -17,14 +18,49 @@ pub(super) enum Node {
     Plain(String),
     /// A scalar that is text: in quotes, or in lines of its own.
     Text(String),
+    /// A text in lines of its own that ends the YAML. Its last line feed may be taken for that of what follows.
+    LastBlock(String),
     List(Vec<Node>),
-    Map(Vec<(String, Node)>),
+    Map(Fields),
+}
+
+/// The fields of a map. Their names are scalars.
+pub(super) type Fields = Vec<(Node, Node)>;
+
+impl Node {
+    /// The text of a scalar.
+    pub(super) fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Plain(text) | Self::Text(text) | Self::LastBlock(text) => Some(text),
+            Self::List(_) | Self::Map(_) => None,
+        }
+    }
+
+    /// The source of a scalar without quotes.
+    pub(super) fn as_plain(&self) -> Option<&str> {
+        if let Self::Plain(source) = self { Some(source) } else { None }
+    }
+
+    pub(super) fn is_null(&self) -> bool {
+        self.as_plain().is_some_and(plain_scalar::is_null)
+    }
+
+    /// Marks the text that ends the YAML.
+    fn mark_last_block(&mut self) {
+        match self {
+            Self::Text(text) => *self = Self::LastBlock(core::mem::take(text)),
+            Self::List(items) => items.last_mut().into_iter().for_each(Self::mark_last_block),
+            Self::Map(fields) => fields.last_mut().into_iter().for_each(|(_, node)| node.mark_last_block()),
+            Self::Plain(_) | Self::LastBlock(_) => {}
+        }
+    }
 }
 
 /// Reads a map of YAML, one document long.
-pub(super) fn read_map(yaml: &str) -> Result<Vec<(String, Node)>, FrontmatterError> {
-    let mut events = Events { parser: Parser::new_from_str_with_options(yaml, options()) };
-    let node = loop {
+pub(super) fn read_map(yaml: &str) -> Result<Fields, FrontmatterError> {
+    let parser = Parser::new_from_str_with_options(yaml, options());
+    let mut events = Events { parser, ends_with_block: false };
+    let mut node = loop {
         let (event, line) = events.next()?;
         match event {
             Event::StreamStart | Event::DocumentStart(..) => {}
@@ -38,6 +74,9 @@ pub(super) fn read_map(yaml: &str) -> Result<Vec<(String, Node)>, FrontmatterErr
             (Event::StreamEnd, _) => break,
             (_, line) => return unsupported(line, "a second document"),
         }
+    }
+    if events.ends_with_block {
+        node.mark_last_block();
     }
     match node {
         Node::Map(fields) => Ok(fields),
@@ -56,6 +95,8 @@ fn options() -> Options {
 /// The events of the parser, with the lines that they begin at.
 struct Events<'a> {
     parser: Parser<'a, StrInput<'a>>,
+    /// Whether the last scalar is text in lines of its own.
+    ends_with_block: bool,
 }
 
 /// The line of the file; the first one is before the YAML.
@@ -87,6 +128,9 @@ impl<'a> Events<'a> {
             }
             _ => return unsupported(line, "an alias"),
         }
+        if let Event::Scalar(_, style, ..) = &event {
+            self.ends_with_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
+        }
         match event {
             Event::Scalar(text, ScalarStyle::Plain, ..) => Ok(Node::Plain(text.into_owned())),
             Event::Scalar(text, ..) => Ok(Node::Text(text.into_owned())),
@@ -113,17 +157,17 @@ impl<'a> Events<'a> {
             if matches!(event, Event::MappingEnd) {
                 return Ok(Node::Map(fields));
             }
-            let name = match self.node(event, line, level)? {
-                Node::Plain(name) if name == "<<" => return unsupported(line, "a merge key"),
-                Node::Plain(name) | Node::Text(name) => name,
-                Node::List(_) | Node::Map(_) => return unsupported(line, "a key that is not a scalar"),
-            };
-            if !names.insert(name.clone()) {
-                return Err(FrontmatterError::Duplicate { line, key: name });
+            let key = self.node(event, line, level)?;
+            if key.as_plain() == Some("<<") {
+                return unsupported(line, "a merge key");
+            }
+            let Some(name) = key.as_text() else { return unsupported(line, "a key that is not a scalar") };
+            if !names.insert(name.to_owned()) {
+                return Err(FrontmatterError::Duplicate { line, key: name.into() });
             }
             let (event, line) = self.next()?;
             let value = self.node(event, line, level)?;
-            fields.push((name, value));
+            fields.push((key, value));
         }
     }
 }
